@@ -1,0 +1,20 @@
+# Finds what tsc is built from. Everything here is a Debian or Ubuntu package (scripts/setup installs
+# them); the CUDA toolkit is the one part that is never installed for the user.
+find_package(Threads REQUIRED)
+find_package(nlohmann_json 3.9 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(CUDAToolkit 12 QUIET)
+
+if(TSC_CUDA STREQUAL "AUTO")
+  if(CUDAToolkit_FOUND)
+    set(TSC_WITH_CUDA ON)
+  else()
+    set(TSC_WITH_CUDA OFF)
+  endif()
+elseif(TSC_CUDA AND NOT CUDAToolkit_FOUND)
+  message(FATAL_ERROR "TSC_CUDA=ON, but no CUDA toolkit was found. Set CUDAToolkit_ROOT or TSC_CUDA=OFF.")
+else()
+  set(TSC_WITH_CUDA ${TSC_CUDA})
+endif()
+message(STATUS "CUDA module: ${TSC_WITH_CUDA}")

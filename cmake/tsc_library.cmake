@@ -1,0 +1,32 @@
+# tsc_library(NAME SOURCES a.cpp ... [DEPENDS lib ...] [LINK external ...])
+#
+# Declares the static library lib/NAME. Headers are included as "NAME/file.h". Each library exports
+# an include root of its own that shows nothing but itself, so a header of a library that is not in
+# DEPENDS (directly or through another one) cannot be found: a wrong include does not build.
+function(tsc_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  set(target tsc_${name})
+  if(ARG_SOURCES)
+    add_library(${target} STATIC ${ARG_SOURCES})
+    set(scope PUBLIC)
+    target_compile_options(${target} PRIVATE ${TSC_WARNINGS})
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  set(root ${CMAKE_BINARY_DIR}/include/${name})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${name} SYMBOLIC)
+  target_include_directories(${target} ${scope} ${root})
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    target_link_libraries(${target} ${scope} tsc_${dependency})
+  endforeach()
+  if(ARG_LINK)
+    target_link_libraries(${target} ${scope} ${ARG_LINK})
+  endif()
+endfunction()
+
+set(TSC_WARNINGS -Wall -Wextra -Wpedantic -Wno-missing-field-initializers)
+if(TSC_WERROR)
+  list(APPEND TSC_WARNINGS -Werror)
+endif()

@@ -1,0 +1,24 @@
+// Schedule -> Program: a kernel plan per group, then its text under both plans, then buffers and steps.
+#pragma once
+
+#include "ir/ir.h"
+#include "program/program.h"
+#include "scheduler/schedule.h"
+#include "target/target.h"
+
+namespace tsc::codegen {
+
+struct CodegenOptions {
+  const target::Target *target = nullptr; // required
+};
+program::Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
+                          const CodegenOptions &options);
+
+/// Files that kernel texts include, by name ("tsc_prelude.h"), embedded at build time from codegen/prelude/.
+struct PreludeFile {
+  std::string_view name;
+  std::string_view text;
+};
+const std::vector<PreludeFile> &prelude_files();
+
+} // namespace tsc::codegen

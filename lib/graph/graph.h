@@ -1,0 +1,143 @@
+// The FX graph: what a file holds, before any rewriting.
+//
+// Nodes are in execution order; an argument refers to a node by its position (NodeId), which stays
+// valid until the graph is rebuilt. Passes take a Graph and return a new one.
+#pragma once
+
+#include "symbolic/expr.h"
+#include "tensor/dtype.h"
+#include "tensor/host_tensor.h"
+#include "tensor/layout.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tsc::graph {
+
+using symbolic::Expr;
+using tensor::Device;
+using tensor::DType;
+using tensor::Layout;
+
+using NodeId = uint32_t;
+
+struct None {
+  friend bool operator==(None, None) = default;
+};
+struct NodeRef {
+  NodeId id = 0;
+  friend bool operator==(NodeRef, NodeRef) = default;
+};
+enum class MemoryFormat : uint8_t { contiguous, channels_last, channels_last_3d, preserve };
+struct TensorLayoutKind { // torch.strided and its kin
+  std::string name;       // "torch.strided"
+  friend bool operator==(const TensorLayoutKind &, const TensorLayoutKind &) = default;
+};
+struct GraphRef { // a subgraph as argument
+  std::string name;
+  friend bool operator==(const GraphRef &, const GraphRef &) = default;
+};
+
+/// An argument of a node. Symbolic ints that are not a node's value are Expr (an integer Expr is never
+/// stored: plain int64 is used).
+struct Argument {
+  using List = std::vector<Argument>;
+  std::variant<None, bool, int64_t, double, std::string, Expr, NodeRef, DType, Device, MemoryFormat,
+               TensorLayoutKind, GraphRef, List>
+      value;
+
+  Argument() = default;
+  template <class T> Argument(T v) : value(std::move(v)) {} // NOLINT
+  Argument(const char *text) : value(std::string(text)) {}  // NOLINT
+  Argument(int v) : value(int64_t{v}) {}                    // NOLINT
+
+  bool is_none() const { return std::holds_alternative<None>(value); }
+  const NodeRef *node() const { return std::get_if<NodeRef>(&value); }
+  const List *list() const { return std::get_if<List>(&value); }
+  friend bool operator==(const Argument &, const Argument &);
+};
+
+/// What a tensor-valued node yields.
+struct TensorMeta {
+  DType dtype = DType::f32;
+  Layout layout;
+  Device device;
+  bool requires_grad = false;
+  friend bool operator==(const TensorMeta &, const TensorMeta &) = default;
+};
+/// None: a node without a value; int/bool/float: Python scalars (an Expr for a symbolic int).
+struct Value {
+  using List = std::vector<Value>;
+  std::variant<None, TensorMeta, Expr, double, bool, std::string, List> value;
+  const TensorMeta *tensor() const { return std::get_if<TensorMeta>(&value); }
+  const List *list() const { return std::get_if<List>(&value); }
+};
+
+enum class NodeKind : uint8_t { placeholder, get_attr, call_function, output };
+
+struct Node {
+  std::string name;
+  NodeKind kind = NodeKind::call_function;
+  /// "aten.add.Tensor", "operator.getitem", "prims.convert_element_type.default"; for a placeholder its
+  /// name, for get_attr the constant's or subgraph's name.
+  std::string target;
+  std::vector<Argument> args;
+  std::vector<std::pair<std::string, Argument>> kwargs;
+  std::optional<Value> value; // always present after ops::infer_shapes
+  std::string stack_trace;    // the user's frames, as exported
+  std::string nn_module_stack;
+  /// Names of the user's nodes that this one came from; {name} for a node as read.
+  std::vector<std::string> origins;
+};
+
+enum class InputKind : uint8_t { user, parameter, buffer, constant_tensor, token, custom_object };
+struct InputSpec {
+  InputKind kind = InputKind::user;
+  NodeId node = 0;         // the placeholder
+  std::string target;      // parameter's, buffer's or constant's qualified name; "" for user inputs
+  bool persistent = true;  // buffers
+  /// User inputs that are not tensors: the constant they were exported with, if specialized.
+  std::optional<Argument> constant;
+};
+enum class OutputKind : uint8_t { user, buffer_mutation, input_mutation, parameter_mutation, token, loss, gradient };
+struct OutputSpec {
+  OutputKind kind = OutputKind::user;
+  Argument value;     // NodeRef, None, or a constant
+  std::string target; // mutated buffer's qualified name or input's node name
+};
+
+struct SymbolRange {
+  Expr symbol;
+  int64_t low = 0;
+  int64_t high = INT64_MAX;
+};
+
+struct Graph {
+  std::string name;  // from the file's metadata, or ""
+  std::string stage; // "" or "post_grad" (seeds: skip clean-up)
+  std::vector<Node> nodes; // placeholders first; the last node is the output node
+  std::vector<InputSpec> inputs;   // in placeholder order
+  std::vector<OutputSpec> outputs; // mutations first, as in torch.export
+  std::vector<SymbolRange> symbols;
+  std::map<std::string, Graph> subgraphs;
+  /// Parameters, buffers and constants that came with the file, by qualified name (mapped, not copied).
+  tensor::TensorMap weights;
+
+  const Node &node(NodeId id) const { return nodes[id]; }
+  symbolic::Ranges ranges() const;
+};
+
+/// Number of nodes that use each node (arguments, nested lists and the output included).
+std::vector<uint32_t> count_users(const Graph &graph);
+/// Calls `visit` for every NodeRef inside `argument`, in order.
+void for_each_node(const Argument &argument, const std::function<void(NodeRef)> &visit);
+
+/// The FX text form: equal, byte for byte, to str(ExportedProgram.graph) of PyTorch 2.11.
+std::string to_text(const Graph &graph);
+
+} // namespace tsc::graph

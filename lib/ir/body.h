@@ -1,0 +1,69 @@
+// Traced loop bodies: the straight-line form of one operation, over loop variables z0, z1, ...
+#pragma once
+
+#include "ir/ir.h"
+
+namespace tsc::ir {
+
+struct BodyOp {
+  Op op = Op::constant;
+  DType dtype = DType::f32;      // of the result (source dtype for store and reduction inputs: see args)
+  std::vector<uint32_t> args;    // positions in LoopBody::ops
+  uint32_t index = kNone;        // load, store, store_reduction, index_expr: position in LoopBody::indices
+  BufferId buffer = kNone;       // load, store, store_reduction
+  Scalar constant = 0.0;         // constant; masked: value elsewhere
+  DType source_dtype = DType::f32; // to_dtype, to_dtype_bitcast, reduction
+  ReductionKind reduction = ReductionKind::sum;
+  ScanKind scan = ScanKind::sum;
+  StoreMode mode = StoreMode::plain;
+  uint32_t item = 0;             // get_item
+  uint32_t block = kNone;        // masked: position in LoopBody::blocks of what is evaluated under the mask
+  Expr symbol;                   // set_indirect: the symbol ("indirect0") that indices may mention
+  Expr extent;                   // set_indirect: valid values are [-extent, extent); negative ones wrap
+  friend bool operator==(const BodyOp &, const BodyOp &) = default;
+};
+
+/// Ops in evaluation order. Block 0 is the body; others are run under a mask, their result is the last op.
+struct Block {
+  std::vector<uint32_t> ops;
+  friend bool operator==(const Block &, const Block &) = default;
+};
+
+struct LoopBody {
+  std::vector<Expr> variables; // iteration variables, then reduction variables; one numbering
+  std::vector<Expr> sizes;     // one a variable
+  size_t iteration_count = 0;  // how many of them iterate; the rest reduce
+  std::vector<Expr> indices;   // distinct, numbered by first use
+  std::vector<BodyOp> ops;
+  std::vector<Block> blocks;
+
+  std::span<const Expr> iteration_sizes() const { return {sizes.data(), iteration_count}; }
+  std::span<const Expr> reduction_sizes() const {
+    return {sizes.data() + iteration_count, sizes.size() - iteration_count};
+  }
+  bool is_reduction() const { return iteration_count < sizes.size(); }
+  /// Ranges of all loop variables (indirect symbols: [0, extent)), over those of the module.
+  symbolic::Ranges ranges(const Module &module) const;
+};
+
+/// Traces `operation` (loops only) into a body over `prefix`0.. in the operation's own loop order, sizes of 1
+/// dropped. Worklist walk, no recursion; memoized per (loop node, index, masked region). Buffers' layouts must
+/// be frozen.
+LoopBody trace(const Module &module, const Operation &operation, std::string_view prefix = "z");
+
+/// The same body over other loops: variable i is replaced by old_variables[i].
+LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<Expr> sizes,
+                 size_t iteration_count, std::span<const Expr> old_variables);
+
+/// Seed 004's simplify_and_reorder: reorders iteration and reduction loops by the strides of the accesses, then
+/// merges neighbours that every index lets merge.
+LoopBody simplify_and_reorder(const Module &module, const LoopBody &body, std::string_view prefix = "z");
+
+/// The log's text of the body (`class op0_loop_body:` and what follows), without a trailing newline.
+struct BodyTextOptions {
+  bool newer_dialect = false; // PyTorch 2.11 instead of 2.5
+};
+std::string to_text(const Module &module, const LoopBody &body, std::string_view name,
+                    const BodyTextOptions &options = {});
+
+} // namespace tsc::ir

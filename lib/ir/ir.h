@@ -1,0 +1,216 @@
+// Loop-level IR. Loops are data.
+//
+// Two levels:
+//   1. The expression DAG (LoopNode): lazy, elementwise tensor values that lowering builds and inlines into
+//      each other. A node has a domain (`sizes`); its variables are variable(0) .. variable(rank - 1), spelled
+//      i0, i1, ... An operand names another node and gives the operand's index, one expression per dimension of
+//      the operand's domain, over this node's variables. So broadcasting, permuting, slicing and reshaping
+//      are index maps, and reindexing twice is substitution.
+//   2. Operations: what has been realized into buffers (Computed: loops; Extern: a library call; ...), in the
+//      order in which they were registered. The scheduler orders and fuses operations.
+//
+// Units: sizes, strides, offsets and indices are elements, never bytes. Ranges are half-open [0, size).
+// Values: f16 and bf16 are computed in f32; where a value is stored it is rounded to the buffer's dtype.
+// Evaluation order inside a body is the order of BodyOps; there are no side effects but store.
+// Ownership: a Module owns everything; ids are positions and stay valid.
+#pragma once
+
+#include "graph/graph.h"
+#include "symbolic/expr.h"
+#include "tensor/dtype.h"
+#include "tensor/layout.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace tsc::ir {
+
+using symbolic::Expr;
+using tensor::Device;
+using tensor::DType;
+using tensor::Layout;
+using tensor::Scalar;
+
+using LoopId = uint32_t;
+using BufferId = uint32_t;
+using OperationId = uint32_t;
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+enum class Op : uint8_t {
+#define TSC_OP(name, operands, result) name,
+#include "ir/opcodes.def"
+#undef TSC_OP
+  // Leaves
+  load,       // LoopNode: element of a buffer. BodyOp: at an index
+  constant,   // a scalar
+  index_expr, // the value of an index expression, as `dtype`
+  // Structure
+  view,   // LoopNode only: operand 0, reindexed; operands 1.. give run-time indices (see LoopNode)
+  masked, // where(operand 0, operand 1, constant), operand 1 evaluated only where operand 0 holds
+  // BodyOp only
+  store,
+  store_reduction,
+  reduction,
+  scan,
+  get_item,     // element `item` of a tuple-valued reduction or scan
+  set_indirect, // binds a run-time index symbol to a value, wrapped and bounds-checked
+};
+std::string_view op_name(Op op); // as in the logs: "truediv"
+int operand_count(Op op);        // -1 for those below the table
+
+/// Iteration variable k of every LoopNode's domain and of every operation's loops: symbol "i<k>".
+Expr variable(size_t k);
+/// Stands, inside operand 0's index map of a `view` node (and Scatter's output index), for the value of
+/// operand k >= 1, wrapped if negative: symbol "v<k>".
+Expr operand_value(size_t k);
+
+struct Operand {
+  LoopId node = kNone;
+  std::vector<Expr> index;
+};
+
+struct LoopNode {
+  Op op = Op::constant;
+  DType dtype = DType::f32;
+  std::vector<Expr> sizes;
+  std::vector<Operand> operands;
+  BufferId buffer = kNone;      // load
+  std::optional<Layout> layout; // load: how to see the buffer's storage (absent: the buffer's own layout)
+  Scalar constant = 0.0;        // constant; masked: the value elsewhere
+  Expr expr;                    // index_expr
+  DType source_dtype = DType::f32; // to_dtype, to_dtype_bitcast
+  /// view with run-time indices: extent that operand k + 1's value must lie in, [-extent, extent).
+  std::vector<Expr> indirect_extents;
+  std::vector<uint32_t> origins; // ids of graph nodes
+};
+
+enum class ReductionKind : uint8_t {
+  sum, prod, max, min, any, all, xor_sum, argmax, argmin,
+  welford_reduce,        // (mean, m2, weight) of one input
+  welford_combine,       // (mean, m2, weight) of three inputs
+  online_softmax_reduce, // (max, sum of exp(x - max))
+};
+std::string_view reduction_name(ReductionKind kind); // as in the logs: "sum", "welford_reduce"
+size_t tuple_size(ReductionKind kind);               // values it yields: 1, 2 or 3
+enum class ReductionHint : uint8_t { standard, inner, outer, outer_tiny };
+enum class ScanKind : uint8_t { sum, prod, max, min, logsumexp };
+enum class StoreMode : uint8_t { plain, atomic_add };
+
+// ---- operations -------------------------------------------------------------------------------------------
+
+/// Stores value(i...) to output[i...]. Domain: the buffer's sizes.
+struct Pointwise {
+  Operand value;
+};
+/// output[index(i..., v...)] = value(i...), or += under atomic_add. `index` is one expression per output
+/// dimension over variable(k) and operand_value(k) of `indices`. Domain: `sizes`. The output is a mutation
+/// of an existing buffer (MutationLayout).
+struct Scatter {
+  std::vector<Expr> sizes;
+  Operand value;
+  std::vector<Operand> indices; // operand_value(1), operand_value(2), ...
+  std::vector<Expr> extents;    // one an index
+  std::vector<Expr> index;
+  StoreMode mode = StoreMode::plain;
+};
+/// Variables: output's 0 .. n-1, then the reduction's n .. n+m-1.
+struct Reduction {
+  ReductionKind kind = ReductionKind::sum;
+  DType source_dtype = DType::f32; // of the inputs
+  std::vector<Expr> reduction_sizes;
+  std::vector<Operand> inputs; // 1, or 3 for welford_combine
+  size_t item = 0;             // which value of the tuple this buffer stores
+  ReductionHint hint = ReductionHint::standard;
+};
+/// Inclusive scan along the last loop: variables as in Reduction, the scanned dimension last. `axis` is its
+/// position in the output's sizes.
+struct Scan {
+  ScanKind kind = ScanKind::sum;
+  size_t axis = 0;
+  Operand input;
+};
+
+struct BufferView { // what an operand or a graph output sees of a buffer
+  BufferId buffer = kNone;
+  Layout layout;
+  DType dtype = DType::f32;
+};
+
+/// A library call. Which library runs it is the program's business; here it is only what is computed.
+enum class Library : uint8_t {
+  matmul, // out = alpha * (a @ b) + beta * c; inputs a, b[, c]; 2-D or with one batch dimension. c broadcasts.
+  fallback,
+};
+struct Extern {
+  std::string kernel; // as in the logs: "extern_kernels.mm"
+  std::string ir_class = "ExternKernelOut"; // as in the logs
+  Library library = Library::matmul;
+  std::vector<BufferView> inputs;
+  double alpha = 1, beta = 1;
+  std::vector<graph::Argument> constants; // fallback
+};
+
+/// Layouts that are not plain memory.
+enum class LayoutKind : uint8_t {
+  fixed,
+  flexible, // strides may still be chosen (before freezing)
+  mutation, // storage is that of `mutates`
+  none,     // no tensor
+  multi_output,
+};
+struct Buffer {
+  std::string name; // "buf0"; inputs and constants: their graph name
+  DType dtype = DType::f32;
+  Device device;
+  Layout layout;
+  LayoutKind layout_kind = LayoutKind::fixed;
+  enum class Role : uint8_t { input, constant, computed } role = Role::computed;
+  OperationId operation = kNone; // the producer
+  BufferId mutates = kNone;      // layout_kind mutation: the target
+  std::vector<BufferId> aliases; // buffers whose storage this one shares
+  std::string weight;            // constant or input that is a parameter, buffer or constant: its qualified name
+};
+
+struct Operation {
+  std::string name; // "op0"
+  std::variant<Pointwise, Scatter, Reduction, Scan, Extern> kind;
+  std::vector<BufferId> outputs; // the first is the operation's own buffer
+  Device device;
+  std::vector<uint32_t> origins; // ids of graph nodes, ascending
+  bool has_side_effects = false;
+  bool is_loops() const { return !std::holds_alternative<Extern>(kind); }
+};
+
+struct Output {
+  std::variant<BufferView, Expr, double, bool, graph::None> value;
+  graph::OutputKind kind = graph::OutputKind::user;
+  std::string target; // mutated buffer's or input's name
+};
+
+/// Where a name in the IR comes from, for comments and `tsc explain`.
+struct Origin {
+  std::string node;        // the user's node
+  std::string target;      // its operator
+  std::string source_line; // the user's code
+};
+
+struct Module {
+  std::vector<LoopNode> loops;
+  std::vector<Buffer> buffers;
+  std::vector<Operation> operations;
+  std::vector<BufferId> inputs; // in placeholder order
+  std::vector<Output> outputs;
+  std::vector<Origin> origins;
+  symbolic::Ranges ranges;
+  std::vector<graph::SymbolRange> symbols;
+  std::vector<graph::InputSpec> input_specs; // parallel to inputs
+
+  const Buffer &buffer(BufferId id) const { return buffers[id]; }
+  /// The buffer at the end of the `mutates` chain: where the bytes are.
+  BufferId storage_of(BufferId id) const;
+};
+
+} // namespace tsc::ir

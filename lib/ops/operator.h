@@ -1,0 +1,105 @@
+// The one table of operators: schema, shape and dtype rule, decomposition, lowering key. The importer, the
+// checker, the passes, the documentation and the tests are driven by it.
+#pragma once
+
+#include "graph/graph.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tsc::ops {
+
+using graph::Argument;
+using graph::DType;
+using graph::Expr;
+using graph::Graph;
+using graph::Node;
+using graph::TensorMeta;
+using graph::Value;
+
+/// Parsed from ATen's own schema text, "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
+struct Parameter {
+  std::string name;
+  std::string type;          // "Tensor", "Tensor?", "int[]", "SymInt[2]", "Scalar", "ScalarType?", ...
+  std::string alias;         // "a", "a!", or ""
+  bool keyword_only = false;
+  std::optional<Argument> default_value;
+};
+struct Schema {
+  std::vector<Parameter> parameters;
+  std::vector<Parameter> returns;
+  bool is_mutable() const; // some parameter's alias ends in '!'
+};
+
+/// The arguments of one call, one per schema parameter, defaults filled in, plus what shape rules need.
+class Call {
+public:
+  /// Binds args and kwargs of `node` to `schema`. Throws UserError TSC-O0nn on wrong arity or names.
+  Call(const Graph &graph, const Node &node, const Schema &schema);
+
+  const Argument &operator[](std::string_view parameter) const;
+  bool has(std::string_view parameter) const;               // given and not None
+  const TensorMeta &tensor(std::string_view parameter) const; // UserError if it is not a tensor
+  const TensorMeta *optional_tensor(std::string_view parameter) const;
+  std::vector<TensorMeta> tensors(std::string_view parameter) const; // Tensor[]
+  Expr size(std::string_view parameter) const;               // int or SymInt
+  int64_t integer(std::string_view parameter) const;
+  double number(std::string_view parameter) const;
+  bool boolean(std::string_view parameter) const;
+  std::vector<Expr> sizes(std::string_view parameter) const; // int[] or SymInt[]
+  std::vector<int64_t> integers(std::string_view parameter) const;
+  std::optional<DType> dtype(std::string_view parameter) const;
+  std::optional<std::string> string(std::string_view parameter) const;
+  tensor::Scalar scalar(std::string_view parameter) const;
+  /// Meta of any node-valued argument.
+  const Value *value_of(const Argument &argument) const;
+  const Graph &graph() const { return *graph_; }
+  const Node &node() const { return *node_; }
+  const symbolic::Ranges &ranges() const { return *ranges_; }
+  /// A UserError with code, this node's name and its source line.
+  [[noreturn]] void fail(std::string code, std::string message, std::string next_step) const;
+
+private:
+  const Graph *graph_;
+  const Node *node_;
+  const Schema *schema_;
+  const symbolic::Ranges *ranges_;
+  std::vector<Argument> arguments_;
+};
+
+/// Shape and dtype rule: the result's Value, from the arguments alone.
+using ShapeRule = std::function<Value(const Call &)>;
+
+/// Emits replacement nodes into a graph under construction. Every emitted node gets the shape rule's Value and
+/// the origins and source lines of the node that is being replaced.
+class GraphBuilder;
+/// Decomposition: builds the replacement and returns its value (a List for several outputs).
+using Decomposition = std::function<Argument(GraphBuilder &, const Call &)>;
+
+enum class Effect : uint8_t {
+  none,
+  view,    // output aliases an input, no computation
+  mutates, // writes an argument: functionalized to `functional`
+  random,  // never merged by CSE
+  assertion,
+};
+
+struct Operator {
+  std::string_view name; // "aten.add.Tensor"
+  Schema schema;
+  Effect effect = Effect::none;
+  ShapeRule shape;
+  Decomposition decompose;      // empty: lowered directly
+  std::string_view lowering;    // key into lowering's registry; "" if always decomposed
+  std::string_view functional;  // of a mutating operator: the operator that computes the new value
+};
+
+/// nullptr if tsc does not know the operator.
+const Operator *find_operator(std::string_view name);
+/// All rows, in name order.
+const std::vector<Operator> &operators();
+
+} // namespace tsc::ops

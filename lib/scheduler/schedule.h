@@ -1,0 +1,113 @@
+// Operations -> Schedule: dependencies, fusion, order, last uses, in-place reuse.
+#pragma once
+
+#include "ir/body.h"
+#include "ir/ir.h"
+#include "target/policy.h"
+#include "target/target.h"
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tsc::scheduler {
+
+using ir::BufferId;
+using ir::Expr;
+using ir::OperationId;
+using NodeId = uint32_t; // position in Schedule::nodes
+
+/// Exact read or write: element `index` for all values of `variables` (c0, c1, ... after normalization).
+struct MemoryDep {
+  BufferId buffer = ir::kNone;
+  Expr index;
+  std::vector<Expr> variables;
+  std::vector<Expr> sizes;
+  ir::StoreMode mode = ir::StoreMode::plain;
+  friend bool operator==(const MemoryDep &, const MemoryDep &) = default;
+};
+struct StarDep { // the whole buffer
+  BufferId buffer = ir::kNone;
+  friend bool operator==(const StarDep &, const StarDep &) = default;
+};
+struct WeakDep { // order only: the writer of `mutating` comes after this reader
+  BufferId buffer = ir::kNone;
+  BufferId mutating = ir::kNone;
+  friend bool operator==(const WeakDep &, const WeakDep &) = default;
+};
+using Dependency = std::variant<MemoryDep, StarDep, WeakDep>;
+
+enum class NodeClass : uint8_t { scheduler, external, nop };
+
+struct User {
+  NodeId node = ir::kNone; // kNone: the graph's output
+  bool can_inplace = false;
+  bool is_weak = false;
+};
+
+/// One operation.
+struct Node {
+  OperationId operation = ir::kNone;
+  NodeClass node_class = NodeClass::scheduler;
+  ir::LoopBody body; // scheduler nodes
+  std::vector<Dependency> reads, writes; // in body order
+  Expr numel, reduction_numel;           // group.iteration
+  std::vector<NodeId> ancestors_hint;    // direct predecessors, ascending
+  size_t min_order = 0, max_order = 0;
+};
+
+/// Why two groups were not fused. Every refusal has a kind, the two sides, and bytes at stake.
+enum class Refusal : uint8_t {
+  none, same_node, not_loops, order, no_shared_data, device, too_large, reduction_shapes, shapes,
+  memory_deps_differ, intermediate_nodes, cycle, far_apart, peak_memory, atomic, low_score,
+};
+std::string_view to_string(Refusal refusal);
+struct FusionDecision {
+  NodeId first = 0, second = 0; // representative (first) members
+  Refusal refusal = Refusal::none;
+  int64_t shared_bytes = 0;
+  std::string detail; // one sentence with names, sizes, indices
+  int round = 0;
+};
+
+/// What runs as one step: a fused kernel, a library call, or a node that only allocates.
+struct Group {
+  std::vector<NodeId> members; // in order; one unless fused
+  NodeClass node_class = NodeClass::scheduler;
+  Expr numel, reduction_numel; // of the group: reduction_numel 1 for pointwise
+  /// Buffers written and read only inside this group: never stored.
+  std::vector<BufferId> internal_buffers;
+  /// (output, input): output takes over the input's memory, every element read before it is written by the same
+  /// iteration.
+  std::vector<std::pair<BufferId, BufferId>> inplace;
+  /// Buffers (inputs excluded) that nothing reads after this group.
+  std::vector<BufferId> last_uses;
+};
+
+struct Schedule {
+  std::vector<Node> nodes;   // by operation order, dead ones removed
+  std::vector<Group> groups; // in execution order
+  std::vector<std::vector<User>> users;    // by BufferId
+  std::vector<FusionDecision> decisions;   // accepted and refused, in the order they were made
+};
+
+struct ScheduleOptions {
+  const target::Policy *policy = &target::default_policy();
+  const target::Target *target = nullptr;
+  /// Called with each pipeline step's name and the state after it (--dump-after, --time-passes).
+  std::function<void(std::string_view, const Schedule &)> after;
+};
+Schedule schedule(const ir::Module &module, const ScheduleOptions &options);
+
+enum class LogStage : uint8_t { init, pre_fusion, post_fusion };
+struct LogOptions {
+  LogStage stage = LogStage::post_fusion;
+  bool newer_dialect = false;
+  /// Kernel text of a group, for "opN CUDA code:"; empty function: no code section.
+  std::function<std::string(const Group &)> kernel_text;
+};
+/// The log, byte for byte in the form of the seeds (docs/schedule-log.md).
+std::string to_log(const ir::Module &module, const Schedule &schedule, const LogOptions &options);
+
+} // namespace tsc::scheduler

@@ -1,0 +1,133 @@
+#include "support/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tsc::support {
+namespace {
+
+thread_local bool inside_parallel_for = false;
+
+/// One call of parallel_for. Workers hold it by shared_ptr: one that wakes late finds no index left.
+struct Job {
+  const std::function<void(size_t)> *body;
+  size_t count;
+  std::atomic<size_t> next{0};
+  std::atomic<size_t> done{0};
+  std::mutex mutex;
+  std::condition_variable finished;
+  size_t first_error = SIZE_MAX;
+  std::exception_ptr error;
+
+  void work() {
+    inside_parallel_for = true;
+    for (size_t i; (i = next.fetch_add(1)) < count;) {
+      try {
+        (*body)(i);
+      } catch (...) {
+        std::lock_guard<std::mutex> lock(mutex);
+        if (i < first_error) {
+          first_error = i;
+          error = std::current_exception();
+        }
+      }
+      if (done.fetch_add(1) + 1 == count) {
+        std::lock_guard<std::mutex> lock(mutex);
+        finished.notify_all();
+      }
+    }
+    inside_parallel_for = false;
+  }
+};
+
+class Pool {
+public:
+  Pool() {
+    for (size_t i = 1; i < parallelism(); ++i)
+      threads_.emplace_back([this] { loop(); });
+  }
+  ~Pool() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread &thread : threads_)
+      thread.join();
+  }
+  void run(const std::shared_ptr<Job> &job) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      job_ = job;
+      ++generation_;
+    }
+    wake_.notify_all();
+    job->work();
+    std::unique_lock<std::mutex> lock(job->mutex);
+    job->finished.wait(lock, [&] { return job->done.load() == job->count; });
+  }
+
+private:
+  void loop() {
+    size_t seen = 0;
+    for (;;) {
+      std::shared_ptr<Job> job;
+      {
+        std::unique_lock<std::mutex> lock(mutex_);
+        wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+        if (stop_)
+          return;
+        seen = generation_;
+        job = job_;
+      }
+      job->work();
+    }
+  }
+
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::shared_ptr<Job> job_;
+  size_t generation_ = 0;
+  bool stop_ = false;
+};
+
+} // namespace
+
+size_t parallelism() {
+  static const size_t count = [] {
+    if (const char *text = std::getenv("TSC_THREADS")) {
+      long value = std::atol(text);
+      if (value >= 1)
+        return static_cast<size_t>(value);
+    }
+    return static_cast<size_t>(std::max(1u, std::thread::hardware_concurrency()));
+  }();
+  return count;
+}
+
+void parallel_for(size_t count, const std::function<void(size_t)> &body) {
+  if (count == 0)
+    return;
+  if (count == 1 || inside_parallel_for || parallelism() == 1) {
+    for (size_t i = 0; i < count; ++i)
+      body(i);
+    return;
+  }
+  static Pool pool;
+  auto job = std::make_shared<Job>();
+  job->body = &body;
+  job->count = count;
+  pool.run(job);
+  if (job->error)
+    std::rethrow_exception(job->error);
+}
+
+} // namespace tsc::support

@@ -1,0 +1,18 @@
+// The one thread pool of the process.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace tsc::support {
+
+/// Number of threads that parallel_for uses, the caller included (the machine's cores, or
+/// TSC_THREADS from the environment; at least 1).
+size_t parallelism();
+
+/// Calls body(i) once for every i in [0, count), on the caller and the pool's threads, and returns
+/// when all are done. The first exception (by index) is rethrown. Runs inline if count is 1 or the
+/// caller is itself inside a parallel_for.
+void parallel_for(size_t count, const std::function<void(size_t)> &body);
+
+} // namespace tsc::support

@@ -1,0 +1,32 @@
+// The two policies: the same code with other named constants and steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tsc::target {
+
+/// Every threshold of lowering and scheduling, with its seed value. See docs/scheduler.md.
+struct Policy {
+  std::string_view name = "default";
+  size_t realize_reads_threshold = 4;
+  size_t realize_accumulated_reads_threshold = 8;
+  size_t realize_opcount_threshold = 30;
+  int64_t unroll_reductions_threshold = 8;
+  bool split_reductions = false;       // in lowering; under default the kernel plan splits
+  bool online_softmax = true;
+  bool casts_in_bodies = true;         // explicit to_dtype for f16 and bf16, as newer Inductor
+  size_t max_fusion_size = 64;
+  int64_t fusion_memory_threshold = 10; // bytes
+  size_t max_distance = 64;            // nodes apart, horizontal fusion
+  size_t max_candidates_per_buffer = 64;
+  bool loop_ordering_after_fusion = true;
+};
+
+const Policy &default_policy();
+const Policy &inductor_2_5_policy();
+/// Throws UserError (usage) TSC-C002.
+const Policy &find_policy(std::string_view name);
+
+} // namespace tsc::target
