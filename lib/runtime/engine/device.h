@@ -1,0 +1,70 @@
+// The support layer's view of a device: memory, launches, matrix products. The engine (engine.h) walks a
+// program's steps over this interface; host_device.cpp and cuda_device.cpp implement it. These files are compiled
+// into tsc and copied into every emitted folder: no dependency but the C++17 standard library (and CUDA's or
+// CBLAS in the device that needs them).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tsc_engine {
+
+/// What crosses the C ABI as a status code (tsc_model.h) and error text.
+enum class Status : int { ok = 0, bad_argument = 1, device = 2, out_of_memory = 3, internal = 4 };
+class Error : public std::runtime_error {
+public:
+  Error(Status status, const std::string &text) : std::runtime_error(text), status(status) {}
+  Status status;
+};
+
+/// torch element types that steps meet; values are part of the ABI.
+enum class DType : int32_t { boolean, u8, i8, i16, i32, i64, u16, u32, u64, f16, bf16, f32, f64 };
+size_t size_in_bytes(DType dtype);
+
+struct LaunchGeometry {
+  uint32_t grid[3] = {1, 1, 1};
+  uint32_t block[3] = {1, 1, 1};
+  uint32_t shared_bytes = 0; // dynamic
+};
+
+/// out[b, i, j] = alpha * sum_k a[b, i, k] * b[b, k, j] + beta * c[b, i, j]; strides in elements, 0 broadcasts.
+/// Floats of 16 and 32 bits accumulate in f32, f64 in f64; f32 never drops to tf32.
+struct MatmulShape {
+  DType dtype = DType::f32;
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  struct Strides {
+    int64_t row = 0, column = 0, batch = 0;
+  } a, b, c, out;
+  bool has_c = false;
+  double alpha = 1, beta = 0;
+};
+
+/// The stream of a run: a cudaStream_t, or ignored by the host.
+using Stream = void *;
+
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual bool is_host() const = 0;
+  virtual void *allocate(size_t bytes) = 0; // at least 256-byte aligned; never null (bytes 0 included)
+  virtual void release(void *memory) = 0;
+  virtual void upload(void *to, const void *from_host, size_t bytes, Stream stream) = 0;
+  virtual void download(void *to_host, const void *from, size_t bytes, Stream stream) = 0;
+  virtual void copy(void *to, const void *from, size_t bytes, Stream stream) = 0;
+  virtual void fill(void *memory, int byte, size_t bytes, Stream stream) = 0;
+  virtual void synchronize(Stream stream) = 0;
+
+  /// Runs kernel number `kernel` of the program. `arguments[i]` points at the value of parameter i (a pointer, or an
+  /// int64_t size), as cuLaunchKernel takes them.
+  virtual void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments, Stream stream) = 0;
+  /// Chooses how to run products of this shape (at bind time: may allocate). Returns a plan number.
+  virtual size_t prepare_matmul(const MatmulShape &shape) = 0;
+  /// Never allocates or synchronizes on a GPU. `c` is null unless the shape has one; c may equal out.
+  virtual void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, Stream stream) = 0;
+};
+
+} // namespace tsc_engine
