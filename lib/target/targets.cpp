@@ -1,0 +1,81 @@
+#include "target/target.h"
+
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+namespace tsc::target {
+
+namespace {
+
+constexpr int kKib = 1024;
+constexpr int kMib = 1024 * kKib;
+
+/// Seconds from a load's issue to its data under a saturated memory system. Unloaded latencies of
+/// these parts are 450 to 650 ns; queues add to that. An assumption, not a data-sheet figure.
+constexpr double kLoadedLatency = 700e-9;
+
+struct PerMultiprocessor { // limits that follow from the compute capability (CUDA programming
+                           // guide)
+  int max_threads;
+  int shared_bytes;           // of the multiprocessor
+  int shared_bytes_per_block; // opt-in: 1 KiB less, which the system takes
+};
+constexpr PerMultiprocessor kDataCenterAmpere = {2048, 164 * kKib, 163 * kKib};
+constexpr PerMultiprocessor kHopper = {2048, 228 * kKib, 227 * kKib};
+constexpr PerMultiprocessor kGraphicsClass = {1536, 100 * kKib, 99 * kKib};
+
+Target make(int major, int minor, int multiprocessors, const PerMultiprocessor &limits,
+            double bandwidth, int l2_bytes) {
+  Target target;
+  target.name = "sm_" + std::to_string(major) + std::to_string(minor);
+  target.major = major;
+  target.minor = minor;
+  target.multiprocessors = multiprocessors;
+  target.max_threads_per_multiprocessor = limits.max_threads;
+  target.max_threads_per_block = 1024;
+  target.registers_per_multiprocessor = 65536;
+  target.shared_bytes_per_block = limits.shared_bytes_per_block;
+  target.shared_bytes_per_multiprocessor = limits.shared_bytes;
+  target.bandwidth = bandwidth;
+  target.bytes_in_flight = bandwidth * kLoadedLatency;
+  target.l2_bytes = l2_bytes;
+  return target;
+}
+
+/// One part stands for each architecture: its data sheet gives multiprocessors, bandwidth and
+/// cache.
+std::vector<Target> make_targets() {
+  return {
+      make(8, 0, 108, kDataCenterAmpere, 2.039e12, 40 * kMib), // A100 80 GB SXM
+      make(8, 6, 84, kGraphicsClass, 0.696e12, 6 * kMib),      // A40
+      make(8, 9, 142, kGraphicsClass, 0.864e12, 96 * kMib),    // L40S
+      make(9, 0, 132, kHopper, 4.8e12, 50 * kMib),   // H200; H100 has 3.35e12 bytes a second
+      make(10, 0, 148, kHopper, 8.0e12, 126 * kMib), // B200
+      make(12, 0, 170, kGraphicsClass, 1.792e12, 96 * kMib), // RTX 5090
+  };
+}
+
+} // namespace
+
+const std::vector<Target> &targets() {
+  static const std::vector<Target> all = make_targets();
+  return all;
+}
+
+const Target &find_target(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Target &target : targets()) {
+    if (target.name == name)
+      return target;
+    names.push_back(target.name);
+  }
+  support::Diagnostic problem;
+  problem.code = "TSC-C001";
+  problem.message = "unknown architecture '" + std::string(name) + "'";
+  const std::string closest = support::did_you_mean(std::string(name), names);
+  problem.next_step = closest.empty() ? "" : "did you mean '" + closest + "'? ";
+  problem.next_step += "known architectures: " + support::join(names, ", ");
+  throw support::UserError(support::ExitCode::usage, problem);
+}
+
+} // namespace tsc::target

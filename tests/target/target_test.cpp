@@ -1,0 +1,76 @@
+#include "support/diagnostic.h"
+#include "target/policy.h"
+#include "target/target.h"
+#include "testing/catch.h"
+
+#include <set>
+
+using namespace tsc;
+
+namespace {
+
+/// The text of the UserError that `function` throws.
+template <class Function> std::string user_error(Function function) {
+  try {
+    function();
+  } catch (const support::UserError &error) {
+    REQUIRE(error.exit_code() == support::ExitCode::usage);
+    return support::to_string(error.diagnostics().at(0));
+  }
+  return "no error";
+}
+
+} // namespace
+
+TEST_CASE("architectures are found by name") {
+  CHECK(target::find_target("sm_80").multiprocessors == 108);
+  CHECK(target::find_target("sm_80").shared_bytes_per_block == 166912);
+  CHECK(target::find_target("sm_90").multiprocessors == 132);
+  CHECK(target::find_target("sm_90").shared_bytes_per_block == 232448);
+  CHECK(target::find_target("sm_90").shared_bytes_per_multiprocessor == 233472);
+  CHECK(target::find_target("sm_120").major == 12);
+}
+
+TEST_CASE("every architecture is complete and named after its capability") {
+  std::set<std::string> names;
+  for (const target::Target &t : target::targets()) {
+    CHECK(t.name == "sm_" + std::to_string(t.major) + std::to_string(t.minor));
+    CHECK(names.insert(t.name).second);
+    CHECK(t.shared_bytes_per_block == t.shared_bytes_per_multiprocessor - 1024);
+    CHECK(t.max_threads_per_multiprocessor % 512 == 0);
+    CHECK(t.bytes_in_flight > 0);
+    CHECK(t.bytes_in_flight < t.bandwidth * 1e-6);
+    CHECK(t.l2_bytes >= 6 << 20);
+  }
+  CHECK(names == std::set<std::string>{"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"});
+}
+
+TEST_CASE("an unknown architecture is a usage error that names the known ones") {
+  CHECK(user_error([] { target::find_target("sm_91"); }) ==
+        "error TSC-C001: unknown architecture 'sm_91'\n"
+        "  next: did you mean 'sm_90'? known architectures: sm_80, sm_86, sm_89, sm_90, sm_100, "
+        "sm_120");
+}
+
+TEST_CASE("policies carry the thresholds of the seeds") {
+  const target::Policy &seeds = target::find_policy("inductor-2.5");
+  CHECK(&seeds == &target::inductor_2_5_policy());
+  CHECK(seeds.realize_reads_threshold == 4);
+  CHECK(seeds.realize_accumulated_reads_threshold == 8);
+  CHECK(seeds.realize_opcount_threshold == 30);
+  CHECK(seeds.unroll_reductions_threshold == 8);
+  CHECK(seeds.max_fusion_size == 64);
+  CHECK(seeds.split_reductions);
+  CHECK_FALSE(seeds.casts_in_bodies);
+  CHECK_FALSE(seeds.online_softmax);
+  CHECK_FALSE(seeds.loop_ordering_after_fusion);
+  CHECK(&target::find_policy("default") == &target::default_policy());
+  CHECK(target::default_policy().casts_in_bodies);
+  CHECK_FALSE(target::default_policy().split_reductions);
+}
+
+TEST_CASE("an unknown policy is a usage error that names the known ones") {
+  CHECK(user_error([] { target::find_policy("inductor-2.4"); }) ==
+        "error TSC-C002: unknown policy 'inductor-2.4'\n"
+        "  next: did you mean 'inductor-2.5'? known policies: default, inductor-2.5");
+}
