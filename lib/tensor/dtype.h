@@ -11,8 +11,23 @@
 namespace tsc::tensor {
 
 enum class DType : uint8_t {
-  boolean, u8, i8, i16, i32, i64, u16, u32, u64, f16, bf16, f32, f64,
-  f8e4m3fn, f8e5m2, c64, c128, // carried by readers; operators report them as unsupported
+  boolean,
+  u8,
+  i8,
+  i16,
+  i32,
+  i64,
+  u16,
+  u32,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f8e4m3fn,
+  f8e5m2,
+  c64,
+  c128, // carried by readers; operators report them as unsupported
 };
 
 /// Bytes an element takes.

@@ -17,8 +17,8 @@ public:
   HostTensor() = default;
   /// Allocates contiguous, 64-byte aligned, uninitialized memory.
   HostTensor(DType dtype, std::vector<int64_t> sizes);
-  /// A view of `bytes` (kept alive by `owner`). Strides in elements, offset in bytes already applied.
-  /// Precondition: every element lies inside what `owner` holds.
+  /// A view of `bytes` (kept alive by `owner`). Strides in elements, offset in bytes already
+  /// applied. Precondition: every element lies inside what `owner` holds.
   HostTensor(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides,
              std::shared_ptr<void> owner, std::byte *data, bool writable);
 
@@ -33,7 +33,8 @@ public:
   std::byte *data() const { return data_; }
   bool writable() const { return writable_; }
 
-  /// Element at `index` (row-major position in [0, numel)), as a double; int64 beyond 2^53 loses bits.
+  /// Element at `index` (row-major position in [0, numel)), as a double; int64 beyond 2^53 loses
+  /// bits.
   double get_double(int64_t index) const;
   int64_t get_int64(int64_t index) const;
   /// Stores with PyTorch's cast from double (or int64) to dtype().
@@ -46,22 +47,24 @@ private:
   std::shared_ptr<void> owner_;
   std::byte *data_ = nullptr;
   bool writable_ = true;
+  bool contiguous_ = true; // computed once: element access depends on it
   int64_t offset_of(int64_t index) const;
 };
 
 /// Name -> tensor, in name order.
 using TensorMap = std::map<std::string, HostTensor>;
 
-/// Reads .safetensors, .npz or a folder of .npy, recognized by content. .safetensors payloads are mapped, not
-/// copied. Errors: UserError TSC-T0nn (bad_input) with the path and byte offset. Memory use is bounded by the
-/// file's size.
+/// Reads .safetensors, .npz or a folder of .npy, recognized by content. .safetensors payloads are
+/// mapped, not copied. Errors: UserError TSC-T0nn (bad_input) with the path and byte offset. Memory
+/// use is bounded by the file's size.
 TensorMap read_tensors(const std::string &path);
-/// Writes .safetensors, .npz (stored), or a folder of .npy, by the ending of `path` (none: a folder).
-/// Written aside, then renamed.
+/// Writes .safetensors, .npz (stored), or a folder of .npy, by the ending of `path` (none: a
+/// folder). Written aside, then renamed.
 void write_tensors(const std::string &path, const TensorMap &tensors);
 
-/// Deterministic random data, the same bytes on every machine (counter-based; no <random> distributions).
-/// `fan_in` > 0 scales floats by 1/sqrt(fan_in); `low`..`high` bound integers (inclusive); bool is a coin.
+/// Deterministic random data, the same bytes on every machine (counter-based; no <random>
+/// distributions). `fan_in` > 0 scales floats by 1/sqrt(fan_in); `low`..`high` bound integers
+/// (inclusive); bool is a coin.
 struct RandomSpec {
   uint64_t seed = 0;
   double scale = 1.0;
@@ -70,12 +73,13 @@ struct RandomSpec {
 };
 HostTensor random_tensor(DType dtype, std::vector<int64_t> sizes, const RandomSpec &spec);
 
-/// How far `actual` is from `expected` (recorded, in its dtype) under the agreement rule of docs/numbers.md:
-/// ints and bools exact; NaN and inf in the same places; relative norm within `norm_bound`; every element
-/// within `ulps` units in the last place of dtype at its row's rms plus 3 * eager_error.
+/// How far `actual` is from `expected` (recorded, in its dtype) under the agreement rule of
+/// docs/numbers.md: ints and bools exact; NaN and inf in the same places; relative norm within
+/// `norm_bound`; every element within `ulps` units in the last place of dtype at its row's rms plus
+/// 3 * eager_error.
 struct Agreement {
   bool ok = false;
-  double norm_error = 0;   // ||a - e|| / ||e|| over finite elements
+  double norm_error = 0; // ||a - e|| / ||e|| over finite elements
   double norm_bound = 0;
   double worst_element = 0; // largest |a - e| / allowed
   int64_t worst_index = -1; // row-major
@@ -86,8 +90,8 @@ struct AgreementRule {
   double norm_bound = 0; // 0: by dtype, 1e-5 fp32, 5e-3 fp16, 2e-2 bf16 (whole model)
   double ulps = 0;       // 0: 16 for f32 and f64, 4 else
 };
-/// `reference` is float64 (or recorded in a wider dtype) if there is one, else null: then `expected` serves.
-/// Rows are the last dimension.
+/// `reference` is float64 (or recorded in a wider dtype) if there is one, else null: then
+/// `expected` serves. Rows are the last dimension.
 Agreement compare(const HostTensor &actual, const HostTensor &expected, const HostTensor *reference,
                   const AgreementRule &rule = {});
 
