@@ -3,15 +3,16 @@
 // included: kernels compile in milliseconds. Numbers, vectors and math are in tc_numeric.h,
 // tc_math.h and tc_reduce.h.
 //
-// What a kernel text writes (the device half, tc_device.h, gives the same names their CUDA
-// meaning):
-//   TC_KERNEL __launch_bounds__(256) void k(float *TC_RESTRICT out0, const float *TC_RESTRICT in0,
-//   long long n) {...} TC_EXPORT(k, TC_HAS_BARRIERS)            after the kernel; flags 0 when it
-//   has no barrier and no warp operation TC_EXPORT(k, TC_HAS_BARRIERS, Shared)    the same for a
-//   kernel that says TC_SMEM(Shared, shared) TC_SMEM(Shared, shared)                  in the
-//   kernel, at most once: `Shared &shared` in static shared memory TC_DYN_SMEM(float, tile) in the
-//   kernel: `float *tile`, 16-byte aligned, LaunchGeometry::shared_bytes long TC_FN before a device
-//   function TC_UNROLL                                before a loop with a constant trip count
+// What a kernel text writes (the device half, tc_device.h, gives these names their CUDA meaning):
+//
+//   TC_KERNEL __launch_bounds__(256) void k(float *TC_RESTRICT out0, long long n) {...}
+//
+//   TC_EXPORT(k, flags)           after the kernel; flags: TC_HAS_BARRIERS or 0
+//   TC_EXPORT(k, flags, Shared)   the same for a kernel that says TC_SMEM
+//   TC_SMEM(Shared, shared)       in a kernel, at most once: `Shared &shared`, static shared memory
+//   TC_DYN_SMEM(float, tile)      in a kernel: `float *tile`, dynamic shared memory
+//   TC_FN                         before a device function
+//   TC_UNROLL                     before a loop with a constant trip count
 //
 // The part above TC_HOST_ABI_ONLY is the contract with what runs the kernels
 // (runtime/engine/host_device.cpp and fibers.cpp include this file with that macro defined).
