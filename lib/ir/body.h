@@ -51,6 +51,10 @@ struct LoopBody {
 /// be frozen.
 LoopBody trace(const Module &module, const Operation &operation, std::string_view prefix = "z");
 
+/// The body that evaluates one loop node over its own domain and stores nothing, indices not simplified: for
+/// counting operations and reads while lowering decides what to realize.
+LoopBody trace_value(const Module &module, LoopId node);
+
 /// The same body over other loops: variable i is replaced by old_variables[i].
 LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<Expr> sizes,
                  size_t iteration_count, std::span<const Expr> old_variables);

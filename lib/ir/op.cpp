@@ -1,0 +1,118 @@
+// Names and small facts of the IR.
+#include "ir/body.h"
+#include "ir/ir.h"
+
+#include "support/diagnostic.h"
+
+#include <array>
+
+namespace tsc::ir {
+
+namespace {
+
+struct OpFacts {
+  std::string_view name;
+  int operands;
+};
+
+constexpr std::array kOps = {
+#define TSC_OP(name, operands, result) OpFacts{#name, operands},
+#include "ir/opcodes.def"
+#undef TSC_OP
+    OpFacts{"load", -1},
+    OpFacts{"constant", -1},
+    OpFacts{"index_expr", -1},
+    OpFacts{"view", -1},
+    OpFacts{"masked", -1},
+    OpFacts{"store", -1},
+    OpFacts{"store_reduction", -1},
+    OpFacts{"reduction", -1},
+    OpFacts{"scan", -1},
+    OpFacts{"get_item", -1},
+    OpFacts{"set_indirect", -1},
+};
+static_assert(kOps.size() == static_cast<size_t>(Op::set_indirect) + 1);
+
+} // namespace
+
+std::string_view op_name(Op op) { return kOps[static_cast<size_t>(op)].name; }
+
+int operand_count(Op op) { return kOps[static_cast<size_t>(op)].operands; }
+
+Expr variable(size_t k) {
+  // Tensors rarely have more dimensions; beyond, the symbol table answers.
+  static const std::vector<Expr> first = [] {
+    std::vector<Expr> result;
+    for (size_t i = 0; i < 16; ++i) {
+      result.push_back(symbolic::symbol("i", i));
+    }
+    return result;
+  }();
+  return k < first.size() ? first[k] : symbolic::symbol("i", k);
+}
+
+Expr operand_value(size_t k) { return symbolic::symbol("v", k); }
+
+std::string_view reduction_name(ReductionKind kind) {
+  switch (kind) {
+  case ReductionKind::sum:
+    return "sum";
+  case ReductionKind::prod:
+    return "prod";
+  case ReductionKind::max:
+    return "max";
+  case ReductionKind::min:
+    return "min";
+  case ReductionKind::any:
+    return "any";
+  case ReductionKind::all:
+    return "all";
+  case ReductionKind::xor_sum:
+    return "xor_sum";
+  case ReductionKind::argmax:
+    return "argmax";
+  case ReductionKind::argmin:
+    return "argmin";
+  case ReductionKind::welford_reduce:
+    return "welford_reduce";
+  case ReductionKind::welford_combine:
+    return "welford_combine";
+  case ReductionKind::online_softmax_reduce:
+    return "online_softmax_reduce";
+  }
+  throw support::InternalError("ir", "reduction_name", "unknown kind of reduction");
+}
+
+size_t tuple_size(ReductionKind kind) {
+  switch (kind) {
+  case ReductionKind::welford_reduce:
+  case ReductionKind::welford_combine:
+    return 3;
+  case ReductionKind::online_softmax_reduce:
+    return 2;
+  default:
+    return 1;
+  }
+}
+
+BufferId Module::storage_of(BufferId id) const {
+  while (buffers[id].mutates != kNone) {
+    id = buffers[id].mutates;
+  }
+  return id;
+}
+
+symbolic::Ranges LoopBody::ranges(const Module &module) const {
+  symbolic::Ranges ranges = module.ranges;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    ranges.set_size(variables[i], sizes[i]);
+  }
+  for (const BodyOp &op : ops) {
+    if (op.op == Op::set_indirect) {
+      ranges.set_size(op.symbol, op.extent);
+    }
+  }
+  return ranges;
+}
+
+} // namespace tsc::ir
