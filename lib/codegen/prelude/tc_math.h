@@ -1,0 +1,300 @@
+// Elementwise operations, one per row of ir/opcodes.def, with PyTorch's meaning (NaN, signed zeros, integer
+// division and shifts included). float and double; integers where the operation has a meaning for them.
+// Device: CUDA's functions. Host: libm through builtins, so no header is needed.
+#pragma once
+
+#ifdef TC_DEVICE
+#define TC_LIBM(name) name
+#else
+#define TC_LIBM(name) __builtin_##name
+#endif
+
+#define TC_MATH_1(name, function)                                                                  \
+  TC_FN float tc_##name(float x) { return TC_LIBM(function##f)(x); }                               \
+  TC_FN double tc_##name(double x) { return TC_LIBM(function)(x); }
+#define TC_MATH_2(name, function)                                                                  \
+  TC_FN float tc_##name(float x, float y) { return TC_LIBM(function##f)(x, y); }                   \
+  TC_FN double tc_##name(double x, double y) { return TC_LIBM(function)(x, y); }
+
+TC_MATH_1(acos, acos)
+TC_MATH_1(acosh, acosh)
+TC_MATH_1(asin, asin)
+TC_MATH_1(asinh, asinh)
+TC_MATH_1(atan, atan)
+TC_MATH_1(atanh, atanh)
+TC_MATH_1(cos, cos)
+TC_MATH_1(cosh, cosh)
+TC_MATH_1(erfc, erfc)
+TC_MATH_1(exp2, exp2)
+TC_MATH_1(expm1, expm1)
+TC_MATH_1(lgamma, lgamma)
+TC_MATH_1(log, log)
+TC_MATH_1(log10, log10)
+TC_MATH_1(log1p, log1p)
+TC_MATH_1(log2, log2)
+TC_MATH_1(sin, sin)
+TC_MATH_1(sinh, sinh)
+TC_MATH_1(sqrt, sqrt)
+TC_MATH_1(tan, tan)
+TC_MATH_1(tanh, tanh)
+TC_MATH_2(atan2, atan2)
+TC_MATH_2(copysign, copysign)
+TC_MATH_2(hypot, hypot)
+TC_MATH_2(nextafter, nextafter)
+
+TC_FN float tc_fma(float x, float y, float z) { return TC_LIBM(fmaf)(x, y, z); }
+TC_FN double tc_fma(double x, double y, double z) { return TC_LIBM(fma)(x, y, z); }
+template <class T> TC_FN T tc_fma(T x, T y, T z) { return x * y + z; }
+
+#ifdef TC_DEVICE
+TC_FN float tc_exp(float x) { return expf(x); }
+TC_FN float tc_rsqrt(float x) { return rsqrtf(x); }
+TC_FN double tc_rsqrt(double x) { return rsqrt(x); }
+TC_FN float tc_quick_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+/// 1 / (1 + y) for y >= 0, infinity included.
+TC_FN float tc_reciprocal_1p(float y) { return __fdividef(1.0f, 1.0f + y); }
+#else
+/// exp by argument reduction and a polynomial: within 2 units in the last place, and a compiler vectorizes it.
+TC_FN float tc_exp(float x) {
+  const float clamped = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
+  const float shifted = clamped * 1.44269504f + 12582912.0f; // 1.5 * 2^23: the sum's low bits are the integer
+  const float k = shifted - 12582912.0f;
+  float f = k * -0.693359375f + clamped;
+  f = k * 2.12194440e-4f + f;
+  float p = 1.9875691500e-4f;
+  p = p * f + 1.3981999507e-3f;
+  p = p * f + 8.3334519073e-3f;
+  p = p * f + 4.1665795894e-2f;
+  p = p * f + 1.6666665459e-1f;
+  p = p * f + 5.0000001201e-1f;
+  p = p * f * f + f + 1.0f;
+  // 2^k in two factors, so that results near the ends of the range are right.
+  const int whole = static_cast<int>(tc_float_bits(shifted) - 0x4b400000u), half = whole >> 1;
+  const float low = tc_bits_float(static_cast<unsigned>(half + 127) << 23);
+  const float high = tc_bits_float(static_cast<unsigned>(whole - half + 127) << 23);
+  const float y = p * low * high;
+  return x != x ? x : y;
+}
+TC_FN float tc_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+TC_FN double tc_rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+TC_FN float tc_quick_exp2(float x) { return tc_exp(x * 0.693147181f); }
+TC_FN float tc_reciprocal_1p(float y) { return 1.0f / (1.0f + y); }
+#endif
+TC_FN double tc_exp(double x) { return TC_LIBM(exp)(x); }
+
+/// erf(x) = 1 - 2^(-|x| P(|x|)) with the sign of x; P is a fit of degree 7 to -log2(erfc(t)) / t on [0, 4].
+/// Largest absolute error 1.2e-7; no branch.
+TC_FN float tc_erf(float x) {
+  const float t = TC_LIBM(fabsf)(x);
+  float p = 4.535859989e-05f;
+  p = tc_fma(p, t, -4.455076996e-04f);
+  p = tc_fma(p, t, 1.489441842e-03f);
+  p = tc_fma(p, t, 7.746292395e-04f);
+  p = tc_fma(p, t, -2.825368010e-02f);
+  p = tc_fma(p, t, 1.484816074e-01f);
+  p = tc_fma(p, t, 9.184163809e-01f);
+  p = tc_fma(p, t, 1.627908587e+00f);
+  return TC_LIBM(copysignf)(1.0f - tc_quick_exp2(-t * p), x);
+}
+TC_FN double tc_erf(double x) { return TC_LIBM(erf)(x); }
+
+template <class T> TC_FN T tc_abs(T x) { return x < T(0) ? static_cast<T>(T(0) - x) : x; }
+TC_FN float tc_abs(float x) { return TC_LIBM(fabsf)(x); }
+TC_FN double tc_abs(double x) { return TC_LIBM(fabs)(x); }
+TC_FN bool tc_abs(bool x) { return x; }
+
+template <class T> TC_FN T tc_neg(T x) { return static_cast<T>(-x); }
+template <class T> TC_FN T tc_square(T x) { return static_cast<T>(x * x); }
+template <class T> TC_FN T tc_add(T x, T y) { return static_cast<T>(x + y); }
+template <class T> TC_FN T tc_sub(T x, T y) { return static_cast<T>(x - y); }
+template <class T> TC_FN T tc_mul(T x, T y) { return static_cast<T>(x * y); }
+TC_FN bool tc_add(bool x, bool y) { return x || y; }
+TC_FN bool tc_mul(bool x, bool y) { return x && y; }
+template <class T> TC_FN T tc_reciprocal(T x) { return T(1) / x; }
+template <class T> TC_FN T tc_truediv(T x, T y) { return x / y; }
+
+// Rounding: the identity for integers.
+template <class T> TC_FN T tc_floor(T x) { return x; }
+template <class T> TC_FN T tc_ceil(T x) { return x; }
+template <class T> TC_FN T tc_trunc(T x) { return x; }
+template <class T> TC_FN T tc_round(T x) { return x; }
+TC_MATH_1(floor, floor)
+TC_MATH_1(ceil, ceil)
+TC_MATH_1(trunc, trunc)
+TC_MATH_1(round, rint) // half to even
+
+template <class T> TC_FN bool tc_isnan(T x) { return x != x; }
+template <class T> TC_FN bool tc_isinf(T) { return false; }
+TC_FN bool tc_isinf(float x) { return TC_LIBM(fabsf)(x) == TC_INF; }
+TC_FN bool tc_isinf(double x) { return TC_LIBM(fabs)(x) == static_cast<double>(TC_INF); }
+template <class T> TC_FN bool tc_signbit(T x) { return x < T(0); }
+TC_FN bool tc_signbit(float x) { return tc_float_bits(x) >> 31 != 0; }
+TC_FN bool tc_signbit(double x) { return TC_LIBM(copysign)(1.0, x) < 0.0; }
+
+/// NaN if either is.
+template <class T> TC_FN T tc_maximum(T x, T y) { return x > y ? x : y; }
+template <class T> TC_FN T tc_minimum(T x, T y) { return x < y ? x : y; }
+#if defined(TC_DEVICE) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+TC_FN float tc_maximum(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+TC_FN float tc_minimum(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+#else
+TC_FN float tc_maximum(float x, float y) { return x > y || x != x ? x : y; }
+TC_FN float tc_minimum(float x, float y) { return x < y || x != x ? x : y; }
+#endif
+TC_FN double tc_maximum(double x, double y) { return x > y || x != x ? x : y; }
+TC_FN double tc_minimum(double x, double y) { return x < y || x != x ? x : y; }
+template <class T> TC_FN T tc_relu(T x) { return tc_maximum(x, T(0)); }
+
+template <class T> TC_FN T tc_sign(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
+TC_FN float tc_sign(float x) { return x != x ? x : static_cast<float>((x > 0.0f) - (x < 0.0f)); }
+TC_FN double tc_sign(double x) { return x != x ? x : static_cast<double>((x > 0.0) - (x < 0.0)); }
+
+TC_FN float tc_sigmoid(float x) { return tc_reciprocal_1p(tc_exp(-x)); }
+TC_FN double tc_sigmoid(double x) { return 1.0 / (1.0 + tc_exp(-x)); }
+
+/// Toward zero; the divisor of integers is not 0 (undefined in PyTorch too: it raises on the CPU).
+template <class T> TC_FN T tc_truncdiv(T x, T y) { return y == T(0) ? T(0) : static_cast<T>(x / y); }
+TC_FN float tc_truncdiv(float x, float y) { return TC_LIBM(truncf)(x / y); }
+TC_FN double tc_truncdiv(double x, double y) { return TC_LIBM(trunc)(x / y); }
+TC_FN float tc_fmod(float x, float y) { return TC_LIBM(fmodf)(x, y); }
+TC_FN double tc_fmod(double x, double y) { return TC_LIBM(fmod)(x, y); }
+template <class T> TC_FN T tc_fmod(T x, T y) { return y == T(0) ? T(0) : static_cast<T>(x % y); }
+/// torch.remainder: the divisor's sign.
+template <class T> TC_FN T tc_mod(T x, T y, int) {
+  const T r = tc_fmod(x, y);
+  return r != T(0) && (r < T(0)) != (y < T(0)) ? static_cast<T>(r + y) : r;
+}
+template <class T> TC_FN T tc_remainder(T x, T y) { return tc_mod(x, y, 0); }
+/// Rounds down. Floats: c10::div_floor_floating, which agrees with Python's //.
+template <class T> TC_FN T tc_floordiv(T x, T y) {
+  if (y == T(0))
+    return T(0);
+  const T q = static_cast<T>(x / y), r = static_cast<T>(x % y);
+  return r != T(0) && (r < T(0)) != (y < T(0)) ? static_cast<T>(q - 1) : q;
+}
+template <class T> TC_FN T tc_floordiv_floating(T x, T y) {
+  if (y == T(0))
+    return x / y;
+  T remainder = tc_fmod(x, y), quotient = (x - remainder) / y;
+  if (remainder != T(0) && (y < T(0)) != (remainder < T(0)))
+    quotient -= T(1);
+  if (quotient == T(0))
+    return tc_copysign(T(0), x / y);
+  T floored = tc_floor(quotient);
+  return quotient - floored > T(0.5) ? floored + T(1) : floored;
+}
+TC_FN float tc_floordiv(float x, float y) { return tc_floordiv_floating(x, y); }
+TC_FN double tc_floordiv(double x, double y) { return tc_floordiv_floating(x, y); }
+
+TC_FN float tc_pow(float x, float y) { return TC_LIBM(powf)(x, y); }
+TC_FN double tc_pow(double x, double y) { return TC_LIBM(pow)(x, y); }
+/// Negative exponents: 1 and -1 have exact results, all else is 0.
+template <class T> TC_FN T tc_pow(T x, T y) {
+  if (y < T(0))
+    return x == T(1) ? T(1) : x == static_cast<T>(-1) ? (y % 2 != 0 ? x : T(1)) : T(0);
+  T result = 1;
+  while (y > T(0)) {
+    if (y & T(1))
+      result = static_cast<T>(result * x);
+    x = static_cast<T>(x * x);
+    y = static_cast<T>(y >> 1);
+  }
+  return result;
+}
+
+template <class T> TC_FN T tc_bitwise_and(T x, T y) { return static_cast<T>(x & y); }
+template <class T> TC_FN T tc_bitwise_or(T x, T y) { return static_cast<T>(x | y); }
+template <class T> TC_FN T tc_bitwise_xor(T x, T y) { return static_cast<T>(x ^ y); }
+template <class T> TC_FN T tc_bitwise_not(T x) { return static_cast<T>(~x); }
+TC_FN bool tc_bitwise_not(bool x) { return !x; }
+/// Counts outside [0, bits) shift everything out: 0, or the sign.
+template <class T> TC_FN T tc_bitwise_left_shift(T x, T count) {
+  constexpr int bits = 8 * sizeof(T);
+  if (count < T(0) || count >= T(bits))
+    return T(0);
+  return static_cast<T>(static_cast<unsigned long long>(x) << static_cast<int>(count));
+}
+template <class T> TC_FN T tc_bitwise_right_shift(T x, T count) {
+  constexpr int bits = 8 * sizeof(T);
+  const bool out = count < T(0) || count >= T(bits);
+  const int shift = out ? bits - 1 : static_cast<int>(count);
+  return out && !(T(-1) < T(0)) ? T(0) : static_cast<T>(x >> shift);
+}
+
+template <class T> TC_FN bool tc_truth(T x) { return x != T(0); }
+template <class T> TC_FN T tc_where(bool condition, T x, T y) { return condition ? x : y; }
+template <class To, class From> TC_FN To tc_bitcast(From x) {
+  static_assert(sizeof(To) == sizeof(From), "a bit cast keeps the size");
+  union {
+    From from;
+    To to;
+  } u;
+  u.from = x;
+  return u.to;
+}
+
+/// Adds to memory that other threads add to as well.
+#ifdef TC_DEVICE
+template <class T> TC_FN void tc_atomic_add(T *p, T x) { atomicAdd(p, x); }
+TC_FN void tc_atomic_add(long long *p, long long x) {
+  atomicAdd(reinterpret_cast<unsigned long long *>(p), static_cast<unsigned long long>(x));
+}
+#define TC_ATOMIC_CAS_WORD(p, seen, wanted) atomicCAS(p, seen, wanted)
+#else
+template <class T> TC_FN void tc_atomic_add(T *p, T x) { atomicAdd(p, x); }
+TC_FN unsigned TC_ATOMIC_CAS_WORD(unsigned *p, unsigned seen, unsigned wanted) {
+  __atomic_compare_exchange_n(p, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return seen;
+}
+#endif
+/// Types narrower than a word: exchanges the word that holds them.
+template <class T, class Add> TC_FN void tc_atomic_narrow(T *p, const Add &add) {
+  const unsigned long long address = reinterpret_cast<unsigned long long>(p);
+  unsigned *word = reinterpret_cast<unsigned *>(address & ~3ull);
+  const unsigned shift = 8u * static_cast<unsigned>(address & 3ull);
+  const unsigned mask = (sizeof(T) == 1 ? 0xffu : 0xffffu) << shift;
+  unsigned seen = *word;
+  for (;;) {
+    const unsigned wanted = (seen & ~mask) | (add((seen & mask) >> shift) << shift & mask);
+    const unsigned found = TC_ATOMIC_CAS_WORD(word, seen, wanted);
+    if (found == seen)
+      return;
+    seen = found;
+  }
+}
+TC_FN void tc_atomic_add(tc_f16 *p, float x) {
+  tc_atomic_narrow(p, [x](unsigned bits) {
+    return static_cast<unsigned>(
+        tc_to_f16(tc_float(tc_f16{static_cast<unsigned short>(bits)}) + x).bits);
+  });
+}
+TC_FN void tc_atomic_add(tc_bf16 *p, float x) {
+  tc_atomic_narrow(p, [x](unsigned bits) {
+    return static_cast<unsigned>(
+        tc_to_bf16(tc_float(tc_bf16{static_cast<unsigned short>(bits)}) + x).bits);
+  });
+}
+#define TC_ATOMIC_ADD_NARROW(T)                                                                    \
+  TC_FN void tc_atomic_add(T *p, T x) {                                                            \
+    tc_atomic_narrow(p, [x](unsigned bits) { return bits + static_cast<unsigned>(x); });           \
+  }
+TC_ATOMIC_ADD_NARROW(signed char)
+TC_ATOMIC_ADD_NARROW(unsigned char)
+TC_ATOMIC_ADD_NARROW(short)
+TC_ATOMIC_ADD_NARROW(unsigned short)
+#undef TC_ATOMIC_ADD_NARROW
+TC_FN void tc_atomic_add(bool *p, bool x) {
+  tc_atomic_narrow(p, [x](unsigned bits) { return bits | static_cast<unsigned>(x); });
+}

@@ -1,0 +1,246 @@
+// Numbers: 16-bit floats (storage only: arithmetic is done in float), conversions with PyTorch's meaning,
+// vectors of up to 16 bytes an access.
+#pragma once
+
+/// IEEE binary16 and bfloat16 bits. Kernels load them, compute in float and round when they store.
+struct tc_f16 {
+  unsigned short bits;
+};
+struct tc_bf16 {
+  unsigned short bits;
+};
+
+#ifdef TC_DEVICE
+TC_FN unsigned tc_float_bits(float x) { return __float_as_uint(x); }
+TC_FN float tc_bits_float(unsigned x) { return __uint_as_float(x); }
+TC_FN float tc_float(tc_f16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+TC_FN tc_f16 tc_to_f16(float x) {
+  tc_f16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+TC_FN tc_bf16 tc_to_bf16(float x) {
+  tc_bf16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+/// Two at once, `a` in the low half.
+TC_FN unsigned tc_pack(tc_f16, float a, float b) {
+  unsigned y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(b), "f"(a));
+  return y;
+}
+TC_FN unsigned tc_pack(tc_bf16, float a, float b) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(b), "f"(a));
+  return y;
+}
+#else
+TC_FN unsigned tc_float_bits(float x) { return __builtin_bit_cast(unsigned, x); }
+TC_FN float tc_bits_float(unsigned x) { return __builtin_bit_cast(float, x); }
+TC_FN float tc_float(tc_f16 x) {
+  // Shifted into place as a float whose exponent is 112 too small; the product mends it, subnormals included.
+  const unsigned sign = (x.bits & 0x8000u) << 16, rest = (x.bits & 0x7fffu) << 13;
+  const float scaled = tc_bits_float(rest) * 0x1p112f;
+  const unsigned finite = tc_float_bits(scaled), special = rest | 0x7f800000u;
+  return tc_bits_float(sign | (rest >= 0x0f800000u ? special : finite));
+}
+TC_FN tc_f16 tc_to_f16(float x) {
+  const unsigned bits = tc_float_bits(x), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
+  // Normal results: round the 13 low bits to even, then move the exponent. Subnormal results: adding 0.5 to a
+  // value below 2^-14 leaves the rounded result in the low bits of the sum.
+  const unsigned normal = (rest + 0xfffu + ((rest >> 13) & 1u) - 0x38000000u) >> 13;
+  const unsigned subnormal = tc_float_bits(tc_bits_float(rest) + 0.5f) - 0x3f000000u;
+  const unsigned finite = rest < 0x38800000u ? subnormal : normal;
+  const unsigned large = rest > 0x7f800000u ? 0x7fffu : 0x7c00u;
+  return {static_cast<unsigned short>(sign | (rest >= 0x477ff000u ? large : finite))};
+}
+TC_FN tc_bf16 tc_to_bf16(float x) {
+  const unsigned bits = tc_float_bits(x);
+  const unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return {static_cast<unsigned short>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : rounded)};
+}
+TC_FN unsigned tc_pack(tc_f16, float a, float b) {
+  return tc_to_f16(a).bits | static_cast<unsigned>(tc_to_f16(b).bits) << 16;
+}
+TC_FN unsigned tc_pack(tc_bf16, float a, float b) {
+  return tc_to_bf16(a).bits | static_cast<unsigned>(tc_to_bf16(b).bits) << 16;
+}
+#endif
+TC_FN float tc_float(tc_bf16 x) { return tc_bits_float(static_cast<unsigned>(x.bits) << 16); }
+
+/// The value as the nearest element of the narrow type, still held in a float.
+TC_FN float tc_round_f16(float x) { return tc_float(tc_to_f16(x)); }
+TC_FN float tc_round_bf16(float x) { return tc_float(tc_to_bf16(x)); }
+
+/// What an element of memory is as a value, and back: 16-bit floats are floats, all else is itself.
+template <class T> struct tc_storage {
+  using value = T;
+  TC_FN T load(T x) { return x; }
+  TC_FN T store(T x) { return x; }
+};
+template <> struct tc_storage<tc_f16> {
+  using value = float;
+  TC_FN float load(tc_f16 x) { return tc_float(x); }
+  TC_FN tc_f16 store(float x) { return tc_to_f16(x); }
+};
+template <> struct tc_storage<tc_bf16> {
+  using value = float;
+  TC_FN float load(tc_bf16 x) { return tc_float(x); }
+  TC_FN tc_bf16 store(float x) { return tc_to_bf16(x); }
+};
+/// Memory holds bools as bytes 0 and 1.
+template <class T> using tc_value = typename tc_storage<T>::value;
+template <class T> TC_FN tc_value<T> tc_get(T x) { return tc_storage<T>::load(x); }
+template <class T> TC_FN tc_value<T> tc_load(const T *p) { return tc_storage<T>::load(*p); }
+template <class T> TC_FN void tc_store(T *p, tc_value<T> x) { *p = tc_storage<T>::store(x); }
+
+/// Casts as torch's .to(): toward zero for ints; unsigned targets go through a 64-bit signed integer, so that
+/// -1.0 becomes 255 as a byte; bool is "not zero".
+template <class To> struct tc_caster {
+  template <class From> TC_FN To apply(From x) { return static_cast<To>(x); }
+  TC_FN To apply(float x) { return static_cast<To>(static_cast<long long>(x)); }
+  TC_FN To apply(double x) { return static_cast<To>(static_cast<long long>(x)); }
+};
+template <> struct tc_caster<float> {
+  template <class From> TC_FN float apply(From x) { return static_cast<float>(x); }
+};
+template <> struct tc_caster<double> {
+  template <class From> TC_FN double apply(From x) { return static_cast<double>(x); }
+};
+template <> struct tc_caster<bool> {
+  template <class From> TC_FN bool apply(From x) { return x != From(0); }
+};
+template <class To, class From> TC_FN To tc_to(From x) { return tc_caster<To>::apply(x); }
+
+/// V neighbouring elements; loads and stores of it are aligned to its size, 16 bytes at most.
+template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) tc_vec {
+  T at[V];
+};
+struct alignas(16) tc_bytes16 {
+  unsigned x, y, z, w;
+};
+struct alignas(8) tc_bytes8 {
+  unsigned x, y;
+};
+template <int Bytes> struct tc_chunk {
+  using type = tc_bytes16;
+};
+template <> struct tc_chunk<8> {
+  using type = tc_bytes8;
+};
+template <> struct tc_chunk<4> {
+  using type = unsigned;
+};
+template <> struct tc_chunk<2> {
+  using type = unsigned short;
+};
+template <> struct tc_chunk<1> {
+  using type = unsigned char;
+};
+
+#ifdef TC_DEVICE
+/// 16 bytes that are read once: they leave the caches first.
+TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) {
+  const uint4 v = __ldcs(reinterpret_cast<const uint4 *>(p));
+  return {v.x, v.y, v.z, v.w};
+}
+TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) {
+  __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v.x, v.y, v.z, v.w));
+}
+#else
+TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) { return *p; }
+TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) { *p = v; }
+#endif
+template <class C> TC_FN C tc_fetch_stream(const C *p) { return *p; }
+template <class C> TC_FN void tc_put_stream(C *p, C v) { *p = v; }
+
+/// Loads V elements at p, aligned to their size (16 bytes at most).
+template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec(const T *p) {
+  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    u.chunks[i] = reinterpret_cast<const chunk *>(p)[i];
+  return u.vector;
+}
+/// The same for data that nothing reads again.
+template <int V, class T> TC_FN tc_vec<T, V> tc_stream_vec(const T *p) {
+  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    u.chunks[i] = tc_fetch_stream(reinterpret_cast<const chunk *>(p) + i);
+  return u.vector;
+}
+
+template <class T, int V> struct tc_packer {
+  TC_FN tc_vec<T, V> apply(const T (&x)[V]) {
+    tc_vec<T, V> y;
+    TC_UNROLL
+    for (int i = 0; i < V; ++i)
+      y.at[i] = x[i];
+    return y;
+  }
+};
+template <class T, int V> struct tc_half_packer { // pairs: one conversion instruction for two elements
+  TC_FN tc_vec<T, V> apply(const float (&x)[V]) {
+    union {
+      unsigned pairs[V / 2];
+      tc_vec<T, V> vector;
+    } u;
+    TC_UNROLL
+    for (int i = 0; i < V / 2; ++i)
+      u.pairs[i] = tc_pack(T{}, x[2 * i], x[2 * i + 1]);
+    return u.vector;
+  }
+};
+template <int V> struct tc_packer<tc_f16, V> : tc_half_packer<tc_f16, V> {};
+template <int V> struct tc_packer<tc_bf16, V> : tc_half_packer<tc_bf16, V> {};
+
+/// Rounds V values to T and stores them at p, aligned to their size (16 bytes at most). V is even.
+template <int V, class T> TC_FN void tc_store_vec(T *p, const tc_value<T> (&x)[V]) {
+  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  u.vector = tc_packer<T, V>::apply(x);
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    reinterpret_cast<chunk *>(p)[i] = u.chunks[i];
+}
+
+/// Floor division and the remainder in [0, b), b > 0.
+template <class T> TC_FN T tc_floor_div(T a, T b) {
+  const T q = a / b;
+  return a % b < 0 ? q - 1 : q;
+}
+template <class T> TC_FN T tc_mod(T a, T b) {
+  const T r = a % b;
+  return r < 0 ? r + b : r;
+}
+template <class A, class B> TC_FN long long tc_floor_div(A a, B b) {
+  return tc_floor_div<long long>(static_cast<long long>(a), static_cast<long long>(b));
+}
+template <class A, class B> TC_FN long long tc_mod(A a, B b) {
+  return tc_mod<long long>(static_cast<long long>(a), static_cast<long long>(b));
+}
+/// A run-time index in [-extent, extent): negative ones count from the end.
+template <class T> TC_FN long long tc_wrap_index(T index, long long extent) {
+  const long long i = static_cast<long long>(index);
+  return i < 0 ? i + extent : i;
+}

@@ -1,0 +1,186 @@
+// Reductions. A combiner has identity<T>(), and apply(a, b) which merges two partial results. Threads that share
+// a row merge theirs with shuffles (rows of up to 32 threads) and shared memory (more). Every thread of the row
+// gets the result, the same bits in each.
+#pragma once
+
+template <class T> struct tc_limits; // lowest and highest value: what a maximum or minimum starts from
+#define TC_LIMITS(T, low, high)                                                                    \
+  template <> struct tc_limits<T> {                                                                \
+    TC_FN T lowest() { return low; }                                                               \
+    TC_FN T highest() { return high; }                                                             \
+  };
+TC_LIMITS(float, -TC_INF, TC_INF)
+TC_LIMITS(double, -static_cast<double>(TC_INF), static_cast<double>(TC_INF))
+TC_LIMITS(bool, false, true)
+TC_LIMITS(signed char, -128, 127)
+TC_LIMITS(unsigned char, 0, 255)
+TC_LIMITS(short, -32768, 32767)
+TC_LIMITS(unsigned short, 0, 65535)
+TC_LIMITS(int, -2147483647 - 1, 2147483647)
+TC_LIMITS(unsigned, 0u, 4294967295u)
+TC_LIMITS(long long, -9223372036854775807ll - 1, 9223372036854775807ll)
+TC_LIMITS(unsigned long long, 0ull, 18446744073709551615ull)
+#undef TC_LIMITS
+
+struct tc_sum {
+  template <class T> TC_FN T identity() { return T(0); }
+  template <class T> TC_FN T apply(T a, T b) { return tc_add(a, b); }
+};
+struct tc_prod {
+  template <class T> TC_FN T identity() { return T(1); }
+  template <class T> TC_FN T apply(T a, T b) { return tc_mul(a, b); }
+};
+struct tc_max {
+  template <class T> TC_FN T identity() { return tc_limits<T>::lowest(); }
+  template <class T> TC_FN T apply(T a, T b) { return tc_maximum(a, b); }
+};
+struct tc_min {
+  template <class T> TC_FN T identity() { return tc_limits<T>::highest(); }
+  template <class T> TC_FN T apply(T a, T b) { return tc_minimum(a, b); }
+};
+struct tc_any {
+  template <class T> TC_FN T identity() { return T(0); }
+  template <class T> TC_FN T apply(T a, T b) { return a || b; }
+};
+struct tc_all {
+  template <class T> TC_FN T identity() { return T(1); }
+  template <class T> TC_FN T apply(T a, T b) { return a && b; }
+};
+struct tc_xor_sum {
+  template <class T> TC_FN T identity() { return T(0); }
+  template <class T> TC_FN T apply(T a, T b) { return static_cast<T>(a ^ b); }
+};
+
+/// A value and where it stands. NaN wins over everything; among equals the first position wins.
+template <class T> struct tc_place {
+  T value;
+  long long index;
+};
+TC_FN bool tc_is_later(long long a, long long b) { return a > b; }
+template <class T> TC_FN tc_place<T> tc_place_of(T value, long long index) { return {value, index}; }
+struct tc_argmax {
+  template <class P> TC_FN P identity() {
+    return {tc_limits<decltype(P::value)>::lowest(), 9223372036854775807ll};
+  }
+  template <class T> TC_FN tc_place<T> apply(tc_place<T> a, tc_place<T> b) {
+    const bool a_nan = tc_isnan(a.value), b_nan = tc_isnan(b.value);
+    const bool same = a_nan ? b_nan : a.value == b.value;
+    const bool first = same ? a.index < b.index : a_nan || (!b_nan && a.value > b.value);
+    return {first ? a.value : b.value, first ? a.index : b.index};
+  }
+};
+struct tc_argmin {
+  template <class P> TC_FN P identity() {
+    return {tc_limits<decltype(P::value)>::highest(), 9223372036854775807ll};
+  }
+  template <class T> TC_FN tc_place<T> apply(tc_place<T> a, tc_place<T> b) {
+    const bool a_nan = tc_isnan(a.value), b_nan = tc_isnan(b.value);
+    const bool same = a_nan ? b_nan : a.value == b.value;
+    const bool first = same ? a.index < b.index : a_nan || (!b_nan && a.value < b.value);
+    return {first ? a.value : b.value, first ? a.index : b.index};
+  }
+};
+
+/// Mean, sum of squared distances from it, and count (Chan's merge).
+template <class T> struct tc_moments {
+  T mean, m2, weight;
+};
+template <class T> TC_FN tc_moments<T> tc_moments_of(T x) { return {x, T(0), T(1)}; }
+struct tc_welford {
+  template <class M> TC_FN M identity() { return {0, 0, 0}; }
+  template <class T> TC_FN tc_moments<T> apply(tc_moments<T> a, tc_moments<T> b) {
+    const T weight = a.weight + b.weight;
+    const T share = weight == T(0) ? T(0) : b.weight / weight;
+    const T delta = b.mean - a.mean;
+    return {a.mean + delta * share, a.m2 + b.m2 + delta * delta * a.weight * share, weight};
+  }
+};
+
+/// Running maximum and the sum of exp(x - maximum).
+template <class T> struct tc_exp_sum {
+  T max, sum;
+};
+template <class T> TC_FN tc_exp_sum<T> tc_exp_sum_of(T x) { return {x, T(1)}; }
+struct tc_online_softmax {
+  template <class S> TC_FN S identity() { return {tc_limits<decltype(S::max)>::lowest(), 0}; }
+  template <class T> TC_FN tc_exp_sum<T> apply(tc_exp_sum<T> a, tc_exp_sum<T> b) {
+    const T max = tc_maximum(a.max, b.max);
+    // exp(0) where the maximum is infinite: inf - inf would be NaN
+    const T scale_a = a.max == max ? T(1) : tc_exp(a.max - max);
+    const T scale_b = b.max == max ? T(1) : tc_exp(b.max - max);
+    return {max, a.sum * scale_a + b.sum * scale_b};
+  }
+};
+
+template <class T> TC_FN T tc_exchange(T x, int lane_mask) { return tc_shfl_xor(x, lane_mask); }
+TC_FN bool tc_exchange(bool x, int lane_mask) {
+  return tc_shfl_xor(static_cast<int>(x), lane_mask) != 0;
+}
+template <class T> TC_FN tc_place<T> tc_exchange(tc_place<T> x, int lane_mask) {
+  return {tc_exchange(x.value, lane_mask), tc_exchange(x.index, lane_mask)};
+}
+template <class T> TC_FN tc_moments<T> tc_exchange(tc_moments<T> x, int lane_mask) {
+  return {tc_exchange(x.mean, lane_mask), tc_exchange(x.m2, lane_mask), tc_exchange(x.weight, lane_mask)};
+}
+template <class T> TC_FN tc_exp_sum<T> tc_exchange(tc_exp_sum<T> x, int lane_mask) {
+  return {tc_exchange(x.max, lane_mask), tc_exchange(x.sum, lane_mask)};
+}
+
+/// Merges over groups of Lanes (a power of two up to 32) neighbouring lanes of a full warp.
+template <class Op, int Lanes, class T> TC_FN T tc_lanes_reduce(T x) {
+  if constexpr (Lanes == 1) {
+    return x;
+  } else {
+#ifdef TC_DEVICE
+    TC_UNROLL
+    for (int distance = Lanes / 2; distance > 0; distance /= 2)
+      x = Op::apply(x, tc_exchange(x, distance));
+    return x;
+#else
+    return tc_warp_butterfly(x, [](T a, T b) { return Op::apply(a, b); }, Lanes);
+#endif
+  }
+}
+
+/// Merges over groups of Threads neighbouring threads of the block. With more than 32, `scratch` (one slot a
+/// warp of the block, used by no other reduction of the kernel) carries the warps' results and all threads of
+/// the block meet in a barrier.
+template <class Op, int Threads, class T> TC_FN T tc_row_reduce(T x, T *scratch) {
+  if constexpr (Threads <= 32) {
+    return tc_lanes_reduce<Op, Threads>(x);
+  } else {
+    constexpr int warps = Threads / 32;
+    x = tc_lanes_reduce<Op, 32>(x);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (threadIdx.x % 32 == 0)
+      scratch[warp] = x;
+    TC_BARRIER();
+    const int first = warp / warps * warps;
+    T y = scratch[first];
+    TC_UNROLL
+    for (int i = 1; i < warps; ++i)
+      y = Op::apply(y, scratch[first + i]);
+    return y;
+  }
+}
+
+/// Merges over the block's threads whose number has the same remainder by Columns; `scratch` has one slot a
+/// thread of the block, used by no other reduction of the kernel.
+template <class Op, int Columns, int Rows, class T> TC_FN T tc_column_reduce(T x, T *scratch) {
+  scratch[threadIdx.x] = x;
+  TC_BARRIER();
+  const int column = static_cast<int>(threadIdx.x) % Columns;
+  T y = scratch[column];
+  TC_UNROLL
+  for (int i = 1; i < Rows; ++i)
+    y = Op::apply(y, scratch[column + i * Columns]);
+  return y;
+}
+
+/// Merges the accumulators that one thread kept apart.
+template <class Op, int Count, class T> TC_FN T tc_merge(const T (&parts)[Count]) {
+  T x = parts[0];
+  for (int i = 1; i < Count; ++i)
+    x = Op::apply(x, parts[i]);
+  return x;
+}
