@@ -1,0 +1,15 @@
+// The subcommands: each adds itself to the command line. A callback prints results to stdout and
+// returns the exit code through `exit_code`; errors leave as exceptions and are rendered by main.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace tsc::app {
+
+void add_compile(CLI::App &app, int &exit_code);
+void add_run(CLI::App &app, int &exit_code);
+void add_dump_schedule(CLI::App &app, int &exit_code);
+void add_check(CLI::App &app, int &exit_code);
+void add_explain(CLI::App &app, int &exit_code);
+
+} // namespace tsc::app

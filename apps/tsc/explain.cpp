@@ -1,0 +1,155 @@
+#include "commands.h"
+#include "options.h"
+
+#include "scheduler/schedule.h"
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <cstdio>
+#include <map>
+#include <memory>
+
+namespace tsc::app {
+namespace {
+
+struct Flags : CompileFlags {
+  std::string first, second;
+};
+
+using driver::Compilation;
+
+const std::string &operation_name(const Compilation &compilation, scheduler::NodeId node) {
+  return compilation.module.operations[compilation.schedule.nodes[node].operation].name;
+}
+
+/// The user's nodes behind one scheduler node.
+std::string user_nodes(const Compilation &compilation, scheduler::NodeId node) {
+  std::vector<std::string> names;
+  for (uint32_t origin :
+       compilation.module.operations[compilation.schedule.nodes[node].operation].origins)
+    names.push_back(compilation.module.origins[origin].node);
+  return support::join(names, ", ");
+}
+
+void explain_all(const Compilation &compilation) {
+  size_t kernel = 0;
+  std::vector<const program::Launch *> launches;
+  for (const program::Step &step : compilation.program.steps) {
+    if (const auto *launch = std::get_if<program::Launch>(&step.kind))
+      launches.push_back(launch);
+  }
+  for (const scheduler::Group &group : compilation.schedule.groups) {
+    if (group.node_class == scheduler::NodeClass::nop)
+      continue;
+    std::string members;
+    for (scheduler::NodeId member : group.members)
+      members += (members.empty() ? "" : " + ") + operation_name(compilation, member);
+    if (group.node_class == scheduler::NodeClass::external) {
+      const auto &call = std::get<ir::Extern>(
+          compilation.module.operations[compilation.schedule.nodes[group.members[0]].operation]
+              .kind);
+      std::printf("%s: library call %s (%s)\n", members.c_str(), call.kernel.c_str(),
+                  user_nodes(compilation, group.members[0]).c_str());
+      continue;
+    }
+    const program::Kernel *text = nullptr;
+    if (kernel < launches.size())
+      text = &compilation.program.kernels[launches[kernel++]->kernel];
+    std::printf("%s: kernel %s\n", members.c_str(), text ? text->name.c_str() : "?");
+    if (text)
+      std::printf("  plan: %s\n  reads %s bytes, writes %s bytes\n", text->plan.c_str(),
+                  symbolic::print(text->bytes_read).c_str(),
+                  symbolic::print(text->bytes_written).c_str());
+    for (scheduler::NodeId member : group.members)
+      std::printf("  %s: %s\n", operation_name(compilation, member).c_str(),
+                  user_nodes(compilation, member).c_str());
+  }
+}
+
+/// Scheduler nodes that `name` (opN, bufN or a user's node) stands for.
+std::vector<scheduler::NodeId> find_nodes(const Compilation &compilation, const std::string &name) {
+  std::vector<scheduler::NodeId> found;
+  for (scheduler::NodeId node = 0; node < compilation.schedule.nodes.size(); ++node) {
+    const ir::Operation &operation =
+        compilation.module.operations[compilation.schedule.nodes[node].operation];
+    bool match = operation.name == name;
+    for (ir::BufferId output : operation.outputs)
+      match = match || compilation.module.buffer(output).name == name;
+    for (uint32_t origin : operation.origins)
+      match = match || compilation.module.origins[origin].node == name;
+    if (match)
+      found.push_back(node);
+  }
+  if (found.empty())
+    throw support::UserError(support::ExitCode::usage,
+                             support::Diagnostic{"TSC-C005",
+                                                 "nothing in the schedule is called '" + name + "'",
+                                                 "", "", "", "",
+                                                 "name an operation (op3), a buffer (buf3) or a "
+                                                 "graph node; `tsc explain GRAPH` lists them"});
+  return found;
+}
+
+void explain_pair(const Compilation &compilation, const Flags &flags) {
+  std::vector<scheduler::NodeId> first = find_nodes(compilation, flags.first);
+  std::vector<scheduler::NodeId> second = find_nodes(compilation, flags.second);
+  std::map<scheduler::NodeId, size_t> group_of;
+  for (size_t g = 0; g < compilation.schedule.groups.size(); ++g) {
+    for (scheduler::NodeId member : compilation.schedule.groups[g].members)
+      group_of[member] = g;
+  }
+  for (scheduler::NodeId a : first) {
+    for (scheduler::NodeId b : second) {
+      std::string names = operation_name(compilation, a) + " and " + operation_name(compilation, b);
+      if (group_of.at(a) == group_of.at(b)) {
+        std::printf("%s: in one kernel\n", names.c_str());
+        continue;
+      }
+      bool told = false;
+      for (const scheduler::FusionDecision &decision : compilation.schedule.decisions) {
+        bool same = group_of.at(decision.first) == group_of.at(a) &&
+                    group_of.at(decision.second) == group_of.at(b);
+        bool swapped = group_of.at(decision.first) == group_of.at(b) &&
+                       group_of.at(decision.second) == group_of.at(a);
+        if ((!same && !swapped) || decision.refusal == scheduler::Refusal::none)
+          continue;
+        std::printf("%s: not fused in round %d: %s, %lld shared bytes. %s\n", names.c_str(),
+                    decision.round, scheduler::to_string(decision.refusal).c_str(),
+                    static_cast<long long>(decision.shared_bytes), decision.detail.c_str());
+        told = true;
+      }
+      if (!told)
+        std::printf("%s: never candidates: they share no buffer, or other users of it are nearer\n",
+                    names.c_str());
+    }
+  }
+}
+
+void run(const Flags &flags) {
+  Compilation compilation = compile_with_flags(flags, driver::Form::program);
+  if (flags.first.empty())
+    explain_all(compilation);
+  else
+    explain_pair(compilation, flags);
+}
+
+} // namespace
+
+void add_explain(CLI::App &app, int &exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command = app.add_subcommand(
+      "explain", "why each kernel is what it is; why A and B are not in one kernel");
+  add_compile_flags(*command, *flags, "GRAPH");
+  CLI::Option *first = command->add_option("A", flags->first, "operation, buffer or graph node");
+  command->add_option("B", flags->second, "operation, buffer or graph node");
+  command->callback([flags, first, &exit_code] {
+    if (first->count() != 0 && flags->second.empty())
+      throw support::UserError(support::ExitCode::usage,
+                               support::Diagnostic{"TSC-C006", "explain takes two names or none",
+                                                   "", "", "", "", "add the second name"});
+    run(*flags);
+    exit_code = 0;
+  });
+}
+
+} // namespace tsc::app

@@ -1,0 +1,65 @@
+// The command line. Results go to stdout, everything else to stderr; exit codes are
+// support::ExitCode.
+#include "commands.h"
+
+#include "support/diagnostic.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+namespace {
+
+void set_up_logging(const std::string &flag) {
+  spdlog::set_default_logger(spdlog::stderr_color_mt("tsc"));
+  spdlog::set_pattern("%^%l%$: %v");
+  const char *environment = std::getenv("TSC_LOG");
+  std::string level = !flag.empty() ? flag : environment ? environment : "warn";
+  spdlog::set_level(spdlog::level::from_str(level));
+}
+
+int fail(tsc::support::ExitCode code, const char *text) {
+  std::fprintf(stderr, "%s\n", text);
+  return static_cast<int>(code);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  using tsc::support::ExitCode;
+  CLI::App app{"tsc compiles PyTorch graphs to CUDA C++.", "tsc"};
+  app.set_version_flag("--version", "tsc " TSC_VERSION);
+  std::string log_level;
+  app.add_option("--log-level", log_level, "trace, debug, info, warn, error or off (also TSC_LOG)")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.parse_complete_callback([&] { set_up_logging(log_level); });
+
+  int exit_code = 0;
+  tsc::app::add_compile(app, exit_code);
+  tsc::app::add_run(app, exit_code);
+  tsc::app::add_dump_schedule(app, exit_code);
+  tsc::app::add_check(app, exit_code);
+  tsc::app::add_explain(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    int code = app.exit(error);
+    return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
+  } catch (const tsc::support::UserError &error) {
+    return fail(error.exit_code(), error.what());
+  } catch (const std::bad_alloc &) {
+    return fail(ExitCode::device, "error TSC-R001: out of memory");
+  } catch (const std::exception &error) {
+    return fail(ExitCode::internal,
+                (std::string(error.what()) +
+                 "\n  next: this is a fault of tsc; please report it with the graph")
+                    .c_str());
+  }
+  return exit_code;
+}

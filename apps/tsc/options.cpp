@@ -1,0 +1,71 @@
+#include "options.h"
+
+#include "graph/read.h"
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace tsc::app {
+
+void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name) {
+  if (graph_name)
+    command
+        .add_option(graph_name, flags.graph, "graph JSON, torch.export model.json or .pt2 archive")
+        ->required();
+  command.add_option("--policy", flags.policy,
+                     "default, or inductor-2.5 (the thresholds of TorchInductor 2.5)");
+  command.add_option("--arch", flags.archs, "target architecture, as in sm_90; repeatable");
+  command.add_option("--dump-after", flags.dump_after,
+                     "print the state after this pass to stderr; repeatable");
+  command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
+}
+
+std::string default_arch() { return "sm_90"; }
+
+driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
+  driver::CompileOptions options;
+  options.policy = flags.policy;
+  options.archs = flags.archs.empty() ? std::vector<std::string>{default_arch()} : flags.archs;
+  options.last = last;
+  std::vector<std::string> passes;
+  options.after = [&](std::string_view name, const std::function<std::string()> &text) {
+    passes.emplace_back(name);
+    if (std::find(flags.dump_after.begin(), flags.dump_after.end(), name) != flags.dump_after.end())
+      std::fprintf(stderr, "# after %s\n%s\n", passes.back().c_str(), text().c_str());
+  };
+  auto start = std::chrono::steady_clock::now();
+  graph::Graph graph = graph::read_graph(flags.graph);
+  double read_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  spdlog::info("{}: {} nodes", flags.graph, graph.nodes.size());
+  driver::Compilation compilation;
+  try {
+    compilation = driver::compile(std::move(graph), options);
+  } catch (const support::UserError &error) {
+    throw error.with_file(flags.graph);
+  }
+  compilation.times.insert(compilation.times.begin(), driver::PassTime{"read", read_ms});
+  for (const std::string &name : flags.dump_after) {
+    if (std::find(passes.begin(), passes.end(), name) == passes.end())
+      throw support::UserError(support::ExitCode::usage,
+                               support::Diagnostic{"TSC-C003", "no pass is called '" + name + "'",
+                                                   "", "", "", "",
+                                                   "passes: " + support::join(passes, ", ")});
+  }
+  if (flags.time_passes) {
+    double total = 0;
+    for (const driver::PassTime &time : compilation.times) {
+      std::fprintf(stderr, "%10.3f ms  %s\n", time.milliseconds, time.name.c_str());
+      total += time.milliseconds;
+    }
+    std::fprintf(stderr, "%10.3f ms  total\n", total);
+  }
+  return compilation;
+}
+
+} // namespace tsc::app

@@ -1,0 +1,29 @@
+// Options that several subcommands share.
+#pragma once
+
+#include "driver/compile.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace tsc::app {
+
+struct CompileFlags {
+  std::string graph;
+  std::string policy = "default";
+  std::vector<std::string> archs;
+  std::vector<std::string> dump_after;
+  bool time_passes = false;
+};
+/// Declares GRAPH (unless `graph_name` is null), --policy, --arch, --dump-after, --time-passes.
+void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
+
+/// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr.
+driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last);
+
+/// The architecture of the present GPU, else sm_90.
+std::string default_arch();
+
+} // namespace tsc::app

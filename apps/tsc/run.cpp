@@ -1,0 +1,155 @@
+#include "commands.h"
+#include "options.h"
+#include "run_report.h"
+
+#include "driver/inputs.h"
+#include "driver/reference.h"
+#include "emit/emit.h"
+#include "support/diagnostic.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+namespace tsc::app {
+namespace {
+
+struct Flags : CompileFlags {
+  std::string inputs = "random", weights, outputs, expect, device, plan = "serial";
+  int bench = 0;
+  bool reverse = false, no_cache = false, json = false;
+};
+
+/// What is run: a graph, compiled now, or an emitted folder.
+struct Subject {
+  driver::Compilation compilation;
+  bool from_folder = false;
+  tensor::TensorMap own_weights;
+};
+
+Subject load(const Flags &flags) {
+  Subject subject;
+  subject.from_folder = emit::is_emitted_folder(flags.graph);
+  if (subject.from_folder) {
+    subject.compilation.program = emit::read_emitted_program(flags.graph);
+    subject.own_weights = emit::read_emitted_weights(flags.graph);
+    return subject;
+  }
+  subject.compilation = compile_with_flags(flags, driver::Form::program);
+  subject.own_weights = subject.compilation.graph.weights;
+  return subject;
+}
+
+std::string choose_device(const Flags &flags) {
+  if (!flags.device.empty())
+    return flags.device;
+  std::string why;
+  if (runtime::cuda_available(&why))
+    return "cuda";
+  spdlog::info("running on the host: {}", why);
+  return "host";
+}
+
+runtime::SessionOptions session_options(const Flags &flags, const std::string &device) {
+  runtime::SessionOptions options;
+  options.device = device == "cuda" ? runtime::DeviceKind::cuda : runtime::DeviceKind::host;
+  options.plan = flags.plan == "cuda" ? runtime::Plan::cuda : runtime::Plan::serial;
+  options.thread_order = flags.reverse ? runtime::SessionOptions::ThreadOrder::reverse
+                                       : runtime::SessionOptions::ThreadOrder::forward;
+  options.use_cache = !flags.no_cache;
+  return options;
+}
+
+void write_outputs(const program::Program &program, const std::vector<tensor::HostTensor> &outputs,
+                   const std::string &path) {
+  tensor::TensorMap named;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.outputs[i].buffer >= 0)
+      named[program.outputs[i].name] = outputs[i];
+  }
+  tensor::write_tensors(path, named);
+}
+
+int run(const Flags &flags) {
+  Subject subject = load(flags);
+  const program::Program &program = subject.compilation.program;
+  std::map<std::string, driver::DataHint> hints;
+  if (!subject.from_folder)
+    hints = driver::data_hints(subject.compilation.graph);
+  std::vector<tensor::HostTensor> inputs =
+      driver::load_inputs(program, driver::parse_data_source(flags.inputs), hints);
+  std::optional<driver::DataSource> source;
+  if (!flags.weights.empty())
+    source = driver::parse_data_source(flags.weights);
+  tensor::TensorMap weights = driver::load_weights(program, subject.own_weights, source);
+
+  RunReport report;
+  report.graph = flags.graph;
+  report.device = choose_device(flags);
+  report.passes = subject.compilation.times;
+  std::vector<tensor::HostTensor> outputs;
+  if (report.device == "reference") {
+    if (subject.from_folder)
+      throw support::UserError(
+          support::ExitCode::usage,
+          support::Diagnostic{"TSC-C007", "the reference device runs graphs, not compiled folders",
+                              flags.graph, "", "", "",
+                              "give the graph the folder was compiled from"});
+    outputs = driver::run_reference(subject.compilation, inputs, weights);
+  } else {
+    std::unique_ptr<runtime::Session> session =
+        runtime::Session::create(program, weights, session_options(flags, report.device));
+    outputs = session->run(inputs);
+    if (flags.bench > 0)
+      report.samples_ms = session->bench(inputs, flags.bench);
+    report.timing = session->timing();
+  }
+  if (!flags.outputs.empty())
+    write_outputs(program, outputs, flags.outputs);
+  if (!flags.expect.empty())
+    report.comparisons = compare_outputs(program, outputs, flags.expect);
+  print_report(report, flags.json);
+  if (flags.outputs.empty() && !flags.json)
+    print_outputs(program, outputs);
+  bool agrees = std::all_of(report.comparisons.begin(), report.comparisons.end(),
+                            [](const OutputReport &output) { return output.agreement.ok; });
+  return static_cast<int>(agrees ? support::ExitCode::ok : support::ExitCode::numbers_differ);
+}
+
+} // namespace
+
+void add_run(CLI::App &app, int &exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command =
+      app.add_subcommand("run", "compile a graph and run it, or run a compiled folder");
+  add_compile_flags(*command, *flags, "GRAPH");
+  command->add_option("--inputs", flags->inputs,
+                      "FILE (.safetensors, .npz, folder of .npy) or random[:SEED]");
+  command->add_option("--weights", flags->weights,
+                      "FILE or random[:SEED], for graphs that carry none");
+  command->add_option("--outputs", flags->outputs, "write the outputs to this file");
+  command->add_option("--expect", flags->expect,
+                      "compare the outputs with this file; exit code 1 if they differ");
+  command
+      ->add_option("--device", flags->device,
+                   "reference, host or cuda (default: the GPU if there is one, else host)")
+      ->check(CLI::IsMember({"reference", "host", "cuda"}));
+  command
+      ->add_option("--plan", flags->plan,
+                   "host only: serial, or the GPU's plan with threads as fibers")
+      ->check(CLI::IsMember({"serial", "cuda"}));
+  command->add_flag("--reverse", flags->reverse,
+                    "host, cuda plan: run a block's threads in reverse order");
+  command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
+      ->expected(0, 1)
+      ->default_str("100")
+      ->check(CLI::Range(1, 1000000));
+  command->add_flag("--no-cache", flags->no_cache,
+                    "compile the kernels even if they are in the cache");
+  command->add_flag("--json", flags->json, "print one JSON object");
+  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+}
+
+} // namespace tsc::app

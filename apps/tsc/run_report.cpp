@@ -1,0 +1,164 @@
+#include "run_report.h"
+
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace tsc::app {
+namespace {
+
+std::string shape_text(const std::vector<int64_t> &sizes) {
+  std::vector<std::string> parts;
+  for (int64_t size : sizes)
+    parts.push_back(std::to_string(size));
+  return "[" + support::join(parts, ", ") + "]";
+}
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+nlohmann::json number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(support::python_repr(value));
+}
+
+nlohmann::json to_json(const RunReport &report) {
+  nlohmann::json phases = nlohmann::json::object();
+  for (const driver::PassTime &pass : report.passes)
+    phases[pass.name] = pass.milliseconds;
+  nlohmann::json comparisons = nlohmann::json::array();
+  for (const OutputReport &output : report.comparisons)
+    comparisons.push_back({{"name", output.name},
+                           {"agrees", output.agreement.ok},
+                           {"norm_error", number(output.agreement.norm_error)},
+                           {"norm_bound", output.agreement.norm_bound},
+                           {"worst_element", number(output.agreement.worst_element)},
+                           {"reason", output.agreement.reason}});
+  nlohmann::json json = {{"graph", report.graph},
+                         {"device", report.device},
+                         {"kernels", report.timing.kernels},
+                         {"library_calls", report.timing.library_calls},
+                         {"workspace_bytes", report.timing.workspace_bytes},
+                         {"weight_bytes", report.timing.weight_bytes},
+                         {"phases_ms", phases},
+                         {"kernel_compile_ms", report.timing.compile_ms},
+                         {"kernels_compiled", report.timing.compiled},
+                         {"kernels_from_cache", report.timing.from_cache},
+                         {"load_ms", report.timing.load_ms},
+                         {"comparisons", comparisons}};
+  if (!report.samples_ms.empty()) {
+    auto [low, high] = std::minmax_element(report.samples_ms.begin(), report.samples_ms.end());
+    json["median_ms"] = median(report.samples_ms);
+    json["min_ms"] = *low;
+    json["max_ms"] = *high;
+    json["samples"] = report.samples_ms.size();
+  }
+  return json;
+}
+
+} // namespace
+
+std::vector<OutputReport> compare_outputs(const program::Program &program,
+                                          const std::vector<tensor::HostTensor> &outputs,
+                                          const std::string &expect) {
+  tensor::TensorMap file = tensor::read_tensors(expect);
+  std::vector<OutputReport> reports;
+  std::vector<std::string> missing, names;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.outputs[i].buffer < 0)
+      continue;
+    const std::string &name = program.outputs[i].name;
+    names.push_back(name);
+    auto expected = file.find(name);
+    if (expected == file.end()) {
+      missing.push_back(name);
+      continue;
+    }
+    std::string reference_name = name;
+    if (support::starts_with(name, "output_"))
+      reference_name = "reference_" + name.substr(7);
+    auto reference = file.find(reference_name);
+    bool has_reference = reference_name != name && reference != file.end();
+    reports.push_back({name, true,
+                       tensor::compare(outputs[i], expected->second,
+                                       has_reference ? &reference->second : nullptr)});
+  }
+  if (!missing.empty() || reports.empty())
+    throw support::UserError(
+        support::ExitCode::bad_input,
+        support::Diagnostic{"TSC-R103", "no expected values for: " + support::join(missing, ", "),
+                            expect, "", "", "", "the graph gives: " + support::join(names, ", ")});
+  return reports;
+}
+
+void print_outputs(const program::Program &program,
+                   const std::vector<tensor::HostTensor> &outputs) {
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const program::OutputInfo &info = program.outputs[i];
+    if (info.buffer < 0) {
+      std::printf("%s: %s\n", info.name.c_str(), info.text.c_str());
+      continue;
+    }
+    const tensor::HostTensor &tensor = outputs[i];
+    double low = INFINITY, high = -INFINITY, sum = 0;
+    int64_t nan = 0;
+    for (int64_t k = 0; k < tensor.numel(); ++k) {
+      double value = tensor.get_double(k);
+      if (std::isnan(value)) {
+        ++nan;
+        continue;
+      }
+      low = std::min(low, value);
+      high = std::max(high, value);
+      sum += value;
+    }
+    int64_t count = tensor.numel() - nan;
+    std::printf("%s: %s %s%s", info.name.c_str(),
+                std::string(tensor::torch_name(tensor.dtype())).c_str(),
+                shape_text(tensor.sizes()).c_str(), info.is_mutation ? " (mutated)" : "");
+    if (count > 0)
+      std::printf(" min %.6g max %.6g mean %.6g", low, high, sum / static_cast<double>(count));
+    std::printf(" nan %lld\n", static_cast<long long>(nan));
+  }
+}
+
+void print_report(const RunReport &report, bool json) {
+  if (json) {
+    std::printf("%s\n", to_json(report).dump(2).c_str());
+    return;
+  }
+  double compile_ms = 0;
+  for (const driver::PassTime &pass : report.passes)
+    compile_ms += pass.milliseconds;
+  std::printf("device: %s\n", report.device.c_str());
+  std::printf("steps: %zu kernels, %zu library calls\n", report.timing.kernels,
+              report.timing.library_calls);
+  std::printf("compile: %.1f ms graph to kernels, %.1f ms kernels to code (%zu compiled, %zu from "
+              "the cache), %.1f ms weights\n",
+              compile_ms, report.timing.compile_ms, report.timing.compiled,
+              report.timing.from_cache, report.timing.load_ms);
+  std::printf("memory: %.1f MB workspace, %.1f MB weights\n",
+              static_cast<double>(report.timing.workspace_bytes) / 1e6,
+              static_cast<double>(report.timing.weight_bytes) / 1e6);
+  if (!report.samples_ms.empty()) {
+    auto [low, high] = std::minmax_element(report.samples_ms.begin(), report.samples_ms.end());
+    std::printf("run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n",
+                median(report.samples_ms), *low, *high, report.samples_ms.size());
+  }
+  for (const OutputReport &output : report.comparisons) {
+    const tensor::Agreement &agreement = output.agreement;
+    std::printf(
+        "%s: %s, relative error %.2e (bound %.0e), worst element %.2f of what is allowed%s%s\n",
+        output.name.c_str(), agreement.ok ? "agrees" : "DIFFERS", agreement.norm_error,
+        agreement.norm_bound, agreement.worst_element, agreement.reason.empty() ? "" : ": ",
+        agreement.reason.c_str());
+  }
+}
+
+} // namespace tsc::app

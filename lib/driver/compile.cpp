@@ -1,0 +1,136 @@
+#include "driver/compile.h"
+
+#include "codegen/generate.h"
+#include "graph/read.h"
+#include "lowering/lower.h"
+#include "ops/passes.h"
+#include "target/policy.h"
+#include "target/target.h"
+
+#include <chrono>
+
+namespace tsc::driver {
+namespace {
+
+struct State {
+  Compilation result;
+  const CompileOptions *options;
+  const target::Policy *policy;
+  const target::Target *target;
+  std::chrono::steady_clock::time_point last;
+
+  /// Records the time since the previous pass and offers a dump.
+  void finished(std::string_view name, const std::function<std::string()> &text) {
+    auto now = std::chrono::steady_clock::now();
+    result.times.push_back(
+        {std::string(name), std::chrono::duration<double, std::milli>(now - last).count()});
+    if (options->after)
+      options->after(name, text);
+    last = std::chrono::steady_clock::now();
+  }
+};
+
+void run_graph_passes(State &state) {
+  ops::PassOptions pass_options;
+  pass_options.cleanup = state.result.graph.stage != "post_grad";
+  state.result.graph = ops::run_graph_passes(
+      std::move(state.result.graph), pass_options,
+      [&](std::string_view name, const graph::Graph &graph) {
+        state.finished(name, [&graph] { return graph::to_text(graph) + "\n"; });
+      });
+}
+
+void lower(State &state) {
+  state.result.module = lowering::lower(state.result.graph, {state.policy, state.target});
+  state.finished("lower", [&] { return render(state.result, Form::ir); });
+}
+
+void schedule(State &state) {
+  scheduler::ScheduleOptions schedule_options;
+  schedule_options.policy = state.policy;
+  schedule_options.target = state.target;
+  schedule_options.after = [&](std::string_view name, const scheduler::Schedule &schedule) {
+    state.finished(name, [&] { return scheduler::to_log(state.result.module, schedule, {}); });
+  };
+  state.result.schedule = scheduler::schedule(state.result.module, schedule_options);
+}
+
+void generate(State &state) {
+  state.result.program =
+      codegen::generate(state.result.module, state.result.schedule, {state.target});
+  state.result.program.name = state.result.graph.name;
+  state.result.program.archs = state.options->archs;
+  state.finished("generate", [&] { return render(state.result, Form::cuda); });
+}
+
+struct Stage {
+  std::string_view name;
+  void (*function)(State &);
+  Form gives;
+};
+
+constexpr Stage kStages[] = {
+    {"graph", run_graph_passes, Form::graph},
+    {"lower", lower, Form::ir},
+    {"schedule", schedule, Form::schedule},
+    {"generate", generate, Form::program},
+};
+
+std::string ir_text(const Compilation &compilation) {
+  std::string text;
+  const ir::Module &module = compilation.module;
+  for (const ir::Operation &operation : module.operations) {
+    text += operation.name + " -> " + module.buffer(operation.outputs[0]).name;
+    for (uint32_t origin : operation.origins)
+      text += " " + module.origins[origin].node;
+    text += '\n';
+    if (operation.is_loops())
+      text +=
+          ir::to_text(module, ir::trace(module, operation), operation.name + "_loop_body") + "\n";
+    else
+      text += std::get<ir::Extern>(operation.kind).kernel + "\n";
+  }
+  return text;
+}
+
+std::string cuda_text(const Compilation &compilation) {
+  std::string text;
+  for (const program::Kernel &kernel : compilation.program.kernels)
+    text += kernel.cuda.text + "\n";
+  return text;
+}
+
+} // namespace
+
+Compilation compile(graph::Graph graph, const CompileOptions &options) {
+  State state;
+  state.options = &options;
+  state.policy = &target::find_policy(options.policy);
+  state.target = &target::find_target(options.archs.front());
+  state.result.graph = std::move(graph);
+  state.last = std::chrono::steady_clock::now();
+  for (const Stage &stage : kStages) {
+    stage.function(state);
+    if (stage.gives == options.last)
+      break;
+  }
+  return std::move(state.result);
+}
+
+std::string render(const Compilation &compilation, Form form) {
+  switch (form) {
+  case Form::graph:
+    return graph::to_text(compilation.graph) + "\n";
+  case Form::ir:
+    return ir_text(compilation);
+  case Form::schedule:
+    return scheduler::to_log(compilation.module, compilation.schedule, {});
+  case Form::cuda:
+    return cuda_text(compilation);
+  case Form::program:
+    return program::to_json(compilation.program);
+  }
+  return "";
+}
+
+} // namespace tsc::driver

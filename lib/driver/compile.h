@@ -1,0 +1,47 @@
+// The pipeline from a graph to a program: one table, with dumps and timing hung on the loop that
+// walks it.
+#pragma once
+
+#include "graph/graph.h"
+#include "ir/ir.h"
+#include "program/program.h"
+#include "scheduler/schedule.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tsc::driver {
+
+/// What --emit and --dump-after print a stage as.
+enum class Form : uint8_t { graph, ir, schedule, cuda, program };
+
+struct CompileOptions {
+  std::string policy = "default";
+  std::vector<std::string> archs = {"sm_90"};
+  Form last = Form::program; // stop when this form exists
+  /// Called with the name of every pass (graph passes, lower, scheduler steps, generate) and a
+  /// function that renders the state after it.
+  std::function<void(std::string_view, const std::function<std::string()> &)> after;
+};
+
+struct PassTime {
+  std::string name;
+  double milliseconds = 0;
+};
+
+struct Compilation {
+  graph::Graph graph; // after the graph passes
+  ir::Module module;
+  scheduler::Schedule schedule;
+  program::Program program;
+  std::vector<PassTime> times; // one entry a pass, in running order
+};
+
+/// Errors: those of the passes (UserError names the node, its source line and the next step).
+Compilation compile(graph::Graph graph, const CompileOptions &options);
+
+/// Text of one form of a compilation that has reached it.
+std::string render(const Compilation &compilation, Form form);
+
+} // namespace tsc::driver
