@@ -114,7 +114,7 @@ void explain_pair(const Compilation &compilation, const Flags &flags) {
         if ((!same && !swapped) || decision.refusal == scheduler::Refusal::none)
           continue;
         std::printf("%s: not fused in round %d: %s, %lld shared bytes. %s\n", names.c_str(),
-                    decision.round, scheduler::to_string(decision.refusal).c_str(),
+                    decision.round, std::string(scheduler::to_string(decision.refusal)).c_str(),
                     static_cast<long long>(decision.shared_bytes), decision.detail.c_str());
         told = true;
       }
