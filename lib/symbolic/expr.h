@@ -7,7 +7,8 @@
 //
 // Semantics: values are mathematical integers held in int64; FloorDiv rounds toward minus infinity;
 // ModularIndexing(x, d, m) = FloorDiv(x, d) mod m with a result in [0, m). Divisors and moduli are
-// positive. Constant folding that would leave int64 throws support::UserError TSC-G090 (bad_input).
+// positive. Constant folding that would leave int64 throws support::UserError TSC-G090 (bad_input);
+// G092: nesting or expansion beyond all reason; G093: a constant divisor that is not positive.
 // Order and hashes depend on content only, never on addresses or creation order.
 #pragma once
 
@@ -35,6 +36,7 @@ enum class Kind : uint8_t {
   mod,           // (x, m), result in [0, m)
   minimum,
   maximum,
+  identity, // (x): a group that sums and products do not expand, as newer TorchInductor keeps them
 };
 
 struct Node;
@@ -97,6 +99,8 @@ Expr mod(Expr x, Expr modulus);
 Expr ceil_div(Expr x, Expr divisor); // FloorDiv(x + divisor - 1, divisor)
 Expr minimum(Expr a, Expr b);
 Expr maximum(Expr a, Expr b);
+/// x, kept as one atom: sums and products around it do not expand it. simplify keeps it.
+Expr identity(Expr x);
 
 /// Inclusive bounds; int64 extremes stand for unbounded, arithmetic on them saturates.
 struct Interval {
@@ -159,6 +163,10 @@ std::string print(Expr e);
 /// "FloorDiv(a, b)", "Mod", "PythonMod", "Max", "CeilDiv", "**"). Throws UserError TSC-G091 with the
 /// column on a syntax error; nesting is bounded.
 Expr parse(std::string_view text);
+/// As parse, for logs that hold identity(): a pair of parentheses that print would not have written
+/// around a plain group ("((p1 - 64)) + 128*p0", or "(p1)" alone) is read as identity.
+/// parse_log(print(e)) == e also for those.
+Expr parse_log(std::string_view text);
 /// C++ text over int64 (or int32) variables, through the prelude's tc_floor_div / tc_mod where a
 /// dividend may be negative under `ranges`, plain / and % where it cannot.
 std::string print_cpp(Expr e, const Ranges &ranges);

@@ -1,0 +1,181 @@
+// The intern table: one node for each content, made once, never freed.
+#include "symbolic/node.h"
+
+#include "support/diagnostic.h"
+#include "support/hash.h"
+
+#include <array>
+#include <mutex>
+
+namespace tsc::symbolic {
+namespace {
+
+constexpr size_t kShards = 64;
+constexpr int64_t kSmallestCached = -64, kLargestCached = 1024;
+
+/// Open addressing over node pointers; grows at half load.
+class Shard {
+public:
+  template <class Matches, class Make>
+  const Node *find_or_make(uint64_t hash, const Matches &matches, const Make &make) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (2 * (count_ + 1) > slots_.size())
+      grow();
+    size_t mask = slots_.size() - 1;
+    size_t at = (hash / kShards) & mask;
+    while (slots_[at] != nullptr) {
+      if (slots_[at]->hash == hash && matches(*slots_[at]))
+        return slots_[at];
+      at = (at + 1) & mask;
+    }
+    slots_[at] = make();
+    ++count_;
+    return slots_[at];
+  }
+
+private:
+  void grow() {
+    std::vector<const Node *> old = std::move(slots_);
+    slots_.assign(old.empty() ? 64 : 2 * old.size(), nullptr);
+    for (const Node *node : old) {
+      if (node == nullptr)
+        continue;
+      size_t at = (node->hash / kShards) & (slots_.size() - 1);
+      while (slots_[at] != nullptr)
+        at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = node;
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<const Node *> slots_;
+  size_t count_ = 0;
+};
+
+/// Lives until the process ends, so that static Exprs may outlive any other static.
+Shard &shard_of(uint64_t hash) {
+  static auto *shards = new std::array<Shard, kShards>;
+  return (*shards)[hash % kShards];
+}
+
+uint64_t hash_of(Kind kind, int64_t value) {
+  return support::hash_combine(static_cast<uint64_t>(kind) + 1, static_cast<uint64_t>(value));
+}
+
+const Node *new_integer(int64_t value) {
+  auto *node = new Node;
+  node->kind = Kind::integer;
+  node->value = value;
+  node->hash = hash_of(Kind::integer, value);
+  return node;
+}
+
+} // namespace
+
+const Node *Builder::intern_integer(int64_t value) {
+  static const auto *cache = [] {
+    auto *nodes = new std::array<const Node *, kLargestCached - kSmallestCached + 1>;
+    for (int64_t i = kSmallestCached; i <= kLargestCached; ++i)
+      (*nodes)[static_cast<size_t>(i - kSmallestCached)] = new_integer(i);
+    return nodes;
+  }();
+  if (value >= kSmallestCached && value <= kLargestCached)
+    return (*cache)[static_cast<size_t>(value - kSmallestCached)];
+  uint64_t hash = hash_of(Kind::integer, value);
+  return shard_of(hash).find_or_make(
+      hash, [&](const Node &node) { return node.kind == Kind::integer && node.value == value; },
+      [&] { return new_integer(value); });
+}
+
+Expr Builder::intern_symbol(std::string_view name) {
+  uint64_t hash = support::hash_bytes(name, static_cast<uint64_t>(Kind::symbol) + 1);
+  const Node *node = shard_of(hash).find_or_make(
+      hash, [&](const Node &other) { return other.kind == Kind::symbol && other.name == name; },
+      [&] {
+        auto *made = new Node;
+        made->kind = Kind::symbol;
+        made->hash = hash;
+        made->name = name;
+        made->symbol_mask = uint64_t{1} << (hash % 64);
+        return made;
+      });
+  return Expr(node);
+}
+
+Expr Builder::intern(Kind kind, std::vector<Expr> operands, int64_t value) {
+  uint64_t hash = hash_of(kind, value);
+  for (Expr operand : operands)
+    hash = support::hash_combine(hash, operand.node_->hash);
+  auto matches = [&](const Node &other) {
+    return other.kind == kind && other.value == value && other.operands == operands;
+  };
+  // The product without its coefficient is made first: making it takes a shard's lock as well.
+  const Node *monomial = nullptr;
+  if (kind == Kind::mul && value != 1) {
+    if (operands.size() == 2)
+      monomial = operands[1].node_;
+    else
+      monomial = intern(Kind::mul, {operands.begin() + 1, operands.end()}, 1).node_;
+  }
+  uint32_t depth = 0;
+  uint64_t symbol_mask = 0;
+  for (Expr operand : operands) {
+    depth = std::max(depth, operand.node_->depth);
+    symbol_mask |= operand.node_->symbol_mask;
+  }
+  if (kind != Kind::add && kind != Kind::mul && kind != Kind::power)
+    ++depth;
+  if (depth > kMaxDepth)
+    throw support::UserError(
+        support::ExitCode::bad_input,
+        support::Diagnostic{"TSC-G092",
+                            "an index or size expression nests deeper than " +
+                                std::to_string(kMaxDepth) + " divisions",
+                            "", "", "", "",
+                            "split the graph, or make the tensors in between contiguous"});
+  const Node *node = shard_of(hash).find_or_make(hash, matches, [&] {
+    auto *made = new Node;
+    made->kind = kind;
+    made->hash = hash;
+    made->value = value;
+    made->depth = depth;
+    made->symbol_mask = symbol_mask;
+    made->monomial = monomial;
+    made->operands = std::move(operands);
+    return made;
+  });
+  return Expr(node);
+}
+
+Expr::Expr(int64_t value) : node_(Builder::intern_integer(value)) {}
+
+Kind Expr::kind() const { return node_->kind; }
+uint64_t Expr::hash() const { return node_->hash; }
+std::span<const Expr> Expr::operands() const { return node_->operands; }
+
+int64_t Expr::value() const {
+  support::require(is_integer(), "symbolic", "value() of an expression that is not an integer");
+  return node_->value;
+}
+
+std::optional<int64_t> Expr::as_integer() const {
+  if (!is_integer())
+    return std::nullopt;
+  return node_->value;
+}
+
+const std::string &Expr::name() const {
+  support::require(is_symbol(), "symbolic", "name() of an expression that is not a symbol");
+  return node_->name;
+}
+
+Expr integer(int64_t value) { return Expr(value); }
+Expr symbol(std::string_view name) {
+  support::require(!name.empty(), "symbolic", "a symbol without a name");
+  return Builder::intern_symbol(name);
+}
+Expr symbol(std::string_view prefix, size_t number) {
+  return symbol(std::string(prefix) + std::to_string(number));
+}
+
+} // namespace tsc::symbolic

@@ -1,0 +1,110 @@
+// Text of an expression as C++ over signed integer variables.
+#include "symbolic/node.h"
+
+namespace tsc::symbolic {
+namespace {
+
+class CppPrinter {
+public:
+  explicit CppPrinter(const Ranges &ranges) : ranges_(ranges) {}
+
+  /// `inside_product`: a sum or a negative number needs parentheses.
+  std::string text(Expr e, bool inside_product = false) {
+    switch (e.kind()) {
+    case Kind::integer:
+      return number(e.value(), inside_product);
+    case Kind::symbol:
+      return e.name();
+    case Kind::add:
+      return inside_product ? "(" + sum_text(e) + ")" : sum_text(e);
+    case Kind::mul:
+      return product_text(e, inside_product);
+    case Kind::power:
+      return power_text(e);
+    case Kind::floor_div:
+      return quotient_text(e.operands()[0], e.operands()[1]);
+    case Kind::modular_index:
+      return remainder_text(floor_div(e.operands()[0], e.operands()[1]), e.operands()[2]);
+    case Kind::mod:
+      return remainder_text(e.operands()[0], e.operands()[1]);
+    case Kind::identity:
+      return text(e.operands()[0], inside_product);
+    case Kind::minimum:
+      return extremum_text(e, " < ");
+    case Kind::maximum:
+      return extremum_text(e, " > ");
+    }
+    return {};
+  }
+
+private:
+  static std::string number(int64_t value, bool inside_product) {
+    if (value == INT64_MIN) // has no literal
+      return "(-9223372036854775807 - 1)";
+    std::string digits = std::to_string(value);
+    return value < 0 && inside_product ? "(" + digits + ")" : digits;
+  }
+
+  std::string sum_text(Expr e) {
+    std::string result;
+    for (Expr term : e.operands()) {
+      std::string part = text(term);
+      if (result.empty())
+        result = part;
+      else if (part[0] == '-')
+        result += " - " + part.substr(1);
+      else
+        result += " + " + part;
+    }
+    return result;
+  }
+
+  std::string product_text(Expr e, bool inside_product) {
+    Term term = term_of(e);
+    bool negated = term.coefficient == -1;
+    std::string result;
+    if (term.coefficient != 1 && !negated)
+      result = number(term.coefficient, false);
+    for (Expr factor : factors_of(term.monomial))
+      result += (result.empty() ? "" : "*") + text(factor, true);
+    if (negated)
+      result = "-" + result;
+    return inside_product ? "(" + result + ")" : result;
+  }
+
+  std::string power_text(Expr e) {
+    std::string base = text(e.operands()[0], true), result = base;
+    for (int64_t i = 1; i < e.operands()[1].value(); ++i)
+      result += "*" + base;
+    return "(" + result + ")";
+  }
+
+  std::string quotient_text(Expr x, Expr divisor) {
+    if (known_nonnegative(x, ranges_))
+      return "(" + text(x, true) + " / " + text(divisor, true) + ")";
+    return "tc_floor_div(" + text(x) + ", " + text(divisor) + ")";
+  }
+
+  std::string remainder_text(Expr x, Expr modulus) {
+    if (known_nonnegative(x, ranges_))
+      return "(" + text(x, true) + " % " + text(modulus, true) + ")";
+    return "tc_mod(" + text(x) + ", " + text(modulus) + ")";
+  }
+
+  std::string extremum_text(Expr e, const char *relation) {
+    std::string result = text(e.operands()[0], true);
+    for (Expr operand : e.operands().subspan(1)) {
+      std::string other = text(operand, true);
+      result = "(" + result + relation + other + " ? " + result + " : " + other + ")";
+    }
+    return result;
+  }
+
+  const Ranges &ranges_;
+};
+
+} // namespace
+
+std::string print_cpp(Expr e, const Ranges &ranges) { return CppPrinter(ranges).text(e); }
+
+} // namespace tsc::symbolic
