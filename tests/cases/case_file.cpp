@@ -1,0 +1,47 @@
+#include "case_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <stdexcept>
+
+namespace tsc::testing {
+namespace {
+
+std::vector<tensor::HostTensor> numbered(const tensor::TensorMap &tensors,
+                                         const std::string &prefix) {
+  std::vector<tensor::HostTensor> list;
+  for (size_t i = 0;; ++i) {
+    auto found = tensors.find(prefix + std::to_string(i));
+    if (found == tensors.end())
+      return list;
+    list.push_back(found->second);
+  }
+}
+
+} // namespace
+
+std::vector<Case> read_cases(const std::string &family) {
+  std::string folder = std::string(TSC_SOURCE_DIR) + "/tests/cases/" + family;
+  std::ifstream file(folder + "/graphs.json");
+  if (!file)
+    throw std::runtime_error("no recorded cases in " + folder);
+  nlohmann::json graphs = nlohmann::json::parse(file);
+  tensor::TensorMap tensors = tensor::read_tensors(folder + "/tensors.safetensors");
+  std::vector<Case> cases;
+  for (const nlohmann::json &graph : graphs) {
+    Case one;
+    one.name = graph.at("name").get<std::string>();
+    one.model = graph.at("model").dump();
+    one.inputs = numbered(tensors, one.name + "/input_");
+    one.outputs = numbered(tensors, one.name + "/output_");
+    for (size_t i = 0; i < one.outputs.size(); ++i) {
+      auto found = tensors.find(one.name + "/reference_" + std::to_string(i));
+      one.references.push_back(found == tensors.end() ? tensor::HostTensor() : found->second);
+    }
+    cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+} // namespace tsc::testing

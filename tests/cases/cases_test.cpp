@@ -1,0 +1,150 @@
+// Every recorded case against PyTorch's numbers, on every device that needs no GPU.
+#include "case_file.h"
+#include "merge_programs.h"
+
+#include "driver/compile.h"
+#include "driver/reference.h"
+#include "graph/read.h"
+#include "runtime/session.h"
+#include "testing/catch.h"
+
+#include <cstdlib>
+#include <memory>
+
+using namespace tsc;
+using testing::Case;
+
+namespace {
+
+/// Single operators: the bounds of docs/numbers.md; long sums and scans lose a digit.
+tensor::AgreementRule rule_for(const std::string &family, tensor::DType dtype) {
+  tensor::AgreementRule rule;
+  if (dtype == tensor::DType::bf16)
+    rule.norm_bound = 4e-3;
+  if (dtype == tensor::DType::f32 && (family == "reductions" || family == "scans"))
+    rule.norm_bound = 1e-4;
+  return rule;
+}
+
+struct Compiled {
+  std::vector<Case> cases;
+  std::vector<driver::Compilation> compilations; // parallel to cases that compile
+};
+
+/// TSC_CASE=NAME in the environment keeps only that case.
+Compiled compile_family(const std::string &family) {
+  Compiled result;
+  const char *only = std::getenv("TSC_CASE");
+  for (Case &one : testing::read_cases(family)) {
+    if (only && one.name != only)
+      continue;
+    try {
+      result.compilations.push_back(driver::compile(graph::parse_graph(one.model, one.name), {}));
+      result.cases.push_back(std::move(one));
+    } catch (const std::exception &error) {
+      FAIL_CHECK(family << "/" << one.name << " does not compile: " << error.what());
+    }
+  }
+  return result;
+}
+
+void check_outputs(const std::string &family, const Case &one, const program::Program &program,
+                   const std::vector<tensor::HostTensor> &outputs, const std::string &device) {
+  if (outputs.size() != one.outputs.size() || program.outputs.size() != one.outputs.size()) {
+    FAIL_CHECK(family << "/" << one.name << ": " << outputs.size() << " outputs, PyTorch has "
+                      << one.outputs.size());
+    return;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    bool has_reference =
+        one.references[i].dtype() == tensor::DType::f64 && one.references[i].data() != nullptr;
+    tensor::Agreement agreement =
+        tensor::compare(outputs[i], one.outputs[i], has_reference ? &one.references[i] : nullptr,
+                        rule_for(family, one.outputs[i].dtype()));
+    INFO(family << "/" << one.name << " output " << i << " on " << device << ": "
+                << agreement.reason);
+    CHECK(agreement.ok);
+  }
+}
+
+void run_on_reference(const std::string &family) {
+  Compiled compiled = compile_family(family);
+  for (size_t i = 0; i < compiled.cases.size(); ++i) {
+    try {
+      check_outputs(family, compiled.cases[i], compiled.compilations[i].program,
+                    driver::run_reference(compiled.compilations[i], compiled.cases[i].inputs, {}),
+                    "reference");
+    } catch (const std::exception &error) {
+      FAIL_CHECK(family << "/" << compiled.cases[i].name << " on reference: " << error.what());
+    }
+  }
+}
+
+void run_on_session(const std::string &family, const std::vector<runtime::SessionOptions> &variants,
+                    const std::string &device) {
+  Compiled compiled = compile_family(family);
+  std::vector<program::Program> programs;
+  std::vector<tensor::HostTensor> inputs;
+  for (size_t i = 0; i < compiled.cases.size(); ++i) {
+    programs.push_back(compiled.compilations[i].program);
+    for (const tensor::HostTensor &input : compiled.cases[i].inputs)
+      inputs.push_back(input);
+  }
+  program::Program merged = testing::merge_programs(programs);
+  for (const runtime::SessionOptions &options : variants) {
+    std::unique_ptr<runtime::Session> session = runtime::Session::create(merged, {}, options);
+    std::vector<tensor::HostTensor> outputs = session->run(inputs);
+    size_t next = 0;
+    for (size_t i = 0; i < compiled.cases.size(); ++i) {
+      size_t count = programs[i].outputs.size();
+      std::vector<tensor::HostTensor> own(outputs.begin() + static_cast<long>(next),
+                                          outputs.begin() + static_cast<long>(next + count));
+      next += count;
+      check_outputs(family, compiled.cases[i], programs[i], own, device);
+    }
+  }
+}
+
+std::vector<runtime::SessionOptions> serial() { return {runtime::SessionOptions{}}; }
+
+std::vector<runtime::SessionOptions> fibers() {
+  runtime::SessionOptions forward;
+  forward.plan = runtime::Plan::cuda;
+  runtime::SessionOptions reverse = forward;
+  reverse.thread_order = runtime::SessionOptions::ThreadOrder::reverse;
+  return {forward, reverse};
+}
+
+std::vector<runtime::SessionOptions> gpu() {
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  return {options};
+}
+
+} // namespace
+
+#define TSC_FAMILY(family)                                                                         \
+  TEST_CASE(#family " on reference") { run_on_reference(#family); }                                \
+  TEST_CASE(#family " on host, serial plan") { run_on_session(#family, serial(), "host serial"); } \
+  TEST_CASE(#family " on host, cuda plan") { run_on_session(#family, fibers(), "host cuda"); }     \
+  TEST_CASE(#family " on the GPU", "[gpu]") {                                                      \
+    std::string why;                                                                               \
+    if (!runtime::cuda_available(&why)) {                                                          \
+      WARN("not run: " << why);                                                                    \
+      return;                                                                                      \
+    }                                                                                              \
+    run_on_session(#family, gpu(), "cuda");                                                        \
+  }
+
+TSC_FAMILY(pointwise_unary)
+TSC_FAMILY(pointwise_binary)
+TSC_FAMILY(casts)
+TSC_FAMILY(reductions)
+TSC_FAMILY(normalization)
+TSC_FAMILY(views)
+TSC_FAMILY(creation)
+TSC_FAMILY(indexing)
+TSC_FAMILY(matmuls)
+TSC_FAMILY(attention)
+TSC_FAMILY(scans)
+TSC_FAMILY(mutations)
