@@ -1,0 +1,51 @@
+// Which buffers a step touches.
+#include "program/program.h"
+
+#include <algorithm>
+
+namespace tsc::program {
+namespace {
+
+std::vector<uint32_t> sorted_unique(std::vector<uint32_t> buffers) {
+  std::sort(buffers.begin(), buffers.end());
+  buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
+  return buffers;
+}
+
+/// Pointer parameters of the launch's kernel that are (or are not) const.
+std::vector<uint32_t> launch_buffers(const Program &program, const Launch &launch, bool is_const) {
+  std::vector<uint32_t> buffers;
+  size_t pointer = 0;
+  for (const KernelParameter &parameter : program.kernels[launch.kernel].parameters) {
+    if (parameter.kind != KernelParameter::Kind::pointer)
+      continue;
+    if (parameter.is_const == is_const)
+      buffers.push_back(launch.pointers[pointer].buffer);
+    ++pointer;
+  }
+  return buffers;
+}
+
+} // namespace
+
+std::vector<uint32_t> reads(const Program &program, const Step &step) {
+  if (const auto *launch = std::get_if<Launch>(&step.kind))
+    return sorted_unique(launch_buffers(program, *launch, true));
+  if (const auto *matmul = std::get_if<Matmul>(&step.kind)) {
+    std::vector<uint32_t> buffers = {matmul->a.buffer, matmul->b.buffer};
+    if (matmul->c)
+      buffers.push_back(matmul->c->buffer);
+    return sorted_unique(std::move(buffers));
+  }
+  return {std::get<Copy>(step.kind).from.buffer};
+}
+
+std::vector<uint32_t> writes(const Program &program, const Step &step) {
+  if (const auto *launch = std::get_if<Launch>(&step.kind))
+    return sorted_unique(launch_buffers(program, *launch, false));
+  if (const auto *matmul = std::get_if<Matmul>(&step.kind))
+    return {matmul->out.buffer};
+  return {std::get<Copy>(step.kind).to.buffer};
+}
+
+} // namespace tsc::program

@@ -1,0 +1,352 @@
+// program.json -> Program: types and spelling here, meaning in validate.cpp.
+#include "program/names.h"
+#include "program/program.h"
+#include "program/validate.h"
+#include "support/diagnostic.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+namespace tsc::program {
+namespace {
+
+using Json = nlohmann::json;
+using support::Diagnostic;
+using support::ExitCode;
+using support::UserError;
+
+/// A value and the way to it; the JSON pointer is spelled only when an error needs it.
+struct Cursor {
+  const Json *json;
+  const Cursor *parent = nullptr;
+  std::string_view key = {};
+  size_t position = 0;
+  bool is_element = false;
+
+  std::string pointer() const {
+    if (parent == nullptr)
+      return "";
+    return parent->pointer() + "/" + (is_element ? std::to_string(position) : std::string(key));
+  }
+  [[noreturn]] void fail(const char *code, const std::string &message) const {
+    throw UserError(ExitCode::bad_input,
+                    Diagnostic{code, message, "", pointer(), "", "",
+                               "compile the graph again with this version of tsc"});
+  }
+  [[noreturn]] void wrong_type(const std::string &expected) const {
+    fail("TSC-P003", "expected " + expected + ", found " + json->type_name());
+  }
+
+  /// Absent members give a cursor whose exists() is false.
+  Cursor optional(std::string_view name) const {
+    if (!json->is_object())
+      wrong_type("an object");
+    auto found = json->find(name);
+    return {found == json->end() ? nullptr : &*found, this, name};
+  }
+  Cursor at(std::string_view name) const {
+    Cursor member = optional(name);
+    if (!member.exists())
+      fail("TSC-P003", "\"" + std::string(name) + "\" is missing");
+    return member;
+  }
+  bool exists() const { return json != nullptr; }
+
+  int64_t integer(int64_t low, int64_t high) const {
+    if (!json->is_number_integer())
+      wrong_type("an integer");
+    bool too_big =
+        json->is_number_unsigned() &&
+        json->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (too_big || json->get<int64_t>() < low || json->get<int64_t>() > high)
+      fail("TSC-P006", "the value " + json->dump() + " is outside [" + std::to_string(low) + ", " +
+                           std::to_string(high) + "]");
+    return json->get<int64_t>();
+  }
+  uint32_t index() const { return static_cast<uint32_t>(integer(0, INT32_MAX)); }
+  const std::string &text() const {
+    if (!json->is_string())
+      wrong_type("a string");
+    return json->get_ref<const std::string &>();
+  }
+  bool boolean() const {
+    if (!json->is_boolean())
+      wrong_type("true or false");
+    return json->get<bool>();
+  }
+  double number() const {
+    if (json->is_number())
+      return json->get<double>();
+    const std::string &word = text();
+    if (word == "inf" || word == "-inf")
+      return word == "inf" ? INFINITY : -INFINITY;
+    if (word != "nan")
+      fail("TSC-P003", "expected a number, found \"" + word + "\"");
+    return NAN;
+  }
+  Expr expression() const {
+    if (json->is_number_integer())
+      return Expr(integer(INT64_MIN, INT64_MAX));
+    try {
+      return symbolic::parse(text());
+    } catch (const UserError &error) {
+      fail("TSC-P004",
+           "\"" + text() + "\" is no size expression: " + error.diagnostics().front().message);
+    }
+  }
+  tensor::DType dtype() const {
+    std::optional<tensor::DType> dtype = tensor::parse_dtype(text());
+    if (!dtype)
+      fail("TSC-P005", "unknown element type \"" + text() + "\"");
+    return *dtype;
+  }
+  template <size_t count> size_t one_of(const std::array<std::string_view, count> &names) const {
+    auto found = std::find(names.begin(), names.end(), text());
+    if (found == names.end())
+      fail("TSC-P005", "unknown word \"" + text() + "\"");
+    return static_cast<size_t>(found - names.begin());
+  }
+  /// Calls read(cursor) for every element, in order.
+  template <class Read> void each(const Read &read) const {
+    if (!json->is_array())
+      wrong_type("an array");
+    for (size_t i = 0; i < json->size(); ++i)
+      read(Cursor{&(*json)[i], this, {}, i, true});
+  }
+  std::vector<Expr> expressions() const {
+    std::vector<Expr> result;
+    each([&](const Cursor &element) { result.push_back(element.expression()); });
+    return result;
+  }
+  std::vector<std::string> texts() const {
+    std::vector<std::string> result;
+    each([&](const Cursor &element) { result.push_back(element.text()); });
+    return result;
+  }
+  Expr expression_or(std::string_view name, int64_t default_value) const {
+    Cursor member = optional(name);
+    return member.exists() ? member.expression() : Expr(default_value);
+  }
+  bool flag(std::string_view name, bool default_value) const {
+    Cursor member = optional(name);
+    return member.exists() ? member.boolean() : default_value;
+  }
+};
+
+Layout read_layout(const Cursor &at) {
+  Layout layout;
+  layout.sizes = at.at("sizes").expressions();
+  layout.strides = at.at("strides").expressions();
+  layout.offset = at.expression_or("offset", 0);
+  if (layout.sizes.size() != layout.strides.size())
+    at.fail("TSC-P009", std::to_string(layout.sizes.size()) + " sizes but " +
+                            std::to_string(layout.strides.size()) + " strides");
+  return layout;
+}
+
+void read(const Cursor &at, Symbol &symbol) {
+  const std::string &name = at.at("name").text();
+  bool starts_right =
+      !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
+  bool is_word = std::all_of(name.begin(), name.end(),
+                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  if (!starts_right || !is_word)
+    at.at("name").fail("TSC-P004", "\"" + name + "\" is no symbol");
+  symbol.symbol = symbolic::symbol(name);
+  symbol.low = at.at("low").integer(0, INT64_MAX);
+  if (Cursor high = at.optional("high"); high.exists())
+    symbol.high = high.integer(symbol.low, INT64_MAX);
+}
+
+void read(const Cursor &at, Buffer &buffer) {
+  buffer.name = at.at("name").text();
+  buffer.dtype = at.at("dtype").dtype();
+  buffer.layout = read_layout(at);
+  buffer.bytes = at.at("bytes").expression();
+  buffer.role = static_cast<Role>(at.at("role").one_of(kRoleNames));
+  if (Cursor alias = at.optional("alias_of"); alias.exists())
+    buffer.alias_of = static_cast<int32_t>(alias.integer(0, INT32_MAX));
+  if (Cursor weight = at.optional("weight"); weight.exists())
+    buffer.weight = weight.text();
+  buffer.mutated = at.flag("mutated", false);
+}
+
+void read(const Cursor &at, KernelParameter &parameter) {
+  parameter.kind = static_cast<KernelParameter::Kind>(at.at("kind").one_of(kParameterKindNames));
+  parameter.name = at.at("name").text();
+  if (parameter.kind == KernelParameter::Kind::pointer)
+    parameter.dtype = at.at("dtype").dtype();
+  parameter.is_const = at.flag("const", true);
+}
+
+void read(const Cursor &at, KernelVariant &variant) {
+  std::vector<Expr> grid = at.at("grid").expressions();
+  std::vector<int> block;
+  at.at("block").each(
+      [&](const Cursor &size) { block.push_back(static_cast<int>(size.integer(1, 1024))); });
+  if (grid.size() != 3 || block.size() != 3)
+    at.fail("TSC-P009", "\"grid\" and \"block\" have three sizes");
+  std::copy(grid.begin(), grid.end(), variant.grid.begin());
+  std::copy(block.begin(), block.end(), variant.block.begin());
+  variant.shared_bytes = at.expression_or("shared_bytes", 0);
+  variant.has_barriers = at.flag("has_barriers", false);
+  variant.text = at.at("text").text();
+}
+
+/// Appends one Row per element of the array `name`.
+template <class Row>
+void read_all(const Cursor &at, std::string_view name, std::vector<Row> &rows) {
+  Cursor array = at.at(name);
+  array.each([&](const Cursor &element) {
+    Row row;
+    read(element, row);
+    rows.push_back(std::move(row));
+  });
+}
+
+void read(const Cursor &at, Kernel &kernel) {
+  kernel.name = at.at("name").text();
+  kernel.plan = at.at("plan").text();
+  kernel.origins = at.at("origins").texts();
+  kernel.bytes_read = at.at("bytes_read").expression();
+  kernel.bytes_written = at.at("bytes_written").expression();
+  read_all(at, "parameters", kernel.parameters);
+  Cursor cuda = at.at("cuda");
+  read(cuda, kernel.cuda);
+  Cursor serial = at.at("serial");
+  read(serial, kernel.serial);
+}
+
+void read(const Cursor &at, Operand &operand) {
+  operand.buffer = at.at("buffer").index();
+  operand.offset = at.expression_or("offset", 0);
+}
+
+MatrixOperand read_matrix(const Cursor &at) {
+  MatrixOperand operand;
+  operand.buffer = at.at("buffer").index();
+  operand.offset = at.expression_or("offset", 0);
+  operand.row_stride = at.expression_or("row_stride", 0);
+  operand.column_stride = at.expression_or("column_stride", 0);
+  operand.batch_stride = at.expression_or("batch_stride", 0);
+  return operand;
+}
+
+Launch read_launch(const Cursor &at) {
+  Launch launch;
+  launch.kernel = at.at("kernel").index();
+  read_all(at, "pointers", launch.pointers);
+  if (Cursor sizes = at.optional("sizes"); sizes.exists())
+    launch.sizes = sizes.expressions();
+  return launch;
+}
+
+Matmul read_matmul(const Cursor &at) {
+  Matmul matmul;
+  matmul.dtype = at.at("dtype").dtype();
+  matmul.batch = at.expression_or("batch", 1);
+  matmul.m = at.at("m").expression();
+  matmul.n = at.at("n").expression();
+  matmul.k = at.at("k").expression();
+  matmul.a = read_matrix(at.at("a"));
+  matmul.b = read_matrix(at.at("b"));
+  if (Cursor c = at.optional("c"); c.exists())
+    matmul.c = read_matrix(c);
+  matmul.out = read_matrix(at.at("out"));
+  matmul.alpha = at.at("alpha").number();
+  matmul.beta = at.at("beta").number();
+  return matmul;
+}
+
+Copy read_copy(const Cursor &at) {
+  Copy copy;
+  read(at.at("from"), copy.from);
+  read(at.at("to"), copy.to);
+  copy.bytes = at.at("bytes").expression();
+  return copy;
+}
+
+void read(const Cursor &at, Step &step) {
+  static constexpr std::array<std::string_view, 3> kKinds = {"launch", "matmul", "copy"};
+  step.name = at.at("name").text();
+  size_t kind = at.at("kind").one_of(kKinds);
+  if (kind == 0)
+    step.kind = read_launch(at);
+  else if (kind == 1)
+    step.kind = read_matmul(at);
+  else
+    step.kind = read_copy(at);
+  step.once = at.flag("once", false);
+  if (Cursor stream = at.optional("stream"); stream.exists())
+    step.stream = static_cast<int>(stream.integer(0, 1024));
+  if (Cursor device = at.optional("device"); device.exists())
+    step.device = static_cast<int>(device.integer(0, 1024));
+  if (Cursor waits = at.optional("waits"); waits.exists())
+    waits.each([&](const Cursor &wait) { step.waits.push_back(wait.index()); });
+}
+
+void read(const Cursor &at, InputInfo &input) {
+  input.name = at.at("name").text();
+  input.buffer = at.at("buffer").index();
+  input.mutated = at.flag("mutated", false);
+}
+
+void read(const Cursor &at, OutputInfo &output) {
+  output.name = at.at("name").text();
+  Cursor buffer = at.optional("buffer");
+  if (!buffer.exists()) {
+    output.text = at.at("text").text();
+    return;
+  }
+  output.buffer = buffer.index();
+  output.dtype = at.at("dtype").dtype();
+  output.layout = read_layout(at);
+  output.is_mutation = at.flag("is_mutation", false);
+}
+
+Program read_program(const Cursor &root) {
+  Program program;
+  if (root.at("format").text() != kFormat)
+    root.at("format").fail("TSC-P001", "this is no program of tsc");
+  program.version = static_cast<int>(root.at("version").integer(0, INT32_MAX));
+  if (program.version != kVersion)
+    root.at("version").fail("TSC-P001", "the program has version " +
+                                            std::to_string(program.version) + ", this tsc reads " +
+                                            std::to_string(kVersion));
+  program.name = root.at("name").text();
+  program.archs = root.at("archs").texts();
+  read_all(root, "symbols", program.symbols);
+  read_all(root, "inputs", program.inputs);
+  read_all(root, "outputs", program.outputs);
+  read_all(root, "buffers", program.buffers);
+  read_all(root, "kernels", program.kernels);
+  read_all(root, "steps", program.steps);
+  return program;
+}
+
+} // namespace
+
+Program from_json(std::string_view text, const std::string &label) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error &error) {
+    throw UserError(ExitCode::bad_input,
+                    Diagnostic{"TSC-P002", "this is not JSON", label,
+                               "byte " + std::to_string(error.byte), "", "",
+                               "compile the graph again; the file was cut or edited"});
+  }
+  try {
+    Program program = read_program(Cursor{&json});
+    validate(program, label);
+    return program;
+  } catch (const UserError &error) {
+    throw error.with_file(label);
+  }
+}
+
+} // namespace tsc::program

@@ -1,0 +1,16 @@
+// Spelling of the program's enums in program.json.
+#pragma once
+
+#include "program/program.h"
+
+#include <array>
+#include <string_view>
+
+namespace tsc::program {
+
+inline constexpr std::string_view kFormat = "tsc-program";
+inline constexpr std::array<std::string_view, 4> kRoleNames = {"input", "weight", "output",
+                                                               "intermediate"};
+inline constexpr std::array<std::string_view, 2> kParameterKindNames = {"pointer", "size"};
+
+} // namespace tsc::program

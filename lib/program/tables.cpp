@@ -1,0 +1,367 @@
+#include "program/tables.h"
+
+#include "support/diagnostic.h"
+
+#include <deque>
+#include <unordered_map>
+
+namespace tsc::program {
+namespace {
+
+namespace engine = tsc_engine;
+
+/// Deeper than the engine's stack; index expressions of real graphs need fewer than ten.
+constexpr int kMaxDepth = 60;
+
+static_assert(static_cast<int>(DType::boolean) == static_cast<int>(engine::DType::boolean) &&
+              static_cast<int>(DType::i64) == static_cast<int>(engine::DType::i64) &&
+              static_cast<int>(DType::f16) == static_cast<int>(engine::DType::f16) &&
+              static_cast<int>(DType::f64) == static_cast<int>(engine::DType::f64));
+static_assert(static_cast<int>(Role::input) == static_cast<int>(engine::Role::input) &&
+              static_cast<int>(Role::intermediate) == static_cast<int>(engine::Role::intermediate));
+
+struct Storage {
+  std::deque<std::string> texts; // addresses stay
+  std::vector<engine::Symbol> symbols;
+  std::vector<int64_t> code;
+  std::vector<engine::Expression> expressions;
+  std::vector<engine::Size> sizes;
+  std::vector<engine::Buffer> buffers;
+  std::vector<engine::Weight> weights;
+  std::vector<engine::Input> inputs;
+  std::vector<engine::Output> outputs;
+  std::vector<engine::Kernel> kernels;
+  std::vector<engine::Operand> operands;
+  std::vector<engine::Launch> launches;
+  std::vector<engine::Matmul> matmuls;
+  std::vector<engine::Copy> copies;
+  std::vector<engine::Step> steps;
+};
+
+engine::DType convert(DType dtype) { return static_cast<engine::DType>(dtype); }
+
+/// Expressions to code, each distinct one once, numbered by first use.
+class ExpressionTable {
+public:
+  ExpressionTable(const Program &program, Storage &storage) : storage_(storage) {
+    for (const Symbol &symbol : program.symbols) {
+      symbols_.emplace(symbol.symbol, static_cast<int64_t>(symbols_.size()));
+      ranges_.set(symbol.symbol, {symbol.low, symbol.high});
+    }
+  }
+
+  engine::Size size(Expr e) {
+    if (e.is_integer())
+      return {e.value(), -1};
+    auto [entry, is_new] = numbers_.emplace(e, static_cast<int32_t>(storage_.expressions.size()));
+    if (is_new)
+      storage_.expressions.push_back(compile(e));
+    return {0, entry->second};
+  }
+
+private:
+  engine::Expression compile(Expr e) {
+    engine::Expression row;
+    storage_.texts.push_back(symbolic::print(e));
+    row.text = storage_.texts.back().c_str();
+    row.code.first = static_cast<int32_t>(storage_.code.size());
+    emit(e, 0);
+    row.code.count = static_cast<int32_t>(storage_.code.size()) - row.code.first;
+    symbolic::Interval interval = symbolic::bounds(e, ranges_);
+    row.low = interval.low;
+    row.high = interval.high;
+    return row;
+  }
+  void word(engine::Opcode opcode) { storage_.code.push_back(static_cast<int64_t>(opcode)); }
+  void push(engine::Opcode opcode, int64_t operand) {
+    word(opcode);
+    storage_.code.push_back(operand);
+  }
+  void fold(Expr e, engine::Opcode opcode, int depth) {
+    bool is_first = true;
+    for (Expr operand : e.operands()) {
+      emit(operand, depth + (is_first ? 0 : 1));
+      if (!is_first)
+        word(opcode);
+      is_first = false;
+    }
+  }
+  /// Leaves the value of `e` on the stack, which holds `depth` values before. Recursion is as deep
+  /// as the expression nests, which the parser bounds.
+  void emit(Expr e, int depth) {
+    support::require(depth < kMaxDepth, "program tables", "an expression nests too deep");
+    switch (e.kind()) {
+    case symbolic::Kind::integer:
+      return push(engine::Opcode::push, e.value());
+    case symbolic::Kind::symbol:
+      return push(engine::Opcode::symbol, symbols_.at(e));
+    case symbolic::Kind::add:
+      return fold(e, engine::Opcode::add, depth);
+    case symbolic::Kind::mul:
+      return fold(e, engine::Opcode::multiply, depth);
+    case symbolic::Kind::power:
+      return emit_power(e, depth);
+    case symbolic::Kind::floor_div:
+      return fold(e, engine::Opcode::floor_divide, depth);
+    case symbolic::Kind::modular_index:
+      emit(e.operands()[0], depth);
+      emit(e.operands()[1], depth + 1);
+      word(engine::Opcode::floor_divide);
+      emit(e.operands()[2], depth + 1);
+      return word(engine::Opcode::modulo);
+    case symbolic::Kind::identity:
+      return emit(e.operands()[0], depth);
+    case symbolic::Kind::mod:
+      return fold(e, engine::Opcode::modulo, depth);
+    case symbolic::Kind::minimum:
+      return fold(e, engine::Opcode::minimum, depth);
+    case symbolic::Kind::maximum:
+      return fold(e, engine::Opcode::maximum, depth);
+    }
+  }
+  void emit_power(Expr e, int depth) {
+    int64_t exponent = e.operands()[1].value();
+    support::require(exponent >= 1 && exponent <= 64, "program tables", "a power is too high");
+    emit(e.operands()[0], depth);
+    for (int64_t i = 1; i < exponent; ++i) {
+      emit(e.operands()[0], depth + 1);
+      word(engine::Opcode::multiply);
+    }
+  }
+
+  Storage &storage_;
+  symbolic::Ranges ranges_;
+  std::unordered_map<Expr, int64_t, symbolic::ExprHash> symbols_;
+  std::unordered_map<Expr, int32_t, symbolic::ExprHash> numbers_;
+};
+
+class Builder {
+public:
+  Builder(const Program &program, Storage &storage)
+      : program_(program), storage_(storage), expressions_(program, storage) {}
+
+  void run() {
+    for (const Symbol &symbol : program_.symbols)
+      add_symbol(symbol);
+    for (const Buffer &buffer : program_.buffers)
+      add_buffer(buffer);
+    for (const InputInfo &input : program_.inputs)
+      storage_.inputs.push_back(
+          {text(input.name), static_cast<int32_t>(input.buffer),
+           view(program_.buffers[input.buffer].dtype, program_.buffers[input.buffer].layout),
+           input.mutated});
+    for (const OutputInfo &output : program_.outputs)
+      add_output(output);
+    for (const Kernel &kernel : program_.kernels)
+      add_kernel(kernel);
+    for (const Step &step : program_.steps)
+      add_step(step);
+  }
+
+private:
+  const char *text(const std::string &text) {
+    storage_.texts.push_back(text);
+    return storage_.texts.back().c_str();
+  }
+  engine::Range sizes(const std::vector<Expr> &list) {
+    engine::Range range{static_cast<int32_t>(storage_.sizes.size()),
+                        static_cast<int32_t>(list.size())};
+    for (Expr e : list)
+      storage_.sizes.push_back(expressions_.size(e));
+    return range;
+  }
+  engine::TensorView view(DType dtype, const Layout &layout) {
+    engine::TensorView view;
+    view.dtype = convert(dtype);
+    view.sizes = sizes(layout.sizes);
+    view.strides = sizes(layout.strides);
+    view.offset = expressions_.size(layout.offset);
+    return view;
+  }
+
+  void add_symbol(const Symbol &symbol) {
+    for (size_t input = 0; input < program_.inputs.size(); ++input) {
+      const std::vector<Expr> &sizes = program_.buffers[program_.inputs[input].buffer].layout.sizes;
+      for (size_t axis = 0; axis < sizes.size(); ++axis)
+        if (sizes[axis] == symbol.symbol) {
+          storage_.symbols.push_back({text(symbol.symbol.name()), symbol.low, symbol.high,
+                                      static_cast<int32_t>(input), static_cast<int32_t>(axis)});
+          return;
+        }
+    }
+    throw support::InternalError("program tables", symbol.symbol.name(), "no input binds it");
+  }
+
+  void add_buffer(const Buffer &buffer) {
+    engine::Buffer row;
+    row.name = text(buffer.name);
+    row.dtype = convert(buffer.dtype);
+    row.role = static_cast<engine::Role>(buffer.role);
+    row.bytes = expressions_.size(buffer.bytes);
+    row.alias_of = buffer.alias_of;
+    if (buffer.role == Role::weight)
+      row.weight = weight_of(buffer);
+    storage_.buffers.push_back(row);
+  }
+  /// Buffers of one name share one weight.
+  int32_t weight_of(const Buffer &buffer) {
+    auto [entry, is_new] =
+        weights_.emplace(buffer.weight, static_cast<int32_t>(storage_.weights.size()));
+    if (is_new)
+      storage_.weights.push_back({text(buffer.weight), view(buffer.dtype, buffer.layout),
+                                  buffer.bytes.value(), buffer.mutated});
+    engine::Weight &weight = storage_.weights[static_cast<size_t>(entry->second)];
+    support::require(weight.bytes == buffer.bytes.value() &&
+                         weight.view.dtype == convert(buffer.dtype),
+                     "program tables", "weight " + buffer.weight + " has two forms");
+    weight.mutated |= buffer.mutated;
+    return entry->second;
+  }
+
+  void add_output(const OutputInfo &output) {
+    engine::Output row;
+    row.name = text(output.name);
+    row.buffer = static_cast<int32_t>(output.buffer);
+    if (output.buffer >= 0)
+      row.view = view(output.dtype, output.layout);
+    row.is_mutation = output.is_mutation;
+    row.text = text(output.text);
+    storage_.outputs.push_back(row);
+  }
+
+  engine::Geometry geometry(const KernelVariant &variant) {
+    engine::Geometry row;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      row.grid[axis] = expressions_.size(variant.grid[axis]);
+      row.block[axis] = static_cast<uint32_t>(variant.block[axis]);
+    }
+    row.shared_bytes = expressions_.size(variant.shared_bytes);
+    return row;
+  }
+  void add_kernel(const Kernel &kernel) {
+    std::string letters;
+    for (const KernelParameter &parameter : kernel.parameters)
+      if (parameter.kind == KernelParameter::Kind::size)
+        letters += 's';
+      else
+        letters += parameter.is_const ? 'p' : 'w';
+    engine::Kernel row;
+    row.name = text(kernel.name);
+    row.parameters = text(letters);
+    row.geometry[static_cast<size_t>(engine::Plan::cuda)] = geometry(kernel.cuda);
+    row.geometry[static_cast<size_t>(engine::Plan::serial)] = geometry(kernel.serial);
+    storage_.kernels.push_back(row);
+  }
+
+  engine::Operand operand(const Operand &operand) {
+    return {static_cast<int32_t>(operand.buffer), expressions_.size(operand.offset)};
+  }
+  engine::MatrixOperand matrix(const MatrixOperand &operand) {
+    engine::MatrixOperand row;
+    row.buffer = static_cast<int32_t>(operand.buffer);
+    row.offset = expressions_.size(operand.offset);
+    row.row = expressions_.size(operand.row_stride);
+    row.column = expressions_.size(operand.column_stride);
+    row.batch = expressions_.size(operand.batch_stride);
+    return row;
+  }
+  void add_step(const Step &step) {
+    if (step.stream != 0 || step.device != 0)
+      throw support::UserError(support::ExitCode::unsupported,
+                               support::Diagnostic{"TSC-P011",
+                                                   "step \"" + step.name + "\" runs on stream " +
+                                                       std::to_string(step.stream) + " of device " +
+                                                       std::to_string(step.device),
+                                                   "", "", "", "",
+                                                   "this version runs one stream of one device"});
+    engine::Step row;
+    row.name = text(step.name);
+    row.once = step.once;
+    if (const auto *launch = std::get_if<Launch>(&step.kind)) {
+      row.kind = engine::StepKind::launch;
+      row.position = static_cast<int32_t>(storage_.launches.size());
+      add(*launch);
+    } else if (const auto *matmul = std::get_if<Matmul>(&step.kind)) {
+      row.kind = engine::StepKind::matmul;
+      row.position = static_cast<int32_t>(storage_.matmuls.size());
+      add(*matmul);
+    } else {
+      row.kind = engine::StepKind::copy;
+      row.position = static_cast<int32_t>(storage_.copies.size());
+      add(std::get<Copy>(step.kind));
+    }
+    storage_.steps.push_back(row);
+  }
+  void add(const Launch &launch) {
+    engine::Launch row;
+    row.kernel = static_cast<int32_t>(launch.kernel);
+    row.pointers = {static_cast<int32_t>(storage_.operands.size()),
+                    static_cast<int32_t>(launch.pointers.size())};
+    for (const Operand &pointer : launch.pointers)
+      storage_.operands.push_back(operand(pointer));
+    row.sizes = sizes(launch.sizes);
+    storage_.launches.push_back(row);
+  }
+  void add(const Matmul &matmul) {
+    engine::Matmul row;
+    row.dtype = convert(matmul.dtype);
+    row.batch = expressions_.size(matmul.batch);
+    row.m = expressions_.size(matmul.m);
+    row.n = expressions_.size(matmul.n);
+    row.k = expressions_.size(matmul.k);
+    row.a = matrix(matmul.a);
+    row.b = matrix(matmul.b);
+    row.out = matrix(matmul.out);
+    row.has_c = matmul.c.has_value();
+    if (matmul.c)
+      row.c = matrix(*matmul.c);
+    row.alpha = matmul.alpha;
+    row.beta = matmul.beta;
+    storage_.matmuls.push_back(row);
+  }
+  void add(const Copy &copy) {
+    engine::Copy row;
+    row.from = operand(copy.from);
+    row.to = operand(copy.to);
+    row.bytes = expressions_.size(copy.bytes);
+    storage_.copies.push_back(row);
+  }
+
+  const Program &program_;
+  Storage &storage_;
+  ExpressionTable expressions_;
+  std::unordered_map<std::string, int32_t> weights_;
+};
+
+template <class Row> engine::Table<Row> table(const std::vector<Row> &rows) {
+  return {rows.data(), rows.size()};
+}
+
+} // namespace
+
+OwnedTables build_tables(const Program &program) {
+  auto storage = std::make_shared<Storage>();
+  Builder(program, *storage).run();
+  storage->texts.push_back(program.name);
+  OwnedTables result;
+  engine::Tables &tables = result.tables;
+  tables.name = storage->texts.back().c_str();
+  tables.symbols = table(storage->symbols);
+  tables.code = table(storage->code);
+  tables.expressions = table(storage->expressions);
+  tables.sizes = table(storage->sizes);
+  tables.buffers = table(storage->buffers);
+  tables.weights = table(storage->weights);
+  tables.inputs = table(storage->inputs);
+  tables.outputs = table(storage->outputs);
+  tables.kernels = table(storage->kernels);
+  tables.operands = table(storage->operands);
+  tables.launches = table(storage->launches);
+  tables.matmuls = table(storage->matmuls);
+  tables.copies = table(storage->copies);
+  tables.steps = table(storage->steps);
+  result.storage = std::move(storage);
+  return result;
+}
+
+} // namespace tsc::program

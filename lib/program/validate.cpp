@@ -1,0 +1,288 @@
+#include "program/validate.h"
+
+#include "support/diagnostic.h"
+
+#include <set>
+#include <unordered_set>
+
+namespace tsc::program {
+namespace {
+
+using support::Diagnostic;
+
+constexpr size_t kMaxReported = 20;
+
+class Validator {
+public:
+  explicit Validator(const Program &program) : program_(program) {}
+
+  std::vector<Diagnostic> run() {
+    check_symbols();
+    for (size_t i = 0; i < program_.buffers.size(); ++i)
+      check_buffer(program_.buffers[i], place("buffers", i));
+    check_alias_chains();
+    for (size_t i = 0; i < program_.kernels.size(); ++i)
+      check_kernel(program_.kernels[i], place("kernels", i));
+    for (size_t i = 0; i < program_.steps.size(); ++i)
+      check_step(program_.steps[i], i, place("steps", i));
+    check_signature();
+    return std::move(problems_);
+  }
+
+private:
+  static std::string place(const char *table, size_t i) {
+    return std::string("/") + table + "/" + std::to_string(i);
+  }
+  void report(const char *code, const std::string &message, const std::string &where) {
+    if (problems_.size() < kMaxReported)
+      problems_.push_back(
+          {code, message, "", where, "", "", "compile the graph again with this version of tsc"});
+  }
+
+  void check_symbols() {
+    for (const Symbol &symbol : program_.symbols) {
+      if (!symbol.symbol.is_symbol()) {
+        report("TSC-P008", "\"" + symbolic::print(symbol.symbol) + "\" is no symbol", "/symbols");
+        continue;
+      }
+      declared_.insert(symbol.symbol);
+      ranges_.set(symbol.symbol, {symbol.low, symbol.high});
+    }
+    std::unordered_set<Expr, symbolic::ExprHash> bound;
+    for (const InputInfo &input : program_.inputs)
+      if (input.buffer < program_.buffers.size())
+        for (Expr size : program_.buffers[input.buffer].layout.sizes)
+          if (size.is_symbol())
+            bound.insert(size);
+    for (size_t i = 0; i < program_.symbols.size(); ++i)
+      if (bound.count(program_.symbols[i].symbol) == 0)
+        report("TSC-P008",
+               "no dimension of an input is exactly \"" +
+                   symbolic::print(program_.symbols[i].symbol) + "\": nothing binds it",
+               place("symbols", i));
+  }
+
+  void check_symbols_of(Expr e, const std::string &where) {
+    if (e.is_integer())
+      return;
+    for (Expr symbol : symbolic::free_symbols(e))
+      if (declared_.count(symbol) == 0)
+        report("TSC-P008", "the symbol \"" + symbolic::print(symbol) + "\" is not declared", where);
+  }
+  /// A size, byte count or offset: never negative.
+  void check_size(Expr e, const std::string &where, const char *what) {
+    check_symbols_of(e, where);
+    if (e.is_integer() ? e.value() < 0 : symbolic::bounds(e, ranges_).high < 0)
+      report("TSC-P007", std::string(what) + " " + symbolic::print(e) + " is negative", where);
+  }
+  bool check_index(uint64_t index, size_t count, const char *what, const std::string &where) {
+    if (index < count)
+      return true;
+    report("TSC-P006",
+           std::string(what) + " " + std::to_string(index) + " does not exist: there are " +
+               std::to_string(count),
+           where);
+    return false;
+  }
+  bool check_buffer_index(uint64_t index, const std::string &where) {
+    return check_index(index, program_.buffers.size(), "buffer", where);
+  }
+
+  void check_layout(const Layout &layout, const std::string &where) {
+    for (Expr size : layout.sizes)
+      check_size(size, where, "size");
+    for (Expr stride : layout.strides)
+      check_size(stride, where, "stride");
+    check_size(layout.offset, where, "offset");
+    if (layout.sizes.size() != layout.strides.size())
+      report("TSC-P009",
+             std::to_string(layout.sizes.size()) + " sizes but " +
+                 std::to_string(layout.strides.size()) + " strides",
+             where);
+  }
+
+  void check_buffer(const Buffer &buffer, const std::string &where) {
+    check_layout(buffer.layout, where);
+    check_size(buffer.bytes, where, "byte count");
+    check_dtype(buffer.dtype, where);
+    if (buffer.alias_of >= 0)
+      check_buffer_index(static_cast<uint64_t>(buffer.alias_of), where);
+    if ((buffer.role == Role::weight) == buffer.weight.empty())
+      report("TSC-P009",
+             buffer.role == Role::weight ? "a weight without a name"
+                                         : "\"weight\" on a buffer of another role",
+             where);
+    if (buffer.role == Role::weight && !buffer.bytes.is_integer())
+      report("TSC-P009", "the size of a weight is no number", where);
+  }
+  /// Every chain of alias_of ends: each buffer is walked once.
+  void check_alias_chains() {
+    std::vector<size_t> walk_of(program_.buffers.size(), SIZE_MAX);
+    for (size_t start = 0; start < program_.buffers.size(); ++start) {
+      size_t at = start;
+      while (walk_of[at] == SIZE_MAX) {
+        walk_of[at] = start;
+        int32_t next = program_.buffers[at].alias_of;
+        if (next < 0 || static_cast<size_t>(next) >= program_.buffers.size())
+          break;
+        at = static_cast<size_t>(next);
+        if (walk_of[at] == start)
+          report("TSC-P009",
+                 "the buffers that buffer " + std::to_string(at) + " takes over form a circle",
+                 place("buffers", at));
+      }
+    }
+  }
+  void check_dtype(DType dtype, const std::string &where) {
+    if (dtype > DType::f64)
+      report("TSC-P005",
+             "element type \"" + std::string(tensor::short_name(dtype)) + "\" cannot be run",
+             where);
+  }
+
+  void check_kernel(const Kernel &kernel, const std::string &where) {
+    check_variant(kernel.cuda, where + "/cuda");
+    check_variant(kernel.serial, where + "/serial");
+    check_size(kernel.bytes_read, where, "byte count");
+    check_size(kernel.bytes_written, where, "byte count");
+    bool is_word = !kernel.name.empty() && kernel.name.size() <= 200;
+    for (char c : kernel.name)
+      is_word &=
+          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    if (!is_word) // becomes a file name and an identifier
+      report("TSC-P009", "\"" + kernel.name + "\" is no kernel name", where);
+    else if (!kernel_names_.insert(kernel.name).second)
+      report("TSC-P009", "two kernels are named \"" + kernel.name + "\"", where);
+  }
+  void check_variant(const KernelVariant &variant, const std::string &where) {
+    int64_t threads = 1;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      check_size(variant.grid[axis], where, "grid size");
+      if (variant.block[axis] < 1 || variant.block[axis] > 1024)
+        report("TSC-P007",
+               "block size " + std::to_string(variant.block[axis]) + " is not in [1, 1024]", where);
+      else
+        threads *= variant.block[axis];
+    }
+    if (threads > 1024)
+      report("TSC-P007", std::to_string(threads) + " threads a block are more than 1024", where);
+    check_size(variant.shared_bytes, where, "shared memory");
+  }
+
+  void check_step(const Step &step, size_t position, const std::string &where) {
+    if (const auto *launch = std::get_if<Launch>(&step.kind))
+      check_launch(*launch, where);
+    else if (const auto *matmul = std::get_if<Matmul>(&step.kind))
+      check_matmul(*matmul, where);
+    else
+      check_copy(std::get<Copy>(step.kind), where);
+    for (uint32_t wait : step.waits)
+      if (check_index(wait, program_.steps.size(), "step", where) && wait >= position)
+        report("TSC-P009",
+               "the step waits for step " + std::to_string(wait) + ", which comes later", where);
+    if (step.once)
+      check_once(step, where);
+  }
+  void check_once(const Step &step, const std::string &where) {
+    if (!problems_.empty())
+      return; // reads() and writes() need a sound step
+    for (uint32_t buffer : reads(program_, step))
+      check_once_buffer(buffer, where);
+    for (uint32_t buffer : writes(program_, step))
+      check_once_buffer(buffer, where);
+  }
+  void check_once_buffer(uint32_t buffer, const std::string &where) {
+    const Buffer &row = program_.buffers[buffer];
+    if (row.role == Role::input || row.role == Role::output || !row.bytes.is_integer())
+      report("TSC-P009",
+             "a step that runs once touches buffer \"" + row.name + "\", which belongs to a run",
+             where);
+  }
+  void check_launch(const Launch &launch, const std::string &where) {
+    if (!check_index(launch.kernel, program_.kernels.size(), "kernel", where))
+      return;
+    size_t pointers = 0;
+    for (const KernelParameter &parameter : program_.kernels[launch.kernel].parameters)
+      pointers += parameter.kind == KernelParameter::Kind::pointer;
+    size_t sizes = program_.kernels[launch.kernel].parameters.size() - pointers;
+    if (launch.pointers.size() != pointers || launch.sizes.size() != sizes)
+      report("TSC-P009",
+             "kernel \"" + program_.kernels[launch.kernel].name + "\" takes " +
+                 std::to_string(pointers) + " pointers and " + std::to_string(sizes) +
+                 " sizes, the step gives " + std::to_string(launch.pointers.size()) + " and " +
+                 std::to_string(launch.sizes.size()),
+             where);
+    for (const Operand &operand : launch.pointers)
+      check_operand(operand, where);
+    for (Expr size : launch.sizes)
+      check_symbols_of(size, where);
+  }
+  void check_operand(const Operand &operand, const std::string &where) {
+    check_buffer_index(operand.buffer, where);
+    check_size(operand.offset, where, "offset");
+  }
+  void check_matrix(const MatrixOperand &operand, const std::string &where) {
+    check_buffer_index(operand.buffer, where);
+    check_size(operand.offset, where, "offset");
+    check_size(operand.row_stride, where, "stride");
+    check_size(operand.column_stride, where, "stride");
+    check_size(operand.batch_stride, where, "stride");
+  }
+  void check_matmul(const Matmul &matmul, const std::string &where) {
+    check_size(matmul.batch, where, "size");
+    check_size(matmul.m, where, "size");
+    check_size(matmul.n, where, "size");
+    check_size(matmul.k, where, "size");
+    check_dtype(matmul.dtype, where);
+    check_matrix(matmul.a, where + "/a");
+    check_matrix(matmul.b, where + "/b");
+    check_matrix(matmul.out, where + "/out");
+    if (matmul.c)
+      check_matrix(*matmul.c, where + "/c");
+  }
+  void check_copy(const Copy &copy, const std::string &where) {
+    check_operand(copy.from, where + "/from");
+    check_operand(copy.to, where + "/to");
+    check_size(copy.bytes, where, "byte count");
+  }
+
+  void check_signature() {
+    std::set<std::string> names;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      const InputInfo &input = program_.inputs[i];
+      if (check_buffer_index(input.buffer, place("inputs", i)) &&
+          program_.buffers[input.buffer].role != Role::input)
+        report("TSC-P009", "the buffer of input \"" + input.name + "\" is no input",
+               place("inputs", i));
+      if (!names.insert(input.name).second)
+        report("TSC-P009", "two inputs are named \"" + input.name + "\"", place("inputs", i));
+    }
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      const OutputInfo &output = program_.outputs[i];
+      if (output.buffer < 0)
+        continue;
+      check_buffer_index(static_cast<uint64_t>(output.buffer), place("outputs", i));
+      check_layout(output.layout, place("outputs", i));
+      check_dtype(output.dtype, place("outputs", i));
+    }
+  }
+
+  const Program &program_;
+  symbolic::Ranges ranges_;
+  std::unordered_set<Expr, symbolic::ExprHash> declared_;
+  std::unordered_set<std::string> kernel_names_;
+  std::vector<Diagnostic> problems_;
+};
+
+} // namespace
+
+void validate(const Program &program, const std::string &label) {
+  std::vector<Diagnostic> problems = Validator(program).run();
+  if (problems.empty())
+    return;
+  for (Diagnostic &problem : problems)
+    problem.file = label;
+  throw support::UserError(support::ExitCode::bad_input, std::move(problems));
+}
+
+} // namespace tsc::program

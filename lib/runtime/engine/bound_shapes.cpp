@@ -1,0 +1,260 @@
+#include "engine/bound_shapes.h"
+
+#include <algorithm>
+
+namespace tsc_engine {
+namespace {
+
+/// Overflow in a byte count or extent is an error of the shapes, never a wrap-around.
+int64_t multiply(int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result))
+    throw Error(Status::bad_argument, "a tensor of these shapes is beyond 64 bits of memory");
+  return result;
+}
+int64_t add(int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (__builtin_add_overflow(a, b, &result))
+    throw Error(Status::bad_argument, "a tensor of these shapes is beyond 64 bits of memory");
+  return result;
+}
+
+class Resolver {
+public:
+  Resolver(const Model &model, Device &device, const int64_t *symbols,
+           const std::vector<int64_t> &buffer_bytes)
+      : model_(model), tables_(model.tables), device_(device), symbols_(symbols),
+        buffer_bytes_(buffer_bytes) {}
+
+  ResolvedSteps run(bool once) {
+    for (uint32_t i = 0; i < tables_.steps.count; ++i) {
+      const Step &step = tables_.steps[i];
+      if (step.once != once)
+        continue;
+      step_ = i;
+      auto position = static_cast<size_t>(step.position);
+      if (step.kind == StepKind::launch)
+        resolve(tables_.launches[position]);
+      else if (step.kind == StepKind::matmul)
+        resolve(tables_.matmuls[position]);
+      else
+        resolve(tables_.copies[position]);
+    }
+    result_.arguments.resize(result_.values.size());
+    for (size_t i = 0; i < result_.values.size(); ++i)
+      result_.arguments[i] = &result_.values[i];
+    return std::move(result_);
+  }
+
+private:
+  [[noreturn]] void fail(Status status, const std::string &what) const {
+    throw Error(status, std::string("step ") + std::to_string(step_) + " (" +
+                            tables_.steps[step_].name + "): " + what);
+  }
+  int64_t value(const Size &size) const {
+    if (size.expression >= 0 && symbols_ == nullptr)
+      fail(Status::internal, "a step that runs once depends on the shapes of a run");
+    return evaluate(tables_, size, symbols_);
+  }
+  int64_t size(const Size &size) const {
+    int64_t result = value(size);
+    if (result < 0)
+      fail(Status::bad_argument, "a size is negative for these shapes");
+    return result;
+  }
+  int64_t element_bytes(int32_t buffer) const {
+    return static_cast<int64_t>(size_in_bytes(tables_.buffers[static_cast<size_t>(buffer)].dtype));
+  }
+  /// `extent`: bytes that are touched from the offset on.
+  AddressSlot slot(int32_t buffer, int64_t offset_bytes, int64_t extent) const {
+    if (add(offset_bytes, extent) > buffer_bytes_[static_cast<size_t>(buffer)])
+      fail(Status::internal, std::string("buffer ") +
+                                 tables_.buffers[static_cast<size_t>(buffer)].name +
+                                 " is too small for it");
+    return {static_cast<uint32_t>(buffer), offset_bytes};
+  }
+  void add_step(StepKind kind, size_t position) {
+    result_.steps.push_back({step_, kind, position});
+  }
+
+  uint32_t launch_size(const Size &expression, int64_t limit) const {
+    int64_t result = size(expression);
+    if (result > limit)
+      fail(Status::bad_argument, "a launch of " + std::to_string(result) +
+                                     " blocks or bytes is more than the device takes (" +
+                                     std::to_string(limit) + ")");
+    return static_cast<uint32_t>(result);
+  }
+
+  void resolve(const Launch &launch) {
+    const Kernel &kernel = tables_.kernels[static_cast<size_t>(launch.kernel)];
+    const Geometry &geometry = kernel.geometry[static_cast<size_t>(model_.plan)];
+    ResolvedLaunch resolved;
+    resolved.kernel = static_cast<size_t>(launch.kernel);
+    resolved.first_argument = result_.values.size();
+    bool is_empty = false;
+    for (int axis = 0; axis < 3; ++axis) {
+      resolved.geometry.grid[axis] =
+          launch_size(geometry.grid[axis], axis == 0 ? INT32_MAX : 65535);
+      resolved.geometry.block[axis] = geometry.block[axis];
+      is_empty |= resolved.geometry.grid[axis] == 0;
+    }
+    resolved.geometry.shared_bytes = launch_size(geometry.shared_bytes, INT32_MAX);
+    if (is_empty)
+      return;
+    auto pointer = static_cast<size_t>(launch.pointers.first);
+    auto size = static_cast<size_t>(launch.sizes.first);
+    for (const char *letter = kernel.parameters; *letter != '\0'; ++letter) {
+      if (*letter == 's') {
+        result_.values.push_back(value(tables_.sizes[size++]));
+        continue;
+      }
+      const Operand &operand = tables_.operands[pointer++];
+      int64_t offset = multiply(this->size(operand.offset), element_bytes(operand.buffer));
+      result_.slots.push_back(slot(operand.buffer, offset, 0));
+      result_.slot_values.push_back(result_.values.size());
+      result_.values.push_back(0);
+    }
+    add_step(StepKind::launch, result_.launches.size());
+    result_.launches.push_back(resolved);
+  }
+
+  MatmulShape::Strides strides(const MatrixOperand &operand) const {
+    return {size(operand.row), size(operand.column), size(operand.batch)};
+  }
+  AddressSlot matrix_slot(const MatrixOperand &operand, const MatmulShape::Strides &strides,
+                          int64_t batch, int64_t rows, int64_t columns) const {
+    int64_t elements = 0;
+    if (rows > 0 && columns > 0)
+      elements = add(add(multiply(batch - 1, strides.batch), multiply(rows - 1, strides.row)),
+                     add(multiply(columns - 1, strides.column), 1));
+    int64_t item = element_bytes(operand.buffer);
+    return slot(operand.buffer, multiply(size(operand.offset), item), multiply(elements, item));
+  }
+  void resolve(const Matmul &matmul) {
+    MatmulShape shape;
+    shape.dtype = matmul.dtype;
+    shape.batch = size(matmul.batch);
+    shape.m = size(matmul.m);
+    shape.n = size(matmul.n);
+    shape.k = size(matmul.k);
+    if (shape.batch == 0 || shape.m == 0 || shape.n == 0)
+      return;
+    shape.a = strides(matmul.a);
+    shape.b = strides(matmul.b);
+    shape.out = strides(matmul.out);
+    shape.has_c = matmul.has_c;
+    if (matmul.has_c)
+      shape.c = strides(matmul.c);
+    shape.alpha = matmul.alpha;
+    shape.beta = matmul.beta;
+    ResolvedMatmul resolved;
+    resolved.has_c = matmul.has_c;
+    resolved.a = matrix_slot(matmul.a, shape.a, shape.batch, shape.m, shape.k);
+    resolved.b = matrix_slot(matmul.b, shape.b, shape.batch, shape.k, shape.n);
+    resolved.out = matrix_slot(matmul.out, shape.out, shape.batch, shape.m, shape.n);
+    if (matmul.has_c)
+      resolved.c = matrix_slot(matmul.c, shape.c, shape.batch, shape.m, shape.n);
+    resolved.plan = device_.prepare_matmul(shape);
+    add_step(StepKind::matmul, result_.matmuls.size());
+    result_.matmuls.push_back(resolved);
+  }
+
+  void resolve(const Copy &copy) {
+    ResolvedCopy resolved;
+    resolved.bytes = size(copy.bytes);
+    if (resolved.bytes == 0)
+      return;
+    resolved.from =
+        slot(copy.from.buffer, multiply(size(copy.from.offset), element_bytes(copy.from.buffer)),
+             resolved.bytes);
+    resolved.to =
+        slot(copy.to.buffer, multiply(size(copy.to.offset), element_bytes(copy.to.buffer)),
+             resolved.bytes);
+    add_step(StepKind::copy, result_.copies.size());
+    result_.copies.push_back(resolved);
+  }
+
+  const Model &model_;
+  const Tables &tables_;
+  Device &device_;
+  const int64_t *symbols_;
+  const std::vector<int64_t> &buffer_bytes_;
+  ResolvedSteps result_;
+  uint32_t step_ = 0;
+};
+
+void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
+              const std::vector<char *> &bases, Stream stream) {
+  auto address = [&](const AddressSlot &slot) { return bases[slot.buffer] + slot.offset; };
+  if (step.kind == StepKind::launch) {
+    const ResolvedLaunch &launch = steps.launches[step.position];
+    device.launch(launch.kernel, launch.geometry, steps.arguments.data() + launch.first_argument,
+                  stream);
+  } else if (step.kind == StepKind::matmul) {
+    const ResolvedMatmul &matmul = steps.matmuls[step.position];
+    device.matmul(matmul.plan, address(matmul.a), address(matmul.b),
+                  matmul.has_c ? address(matmul.c) : nullptr, address(matmul.out), stream);
+  } else {
+    const ResolvedCopy &copy = steps.copies[step.position];
+    device.copy(address(copy.to), address(copy.from), static_cast<size_t>(copy.bytes), stream);
+  }
+}
+
+} // namespace
+
+ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
+                            const std::vector<int64_t> &buffer_bytes, bool once) {
+  return Resolver(model, device, symbols, buffer_bytes).run(once);
+}
+
+void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
+               const std::vector<char *> &bases, Stream stream, StepObserver *observer) {
+  for (size_t i = 0; i < steps.slots.size(); ++i)
+    steps.values[steps.slot_values[i]] =
+        reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
+  for (const ResolvedStep &step : steps.steps) {
+    const char *name = model.tables.steps[step.step].name;
+    try {
+      if (observer != nullptr)
+        observer->before(step.step, name);
+      run_step(device, steps, step, bases, stream);
+      if (observer != nullptr)
+        observer->after(step.step, name);
+    } catch (const Error &error) {
+      throw Error(error.status,
+                  "step " + std::to_string(step.step) + " (" + name + "): " + error.what());
+    }
+  }
+}
+
+std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols) {
+  const Tables &tables = model.tables;
+  std::vector<int64_t> by_root(tables.buffers.count, 0);
+  for (size_t i = 0; i < tables.buffers.count; ++i) {
+    const Buffer &buffer = tables.buffers[i];
+    if (buffer.bytes.expression >= 0 && symbols == nullptr)
+      continue; // belongs to a run, not to the run-once steps
+    int64_t bytes = evaluate(tables, buffer.bytes, symbols);
+    if (bytes < 0)
+      throw Error(Status::bad_argument,
+                  std::string("the size of ") + buffer.name + " is negative for these shapes");
+    by_root[model.roots[i]] = std::max(by_root[model.roots[i]], bytes);
+  }
+  std::vector<int64_t> result(tables.buffers.count);
+  for (size_t i = 0; i < tables.buffers.count; ++i) {
+    // Memory that the caller or the weight set gives is as large as its own buffer, whatever
+    // aliases say.
+    const Home &home = model.homes[i];
+    result[i] = by_root[model.roots[i]];
+    if (home.kind == Home::Kind::weight)
+      result[i] = tables.weights[home.position].bytes;
+    if (home.kind == Home::Kind::input && symbols != nullptr) {
+      auto buffer = static_cast<size_t>(tables.inputs[home.position].buffer);
+      result[i] = evaluate(tables, tables.buffers[buffer].bytes, symbols);
+    }
+  }
+  return result;
+}
+
+} // namespace tsc_engine

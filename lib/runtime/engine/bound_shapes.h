@@ -1,0 +1,68 @@
+// What a binding of concrete shapes decides: every size a number, every step resolved down to slots
+// for addresses.
+#pragma once
+
+#include "engine/engine.h"
+
+namespace tsc_engine {
+
+/// An address that each run fills in: base of a buffer plus an offset.
+struct AddressSlot {
+  uint32_t buffer = 0;
+  int64_t offset = 0; // bytes
+};
+struct ResolvedLaunch {
+  size_t kernel = 0;
+  LaunchGeometry geometry;
+  size_t first_argument = 0; // in BoundShapes::arguments
+};
+struct ResolvedMatmul {
+  size_t plan = 0; // of Device::prepare_matmul
+  AddressSlot a, b, c, out;
+  bool has_c = false;
+};
+struct ResolvedCopy {
+  AddressSlot from, to;
+  int64_t bytes = 0;
+};
+struct ResolvedStep {
+  uint32_t step = 0; // in Tables::steps
+  StepKind kind = StepKind::launch;
+  size_t position = 0;
+};
+
+/// Steps ready to run; those with nothing to do (an empty grid, an empty product) are left out.
+struct ResolvedSteps {
+  std::vector<ResolvedStep> steps;
+  std::vector<ResolvedLaunch> launches;
+  std::vector<ResolvedMatmul> matmuls;
+  std::vector<ResolvedCopy> copies;
+  /// Values of all launches' parameters; slots say which of them are addresses. arguments[i] points
+  /// at values[i].
+  std::vector<int64_t> values;
+  std::vector<AddressSlot> slots; // parallel to slot_values
+  std::vector<size_t> slot_values;
+  std::vector<void *> arguments;
+};
+
+/// Resolves the steps with this `once`. `buffer_bytes` is the extent of each buffer: no operand of
+/// a product or copy may reach beyond. `symbols` is null for run-once steps.
+ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
+                            const std::vector<int64_t> &buffer_bytes, bool once);
+/// Runs them: `bases` holds the memory of every buffer.
+void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
+               const std::vector<char *> &bases, Stream stream, StepObserver *observer);
+
+struct BoundShapes {
+  std::vector<int64_t> key; // all sizes of all inputs
+  std::vector<int64_t> symbols;
+  std::vector<int64_t> buffer_bytes; // by buffer: the largest extent along its alias chain
+  std::vector<int64_t> offsets;      // by lifetime, in the workspace
+  int64_t workspace_bytes = 0;
+  ResolvedSteps steps;
+};
+
+/// Extents with aliases followed: a buffer may use all that its memory holds.
+std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols);
+
+} // namespace tsc_engine

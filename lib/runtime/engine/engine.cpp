@@ -1,0 +1,153 @@
+// WeightSet: weights into device memory, then the steps that depend on them alone.
+#include "engine/bound_shapes.h"
+
+#include <algorithm>
+
+namespace tsc_engine {
+namespace {
+
+std::string shape_text(const int64_t *sizes, size_t rank) {
+  std::string text = "[";
+  for (size_t i = 0; i < rank; ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  return text + "]";
+}
+
+std::vector<int64_t> constants(const Tables &tables, const Range &range) {
+  std::vector<int64_t> result;
+  for (int32_t i = 0; i < range.count; ++i)
+    result.push_back(tables.sizes[static_cast<size_t>(range.first + i)].value);
+  return result;
+}
+
+const char *dtype_text(DType dtype) {
+  static const char *const kNames[] = {"bool", "u8",  "i8",  "i16",  "i32", "i64", "u16",
+                                       "u32",  "u64", "f16", "bf16", "f32", "f64"};
+  return kNames[static_cast<size_t>(dtype)];
+}
+
+bool is_contiguous(const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides) {
+  int64_t expected = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    if (sizes[axis] == 0)
+      return true;
+    if (sizes[axis] != 1 && strides[axis] != expected)
+      return false;
+    expected *= sizes[axis];
+  }
+  return true;
+}
+
+/// What is wrong with `data` for `weight`; "" if nothing.
+std::string mismatch(const Weight &weight, const std::vector<int64_t> &sizes,
+                     const WeightData &data) {
+  std::string name = std::string("weight \"") + weight.name + "\" ";
+  if (data.data == nullptr)
+    return name + "is missing";
+  if (data.dtype != weight.view.dtype)
+    return name + "is " + dtype_text(data.dtype) + ", the model needs " +
+           dtype_text(weight.view.dtype);
+  if (data.rank != sizes.size() || !std::equal(sizes.begin(), sizes.end(), data.sizes))
+    return name + "has shape " + shape_text(data.sizes, data.rank) + ", the model needs " +
+           shape_text(sizes.data(), sizes.size());
+  return "";
+}
+
+} // namespace
+
+WeightSet::WeightSet(std::shared_ptr<const Model> model, std::shared_ptr<Device> device,
+                     const WeightSource &source)
+    : model_(std::move(model)), device_(std::move(device)) {
+  try {
+    upload(source);
+    run_once_steps();
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+WeightSet::~WeightSet() { release(); }
+
+void WeightSet::release() {
+  for (void *memory : weights_)
+    if (memory != nullptr)
+      device_->release(memory);
+  for (void *memory : folded_)
+    if (memory != nullptr)
+      device_->release(memory);
+  weights_.clear();
+  folded_.clear();
+}
+
+void *WeightSet::allocate(size_t bytes) {
+  void *memory = device_->allocate(bytes);
+  bytes_ += bytes;
+  return memory;
+}
+
+void WeightSet::upload(const WeightSource &source) {
+  const Tables &tables = model_->tables;
+  std::string problems;
+  for (const Weight &weight : tables.weights) {
+    std::vector<int64_t> sizes = constants(tables, weight.view.sizes);
+    WeightData data = source(weight.name);
+    std::string problem = mismatch(weight, sizes, data);
+    if (!problem.empty())
+      problems += (problems.empty() ? "" : "\n") + problem;
+    if (!problems.empty())
+      continue; // go on only to find every problem
+    auto bytes = static_cast<size_t>(weight.bytes);
+    weights_.push_back(allocate(bytes));
+    std::vector<int64_t> strides = constants(tables, weight.view.strides);
+    size_t numel = 1;
+    for (int64_t size : sizes)
+      numel *= static_cast<size_t>(size);
+    size_t data_bytes = numel * size_in_bytes(weight.view.dtype);
+    if (is_contiguous(sizes, strides) && weight.view.offset.value == 0 && data_bytes == bytes) {
+      device_->upload(weights_.back(), data.data, bytes, nullptr);
+      continue;
+    }
+    std::vector<char> storage(bytes, 0);
+    scatter_to_strided(storage.data(), data.data, size_in_bytes(weight.view.dtype), sizes.size(),
+                       sizes.data(), strides.data(), weight.view.offset.value);
+    device_->upload(weights_.back(), storage.data(), bytes, nullptr);
+    device_->synchronize(nullptr); // `storage` goes
+  }
+  if (!problems.empty())
+    throw Error(Status::bad_argument, problems);
+  device_->synchronize(nullptr);
+}
+
+void WeightSet::run_once_steps() {
+  for (int64_t bytes : model_->folded_bytes)
+    folded_.push_back(allocate(static_cast<size_t>(bytes)));
+  std::vector<char *> bases(model_->tables.buffers.count, nullptr);
+  for (size_t i = 0; i < bases.size(); ++i) {
+    const Home &home = model_->homes[i];
+    if (home.kind == Home::Kind::weight)
+      bases[i] = static_cast<char *>(weights_[home.position]);
+    else if (home.kind == Home::Kind::folded)
+      bases[i] = static_cast<char *>(folded_[home.position]);
+  }
+  ResolvedSteps steps =
+      resolve_steps(*model_, *device_, nullptr, buffer_extents(*model_, nullptr), true);
+  if (steps.steps.empty())
+    return;
+  run_steps(*model_, *device_, steps, bases, nullptr, nullptr);
+  device_->synchronize(nullptr);
+  for (size_t i = 0; i < weights_.size(); ++i)
+    if (!model_->weight_is_used[i])
+      release_one(weights_[i], static_cast<size_t>(model_->tables.weights[i].bytes));
+  for (size_t i = 0; i < folded_.size(); ++i)
+    if (!model_->folded_is_used[i])
+      release_one(folded_[i], static_cast<size_t>(model_->folded_bytes[i]));
+}
+
+void WeightSet::release_one(void *&memory, size_t bytes) {
+  device_->release(memory);
+  memory = nullptr;
+  bytes_ -= bytes;
+}
+
+} // namespace tsc_engine

@@ -1,0 +1,166 @@
+// Runs a program's tables on a device.
+//
+//   Model      what follows from the tables alone (lifetimes, which buffer's memory is whose)
+//   WeightSet  weights in device memory, and what the run-once steps computed from them
+//   Instance   one user of a weight set: shapes, workspace layout, resolved steps
+//
+// A WeightSet may be shared by instances on several threads (unless the model mutates weights); an
+// instance is used by one thread at a time. The device outlives both.
+#pragma once
+
+#include "engine/device.h"
+#include "engine/tables.h"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tsc_engine {
+
+/// Whose memory a buffer lives in, once aliases are followed.
+struct Home {
+  enum class Kind : uint8_t {
+    input,     // position: of the input
+    weight,    // position: of the weight
+    output,    // position: of the first output that shows the buffer
+    folded,    // written by run-once steps; position: in Model::folded_bytes
+    workspace, // position: in Model::lifetimes
+    none,      // no step touches it
+  } kind = Kind::none;
+  uint32_t position = 0;
+};
+/// Steps (inclusive) between which a piece of workspace holds a value.
+struct Lifetime {
+  uint32_t first = 0, last = 0;
+  uint32_t root = 0; // buffer at the end of the alias chain; the largest extent along it counts
+};
+
+struct Model {
+  /// `tables` (what it points at) outlives the model.
+  Model(const Tables &tables, Plan plan);
+
+  Tables tables;
+  Plan plan;
+  std::vector<uint32_t> roots;     // by buffer: the end of its alias chain
+  std::vector<Home> homes;         // by buffer
+  std::vector<Lifetime> lifetimes; // of workspace, in order of first step
+  std::vector<int64_t> folded_bytes;
+  /// Outputs whose memory is not their buffer's home: copied to the caller after the last step.
+  std::vector<uint32_t> copied_outputs;
+  /// Outputs that show a mutated input or weight: copied too, if the caller gives memory.
+  std::vector<uint32_t> mutated_outputs;
+  /// By position: a run needs it. What only run-once steps read is given back after them.
+  std::vector<bool> weight_is_used, folded_is_used;
+};
+
+/// One weight as the caller has it: contiguous, in host memory.
+struct WeightData {
+  const void *data = nullptr;
+  DType dtype = DType::f32;
+  const int64_t *sizes = nullptr;
+  size_t rank = 0;
+};
+/// The data of the weight with this name, valid until the next call; nothing (null data) if there
+/// is none.
+using WeightSource = std::function<WeightData(const char *name)>;
+
+class WeightSet {
+public:
+  /// Uploads every weight, runs the run-once steps and waits for them. Errors: Error (bad_argument)
+  /// naming every weight that is missing or differs in dtype or shape.
+  WeightSet(std::shared_ptr<const Model> model, std::shared_ptr<Device> device,
+            const WeightSource &source);
+  ~WeightSet();
+  WeightSet(const WeightSet &) = delete;
+  WeightSet &operator=(const WeightSet &) = delete;
+
+  const Model &model() const { return *model_; }
+  Device &device() const { return *device_; }
+  size_t bytes() const { return bytes_; } // device memory held
+  /// Device memory of a weight's storage, e.g. to read a mutated one back; null if no run needs it.
+  void *weight(size_t position) const { return weights_[position]; }
+  void *folded(size_t position) const { return folded_[position]; }
+
+private:
+  friend class Instance;
+  void upload(const WeightSource &source);
+  void run_once_steps();
+  void release();
+  void *allocate(size_t bytes);
+  void release_one(void *&memory, size_t bytes);
+
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<Device> device_;
+  std::vector<void *> weights_, folded_;
+  size_t bytes_ = 0;
+  std::mutex prepare_; // Device::prepare_matmul is called by one instance at a time
+};
+
+/// Where the engine calls back for profiles: before and after each step that runs. Null: not
+/// called.
+struct StepObserver {
+  virtual ~StepObserver() = default;
+  virtual void before(size_t step, const char *name) = 0;
+  virtual void after(size_t step, const char *name) = 0;
+};
+
+struct BoundShapes;
+
+class Instance {
+public:
+  explicit Instance(std::shared_ptr<WeightSet> weights);
+  ~Instance();
+
+  /// `shapes[i]` points at the sizes of input i (as many as its rank). Returns the workspace that
+  /// run needs. Shapes seen before cost a lookup. Errors: Error (bad_argument) naming input,
+  /// dimension, value and what is allowed; the instance keeps its last good binding.
+  size_t bind(const int64_t *const *shapes);
+
+  /// Runs all steps on `stream`: no allocation, no synchronization, first error thrown. `inputs[i]`
+  /// and `outputs[i]` are device memory of input_bytes(i) and output_bytes(i), at least 16-byte
+  /// aligned; `workspace` is 256-byte aligned, at least what bind returned. An output that is a
+  /// mutation or a constant may be null. Precondition: bind succeeded.
+  void run(Stream stream, void *const *inputs, void *const *outputs, void *workspace);
+
+  // Of the bound shapes.
+  std::vector<int64_t> output_sizes(size_t output) const;
+  std::vector<int64_t> output_strides(size_t output) const;
+  int64_t output_offset(size_t output) const; // elements
+  size_t output_bytes(size_t output) const;   // of its storage; 0 for constants
+  std::vector<int64_t> input_strides(size_t input) const;
+  int64_t input_offset(size_t input) const;
+  size_t input_bytes(size_t input) const;
+  size_t workspace_bytes() const;
+  /// Values of the symbols, for texts of constant outputs that name them.
+  const std::vector<int64_t> &symbols() const;
+
+  /// Fills workspace and outputs with 0xFF before each run: a read of what was never written shows
+  /// as NaN.
+  void set_poison(bool poison) { poison_ = poison; }
+  void set_observer(StepObserver *observer) { observer_ = observer; }
+  const Model &model() const { return weights_->model(); }
+  WeightSet &weights() const { return *weights_; }
+
+private:
+  void set_bases(void *const *inputs, void *const *outputs, void *workspace);
+  void poison(Stream stream, void *const *outputs, void *workspace);
+  void copy_outputs(Stream stream, void *const *outputs);
+
+  std::shared_ptr<WeightSet> weights_;
+  std::vector<std::shared_ptr<BoundShapes>> cache_; // latest last
+  std::shared_ptr<BoundShapes> bound_;
+  std::vector<char *> bases_; // by buffer
+  bool poison_ = false;
+  StepObserver *observer_ = nullptr;
+};
+
+/// Copies a contiguous tensor into strided storage (strides and offset in elements), and back. Host
+/// memory.
+void scatter_to_strided(void *storage, const void *contiguous, size_t element_bytes, size_t rank,
+                        const int64_t *sizes, const int64_t *strides, int64_t offset);
+void gather_from_strided(void *contiguous, const void *storage, size_t element_bytes, size_t rank,
+                         const int64_t *sizes, const int64_t *strides, int64_t offset);
+
+} // namespace tsc_engine

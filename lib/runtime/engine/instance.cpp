@@ -1,0 +1,233 @@
+#include "engine/bound_shapes.h"
+#include "engine/packer.h"
+
+#include <algorithm>
+
+namespace tsc_engine {
+namespace {
+
+/// Bindings that an instance keeps.
+constexpr size_t kMaxCached = 16;
+
+/// Reads the symbols out of the shapes.
+class ShapeChecker {
+public:
+  ShapeChecker(const Tables &tables, const int64_t *const *shapes)
+      : tables_(tables), shapes_(shapes) {}
+
+  std::vector<int64_t> symbols() {
+    for (const Symbol &symbol : tables_.symbols) {
+      int64_t value = size_of(symbol.input, symbol.dimension);
+      if (value < symbol.low || value > symbol.high)
+        throw Error(Status::bad_argument,
+                    place(symbol.input, symbol.dimension) + " is outside [" +
+                        std::to_string(symbol.low) + ", " +
+                        (symbol.high == INT64_MAX ? "inf" : std::to_string(symbol.high)) +
+                        "], the range of " + symbol.name);
+      symbols_.push_back(value);
+    }
+    for (size_t i = 0; i < tables_.inputs.count; ++i)
+      for (int32_t axis = 0; axis < tables_.inputs[i].view.sizes.count; ++axis)
+        check(static_cast<int32_t>(i), axis);
+    return symbols_;
+  }
+
+private:
+  int64_t size_of(int32_t input, int32_t axis) const {
+    return shapes_[static_cast<size_t>(input)][axis];
+  }
+  std::string place(int32_t input, int32_t axis) const {
+    return std::string("input \"") + tables_.inputs[static_cast<size_t>(input)].name +
+           "\", dimension " + std::to_string(axis) + ": size " +
+           std::to_string(size_of(input, axis));
+  }
+  void check(int32_t input, int32_t axis) const {
+    const Range &sizes = tables_.inputs[static_cast<size_t>(input)].view.sizes;
+    const Size &size = tables_.sizes[static_cast<size_t>(sizes.first + axis)];
+    int64_t expected = evaluate(tables_, size, symbols_.data());
+    if (size_of(input, axis) == expected)
+      return;
+    std::string text = std::to_string(expected);
+    if (size.expression >= 0)
+      text += std::string(", the value of ") +
+              tables_.expressions[static_cast<size_t>(size.expression)].text;
+    throw Error(Status::bad_argument, place(input, axis) + ", expected " + text);
+  }
+  const Tables &tables_;
+  const int64_t *const *shapes_;
+  std::vector<int64_t> symbols_;
+};
+
+std::vector<int64_t> key_of(const Tables &tables, const int64_t *const *shapes) {
+  std::vector<int64_t> key;
+  for (size_t i = 0; i < tables.inputs.count; ++i)
+    for (int32_t axis = 0; axis < tables.inputs[i].view.sizes.count; ++axis)
+      key.push_back(shapes[i][axis]);
+  return key;
+}
+
+void pack_workspace(const Model &model, BoundShapes &bound) {
+  std::vector<Piece> pieces;
+  for (const Lifetime &lifetime : model.lifetimes)
+    pieces.push_back({bound.buffer_bytes[lifetime.root], lifetime.first, lifetime.last});
+  Packing packing = pack(pieces);
+  bound.offsets = std::move(packing.offsets);
+  bound.workspace_bytes = packing.bytes;
+}
+
+/// Texts are made only for an error: a run does not allocate.
+void check_memory(const void *memory, size_t bytes, size_t alignment, const char *kind,
+                  const char *name) {
+  if (memory == nullptr && bytes > 0)
+    throw Error(Status::bad_argument, std::string(kind) + " \"" + name + "\" is null, but " +
+                                          std::to_string(bytes) + " bytes are needed");
+  if (reinterpret_cast<uintptr_t>(memory) % alignment != 0)
+    throw Error(Status::bad_argument, std::string(kind) + " \"" + name + "\" is not aligned to " +
+                                          std::to_string(alignment) + " bytes");
+}
+
+std::vector<int64_t> evaluate_all(const Tables &tables, const Range &range,
+                                  const std::vector<int64_t> &symbols) {
+  std::vector<int64_t> result;
+  for (int32_t i = 0; i < range.count; ++i)
+    result.push_back(
+        evaluate(tables, tables.sizes[static_cast<size_t>(range.first + i)], symbols.data()));
+  return result;
+}
+
+const BoundShapes &need(const std::shared_ptr<BoundShapes> &bound) {
+  if (bound == nullptr)
+    throw Error(Status::bad_argument, "no shapes are bound: call bind first");
+  return *bound;
+}
+
+} // namespace
+
+Instance::Instance(std::shared_ptr<WeightSet> weights)
+    : weights_(std::move(weights)), bases_(model().tables.buffers.count, nullptr) {
+  for (size_t i = 0; i < bases_.size(); ++i) {
+    const Home &home = model().homes[i];
+    if (home.kind == Home::Kind::weight)
+      bases_[i] = static_cast<char *>(weights_->weight(home.position));
+    else if (home.kind == Home::Kind::folded)
+      bases_[i] = static_cast<char *>(weights_->folded(home.position));
+  }
+}
+Instance::~Instance() = default;
+
+size_t Instance::bind(const int64_t *const *shapes) {
+  const Tables &tables = model().tables;
+  std::vector<int64_t> key = key_of(tables, shapes);
+  auto found =
+      std::find_if(cache_.begin(), cache_.end(),
+                   [&](const std::shared_ptr<BoundShapes> &entry) { return entry->key == key; });
+  std::shared_ptr<BoundShapes> bound;
+  if (found != cache_.end()) {
+    bound = *found;
+    cache_.erase(found);
+  } else {
+    bound = std::make_shared<BoundShapes>();
+    bound->key = std::move(key);
+    bound->symbols = ShapeChecker(tables, shapes).symbols();
+    bound->buffer_bytes = buffer_extents(model(), bound->symbols.data());
+    pack_workspace(model(), *bound);
+    std::lock_guard<std::mutex> lock(weights_->prepare_);
+    bound->steps = resolve_steps(model(), weights_->device(), bound->symbols.data(),
+                                 bound->buffer_bytes, false);
+  }
+  if (cache_.size() >= kMaxCached)
+    cache_.erase(cache_.begin());
+  cache_.push_back(bound);
+  bound_ = std::move(bound);
+  return static_cast<size_t>(bound_->workspace_bytes);
+}
+
+void Instance::set_bases(void *const *inputs, void *const *outputs, void *workspace) {
+  for (size_t i = 0; i < bases_.size(); ++i) {
+    const Home &home = model().homes[i];
+    if (home.kind == Home::Kind::input)
+      bases_[i] = static_cast<char *>(inputs[home.position]);
+    else if (home.kind == Home::Kind::output)
+      bases_[i] = static_cast<char *>(outputs[home.position]);
+    else if (home.kind == Home::Kind::workspace)
+      bases_[i] = static_cast<char *>(workspace) + bound_->offsets[home.position];
+  }
+}
+
+void Instance::poison(Stream stream, void *const *outputs, void *workspace) {
+  constexpr int kPoison = 0xFF; // NaN as any float, -1 as any signed integer
+  Device &device = weights_->device();
+  if (bound_->workspace_bytes > 0)
+    device.fill(workspace, kPoison, static_cast<size_t>(bound_->workspace_bytes), stream);
+  for (size_t i = 0; i < model().tables.outputs.count; ++i)
+    if (outputs[i] != nullptr && output_bytes(i) > 0)
+      device.fill(outputs[i], kPoison, output_bytes(i), stream);
+}
+
+void Instance::copy_outputs(Stream stream, void *const *outputs) {
+  auto copy = [&](uint32_t position) {
+    auto buffer = static_cast<size_t>(model().tables.outputs[position].buffer);
+    auto bytes = static_cast<size_t>(bound_->buffer_bytes[buffer]);
+    if (bytes > 0 && bases_[buffer] != outputs[position])
+      weights_->device().copy(outputs[position], bases_[buffer], bytes, stream);
+  };
+  for (uint32_t position : model().copied_outputs)
+    copy(position);
+  for (uint32_t position : model().mutated_outputs)
+    if (outputs[position] != nullptr)
+      copy(position);
+}
+
+void Instance::run(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
+  need(bound_);
+  const Tables &tables = model().tables;
+  constexpr size_t kTensorAlignment = 16; // the widest load of a kernel
+  for (size_t i = 0; i < tables.inputs.count; ++i)
+    check_memory(inputs[i], input_bytes(i), kTensorAlignment, "input", tables.inputs[i].name);
+  for (size_t i = 0; i < tables.outputs.count; ++i)
+    check_memory(outputs[i], tables.outputs[i].is_mutation ? 0 : output_bytes(i), kTensorAlignment,
+                 "output", tables.outputs[i].name);
+  check_memory(workspace, static_cast<size_t>(bound_->workspace_bytes), kPieceAlignment, "memory",
+               "workspace");
+  set_bases(inputs, outputs, workspace);
+  if (poison_)
+    poison(stream, outputs, workspace);
+  run_steps(model(), weights_->device(), bound_->steps, bases_, stream, observer_);
+  copy_outputs(stream, outputs);
+}
+
+std::vector<int64_t> Instance::output_sizes(size_t output) const {
+  return evaluate_all(model().tables, model().tables.outputs[output].view.sizes,
+                      need(bound_).symbols);
+}
+std::vector<int64_t> Instance::output_strides(size_t output) const {
+  return evaluate_all(model().tables, model().tables.outputs[output].view.strides,
+                      need(bound_).symbols);
+}
+int64_t Instance::output_offset(size_t output) const {
+  return evaluate(model().tables, model().tables.outputs[output].view.offset,
+                  need(bound_).symbols.data());
+}
+size_t Instance::output_bytes(size_t output) const {
+  int32_t buffer = model().tables.outputs[output].buffer;
+  return buffer < 0 ? 0
+                    : static_cast<size_t>(need(bound_).buffer_bytes[static_cast<size_t>(buffer)]);
+}
+std::vector<int64_t> Instance::input_strides(size_t input) const {
+  return evaluate_all(model().tables, model().tables.inputs[input].view.strides,
+                      need(bound_).symbols);
+}
+int64_t Instance::input_offset(size_t input) const {
+  return evaluate(model().tables, model().tables.inputs[input].view.offset,
+                  need(bound_).symbols.data());
+}
+size_t Instance::input_bytes(size_t input) const {
+  auto buffer = static_cast<size_t>(model().tables.inputs[input].buffer);
+  return static_cast<size_t>(need(bound_).buffer_bytes[buffer]);
+}
+size_t Instance::workspace_bytes() const {
+  return static_cast<size_t>(need(bound_).workspace_bytes);
+}
+const std::vector<int64_t> &Instance::symbols() const { return need(bound_).symbols; }
+
+} // namespace tsc_engine

@@ -1,0 +1,160 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+namespace tsc_engine {
+namespace {
+
+/// Calls visit(buffer, written) for every operand of a step.
+template <class Visit>
+void for_each_operand(const Tables &tables, const Step &step, const Visit &visit) {
+  auto position = static_cast<size_t>(step.position);
+  if (step.kind == StepKind::launch) {
+    const Launch &launch = tables.launches[position];
+    auto next = static_cast<size_t>(launch.pointers.first);
+    for (const char *letter = tables.kernels[static_cast<size_t>(launch.kernel)].parameters;
+         *letter != '\0'; ++letter)
+      if (*letter != 's')
+        visit(static_cast<uint32_t>(tables.operands[next++].buffer), *letter == 'w');
+  } else if (step.kind == StepKind::matmul) {
+    const Matmul &matmul = tables.matmuls[position];
+    visit(static_cast<uint32_t>(matmul.a.buffer), false);
+    visit(static_cast<uint32_t>(matmul.b.buffer), false);
+    if (matmul.has_c)
+      visit(static_cast<uint32_t>(matmul.c.buffer), false);
+    visit(static_cast<uint32_t>(matmul.out.buffer), true);
+  } else {
+    visit(static_cast<uint32_t>(tables.copies[position].from.buffer), false);
+    visit(static_cast<uint32_t>(tables.copies[position].to.buffer), true);
+  }
+}
+
+/// The buffer at the end of each alias chain. Chains share their ends: each buffer is walked once.
+std::vector<uint32_t> find_roots(const Tables &tables) {
+  std::vector<uint32_t> roots(tables.buffers.count, UINT32_MAX);
+  std::vector<uint32_t> chain;
+  for (uint32_t buffer = 0; buffer < tables.buffers.count; ++buffer) {
+    uint32_t at = buffer;
+    chain.clear();
+    while (roots[at] == UINT32_MAX && tables.buffers[at].alias_of >= 0) {
+      chain.push_back(at);
+      at = static_cast<uint32_t>(tables.buffers[at].alias_of);
+    }
+    uint32_t root = roots[at] == UINT32_MAX ? at : roots[at];
+    roots[at] = root;
+    for (uint32_t link : chain)
+      roots[link] = root;
+  }
+  return roots;
+}
+
+/// Finds homes and lifetimes; one piece of memory per root.
+class Planner {
+public:
+  explicit Planner(Model &model)
+      : model_(model), tables_(model.tables), roots_(find_roots(model.tables)),
+        decided_(tables_.buffers.count, false), homes_(tables_.buffers.count) {}
+
+  void run() {
+    // The first to claim a root has it: memory that is given beats memory that is made.
+    for (uint32_t i = 0; i < tables_.inputs.count; ++i)
+      claim(static_cast<uint32_t>(tables_.inputs[i].buffer), {Home::Kind::input, i});
+    for (uint32_t buffer = 0; buffer < tables_.buffers.count; ++buffer)
+      if (tables_.buffers[buffer].role == Role::weight)
+        claim(buffer, {Home::Kind::weight, static_cast<uint32_t>(tables_.buffers[buffer].weight)});
+    claim_folded();
+    for (uint32_t i = 0; i < tables_.outputs.count; ++i) {
+      int32_t buffer = tables_.outputs[i].buffer;
+      if (buffer >= 0 && !tables_.outputs[i].is_mutation &&
+          tables_.buffers[static_cast<size_t>(buffer)].role == Role::output)
+        claim(static_cast<uint32_t>(buffer), {Home::Kind::output, i});
+    }
+    model_.weight_is_used.assign(tables_.weights.count, false);
+    model_.folded_is_used.assign(model_.folded_bytes.size(), false);
+    find_lifetimes();
+    for (uint32_t i = 0; i < tables_.outputs.count; ++i)
+      note_copied(i);
+    model_.homes.resize(tables_.buffers.count);
+    for (uint32_t buffer = 0; buffer < tables_.buffers.count; ++buffer)
+      model_.homes[buffer] = homes_[roots_[buffer]];
+    model_.roots = std::move(roots_);
+  }
+
+private:
+  void claim(uint32_t buffer, Home home) {
+    uint32_t root = roots_[buffer];
+    if (!decided_[root])
+      homes_[root] = home;
+    decided_[root] = true;
+  }
+
+  void claim_folded() {
+    std::vector<uint32_t> folded_of(tables_.buffers.count, UINT32_MAX);
+    for (const Step &step : tables_.steps) {
+      if (!step.once)
+        continue;
+      for_each_operand(tables_, step, [&](uint32_t buffer, bool written) {
+        uint32_t root = roots_[buffer];
+        if (!written || decided_[root])
+          return;
+        folded_of[root] = static_cast<uint32_t>(model_.folded_bytes.size());
+        model_.folded_bytes.push_back(0);
+        claim(buffer, {Home::Kind::folded, folded_of[root]});
+      });
+    }
+    for (uint32_t buffer = 0; buffer < tables_.buffers.count; ++buffer)
+      if (uint32_t folded = folded_of[roots_[buffer]]; folded != UINT32_MAX)
+        model_.folded_bytes[folded] =
+            std::max(model_.folded_bytes[folded], tables_.buffers[buffer].bytes.value);
+  }
+
+  void touch(uint32_t buffer, uint32_t step) {
+    uint32_t root = roots_[buffer];
+    if (!decided_[root]) {
+      claim(buffer, {Home::Kind::workspace, static_cast<uint32_t>(model_.lifetimes.size())});
+      model_.lifetimes.push_back({step, step, root});
+    }
+    if (homes_[root].kind == Home::Kind::weight)
+      model_.weight_is_used[homes_[root].position] = true;
+    if (homes_[root].kind == Home::Kind::folded)
+      model_.folded_is_used[homes_[root].position] = true;
+    if (homes_[root].kind != Home::Kind::workspace)
+      return;
+    Lifetime &lifetime = model_.lifetimes[homes_[root].position];
+    lifetime.last = std::max(lifetime.last, step);
+  }
+  void find_lifetimes() {
+    for (uint32_t step = 0; step < tables_.steps.count; ++step)
+      if (!tables_.steps[step].once)
+        for_each_operand(tables_, tables_.steps[step],
+                         [&](uint32_t buffer, bool) { touch(buffer, step); });
+    // Copies into the caller's outputs follow the last step.
+    auto after_all = static_cast<uint32_t>(tables_.steps.count);
+    for (const Output &output : tables_.outputs)
+      if (output.buffer >= 0)
+        touch(static_cast<uint32_t>(output.buffer), after_all);
+  }
+
+  void note_copied(uint32_t position) {
+    const Output &output = tables_.outputs[position];
+    if (output.buffer < 0)
+      return;
+    const Home &home = homes_[roots_[static_cast<size_t>(output.buffer)]];
+    if (output.is_mutation)
+      model_.mutated_outputs.push_back(position);
+    else if (home.kind != Home::Kind::output || home.position != position)
+      model_.copied_outputs.push_back(position);
+  }
+
+  Model &model_;
+  const Tables &tables_;
+  std::vector<uint32_t> roots_;
+  std::vector<bool> decided_;
+  std::vector<Home> homes_; // by root
+};
+
+} // namespace
+
+Model::Model(const Tables &tables, Plan plan) : tables(tables), plan(plan) { Planner(*this).run(); }
+
+} // namespace tsc_engine

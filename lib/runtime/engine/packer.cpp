@@ -1,0 +1,163 @@
+#include "engine/packer.h"
+
+#include "engine/device.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace tsc_engine {
+namespace {
+
+/// Beyond this, placing by size (quadratic) is not tried.
+constexpr size_t kMaxBySize = 2000;
+
+int64_t aligned(int64_t bytes) {
+  int64_t result = 0;
+  if (__builtin_add_overflow(bytes, kPieceAlignment - 1, &result))
+    throw Error(Status::bad_argument,
+                "the model's intermediate values are beyond 64 bits of memory");
+  return result / kPieceAlignment * kPieceAlignment;
+}
+
+int64_t end_of(int64_t offset, int64_t bytes) {
+  int64_t end = 0;
+  if (__builtin_add_overflow(offset, bytes, &end))
+    throw Error(Status::bad_argument,
+                "the model's intermediate values are beyond 64 bits of memory");
+  return end;
+}
+
+bool overlap(const Piece &a, const Piece &b) { return a.first <= b.last && b.first <= a.last; }
+
+/// Offset of the tightest gap for `piece` between those placed at the same time, ordered by offset.
+int64_t tightest_gap(const std::vector<Piece> &pieces, const std::vector<uint32_t> &placed,
+                     const std::vector<int64_t> &offsets, uint32_t piece) {
+  int64_t size = aligned(pieces[piece].bytes);
+  int64_t best = -1;
+  int64_t best_gap = INT64_MAX;
+  int64_t free_from = 0;
+  for (uint32_t other : placed) {
+    if (!overlap(pieces[piece], pieces[other]))
+      continue;
+    int64_t gap = offsets[other] - free_from;
+    if (gap >= size && gap < best_gap) {
+      best = free_from;
+      best_gap = gap;
+    }
+    free_from = std::max(free_from, end_of(offsets[other], aligned(pieces[other].bytes)));
+  }
+  return best >= 0 ? best : free_from;
+}
+
+Packing pack_by_size(const std::vector<Piece> &pieces) {
+  std::vector<uint32_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return pieces[a].bytes > pieces[b].bytes; });
+  Packing result;
+  result.offsets.assign(pieces.size(), 0);
+  std::vector<uint32_t> placed; // by offset
+  for (uint32_t piece : order) {
+    int64_t offset = tightest_gap(pieces, placed, result.offsets, piece);
+    result.offsets[piece] = offset;
+    result.bytes = std::max(result.bytes, end_of(offset, aligned(pieces[piece].bytes)));
+    auto position =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [&](int64_t at, uint32_t other) { return at < result.offsets[other]; });
+    placed.insert(position, piece);
+  }
+  return result;
+}
+
+/// Free ranges of the block, by offset and by size.
+class FreeRanges {
+public:
+  /// Takes `size` bytes from the tightest range, or grows the block (reusing a free end).
+  int64_t take(int64_t size) {
+    auto found = by_size_.lower_bound({size, 0});
+    if (found != by_size_.end()) {
+      int64_t offset = found->second;
+      int64_t length = found->first;
+      remove(offset, length);
+      if (length > size)
+        add(offset + size, length - size);
+      return offset;
+    }
+    int64_t offset = end_;
+    if (!by_offset_.empty()) {
+      auto last = std::prev(by_offset_.end());
+      if (last->first + last->second == end_) {
+        offset = last->first;
+        remove(last->first, last->second);
+      }
+    }
+    end_ = end_of(offset, size);
+    return offset;
+  }
+  void give(int64_t offset, int64_t size) {
+    auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && offset + size == next->first) {
+      int64_t length = next->second;
+      remove(next->first, length);
+      size += length;
+    }
+    next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.begin()) {
+      auto [before, length] = *std::prev(next);
+      if (before + length == offset) {
+        remove(before, length);
+        offset = before;
+        size += length;
+      }
+    }
+    add(offset, size);
+  }
+  int64_t end() const { return end_; }
+
+private:
+  void add(int64_t offset, int64_t size) {
+    by_offset_[offset] = size;
+    by_size_.insert({size, offset});
+  }
+  void remove(int64_t offset, int64_t size) {
+    by_offset_.erase(offset);
+    by_size_.erase({size, offset});
+  }
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t end_ = 0;
+};
+
+Packing pack_in_time(const std::vector<Piece> &pieces) {
+  Packing result;
+  result.offsets.assign(pieces.size(), 0);
+  FreeRanges free;
+  std::set<std::pair<uint32_t, uint32_t>> live; // {last, piece}
+  for (uint32_t piece = 0; piece < pieces.size(); ++piece) {
+    while (!live.empty() && live.begin()->first < pieces[piece].first) {
+      uint32_t done = live.begin()->second;
+      free.give(result.offsets[done], aligned(pieces[done].bytes));
+      live.erase(live.begin());
+    }
+    if (pieces[piece].bytes == 0)
+      continue;
+    result.offsets[piece] = free.take(aligned(pieces[piece].bytes));
+    live.insert({pieces[piece].last, piece});
+  }
+  result.bytes = free.end();
+  return result;
+}
+
+} // namespace
+
+Packing pack(const std::vector<Piece> &pieces) {
+  Packing in_time = pack_in_time(pieces);
+  if (pieces.size() > kMaxBySize)
+    return in_time;
+  Packing by_size = pack_by_size(pieces);
+  return by_size.bytes <= in_time.bytes ? by_size : in_time;
+}
+
+} // namespace tsc_engine

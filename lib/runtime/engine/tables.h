@@ -1,0 +1,163 @@
+// A program as plain tables: arrays of structs that an emitted model.cpp states as static
+// initializers and that `tsc run` fills from a program::Program (program/tables.h). Both are run by
+// the same engine.
+//
+// Units: bytes where a name says bytes, else elements. Positions refer to the table that a comment
+// names; ranges are {first, count} in a pool. Every table is complete and checked before it gets
+// here: the engine indexes without looking, except where a size known only at bind time decides.
+#pragma once
+
+#include "engine/device.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tsc_engine {
+
+template <class Row> struct Table {
+  const Row *rows = nullptr;
+  size_t count = 0;
+  const Row &operator[](size_t i) const { return rows[i]; }
+  const Row *begin() const { return rows; }
+  const Row *end() const { return rows + count; }
+};
+struct Range { // of a pool
+  int32_t first = 0, count = 0;
+};
+
+/// Words of an expression's code: a stack machine over int64, in postfix order. `push` and `symbol`
+/// take the next word as operand.
+enum class Opcode : int64_t {
+  push,         // the next word
+  symbol,       // value of the symbol whose position is the next word
+  add,          // a b -> a + b
+  multiply,     // a b -> a * b
+  floor_divide, // a b -> a / b, toward minus infinity
+  modulo,       // a b -> a mod b, in [0, b)
+  minimum,
+  maximum,
+};
+struct Expression {
+  const char *text = "";             // as the program prints it: "4*s0 + 1"
+  Range code;                        // words of Tables::code
+  int64_t low = 0, high = INT64_MAX; // bounds over the ranges of the symbols
+};
+/// A number, or (expression >= 0) the value of Tables::expressions[expression].
+struct Size {
+  int64_t value = 0;
+  int32_t expression = -1;
+};
+
+/// Bound from dimension `dimension` of input `input`.
+struct Symbol {
+  const char *name = "";
+  int64_t low = 0, high = INT64_MAX; // inclusive
+  int32_t input = 0, dimension = 0;
+};
+
+enum class Role : int32_t { input, weight, output, intermediate };
+struct Buffer {
+  const char *name = "";
+  DType dtype = DType::f32;
+  Role role = Role::intermediate;
+  Size bytes;            // extent of the storage from element 0
+  int32_t alias_of = -1; // buffer whose memory this one takes over
+  int32_t weight = -1;   // position in Tables::weights
+};
+
+/// What the caller sees of an input, output or weight. sizes and strides are ranges of
+/// Tables::sizes.
+struct TensorView {
+  DType dtype = DType::f32;
+  Range sizes, strides;
+  Size offset;
+};
+struct Weight {
+  const char *name = ""; // qualified name: "transformer.h.0.ln_1.weight"
+  TensorView view;       // layout of the storage; its data is given contiguous
+  int64_t bytes = 0;     // of the storage
+  bool mutated = false;
+};
+struct Input {
+  const char *name = "";
+  int32_t buffer = 0;
+  TensorView view;
+  bool mutated = false;
+};
+struct Output {
+  const char *name = "";
+  int32_t buffer = -1; // -1: a constant, given as `text`
+  TensorView view;
+  bool is_mutation = false;
+  const char *text = "";
+};
+
+/// Launch geometry under one plan.
+struct Geometry {
+  Size grid[3];
+  uint32_t block[3] = {1, 1, 1};
+  Size shared_bytes;
+};
+enum class Plan : int32_t { cuda, serial };
+struct Kernel {
+  const char *name = "";
+  const char *parameters =
+      ""; // one letter each: p a pointer that is only read, w one that is written, s an int64 size
+  Geometry geometry[2]; // by Plan
+};
+
+struct Operand {
+  int32_t buffer = 0;
+  Size offset;
+};
+struct Launch {
+  int32_t kernel = 0;
+  Range pointers; // of Tables::operands
+  Range sizes;    // of Tables::sizes
+};
+struct MatrixOperand {
+  int32_t buffer = 0;
+  Size offset, row, column, batch; // strides; 0 broadcasts
+};
+struct Matmul {
+  DType dtype = DType::f32;
+  Size batch, m, n, k;
+  MatrixOperand a, b, out, c;
+  bool has_c = false;
+  double alpha = 1, beta = 0;
+};
+struct Copy {
+  Operand from, to;
+  Size bytes;
+};
+enum class StepKind : int32_t { launch, matmul, copy };
+struct Step {
+  const char *name = "";
+  StepKind kind = StepKind::launch;
+  int32_t position = 0; // in launches, matmuls or copies
+  bool once = false;    // when weights are loaded
+};
+
+struct Tables {
+  const char *name = "";
+  Table<Symbol> symbols;
+  Table<int64_t> code;
+  Table<Expression> expressions;
+  Table<Size> sizes;
+  Table<Buffer> buffers;
+  Table<Weight> weights;
+  Table<Input> inputs;
+  Table<Output> outputs;
+  Table<Kernel> kernels;
+  Table<Operand> operands;
+  Table<Launch> launches;
+  Table<Matmul> matmuls;
+  Table<Copy> copies;
+  Table<Step> steps;
+};
+
+/// Values of `symbols` in, value out. Throws Error (bad_argument) on overflow of int64 and on a
+/// divisor that is not positive, with the expression's text.
+int64_t evaluate(const Tables &tables, const Size &size, const int64_t *symbols);
+
+} // namespace tsc_engine
