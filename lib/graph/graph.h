@@ -43,8 +43,8 @@ struct GraphRef { // a subgraph as argument
   friend bool operator==(const GraphRef &, const GraphRef &) = default;
 };
 
-/// An argument of a node. Symbolic ints that are not a node's value are Expr (an integer Expr is never
-/// stored: plain int64 is used).
+/// An argument of a node. Symbolic ints that are not a node's value are Expr (an integer Expr is
+/// never stored: plain int64 is used).
 struct Argument {
   using List = std::vector<Argument>;
   std::variant<None, bool, int64_t, double, std::string, Expr, NodeRef, DType, Device, MemoryFormat,
@@ -83,8 +83,8 @@ enum class NodeKind : uint8_t { placeholder, get_attr, call_function, output };
 struct Node {
   std::string name;
   NodeKind kind = NodeKind::call_function;
-  /// "aten.add.Tensor", "operator.getitem", "prims.convert_element_type.default"; for a placeholder its
-  /// name, for get_attr the constant's or subgraph's name.
+  /// "aten.add.Tensor", "operator.getitem", "prims.convert_element_type.default"; for a placeholder
+  /// its name, for get_attr the constant's or subgraph's name.
   std::string target;
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;
@@ -98,13 +98,21 @@ struct Node {
 enum class InputKind : uint8_t { user, parameter, buffer, constant_tensor, token, custom_object };
 struct InputSpec {
   InputKind kind = InputKind::user;
-  NodeId node = 0;         // the placeholder
-  std::string target;      // parameter's, buffer's or constant's qualified name; "" for user inputs
-  bool persistent = true;  // buffers
+  NodeId node = 0;        // the placeholder
+  std::string target;     // parameter's, buffer's or constant's qualified name; "" for user inputs
+  bool persistent = true; // buffers
   /// User inputs that are not tensors: the constant they were exported with, if specialized.
   std::optional<Argument> constant;
 };
-enum class OutputKind : uint8_t { user, buffer_mutation, input_mutation, parameter_mutation, token, loss, gradient };
+enum class OutputKind : uint8_t {
+  user,
+  buffer_mutation,
+  input_mutation,
+  parameter_mutation,
+  token,
+  loss,
+  gradient
+};
 struct OutputSpec {
   OutputKind kind = OutputKind::user;
   Argument value;     // NodeRef, None, or a constant
@@ -118,14 +126,15 @@ struct SymbolRange {
 };
 
 struct Graph {
-  std::string name;  // from the file's metadata, or ""
-  std::string stage; // "" or "post_grad" (seeds: skip clean-up)
-  std::vector<Node> nodes; // placeholders first; the last node is the output node
+  std::string name;                // from the file's metadata, or ""
+  std::string stage;               // "" or "post_grad" (seeds: skip clean-up)
+  std::vector<Node> nodes;         // placeholders first; the last node is the output node
   std::vector<InputSpec> inputs;   // in placeholder order
   std::vector<OutputSpec> outputs; // mutations first, as in torch.export
   std::vector<SymbolRange> symbols;
   std::map<std::string, Graph> subgraphs;
-  /// Parameters, buffers and constants that came with the file, by qualified name (mapped, not copied).
+  /// Parameters, buffers and constants that came with the file, by qualified name (mapped, not
+  /// copied).
   tensor::TensorMap weights;
 
   const Node &node(NodeId id) const { return nodes[id]; }

@@ -1,0 +1,213 @@
+#include "graph/sympy_text.h"
+
+#include "support/diagnostic.h"
+
+#include <charconv>
+#include <string>
+#include <vector>
+
+namespace tsc::graph {
+
+using support::Diagnostic;
+using support::ExitCode;
+using support::UserError;
+using symbolic::Expr;
+
+namespace {
+
+constexpr int kMaxNesting = 100;
+constexpr int64_t kMaxExponent = 16; // products are expanded
+
+/// Recursive descent over CALL := NAME '(' [CALL | 'text' | integer | NAME '=' NAME]... ')'.
+class Reader {
+public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  Expr read_all() {
+    Expr result = read(0);
+    skip_spaces();
+    if (position_ != text_.size())
+      fail("something follows the expression");
+    return result;
+  }
+
+private:
+  [[noreturn]] void fail(const std::string &reason, ExitCode code = ExitCode::bad_input) {
+    std::string shown(text_.substr(0, 200));
+    throw UserError(code, Diagnostic{"TSC-G016",
+                                     "cannot read the size expression '" + shown + "': " + reason +
+                                         " at column " + std::to_string(position_ + 1),
+                                     "", "", "", "", ""});
+  }
+
+  void skip_spaces() {
+    while (position_ < text_.size() && text_[position_] == ' ')
+      ++position_;
+  }
+  bool accept(char c) {
+    skip_spaces();
+    if (position_ >= text_.size() || text_[position_] != c)
+      return false;
+    ++position_;
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c))
+      fail(std::string("expected '") + c + "'");
+  }
+
+  static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
+  std::string_view word() {
+    skip_spaces();
+    size_t start = position_;
+    while (position_ < text_.size() && is_word(text_[position_]))
+      ++position_;
+    if (start == position_)
+      fail("expected a name");
+    return text_.substr(start, position_ - start);
+  }
+
+  int64_t integer_literal() {
+    skip_spaces();
+    const char *begin = text_.data() + position_;
+    int64_t value = 0;
+    auto parsed = std::from_chars(begin, text_.data() + text_.size(), value);
+    if (parsed.ec != std::errc())
+      fail("expected an integer of 64 bits");
+    position_ += static_cast<size_t>(parsed.ptr - begin);
+    return value;
+  }
+
+  /// After "Symbol(": 'name', positive=True, integer=True).
+  Expr symbol() {
+    expect('\'');
+    std::string_view name = word();
+    if (name[0] >= '0' && name[0] <= '9')
+      fail("expected a symbol's name");
+    expect('\'');
+    while (accept(',')) { // assumptions: sizes are integers, and ranges are in range_constraints
+      word();
+      expect('=');
+      word();
+    }
+    expect(')');
+    return symbolic::symbol(name);
+  }
+
+  Expr read(int depth) {
+    if (depth > kMaxNesting)
+      fail("it is nested too deep");
+    size_t start = position_;
+    std::string name(word());
+    expect('(');
+    if (name == "Symbol")
+      return symbol();
+    if (name == "Integer") {
+      int64_t value = integer_literal();
+      expect(')');
+      return value;
+    }
+    // ceil(a / b) and floor(a / b) arrive as a rounding of a true division.
+    if (name == "CeilToInt" || name == "FloorToInt" || name == "TruncToInt") {
+      std::string_view inner = word();
+      if (inner != "IntTrueDiv") {
+        position_ = start;
+        fail("the rounding of '" + std::string(inner) + "' is not supported",
+             ExitCode::unsupported);
+      }
+      expect('(');
+      std::vector<Expr> operands = list(depth + 1);
+      expect(')');
+      require_count(operands, 2);
+      return name == "CeilToInt" ? symbolic::ceil_div(operands[0], divisor(operands[1]))
+                                 : symbolic::floor_div(operands[0], divisor(operands[1]));
+    }
+    std::vector<Expr> operands = list(depth + 1);
+    return apply(name, operands, start);
+  }
+
+  /// Operands up to the closing parenthesis.
+  std::vector<Expr> list(int depth) {
+    std::vector<Expr> operands;
+    if (accept(')'))
+      return operands;
+    do {
+      operands.push_back(read(depth));
+    } while (accept(','));
+    expect(')');
+    return operands;
+  }
+
+  void require_count(const std::vector<Expr> &operands, size_t count) {
+    if (operands.size() != count)
+      fail("expected " + std::to_string(count) + " operands");
+  }
+
+  Expr apply(const std::string &name, const std::vector<Expr> &operands, size_t start) {
+    if (name == "Add")
+      return symbolic::sum(operands);
+    if (name == "Mul")
+      return symbolic::product(operands);
+    if (name == "Pow")
+      return power(operands);
+    if (name == "Min" || name == "Max") {
+      if (operands.empty())
+        fail("expected operands");
+      Expr result = operands[0];
+      for (size_t i = 1; i < operands.size(); ++i)
+        result = name == "Min" ? symbolic::minimum(result, operands[i])
+                               : symbolic::maximum(result, operands[i]);
+      return result;
+    }
+    if (name == "ModularIndexing") {
+      require_count(operands, 3);
+      return symbolic::modular_index(operands[0], divisor(operands[1]), divisor(operands[2]));
+    }
+    if (name == "FloorDiv" || name == "CleanDiv") {
+      require_count(operands, 2);
+      return symbolic::floor_div(operands[0], divisor(operands[1]));
+    }
+    if (name == "CeilDiv") {
+      require_count(operands, 2);
+      return symbolic::ceil_div(operands[0], divisor(operands[1]));
+    }
+    if (name == "Mod" || name == "PythonMod") {
+      require_count(operands, 2);
+      return symbolic::mod(operands[0], divisor(operands[1]));
+    }
+    position_ = start;
+    fail("the function '" + name + "' is not supported", ExitCode::unsupported);
+  }
+
+  Expr divisor(Expr e) {
+    if (e.is_integer() && e.value() <= 0)
+      fail("a divisor is not positive");
+    return e;
+  }
+
+  Expr power(const std::vector<Expr> &operands) {
+    require_count(operands, 2);
+    std::optional<int64_t> exponent = operands[1].as_integer();
+    if (!exponent || *exponent < 0 || *exponent > kMaxExponent)
+      fail("an exponent is not an integer from 0 to " + std::to_string(kMaxExponent));
+    Expr result = 1;
+    for (int64_t i = 0; i < *exponent; ++i)
+      result *= operands[0];
+    return result;
+  }
+
+  std::string_view text_;
+  size_t position_ = 0;
+};
+
+} // namespace
+
+Expr parse_sympy(std::string_view text) {
+  bool is_srepr = text.find("Symbol(") != std::string_view::npos ||
+                  text.find("Integer(") != std::string_view::npos;
+  return is_srepr ? Reader(text).read_all() : symbolic::parse(text);
+}
+
+} // namespace tsc::graph
