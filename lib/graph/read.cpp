@@ -2,7 +2,10 @@
 
 #include "graph/export_reader.h"
 #include "graph/json_document.h"
+#include "graph/pt2_archive.h"
 #include "tensor/mapped_file.h"
+
+#include <cstring>
 
 namespace tsc::graph {
 
@@ -19,9 +22,7 @@ namespace {
                              "written by torch.export.save"});
 }
 
-} // namespace
-
-Graph parse_graph(std::string_view bytes, const std::string &label) {
+Graph parse_json(std::string_view bytes, const std::string &label) {
   size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || bytes[first] != '{')
     throw_unrecognized(label);
@@ -31,9 +32,26 @@ Graph parse_graph(std::string_view bytes, const std::string &label) {
   throw_unrecognized(label);
 }
 
+} // namespace
+
+Graph parse_graph(std::string_view bytes, const std::string &label) {
+  if (tensor::ZipArchive::is_zip(bytes)) {
+    // Weights are views of the archive: they keep a copy of it alive.
+    auto copy = std::make_shared<std::vector<std::byte>>(bytes.size());
+    std::memcpy(copy->data(), bytes.data(), bytes.size());
+    const std::byte *data = copy->data();
+    return read_pt2({std::move(copy), data, bytes.size()}, label);
+  }
+  return parse_json(bytes, label);
+}
+
 Graph read_graph(const std::string &path) {
   std::shared_ptr<tensor::MappedFile> file = tensor::MappedFile::open(path);
-  return parse_graph(file->bytes(), path);
+  if (!tensor::ZipArchive::is_zip(file->bytes()))
+    return parse_json(file->bytes(), path);
+  const std::byte *data = file->data();
+  size_t size = file->size();
+  return read_pt2({std::move(file), data, size}, path);
 }
 
 } // namespace tsc::graph
