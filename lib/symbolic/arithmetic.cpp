@@ -13,12 +13,12 @@ namespace {
 constexpr size_t kMaxTerms = 20000;
 
 void throw_too_many_terms() {
-  throw support::UserError(
-      support::ExitCode::bad_input,
-      support::Diagnostic{"TSC-G092",
-                          "an index or size expression expands to more than " +
-                              std::to_string(kMaxTerms) + " terms",
-                          "", "", "", "", "simplify the sizes that the graph computes"});
+  throw support::UserError(support::ExitCode::bad_input,
+                           support::Diagnostic{"TSC-G092",
+                                               "an index or size expression expands to more than " +
+                                                   std::to_string(kMaxTerms) + " terms",
+                                               "", "", "", "",
+                                               "simplify the sizes that the graph computes"});
 }
 
 /// Terms in canonical order, monomials distinct, coefficients not 0.
@@ -92,12 +92,12 @@ Expr scale(Expr e, int64_t factor) {
 } // namespace
 
 void throw_overflow(const char *operation, int64_t a, int64_t b) {
-  throw support::UserError(
-      support::ExitCode::bad_input,
-      support::Diagnostic{"TSC-G090",
-                          std::string("a size or index leaves 64 bits: ") + operation + " of " +
-                              std::to_string(a) + " and " + std::to_string(b),
-                          "", "", "", "", "use smaller tensor sizes"});
+  throw support::UserError(support::ExitCode::bad_input,
+                           support::Diagnostic{"TSC-G090",
+                                               std::string("a size or index leaves 64 bits: ") +
+                                                   operation + " of " + std::to_string(a) +
+                                                   " and " + std::to_string(b),
+                                               "", "", "", "", "use smaller tensor sizes"});
 }
 
 int64_t checked_add(int64_t a, int64_t b) {

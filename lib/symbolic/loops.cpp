@@ -212,7 +212,8 @@ std::vector<Expr> reshape_through_position(std::span<const Expr> from, std::span
 MergedLoops merge_loops(std::span<const Expr> variables, std::span<const Expr> sizes,
                         std::span<const Expr> indices, std::string_view prefix,
                         const Ranges &ranges) {
-  support::require(variables.size() == sizes.size(), "symbolic", "merge_loops: one size a variable");
+  support::require(variables.size() == sizes.size(), "symbolic",
+                   "merge_loops: one size a variable");
   LoopMerger merger(variables, sizes, indices, ranges);
   merger.run();
   return merger.result(prefix);
@@ -250,7 +251,8 @@ std::vector<Expr> reshape_index(std::span<const Expr> from, std::span<const Expr
                                 std::span<const Expr> index) {
   support::require(index.size() == to.size(), "symbolic", "reshape_index: one index a dimension");
   auto is_empty = [](Expr size) { return size.is_integer(0); };
-  if (std::any_of(to.begin(), to.end(), is_empty) || std::any_of(from.begin(), from.end(), is_empty))
+  if (std::any_of(to.begin(), to.end(), is_empty) ||
+      std::any_of(from.begin(), from.end(), is_empty))
     return std::vector<Expr>(from.size(), Expr(0));
   if (auto matched = match_dimensions(from, to, index))
     return *matched;

@@ -55,20 +55,22 @@ Expr divide_exactly(Expr e, int64_t divisor);
 /// term / divisor where both are single terms, if that is again a term.
 std::optional<Expr> divide_term(Expr term, Expr divisor);
 
-// ---- order -----------------------------------------------------------------------------------------
+// ---- order
+// -----------------------------------------------------------------------------------------
 
 /// sympy's default_sort_key: <0, 0, >0.
 int compare(Expr a, Expr b);
 /// Order of terms inside a sum, as sympy prints them: lexicographic by exponents, largest first.
 int compare_monomials(Expr a, Expr b);
 
-// ---- checked arithmetic ------------------------------------------------------------------------------
+// ---- checked arithmetic
+// ------------------------------------------------------------------------------
 
 [[noreturn]] void throw_overflow(const char *operation, int64_t a, int64_t b);
 [[noreturn]] void throw_bad_divisor(const char *operation, int64_t divisor);
 int64_t checked_add(int64_t a, int64_t b);
 int64_t checked_mul(int64_t a, int64_t b);
-int64_t floor_quotient(int64_t a, int64_t b); // b > 0
+int64_t floor_quotient(int64_t a, int64_t b);  // b > 0
 int64_t floor_remainder(int64_t a, int64_t b); // b > 0, result in [0, b)
 
 /// base ** exponent, expanded.

@@ -13,7 +13,7 @@ constexpr int kMaxNesting = 200;
 
 struct Parsed {
   Expr value;
-  int parentheses = 0;         // pairs around it beyond those that a FloorDiv prints for itself
+  int parentheses = 0;           // pairs around it beyond those that a FloorDiv prints for itself
   bool is_bare_division = false; // "a//b" and nothing else
 };
 

@@ -4,6 +4,13 @@
 namespace tsc::symbolic {
 namespace {
 
+std::string parenthesized(const std::string &inner) {
+  std::string text(1, '(');
+  text += inner;
+  text += ')';
+  return text;
+}
+
 class CppPrinter {
 public:
   explicit CppPrinter(const Ranges &ranges) : ranges_(ranges) {}
@@ -16,7 +23,7 @@ public:
     case Kind::symbol:
       return e.name();
     case Kind::add:
-      return inside_product ? "(" + sum_text(e) + ")" : sum_text(e);
+      return inside_product ? parenthesized(sum_text(e)) : sum_text(e);
     case Kind::mul:
       return product_text(e, inside_product);
     case Kind::power:
@@ -42,7 +49,7 @@ private:
     if (value == INT64_MIN) // has no literal
       return "(-9223372036854775807 - 1)";
     std::string digits = std::to_string(value);
-    return value < 0 && inside_product ? "(" + digits + ")" : digits;
+    return value < 0 && inside_product ? parenthesized(digits) : digits;
   }
 
   std::string sum_text(Expr e) {
@@ -62,32 +69,33 @@ private:
   std::string product_text(Expr e, bool inside_product) {
     Term term = term_of(e);
     bool negated = term.coefficient == -1;
-    std::string result;
+    std::string result = negated ? "-" : "";
     if (term.coefficient != 1 && !negated)
-      result = number(term.coefficient, false);
-    for (Expr factor : factors_of(term.monomial))
-      result += (result.empty() ? "" : "*") + text(factor, true);
-    if (negated)
-      result = "-" + result;
-    return inside_product ? "(" + result + ")" : result;
+      result = number(term.coefficient, false) + "*";
+    bool first = true;
+    for (Expr factor : factors_of(term.monomial)) {
+      result += (first ? "" : "*") + text(factor, true);
+      first = false;
+    }
+    return inside_product ? parenthesized(result) : result;
   }
 
   std::string power_text(Expr e) {
     std::string base = text(e.operands()[0], true), result = base;
     for (int64_t i = 1; i < e.operands()[1].value(); ++i)
       result += "*" + base;
-    return "(" + result + ")";
+    return parenthesized(result);
   }
 
   std::string quotient_text(Expr x, Expr divisor) {
     if (known_nonnegative(x, ranges_))
-      return "(" + text(x, true) + " / " + text(divisor, true) + ")";
+      return parenthesized(text(x, true) + " / " + text(divisor, true));
     return "tc_floor_div(" + text(x) + ", " + text(divisor) + ")";
   }
 
   std::string remainder_text(Expr x, Expr modulus) {
     if (known_nonnegative(x, ranges_))
-      return "(" + text(x, true) + " % " + text(modulus, true) + ")";
+      return parenthesized(text(x, true) + " % " + text(modulus, true));
     return "tc_mod(" + text(x) + ", " + text(modulus) + ")";
   }
 
@@ -95,7 +103,7 @@ private:
     std::string result = text(e.operands()[0], true);
     for (Expr operand : e.operands().subspan(1)) {
       std::string other = text(operand, true);
-      result = "(" + result + relation + other + " ? " + result + " : " + other + ")";
+      result = parenthesized(result + relation + other + " ? " + result + " : " + other);
     }
     return result;
   }

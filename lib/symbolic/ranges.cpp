@@ -47,7 +47,8 @@ int64_t divide_end(int64_t value, int64_t divisor) {
 }
 
 Interval divide(Interval x, Interval divisor) {
-  int64_t smallest = std::max<int64_t>(divisor.low, 1), largest = std::max<int64_t>(divisor.high, 1);
+  int64_t smallest = std::max<int64_t>(divisor.low, 1),
+          largest = std::max<int64_t>(divisor.high, 1);
   return {divide_end(x.low, x.low < 0 ? smallest : largest),
           divide_end(x.high, x.high < 0 ? largest : smallest)};
 }

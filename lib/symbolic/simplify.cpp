@@ -62,8 +62,8 @@ private:
       Expr same = modular_index(e.operands()[0], 1, e.operands()[1]);
       if (same.kind() != Kind::modular_index)
         return same;
-      Expr reduced = simplify_division({same.operands()[0], same.operands()[1], same.operands()[2]},
-                                       same);
+      Expr reduced =
+          simplify_division({same.operands()[0], same.operands()[1], same.operands()[2]}, same);
       return reduced == same ? e : reduced;
     }
     case Kind::minimum:
@@ -100,7 +100,8 @@ private:
     if (division.modulus->is_integer()) {
       int64_t modulus = division.modulus->value();
       bool finite = quotient.low != INT64_MIN && quotient.high != INT64_MAX;
-      if (finite && floor_quotient(quotient.low, modulus) == floor_quotient(quotient.high, modulus)) {
+      if (finite &&
+          floor_quotient(quotient.low, modulus) == floor_quotient(quotient.high, modulus)) {
         int64_t period = checked_mul(floor_quotient(quotient.low, modulus), modulus);
         return floor_div(division.x, division.divisor) - Expr(period);
       }
