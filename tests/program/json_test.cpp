@@ -1,0 +1,90 @@
+#include "sample_program.h"
+#include "support/diagnostic.h"
+
+#include "testing/catch.h"
+
+#include <cmath>
+
+using namespace tsc;
+using program::Program;
+
+namespace {
+
+/// What from_json says of `text`.
+std::string error_of(const std::string &text) {
+  try {
+    program::from_json(text, "p.json");
+  } catch (const support::UserError &error) {
+    return error.what();
+  }
+  return "no error";
+}
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+} // namespace
+
+TEST_CASE("A program survives JSON", "[program]") {
+  Program sample = program::sample_program();
+  std::string text = program::to_json(sample);
+  Program again = program::from_json(text, "p.json");
+  CHECK(program::to_json(again) == text);
+  REQUIRE(again.steps.size() == 5);
+  const auto &matmul = std::get<program::Matmul>(again.steps[2].kind);
+  CHECK(matmul.m == symbolic::symbol("s0"));
+  CHECK(matmul.c->row_stride == symbolic::Expr(0));
+  CHECK(again.kernels[1].cuda.text == sample.kernels[1].cuda.text);
+  CHECK(again.kernels[1].cuda.grid[0] == sample.kernels[1].cuda.grid[0]);
+  CHECK(again.buffers[7].alias_of == 6);
+  CHECK(again.outputs[1].text == "None");
+  CHECK(again.outputs[1].buffer == -1);
+}
+
+TEST_CASE("Infinite factors and foreign bytes survive JSON", "[program]") {
+  Program sample = program::sample_program();
+  std::get<program::Matmul>(sample.steps[2].kind).alpha = -INFINITY;
+  sample.kernels[0].serial.text += "// \xff\n";
+  std::string text = program::to_json(sample);
+  Program again = program::from_json(text, "p.json");
+  CHECK(std::get<program::Matmul>(again.steps[2].kind).alpha == -INFINITY);
+  CHECK(program::to_json(again) == text);
+}
+
+TEST_CASE("A program that is cut is refused", "[program]") {
+  std::string text = program::to_json(program::sample_program());
+  for (size_t length = 0; length + 3 < text.size(); length += 97)
+    CHECK(error_of(text.substr(0, length)).find("TSC-P002: this is not JSON") != std::string::npos);
+}
+
+TEST_CASE("Errors of program.json name the place", "[program]") {
+  std::string text = program::to_json(program::sample_program());
+  CHECK(error_of(replaced(text, "\"version\": 1", "\"version\": 7")) ==
+        "error TSC-P001: the program has version 7, this tsc reads 1\n"
+        "  at p.json: /version\n"
+        "  next: compile the graph again with this version of tsc");
+  CHECK(error_of("{\"format\": 3}") == "error TSC-P003: expected a string, found number\n"
+                                       "  at p.json: /format\n"
+                                       "  next: compile the graph again with this version of tsc");
+  CHECK(error_of("[]").find("TSC-P003: expected an object, found array") != std::string::npos);
+  CHECK(error_of(replaced(text, "\"kernel\": 1", "\"kernel\": 9"))
+            .find("TSC-P006: kernel 9 does not exist: there are 4\n  at p.json: /steps/1") !=
+        std::string::npos);
+  CHECK(error_of(replaced(text, "\"kernel\": 1", "\"kernel\": -1"))
+            .find("TSC-P006: the value -1 is outside [0, 2147483647]\n  at p.json: "
+                  "/steps/1/kernel") != std::string::npos);
+  CHECK(error_of(replaced(text, "\"m\": \"s0\"", "\"m\": \"s0 +\""))
+            .find("TSC-P004: \"s0 +\" is no size expression") != std::string::npos);
+  CHECK(error_of(replaced(text, "\"m\": \"s0\"", "\"m\": \"s9\""))
+            .find("TSC-P008: the symbol \"s9\" is not declared\n  at p.json: /steps/2") !=
+        std::string::npos);
+  CHECK(error_of(replaced(text, "\"m\": \"s0\"", "\"m\": -3"))
+            .find("TSC-P007: size -3 is negative\n  at p.json: /steps/2") != std::string::npos);
+  CHECK(error_of(replaced(text, "\"dtype\": \"f32\"", "\"dtype\": \"f33\""))
+            .find("TSC-P005: unknown element type \"f33\"") != std::string::npos);
+  CHECK(error_of(replaced(text, "\"role\": \"weight\"", "\"role\": \"wait\""))
+            .find("TSC-P005: unknown word \"wait\"\n  at p.json: /buffers/1/role") !=
+        std::string::npos);
+}

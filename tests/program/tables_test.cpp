@@ -1,0 +1,62 @@
+#include "program/tables.h"
+#include "sample_program.h"
+#include "support/diagnostic.h"
+
+#include "testing/catch.h"
+
+#include <cstring>
+
+using namespace tsc;
+using symbolic::Expr;
+
+TEST_CASE("Tables hold what the program says", "[program]") {
+  program::OwnedTables owned = program::build_tables(program::sample_program());
+  const tsc_engine::Tables &tables = owned.tables;
+  CHECK(std::strcmp(tables.name, "sample") == 0);
+  REQUIRE(tables.symbols.count == 1);
+  CHECK(tables.symbols[0].input == 0);
+  CHECK(tables.symbols[0].dimension == 0);
+  CHECK(tables.weights.count == 3);
+  CHECK(std::strcmp(tables.weights[2].name, "layer.count") == 0);
+  CHECK(tables.weights[2].mutated);
+  CHECK(std::strcmp(tables.kernels[1].parameters, "pws") == 0);
+  CHECK(tables.steps[0].once);
+  CHECK(tables.matmuls[0].has_c);
+  CHECK(tables.buffers[1].bytes.value == 48);
+}
+
+TEST_CASE("Expression code gives what the expression gives", "[program]") {
+  Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1");
+  std::vector<Expr> cases = {s0 * s0 * s0 * 5 + s1 * -3 + 7,
+                             symbolic::floor_div(s0 * s1 - 11, Expr(4)),
+                             symbolic::modular_index(s0 * 7 + s1, Expr(3), Expr(5)),
+                             symbolic::mod(s0 - 9, Expr(4)),
+                             symbolic::minimum(s0, symbolic::maximum(s1, s0 - s1)),
+                             symbolic::ceil_div(s0 * 4, Expr(32)) * symbolic::ceil_div(s1, s0)};
+  program::Program sample;
+  sample.symbols = {{s0, 1, 100}, {s1, 1, 100}};
+  sample.buffers = {program::make_buffer("x", program::Role::input, {s0, s1})};
+  sample.inputs = {{"x", 0, false}};
+  for (Expr e : cases) {
+    program::OutputInfo output{"o", 0, {}, program::DType::f32, false, ""};
+    output.layout.offset = e;
+    sample.outputs.push_back(output);
+  }
+  program::OwnedTables owned = program::build_tables(sample);
+  for (int64_t a = 1; a < 14; ++a)
+    for (int64_t b = 1; b < 14; ++b)
+      for (size_t i = 0; i < cases.size(); ++i) {
+        int64_t symbols[] = {a, b};
+        int64_t expected = symbolic::evaluate(cases[i], {{s0, a}, {s1, b}});
+        CHECK(tsc_engine::evaluate(owned.tables, owned.tables.outputs[i].view.offset, symbols) ==
+              expected);
+      }
+}
+
+TEST_CASE("Steps elsewhere are refused", "[program]") {
+  program::Program sample = program::sample_program();
+  sample.steps[1].stream = 1;
+  CHECK_THROWS_WITH(program::build_tables(sample),
+                    "error TSC-P011: step \"add_one\" runs on stream 1 of device 0\n"
+                    "  next: this version runs one stream of one device");
+}

@@ -1,0 +1,82 @@
+#include "program/validate.h"
+#include "sample_program.h"
+#include "support/diagnostic.h"
+
+#include "testing/catch.h"
+
+#include <functional>
+
+using namespace tsc;
+using program::Program;
+
+namespace {
+
+/// Code and message of the first problem after `change`.
+std::string problem_after(const std::function<void(Program &)> &change) {
+  Program sample = program::sample_program();
+  change(sample);
+  try {
+    program::validate(sample, "p.json");
+  } catch (const support::UserError &error) {
+    const support::Diagnostic &first = error.diagnostics().front();
+    return first.code + " " + first.place + " " + first.message;
+  }
+  return "";
+}
+
+} // namespace
+
+TEST_CASE("A sound program passes", "[program]") {
+  CHECK(problem_after([](Program &) {}).empty());
+}
+
+TEST_CASE("Unsound programs are refused", "[program]") {
+  CHECK(problem_after([](Program &p) { p.buffers[6].alias_of = 7; }) ==
+        "TSC-P009 /buffers/6 the buffers that buffer 6 takes over form a circle");
+  CHECK(problem_after([](Program &p) { p.buffers[6].alias_of = 80; }) ==
+        "TSC-P006 /buffers/6 buffer 80 does not exist: there are 8");
+  CHECK(problem_after([](Program &p) { p.buffers[1].weight = ""; }) ==
+        "TSC-P009 /buffers/1 a weight without a name");
+  CHECK(problem_after([](Program &p) { p.kernels[2].name = "../relu"; }) ==
+        "TSC-P009 /kernels/2 \"../relu\" is no kernel name");
+  CHECK(problem_after([](Program &p) { p.kernels[2].name = "add_one"; }) ==
+        "TSC-P009 /kernels/2 two kernels are named \"add_one\"");
+  CHECK(problem_after([](Program &p) {
+          p.kernels[2].cuda.block = {1024, 2, 1};
+        }) == "TSC-P007 /kernels/2/cuda 2048 threads a block are more than 1024");
+  CHECK(
+      problem_after([](Program &p) { std::get<program::Launch>(p.steps[1].kind).sizes.clear(); }) ==
+      "TSC-P009 /steps/1 kernel \"add_one\" takes 2 pointers and 1 sizes, the step gives 2 and 0");
+  CHECK(problem_after([](Program &p) { p.steps[1].waits = {1}; }) ==
+        "TSC-P009 /steps/1 the step waits for step 1, which comes later");
+  CHECK(problem_after([](Program &p) { p.steps[1].once = true; }) ==
+        "TSC-P009 /steps/1 a step that runs once touches buffer \"x\", which belongs to a run");
+  CHECK(problem_after([](Program &p) { p.inputs[0].buffer = 5; }) ==
+        "TSC-P009 /inputs/0 the buffer of input \"x\" is no input");
+  CHECK(problem_after([](Program &p) { p.inputs[0].buffer = 1; }) ==
+        "TSC-P008 /symbols/0 no dimension of an input is exactly \"s0\": nothing binds it");
+  CHECK(problem_after([](Program &p) { p.outputs[0].buffer = 8; }) ==
+        "TSC-P006 /outputs/0 buffer 8 does not exist: there are 8");
+  CHECK(problem_after([](Program &p) { p.buffers[5].dtype = program::DType::c64; }) ==
+        "TSC-P005 /buffers/5 element type \"c64\" cannot be run");
+}
+
+TEST_CASE("All problems come in one report", "[program]") {
+  Program sample = program::sample_program();
+  sample.outputs[0].buffer = 8;
+  sample.kernels[2].name = "a b";
+  try {
+    program::validate(sample, "p.json");
+    FAIL("no error");
+  } catch (const support::UserError &error) {
+    CHECK(error.diagnostics().size() == 2);
+  }
+}
+
+TEST_CASE("Steps know what they read and write", "[program]") {
+  Program sample = program::sample_program();
+  CHECK(program::reads(sample, sample.steps[1]) == std::vector<uint32_t>{0});
+  CHECK(program::writes(sample, sample.steps[1]) == std::vector<uint32_t>{5});
+  CHECK(program::reads(sample, sample.steps[2]) == std::vector<uint32_t>{2, 4, 5});
+  CHECK(program::writes(sample, sample.steps[3]) == std::vector<uint32_t>{6, 7});
+}
