@@ -19,7 +19,7 @@ using support::Diagnostic;
 using support::ExitCode;
 using support::UserError;
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   result += text;
   result += '"';
@@ -58,7 +58,7 @@ struct Cursor {
   Cursor at(std::string_view name) const {
     Cursor member = optional(name);
     if (!member.exists())
-      fail("TSC-P003", quoted(name) + " is missing");
+      fail("TSC-P003", in_quotes(name) + " is missing");
     return member;
   }
   bool exists() const { return json != nullptr; }
@@ -102,7 +102,7 @@ struct Cursor {
       return symbolic::parse(text());
     } catch (const UserError &error) {
       fail("TSC-P004",
-           quoted(text()) + " is no size expression: " + error.diagnostics().front().message);
+           in_quotes(text()) + " is no size expression: " + error.diagnostics().front().message);
     }
   }
   tensor::DType dtype() const {
@@ -162,7 +162,7 @@ void read(const Cursor &at, Symbol &symbol) {
   bool is_word = std::all_of(name.begin(), name.end(),
                              [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
   if (!starts_right || !is_word)
-    at.at("name").fail("TSC-P004", quoted(name) + " is no symbol");
+    at.at("name").fail("TSC-P004", in_quotes(name) + " is no symbol");
   symbol.symbol = symbolic::symbol(name);
   symbol.low = at.at("low").integer(0, INT64_MAX);
   if (Cursor high = at.optional("high"); high.exists())

@@ -12,7 +12,7 @@ using support::Diagnostic;
 
 constexpr size_t kMaxReported = 20;
 
-std::string quoted(const std::string &text) {
+std::string in_quotes(const std::string &text) {
   std::string result = "\"";
   result += text;
   result += '"';
@@ -49,7 +49,7 @@ private:
   void check_symbols() {
     for (const Symbol &symbol : program_.symbols) {
       if (!symbol.symbol.is_symbol()) {
-        report("TSC-P008", quoted(symbolic::print(symbol.symbol)) + " is no symbol", "/symbols");
+        report("TSC-P008", in_quotes(symbolic::print(symbol.symbol)) + " is no symbol", "/symbols");
         continue;
       }
       declared_.insert(symbol.symbol);
@@ -157,7 +157,7 @@ private:
       is_word &=
           (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (!is_word) // becomes a file name and an identifier
-      report("TSC-P009", quoted(kernel.name) + " is no kernel name", where);
+      report("TSC-P009", in_quotes(kernel.name) + " is no kernel name", where);
     else if (!kernel_names_.insert(kernel.name).second)
       report("TSC-P009", "two kernels are named \"" + kernel.name + "\"", where);
   }
