@@ -18,7 +18,8 @@ using ir::Expr;
 using ir::OperationId;
 using NodeId = uint32_t; // position in Schedule::nodes
 
-/// Exact read or write: element `index` for all values of `variables` (c0, c1, ... after normalization).
+/// Exact read or write: element `index` for all values of `variables` (c0, c1, ... after
+/// normalization).
 struct MemoryDep {
   BufferId buffer = ir::kNone;
   Expr index;
@@ -50,7 +51,7 @@ struct User {
 struct Node {
   OperationId operation = ir::kNone;
   NodeClass node_class = NodeClass::scheduler;
-  ir::LoopBody body; // scheduler nodes
+  ir::LoopBody body;                     // scheduler nodes
   std::vector<Dependency> reads, writes; // in body order
   Expr numel, reduction_numel;           // group.iteration
   std::vector<NodeId> ancestors_hint;    // direct predecessors, ascending
@@ -59,8 +60,22 @@ struct Node {
 
 /// Why two groups were not fused. Every refusal has a kind, the two sides, and bytes at stake.
 enum class Refusal : uint8_t {
-  none, same_node, not_loops, order, no_shared_data, device, too_large, reduction_shapes, shapes,
-  memory_deps_differ, intermediate_nodes, cycle, far_apart, peak_memory, atomic, low_score,
+  none,
+  same_node,
+  not_loops,
+  order,
+  no_shared_data,
+  device,
+  too_large,
+  reduction_shapes,
+  shapes,
+  memory_deps_differ,
+  intermediate_nodes,
+  cycle,
+  far_apart,
+  peak_memory,
+  atomic,
+  low_score,
 };
 std::string_view to_string(Refusal refusal);
 struct FusionDecision {
@@ -76,20 +91,27 @@ struct Group {
   std::vector<NodeId> members; // in order; one unless fused
   NodeClass node_class = NodeClass::scheduler;
   Expr numel, reduction_numel; // of the group: reduction_numel 1 for pointwise
+  std::vector<Expr> iteration_sizes,
+      reduction_sizes; // the loops that members share, outermost first
+  /// One a member (loops only): Node::body over the group's loops. All have the same iteration
+  /// sizes; reduction sizes are the group's, or none (a member that works once a row, or a group
+  /// that does not reduce). A member with reduction loops need not reduce: it may be pointwise over
+  /// the whole row.
+  std::vector<ir::LoopBody> bodies;
   /// Buffers written and read only inside this group: never stored.
   std::vector<BufferId> internal_buffers;
-  /// (output, input): output takes over the input's memory, every element read before it is written by the same
-  /// iteration.
+  /// (output, input): output takes over the input's memory, every element read before it is written
+  /// by the same iteration.
   std::vector<std::pair<BufferId, BufferId>> inplace;
   /// Buffers (inputs excluded) that nothing reads after this group.
   std::vector<BufferId> last_uses;
 };
 
 struct Schedule {
-  std::vector<Node> nodes;   // by operation order, dead ones removed
-  std::vector<Group> groups; // in execution order
-  std::vector<std::vector<User>> users;    // by BufferId
-  std::vector<FusionDecision> decisions;   // accepted and refused, in the order they were made
+  std::vector<Node> nodes;               // by operation order, dead ones removed
+  std::vector<Group> groups;             // in execution order
+  std::vector<std::vector<User>> users;  // by BufferId
+  std::vector<FusionDecision> decisions; // accepted and refused, in the order they were made
 };
 
 struct ScheduleOptions {

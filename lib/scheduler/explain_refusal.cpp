@@ -1,0 +1,69 @@
+#include "scheduler/fusion.h"
+
+#include <algorithm>
+
+namespace tsc::scheduler {
+
+namespace {
+
+std::string name_of(const Fusion &fusion, GroupId id) {
+  std::string name;
+  for (const NodeId member : fusion.graph.members(id))
+    name += (name.empty() ? "" : "_") + fusion.state.operation(member).name;
+  return name;
+}
+
+std::string loops_of(const WorkGroup &group) {
+  return "(" + symbolic::print(group.numel) + ", " + symbolic::print(group.reduction_numel) + ")";
+}
+
+/// The first access of `later` to a buffer that `earlier` writes, and the write.
+std::string first_difference(const Fusion &fusion, GroupId earlier, GroupId later) {
+  const ir::Module &module = fusion.state.module;
+  for (const NodeId member : fusion.graph.members(later)) {
+    for (const Dependency &read : fusion.node(member).reads) {
+      const NodeId producer = fusion.state.producer[buffer_of(read)];
+      if (producer == ir::kNone || fusion.graph.group_of(producer) != earlier)
+        continue;
+      for (const Dependency &write : fusion.node(producer).writes) {
+        if (buffer_of(write) == buffer_of(read) && !(write == read))
+          return "it reads " + to_text(module, read, true) + ", what is written is " +
+                 to_text(module, write, true);
+      }
+    }
+  }
+  return "it mutates what the other reads elsewhere";
+}
+
+} // namespace
+
+std::string explain(const Fusion &fusion, GroupId earlier, GroupId later, const Verdict &verdict) {
+  const WorkGroup &a = fusion.group(earlier), &b = fusion.group(later);
+  const std::string pair = name_of(fusion, earlier) + " and " + name_of(fusion, later) + ": ";
+  switch (verdict.refusal) {
+  case Refusal::none:
+    return pair + "share " + std::to_string(verdict.shared_bytes) + " bytes";
+  case Refusal::shapes:
+  case Refusal::reduction_shapes:
+    return pair + "loops " + loops_of(a) + " and " + loops_of(b) + " do not match";
+  case Refusal::device:
+    return pair + tensor::to_string(a.device) + " and " + tensor::to_string(b.device);
+  case Refusal::too_large:
+    return pair + std::to_string(fusion.graph.members(earlier).size()) + " and " +
+           std::to_string(fusion.graph.members(later).size()) + " operations, at most " +
+           std::to_string(fusion.state.policy().max_fusion_size) + " go into one kernel";
+  case Refusal::memory_deps_differ:
+  case Refusal::atomic:
+    return pair + first_difference(fusion, earlier, later);
+  case Refusal::far_apart:
+    return pair + std::to_string(fusion.distance(earlier, later)) + " operations apart, at most " +
+           std::to_string(fusion.state.policy().max_distance);
+  case Refusal::low_score:
+    return pair + std::to_string(verdict.shared_bytes) + " shared bytes, at least " +
+           std::to_string(fusion.state.policy().fusion_memory_threshold) + " are asked";
+  default:
+    return pair + std::string(to_string(verdict.refusal));
+  }
+}
+
+} // namespace tsc::scheduler

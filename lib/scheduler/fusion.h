@@ -1,0 +1,82 @@
+// Fusion in work: what groups are known to hold, whether two may become one, and which pairs to
+// try.
+#pragma once
+
+#include "scheduler/dependency.h"
+#include "scheduler/group_graph.h"
+#include "scheduler/loop_nest.h"
+#include "scheduler/state.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace tsc::scheduler {
+
+/// What fusion asks of a group. Its members are in the GroupGraph.
+struct WorkGroup {
+  NodeClass node_class = NodeClass::scheduler;
+  bool reduces = false;
+  bool alive = true;
+  int changed_in_round = 1; // the last round that made or enlarged it
+  tensor::Device device;
+  Expr numel, reduction_numel;
+  LoopNest nest;
+  std::vector<uint32_t>
+      dependencies;              // reads and writes, numbered by the DependencyTable, ascending
+  std::vector<BufferId> buffers; // read or written, ascending
+  size_t min_order = 0, max_order = 0; // of the members
+};
+
+struct Fusion {
+  explicit Fusion(State &state);
+
+  State &state;
+  DependencyTable table;
+  GroupGraph graph;
+  std::vector<WorkGroup> groups; // by GroupId
+  int round = 0;
+
+  const WorkGroup &group(GroupId id) const { return groups[id]; }
+  const Node &node(NodeId id) const { return state.schedule.nodes[id]; }
+  /// Bytes of the accesses that both make.
+  int64_t shared_bytes(GroupId a, GroupId b) const;
+  /// Between the farthest members of the two, in nodes.
+  size_t distance(GroupId a, GroupId b) const;
+};
+
+struct Verdict {
+  Refusal refusal = Refusal::none;
+  int64_t shared_bytes = 0;
+  LoopNest nest; // of both, when nothing refuses
+};
+
+/// Whether `earlier` and `later` may become one kernel. Precondition: rank(earlier) < rank(later).
+/// If nothing refuses, the graph's last search is the one that GroupGraph::merge wants.
+Verdict judge(Fusion &fusion, GroupId earlier, GroupId later);
+
+/// The rules that `judge` asks, each alone.
+Refusal check_shapes(const WorkGroup &a, const WorkGroup &b);
+/// Every access of `later` to what `earlier` writes or reads and `later` mutates is to the same
+/// element.
+Refusal check_memory(const Fusion &fusion, GroupId earlier, GroupId later);
+bool would_raise_peak_memory(const Fusion &fusion, GroupId a, GroupId b, int64_t shared_bytes);
+
+/// A pair of groups worth judging, with what it is ranked by.
+struct Candidate {
+  GroupId first = 0, second = 0;
+  int64_t shared_bytes = 0;
+  uint32_t distance = 0;
+  uint32_t discovery = 0; // buffers are numbered as the groups mention them
+  bool same_kind = false; // both reduce, or neither
+};
+
+/// Pairs that share a buffer, at least one changed in the last round, best first. `order`: the
+/// groups. Refused ones are handed to `refuse` instead.
+std::vector<Candidate>
+find_candidates(Fusion &fusion, const std::vector<GroupId> &order,
+                const std::function<void(GroupId, GroupId, const Verdict &)> &refuse);
+
+/// One sentence with names, sizes and indices that explains a refusal.
+std::string explain(const Fusion &fusion, GroupId earlier, GroupId later, const Verdict &verdict);
+
+} // namespace tsc::scheduler

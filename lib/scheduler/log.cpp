@@ -1,0 +1,280 @@
+// The schedule log: byte for byte what the seeds print. docs/schedule-log.md has the grammar.
+#include "scheduler/dependency.h"
+
+#include "support/text.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tsc::scheduler {
+
+namespace {
+
+/// Python's pprint wraps a list whose one-line form is longer than this.
+constexpr size_t kListWidth = 80;
+
+std::string format_list(const std::vector<std::string> &elements) {
+  const std::string line = "[" + support::join(elements, ", ") + "]";
+  if (line.size() <= kListWidth)
+    return line;
+  return "\n    [   " + support::join(elements, ",\n        ") + "]";
+}
+
+/// Indents every line that is not empty.
+std::string indent(const std::string &text, const std::string &by) {
+  std::string result;
+  for (const std::string &line : support::split(text, '\n'))
+    result += (line.empty() ? "" : by + line) + "\n";
+  result.pop_back();
+  return result;
+}
+
+std::string format_sizes(std::span<const Expr> sizes, bool as_tuple) {
+  std::vector<std::string> texts;
+  for (const Expr size : sizes)
+    texts.push_back(symbolic::print(size));
+  if (!as_tuple)
+    return "[" + support::join(texts, ", ") + "]";
+  return "(" + support::join(texts, ", ") + (texts.size() == 1 ? ",)" : ")");
+}
+
+class LogWriter {
+public:
+  LogWriter(const ir::Module &module, const Schedule &schedule, const LogOptions &options)
+      : module_(module), schedule_(schedule), options_(options) {}
+
+  std::string run() {
+    std::string log;
+    for (const Group &group : groups_in_order()) {
+      const bool fused = group.members.size() > 1;
+      log += (fused ? fused_text(group) : node_text(group.members[0]) + code(group)) + "\n\n\n";
+    }
+    return log;
+  }
+
+private:
+  const ir::Module &module_;
+  const Schedule &schedule_;
+  const LogOptions &options_;
+
+  std::vector<Group> groups_in_order() const {
+    if (options_.stage == LogStage::post_fusion)
+      return schedule_.groups;
+    std::vector<Group> single;
+    for (NodeId id = 0; id < schedule_.nodes.size(); ++id) {
+      Group group;
+      group.members = {id};
+      group.node_class = schedule_.nodes[id].node_class;
+      single.push_back(std::move(group));
+    }
+    std::stable_sort(single.begin(), single.end(), [&](const Group &a, const Group &b) {
+      return schedule_.nodes[a.members[0]].min_order < schedule_.nodes[b.members[0]].min_order;
+    });
+    return single;
+  }
+
+  const ir::Operation &operation(NodeId id) const {
+    return module_.operations[schedule_.nodes[id].operation];
+  }
+
+  static std::string class_name(NodeClass node_class) {
+    switch (node_class) {
+    case NodeClass::scheduler:
+      return "SchedulerNode";
+    case NodeClass::external:
+      return "ExternKernelSchedulerNode";
+    case NodeClass::nop:
+      return "NopKernelSchedulerNode";
+    }
+    return "";
+  }
+
+  std::string ir_class(NodeId id) const {
+    const auto *call = std::get_if<ir::Extern>(&operation(id).kind);
+    return call ? call->ir_class : "ComputedBuffer";
+  }
+
+  std::string output_class(NodeId id, BufferId output) const {
+    if (output == operation(id).outputs[0])
+      return ir_class(id);
+    return module_.buffer(output).mutates == ir::kNone ? "MultiOutput" : "MutationOutput";
+  }
+
+  std::string layout_text(BufferId id) const {
+    const ir::Buffer &buffer = module_.buffer(id);
+    const bool cuda = buffer.device.type == tensor::DeviceType::cuda;
+    const std::string full = tensor::to_string(buffer.device);
+    const std::string type = full.substr(0, full.find(':'));
+    const std::string device_object =
+        "device(type='" + type + "'" +
+        (cuda ? ", index=" + std::to_string(buffer.device.index) : "") + ")";
+    if (buffer.layout_kind == ir::LayoutKind::multi_output)
+      return "MultiOutputLayout(device=" + device_object + ")";
+    if (buffer.layout_kind == ir::LayoutKind::none) {
+      if (options_.newer_dialect)
+        return "NoneLayout(device=" + device_object + ", size=[0], stride=[0])";
+      return "<torch._inductor.ir.NoneLayout object at 0x0>"; // Python prints an address
+    }
+    std::string kind = "FixedLayout";
+    if (buffer.layout_kind == ir::LayoutKind::flexible)
+      kind = "FlexibleLayout";
+    else if (buffer.layout_kind == ir::LayoutKind::mutation)
+      kind = "MutationLayoutSHOULDREMOVE";
+    std::string text = kind + "('" + (options_.newer_dialect ? full : type) + "', " +
+                       std::string(tensor::torch_name(buffer.dtype)) +
+                       ", size=" + format_sizes(buffer.layout.sizes, false) +
+                       ", stride=" + format_sizes(buffer.layout.strides, false);
+    if (!buffer.layout.offset.is_integer(0))
+      text += ", offset=" + symbolic::print(buffer.layout.offset);
+    return text + ")";
+  }
+
+  std::string dependencies_line(const std::string &label,
+                                const std::vector<Dependency> &dependencies) const {
+    std::vector<std::string> texts;
+    for (const Dependency &dependency : dependencies)
+      texts.push_back(to_text(module_, dependency, options_.newer_dialect));
+    std::sort(texts.begin(), texts.end());
+    return label + " = " + format_list(texts) + "\n";
+  }
+
+  std::string names_line(const std::string &label, const std::vector<BufferId> &buffers) const {
+    std::vector<std::string> texts;
+    for (const BufferId buffer : buffers)
+      texts.push_back(support::python_repr(std::string_view(module_.buffer(buffer).name)));
+    return label + " = " + format_list(texts) + "\n";
+  }
+
+  std::string user_text(const User &user) const {
+    std::string node = "OUTPUT";
+    if (user.node != ir::kNone)
+      node = class_name(schedule_.nodes[user.node].node_class) +
+             "(name=" + support::python_repr(std::string_view(operation(user.node).name)) + ")";
+    return "NodeUser(node=" + node + ", can_inplace=" + (user.can_inplace ? "True" : "False") +
+           ", is_weak=" + (user.is_weak ? "True" : "False") + ")";
+  }
+
+  std::string users_text(BufferId buffer) const {
+    const std::vector<User> &users = schedule_.users[buffer];
+    if (users.empty())
+      return "[]\n";
+    if (users.size() == 1)
+      return "[" + user_text(users[0]) + "]\n";
+    std::string text = "[\n";
+    for (const User &user : users)
+      text += "        " + user_text(user) + ",\n";
+    return text + "    ]\n";
+  }
+
+  std::string output_text(NodeId id, BufferId output) const {
+    const ir::Buffer &buffer = module_.buffer(output);
+    const std::string name = "    " + buffer.name;
+    std::string text = name + ": " + output_class(id, output) + "\n";
+    text += name + ".layout = " + layout_text(output) + "\n";
+    if (!buffer.aliases.empty())
+      text += names_line(name + ".aliases", buffer.aliases);
+    if (buffer.mutates != ir::kNone)
+      text += names_line(name + ".mutations", {buffer.mutates});
+    return text + name + ".users = " + users_text(output);
+  }
+
+  bool is_met(const Dependency &read) const {
+    return module_.buffer(buffer_of(read)).role != ir::Buffer::Role::computed;
+  }
+
+  /// writes, unmet and met dependencies, and the outputs of `members`.
+  std::string sections(const std::string &name, const std::vector<Dependency> &writes,
+                       const std::vector<Dependency> &reads,
+                       const std::vector<NodeId> &members) const {
+    std::vector<Dependency> met, unmet;
+    for (const Dependency &read : reads)
+      (is_met(read) ? met : unmet).push_back(read);
+    std::string text = dependencies_line(name + ".writes", writes) +
+                       dependencies_line(name + ".unmet_dependencies", unmet) +
+                       dependencies_line(name + ".met_dependencies", met) + name + ".outputs = [\n";
+    for (const NodeId id : members) {
+      for (const BufferId output : operation(id).outputs)
+        text += output_text(id, output);
+    }
+    return text + "]\n";
+  }
+
+  std::string node_text(NodeId id) const {
+    const Node &node = schedule_.nodes[id];
+    const std::string &name = operation(id).name;
+    std::string text = name + ": " + class_name(node.node_class) + "(" + ir_class(id) + ")\n";
+    text += sections(name, node.writes, node.reads, {id});
+    if (const auto *call = std::get_if<ir::Extern>(&operation(id).kind))
+      return text + name + ".node.kernel = " + (call->kernel.empty() ? "None" : call->kernel);
+    if (node.node_class == NodeClass::scheduler)
+      return text + loops_text(id);
+    text.pop_back();
+    return text;
+  }
+
+  std::string loops_text(NodeId id) const {
+    const Node &node = schedule_.nodes[id];
+    const std::string &name = operation(id).name;
+    const bool tuples = options_.newer_dialect;
+    std::string text = name + ".group.device = " + tensor::to_string(operation(id).device) + "\n" +
+                       name + ".group.iteration = (" + symbolic::print(node.numel) + ", " +
+                       symbolic::print(node.reduction_numel) + ")\n" + name + ".sizes = (" +
+                       format_sizes(node.body.iteration_sizes(), tuples) + ", " +
+                       format_sizes(node.body.reduction_sizes(), tuples) + ")\n";
+    for (const std::vector<Dependency> *list : {&node.reads, &node.writes}) {
+      for (const Dependency &dependency : *list) {
+        const BufferId buffer = buffer_of(dependency);
+        if (!is_weak(dependency))
+          text += module_.buffer(buffer).name + "_layout = " + layout_text(buffer) + "\n";
+      }
+    }
+    ir::BodyTextOptions body_options;
+    body_options.newer_dialect = options_.newer_dialect;
+    return text + ir::to_text(module_, node.body, name + "_loop_body", body_options);
+  }
+
+  std::string fused_text(const Group &group) const {
+    std::vector<std::string> names, classes;
+    std::vector<Dependency> reads, writes;
+    for (const NodeId id : group.members) {
+      const Node &node = schedule_.nodes[id];
+      names.push_back(operation(id).name);
+      classes.push_back(class_name(node.node_class));
+      reads.insert(reads.end(), node.reads.begin(), node.reads.end());
+      writes.insert(writes.end(), node.writes.begin(), node.writes.end());
+    }
+    remove_duplicates(reads);
+    remove_duplicates(writes);
+    const std::unordered_set<Dependency, DependencyHash> written(writes.begin(), writes.end());
+    reads.erase(std::remove_if(reads.begin(), reads.end(),
+                               [&](const Dependency &read) { return written.count(read) > 0; }),
+                reads.end());
+    const std::string name = support::join(names, "_");
+    std::string text = name + ": FusedSchedulerNode(" + support::join(classes, ",") + ")\n" +
+                       sections(name, writes, reads, group.members);
+    for (size_t i = 0; i < group.members.size(); ++i)
+      text += name + ".snodes[" + std::to_string(i) + "] =\n" + node_text(group.members[i]) + "\n";
+    text.pop_back();
+    return text + code(group);
+  }
+
+  std::string code(const Group &group) const {
+    if (group.node_class != NodeClass::scheduler || !options_.kernel_text)
+      return "";
+    std::string name;
+    for (const NodeId id : group.members)
+      name += (name.empty() ? "" : "_") + operation(id).name;
+    std::string kernel = options_.kernel_text(group);
+    while (!kernel.empty() && kernel.back() == '\n')
+      kernel.pop_back();
+    return "\n" + name + " CUDA code:\n" + indent(kernel, "    ");
+  }
+};
+
+} // namespace
+
+std::string to_log(const ir::Module &module, const Schedule &schedule, const LogOptions &options) {
+  return LogWriter(module, schedule, options).run();
+}
+
+} // namespace tsc::scheduler

@@ -1,0 +1,43 @@
+#include "scheduler/schedule.h"
+
+namespace tsc::scheduler {
+
+std::string_view to_string(Refusal refusal) {
+  switch (refusal) {
+  case Refusal::none:
+    return "fused";
+  case Refusal::same_node:
+    return "one node";
+  case Refusal::not_loops:
+    return "a library call or a node that only allocates";
+  case Refusal::order:
+    return "the second must run before the first";
+  case Refusal::no_shared_data:
+    return "no shared data";
+  case Refusal::device:
+    return "different devices";
+  case Refusal::too_large:
+    return "the kernel would hold too many operations";
+  case Refusal::reduction_shapes:
+    return "loops and reduction loops do not match";
+  case Refusal::shapes:
+    return "loops do not match";
+  case Refusal::memory_deps_differ:
+    return "what is read is not what is written at the same place";
+  case Refusal::intermediate_nodes:
+    return "a node between them must run in between";
+  case Refusal::cycle:
+    return "kernels would wait for each other";
+  case Refusal::far_apart:
+    return "too far apart";
+  case Refusal::peak_memory:
+    return "peak memory would grow";
+  case Refusal::atomic:
+    return "an atomic addition must be complete before it is read";
+  case Refusal::low_score:
+    return "too few shared bytes";
+  }
+  return "";
+}
+
+} // namespace tsc::scheduler

@@ -1,0 +1,31 @@
+// What the steps of the pipeline share while a Schedule is being made.
+#pragma once
+
+#include "scheduler/schedule.h"
+
+#include <vector>
+
+namespace tsc::scheduler {
+
+struct State {
+  const ir::Module &module;
+  const ScheduleOptions &options;
+  Schedule schedule;
+
+  /// By buffer: the node that writes it, or kNone for inputs and constants.
+  std::vector<NodeId> producer;
+  /// By buffer: the buffer that stands for its contents after a mutation, or kNone. A reader
+  /// scheduled later reads that one.
+  std::vector<BufferId> renamed;
+  /// Nodes in topological order, after `sort_nodes`.
+  std::vector<NodeId> order;
+
+  /// `buffer` after all mutations seen so far.
+  BufferId current_name(BufferId buffer) const;
+  const target::Policy &policy() const { return *options.policy; }
+  const ir::Operation &operation(NodeId node) const {
+    return module.operations[schedule.nodes[node].operation];
+  }
+};
+
+} // namespace tsc::scheduler

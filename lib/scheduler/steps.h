@@ -1,0 +1,33 @@
+// The steps of scheduling, in the order in which the pipeline runs them. Each takes the state that
+// the one before left; docs/scheduler.md explains them in depth.
+#pragma once
+
+#include "scheduler/state.h"
+
+namespace tsc::scheduler {
+
+/// One node an operation, with its body, its loop counts and what it reads and writes.
+void create_nodes(State &state);
+/// Users of every buffer, and the order that mutations impose. Afterwards reads name the buffer
+/// version that holds the value they want.
+void compute_dependencies(State &state);
+/// `state.order`: producers before consumers, else in operation order.
+void sort_nodes(State &state);
+/// Drops nodes whose results nobody needs, and numbers the others anew.
+void remove_dead_nodes(State &state);
+/// Position of each node in the order, and its direct predecessors. Leaves one group a node.
+void number_nodes(State &state);
+/// Merges groups that may and should run as one kernel.
+void fuse_nodes(State &state);
+/// Drops order-only dependencies that another dependency on the same group implies.
+void prune_weak_dependencies(State &state);
+/// Bodies of all members over the loops of their group.
+void express_bodies(State &state);
+/// Which buffers nothing reads after a group.
+void find_last_uses(State &state);
+/// Which buffers need not be stored.
+void find_internal_buffers(State &state);
+/// Which outputs take over the memory of an input.
+void decide_inplace(State &state);
+
+} // namespace tsc::scheduler
