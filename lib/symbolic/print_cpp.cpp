@@ -74,7 +74,9 @@ private:
       result = number(term.coefficient, false) + "*";
     bool first = true;
     for (Expr factor : factors_of(term.monomial)) {
-      result += (first ? "" : "*") + text(factor, true);
+      if (!first)
+        result += '*';
+      result += text(factor, true);
       first = false;
     }
     return inside_product ? parenthesized(result) : result;
