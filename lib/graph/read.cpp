@@ -1,6 +1,7 @@
 #include "graph/read.h"
 
 #include "graph/export_reader.h"
+#include "graph/graph_json.h"
 #include "graph/json_document.h"
 #include "graph/pt2_archive.h"
 #include "tensor/mapped_file.h"
@@ -29,6 +30,8 @@ Graph parse_json(std::string_view bytes, const std::string &label) {
   JsonDocument document = JsonDocument::parse(bytes, label);
   if (is_export_program(document.root()))
     return read_export_program(document.root(), label);
+  if (is_graph_json(document.root()))
+    return read_graph_json(document.root(), label);
   throw_unrecognized(label);
 }
 

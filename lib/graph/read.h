@@ -12,7 +12,8 @@ Graph read_graph(const std::string &path);
 /// The same from memory; `label` stands for the path in messages.
 Graph parse_graph(std::string_view bytes, const std::string &label);
 
-/// Writes graph JSON. write, read, write gives the same bytes. Weights are not written.
+/// Writes graph JSON. write, read, write gives the same bytes. Of the weights only the
+/// constants that stand in the graph are written.
 std::string to_json(const Graph &graph);
 
 } // namespace tsc::graph
