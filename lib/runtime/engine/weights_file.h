@@ -28,8 +28,8 @@ private:
   };
   void read_header();
 
-  const char *data_ = nullptr;
-  size_t bytes_ = 0;
+  size_t bytes_ = 0; // before data_, whose initializer sets it
+  const char *data_;
   std::map<std::string, Entry> entries_;
 };
 

@@ -1,0 +1,109 @@
+#include "engine/model_hooks.h"
+#include "engine/tsc_model.h"
+#include "program/tables.h"
+#include "sample_program.h"
+#include "test_device.h"
+
+#include "testing/catch.h"
+
+#include <cstring>
+
+namespace tsc_engine {
+
+const Tables &model_tables() {
+  static const tsc::program::OwnedTables kOwned =
+      tsc::program::build_tables(tsc::program::sample_program());
+  return kOwned.tables;
+}
+Plan model_plan() { return Plan::serial; }
+const char *model_device_name() { return "host"; }
+std::shared_ptr<Device> open_model_device(int index) {
+  if (index != 0)
+    throw Error(Status::device, "there is only device 0");
+  return std::make_shared<TestDevice>();
+}
+
+} // namespace tsc_engine
+
+namespace {
+
+const float kW[12] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0};
+const float kBias[3] = {0, 0, 0};
+const int64_t kCount[] = {0};
+const int64_t kWSizes[] = {4, 3}, kBiasSizes[] = {3}, kCountSizes[] = {1};
+const TscTensorData kTensors[] = {{"layer.w", kW, TSC_F32, 2, kWSizes},
+                                  {"layer.bias", kBias, TSC_F32, 1, kBiasSizes},
+                                  {"layer.count", kCount, TSC_I64, 1, kCountSizes},
+                                  {"unknown", nullptr, TSC_F32, 0, nullptr}};
+
+} // namespace
+
+TEST_CASE("The C ABI describes the model", "[engine]") {
+  const TscModelInfo *info = tsc_describe();
+  CHECK(info->abi_version == TSC_ABI_VERSION);
+  CHECK(std::strcmp(info->name, "sample") == 0);
+  REQUIRE(info->input_count == 1);
+  CHECK(info->inputs[0].rank == 2);
+  CHECK(std::strcmp(info->inputs[0].sizes[0].expression, "s0") == 0);
+  CHECK(info->inputs[0].sizes[0].high == 1024);
+  CHECK(info->inputs[0].sizes[1].expression == nullptr);
+  CHECK(info->inputs[0].sizes[1].value == 4);
+  REQUIRE(info->output_count == 4);
+  CHECK(std::strcmp(info->outputs[1].constant, "None") == 0);
+  CHECK(info->outputs[3].is_mutated == 1);
+  CHECK(info->weight_count == 3);
+}
+
+TEST_CASE("The C ABI runs the model", "[engine]") {
+  TscWeights *weights = nullptr;
+  REQUIRE(tsc_weights_create(0, kTensors, 4, &weights) == TSC_OK);
+  TscInstance *instance = nullptr;
+  REQUIRE(tsc_instance_create(weights, &instance) == TSC_OK);
+  tsc_weights_destroy(weights); // the instance keeps what it needs
+  const int64_t sizes[] = {2, 4};
+  const int64_t *shapes[] = {sizes};
+  size_t workspace_bytes = 0;
+  REQUIRE(tsc_instance_bind(instance, shapes, &workspace_bytes) == TSC_OK);
+  size_t input_bytes[1], output_bytes[4];
+  REQUIRE(tsc_instance_bytes(instance, input_bytes, output_bytes) == TSC_OK);
+  CHECK(input_bytes[0] == 32);
+  CHECK(output_bytes[0] == 24);
+  alignas(256) static char workspace[4096];
+  alignas(16) float x[8] = {1, 2, 3, 4, -5, 6, 7, 8}, out[6] = {}, same[8] = {};
+  REQUIRE(workspace_bytes <= sizeof workspace);
+  void *inputs[] = {x};
+  void *outputs[] = {out, nullptr, same, nullptr};
+  tsc_instance_set_poison(instance, 1);
+  REQUIRE(tsc_instance_run(instance, nullptr, inputs, outputs, workspace) == TSC_OK);
+  CHECK(out[0] == 4);
+  CHECK(out[3] == 0);
+  CHECK(out[5] == 16);
+  int64_t out_sizes[2], offset = -1;
+  REQUIRE(tsc_instance_output(instance, 0, out_sizes, nullptr, &offset) == TSC_OK);
+  CHECK(out_sizes[0] == 2);
+  CHECK(out_sizes[1] == 3);
+  CHECK(offset == 0);
+  tsc_instance_destroy(instance);
+}
+
+TEST_CASE("Failures cross the C ABI as status and text", "[engine]") {
+  TscWeights *weights = nullptr;
+  CHECK(tsc_weights_create(0, kTensors, 2, &weights) == TSC_BAD_ARGUMENT);
+  CHECK(weights == nullptr);
+  CHECK(std::strcmp(tsc_create_error(), "weight \"layer.count\" is missing") == 0);
+  CHECK(tsc_weights_create(1, kTensors, 4, &weights) == TSC_DEVICE_FAILED);
+  CHECK(tsc_weights_load(0, "/nowhere", &weights) == TSC_BAD_ARGUMENT);
+  CHECK(std::strcmp(tsc_create_error(), "/nowhere: No such file or directory") == 0);
+  REQUIRE(tsc_weights_create(0, kTensors, 4, &weights) == TSC_OK);
+  TscInstance *instance = nullptr;
+  REQUIRE(tsc_instance_create(weights, &instance) == TSC_OK);
+  const int64_t sizes[] = {2, 9};
+  const int64_t *shapes[] = {sizes};
+  CHECK(tsc_instance_bind(instance, shapes, nullptr) == TSC_BAD_ARGUMENT);
+  CHECK(std::strcmp(tsc_instance_error(instance), "input \"x\", dimension 1: size 9, expected 4") ==
+        0);
+  CHECK(tsc_instance_bytes(instance, nullptr, nullptr) == TSC_OK);
+  CHECK(tsc_instance_output(instance, 9, nullptr, nullptr, nullptr) == TSC_BAD_ARGUMENT);
+  tsc_instance_destroy(instance);
+  tsc_weights_destroy(weights);
+}
