@@ -15,7 +15,7 @@ enum class Plan : uint8_t { serial, cuda };
 
 struct SessionOptions {
   DeviceKind device = DeviceKind::host;
-  Plan plan = Plan::serial;       // host only; the GPU always takes the cuda plan
+  Plan plan = Plan::serial; // host only; the GPU always takes the cuda plan
   int device_index = 0;
   /// host, cuda plan: order in which the threads of a block run between barriers.
   enum class ThreadOrder : uint8_t { forward, reverse } thread_order = ThreadOrder::forward;
@@ -26,7 +26,7 @@ struct SessionOptions {
 struct Timing {
   double compile_ms = 0; // kernels, cold or from the cache
   size_t compiled = 0, from_cache = 0;
-  double load_ms = 0; // weights
+  double load_ms = 0;                    // weights
   size_t kernels = 0, library_calls = 0; // steps of one run
   size_t workspace_bytes = 0, weight_bytes = 0;
 };
@@ -34,17 +34,21 @@ struct Timing {
 /// A program made ready on a device. Not thread-safe; several sessions may exist.
 class Session {
 public:
-  /// Compiles the kernels and loads the weights. Errors: UserError (device) TSC-R0nn with the compiler's
-  /// or driver's message; UserError (bad_input) when a weight is missing or its dtype or size differs.
+  /// Compiles the kernels and loads the weights. Errors: UserError (device) TSC-R0nn with the
+  /// compiler's or driver's message; UserError (bad_input) when a weight is missing or its dtype or
+  /// size differs.
   static std::unique_ptr<Session> create(const program::Program &program,
-                                         const tensor::TensorMap &weights, const SessionOptions &options);
+                                         const tensor::TensorMap &weights,
+                                         const SessionOptions &options);
   virtual ~Session() = default;
 
-  /// One run. `inputs` parallel to program.inputs, contiguous; results parallel to program.outputs (constant
-  /// outputs give empty tensors). Memory that steps write is poisoned (0xFF) first. Errors: UserError (bad_input) TSC-R1nn when
-  /// a count, dtype, rank or size differs from the signature, with both sides.
+  /// One run. `inputs` parallel to program.inputs, contiguous; results parallel to program.outputs
+  /// (constant outputs give empty tensors). Memory that steps write is poisoned (0xFF) first.
+  /// Errors: UserError (bad_input) TSC-R1nn when a count, dtype, rank or size differs from the
+  /// signature, with both sides.
   virtual std::vector<tensor::HostTensor> run(const std::vector<tensor::HostTensor> &inputs) = 0;
-  /// Milliseconds per run (events on the GPU, L2 flushed between runs; wall clock on the host), `repeats` samples.
+  /// Milliseconds per run (events on the GPU, L2 flushed between runs; wall clock on the host),
+  /// `repeats` samples.
   virtual std::vector<double> bench(const std::vector<tensor::HostTensor> &inputs, int repeats) = 0;
   virtual const Timing &timing() const = 0;
 };

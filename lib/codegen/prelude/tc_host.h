@@ -184,6 +184,9 @@ TC_FN T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
 template <class T> TC_FN T tc_shfl_xor(T value, int lane_mask, int line = __builtin_LINE()) {
   return __shfl_xor_sync(0xffffffffu, value, lane_mask, 32, line);
 }
+template <class T> TC_FN T tc_shfl_up(T value, unsigned delta, int line = __builtin_LINE()) {
+  return __shfl_up_sync(0xffffffffu, value, delta, 32, line);
+}
 template <class T> TC_FN T tc_shfl_down(T value, unsigned delta, int line = __builtin_LINE()) {
   return __shfl_down_sync(0xffffffffu, value, delta, 32, line);
 }

@@ -1,0 +1,86 @@
+#include "runtime/cuda_module.h"
+
+#include "runtime/session.h"
+
+#include <dlfcn.h>
+#include <filesystem>
+#include <mutex>
+
+namespace tsc::runtime {
+namespace {
+
+constexpr const char *kModuleName = "libtsc_cuda.so";
+
+/// Where the module may be: beside the program, where the build puts it, and where an installation
+/// does.
+std::vector<std::string> module_places() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    return {};
+  const std::filesystem::path folder = program.parent_path();
+  std::vector<std::string> places;
+  for (const char *relative : {".", "../lib/tsc", "../lib", "../../lib", "../../lib/tsc"})
+    places.push_back((folder / relative / kModuleName).lexically_normal().string());
+  return places;
+}
+
+struct Loaded {
+  const CudaModule *module = nullptr;
+  std::string why;
+};
+
+Loaded load() {
+#ifndef TSC_WITH_CUDA
+  return {nullptr, "this tsc was built without CUDA (no CUDA toolkit was found then)"};
+#else
+  Loaded loaded;
+  std::error_code error;
+  for (const std::string &place : module_places()) {
+    if (!std::filesystem::exists(place, error))
+      continue;
+    void *handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+      const char *why = dlerror();
+      loaded.why = std::string("the CUDA module cannot be loaded: ") + (why ? why : place);
+      continue;
+    }
+    using Get = const CudaModule *(*)();
+    Get get = reinterpret_cast<Get>(dlsym(handle, "tsc_cuda_module"));
+    const CudaModule *module = get ? get() : nullptr;
+    if (module && module->version == kCudaModuleVersion)
+      return {module, ""};
+    loaded.why = "the CUDA module " + place + " belongs to another version of tsc";
+  }
+  if (loaded.why.empty())
+    loaded.why = std::string("the CUDA module ") + kModuleName + " is not beside the program";
+  return loaded;
+#endif
+}
+
+} // namespace
+
+const CudaModule *load_cuda_module(std::string &why) {
+  static const Loaded loaded = load();
+  why = loaded.why;
+  return loaded.module;
+}
+
+bool cuda_available(std::string *why) {
+  std::string reason;
+  const CudaModule *module = load_cuda_module(reason);
+  bool available = false;
+  if (module) {
+    try {
+      module->arch(0);
+      available = true;
+    } catch (const tsc_engine::Error &error) {
+      reason = error.what();
+    }
+  }
+  if (why)
+    *why = available ? "" : reason;
+  return available;
+}
+
+} // namespace tsc::runtime

@@ -1,0 +1,145 @@
+#include "codegen/generate.h"
+#include "runtime/content_cache.h"
+#include "runtime/cuda_module.h"
+#include "runtime/engine_session.h"
+#include "support/diagnostic.h"
+#include "support/hash.h"
+#include "support/thread_pool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace tsc::runtime {
+namespace {
+
+using support::ExitCode;
+using support::UserError;
+
+constexpr size_t kMostKernelsPerUnit = 16;
+
+[[noreturn]] void no_cuda(const std::string &why) {
+  throw UserError(ExitCode::device, {.code = "TSC-R020",
+                                     .message = "CUDA cannot be used: " + why,
+                                     .next_step = "use --device host"});
+}
+
+/// A range of kernels compiled as one translation unit.
+struct Unit {
+  size_t first = 0, count = 0;
+};
+
+std::vector<Unit> split_into_units(size_t kernels) {
+  const size_t per_core = (kernels + support::parallelism() - 1) / support::parallelism();
+  const size_t size = std::clamp<size_t>(per_core, 1, kMostKernelsPerUnit);
+  std::vector<Unit> units;
+  for (size_t first = 0; first < kernels; first += size)
+    units.push_back({first, std::min(size, kernels - first)});
+  return units;
+}
+
+/// Each kernel's helpers have a scope of their own; kernels are extern "C".
+std::string unit_text(const program::Program &program, const Unit &unit) {
+  std::string text = "#include \"tsc_prelude.h\"\n";
+  for (size_t i = unit.first; i < unit.first + unit.count; ++i)
+    text += "namespace tc_kernel_" + std::to_string(i - unit.first) + " {\n#line 1 \"" +
+            program.kernels[i].name + ".cu\"\n" + program.kernels[i].cuda.text + "\n}\n";
+  return text;
+}
+
+class CubinMaker {
+public:
+  CubinMaker(const CudaModule &module, std::string arch, ContentCache *cache)
+      : module_(module), arch_(std::move(arch)), cache_(cache) {
+    support::ContentHash identity;
+    identity.add(module_.compiler_identity()).add(arch_);
+    for (const codegen::PreludeFile &file : codegen::prelude_files()) {
+      headers_.push_back({std::string(file.name), std::string(file.text)});
+      identity.add(file.name).add(file.text);
+    }
+    identity_ = identity.hex();
+  }
+
+  /// `cached`: whether it was there.
+  std::string make(const program::Program &program, const Unit &unit, bool &cached) const {
+    const std::string text = unit_text(program, unit);
+    const std::string key =
+        support::ContentHash().add("cubin 1").add(identity_).add(text).hex() + ".cubin";
+    if (cache_) {
+      if (std::optional<std::string> found = cache_->read(key)) {
+        cached = true;
+        return std::move(*found);
+      }
+    }
+    cached = false;
+    const std::vector<char> cubin =
+        module_.compile_cubin(program.kernels[unit.first].name + ".cu", text, headers_, arch_);
+    std::string bytes(cubin.begin(), cubin.end());
+    if (cache_)
+      cache_->store(key, bytes);
+    return bytes;
+  }
+
+private:
+  const CudaModule &module_;
+  const std::string arch_;
+  ContentCache *const cache_;
+  std::vector<tsc_engine::CudaHeader> headers_;
+  std::string identity_;
+};
+
+std::vector<std::string> make_cubins(const CudaModule &module, const program::Program &program,
+                                     const SessionOptions &options, Timing &timing) {
+  ContentCache cache(options.cache_folder);
+  const CubinMaker maker(module, module.arch(options.device_index),
+                         options.use_cache ? &cache : nullptr);
+  const std::vector<Unit> units = split_into_units(program.kernels.size());
+  std::vector<std::string> cubins(units.size());
+  std::vector<char> cached(units.size()); // not bool: written by several threads
+  support::parallel_for(units.size(), [&](size_t i) {
+    bool found = false;
+    cubins[i] = maker.make(program, units[i], found);
+    cached[i] = found;
+  });
+  for (size_t i = 0; i < units.size(); ++i)
+    (cached[i] ? timing.from_cache : timing.compiled) += units[i].count;
+  if (options.use_cache && timing.compiled > 0)
+    cache.evict();
+  return cubins;
+}
+
+} // namespace
+
+ReadyDevice make_ready_cuda(const program::Program &program, const SessionOptions &options,
+                            Timing &timing) {
+  std::string why;
+  const CudaModule *module = load_cuda_module(why);
+  if (!module)
+    no_cuda(why);
+  const auto start = std::chrono::steady_clock::now();
+  std::shared_ptr<tsc_engine::CudaDevice> device;
+  try {
+    const std::vector<std::string> cubins = make_cubins(*module, program, options, timing);
+    tsc_engine::CudaDeviceOptions device_options;
+    device_options.device_index = options.device_index;
+    for (const program::Kernel &kernel : program.kernels)
+      device_options.kernels.push_back(kernel.name);
+    for (const std::string &cubin : cubins)
+      device_options.images.push_back({cubin.data(), cubin.size()});
+    device = module->make_device(device_options);
+  } catch (const tsc_engine::Error &error) {
+    no_cuda(error.what());
+  }
+  timing.compile_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  ReadyDevice ready;
+  ready.device = device;
+  ready.stream = device->stream();
+  ready.time = [device](const std::function<void(tsc_engine::Stream)> &run, int repeats) {
+    return device->time(run, repeats);
+  };
+  ready.plan = tsc_engine::Plan::cuda;
+  return ready;
+}
+
+} // namespace tsc::runtime

@@ -1,0 +1,44 @@
+// An NVIDIA GPU as a device: kernels from images (cubin or PTX) that were embedded, cached or
+// compiled by NVRTC just now; matrix products by cuBLASLt.
+#pragma once
+
+#include "engine/device.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tsc_engine {
+
+/// A cubin, fatbin or zero-terminated PTX; copied when loaded.
+struct CudaImage {
+  const void *data = nullptr;
+  size_t size = 0;
+};
+
+struct CudaDeviceOptions {
+  int device_index = 0;
+  /// Kernel number i has this name, in whichever image has it. All images are loaded.
+  std::vector<std::string> kernels;
+  std::vector<CudaImage> images;
+};
+
+class CudaDevice : public Device {
+public:
+  /// Milliseconds of each of `repeats` calls of run(stream), measured by events. The call is
+  /// captured as a graph and replayed where that succeeds; the L2 cache is overwritten before each
+  /// measurement.
+  virtual std::vector<double> time(const std::function<void(Stream)> &run, int repeats) = 0;
+  /// A stream of this device's own, for callers that have none.
+  virtual Stream stream() const = 0;
+};
+
+/// Errors: Error (device) with the driver's message: no driver, no GPU, an image for another GPU.
+std::unique_ptr<CudaDevice> make_cuda_device(const CudaDeviceOptions &options);
+
+/// "sm_90" of a GPU of this machine. Errors: Error (device) "no CUDA driver ..." or "no CUDA GPU
+/// ...".
+std::string cuda_arch(int device_index);
+
+} // namespace tsc_engine

@@ -1,0 +1,260 @@
+#include "runtime/engine_session.h"
+
+#include "runtime/input_check.h"
+#include "support/diagnostic.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace tsc::runtime {
+namespace {
+
+using support::ExitCode;
+using support::UserError;
+using tensor::HostTensor;
+
+/// The error that the user sees. `bad_argument`: the code of what the caller got wrong.
+[[noreturn]] void rethrow(const tsc_engine::Error &error, const char *bad_argument) {
+  switch (error.status) {
+  case tsc_engine::Status::bad_argument:
+    throw UserError(ExitCode::bad_input, {.code = bad_argument,
+                                          .message = error.what(),
+                                          .next_step = "compare with the signature of the graph"});
+  case tsc_engine::Status::out_of_memory:
+    throw UserError(ExitCode::device,
+                    {.code = "TSC-R015",
+                     .message = error.what(),
+                     .next_step = "free memory on the device, or use smaller inputs"});
+  case tsc_engine::Status::device:
+    throw UserError(ExitCode::device, {.code = "TSC-R013",
+                                       .message = error.what(),
+                                       .next_step = "run with --device reference to compare"});
+  default:
+    throw support::InternalError("run", "", error.what());
+  }
+}
+
+/// Device memory that grows and is kept between runs.
+class DeviceMemory {
+public:
+  explicit DeviceMemory(tsc_engine::Device &device) : device_(&device) {}
+  DeviceMemory(DeviceMemory &&other) noexcept
+      : device_(other.device_), memory_(std::exchange(other.memory_, nullptr)),
+        bytes_(other.bytes_) {}
+  ~DeviceMemory() {
+    if (memory_)
+      device_->release(memory_);
+  }
+  void *reserve(size_t bytes) {
+    if (memory_ && bytes <= bytes_)
+      return memory_;
+    if (memory_)
+      device_->release(std::exchange(memory_, nullptr));
+    memory_ = device_->allocate(bytes);
+    bytes_ = bytes;
+    return memory_;
+  }
+
+private:
+  tsc_engine::Device *device_;
+  void *memory_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+bool is_contiguous(const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides) {
+  int64_t expected = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    if (sizes[axis] == 0)
+      return true;
+    if (sizes[axis] != 1 && strides[axis] != expected)
+      return false;
+    expected *= sizes[axis];
+  }
+  return true;
+}
+
+class EngineSession final : public Session {
+public:
+  EngineSession(const program::Program &program, const tensor::TensorMap &weights,
+                ReadyDevice device, const Timing &timing)
+      : device_(std::move(device)), inputs_(program.inputs), outputs_(program.outputs),
+        timing_(timing) {
+    for (const program::InputInfo &input : program.inputs)
+      input_dtypes_.push_back(program.buffers[input.buffer].dtype);
+    for (const program::Step &step : program.steps) {
+      if (step.once)
+        continue;
+      timing_.kernels += std::holds_alternative<program::Launch>(step.kind);
+      timing_.library_calls += std::holds_alternative<program::Matmul>(step.kind);
+    }
+    tables_ = program::build_tables(program);
+    load_weights(weights);
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      input_memory_.emplace_back(*device_.device);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      output_memory_.emplace_back(*device_.device);
+  }
+
+  std::vector<HostTensor> run(const std::vector<HostTensor> &inputs) override;
+  std::vector<double> bench(const std::vector<HostTensor> &inputs, int repeats) override;
+  const Timing &timing() const override { return timing_; }
+
+private:
+  void load_weights(const tensor::TensorMap &weights);
+  void bind(const std::vector<HostTensor> &inputs);
+  void upload(const std::vector<HostTensor> &inputs);
+  HostTensor download(size_t output);
+
+  ReadyDevice device_;
+  program::OwnedTables tables_;
+  std::vector<program::InputInfo> inputs_;
+  std::vector<tensor::DType> input_dtypes_;
+  std::vector<program::OutputInfo> outputs_;
+  Timing timing_;
+  std::unique_ptr<tsc_engine::Instance> instance_;
+  std::vector<DeviceMemory> input_memory_, output_memory_;
+  std::unique_ptr<DeviceMemory> workspace_;
+  std::vector<void *> input_pointers_, output_pointers_;
+};
+
+void EngineSession::load_weights(const tensor::TensorMap &weights) {
+  const auto start = std::chrono::steady_clock::now();
+  HostTensor current; // alive until the next weight is asked for
+  const auto source = [&](const char *name) {
+    tsc_engine::WeightData data;
+    const auto found = weights.find(name);
+    if (found == weights.end())
+      return data;
+    current = found->second.contiguous();
+    static const std::byte kNothing{};
+    data.data = current.data() ? current.data() : &kNothing;
+    data.dtype = static_cast<tsc_engine::DType>(current.dtype());
+    data.sizes = current.sizes().data();
+    data.rank = current.sizes().size();
+    return data;
+  };
+  try {
+    auto model = std::make_shared<tsc_engine::Model>(tables_.tables, device_.plan);
+    auto set = std::make_shared<tsc_engine::WeightSet>(model, device_.device, source);
+    timing_.weight_bytes = set->bytes();
+    instance_ = std::make_unique<tsc_engine::Instance>(set);
+  } catch (const tsc_engine::Error &error) {
+    rethrow(error, "TSC-R113");
+  }
+  workspace_ = std::make_unique<DeviceMemory>(*device_.device);
+  timing_.load_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void EngineSession::bind(const std::vector<HostTensor> &inputs) {
+  check_inputs(inputs_, input_dtypes_, tables_.tables, inputs);
+  std::vector<const int64_t *> shapes;
+  for (const HostTensor &input : inputs)
+    shapes.push_back(input.sizes().data());
+  try {
+    timing_.workspace_bytes = instance_->bind(shapes.data());
+    input_pointers_.clear();
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      input_pointers_.push_back(input_memory_[i].reserve(instance_->input_bytes(i)));
+    output_pointers_.clear();
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      output_pointers_.push_back(
+          outputs_[i].buffer < 0 ? nullptr : output_memory_[i].reserve(instance_->output_bytes(i)));
+    workspace_->reserve(timing_.workspace_bytes);
+  } catch (const tsc_engine::Error &error) {
+    rethrow(error, "TSC-R112");
+  }
+}
+
+void EngineSession::upload(const std::vector<HostTensor> &inputs) {
+  std::vector<HostTensor> contiguous; // both alive until the copies are done
+  std::vector<std::vector<std::byte>> storages;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    contiguous.push_back(inputs[i].contiguous());
+    const HostTensor &input = contiguous.back();
+    const size_t bytes = instance_->input_bytes(i);
+    const std::vector<int64_t> strides = instance_->input_strides(i);
+    const int64_t offset = instance_->input_offset(i);
+    const void *data = input.data();
+    if (!is_contiguous(input.sizes(), strides) || offset != 0 || bytes != input.size_in_bytes()) {
+      storages.emplace_back(bytes, std::byte(0));
+      tsc_engine::scatter_to_strided(storages.back().data(), data,
+                                     tensor::size_in_bytes(input.dtype()), strides.size(),
+                                     input.sizes().data(), strides.data(), offset);
+      data = storages.back().data();
+    }
+    device_.device->upload(input_pointers_[i], data, bytes, device_.stream);
+  }
+  device_.device->synchronize(device_.stream);
+}
+
+HostTensor EngineSession::download(size_t output) {
+  if (outputs_[output].buffer < 0)
+    return HostTensor();
+  const std::vector<int64_t> sizes = instance_->output_sizes(output);
+  const std::vector<int64_t> strides = instance_->output_strides(output);
+  const int64_t offset = instance_->output_offset(output);
+  const size_t bytes = instance_->output_bytes(output);
+  HostTensor result(outputs_[output].dtype, sizes);
+  const auto fetch = [&](void *to, size_t count) {
+    device_.device->download(to, output_pointers_[output], count, device_.stream);
+    device_.device->synchronize(device_.stream);
+  };
+  if (result.numel() == 0)
+    return result;
+  if (is_contiguous(sizes, strides) && offset == 0) {
+    fetch(result.data(), result.size_in_bytes());
+    return result;
+  }
+  std::vector<std::byte> storage(bytes);
+  fetch(storage.data(), bytes);
+  tsc_engine::gather_from_strided(result.data(), storage.data(),
+                                  tensor::size_in_bytes(result.dtype()), sizes.size(), sizes.data(),
+                                  strides.data(), offset);
+  return result;
+}
+
+std::vector<HostTensor> EngineSession::run(const std::vector<HostTensor> &inputs) {
+  bind(inputs);
+  std::vector<HostTensor> results;
+  try {
+    upload(inputs);
+    instance_->set_poison(true);
+    instance_->run(device_.stream, input_pointers_.data(), output_pointers_.data(),
+                   workspace_->reserve(0));
+    device_.device->synchronize(device_.stream);
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      results.push_back(download(i));
+  } catch (const tsc_engine::Error &error) {
+    rethrow(error, "TSC-R112");
+  }
+  return results;
+}
+
+std::vector<double> EngineSession::bench(const std::vector<HostTensor> &inputs, int repeats) {
+  bind(inputs);
+  try {
+    upload(inputs);
+    instance_->set_poison(false);
+    return device_.time(
+        [this](tsc_engine::Stream stream) {
+          instance_->run(stream, input_pointers_.data(), output_pointers_.data(),
+                         workspace_->reserve(0));
+        },
+        repeats);
+  } catch (const tsc_engine::Error &error) {
+    rethrow(error, "TSC-R112");
+  }
+}
+
+} // namespace
+
+std::unique_ptr<Session> make_engine_session(const program::Program &program,
+                                             const tensor::TensorMap &weights, ReadyDevice device,
+                                             const Timing &timing) {
+  return std::make_unique<EngineSession>(program, weights, std::move(device), timing);
+}
+
+} // namespace tsc::runtime

@@ -1,0 +1,38 @@
+// A session over the support layer, whatever the device: inputs checked and laid out, steps run,
+// outputs brought back.
+#pragma once
+
+#include "engine/engine.h"
+#include "program/tables.h"
+#include "runtime/session.h"
+
+#include <functional>
+#include <memory>
+
+namespace tsc::runtime {
+
+/// A device with kernels loaded, and how runs on it are timed.
+struct ReadyDevice {
+  std::shared_ptr<void> kernels; // outlives the device
+  std::shared_ptr<tsc_engine::Device> device;
+  tsc_engine::Stream stream = nullptr;
+  /// Milliseconds of each of `repeats` calls.
+  std::function<std::vector<double>(const std::function<void(tsc_engine::Stream)> &run,
+                                    int repeats)>
+      time;
+  tsc_engine::Plan plan = tsc_engine::Plan::cuda;
+};
+
+/// Loads the weights. `timing`: what is known so far. Errors: as Session::create.
+std::unique_ptr<Session> make_engine_session(const program::Program &program,
+                                             const tensor::TensorMap &weights, ReadyDevice device,
+                                             const Timing &timing);
+
+/// The host's kernels, compiled or from the cache, and the host as a device.
+ReadyDevice make_ready_host(const program::Program &program, const SessionOptions &options,
+                            Timing &timing);
+/// Likewise for a GPU, through the CUDA module.
+ReadyDevice make_ready_cuda(const program::Program &program, const SessionOptions &options,
+                            Timing &timing);
+
+} // namespace tsc::runtime

@@ -1,0 +1,274 @@
+#include "runtime/host_compiler.h"
+
+#include "codegen/generate.h"
+#include "runtime/process.h"
+#include "support/diagnostic.h"
+#include "support/hash.h"
+#include "support/text.h"
+#include "support/thread_pool.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <sstream>
+
+namespace tsc::runtime {
+namespace {
+
+using support::Diagnostic;
+using support::ExitCode;
+using support::UserError;
+
+constexpr size_t kMostKernelsPerUnit = 16;
+constexpr size_t kMostOutput = 4000; // characters of a compiler's output in an error
+
+const std::string &kernel_text(const program::Kernel &kernel, Plan plan) {
+  return plan == Plan::serial ? kernel.serial.text : kernel.cuda.text;
+}
+
+bool has_v3() {
+#ifdef __x86_64__
+  // Every processor with these has the rest of x86-64-v3 too.
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+#else
+  return false;
+#endif
+}
+
+struct Unit {
+  size_t first = 0, count = 0; // kernels
+  std::string key;
+};
+
+std::vector<Unit> split_into_units(const program::Program &program, Plan plan,
+                                   const std::string &identity) {
+  const size_t kernels = program.kernels.size();
+  const size_t per_core = (kernels + support::parallelism() - 1) / support::parallelism();
+  const size_t size = std::clamp<size_t>(per_core, 1, kMostKernelsPerUnit);
+  std::vector<Unit> units;
+  for (size_t first = 0; first < kernels; first += size) {
+    Unit unit{first, std::min(size, kernels - first), ""};
+    support::ContentHash hash;
+    hash.add("host kernels 1").add(identity);
+    for (size_t i = first; i < first + unit.count; ++i)
+      hash.add(program.kernels[i].name).add(kernel_text(program.kernels[i], plan));
+    unit.key = hash.hex() + ".so";
+    units.push_back(std::move(unit));
+  }
+  return units;
+}
+
+/// Each kernel's helpers have a scope of their own; the prelude is outside of all.
+std::string unit_text(const program::Program &program, Plan plan, const Unit &unit) {
+  std::string text = "#include \"tsc_prelude.h\"\n";
+  for (size_t i = unit.first; i < unit.first + unit.count; ++i) {
+    text += "namespace tc_kernel_" + std::to_string(i - unit.first) + " {\n#line 1 \"" +
+            program.kernels[i].name + ".cu\"\n" + kernel_text(program.kernels[i], plan) + "\n}\n";
+  }
+  return text;
+}
+
+void write_file(const std::string &path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.flush();
+  if (!file)
+    throw UserError(ExitCode::device, {.code = "TSC-R014",
+                                       .message = "'" + path + "' cannot be written",
+                                       .next_step = "free some space, or set TMPDIR"});
+}
+
+std::string read_file(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+[[noreturn]] void fail_to_compile(const std::vector<std::string> &command,
+                                  const ProcessResult &result) {
+  std::string output = result.output.substr(0, kMostOutput);
+  if (output.size() < result.output.size())
+    output += "...";
+  throw UserError(ExitCode::device,
+                  {.code = "TSC-R011",
+                   .message = "the C++ compiler failed on kernels with exit code " +
+                              std::to_string(result.exit_code) + ":\n" + output +
+                              "\ncommand: " + support::join(command, " "),
+                   .next_step = "try another compiler with CXX=clang++, or report this text"});
+}
+
+std::shared_ptr<void> open_library(const std::string &path) {
+  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *why = dlerror();
+    throw UserError(
+        ExitCode::device,
+        {.code = "TSC-R012",
+         .message = std::string("compiled kernels cannot be loaded: ") + (why ? why : path),
+         .next_step = "remove the cache folder, and see that it allows execution"});
+  }
+  return std::shared_ptr<void>(handle, [](void *library) { dlclose(library); });
+}
+
+/// Compiles units in a folder that goes when all are loaded.
+class UnitCompiler {
+public:
+  UnitCompiler(const program::Program &program, Plan plan, const HostCompiler &compiler,
+               std::vector<std::string> flags)
+      : program_(program), plan_(plan), compiler_(compiler), flags_(std::move(flags)) {
+    for (const codegen::PreludeFile &file : codegen::prelude_files())
+      write_file(folder_.path() + "/" + std::string(file.name), file.text);
+  }
+
+  /// Path of the shared object.
+  std::string compile(const Unit &unit) const {
+    const std::string base = folder_.path() + "/unit_" + std::to_string(unit.first);
+    write_file(base + ".cpp", unit_text(program_, plan_, unit));
+    std::vector<std::string> command = compiler_.command;
+    command.insert(command.end(), flags_.begin(), flags_.end());
+    // Without start files the link takes 8 ms, not 33; libm gives expf and its kin.
+    command.insert(command.end(), {"-I" + folder_.path(), "-shared", "-nostdlib", "-o",
+                                   base + ".so", base + ".cpp", "-lm", "-lc"});
+    const ProcessResult result = run_process(command);
+    if (result.exit_code != 0)
+      fail_to_compile(command, result);
+    return base + ".so";
+  }
+
+private:
+  const program::Program &program_;
+  const Plan plan_;
+  const HostCompiler &compiler_;
+  const std::vector<std::string> flags_;
+  TemporaryFolder folder_;
+};
+
+void find_entries(const program::Program &program, const Unit &unit, void *library,
+                  HostKernels &kernels) {
+  for (size_t i = unit.first; i < unit.first + unit.count; ++i) {
+    const std::string symbol = program.kernels[i].name + "_entry";
+    const void *entry = dlsym(library, symbol.c_str());
+    if (!entry)
+      throw support::InternalError("host kernels", program.kernels[i].name,
+                                   "its text exports no " + symbol);
+    kernels.entries[i] = static_cast<const TcKernelEntry *>(entry);
+  }
+}
+
+/// What an earlier run left; null if nothing.
+std::shared_ptr<void> open_cached(ContentCache *cache, const std::string &key) {
+  if (!cache)
+    return nullptr;
+  const std::optional<std::string> path = cache->find(key);
+  if (!path)
+    return nullptr;
+  try {
+    return open_library(*path);
+  } catch (const UserError &) { // removed by another process just now, or not executable there
+    return nullptr;
+  }
+}
+
+} // namespace
+
+HostCompiler find_host_compiler() {
+  std::vector<std::string> tried;
+  for (const char *name : {"$CXX", "g++", "clang++", "c++"}) {
+    std::string text = name;
+    if (text == "$CXX") {
+      const char *chosen = std::getenv("CXX");
+      if (!chosen || !*chosen)
+        continue;
+      text = chosen;
+    }
+    tried.push_back(text);
+    HostCompiler compiler;
+    for (const std::string &word : support::split(text, ' '))
+      if (!word.empty())
+        compiler.command.push_back(word);
+    if (compiler.command.empty())
+      continue;
+    compiler.command[0] = find_program(compiler.command[0]);
+    if (compiler.command[0].empty())
+      continue;
+    std::vector<std::string> command = compiler.command;
+    command.push_back("--version");
+    const ProcessResult version = run_process(command);
+    if (version.exit_code != 0)
+      continue;
+    compiler.identity = support::join(compiler.command, " ") + "\n" + version.output;
+    compiler.is_clang = version.output.find("clang") != std::string::npos;
+    return compiler;
+  }
+  throw UserError(ExitCode::device,
+                  {.code = "TSC-R010",
+                   .message = "no C++ compiler was found (tried " + support::join(tried, ", ") +
+                              "); kernels for the host need one",
+                   .next_step = "install g++ or clang++, set CXX, or use --device reference"});
+}
+
+std::vector<std::string> kernel_flags(const HostCompiler &compiler, Plan plan) {
+  std::vector<std::string> flags = {"-x",
+                                    "c++",
+                                    "-std=c++17",
+                                    plan == Plan::serial ? "-O2" : "-O1",
+                                    "-fPIC",
+                                    "-w",
+                                    "-ffp-contract=off",
+                                    "-fno-trapping-math",
+                                    "-fno-math-errno",
+                                    "-fno-strict-aliasing",
+                                    "-fvisibility=hidden"};
+  if (has_v3())
+    flags.push_back("-march=x86-64-v3");
+  if (!compiler.is_clang) {
+    flags.push_back("-fno-gnu-unique");
+    if (plan == Plan::serial) // loops of run-time length are vectorized too
+      flags.push_back("-fvect-cost-model=dynamic");
+  }
+  return flags;
+}
+
+HostKernels load_host_kernels(const program::Program &program, Plan plan, ContentCache *cache) {
+  HostKernels kernels;
+  kernels.entries.resize(program.kernels.size());
+  if (program.kernels.empty())
+    return kernels;
+  const HostCompiler compiler = find_host_compiler();
+  const std::vector<std::string> flags = kernel_flags(compiler, plan);
+  support::ContentHash identity;
+  identity.add(compiler.identity).add(support::join(flags, " "));
+  for (const codegen::PreludeFile &file : codegen::prelude_files())
+    identity.add(file.name).add(file.text);
+  const std::vector<Unit> units = split_into_units(program, plan, identity.hex());
+  kernels.libraries.resize(units.size());
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < units.size(); ++i) {
+    kernels.libraries[i] = open_cached(cache, units[i].key);
+    if (!kernels.libraries[i])
+      missing.push_back(i);
+    (kernels.libraries[i] ? kernels.from_cache : kernels.compiled) += units[i].count;
+  }
+  if (!missing.empty()) {
+    const UnitCompiler units_compiler(program, plan, compiler, flags);
+    support::parallel_for(missing.size(), [&](size_t i) {
+      const Unit &unit = units[missing[i]];
+      const std::string path = units_compiler.compile(unit);
+      if (cache)
+        cache->store(unit.key, read_file(path));
+      kernels.libraries[missing[i]] = open_library(path);
+    });
+    if (cache)
+      cache->evict();
+  }
+  for (size_t i = 0; i < units.size(); ++i)
+    find_entries(program, units[i], kernels.libraries[i].get(), kernels);
+  return kernels;
+}
+
+} // namespace tsc::runtime

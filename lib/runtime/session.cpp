@@ -1,0 +1,17 @@
+#include "runtime/session.h"
+
+#include "runtime/engine_session.h"
+
+namespace tsc::runtime {
+
+std::unique_ptr<Session> Session::create(const program::Program &program,
+                                         const tensor::TensorMap &weights,
+                                         const SessionOptions &options) {
+  Timing timing;
+  ReadyDevice device = options.device == DeviceKind::cuda
+                           ? make_ready_cuda(program, options, timing)
+                           : make_ready_host(program, options, timing);
+  return make_engine_session(program, weights, std::move(device), timing);
+}
+
+} // namespace tsc::runtime
