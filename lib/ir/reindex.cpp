@@ -41,9 +41,11 @@ LoopRange reorder(LoopRange loops, const std::vector<Expr> &accesses) {
   if (strides.empty() || loops.variables.empty()) {
     return loops;
   }
-  for (size_t position : symbolic::pick_loop_order(strides, loops.sizes)) {
-    result.variables.push_back(loops.variables[position]);
-    result.sizes.push_back(loops.sizes[position]);
+  // The seed's order names the innermost loop first.
+  const std::vector<size_t> order = symbolic::pick_loop_order(strides, loops.sizes);
+  for (size_t i = order.size(); i-- > 0;) {
+    result.variables.push_back(loops.variables[order[i]]);
+    result.sizes.push_back(loops.sizes[order[i]]);
   }
   return result;
 }

@@ -13,9 +13,10 @@ struct LoweringOptions {
   const target::Target *target = nullptr; // num_splits needs the number of multiprocessors
 };
 
-/// Precondition: `graph` went through ops::run_graph_passes (every node has a value, no composite or mutating
-/// operators). Afterwards: buffers' layouts are frozen, operations are in registration order, names are final
-/// (opN, bufN). Errors: UserError (unsupported) TSC-O0nn for a node whose lowering is missing; all at once.
+/// Precondition: `graph` went through ops::run_graph_passes (every node has a value, no composite
+/// or mutating operators). Afterwards: buffers' layouts are frozen, operations are in registration
+/// order, names are final (opN, bufN). Errors: UserError (unsupported) TSC-O0nn for a node whose
+/// lowering is missing; all at once.
 ir::Module lower(const graph::Graph &graph, const LoweringOptions &options);
 
 } // namespace tsc::lowering

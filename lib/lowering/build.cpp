@@ -1,0 +1,237 @@
+#include "lowering/build.h"
+
+#include "support/diagnostic.h"
+#include "support/hash.h"
+
+#include <algorithm>
+
+namespace tsc::lowering {
+
+std::vector<Expr> identity_index(size_t rank) {
+  std::vector<Expr> index;
+  index.reserve(rank);
+  for (size_t k = 0; k < rank; ++k) {
+    index.push_back(ir::variable(k));
+  }
+  return index;
+}
+
+LoopId add_loop(Context &context, LoopNode node) {
+  node.origins = {context.current};
+  context.module.loops.push_back(std::move(node));
+  return static_cast<LoopId>(context.module.loops.size() - 1);
+}
+
+tensor::Device result_device(const Context &context) {
+  const graph::Node &current = context.graph.node(context.current);
+  const graph::Value *meta = current.value ? &*current.value : nullptr;
+  while (meta != nullptr && meta->list() != nullptr && !meta->list()->empty()) {
+    meta = &meta->list()->front();
+  }
+  return meta != nullptr && meta->tensor() != nullptr ? meta->tensor()->device : tensor::Device{};
+}
+
+TensorValue tensor_of(Context &context, LoopId loop) {
+  const LoopNode &node = context.module.loops[loop];
+  TensorValue value;
+  value.storage = std::make_shared<Storage>();
+  value.storage->sizes = value.sizes = node.sizes;
+  value.storage->dtype = value.dtype = node.dtype;
+  value.storage->loop = loop;
+  value.storage->device = result_device(context);
+  return value;
+}
+
+TensorValue tensor_of_buffer(Context &context, BufferId buffer) {
+  const ir::Buffer &b = context.module.buffer(buffer);
+  TensorValue value;
+  value.storage = std::make_shared<Storage>();
+  value.storage->sizes = value.sizes = b.layout.sizes;
+  value.storage->dtype = value.dtype = b.dtype;
+  value.storage->device = b.device;
+  value.storage->buffer = buffer;
+  return value;
+}
+
+namespace {
+
+uint64_t hash_of(BufferId buffer, const std::optional<Layout> &layout) {
+  uint64_t hash = buffer * 0x9e3779b97f4a7c15ULL;
+  const auto mix = [&hash](Expr e) { hash = (hash ^ e.hash()) * 0x100000001b3ULL; };
+  if (layout) {
+    std::for_each(layout->sizes.begin(), layout->sizes.end(), mix);
+    std::for_each(layout->strides.begin(), layout->strides.end(), mix);
+    mix(layout->offset);
+  }
+  return hash;
+}
+
+/// One load node per buffer and layout, whoever asks first being its origin.
+LoopId load_loop(Context &context, BufferId buffer, const std::optional<Layout> &layout) {
+  std::vector<LoopId> &known = context.loads[hash_of(buffer, layout)];
+  for (LoopId id : known) {
+    const LoopNode &node = context.module.loops[id];
+    if (node.buffer == buffer && node.layout == layout) {
+      return id;
+    }
+  }
+  LoopNode node;
+  node.op = Op::load;
+  node.dtype = context.module.buffer(buffer).dtype;
+  node.sizes = layout ? layout->sizes : context.module.buffer(buffer).layout.sizes;
+  node.buffer = buffer;
+  node.layout = layout;
+  const LoopId id = add_loop(context, std::move(node));
+  context.module.loops[id].origins.clear(); // a read is nobody's computation
+  known.push_back(id);
+  return id;
+}
+
+} // namespace
+
+Operand operand_of(Context &context, const TensorValue &value) {
+  const Storage &storage = *value.storage;
+  Operand operand;
+  if (storage.loop != kNone && !value.layout) {
+    operand.node = storage.loop;
+  } else {
+    operand.node = load_loop(context, storage.buffer, value.layout);
+  }
+  operand.index = value.index ? *value.index : identity_index(value.sizes.size());
+  if (value.dtype == storage.dtype) {
+    return operand;
+  }
+  LoopNode bits;
+  bits.op = Op::to_dtype_bitcast;
+  bits.dtype = value.dtype;
+  bits.source_dtype = storage.dtype;
+  bits.sizes = value.sizes;
+  bits.operands = {operand};
+  return {add_loop(context, std::move(bits)), identity_index(value.sizes.size())};
+}
+
+Operand broadcast_operand(Context &context, const TensorValue &value, std::span<const Expr> sizes) {
+  support::require(value.sizes.size() <= sizes.size(), "lowering", "broadcast to a lower rank");
+  const size_t skip = sizes.size() - value.sizes.size();
+  std::vector<Expr> index;
+  for (size_t k = 0; k < value.sizes.size(); ++k) {
+    const bool repeated = value.sizes[k].is_integer(1) && !sizes[skip + k].is_integer(1);
+    index.push_back(repeated ? Expr(0) : ir::variable(skip + k));
+  }
+  return reindexed(operand_of(context, value), index);
+}
+
+Operand reindexed(const Operand &inner, std::span<const Expr> index) {
+  symbolic::Substitution replacements;
+  for (size_t k = 0; k < index.size(); ++k) {
+    replacements.emplace(ir::variable(k), index[k]);
+  }
+  Operand result;
+  result.node = inner.node;
+  result.index.reserve(inner.index.size());
+  for (Expr e : inner.index) {
+    result.index.push_back(e.is_integer() ? e : symbolic::substitute(e, replacements));
+  }
+  return result;
+}
+
+LoopId constant_loop(Context &context, const tensor::Scalar &value, DType dtype) {
+  LoopNode node;
+  node.op = Op::constant;
+  node.dtype = dtype;
+  node.constant = tensor::cast_scalar(value, dtype);
+  return add_loop(context, std::move(node));
+}
+
+Operand constant_operand(Context &context, const tensor::Scalar &value, DType dtype) {
+  return {constant_loop(context, value, dtype), {}};
+}
+
+Operand index_operand(Context &context, Expr expr, DType dtype, std::span<const Expr> sizes) {
+  if (expr.is_integer()) {
+    return constant_operand(context, tensor::Scalar(expr.value()), dtype);
+  }
+  LoopNode node;
+  node.op = Op::index_expr;
+  node.dtype = dtype;
+  node.sizes.assign(sizes.begin(), sizes.end());
+  node.expr = expr;
+  return {add_loop(context, std::move(node)), identity_index(sizes.size())};
+}
+
+LoopId elementwise(Context &context, Op op, DType dtype, std::span<const Expr> sizes,
+                   std::vector<Operand> operands) {
+  LoopNode node;
+  node.op = op;
+  node.dtype = dtype;
+  node.sizes.assign(sizes.begin(), sizes.end());
+  node.operands = std::move(operands);
+  return add_loop(context, std::move(node));
+}
+
+Operand elementwise_operand(Context &context, Op op, DType dtype, std::span<const Expr> sizes,
+                            std::vector<Operand> operands) {
+  return {elementwise(context, op, dtype, sizes, std::move(operands)),
+          identity_index(sizes.size())};
+}
+
+Operand masked_operand(Context &context, DType dtype, std::span<const Expr> sizes, Operand mask,
+                       Operand value, const tensor::Scalar &elsewhere) {
+  LoopNode node;
+  node.op = Op::masked;
+  node.dtype = dtype;
+  node.sizes.assign(sizes.begin(), sizes.end());
+  node.operands = {std::move(mask), std::move(value)};
+  node.constant = tensor::cast_scalar(elsewhere, dtype);
+  return {add_loop(context, std::move(node)), identity_index(sizes.size())};
+}
+
+LoopId view_loop(Context &context, DType dtype, std::span<const Expr> sizes, Operand viewed,
+                 std::vector<Operand> run_time, std::vector<Expr> extents) {
+  LoopNode node;
+  node.op = Op::view;
+  node.dtype = dtype;
+  node.sizes.assign(sizes.begin(), sizes.end());
+  node.operands = std::move(run_time);
+  node.operands.insert(node.operands.begin(), std::move(viewed));
+  node.indirect_extents = std::move(extents);
+  return add_loop(context, std::move(node));
+}
+
+namespace {
+
+LoopId cast_loop(Context &context, const TensorValue &value, DType source, DType dtype) {
+  LoopNode node;
+  node.op = Op::to_dtype;
+  node.dtype = dtype;
+  node.source_dtype = source;
+  node.sizes = value.sizes;
+  node.operands = {operand_of(context, value)};
+  return add_loop(context, std::move(node));
+}
+
+} // namespace
+
+TensorValue convert(Context &context, const TensorValue &value, DType dtype) {
+  if (value.dtype == dtype) {
+    return value;
+  }
+  const bool to_discrete = tensor::is_integral(dtype, true);
+  const TensorValue source = to_discrete ? rounded(context, value) : value;
+  return tensor_of(context, cast_loop(context, source, value.dtype, dtype));
+}
+
+TensorValue rounded(Context &context, const TensorValue &value) {
+  if (!context.policy.casts_in_bodies || !tensor::is_reduced_float(value.dtype) ||
+      value.storage->loop == kNone) {
+    return value;
+  }
+  const LoopNode &node = context.module.loops[value.storage->loop];
+  const bool gathered =
+      node.op == Op::view && context.module.loops[node.operands[0].node].op == Op::load;
+  const bool exact =
+      gathered || node.op == Op::load || node.op == Op::constant || node.op == Op::to_dtype;
+  return exact ? value : tensor_of(context, cast_loop(context, value, DType::f32, value.dtype));
+}
+
+} // namespace tsc::lowering

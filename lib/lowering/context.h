@@ -1,0 +1,84 @@
+// What lowering carries from node to node: the module under construction and the value of every
+// graph node.
+#pragma once
+
+#include "graph/graph.h"
+#include "ir/ir.h"
+#include "lowering/lower.h"
+
+#include <memory>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+namespace tsc::lowering {
+
+using ir::BufferId;
+using ir::DType;
+using ir::Expr;
+using ir::kNone;
+using ir::Layout;
+using ir::LoopId;
+using ir::LoopNode;
+using ir::Op;
+using ir::Operand;
+
+/// What evaluating an unrealized value costs once.
+struct LoopCost {
+  size_t operations = 0;
+  size_t reads = 0;            // distinct (buffer, index) pairs
+  size_t nontrivial_reads = 0; // those whose index is not a constant
+};
+
+/// Where a tensor's elements come from; shared by all views of it. Exactly one of `loop` (not
+/// realized) and `buffer` (realized) is set, but for realized values that read nothing: they keep
+/// `loop`, and readers compute them again instead of loading.
+struct Storage {
+  std::vector<Expr> sizes;
+  DType dtype = DType::f32;
+  tensor::Device device;
+  LoopId loop = kNone;
+  BufferId buffer = kNone;
+  std::optional<LoopCost> cost; // of `loop`, counted on first need
+
+  bool realized() const { return buffer != kNone; }
+};
+
+/// A tensor: a storage, seen as it is, or through a strided layout (realized storage only), or
+/// through an index map (one expression per dimension of the storage, over ir::variable(k) of this
+/// value).
+struct TensorValue {
+  std::shared_ptr<Storage> storage;
+  std::vector<Expr> sizes;
+  DType dtype =
+      DType::f32; // differs from the storage's only under `layout`: the bits are reinterpreted
+  std::optional<Layout> layout;
+  std::optional<std::vector<Expr>> index;
+
+  bool is_view() const { return layout || index; }
+};
+
+/// Result of a graph node. Poison: its lowering failed and was reported.
+struct Poison {};
+using NodeValue =
+    std::variant<Poison, graph::None, TensorValue, std::vector<TensorValue>, Expr, double, bool>;
+
+struct Context {
+  Context(const graph::Graph &graph, const LoweringOptions &options);
+
+  const graph::Graph &graph;
+  const target::Policy &policy;
+  const target::Target *target;
+  std::shared_ptr<const symbolic::Ranges> ranges;
+  ir::Module module;
+  std::vector<NodeValue> values;                 // by NodeId
+  std::vector<std::vector<graph::NodeId>> users; // by NodeId, each user once, ascending
+  std::vector<bool> returned;                    // by NodeId: a user output
+  std::unordered_map<graph::NodeId, const graph::InputSpec *> input_specs;
+  graph::NodeId current = 0; // the node that is being lowered
+  std::unordered_map<uint64_t, std::vector<LoopId>>
+      loads;               // load nodes by hash of buffer and layout
+  size_t buffer_count = 0; // computed ones: the next is buf<buffer_count>
+};
+
+} // namespace tsc::lowering

@@ -1,0 +1,53 @@
+// Tensors from nothing: constants and ranges.
+#include "lowering/build.h"
+#include "lowering/registry.h"
+
+namespace tsc::lowering {
+
+namespace {
+
+NodeValue filled(Context &context, const tensor::Scalar &value) {
+  const graph::TensorMeta &result = result_meta(context);
+  LoopNode node;
+  node.op = Op::constant;
+  node.dtype = result.dtype;
+  node.sizes = result.layout.sizes;
+  node.constant = tensor::cast_scalar(value, result.dtype);
+  return tensor_of(context, add_loop(context, std::move(node)));
+}
+
+NodeValue full(Context &context, const ops::Call &call) {
+  if (const Expr *fill = std::get_if<Expr>(&call["fill_value"].value)) {
+    const graph::TensorMeta &result = result_meta(context);
+    LoopNode node;
+    node.op = Op::index_expr;
+    node.dtype = DType::i64;
+    node.sizes = result.layout.sizes;
+    node.expr = *fill;
+    return convert(context, tensor_of(context, add_loop(context, std::move(node))), result.dtype);
+  }
+  return filled(context, call.scalar("fill_value"));
+}
+
+/// Its contents are nobody's business: zeros, so that results never depend on what memory held.
+NodeValue empty(Context &context, const ops::Call &) { return filled(context, int64_t{0}); }
+
+NodeValue iota(Context &context, const ops::Call &call) {
+  const graph::TensorMeta &result = result_meta(context);
+  LoopNode node;
+  node.op = Op::index_expr;
+  node.dtype = result.dtype;
+  node.sizes = result.layout.sizes;
+  node.expr = call.size("start") + ir::variable(0) * call.size("step");
+  return tensor_of(context, add_loop(context, std::move(node)));
+}
+
+} // namespace
+
+void add_creation(Registry &registry) {
+  registry["full"] = full;
+  registry["empty"] = empty;
+  registry["iota"] = iota;
+}
+
+} // namespace tsc::lowering

@@ -1,0 +1,181 @@
+// Operators whose result takes each element from one of several places: masked regions.
+#include "lowering/build.h"
+#include "lowering/registry.h"
+#include "lowering/views.h"
+
+#include <optional>
+
+namespace tsc::lowering {
+
+namespace {
+
+/// index_expr `op` bound, over `sizes`.
+Operand compare_index(Context &context, Op op, Expr index, Expr bound,
+                      std::span<const Expr> sizes) {
+  const Operand left = index_operand(context, index, DType::i64, sizes);
+  const Operand right = index_operand(context, bound, DType::i64, sizes);
+  return elementwise_operand(context, op, DType::boolean, sizes, {left, right});
+}
+
+Operand both(Context &context, const std::optional<Operand> &first, const Operand &second,
+             std::span<const Expr> sizes) {
+  return first ? elementwise_operand(context, Op::logical_and, DType::boolean, sizes,
+                                     {*first, second})
+               : second;
+}
+
+/// First inputs win: where(mask 0, input 0, where(mask 1, input 1, ... input n - 1)).
+NodeValue cat(Context &context, const ops::Call &call) {
+  const graph::TensorMeta &result = result_meta(context);
+  const std::vector<Expr> &sizes = result.layout.sizes;
+  const size_t dimension = dimension_argument(call, "dim", sizes.size());
+  std::vector<TensorValue> tensors;
+  for (const TensorValue &tensor : tensor_arguments(context, call, "tensors")) {
+    if (!tensor.sizes[dimension].is_integer(0)) {
+      tensors.push_back(convert(context, tensor, result.dtype));
+    }
+  }
+  if (tensors.size() == 1) {
+    const Operand operand = operand_of(context, tensors[0]);
+    return tensor_of(context, view_loop(context, result.dtype, sizes, operand));
+  }
+  std::vector<Operand> masks, values;
+  Expr start = 0;
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const Expr end = start + tensors[k].sizes[dimension], position = ir::variable(dimension);
+    std::optional<Operand> mask;
+    if (k > 0) {
+      mask = compare_index(context, Op::ge, position, start, sizes);
+    }
+    if (k + 1 < tensors.size()) {
+      mask = both(context, mask, compare_index(context, Op::lt, position, end, sizes), sizes);
+    }
+    std::vector<Expr> index = identity_index(sizes.size());
+    index[dimension] = position - start;
+    const Operand value = reindexed(operand_of(context, tensors[k]), index);
+    masks.push_back(*mask);
+    values.push_back(masked_operand(context, result.dtype, sizes, *mask, value, int64_t{0}));
+    start = end;
+  }
+  Operand chosen = values.back();
+  for (size_t k = values.size() - 1; k-- > 0;) {
+    chosen =
+        elementwise_operand(context, Op::where, result.dtype, sizes, {masks[k], values[k], chosen});
+  }
+  return tensor_of(context, chosen.node);
+}
+
+NodeValue constant_pad(Context &context, const ops::Call &call) {
+  const graph::TensorMeta &result = result_meta(context);
+  const std::vector<Expr> &sizes = result.layout.sizes;
+  const TensorValue value = tensor_argument(context, call, "self");
+  const std::vector<Expr> pad = call.sizes("pad"); // pairs (before, after), last dimension first
+  std::vector<Expr> index = identity_index(sizes.size());
+  std::optional<Operand> inside;
+  for (size_t k = sizes.size() - pad.size() / 2; k < sizes.size(); ++k) {
+    const size_t pair = 2 * (sizes.size() - 1 - k);
+    index[k] = index[k] - pad[pair];
+    if (!pad[pair].is_integer(0)) {
+      inside = both(context, inside, compare_index(context, Op::ge, index[k], 0, sizes), sizes);
+    }
+    if (!pad[pair + 1].is_integer(0)) {
+      inside = both(context, inside,
+                    compare_index(context, Op::lt, index[k], value.sizes[k], sizes), sizes);
+    }
+  }
+  const Operand source = reindexed(operand_of(context, value), index);
+  if (!inside) {
+    return tensor_of(context, view_loop(context, result.dtype, sizes, source));
+  }
+  return tensor_of(
+      context,
+      masked_operand(context, result.dtype, sizes, *inside, source, call.scalar("value")).node);
+}
+
+NodeValue flip(Context &context, const ops::Call &call) {
+  const TensorValue value = tensor_argument(context, call, "self");
+  std::vector<Expr> index = identity_index(value.sizes.size());
+  for (int64_t dimension : call.integers("dims")) {
+    const size_t k = dimension_of(dimension, value.sizes.size());
+    index[k] = value.sizes[k] - 1 - ir::variable(k);
+  }
+  return index_map(context, value, value.sizes, index);
+}
+
+/// where(position is written, source at its place there, self).
+NodeValue overwrite(Context &context, const TensorValue &self, const Operand &source,
+                    const Operand &written) {
+  const graph::TensorMeta &result = result_meta(context);
+  const std::vector<Expr> &sizes = result.layout.sizes;
+  const Operand inserted =
+      masked_operand(context, result.dtype, sizes, written, source, int64_t{0});
+  const Operand kept = operand_of(context, self);
+  return tensor_of(context,
+                   elementwise(context, Op::where, result.dtype, sizes, {written, inserted, kept}));
+}
+
+NodeValue slice_scatter(Context &context, const ops::Call &call) {
+  const TensorValue self = tensor_argument(context, call, "self");
+  const TensorValue source = convert(context, tensor_argument(context, call, "src"), self.dtype);
+  const std::vector<Expr> &sizes = self.sizes;
+  const size_t dimension = dimension_argument(call, "dim", sizes.size());
+  const Expr size = sizes[dimension], step = call.size("step"), position = ir::variable(dimension);
+  const auto bound = [&](std::string_view name, Expr absent) {
+    Expr value = call.has(name) ? call.size(name) : absent;
+    if (value.is_integer() && value.value() < 0) {
+      value = value + size;
+    }
+    return value.is_integer() && size.is_integer()
+               ? Expr(std::max<int64_t>(0, std::min(value.value(), size.value())))
+               : symbolic::minimum(value, size);
+  };
+  const Expr start = bound("start", 0), end = bound("end", size);
+  std::optional<Operand> written;
+  if (!start.is_integer(0)) {
+    written = compare_index(context, Op::ge, position, start, sizes);
+  }
+  if (end != size) {
+    written = both(context, written, compare_index(context, Op::lt, position, end, sizes), sizes);
+  }
+  if (!step.is_integer(1)) {
+    const Expr phase = symbolic::mod(position - start, step);
+    written = both(context, written, compare_index(context, Op::eq, phase, 0, sizes), sizes);
+  }
+  if (!written) {
+    return tensor_of(context, view_loop(context, self.dtype, sizes, operand_of(context, source)));
+  }
+  std::vector<Expr> index = identity_index(sizes.size());
+  index[dimension] = symbolic::floor_div(position - start, step);
+  return overwrite(context, self,
+                   reindexed(broadcast_operand(context, source, source.sizes), index), *written);
+}
+
+NodeValue select_scatter(Context &context, const ops::Call &call) {
+  const TensorValue self = tensor_argument(context, call, "self");
+  const TensorValue source = convert(context, tensor_argument(context, call, "src"), self.dtype);
+  const size_t dimension = dimension_argument(call, "dim", self.sizes.size());
+  Expr at = call.size("index");
+  if (at.is_integer() && at.value() < 0) {
+    at = at + self.sizes[dimension];
+  }
+  const Operand written = compare_index(context, Op::eq, ir::variable(dimension), at, self.sizes);
+  std::vector<Expr> index;
+  for (size_t k = 0; k < self.sizes.size(); ++k) {
+    if (k != dimension) {
+      index.push_back(ir::variable(k));
+    }
+  }
+  return overwrite(context, self, reindexed(operand_of(context, source), index), written);
+}
+
+} // namespace
+
+void add_joins(Registry &registry) {
+  registry["cat"] = cat;
+  registry["constant_pad_nd"] = constant_pad;
+  registry["flip"] = flip;
+  registry["slice_scatter"] = slice_scatter;
+  registry["select_scatter"] = select_scatter;
+}
+
+} // namespace tsc::lowering

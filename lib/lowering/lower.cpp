@@ -1,0 +1,282 @@
+#include "lowering/lower.h"
+
+#include "lowering/build.h"
+#include "lowering/context.h"
+#include "lowering/outputs.h"
+#include "lowering/realize.h"
+#include "lowering/registry.h"
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tsc::lowering {
+
+namespace {
+
+std::vector<std::vector<graph::NodeId>> users_of(const graph::Graph &graph) {
+  std::vector<std::vector<graph::NodeId>> users(graph.nodes.size());
+  for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const auto add = [&](graph::NodeRef used) {
+      std::vector<graph::NodeId> &list = users[used.id];
+      if (list.empty() || list.back() != id) {
+        list.push_back(id);
+      }
+    };
+    for (const graph::Argument &argument : graph.nodes[id].args) {
+      graph::for_each_node(argument, add);
+    }
+    for (const auto &[name, argument] : graph.nodes[id].kwargs) {
+      graph::for_each_node(argument, add);
+    }
+  }
+  return users;
+}
+
+/// The last line of a stack trace that is not blank: the user's code.
+std::string source_line_of(const std::string &stack_trace) {
+  const std::vector<std::string> lines = support::split(stack_trace, '\n');
+  for (size_t i = lines.size(); i-- > 0;) {
+    const size_t first = lines[i].find_first_not_of(" \t");
+    if (first != std::string::npos) {
+      return lines[i].substr(first);
+    }
+  }
+  return "";
+}
+
+std::vector<ir::Origin> origins_of(const graph::Graph &graph) {
+  std::vector<ir::Origin> origins;
+  for (const graph::Node &node : graph.nodes) {
+    ir::Origin origin;
+    origin.node = node.origins.empty() ? node.name : support::join(node.origins, "+");
+    origin.target = node.target;
+    origin.source_line = source_line_of(node.stack_trace);
+    origins.push_back(std::move(origin));
+  }
+  return origins;
+}
+
+BufferId add_named_buffer(Context &context, const graph::Node &node, const graph::TensorMeta &meta,
+                          ir::Buffer::Role role, std::string weight) {
+  ir::Buffer buffer;
+  buffer.name = node.name;
+  buffer.dtype = meta.dtype;
+  buffer.device = meta.device;
+  buffer.layout = meta.layout;
+  buffer.role = role;
+  buffer.weight = std::move(weight);
+  context.module.buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(context.module.buffers.size() - 1);
+}
+
+NodeValue lower_placeholder(Context &context, const graph::Node &node) {
+  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+  if (meta == nullptr) {
+    if (node.value) {
+      if (const Expr *expr = std::get_if<Expr>(&node.value->value)) {
+        return *expr;
+      }
+    }
+    return graph::None{};
+  }
+  graph::InputSpec known;
+  const auto spec = context.input_specs.find(context.current);
+  if (spec != context.input_specs.end()) {
+    known = *spec->second;
+  }
+  known.node = context.current;
+  const BufferId buffer =
+      add_named_buffer(context, node, *meta, ir::Buffer::Role::input, known.target);
+  context.module.inputs.push_back(buffer);
+  context.module.input_specs.push_back(std::move(known));
+  return tensor_of_buffer(context, buffer);
+}
+
+NodeValue lower_get_attr(Context &context, const graph::Node &node) {
+  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+  if (meta == nullptr) {
+    return graph::None{}; // a subgraph
+  }
+  return tensor_of_buffer(
+      context, add_named_buffer(context, node, *meta, ir::Buffer::Role::constant, node.target));
+}
+
+bool depends_on_poison(const Context &context, const graph::Node &node) {
+  bool poisoned = false;
+  const auto visit = [&](graph::NodeRef used) {
+    poisoned = poisoned || std::holds_alternative<Poison>(context.values[used.id]);
+  };
+  for (const graph::Argument &argument : node.args) {
+    graph::for_each_node(argument, visit);
+  }
+  for (const auto &[name, argument] : node.kwargs) {
+    graph::for_each_node(argument, visit);
+  }
+  return poisoned;
+}
+
+[[noreturn]] void refuse(const graph::Node &node) {
+  support::Diagnostic diagnostic;
+  diagnostic.code = "TSC-O040";
+  diagnostic.message = "operator " + node.target + " has no lowering";
+  diagnostic.node = node.name;
+  diagnostic.source_line = source_line_of(node.stack_trace);
+  diagnostic.next_step = "see docs/operators.md for the operators that tsc compiles";
+  throw support::UserError(support::ExitCode::unsupported, diagnostic);
+}
+
+/// What lowering computed must be what the graph says: the same dtype and the same sizes.
+void check_value(const graph::Node &node, const NodeValue &value) {
+  const auto *tensor = std::get_if<TensorValue>(&value);
+  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+  if (tensor == nullptr || meta == nullptr) {
+    return;
+  }
+  if (tensor->dtype != meta->dtype || tensor->sizes != meta->layout.sizes) {
+    std::string sizes;
+    for (Expr size : tensor->sizes) {
+      sizes += " " + symbolic::print(size);
+    }
+    throw support::InternalError("lowering", node.name,
+                                 node.target + " was lowered to " +
+                                     std::string(tensor::torch_name(tensor->dtype)) + " of sizes" +
+                                     sizes + ", the graph says otherwise");
+  }
+}
+
+NodeValue lower_call(Context &context, const graph::Node &node) {
+  const ops::Operator *op = ops::find_operator(node.target);
+  if (op == nullptr) {
+    refuse(node);
+  }
+  const auto lowering = registry().find(op->lowering);
+  if (lowering == registry().end()) {
+    refuse(node);
+  }
+  const ops::Call call(context.graph, node, op->schema, context.ranges);
+  return lowering->second(context, call);
+}
+
+/// Values that leave the graph lie in memory as the graph says.
+void settle(Context &context, const graph::Node &node, NodeValue &value) {
+  auto *tensor = std::get_if<TensorValue>(&value);
+  if (tensor == nullptr) {
+    return;
+  }
+  realize_by_policy(context, *tensor);
+  const auto &users = context.users[context.current];
+  const bool strided = std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
+    return context.graph.node(user).target == "aten.as_strided.default";
+  });
+  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+  if ((strided || context.returned[context.current]) && meta != nullptr &&
+      is_dense(meta->layout.sizes, meta->layout.strides)) {
+    require_strides(context, *tensor, meta->layout.strides);
+  }
+}
+
+void lower_node(Context &context, std::vector<support::Diagnostic> &problems) {
+  const graph::Node &node = context.graph.node(context.current);
+  NodeValue &value = context.values[context.current];
+  switch (node.kind) {
+  case graph::NodeKind::placeholder:
+    value = lower_placeholder(context, node);
+    return;
+  case graph::NodeKind::get_attr:
+    value = lower_get_attr(context, node);
+    return;
+  case graph::NodeKind::output:
+    if (problems.empty()) {
+      lower_outputs(context);
+    }
+    return;
+  case graph::NodeKind::call_function:
+    break;
+  }
+  if (depends_on_poison(context, node)) {
+    return; // reported where it broke
+  }
+  try {
+    value = lower_call(context, node);
+    check_value(node, value);
+    settle(context, node, value);
+  } catch (const support::UserError &error) {
+    value = Poison{};
+    problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
+  }
+}
+
+/// Every graph node whose computation an operation holds.
+void gather_origins(ir::Module &module, ir::Operation &operation, std::vector<uint32_t> &visited,
+                    uint32_t mark) {
+  std::vector<LoopId> stack;
+  const auto push = [&](const Operand &operand) {
+    if (operand.node != kNone && visited[operand.node] != mark) {
+      visited[operand.node] = mark;
+      stack.push_back(operand.node);
+    }
+  };
+  if (const auto *pointwise = std::get_if<ir::Pointwise>(&operation.kind)) {
+    push(pointwise->value);
+  } else if (const auto *scatter = std::get_if<ir::Scatter>(&operation.kind)) {
+    push(scatter->value);
+    std::for_each(scatter->indices.begin(), scatter->indices.end(), push);
+  } else if (const auto *reduction = std::get_if<ir::Reduction>(&operation.kind)) {
+    std::for_each(reduction->inputs.begin(), reduction->inputs.end(), push);
+  } else if (const auto *scan = std::get_if<ir::Scan>(&operation.kind)) {
+    push(scan->input);
+  }
+  std::set<uint32_t> origins(operation.origins.begin(), operation.origins.end());
+  while (!stack.empty()) {
+    const LoopNode &node = module.loops[stack.back()];
+    stack.pop_back();
+    origins.insert(node.origins.begin(), node.origins.end());
+    std::for_each(node.operands.begin(), node.operands.end(), push);
+  }
+  operation.origins.assign(origins.begin(), origins.end());
+}
+
+} // namespace
+
+Context::Context(const graph::Graph &graph, const LoweringOptions &options)
+    : graph(graph), policy(*options.policy), target(options.target),
+      ranges(std::make_shared<const symbolic::Ranges>(graph.ranges())), values(graph.nodes.size()),
+      users(users_of(graph)), returned(graph.nodes.size(), false) {
+  for (const graph::InputSpec &spec : graph.inputs) {
+    input_specs.emplace(spec.node, &spec);
+  }
+  for (const graph::OutputSpec &output : graph.outputs) {
+    const graph::NodeRef *node = output.value.node();
+    if (output.kind == graph::OutputKind::user && node != nullptr) {
+      returned[node->id] = true;
+    }
+  }
+  module.origins = origins_of(graph);
+  module.ranges = *ranges;
+  module.symbols = graph.symbols;
+}
+
+ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
+  Context context(graph, options);
+  std::vector<support::Diagnostic> problems;
+  for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+    context.current = id;
+    lower_node(context, problems);
+  }
+  if (!problems.empty()) {
+    throw support::UserError(support::ExitCode::unsupported, std::move(problems));
+  }
+  for (BufferId id = 0; id < context.module.buffers.size(); ++id) {
+    decide_layout(context, id);
+  }
+  std::vector<uint32_t> visited(context.module.loops.size(), 0);
+  uint32_t mark = 0;
+  for (ir::Operation &operation : context.module.operations) {
+    gather_origins(context.module, operation, visited, ++mark);
+  }
+  return std::move(context.module);
+}
+
+} // namespace tsc::lowering

@@ -1,0 +1,13 @@
+// The graph's outputs: what must be in memory, and what is written back into inputs.
+#pragma once
+
+#include "lowering/context.h"
+
+namespace tsc::lowering {
+
+/// Fills module.outputs. First every output and every new value of a mutated input that another
+/// mutation could disturb is realized, then the mutations are stored: nothing may read an input
+/// after it was overwritten.
+void lower_outputs(Context &context);
+
+} // namespace tsc::lowering

@@ -1,0 +1,77 @@
+// Matrix products: library calls on realized, strided operands.
+#include "lowering/build.h"
+#include "lowering/realize.h"
+#include "lowering/registry.h"
+
+#include <algorithm>
+
+namespace tsc::lowering {
+
+namespace {
+
+/// A matrix (or a batch of them) in memory with one of its last two strides 1, as the libraries
+/// want it. The other must be at least as large as a row or column.
+ir::BufferView matrix_operand(Context &context, TensorValue value) {
+  ir::BufferView view = realized_view(context, value);
+  const size_t rank = view.layout.rank();
+  const auto unit = [&](size_t k) {
+    return view.layout.strides[k].is_integer(1) || view.layout.sizes[k].is_integer(1);
+  };
+  const auto spread = [&](size_t outer, size_t inner) { // rows do not overlap
+    const Expr stride = view.layout.strides[outer], size = view.layout.sizes[inner];
+    return view.layout.sizes[outer].is_integer(1) || stride == size ||
+           symbolic::known_less_equal(size, stride, *context.ranges);
+  };
+  const size_t row = rank - 2, column = rank - 1;
+  if ((unit(column) && spread(row, column)) || (unit(row) && spread(column, row))) {
+    return view;
+  }
+  TensorValue dense = copy(context, value);
+  decide_layout_as(context, dense.storage->buffer, tensor::contiguous_strides(dense.sizes));
+  return *strided_view(context, dense);
+}
+
+NodeValue call_library(Context &context, ir::Extern call) {
+  const graph::TensorMeta &result = result_meta(context);
+  call.library = ir::Library::matmul;
+  const BufferId buffer =
+      register_buffer(context, result.layout.sizes, result.dtype, result.device);
+  context.module.buffers[buffer].layout_kind = ir::LayoutKind::fixed;
+  register_operation(context, std::move(call), {buffer});
+  return tensor_of_buffer(context, buffer);
+}
+
+Lowering product(std::string kernel) {
+  return [kernel = std::move(kernel)](Context &context, const ops::Call &call) -> NodeValue {
+    ir::Extern library;
+    library.kernel = kernel;
+    library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "self")));
+    library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "mat2")));
+    return call_library(context, std::move(library));
+  };
+}
+
+NodeValue addmm(Context &context, const ops::Call &call) {
+  ir::Extern library;
+  library.kernel = "extern_kernels.addmm";
+  TensorValue added = tensor_argument(context, call, "self");
+  const ir::BufferView c = realized_view(context, added);
+  library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "mat1")));
+  library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "mat2")));
+  library.alpha = call.number("alpha");
+  library.beta = call.number("beta");
+  if (library.beta != 0) { // PyTorch ignores self then, NaN included
+    library.inputs.push_back(c);
+  }
+  return call_library(context, std::move(library));
+}
+
+} // namespace
+
+void add_products(Registry &registry) {
+  registry["mm"] = product("extern_kernels.mm");
+  registry["bmm"] = product("extern_kernels.bmm");
+  registry["addmm"] = addmm;
+}
+
+} // namespace tsc::lowering

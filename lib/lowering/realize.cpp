@@ -1,0 +1,284 @@
+#include "lowering/realize.h"
+
+#include "ir/body.h"
+#include "lowering/build.h"
+#include "support/diagnostic.h"
+#include "symbolic/loops.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tsc::lowering {
+
+namespace {
+
+/// Beyond this many operations a value is realized however it is used (TorchInductor's bound, which
+/// keeps bodies readable).
+constexpr size_t kLargestInlined = 100;
+
+const LoopCost &cost_of(Context &context, Storage &storage) {
+  if (!storage.cost) {
+    const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
+    LoopCost cost;
+    for (const ir::BodyOp &op : body.ops) {
+      ++cost.operations;
+      if (op.op == Op::load) {
+        ++cost.reads;
+        cost.nontrivial_reads += body.indices[op.index].is_integer() ? 0 : 1;
+      }
+    }
+    storage.cost = cost;
+  }
+  return *storage.cost;
+}
+
+bool same_strides(std::span<const Expr> sizes, std::span<const Expr> a, std::span<const Expr> b) {
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (!sizes[k].is_integer(1) && a[k] != b[k]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_empty(std::span<const Expr> sizes) {
+  return std::any_of(sizes.begin(), sizes.end(), [](Expr size) { return size.is_integer(0); });
+}
+
+} // namespace
+
+BufferId register_buffer(Context &context, std::vector<Expr> sizes, DType dtype,
+                         tensor::Device device) {
+  ir::Buffer buffer;
+  buffer.name = "buf" + std::to_string(context.buffer_count++);
+  buffer.dtype = dtype;
+  buffer.device = device;
+  buffer.layout = tensor::contiguous_layout(std::move(sizes));
+  buffer.layout_kind = ir::LayoutKind::flexible;
+  context.module.buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(context.module.buffers.size() - 1);
+}
+
+ir::OperationId register_operation(Context &context, decltype(ir::Operation::kind) kind,
+                                   std::vector<BufferId> outputs) {
+  const auto id = static_cast<ir::OperationId>(context.module.operations.size());
+  ir::Operation operation;
+  operation.name = "op" + std::to_string(id);
+  operation.kind = std::move(kind);
+  operation.device = context.module.buffer(outputs[0]).device;
+  operation.origins = {context.current};
+  for (BufferId output : outputs) {
+    context.module.buffers[output].operation = id;
+  }
+  operation.outputs = std::move(outputs);
+  context.module.operations.push_back(std::move(operation));
+  return id;
+}
+
+BufferId mutate(Context &context, BufferId target, decltype(ir::Operation::kind) kind) {
+  decide_layout(context, target);
+  const ir::Buffer before = context.module.buffer(target);
+  const BufferId after = register_buffer(context, before.layout.sizes, before.dtype, before.device);
+  ir::Buffer &buffer = context.module.buffers[after];
+  buffer.layout = before.layout;
+  buffer.layout_kind = ir::LayoutKind::mutation;
+  buffer.mutates = target;
+  register_operation(context, std::move(kind), {after});
+  return after;
+}
+
+BufferId realize(Context &context, Storage &storage) {
+  if (storage.realized()) {
+    return storage.buffer;
+  }
+  const bool reads_nothing = cost_of(context, storage).reads == 0;
+  storage.buffer = register_buffer(context, storage.sizes, storage.dtype, storage.device);
+  ir::Pointwise pointwise;
+  pointwise.value = {storage.loop, identity_index(storage.sizes.size())};
+  register_operation(context, std::move(pointwise), {storage.buffer});
+  if (!reads_nothing) {
+    storage.loop = kNone;
+  }
+  return storage.buffer;
+}
+
+void realize_by_policy(Context &context, TensorValue &value) {
+  Storage &storage = *value.storage;
+  const std::vector<graph::NodeId> &users = context.users[context.current];
+  if (storage.realized()) {
+    return;
+  }
+  const LoopCost cost = cost_of(context, storage);
+  const target::Policy &policy = context.policy;
+  const bool large = cost.operations > policy.realize_opcount_threshold;
+  // Products read their operands from memory: a value that several nodes use is better realized
+  // once.
+  static constexpr std::array<std::string_view, 2> kNeedsRealizedInputs = {"aten.mm.default",
+                                                                           "aten.bmm.default"};
+  if (users.size() > 1 && cost.nontrivial_reads > 1) {
+    for (graph::NodeId user : users) {
+      const std::string &target = context.graph.node(user).target;
+      if (std::find(kNeedsRealizedInputs.begin(), kNeedsRealizedInputs.end(), target) !=
+          kNeedsRealizedInputs.end()) {
+        realize(context, storage);
+        return;
+      }
+    }
+  }
+  const bool reused = users.size() > 1 && (cost.reads > policy.realize_reads_threshold || large);
+  const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
+                           cost.nontrivial_reads > 1;
+  if (reused || accumulated || cost.operations > kLargestInlined) {
+    realize(context, storage);
+  }
+}
+
+namespace {
+
+/// Strides of the distinct reads over the buffer's dimensions, reduction variables at 0.
+std::vector<std::vector<Expr>> read_strides(const ir::LoopBody &body,
+                                            std::span<const Expr> dimensions) {
+  symbolic::Substitution no_reduction;
+  for (size_t i = body.iteration_count; i < body.variables.size(); ++i) {
+    no_reduction.emplace(body.variables[i], Expr(0));
+  }
+  std::vector<std::pair<BufferId, uint32_t>> seen;
+  std::vector<std::vector<Expr>> strides;
+  for (const ir::BodyOp &op : body.ops) {
+    if (op.op != Op::load ||
+        std::find(seen.begin(), seen.end(), std::pair{op.buffer, op.index}) != seen.end()) {
+      continue;
+    }
+    seen.emplace_back(op.buffer, op.index);
+    const Expr index = symbolic::substitute(body.indices[op.index], no_reduction);
+    strides.push_back(symbolic::stride_vars(index, dimensions));
+  }
+  return strides;
+}
+
+} // namespace
+
+void decide_layout(Context &context, BufferId id) {
+  ir::Buffer &buffer = context.module.buffers[id];
+  if (buffer.layout_kind != ir::LayoutKind::flexible) {
+    return;
+  }
+  buffer.layout_kind = ir::LayoutKind::fixed;
+  const ir::Operation &operation = context.module.operations[buffer.operation];
+  if (!operation.is_loops() || buffer.layout.rank() < 2 || is_empty(buffer.layout.sizes)) {
+    return;
+  }
+  // The trace drops loops of size 1: a symbol of our own stands for their dimension, no read
+  // mentions it.
+  const ir::LoopBody body = ir::trace(context.module, operation, "d");
+  std::vector<Expr> dimensions;
+  size_t next = 0;
+  for (Expr size : buffer.layout.sizes) {
+    dimensions.push_back(size.is_integer(1) ? symbolic::symbol("unused", dimensions.size())
+                                            : body.variables[next++]);
+  }
+  if (const auto *scan = std::get_if<ir::Scan>(&operation.kind)) {
+    // The scanned dimension is the last loop.
+    std::rotate(dimensions.begin() + static_cast<std::ptrdiff_t>(scan->axis), dimensions.end() - 1,
+                dimensions.end());
+  }
+  const std::vector<std::vector<Expr>> strides = read_strides(body, dimensions);
+  if (!strides.empty()) {
+    std::vector<size_t> order = symbolic::pick_loop_order(strides, buffer.layout.sizes);
+    std::reverse(order.begin(),
+                 order.end()); // the seed's order names the innermost dimension first
+    buffer.layout.strides = tensor::strides_in_order(buffer.layout.sizes, order);
+  }
+}
+
+void decide_layout_as(Context &context, BufferId id, const std::vector<Expr> &strides) {
+  ir::Buffer &buffer = context.module.buffers[id];
+  if (buffer.layout_kind == ir::LayoutKind::flexible) {
+    buffer.layout_kind = ir::LayoutKind::fixed;
+    buffer.layout.strides = strides;
+  }
+}
+
+std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &value) {
+  const BufferId buffer = realize(context, *value.storage);
+  decide_layout(context, buffer);
+  ir::BufferView view;
+  view.buffer = buffer;
+  view.dtype = value.dtype;
+  if (value.layout) {
+    view.layout = *value.layout;
+    return view;
+  }
+  const Layout &base = context.module.buffer(buffer).layout;
+  if (!value.index) {
+    view.layout = base;
+    return view;
+  }
+  symbolic::Ranges ranges = *context.ranges;
+  const std::vector<Expr> variables = identity_index(value.sizes.size());
+  symbolic::Substitution unit;
+  for (size_t k = 0; k < variables.size(); ++k) {
+    ranges.set_size(variables[k], value.sizes[k]);
+    if (value.sizes[k].is_integer(1)) {
+      unit.emplace(variables[k], Expr(0));
+    }
+  }
+  const Expr index =
+      symbolic::simplify(symbolic::substitute(base.linear_index(*value.index), unit), ranges);
+  if (!symbolic::is_affine(index, variables)) {
+    return std::nullopt;
+  }
+  view.layout.sizes = value.sizes;
+  view.layout.strides = symbolic::stride_vars(index, variables);
+  view.layout.offset = symbolic::offset_of(index, variables);
+  return view;
+}
+
+TensorValue copy(Context &context, const TensorValue &value) {
+  TensorValue result =
+      tensor_of(context, view_loop(context, value.dtype, value.sizes, operand_of(context, value)));
+  result.storage->device = value.storage->device;
+  realize(context, *result.storage);
+  return result;
+}
+
+ir::BufferView realized_view(Context &context, TensorValue &value) {
+  if (std::optional<ir::BufferView> view = strided_view(context, value)) {
+    return *view;
+  }
+  value = copy(context, value);
+  return *strided_view(context, value);
+}
+
+ir::BufferView require_strides(Context &context, TensorValue &value,
+                               const std::vector<Expr> &strides) {
+  if (!value.is_view()) {
+    decide_layout_as(context, realize(context, *value.storage), strides);
+  }
+  std::optional<ir::BufferView> view = strided_view(context, value);
+  if (!view ||
+      (!is_empty(value.sizes) && !same_strides(value.sizes, view->layout.strides, strides))) {
+    value = copy(context, value);
+    decide_layout_as(context, value.storage->buffer, strides);
+    view = strided_view(context, value);
+  }
+  view->layout.strides = strides; // strides of sizes of 1 as asked for
+  return *view;
+}
+
+bool is_dense(std::span<const Expr> sizes, std::span<const Expr> strides) {
+  const std::vector<size_t> order = tensor::stride_order(strides);
+  Expr expected = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    if (sizes[order[i]].is_integer(1)) {
+      continue;
+    }
+    if (strides[order[i]] != expected) {
+      return false;
+    }
+    expected = expected * sizes[order[i]];
+  }
+  return true;
+}
+
+} // namespace tsc::lowering

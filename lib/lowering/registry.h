@@ -1,0 +1,42 @@
+// The lowerings, by key (Operator::lowering).
+#pragma once
+
+#include "lowering/context.h"
+#include "ops/operator.h"
+
+#include <functional>
+#include <map>
+#include <string_view>
+
+namespace tsc::lowering {
+
+using Lowering = std::function<NodeValue(Context &, const ops::Call &)>;
+using Registry = std::map<std::string_view, Lowering>;
+
+/// All of them, made once.
+const Registry &registry();
+
+// One function per operator family, in the file of its name.
+void add_elementwise(Registry &registry);
+void add_conversions(Registry &registry);
+void add_views(Registry &registry);
+void add_creation(Registry &registry);
+void add_reductions(Registry &registry);
+void add_scans(Registry &registry);
+void add_products(Registry &registry);
+void add_gathers(Registry &registry);
+void add_scatters(Registry &registry);
+void add_joins(Registry &registry);
+
+/// The tensor that an argument names. A number becomes a constant of rank 0, typed by torch's rules
+/// for it.
+TensorValue tensor_argument(Context &context, const ops::Call &call, std::string_view parameter);
+TensorValue tensor_value(Context &context, const ops::Call &call, const graph::Argument &argument);
+std::vector<TensorValue> tensor_arguments(Context &context, const ops::Call &call,
+                                          std::string_view parameter);
+/// The dimension argument `parameter` of a tensor of rank `rank`, wrapped.
+size_t dimension_argument(const ops::Call &call, std::string_view parameter, size_t rank);
+/// What the current node yields, by its graph value.
+const graph::TensorMeta &result_meta(const Context &context);
+
+} // namespace tsc::lowering

@@ -1,0 +1,109 @@
+// Operators that write at run-time indices: into a copy of their input.
+#include "lowering/build.h"
+#include "lowering/indices.h"
+#include "lowering/realize.h"
+#include "lowering/registry.h"
+
+namespace tsc::lowering {
+
+namespace {
+
+/// Runs `scatter` on a copy of `self`; the result is that memory afterwards.
+TensorValue scatter_into_copy(Context &context, const TensorValue &self, ir::Scatter scatter) {
+  const BufferId target = copy(context, self).storage->buffer;
+  decide_layout_as(context, target, tensor::contiguous_strides(self.sizes));
+  return tensor_of_buffer(context, mutate(context, target, std::move(scatter)));
+}
+
+/// The value to write, over `sizes`, in the dtype of `self`.
+Operand source_operand(Context &context, const ops::Call &call, std::string_view parameter,
+                       const TensorValue &self, std::span<const Expr> sizes) {
+  const graph::Argument &argument = call[parameter];
+  if (argument.node() == nullptr) {
+    return constant_operand(context, call.scalar(parameter), self.dtype);
+  }
+  const TensorValue source = convert(context, tensor_value(context, call, argument), self.dtype);
+  if (source.sizes.size() == sizes.size() && !sizes.empty()) {
+    return operand_of(context, source); // may reach beyond the index: only its first part is read
+  }
+  return broadcast_operand(context, source, sizes);
+}
+
+TensorValue scatter_along(Context &context, const ops::Call &call, std::string_view source,
+                          ir::StoreMode mode) {
+  const TensorValue self = tensor_argument(context, call, "self");
+  const TensorValue indices = tensor_argument(context, call, "index");
+  if (symbolic::numel(indices.sizes).is_integer(0)) {
+    return self;
+  }
+  ir::Scatter scatter;
+  scatter.sizes = indices.sizes;
+  scatter.index = identity_index(self.sizes.size());
+  if (!self.sizes.empty()) {
+    const size_t dimension = dimension_argument(call, "dim", self.sizes.size());
+    scatter.index[dimension] = ir::operand_value(1);
+    scatter.indices = {operand_of(context, indices)};
+    scatter.extents = {self.sizes[dimension]};
+  }
+  scatter.value = source_operand(context, call, source, self, scatter.sizes);
+  scatter.mode = mode;
+  return scatter_into_copy(context, self, std::move(scatter));
+}
+
+NodeValue scatter(Context &context, const ops::Call &call) {
+  const bool from_tensor = call.node().target == "aten.scatter.src";
+  return scatter_along(context, call, from_tensor ? "src" : "value", ir::StoreMode::plain);
+}
+
+NodeValue scatter_add(Context &context, const ops::Call &call) {
+  return scatter_along(context, call, "src", ir::StoreMode::atomic_add);
+}
+
+NodeValue scatter_reduce(Context &context, const ops::Call &call) {
+  const std::string reduce = call.string("reduce").value_or("");
+  if (reduce != "sum" || !call.boolean("include_self")) {
+    call.fail("TSC-O044", "scatter_reduce with reduce='" + reduce + "' is not supported",
+              "use reduce='sum' with include_self=True");
+  }
+  return scatter_along(context, call, "src", ir::StoreMode::atomic_add);
+}
+
+NodeValue index_put(Context &context, const ops::Call &call) {
+  const TensorValue self = tensor_argument(context, call, "self");
+  const IndexedShape shape = indexed_shape(context, call, self);
+  const RuntimeIndices indices =
+      runtime_indices(context, call, self, shape.index_sizes, shape.first_dimension);
+  ir::Scatter scatter;
+  for (size_t k = 0; k < shape.first_dimension; ++k) {
+    scatter.sizes.push_back(self.sizes[k]);
+  }
+  scatter.sizes.insert(scatter.sizes.end(), shape.index_sizes.begin(), shape.index_sizes.end());
+  for (size_t k = 0; k < self.sizes.size(); ++k) {
+    const bool whole = !indices.dimensions[k].has_value();
+    if (whole && *shape.positions[k] >= shape.first_dimension) {
+      scatter.sizes.push_back(self.sizes[k]);
+    }
+    scatter.index.push_back(whole ? ir::variable(*shape.positions[k])
+                                  : ir::operand_value(*indices.dimensions[k]));
+  }
+  if (symbolic::numel(scatter.sizes).is_integer(0)) {
+    return self;
+  }
+  scatter.indices = indices.operands;
+  scatter.extents = indices.extents;
+  const TensorValue values = convert(context, tensor_argument(context, call, "values"), self.dtype);
+  scatter.value = broadcast_operand(context, values, scatter.sizes);
+  scatter.mode = call.boolean("accumulate") ? ir::StoreMode::atomic_add : ir::StoreMode::plain;
+  return scatter_into_copy(context, self, std::move(scatter));
+}
+
+} // namespace
+
+void add_scatters(Registry &registry) {
+  registry["scatter"] = scatter;
+  registry["scatter_add"] = scatter_add;
+  registry["scatter_reduce"] = scatter_reduce;
+  registry["index_put"] = index_put;
+}
+
+} // namespace tsc::lowering
