@@ -14,7 +14,11 @@ std::string name_of(const Fusion &fusion, GroupId id) {
 }
 
 std::string loops_of(const WorkGroup &group) {
-  return "(" + symbolic::print(group.numel) + ", " + symbolic::print(group.reduction_numel) + ")";
+  std::string text = "(";
+  text += symbolic::print(group.numel);
+  text += ", ";
+  text += symbolic::print(group.reduction_numel);
+  return text + ")";
 }
 
 /// The first access of `later` to a buffer that `earlier` writes, and the write.

@@ -167,12 +167,8 @@ Verdict judge(Fusion &fusion, GroupId earlier, GroupId later) {
     const Refusal memory = check_memory(fusion, earlier, later);
     return refuse(memory == Refusal::none ? Refusal::no_shared_data : memory, bytes);
   }
-  const GroupGraph::Paths paths = fusion.graph.find_paths(earlier, later);
-  if (paths.through)
-    return refuse(paths.direct ? Refusal::intermediate_nodes : Refusal::cycle, bytes);
-  if (paths.exhausted)
-    return refuse(Refusal::far_apart, bytes);
-  if (paths.direct) {
+  const bool direct = fusion.graph.is_direct(earlier, later);
+  if (direct) {
     const Refusal memory = check_memory(fusion, earlier, later);
     if (memory != Refusal::none)
       return refuse(memory, bytes);
@@ -181,6 +177,11 @@ Verdict judge(Fusion &fusion, GroupId earlier, GroupId later) {
   } else if (fusion.distance(earlier, later) > policy.max_distance) {
     return refuse(Refusal::far_apart, bytes);
   }
+  const GroupGraph::Detour detour = fusion.graph.find_detour(earlier, later);
+  if (detour == GroupGraph::Detour::found)
+    return refuse(direct ? Refusal::intermediate_nodes : Refusal::cycle, bytes);
+  if (detour == GroupGraph::Detour::unknown)
+    return refuse(Refusal::far_apart, bytes);
   if (would_raise_peak_memory(fusion, earlier, later, bytes))
     return refuse(Refusal::peak_memory, bytes);
   const WorkGroup &whole = a.reduces ? a : b;

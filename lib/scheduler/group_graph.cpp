@@ -39,40 +39,43 @@ bool GroupGraph::visit(GroupId group) {
   return true;
 }
 
-GroupGraph::Paths GroupGraph::find_paths(GroupId earlier, GroupId later) {
-  Paths paths;
+bool GroupGraph::is_direct(GroupId earlier, GroupId later) const {
+  for (const NodeId member : members_[later]) {
+    for (const NodeId producer : nodes_[member].ancestors_hint) {
+      if (group_of_[producer] == earlier)
+        return true;
+    }
+  }
+  return false;
+}
+
+GroupGraph::Detour GroupGraph::find_detour(GroupId earlier, GroupId later) {
   ++search_;
   descendants_.clear();
   const uint32_t limit = rank_[later];
   for (const NodeId member : members_[earlier]) {
     for (const NodeId next : successors_[member]) {
       const GroupId group = group_of_[next];
-      if (group == later)
-        paths.direct = true;
-      else if (group != earlier && rank_[group] < limit && visit(group))
+      if (group != earlier && rank_[group] < limit && visit(group))
         descendants_.push_back(group);
     }
   }
   size_t edges = 0;
   for (size_t i = 0; i < descendants_.size(); ++i) {
-    if (i > kMaxVisited || edges > kMaxEdges) {
-      paths.exhausted = true;
-      return paths;
-    }
+    if (i > kMaxVisited || edges > kMaxEdges)
+      return Detour::unknown;
     for (const NodeId member : members_[descendants_[i]]) {
       edges += successors_[member].size();
       for (const NodeId next : successors_[member]) {
         const GroupId group = group_of_[next];
-        if (group == later) {
-          paths.through = true;
-          return paths;
-        }
+        if (group == later)
+          return Detour::found;
         if (rank_[group] < limit && visit(group))
           descendants_.push_back(group);
       }
     }
   }
-  return paths;
+  return Detour::none;
 }
 
 std::vector<GroupId> GroupGraph::ancestors_between(GroupId earlier, GroupId later) {

@@ -19,15 +19,14 @@ public:
   /// Position in a topological order of the groups.
   uint32_t rank(GroupId group) const { return rank_[group]; }
 
-  /// How `later` waits for `earlier`. Precondition: rank(earlier) < rank(later).
-  struct Paths {
-    bool direct = false;    // reads what `earlier` writes, or must follow it
-    bool through = false;   // also by way of another group: they cannot become one
-    bool exhausted = false; // the search gave up; treat as `through`
-  };
-  Paths find_paths(GroupId earlier, GroupId later);
+  /// True if a member of `later` must directly follow one of `earlier`.
+  bool is_direct(GroupId earlier, GroupId later) const;
+  /// Whether `later` waits for `earlier` by way of another group: then they cannot become one.
+  /// Precondition: rank(earlier) < rank(later).
+  enum class Detour : uint8_t { none, found, unknown }; // unknown: the search gave up
+  Detour find_detour(GroupId earlier, GroupId later);
 
-  /// Makes `earlier` hold both. Preconditions: find_paths(earlier, later) was the last search and
+  /// Makes `earlier` hold both. Preconditions: find_detour(earlier, later) was the last search and
   /// found no path through others.
   void merge(GroupId earlier, GroupId later);
 

@@ -1,6 +1,5 @@
 #include "scheduler/loop_nest.h"
 
-#include "support/diagnostic.h"
 #include "symbolic/loops.h"
 
 namespace tsc::scheduler {
@@ -143,14 +142,10 @@ ir::LoopBody express_over(const ir::LoopBody &body, const LoopNest &nest) {
   if (body.sizes == sizes && body.iteration_count == nest.iteration.size())
     return body;
   const std::vector<Expr> variables = loop_variables(sizes.size());
-  std::vector<Expr> old_variables;
-  if (auto combined = combine_neighbours(body.sizes, sizes, variables)) {
-    old_variables = std::move(*combined);
-  } else {
-    support::require(nest.flattened, "scheduler", "a body does not fit the loops of its group");
+  auto old_variables = combine_neighbours(body.sizes, sizes, variables);
+  if (!old_variables) // a flattened nest
     old_variables = symbolic::reshape_index(body.sizes, sizes, variables);
-  }
-  return ir::reindex(body, variables, sizes, nest.iteration.size(), old_variables);
+  return ir::reindex(body, variables, sizes, nest.iteration.size(), *old_variables);
 }
 
 } // namespace tsc::scheduler
