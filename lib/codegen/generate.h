@@ -1,4 +1,5 @@
-// Schedule -> Program: a kernel plan per group, then its text under both plans, then buffers and steps.
+// Schedule -> Program: a kernel plan per group, then its text under both plans, then buffers and
+// steps.
 #pragma once
 
 #include "ir/ir.h"
@@ -14,7 +15,8 @@ struct CodegenOptions {
 program::Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
                           const CodegenOptions &options);
 
-/// Files that kernel texts include, by name ("tsc_prelude.h"), embedded at build time from codegen/prelude/.
+/// Files that kernel texts include, by name ("tsc_prelude.h"), embedded at build time from
+/// codegen/prelude/.
 struct PreludeFile {
   std::string_view name;
   std::string_view text;

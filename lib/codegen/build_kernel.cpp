@@ -1,0 +1,229 @@
+#include "codegen/build_kernel.h"
+
+#include "support/hash.h"
+#include "support/text.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+bool is_store(const Value &value) {
+  return value.op == Op::store || value.op == Op::store_reduction;
+}
+
+/// Pointers in the order of their first use, inputs before outputs; sizes in name order.
+Parameters find_parameters(const ir::Module &module, const scheduler::Group &group,
+                           const KernelGraph &graph) {
+  std::vector<BufferId> read, written;
+  std::set<Expr, symbolic::ExprLess> sizes;
+  const auto add = [](std::vector<BufferId> &list, BufferId storage) {
+    if (std::find(list.begin(), list.end(), storage) == list.end())
+      list.push_back(storage);
+  };
+  const auto add_sizes = [&](Expr e) {
+    for (const Expr symbol : symbolic::free_symbols(e)) {
+      const auto is = [&](std::span<const Expr> variables) {
+        return std::find(variables.begin(), variables.end(), symbol) != variables.end();
+      };
+      const bool runtime =
+          std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+            return value.op == Op::set_indirect && value.symbol == symbol;
+          });
+      if (!is(graph.row_variables) && !is(graph.element_variables) && !runtime)
+        sizes.insert(symbol);
+    }
+  };
+  for (const Value &value : graph.values) {
+    if (value.op == Op::load)
+      add(read, module.storage_of(value.buffer));
+    else if (is_store(value))
+      add(written, module.storage_of(value.buffer));
+    add_sizes(value.index);
+    add_sizes(value.extent);
+  }
+  for (const auto *list : {&graph.row_sizes, &graph.element_sizes})
+    for (const Expr size : *list)
+      add_sizes(size);
+  const auto inplace = [&](BufferId storage) {
+    return std::any_of(group.inplace.begin(), group.inplace.end(), [&](const auto &pair) {
+      return module.storage_of(pair.first) == storage || module.storage_of(pair.second) == storage;
+    });
+  };
+  Parameters parameters;
+  const auto push = [&](BufferId storage, const std::string &name, bool is_const) {
+    parameters.list.push_back(
+        {program::KernelParameter::Kind::pointer, name, module.buffer(storage).dtype, is_const});
+    parameters.storages.push_back(storage);
+    parameters.restricted.push_back(!inplace(storage));
+  };
+  size_t inputs = 0, outputs = 0;
+  for (const BufferId storage : read)
+    if (std::find(written.begin(), written.end(), storage) == written.end())
+      push(storage, "in" + std::to_string(inputs++), true);
+  for (const BufferId storage : written)
+    push(storage, "out" + std::to_string(outputs++), false);
+  for (const Expr size : sizes) {
+    parameters.list.push_back(
+        {program::KernelParameter::Kind::size, size.name(), DType::i64, true});
+    parameters.sizes.push_back(size);
+  }
+  return parameters;
+}
+
+/// Elements of `buffer` that an access touches: those of the loops that its index follows, the
+/// storage at most.
+Expr touched_bytes(const ir::Module &module, const KernelGraph &graph, const Value &value) {
+  Expr count = 1;
+  const auto multiply = [&](std::span<const Expr> variables, std::span<const Expr> sizes) {
+    for (size_t i = 0; i < variables.size(); ++i)
+      if (symbolic::depends_on(value.index, variables[i]))
+        count = count * sizes[i];
+  };
+  multiply(graph.row_variables, graph.row_sizes);
+  multiply(graph.element_variables, graph.element_sizes);
+  const ir::Buffer &buffer = module.buffer(value.buffer);
+  const Expr storage = buffer.layout.storage_size();
+  const bool indirect = value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
+  if (!indirect && symbolic::known_less(storage, count, graph.ranges))
+    count = storage;
+  return count * Expr(static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
+}
+
+void count_bytes(const ir::Module &module, const KernelGraph &graph, program::Kernel &kernel) {
+  std::set<std::pair<BufferId, bool>> seen;
+  kernel.bytes_read = 0;
+  kernel.bytes_written = 0;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load && !is_store(value))
+      continue;
+    if (!seen.insert({value.buffer, is_store(value)}).second)
+      continue;
+    (is_store(value) ? kernel.bytes_written : kernel.bytes_read) +=
+        touched_bytes(module, graph, value);
+  }
+}
+
+/// "aten._softmax.default" -> "softmax".
+std::string short_target(const std::string &target) {
+  const std::vector<std::string> parts = support::split(target, '.');
+  std::string name = parts.size() > 1 ? parts[1] : parts[0];
+  while (!name.empty() && name[0] == '_')
+    name.erase(0, 1);
+  std::string result;
+  for (const char c : name)
+    result += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'
+                  ? c
+                  : '_';
+  return result;
+}
+
+std::string stem(const std::vector<const ir::Origin *> &origins) {
+  constexpr size_t kLongest = 48;
+  std::vector<std::string> names;
+  for (const ir::Origin *origin : origins) {
+    const std::string name = short_target(origin->target);
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
+  std::string result = "tsc";
+  for (const std::string &name : names) {
+    if (result.size() + name.size() + 1 > kLongest)
+      break;
+    result += "_" + name;
+  }
+  return result;
+}
+
+std::string one_line(const std::string &text) {
+  std::string result;
+  for (const char c : text)
+    result += c == '\n' || c == '\r' ? ' ' : c;
+  while (!result.empty() && (result.back() == '\\' || result.back() == ' '))
+    result.pop_back();
+  return result;
+}
+
+std::string header(const program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
+                   const std::string &plan) {
+  constexpr size_t kMostNodes = 24;
+  std::string text = "// " + kernel.name + "\n";
+  std::string last_source;
+  for (size_t i = 0; i < origins.size() && i < kMostNodes; ++i) {
+    text += "//   " + origins[i]->node + ": " + one_line(origins[i]->target) + "\n";
+    const std::string source = one_line(origins[i]->source_line);
+    if (!source.empty() && source != last_source)
+      text += "//     " + source + "\n";
+    last_source = source;
+  }
+  if (origins.size() > kMostNodes)
+    text += "//   and " + std::to_string(origins.size() - kMostNodes) + " more nodes\n";
+  text += "// Reads " + symbolic::print(kernel.bytes_read) + " bytes, writes " +
+          symbolic::print(kernel.bytes_written) + ".\n// Plan: " + plan +
+          ".\n#include \"tsc_prelude.h\"\n\n";
+  return text;
+}
+
+program::KernelVariant variant(const KernelPlan &plan, std::string text) {
+  program::KernelVariant result;
+  result.text = std::move(text);
+  result.grid[0] = plan.grid;
+  result.block = {plan.block, 1, 1};
+  result.has_barriers = plan.has_barriers;
+  return result;
+}
+
+void replace_all(std::string &text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+}
+
+} // namespace
+
+std::vector<const ir::Origin *> origins_of(const ir::Module &module,
+                                           const scheduler::Schedule &schedule,
+                                           const scheduler::Group &group) {
+  std::set<uint32_t> ids;
+  for (const scheduler::NodeId member : group.members) {
+    const ir::Operation &operation = module.operations[schedule.nodes[member].operation];
+    ids.insert(operation.origins.begin(), operation.origins.end());
+  }
+  std::vector<const ir::Origin *> result;
+  for (const uint32_t id : ids)
+    if (id < module.origins.size() && !module.origins[id].node.empty())
+      result.push_back(&module.origins[id]);
+  return result;
+}
+
+BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
+                         const scheduler::Group &group, const target::Target &target) {
+  static const std::string kPlaceholder = "tsc_kernel_name";
+  const KernelPlan cuda = plan_cuda(module, group, target), serial = plan_serial(module, group);
+  const Parameters parameters = find_parameters(module, group, serial.graph);
+  const std::string cuda_text = print_kernel(module, cuda, parameters, kPlaceholder);
+  const std::string serial_text = print_kernel(module, serial, parameters, kPlaceholder);
+  const std::vector<const ir::Origin *> origins = origins_of(module, schedule, group);
+  BuiltKernel built;
+  program::Kernel &kernel = built.kernel;
+  support::ContentHash hash;
+  hash.add(cuda_text).add(serial_text).add(symbolic::print(cuda.grid));
+  kernel.name = stem(origins) + "_" + hash.hex().substr(0, 8);
+  kernel.parameters = parameters.list;
+  kernel.plan = cuda.description;
+  count_bytes(module, serial.graph, kernel);
+  for (const ir::Origin *origin : origins)
+    kernel.origins.push_back(origin->node);
+  kernel.cuda = variant(cuda, header(kernel, origins, cuda.description) + cuda_text);
+  kernel.serial = variant(serial, header(kernel, origins, serial.description) + serial_text);
+  replace_all(kernel.cuda.text, kPlaceholder, kernel.name);
+  replace_all(kernel.serial.text, kPlaceholder, kernel.name);
+  built.pointers = parameters.storages;
+  built.sizes = parameters.sizes;
+  return built;
+}
+
+} // namespace tsc::codegen

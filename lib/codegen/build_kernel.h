@@ -1,0 +1,21 @@
+// One group of loops -> one kernel: parameters, texts of both plans, geometry, bytes, header.
+#pragma once
+
+#include "codegen/print_kernel.h"
+
+namespace tsc::codegen {
+
+struct BuiltKernel {
+  program::Kernel kernel;         // its name depends on its text alone
+  std::vector<BufferId> pointers; // storage buffers, in the order of the pointer parameters
+  std::vector<Expr> sizes;        // in the order of the size parameters
+};
+BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
+                         const scheduler::Group &group, const target::Target &target);
+
+/// Origins of a group's operations: user nodes, each once, in graph order.
+std::vector<const ir::Origin *> origins_of(const ir::Module &module,
+                                           const scheduler::Schedule &schedule,
+                                           const scheduler::Group &group);
+
+} // namespace tsc::codegen

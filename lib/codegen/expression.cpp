@@ -1,0 +1,287 @@
+#include "codegen/expression.h"
+
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <cmath>
+
+namespace tsc::codegen {
+
+using ir::Op;
+using ir::ReductionKind;
+
+std::string_view storage_type(DType dtype) {
+  switch (dtype) {
+  case DType::f16:
+    return "tc_f16";
+  case DType::bf16:
+    return "tc_bf16";
+  default:
+    return value_type(dtype);
+  }
+}
+
+std::string_view value_type(DType dtype) {
+  switch (dtype) {
+  case DType::boolean:
+    return "bool";
+  case DType::u8:
+    return "unsigned char";
+  case DType::i8:
+    return "signed char";
+  case DType::i16:
+    return "short";
+  case DType::i32:
+    return "int";
+  case DType::i64:
+    return "long long";
+  case DType::u16:
+    return "unsigned short";
+  case DType::u32:
+    return "unsigned";
+  case DType::u64:
+    return "unsigned long long";
+  case DType::f16:
+  case DType::bf16:
+  case DType::f32:
+    return "float";
+  case DType::f64:
+    return "double";
+  default:
+    throw support::UserError(
+        support::ExitCode::unsupported,
+        {.code = "TSC-K001",
+         .message = "kernels cannot compute with " + std::string(tensor::torch_name(dtype)),
+         .next_step = "convert the tensor to a float or integer type before it is used"});
+  }
+}
+
+std::string literal(const tensor::Scalar &scalar, DType dtype) {
+  if (dtype == DType::boolean)
+    return tensor::to_double(scalar) != 0 ? "true" : "false";
+  if (tensor::is_floating(dtype)) {
+    const double value = tensor::to_double(scalar);
+    const bool single = dtype != DType::f64;
+    const std::string limit = single ? "" : "static_cast<double>";
+    if (std::isnan(value))
+      return single ? "TC_NAN" : limit + "(TC_NAN)";
+    if (std::isinf(value))
+      return std::string(value < 0 ? "-" : "") + (single ? "TC_INF" : limit + "(TC_INF)");
+    return support::python_repr(value) + (single ? "f" : "");
+  }
+  const tensor::Scalar cast = tensor::cast_scalar(scalar, dtype);
+  const int64_t *integer = std::get_if<int64_t>(&cast);
+  const int64_t value = integer ? *integer : static_cast<int64_t>(tensor::to_double(cast));
+  if (value == INT64_MIN)
+    return "(-9223372036854775807ll - 1)";
+  if (dtype == DType::u64)
+    return std::to_string(static_cast<uint64_t>(value)) + "ull";
+  const std::string digits = std::to_string(value);
+  if (dtype == DType::i64)
+    return digits + "ll";
+  if (dtype == DType::u32)
+    return digits + "u";
+  if (dtype == DType::i32)
+    return value == INT32_MIN ? "(-2147483647 - 1)" : digits;
+  return "static_cast<" + std::string(value_type(dtype)) + ">(" + digits + ")";
+}
+
+std::string converted(const std::string &text, DType from, DType to) {
+  if (value_type(from) == value_type(to))
+    return text;
+  return "tc_to<" + std::string(value_type(to)) + ">(" + text + ")";
+}
+
+bool is_alias(const Value &value, DType argument) {
+  if (value.op != Op::to_dtype || value_type(value.dtype) != value_type(argument))
+    return false;
+  // Narrowing to 16 bits rounds, unless the value has that type already.
+  return !tensor::is_reduced_float(value.dtype) || argument == value.dtype;
+}
+
+namespace {
+
+std::string call(std::string_view name, std::span<const std::string> arguments) {
+  std::string text = "tc_" + std::string(name) + "(";
+  for (size_t i = 0; i < arguments.size(); ++i)
+    text += (i ? ", " : "") + arguments[i];
+  return text + ")";
+}
+
+const char *infix(Op op, DType dtype) {
+  if (dtype == DType::boolean)
+    return op == Op::eq ? " == " : op == Op::ne ? " != " : nullptr;
+  switch (op) {
+  case Op::add:
+    return " + ";
+  case Op::sub:
+    return " - ";
+  case Op::mul:
+    return " * ";
+  case Op::truediv:
+    return " / ";
+  case Op::eq:
+    return " == ";
+  case Op::ne:
+    return " != ";
+  case Op::lt:
+    return " < ";
+  case Op::le:
+    return " <= ";
+  case Op::gt:
+    return " > ";
+  case Op::ge:
+    return " >= ";
+  default:
+    return nullptr;
+  }
+}
+
+bool is_comparison(Op op) {
+  return op == Op::eq || op == Op::ne || op == Op::lt || op == Op::le || op == Op::gt ||
+         op == Op::ge;
+}
+bool is_logical(Op op) {
+  return op == Op::logical_and || op == Op::logical_or || op == Op::logical_xor ||
+         op == Op::logical_not;
+}
+/// Small integers are promoted to int by C++'s operators; a cast brings results back.
+bool is_small(DType dtype) {
+  return dtype == DType::u8 || dtype == DType::i8 || dtype == DType::i16 || dtype == DType::u16;
+}
+
+std::string truth(const ArgumentText &argument) {
+  return argument.dtype == DType::boolean ? argument.text : "tc_truth(" + argument.text + ")";
+}
+
+std::string logical_text(const Value &value, std::span<const ArgumentText> arguments) {
+  const std::string a = truth(arguments[0]);
+  if (value.op == Op::logical_not)
+    return "!" + a;
+  const std::string b = truth(arguments[1]);
+  return a +
+         (value.op == Op::logical_and  ? " && "
+          : value.op == Op::logical_or ? " || "
+                                       : " != ") +
+         b;
+}
+
+std::string cast_text(const Value &value, const ArgumentText &argument) {
+  if (value.dtype == DType::f16 && argument.dtype != DType::f16)
+    return "tc_round_f16(" + converted(argument.text, argument.dtype, DType::f32) + ")";
+  if (value.dtype == DType::bf16 && argument.dtype != DType::bf16)
+    return "tc_round_bf16(" + converted(argument.text, argument.dtype, DType::f32) + ")";
+  return converted(argument.text, argument.dtype, value.dtype);
+}
+
+/// The dtype in which an operation is computed: its result's, or for predicates that of its
+/// arguments.
+DType compute_dtype(const Value &value, std::span<const ArgumentText> arguments) {
+  const bool predicate = is_comparison(value.op) || value.op == Op::isnan ||
+                         value.op == Op::isinf || value.op == Op::signbit;
+  if (!predicate)
+    return value.dtype;
+  DType dtype = arguments[0].dtype;
+  for (const ArgumentText &argument : arguments)
+    dtype = value_type(argument.dtype) == value_type(dtype)
+                ? dtype
+                : tensor::promote(dtype, argument.dtype);
+  return dtype;
+}
+
+} // namespace
+
+std::string operation_text(const Value &value, std::span<const ArgumentText> arguments) {
+  if (is_logical(value.op))
+    return logical_text(value, arguments);
+  if (value.op == Op::to_dtype)
+    return cast_text(value, arguments[0]);
+  if (value.op == Op::to_dtype_bitcast) {
+    if (storage_type(value.dtype) != value_type(value.dtype) ||
+        storage_type(arguments[0].dtype) != value_type(arguments[0].dtype))
+      throw support::UserError(support::ExitCode::unsupported,
+                               {.code = "TSC-K002",
+                                .message = "kernels cannot reinterpret the bits of 16-bit floats",
+                                .next_step = "view the tensor with a 32-bit type"});
+    return "tc_bitcast<" + std::string(value_type(value.dtype)) + ">(" + arguments[0].text + ")";
+  }
+  if (value.op == Op::where)
+    return truth(arguments[0]) + " ? " +
+           converted(arguments[1].text, arguments[1].dtype, value.dtype) + " : " +
+           converted(arguments[2].text, arguments[2].dtype, value.dtype);
+  const DType dtype = compute_dtype(value, arguments);
+  std::vector<std::string> texts;
+  for (const ArgumentText &argument : arguments)
+    texts.push_back(converted(argument.text, argument.dtype, dtype));
+  if (const char *between = infix(value.op, dtype); between && texts.size() == 2) {
+    const std::string text = texts[0] + between + texts[1];
+    return is_small(dtype) && !is_comparison(value.op)
+               ? "static_cast<" + std::string(value_type(dtype)) + ">(" + text + ")"
+               : text;
+  }
+  if (value.op == Op::neg && !is_small(dtype) && dtype != DType::boolean)
+    return "-" + texts[0];
+  if (value.op == Op::square && !is_small(dtype))
+    return texts[0] + " * " + texts[0];
+  return call(value.op == Op::mod ? "remainder" : ir::op_name(value.op), texts);
+}
+
+std::string combiner(ReductionKind kind) {
+  switch (kind) {
+  case ReductionKind::welford_reduce:
+  case ReductionKind::welford_combine:
+    return "tc_welford";
+  case ReductionKind::online_softmax_reduce:
+    return "tc_online_softmax";
+  default:
+    return "tc_" + std::string(ir::reduction_name(kind));
+  }
+}
+
+bool is_tuple(ReductionKind kind) { return ir::tuple_size(kind) > 1; }
+
+std::string accumulator_type(const Value &reduction) {
+  switch (reduction.reduction) {
+  case ReductionKind::argmax:
+  case ReductionKind::argmin:
+    return "tc_place<" + std::string(value_type(reduction.source_dtype)) + ">";
+  case ReductionKind::welford_reduce:
+  case ReductionKind::welford_combine:
+    return "tc_moments<" + std::string(value_type(reduction.dtype)) + ">";
+  case ReductionKind::online_softmax_reduce:
+    return "tc_exp_sum<" + std::string(value_type(reduction.dtype)) + ">";
+  default:
+    return std::string(value_type(reduction.dtype));
+  }
+}
+
+std::string accumulator_input(const Value &reduction, std::span<const ArgumentText> inputs,
+                              const std::string &position) {
+  const std::string x = converted(inputs[0].text, inputs[0].dtype, reduction.dtype);
+  switch (reduction.reduction) {
+  case ReductionKind::argmax:
+  case ReductionKind::argmin:
+    return "tc_place_of(" + converted(inputs[0].text, inputs[0].dtype, reduction.source_dtype) +
+           ", static_cast<long long>(" + position + "))";
+  case ReductionKind::welford_reduce:
+    return "tc_moments_of(" + x + ")";
+  case ReductionKind::welford_combine: {
+    std::string text = accumulator_type(reduction) + "{";
+    for (size_t i = 0; i < inputs.size(); ++i)
+      text += (i ? ", " : "") + converted(inputs[i].text, inputs[i].dtype, reduction.dtype);
+    return text + "}";
+  }
+  case ReductionKind::online_softmax_reduce:
+    return "tc_exp_sum_of(" + x + ")";
+  default:
+    return x;
+  }
+}
+
+std::string_view item_name(ReductionKind kind, uint32_t item) {
+  if (kind == ReductionKind::online_softmax_reduce)
+    return item == 0 ? "max" : "sum";
+  return item == 0 ? "mean" : item == 1 ? "m2" : "weight";
+}
+
+} // namespace tsc::codegen

@@ -1,0 +1,470 @@
+#include "codegen/kernel_graph.h"
+
+#include "support/diagnostic.h"
+#include "symbolic/loops.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+using ir::ReductionKind;
+using support::require;
+
+uint64_t mix(uint64_t a, uint64_t b) {
+  a ^= b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2);
+  return a * 0xff51afd7ed558ccdull;
+}
+
+uint64_t hash_value(const Value &value) {
+  uint64_t hash = mix(static_cast<uint64_t>(value.op), static_cast<uint64_t>(value.dtype));
+  for (const ValueId arg : value.args)
+    hash = mix(hash, arg);
+  hash = mix(hash, value.index.hash());
+  hash = mix(hash, value.buffer);
+  return mix(hash, value.guard);
+}
+
+/// The group's loops as one nest, and each member's variables over it.
+struct CommonLoops {
+  std::vector<Expr> row_variables, row_sizes, element_variables, element_sizes;
+  std::vector<symbolic::Substitution> of_member;
+};
+
+void map_member(const ir::LoopBody &body, std::span<const Expr> iteration,
+                std::span<const Expr> reduction, symbolic::Substitution &substitution) {
+  require(body.iteration_count == iteration.size(), "codegen",
+          "members of a group differ in their iteration loops");
+  require(!body.is_reduction() || body.reduction_sizes().size() == reduction.size(), "codegen",
+          "members of a group differ in their reduction loops");
+  for (size_t i = 0; i < body.variables.size(); ++i) {
+    const size_t k = i - body.iteration_count;
+    substitution.emplace(body.variables[i], i < body.iteration_count ? iteration[i] : reduction[k]);
+  }
+}
+
+/// Merges loops that every index of the group lets merge.
+CommonLoops common_loops(const scheduler::Group &group, const symbolic::Ranges &module_ranges) {
+  const ir::LoopBody *widest = &group.bodies.front();
+  for (const ir::LoopBody &body : group.bodies)
+    if (body.variables.size() > widest->variables.size())
+      widest = &body;
+  std::vector<Expr> iteration, reduction;
+  symbolic::Ranges ranges = module_ranges;
+  for (size_t i = 0; i < widest->variables.size(); ++i) {
+    const bool iterates = i < widest->iteration_count;
+    const Expr variable =
+        symbolic::symbol(iterates ? "y" : "q", iterates ? iteration.size() : reduction.size());
+    (iterates ? iteration : reduction).push_back(variable);
+    ranges.set_size(variable, widest->sizes[i]);
+  }
+  std::vector<symbolic::Substitution> members(group.bodies.size());
+  std::vector<Expr> indices;
+  for (size_t m = 0; m < group.bodies.size(); ++m) {
+    map_member(group.bodies[m], iteration, reduction, members[m]);
+    for (const Expr index : group.bodies[m].indices)
+      indices.push_back(symbolic::substitute(index, members[m]));
+  }
+  const bool reduces = widest->is_reduction();
+  const symbolic::MergedLoops rows = symbolic::merge_loops(iteration, widest->iteration_sizes(),
+                                                           indices, reduces ? "x" : "i", ranges);
+  const symbolic::MergedLoops elements =
+      symbolic::merge_loops(reduction, widest->reduction_sizes(), indices, "r", ranges);
+  symbolic::Substitution merged;
+  for (size_t i = 0; i < iteration.size(); ++i)
+    merged.emplace(iteration[i], rows.old_variables[i]);
+  for (size_t i = 0; i < reduction.size(); ++i)
+    merged.emplace(reduction[i], elements.old_variables[i]);
+  for (symbolic::Substitution &member : members)
+    for (auto &[variable, expression] : member)
+      expression = symbolic::substitute(expression, merged);
+  CommonLoops loops;
+  loops.of_member = std::move(members);
+  (reduces ? loops.row_variables : loops.element_variables) = rows.variables;
+  (reduces ? loops.row_sizes : loops.element_sizes) = rows.sizes;
+  if (reduces) {
+    loops.element_variables = elements.variables;
+    loops.element_sizes = elements.sizes;
+  }
+  return loops;
+}
+
+class Builder {
+public:
+  Builder(const ir::Module &module, const scheduler::Group &group, const GraphOptions &options,
+          KernelGraph &graph)
+      : module_(module), options_(options), graph_(graph), internal_(group.internal_buffers) {
+    std::sort(internal_.begin(), internal_.end());
+  }
+
+  void add_member(const ir::LoopBody &body, const symbolic::Substitution &substitution) {
+    substitution_ = &substitution;
+    body_ = &body;
+    indirect_.clear();
+    ids_.assign(body.ops.size(), ir::kNone);
+    find_guards();
+    for (uint32_t i = 0; i < body.ops.size(); ++i)
+      ids_[i] = add_op(i);
+  }
+
+private:
+  const ir::Module &module_;
+  const GraphOptions &options_;
+  KernelGraph &graph_;
+  std::vector<BufferId> internal_;
+  std::unordered_map<uint64_t, std::vector<ValueId>> known_;
+  struct Stored {
+    Expr index;
+    ValueId value;
+  };
+  std::unordered_map<BufferId, std::vector<Stored>> stored_; // by storage
+  uint32_t indirects_ = 0;
+  // the member
+  const ir::LoopBody *body_ = nullptr;
+  const symbolic::Substitution *substitution_ = nullptr;
+  symbolic::Substitution indirect_;
+  std::vector<ValueId> ids_;                 // by op
+  std::vector<uint32_t> block_of_;           // by op
+  std::vector<uint32_t> mask_op_of_, outer_; // by block
+
+  void find_guards() {
+    block_of_.assign(body_->ops.size(), 0);
+    mask_op_of_.assign(body_->blocks.size(), ir::kNone);
+    outer_.assign(body_->blocks.size(), 0);
+    for (uint32_t b = 0; b < body_->blocks.size(); ++b)
+      for (const uint32_t op : body_->blocks[b].ops)
+        block_of_[op] = b;
+    for (uint32_t i = 0; i < body_->ops.size(); ++i) {
+      const ir::BodyOp &op = body_->ops[i];
+      if (op.op == Op::masked) {
+        mask_op_of_[op.block] = op.args[0];
+        outer_[op.block] = block_of_[i];
+      }
+    }
+  }
+
+  /// The condition under which block `block` runs; kNone: always.
+  ValueId guard_of(uint32_t block) {
+    ValueId guard = ir::kNone;
+    for (; block != 0; block = outer_[block]) {
+      const ValueId mask = ids_[mask_op_of_[block]];
+      guard = guard == ir::kNone ? mask : binary(Op::logical_and, DType::boolean, mask, guard);
+    }
+    return guard;
+  }
+
+  ValueId add(Value value) {
+    const bool unique = value.op == Op::store || value.op == Op::store_reduction;
+    if (!unique) {
+      std::vector<ValueId> &same = known_[hash_value(value)];
+      for (const ValueId id : same)
+        if (graph_.values[id] == value)
+          return id;
+      same.push_back(static_cast<ValueId>(graph_.values.size()));
+    }
+    graph_.values.push_back(std::move(value));
+    return static_cast<ValueId>(graph_.values.size() - 1);
+  }
+  ValueId binary(Op op, DType dtype, ValueId a, ValueId b) {
+    Value value;
+    value.op = op;
+    value.dtype = dtype;
+    value.args = {a, b};
+    return add(std::move(value));
+  }
+  ValueId unary(Op op, DType dtype, ValueId a) {
+    Value value;
+    value.op = op;
+    value.dtype = dtype;
+    value.source_dtype = graph_[a].dtype;
+    value.args = {a};
+    return add(std::move(value));
+  }
+  ValueId reduce(ReductionKind kind, DType dtype, ValueId a) {
+    Value value;
+    value.op = Op::reduction;
+    value.dtype = dtype;
+    value.source_dtype = graph_[a].dtype;
+    value.reduction = kind;
+    value.args = {a};
+    return add(std::move(value));
+  }
+  ValueId constant(tensor::Scalar scalar, DType dtype) {
+    Value value;
+    value.dtype = dtype;
+    value.constant = scalar;
+    return add(std::move(value));
+  }
+
+  Expr index_of(const ir::BodyOp &op, std::vector<ValueId> &args) {
+    Expr index = symbolic::substitute(body_->indices[op.index], *substitution_);
+    if (!indirect_.empty()) {
+      index = symbolic::substitute(index, indirect_);
+      for (ValueId id = 0; id < graph_.values.size(); ++id)
+        if (graph_[id].op == Op::set_indirect && symbolic::depends_on(index, graph_[id].symbol))
+          args.push_back(id);
+    }
+    return symbolic::simplify(index, graph_.ranges);
+  }
+
+  ValueId add_op(uint32_t position) {
+    const ir::BodyOp &op = body_->ops[position];
+    switch (op.op) {
+    case Op::load:
+      return add_load(op, guard_of(block_of_[position]));
+    case Op::store:
+    case Op::store_reduction:
+      return add_store(op);
+    case Op::masked: {
+      Value value;
+      value.op = Op::where;
+      value.dtype = op.dtype;
+      const ValueId other = constant(op.constant, op.dtype);
+      value.args = {ids_[op.args[0]], ids_[body_->blocks[op.block].ops.back()], other};
+      return add(std::move(value));
+    }
+    case Op::reduction:
+      return add_reduction(op);
+    case Op::get_item:
+      return add_item(op);
+    case Op::set_indirect:
+      return add_indirect(op);
+    default: {
+      Value value;
+      value.op = op.op;
+      value.dtype = op.dtype;
+      value.source_dtype = op.source_dtype;
+      value.constant = op.constant;
+      value.scan = op.scan;
+      for (const uint32_t arg : op.args)
+        value.args.push_back(ids_[arg]);
+      if (op.op == Op::index_expr)
+        value.index = index_of(op, value.args);
+      return add(std::move(value));
+    }
+    }
+  }
+
+  ValueId add_load(const ir::BodyOp &op, ValueId guard) {
+    Value value;
+    value.op = Op::load;
+    value.dtype = op.dtype;
+    value.buffer = op.buffer;
+    value.guard = guard;
+    value.index = index_of(op, value.args);
+    const auto found = stored_.find(module_.storage_of(op.buffer));
+    if (found != stored_.end()) {
+      for (auto it = found->second.rbegin(); it != found->second.rend(); ++it) {
+        if (it->index == value.index)
+          return convert(it->value, module_.buffer(op.buffer).dtype);
+      }
+      require(!std::binary_search(internal_.begin(), internal_.end(), op.buffer), "codegen",
+              "internal buffer " + module_.buffer(op.buffer).name + " is read at " +
+                  symbolic::print(value.index) +
+                  ", which its kernel does not store at the same point");
+    }
+    value.dtype = module_.buffer(op.buffer).dtype;
+    return add(std::move(value));
+  }
+
+  /// What storing to `dtype` and loading again gives, but for the rounding of 16-bit floats.
+  ValueId convert(ValueId id, DType dtype) {
+    const DType from = graph_[id].dtype;
+    const bool both_float = (tensor::is_reduced_float(from) || from == DType::f32) &&
+                            (tensor::is_reduced_float(dtype) || dtype == DType::f32);
+    return from == dtype || both_float ? id : unary(Op::to_dtype, dtype, id);
+  }
+
+  ValueId add_store(const ir::BodyOp &op) {
+    const BufferId storage = module_.storage_of(op.buffer);
+    Value value;
+    value.op = op.op;
+    value.dtype = module_.buffer(op.buffer).dtype;
+    value.buffer = op.buffer;
+    value.mode = op.mode;
+    value.args = {ids_[op.args[0]]};
+    std::vector<ValueId> indirect;
+    value.index = index_of(op, indirect);
+    value.args.insert(value.args.end(), indirect.begin(), indirect.end());
+    if (op.mode == ir::StoreMode::plain)
+      stored_[storage].push_back({value.index, value.args[0]});
+    if (std::binary_search(internal_.begin(), internal_.end(), op.buffer))
+      return value.args[0];
+    const ValueId id = add(std::move(value));
+    graph_.stores.push_back(id);
+    return id;
+  }
+
+  ValueId add_reduction(const ir::BodyOp &op) {
+    Value value;
+    value.op = Op::reduction;
+    value.dtype = op.dtype;
+    value.source_dtype = op.source_dtype;
+    value.reduction = op.reduction;
+    for (const uint32_t arg : op.args)
+      value.args.push_back(ids_[arg]);
+    return add(std::move(value));
+  }
+
+  /// Element `item` of a tuple: with two-pass statistics, the plain reductions that give it.
+  ValueId add_item(const ir::BodyOp &op) {
+    const ValueId tuple = ids_[op.args[0]];
+    const Value &source = graph_[tuple];
+    const bool statistics = source.op == Op::reduction && options_.two_pass_statistics;
+    if (statistics && source.reduction == ReductionKind::welford_reduce)
+      return two_pass_moment(source.args[0], op);
+    if (statistics && source.reduction == ReductionKind::online_softmax_reduce)
+      return two_pass_softmax(source.args[0], op);
+    if (source.op == Op::scan)
+      return tuple;
+    Value value;
+    value.op = Op::get_item;
+    value.dtype = op.dtype;
+    value.item = op.item;
+    value.args = {tuple};
+    return add(std::move(value));
+  }
+  ValueId two_pass_moment(ValueId x, const ir::BodyOp &op) {
+    Value count;
+    count.op = Op::index_expr;
+    count.dtype = op.dtype;
+    count.index = graph_.elements();
+    const ValueId n =
+        count.index.is_integer() ? constant(count.index.value(), op.dtype) : add(std::move(count));
+    if (op.item == 2)
+      return n;
+    const ValueId mean = binary(Op::truediv, op.dtype, reduce(ReductionKind::sum, op.dtype, x), n);
+    if (op.item == 0)
+      return mean;
+    const ValueId distance = binary(Op::sub, op.dtype, x, mean);
+    return reduce(ReductionKind::sum, op.dtype, binary(Op::mul, op.dtype, distance, distance));
+  }
+  ValueId two_pass_softmax(ValueId x, const ir::BodyOp &op) {
+    const ValueId max = reduce(ReductionKind::max, op.dtype, x);
+    if (op.item == 0)
+      return max;
+    const ValueId distance = binary(Op::sub, op.dtype, x, max);
+    return reduce(ReductionKind::sum, op.dtype, unary_same(Op::exp, op.dtype, distance));
+  }
+  ValueId unary_same(Op op, DType dtype, ValueId a) {
+    Value value;
+    value.op = op;
+    value.dtype = dtype;
+    value.args = {a};
+    return add(std::move(value));
+  }
+
+  ValueId add_indirect(const ir::BodyOp &op) {
+    Value value;
+    value.op = Op::set_indirect;
+    value.dtype = DType::i64;
+    value.args = {ids_[op.args[0]]};
+    value.extent = op.extent;
+    // One symbol a (value, extent): look for it before a new one is made.
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      const Value &other = graph_[id];
+      if (other.op == Op::set_indirect && other.args == value.args &&
+          other.extent == value.extent) {
+        indirect_[op.symbol] = other.symbol;
+        return id;
+      }
+    }
+    value.symbol = symbolic::symbol("tmp", indirects_++);
+    graph_.ranges.set_size(value.symbol, value.extent);
+    indirect_[op.symbol] = value.symbol;
+    return add(std::move(value));
+  }
+};
+
+bool mentions(Expr index, std::span<const Expr> variables) {
+  return std::any_of(variables.begin(), variables.end(),
+                     [&](Expr variable) { return symbolic::depends_on(index, variable); });
+}
+
+/// Marks what a store or a store's value needs; everything else is dropped.
+void remove_dead(KernelGraph &graph) {
+  std::vector<bool> live(graph.values.size(), false);
+  for (const ValueId store : graph.stores)
+    live[store] = true;
+  for (size_t i = graph.values.size(); i-- > 0;) {
+    if (!live[i])
+      continue;
+    for (const ValueId arg : graph.values[i].args)
+      live[arg] = true;
+    if (graph.values[i].guard != ir::kNone)
+      live[graph.values[i].guard] = true;
+  }
+  std::vector<ValueId> renumbered(graph.values.size(), ir::kNone);
+  std::vector<Value> values;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (!live[i])
+      continue;
+    Value value = std::move(graph.values[i]);
+    for (ValueId &arg : value.args)
+      arg = renumbered[arg];
+    if (value.guard != ir::kNone)
+      value.guard = renumbered[value.guard];
+    renumbered[i] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(value));
+  }
+  for (ValueId &store : graph.stores)
+    store = renumbered[store];
+  graph.values = std::move(values);
+}
+
+} // namespace
+
+void assign_phases(KernelGraph &graph) {
+  graph.phases = 1;
+  for (Value &value : graph.values) {
+    uint32_t phase = 0;
+    bool element = mentions(value.index, graph.element_variables);
+    const auto take = [&](ValueId id) {
+      const Value &arg = graph.values[id];
+      const bool splits = arg.op == Op::reduction || arg.op == Op::scan;
+      phase = std::max(phase, arg.phase + (splits ? 1 : 0));
+      element = element || (arg.level == Level::element && arg.op != Op::reduction);
+    };
+    for (const ValueId arg : value.args)
+      take(arg);
+    if (value.guard != ir::kNone)
+      take(value.guard);
+    // A reduction runs in the phase of its input; its users are one later. It counts as an element
+    // value there.
+    value.phase = phase;
+    value.level =
+        element || value.op == Op::reduction || value.op == Op::scan ? Level::element : Level::row;
+    graph.phases = std::max(graph.phases, phase + 1);
+  }
+}
+
+KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group &group,
+                               const GraphOptions &options) {
+  require(!group.bodies.empty() && group.bodies.size() == group.members.size(), "codegen",
+          "a group of loops comes without its bodies");
+  KernelGraph graph;
+  CommonLoops loops = common_loops(group, module.ranges);
+  graph.reduces = !loops.row_variables.empty() ||
+                  std::any_of(group.bodies.begin(), group.bodies.end(),
+                              [](const ir::LoopBody &body) { return body.is_reduction(); });
+  graph.row_variables = std::move(loops.row_variables);
+  graph.row_sizes = std::move(loops.row_sizes);
+  graph.element_variables = std::move(loops.element_variables);
+  graph.element_sizes = std::move(loops.element_sizes);
+  graph.ranges = module.ranges;
+  for (size_t i = 0; i < graph.row_variables.size(); ++i)
+    graph.ranges.set_size(graph.row_variables[i], graph.row_sizes[i]);
+  for (size_t i = 0; i < graph.element_variables.size(); ++i)
+    graph.ranges.set_size(graph.element_variables[i], graph.element_sizes[i]);
+  Builder builder(module, group, options, graph);
+  for (size_t m = 0; m < group.bodies.size(); ++m)
+    builder.add_member(group.bodies[m], loops.of_member[m]);
+  remove_dead(graph);
+  assign_phases(graph);
+  return graph;
+}
+
+} // namespace tsc::codegen

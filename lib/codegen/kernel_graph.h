@@ -1,0 +1,81 @@
+// The fused value graph of a kernel: the bodies of a group's members over one loop nest, in SSA
+// form.
+//
+// Loops are split in two: rows (one thread group or one thread works on a row) and elements of a
+// row. A group that reduces has its iteration loops as rows and its reduction loops as elements; a
+// pointwise group has all its loops as elements and one row.
+//
+// Values are hash-consed, so what two members compute alike is computed once. What a member stores
+// and a later one loads at the same index is forwarded (unrounded). Masked regions are flat: their
+// loads carry a guard, the rest runs unconditionally and is selected.
+//
+// A reduction splits the kernel in phases: elements are walked once per phase, in order; a
+// reduction fed in phase p has its result for row values of phase p + 1.
+#pragma once
+
+#include "scheduler/schedule.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tsc::codegen {
+
+using ir::BufferId;
+using symbolic::Expr;
+using tensor::DType;
+using ValueId = uint32_t;
+
+enum class Level : uint8_t {
+  row,     // one value a row (or for the whole kernel)
+  element, // one value an element
+};
+
+struct Value {
+  ir::Op op = ir::Op::constant;
+  DType dtype = DType::f32;
+  std::vector<ValueId> args; // load: the set_indirect values that the index mentions
+  Expr index;                // load, store, store_reduction, index_expr
+  BufferId buffer = ir::kNone;
+  tensor::Scalar constant = 0.0;
+  DType source_dtype = DType::f32;
+  ir::ReductionKind reduction = ir::ReductionKind::sum;
+  ir::ScanKind scan = ir::ScanKind::sum;
+  ir::StoreMode mode = ir::StoreMode::plain;
+  uint32_t item = 0;
+  ValueId guard = ir::kNone; // load: happens only where this holds, else the value is 0
+  Expr symbol, extent;       // set_indirect
+  Level level = Level::row;
+  uint32_t phase = 0;
+  friend bool operator==(const Value &, const Value &) = default;
+};
+
+struct KernelGraph {
+  std::vector<Expr> row_variables, row_sizes;         // x0, x1, ... outermost first
+  std::vector<Expr> element_variables, element_sizes; // r0, r1, ... (i0, i1, ... if pointwise)
+  bool reduces = false;
+  std::vector<Value> values;   // arguments before users
+  std::vector<ValueId> stores; // in the order of the members
+  symbolic::Ranges ranges;     // of the variables and of the module's symbols
+  uint32_t phases = 1;
+
+  const Value &operator[](ValueId id) const { return values[id]; }
+  Expr rows() const { return symbolic::numel(row_sizes); }
+  Expr elements() const { return symbolic::numel(element_sizes); }
+  bool is_reduction(ValueId id) const { return values[id].op == ir::Op::reduction; }
+};
+
+struct GraphOptions {
+  /// welford_reduce and online_softmax_reduce as two plain reductions each, the second over
+  /// distances from the first's result: the most exact way, and the cheaper one when the row stays
+  /// on chip.
+  bool two_pass_statistics = false;
+};
+/// Precondition: group.bodies are there, parallel to the members.
+KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group &group,
+                               const GraphOptions &options);
+
+/// Recomputes level and phase of every value, and `phases`. For whoever changes a graph.
+void assign_phases(KernelGraph &graph);
+
+} // namespace tsc::codegen

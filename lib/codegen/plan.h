@@ -1,0 +1,94 @@
+// Kernel plans: everything that the printer needs, decided.
+#pragma once
+
+#include "codegen/access.h"
+#include "codegen/kernel_graph.h"
+#include "target/target.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tsc::codegen {
+
+/// Pointwise on the GPU: block b's threads take `steps` runs of `vector` elements each; step k of
+/// thread t is run (b * steps + k) * block + t.
+struct FlatWalk {
+  int vector = 1, steps = 1, block = 256;
+  bool guard = false; // the last block has runs past the end
+};
+/// `threads` neighbouring threads share a row, `rows` rows share a block. A thread's runs are lane,
+/// lane + threads,
+/// ...: `steps` of them kept on chip, or (steps 0) as many as it takes, read again in each phase.
+struct RowWalk {
+  int vector = 1, steps = 0, threads = 32, rows = 1;
+  bool guard_row = false, guard_run = false;
+  int block() const { return threads * rows; }
+};
+/// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`
+/// apart, share one.
+struct ColumnWalk {
+  int columns = 32, threads = 8;
+  bool guard_row = false;
+  int block() const { return columns * threads; }
+};
+/// One thread a block: a loop over `chunk` runs (pointwise) or rows, inner loops of constant length
+/// `vector`.
+struct SerialWalk {
+  int vector = 1;
+  int64_t chunk = 1;
+};
+using Walk = std::variant<FlatWalk, RowWalk, ColumnWalk, SerialWalk>;
+
+/// What one walk over the elements does, in order.
+struct PhasePlan {
+  std::vector<ValueId> row_values; // before the walk
+  std::vector<ValueId>
+      run_values; // once a run: vector loads, and values that are the same for the whole run
+  std::vector<ValueId> elements;   // once an element
+  std::vector<ValueId> reductions; // fed by this walk
+  std::vector<ValueId> stores;     // once an element or a run
+  bool empty() const { return reductions.empty() && stores.empty() && elements.empty(); }
+};
+
+struct KernelPlan {
+  KernelGraph graph;
+  Walk walk;
+  std::vector<ValueId> preloads; // vector loads issued for all steps before anything else
+  std::vector<PhasePlan> phases;
+  std::vector<ValueId> row_stores; // at the end, by one thread of the row
+  // by ValueId
+  std::vector<Access> access; // loads and stores of elements
+  std::vector<bool> kept;     // element values held on chip from one phase to later ones
+  std::vector<bool> preloaded;
+  std::vector<bool> uniform;  // element values that do not change over a run
+  std::vector<bool> streamed; // vector loads whose data nothing reads again
+  bool wide_index = false;    // 64-bit indices
+  std::string description;    // one line
+  Expr grid;
+  int block = 1;
+  bool has_barriers = false;
+};
+
+int vector_of(const Walk &walk);
+int steps_of(const Walk &walk); // 0: not a constant number
+
+/// Plans for the GPU and for one thread a block. `inplace` names buffers whose memory an input
+/// still uses.
+KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
+                     const target::Target &target);
+KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group);
+
+// Shared by the planners.
+
+/// Fills access and uniform for runs of `vector` elements.
+void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);
+/// Fills phases, kept and row_stores. `keep`: values needed in a later phase stay on chip; else
+/// they are computed again.
+void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep);
+/// The widest run for which contiguous accesses are vector accesses of 16 bytes (32 for the widest
+/// type).
+int choose_vector(const ir::Module &module, const KernelGraph &graph);
+bool needs_wide_index(const KernelGraph &graph);
+
+} // namespace tsc::codegen

@@ -1,0 +1,226 @@
+// The GPU's plans. What decides is memory: 16-byte accesses, enough of them in flight before the
+// first use, every element read once.
+#include "codegen/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr int kFlatBlock = 256;
+constexpr int kRowBlock = 256;       // threads of a block that holds several rows
+constexpr int kSmallestRow = 8;      // threads a row: 8 runs of 16 bytes are one 128-byte line
+constexpr int kVectorsInFlight = 4;  // 16-byte loads a thread issues before the first use
+constexpr int kRegistersForRow = 80; // a thread's registers that may hold its part of the row
+constexpr int kLargestLoopedRow = 512;
+
+/// Row-wise loads that may be issued first: no run-time index, no guard, a vector access.
+std::vector<ValueId> preload_candidates(const KernelPlan &plan) {
+  std::vector<ValueId> result;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
+    const Value &value = plan.graph[id];
+    if (value.op == Op::load && value.level == Level::element &&
+        plan.access[id] == Access::vector && value.args.empty() && value.guard == ir::kNone)
+      result.push_back(id);
+  }
+  return result;
+}
+
+bool varies_by_row(const KernelGraph &graph, ValueId id) {
+  return !graph.reduces || graph.row_variables.empty() ||
+         std::any_of(graph.row_variables.begin(), graph.row_variables.end(), [&](Expr variable) {
+           return symbolic::depends_on(graph[id].index, variable);
+         });
+}
+
+std::string vector_text(const ir::Module &module, const KernelPlan &plan, int vector) {
+  size_t widest = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone)
+      widest = std::max(widest,
+                        tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * vector);
+  if (widest == 0)
+    return "one element an access";
+  return std::to_string(std::min<size_t>(widest, 16)) + "-byte accesses";
+}
+
+void plan_flat(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+               const target::Target &target) {
+  FlatWalk walk;
+  walk.block = kFlatBlock;
+  walk.vector = choose_vector(module, plan.graph);
+  classify_accesses(module, plan, walk.vector);
+  const std::vector<ValueId> loads = preload_candidates(plan);
+  plan.preloaded.assign(plan.graph.values.size(), false);
+  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
+  // Several runs a thread if that leaves every multiprocessor four blocks.
+  const int wanted =
+      std::max<int>(1, kVectorsInFlight / std::max<int>(1, static_cast<int>(loads.size())));
+  for (walk.steps = wanted; walk.steps > 1; walk.steps /= 2) {
+    const auto count = runs.as_integer();
+    if (count && *count >= int64_t{4} * target.multiprocessors * walk.block * walk.steps)
+      break;
+  }
+  plan.preloads = loads;
+  for (const ValueId id : loads)
+    plan.preloaded[id] = true;
+  const int64_t per_block = int64_t{walk.block} * walk.steps;
+  walk.guard = !symbolic::known_multiple_of(runs, per_block, plan.graph.ranges);
+  plan.grid = symbolic::ceil_div(runs, per_block);
+  plan.block = walk.block;
+  plan.walk = walk;
+  plan.description = "pointwise, " + std::to_string(walk.steps) +
+                     (walk.steps == 1 ? " run" : " runs") + " of " + std::to_string(walk.vector) +
+                     " elements a thread, " + vector_text(module, plan, walk.vector);
+  fill_phases(plan, group, true);
+}
+
+/// Threads a row and runs a thread, for a row of `runs` runs: no idle threads first, then about
+/// `wanted` runs each.
+void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
+  double best = 1e30;
+  for (int threads = std::min<int>(kSmallestRow, 1 << 10); threads <= 1024; threads *= 2) {
+    const int64_t steps = (runs + threads - 1) / threads;
+    if (steps > most)
+      continue;
+    const double idle = static_cast<double>(steps * threads - runs) / static_cast<double>(runs);
+    const double distance = std::fabs(std::log2(static_cast<double>(steps) / wanted));
+    const double cost = std::floor(idle * 10) * 2 + distance + (threads > 512 ? 1.5 : 0);
+    if (cost < best) {
+      best = cost;
+      walk.threads = threads;
+      walk.steps = static_cast<int>(steps);
+    }
+  }
+}
+
+/// Registers that one element of the row takes a thread: its loads as they come, and values kept
+/// between phases.
+double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
+  double bytes = 0;
+  for (const ValueId id : plan.preloads)
+    bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype));
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.kept[id])
+      bytes +=
+          std::max<double>(4, static_cast<double>(tensor::size_in_bytes(plan.graph[id].dtype)));
+  return std::max(1.0, bytes / 4);
+}
+
+void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+               const target::Target &) {
+  RowWalk walk;
+  const KernelGraph &graph = plan.graph;
+  walk.vector = choose_vector(module, graph);
+  classify_accesses(module, plan, walk.vector);
+  plan.preloaded.assign(graph.values.size(), false);
+  for (const ValueId id : preload_candidates(plan))
+    if (varies_by_row(graph, id))
+      plan.preloads.push_back(id);
+  for (const ValueId id : plan.preloads)
+    plan.preloaded[id] = true;
+  fill_phases(plan, group, true);
+  const auto elements = graph.elements().as_integer();
+  walk.steps = 0;
+  if (elements && *elements > 0) {
+    const double per_run = registers_per_element(module, plan) * walk.vector;
+    const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
+    const int wanted =
+        std::max(1, kVectorsInFlight / std::max(1, static_cast<int>(plan.preloads.size())));
+    choose_row_threads(walk, *elements / walk.vector, std::min(wanted, most), most);
+  }
+  if (walk.steps == 0) { // the row does not fit: read it again in every phase
+    const GraphOptions looped;
+    KernelPlan fresh;
+    fresh.graph = build_kernel_graph(module, group, looped);
+    plan = std::move(fresh);
+    classify_accesses(module, plan, walk.vector);
+    plan.preloaded.assign(plan.graph.values.size(), false);
+    fill_phases(plan, group, false);
+    walk.threads = kLargestLoopedRow;
+  }
+  walk.rows = std::max(1, kRowBlock / walk.threads);
+  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
+  walk.guard_run = walk.steps > 0 && !(runs == Expr(int64_t{walk.steps} * walk.threads));
+  walk.guard_row = walk.rows > 1 &&
+                   !symbolic::known_multiple_of(plan.graph.rows(), walk.rows, plan.graph.ranges);
+  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.rows);
+  plan.block = walk.block();
+  plan.walk = walk;
+  plan.has_barriers = true;
+  plan.description =
+      "row reduction, " + std::to_string(walk.threads) + " threads a row, " +
+      std::to_string(walk.rows) + (walk.rows == 1 ? " row" : " rows") + " a block, " +
+      (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
+                            " elements a thread)"
+                      : std::to_string(plan.graph.phases) + " walks over the row") +
+      ", " + vector_text(module, plan, walk.vector);
+}
+
+/// True if more bytes are contiguous along the innermost row variable than along the innermost
+/// element variable.
+bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
+  if (graph.row_variables.empty() || graph.element_variables.empty())
+    return false;
+  int64_t along_rows = 0, along_elements = 0;
+  for (const Value &value : graph.values) {
+    if (value.buffer == ir::kNone || value.level != Level::element)
+      continue;
+    const auto bytes =
+        static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    const auto row = symbolic::coefficient_of(value.index, graph.row_variables.back());
+    const auto element = symbolic::coefficient_of(value.index, graph.element_variables.back());
+    along_rows += row && row->is_integer(1) ? bytes : 0;
+    along_elements += element && element->is_integer(1) ? bytes : 0;
+  }
+  return along_rows > along_elements;
+}
+
+void plan_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                  const target::Target &target) {
+  ColumnWalk walk;
+  classify_accesses(module, plan, 1);
+  plan.preloaded.assign(plan.graph.values.size(), false);
+  fill_phases(plan, group, false);
+  const auto rows = plan.graph.rows().as_integer();
+  const auto elements = plan.graph.elements().as_integer();
+  // Few columns: more threads a column, as long as each has some elements.
+  walk.threads = 8;
+  while (walk.threads < 32 &&
+         (!rows || *rows / walk.columns * walk.threads < int64_t{64} * target.multiprocessors) &&
+         (!elements || *elements >= int64_t{4} * walk.threads))
+    walk.threads *= 2;
+  walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
+  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
+  plan.block = walk.block();
+  plan.walk = walk;
+  plan.has_barriers = true;
+  plan.description = "column reduction, " + std::to_string(walk.threads) + " threads a column, " +
+                     std::to_string(walk.columns) + " columns a block, " +
+                     std::to_string(plan.graph.phases) +
+                     (plan.graph.phases == 1 ? " walk" : " walks") + " over the column";
+}
+
+} // namespace
+
+KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
+                     const target::Target &target) {
+  KernelPlan plan;
+  plan.graph = build_kernel_graph(module, group, {.two_pass_statistics = true});
+  if (!plan.graph.reduces)
+    plan_flat(module, group, plan, target);
+  else if (prefers_columns(module, plan.graph)) {
+    plan.graph = build_kernel_graph(module, group, {});
+    plan_columns(module, group, plan, target);
+  } else {
+    plan_rows(module, group, plan, target);
+  }
+  plan.wide_index = needs_wide_index(plan.graph);
+  return plan;
+}
+
+} // namespace tsc::codegen

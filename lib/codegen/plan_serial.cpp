@@ -1,0 +1,46 @@
+// One thread a block: plain loops over a chunk, which a host compiler vectorizes; the runtime
+// spreads blocks over cores.
+#include "codegen/plan.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+namespace {
+
+constexpr int64_t kChunkElements = 16384; // elements of work a block: some 10 microseconds
+constexpr int64_t kKeptBytes = 1 << 16;   // stack that values kept between phases may take
+constexpr int kRun = 16;                  // elements of an inner loop: a cache line of floats
+
+} // namespace
+
+KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group) {
+  KernelPlan plan;
+  plan.graph = build_kernel_graph(module, group, {.two_pass_statistics = true});
+  const KernelGraph &graph = plan.graph;
+  SerialWalk walk;
+  const bool scans = std::any_of(graph.values.begin(), graph.values.end(),
+                                 [](const Value &value) { return value.op == ir::Op::scan; });
+  if (!graph.element_sizes.empty() && !scans &&
+      symbolic::known_multiple_of(graph.element_sizes.back(), kRun, graph.ranges))
+    walk.vector = kRun;
+  classify_accesses(module, plan, walk.vector);
+  for (Access &access : plan.access) // the host compiler makes vectors of plain loops
+    access = access == Access::vector ? Access::element : access;
+  const auto elements = graph.elements().as_integer();
+  fill_phases(plan, group, elements && *elements * 8 <= kKeptBytes);
+  if (graph.reduces) {
+    walk.chunk =
+        elements ? std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, *elements)) : 1;
+    plan.grid = symbolic::ceil_div(graph.rows(), walk.chunk);
+  } else {
+    walk.chunk = kChunkElements / walk.vector;
+    plan.grid = symbolic::ceil_div(graph.elements(), walk.chunk * walk.vector);
+  }
+  plan.walk = walk;
+  plan.wide_index = needs_wide_index(graph);
+  plan.description = graph.reduces ? "rows one after the other" : "a plain loop";
+  return plan;
+}
+
+} // namespace tsc::codegen

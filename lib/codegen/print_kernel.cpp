@@ -1,0 +1,598 @@
+#include "codegen/print_kernel.h"
+
+#include "codegen/expression.h"
+#include "support/diagnostic.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tsc::codegen {
+
+using ir::Op;
+
+const std::string &Parameters::name_of(BufferId storage) const {
+  const auto found = std::find(storages.begin(), storages.end(), storage);
+  support::require(found != storages.end(), "codegen", "a buffer is no parameter of its kernel");
+  return list[static_cast<size_t>(found - storages.begin())].name;
+}
+
+namespace {
+
+class Printer {
+public:
+  Printer(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
+          const std::string &name)
+      : module_(module), plan_(plan), graph_(plan.graph), parameters_(parameters), kernel_(name),
+        vector_(vector_of(plan.walk)), steps_(steps_of(plan.walk)),
+        index_(plan.wide_index ? "long long" : "int"), ranges_(plan.graph.ranges) {
+    flat_ = std::get_if<FlatWalk>(&plan.walk);
+    row_ = std::get_if<RowWalk>(&plan.walk);
+    column_ = std::get_if<ColumnWalk>(&plan.walk);
+    serial_ = std::get_if<SerialWalk>(&plan.walk);
+    ranges_.set_size(symbolic::symbol("j"), vector_);
+    number_values();
+  }
+
+  std::string print() {
+    open_kernel();
+    if (serial_ && graph_.reduces)
+      open_serial_rows();
+    else
+      coordinates();
+    preloads();
+    for (const PhasePlan &phase : plan_.phases)
+      print_phase(phase);
+    row_stores();
+    if (serial_ && graph_.reduces)
+      close();
+    depth_ = 0;
+    line("}");
+    const std::string body = std::move(text_);
+    text_.clear();
+    std::string result = shared_struct() + body;
+    result += "TC_EXPORT(" + kernel_ + ", " + (plan_.has_barriers ? "TC_HAS_BARRIERS" : "0") +
+              (shared_.empty() ? "" : ", " + kernel_ + "_shared") + ")\n";
+    return result;
+  }
+
+private:
+  const ir::Module &module_;
+  const KernelPlan &plan_;
+  const KernelGraph &graph_;
+  const Parameters &parameters_;
+  std::string kernel_;
+  int vector_, steps_;
+  std::string index_;
+  symbolic::Ranges ranges_;
+  const FlatWalk *flat_ = nullptr;
+  const RowWalk *row_ = nullptr;
+  const ColumnWalk *column_ = nullptr;
+  const SerialWalk *serial_ = nullptr;
+  std::string text_;
+  int depth_ = 0;
+  std::vector<uint32_t> numbers_;          // of t0, t1, ... by value
+  std::map<ValueId, std::string> vectors_; // names of vector loads
+  std::map<ValueId, std::string> staged_;  // names of arrays that vector stores are made of
+  std::map<ValueId, std::string> accumulators_;
+  std::vector<std::string> shared_; // members of the shared structure
+  bool in_elements_ = false;        // inside the innermost loop
+  bool run_declared_ = false;       // one run a thread: its coordinates are there
+
+  void line(const std::string &text) {
+    text_.append(static_cast<size_t>(depth_) * 2, ' ');
+    text_ += text;
+    text_ += '\n';
+  }
+  void open(const std::string &text) {
+    line(text.empty() ? "{" : text + " {");
+    ++depth_;
+  }
+  void close() {
+    --depth_;
+    line("}");
+  }
+
+  // ---- names and expressions
+
+  void number_values() {
+    numbers_.assign(graph_.values.size(), 0);
+    uint32_t next = 0;
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      const Value &value = graph_[id];
+      const bool named = value.op != Op::constant && value.op != Op::store &&
+                         value.op != Op::store_reduction && value.op != Op::set_indirect &&
+                         !aliased(id) &&
+                         !(value.op == Op::load && value.level == Level::element &&
+                           plan_.access[id] == Access::vector);
+      numbers_[id] = named ? next++ : 0;
+    }
+    size_t vectors = 0;
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      if (graph_[id].op == Op::load && graph_[id].level == Level::element &&
+          plan_.access[id] == Access::vector)
+        vectors_[id] = "v" + std::to_string(vectors++);
+  }
+  bool aliased(ValueId id) const {
+    const Value &value = graph_[id];
+    return value.args.size() == 1 && is_alias(value, graph_[value.args[0]].dtype) &&
+           !plan_.kept[id];
+  }
+  std::string position(const std::string &j) const { // of an element in a kept array
+    if (steps_ == 1 && !serial_)
+      return j;
+    if (vector_ == 1)
+      return "k";
+    return "k * " + std::to_string(vector_) + " + " + j;
+  }
+  /// The current value as an operand. Loads that are vectors are unpacked.
+  std::string use(ValueId id) const {
+    const Value &value = graph_[id];
+    if (value.op == Op::constant)
+      return literal(value.constant, value.dtype);
+    if (aliased(id))
+      return use(value.args[0]);
+    const auto vector = vectors_.find(id);
+    const std::string j = vector_ == 1 ? "0" : "j";
+    if (vector != vectors_.end()) {
+      const bool array = plan_.preloaded[id] && steps_ > 1;
+      return "tc_get(" + vector->second + (array ? "[k]" : "") + ".at[" + j + "])";
+    }
+    const std::string name = "t" + std::to_string(numbers_[id]);
+    if (plan_.kept[id])
+      return name + "[" + position(j) + "]";
+    if (value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
+                                      value.reduction == ir::ReductionKind::argmin))
+      return name + ".index";
+    return name;
+  }
+  DType dtype_of(ValueId id) const {
+    const Value &value = graph_[id];
+    if (value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
+                                      value.reduction == ir::ReductionKind::argmin))
+      return DType::i64;
+    return aliased(id) ? dtype_of(value.args[0]) : value.dtype;
+  }
+  std::string index_text(Expr index) const {
+    if (in_elements_ && vector_ > 1) {
+      const Expr variable = graph_.element_variables.back();
+      index = symbolic::substitute(index, {{variable, variable + symbolic::symbol("j")}});
+    }
+    return symbolic::print_cpp(index, ranges_);
+  }
+  std::string size_text(Expr size) const { return symbolic::print_cpp(size, ranges_); }
+  std::string address(const Value &value) const {
+    const std::string &base = parameters_.name_of(module_.storage_of(value.buffer));
+    return value.index.is_integer(0) ? base : base + " + " + index_text(value.index);
+  }
+  std::string element_of(const Value &value) const {
+    return parameters_.name_of(module_.storage_of(value.buffer)) + "[" + index_text(value.index) +
+           "]";
+  }
+
+  // ---- statements
+
+  /// The right-hand side that computes a value.
+  std::string computation(ValueId id) const {
+    const Value &value = graph_[id];
+    switch (value.op) {
+    case Op::load: {
+      const std::string load = "tc_get(" + element_of(value) + ")";
+      if (value.guard == ir::kNone)
+        return load;
+      return use(value.guard) + " ? " + load + " : " +
+             literal(tensor::Scalar(int64_t{0}), value.dtype);
+    }
+    case Op::index_expr:
+      return "static_cast<" + std::string(value_type(value.dtype)) + ">(" +
+             index_text(value.index) + ")";
+    case Op::get_item:
+      return use(value.args[0]) + "." +
+             std::string(item_name(graph_[value.args[0]].reduction, value.item));
+    default: {
+      std::vector<ArgumentText> arguments;
+      for (const ValueId arg : value.args)
+        arguments.push_back({use(arg), dtype_of(arg)});
+      return operation_text(value, arguments);
+    }
+    }
+  }
+  void define(ValueId id) {
+    const Value &value = graph_[id];
+    if (value.op == Op::constant || aliased(id) || value.op == Op::scan)
+      return;
+    if (value.op == Op::set_indirect) {
+      line("const long long " + value.symbol.name() + " = tc_wrap_index(" + use(value.args[0]) +
+           ", " + size_text(value.extent) + ");");
+      return;
+    }
+    if (vectors_.count(id) != 0) {
+      const std::string type = vector_type(value);
+      std::string load = "tc_load_vec<" + std::to_string(vector_) + ">(" + address(value) + ")";
+      if (value.guard != ir::kNone)
+        load = use(value.guard) + " ? " + load + " : " + type + "{}";
+      line("const " + type + " " + vectors_[id] + " = " + load + ";");
+      return;
+    }
+    if (plan_.kept[id])
+      line(use(id) + " = " + computation(id) + ";");
+    else
+      line("const " + std::string(value_type(value.dtype)) + " t" + std::to_string(numbers_[id]) +
+           " = " + computation(id) + ";");
+  }
+  std::string vector_type(const Value &value) const {
+    return "tc_vec<" + std::string(storage_type(module_.buffer(value.buffer).dtype)) + ", " +
+           std::to_string(vector_) + ">";
+  }
+
+  // ---- frame
+
+  void open_kernel() {
+    std::string list;
+    size_t pointer = 0;
+    for (const program::KernelParameter &parameter : parameters_.list) {
+      if (!list.empty())
+        list += ", ";
+      if (parameter.kind == program::KernelParameter::Kind::size) {
+        list += "long long " + parameter.name;
+        continue;
+      }
+      list += (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) +
+              " *" + (parameters_.restricted[pointer++] ? "TC_RESTRICT " : "") + parameter.name;
+    }
+    open("TC_KERNEL void __launch_bounds__(" + std::to_string(plan_.block) + ") " + kernel_ + "(" +
+         list + ")");
+  }
+  std::string shared_struct() const {
+    if (shared_.empty())
+      return "";
+    std::string result = "struct " + kernel_ + "_shared {\n";
+    for (const std::string &member : shared_)
+      result += "  " + member + ";\n";
+    return result + "};\n\n";
+  }
+  std::string as_index(const std::string &text) const {
+    return "static_cast<" + index_ + ">(" + text + ")";
+  }
+  /// Declares variables of a nest from a flat position; `flat` is a name, or the only variable's
+  /// value.
+  void decompose(std::span<const Expr> variables, std::span<const Expr> sizes,
+                 const std::string &flat) {
+    std::string rest = flat;
+    Expr inner = 1;
+    for (size_t i = variables.size(); i-- > 0;) {
+      std::string value = inner.is_integer(1) ? flat : flat + " / " + factor(inner);
+      if (i > 0)
+        value += " % " + factor(sizes[i]);
+      line("const " + index_ + " " + variables[i].name() + " = " + value + ";");
+      inner = inner * sizes[i];
+    }
+  }
+  std::string factor(Expr e) const {
+    const std::string text = size_text(e);
+    return e.is_integer() || e.is_symbol() ? text : "(" + text + ")";
+  }
+
+  void coordinates() {
+    if (row_) {
+      const std::string threads = std::to_string(row_->threads);
+      if (row_->rows == 1) {
+        line("const int lane = static_cast<int>(threadIdx.x);");
+        row_coordinates(as_index("blockIdx.x"), false);
+      } else {
+        line("const int lane = static_cast<int>(threadIdx.x) % " + threads + ";");
+        row_coordinates(as_index("blockIdx.x") + " * " + std::to_string(row_->rows) +
+                            " + static_cast<int>(threadIdx.x) / " + threads,
+                        row_->guard_row);
+      }
+    } else if (column_) {
+      const std::string columns = std::to_string(column_->columns);
+      line("const int lane = static_cast<int>(threadIdx.x) / " + columns + ";");
+      row_coordinates(as_index("blockIdx.x") + " * " + columns +
+                          " + static_cast<int>(threadIdx.x) % " + columns,
+                      column_->guard_row);
+    }
+    if (has_shared())
+      line("TC_SMEM(" + kernel_ + "_shared, shared);");
+  }
+  bool has_shared() const {
+    const bool reduces = std::any_of(graph_.values.begin(), graph_.values.end(),
+                                     [](const Value &value) { return value.op == Op::reduction; });
+    return reduces && (column_ || (row_ && row_->threads > 32));
+  }
+  void row_coordinates(const std::string &row, bool guard) {
+    if (graph_.row_variables.empty() && !guard)
+      return;
+    line("const " + index_ + " row = " + row + ";");
+    std::string flat = "row";
+    if (guard) { // threads past the end work on the last row and store nothing
+      const std::string rows = size_text(graph_.rows());
+      line("const bool live = row < " + rows + ";");
+      line("const " + index_ + " x = live ? row : " + rows + " - 1;");
+      flat = "x";
+    }
+    decompose(graph_.row_variables, graph_.row_sizes, flat);
+  }
+  void open_serial_rows() {
+    const std::string chunk = std::to_string(serial_->chunk), rows = size_text(graph_.rows());
+    line("const " + index_ + " first = " + as_index("blockIdx.x") + " * " + chunk + ";");
+    line("const " + index_ + " last = first + " + chunk + " < " + rows + " ? first + " + chunk +
+         " : " + rows + ";");
+    open("for (" + index_ + " row = first; row < last; ++row)");
+    decompose(graph_.row_variables, graph_.row_sizes, "row");
+  }
+
+  // ---- runs: loop k, its coordinates and its guard
+
+  Expr runs() const { return symbolic::floor_div(graph_.elements(), vector_); }
+  std::string scaled(const std::string &run) const {
+    return vector_ == 1 ? run : "(" + run + ") * " + std::to_string(vector_);
+  }
+  /// Opens the loop over runs; returns how many braces to close.
+  int open_runs() {
+    int braces = 0;
+    std::string run, guard;
+    if (flat_) {
+      if (steps_ > 1) {
+        line("TC_UNROLL");
+        open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
+        ++braces;
+        run = "(" + as_index("blockIdx.x") + " * " + std::to_string(steps_) + " + k) * " +
+              std::to_string(flat_->block) + " + static_cast<int>(threadIdx.x)";
+      } else {
+        run = as_index("blockIdx.x") + " * " + std::to_string(flat_->block) +
+              " + static_cast<int>(threadIdx.x)";
+      }
+      guard = flat_->guard ? size_text(graph_.elements()) : "";
+    } else if (row_ && steps_ > 0) {
+      if (steps_ > 1) {
+        line("TC_UNROLL");
+        open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
+        ++braces;
+        run = "k * " + std::to_string(row_->threads) + " + lane";
+      } else {
+        run = "lane";
+      }
+      guard = row_->guard_run ? size_text(graph_.elements()) : "";
+    } else {
+      open(loop_header());
+      ++braces;
+      run = "k";
+    }
+    return braces + run_coordinates(run, guard);
+  }
+  std::string loop_header() const {
+    const std::string count = size_text(runs());
+    if (row_)
+      return "for (" + index_ + " k = lane; k < " + count +
+             "; k += " + std::to_string(row_->threads) + ")";
+    if (column_)
+      return "for (" + index_ + " k = lane; k < " + count +
+             "; k += " + std::to_string(column_->threads) + ")";
+    if (graph_.reduces)
+      return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
+    return "for (" + index_ + " k = first; k < last; ++k)";
+  }
+  int run_coordinates(const std::string &run, const std::string &guard) {
+    if (graph_.element_variables.empty()) {
+      if (!flat_)
+        return 0;
+      open("if (" + run + " == 0)"); // one element in all
+      return 1;
+    }
+    const std::string flat =
+        graph_.element_variables.size() == 1 ? graph_.element_variables[0].name() : "e";
+    const bool once =
+        steps_ == 1; // one run a thread: its coordinates are good for the whole kernel
+    if (!once || !run_declared_) {
+      line("const " + index_ + " " + flat + " = " + scaled(run) + ";");
+      if (graph_.element_variables.size() > 1)
+        decompose(graph_.element_variables, graph_.element_sizes, "e");
+      run_declared_ = true;
+    }
+    if (guard.empty())
+      return 0;
+    open("if (" + flat + " < " + guard + ")");
+    return 1;
+  }
+  void close_runs(int braces) {
+    for (int i = 0; i < braces; ++i)
+      close();
+  }
+
+  void preloads() {
+    if (plan_.preloads.empty())
+      return;
+    for (const ValueId id : plan_.preloads)
+      line(vector_type(graph_[id]) + " " + vectors_[id] +
+           (steps_ > 1 ? "[" + std::to_string(steps_) + "]" : "") + ";");
+    const int braces = open_runs();
+    for (const ValueId id : plan_.preloads)
+      line(vectors_[id] + (steps_ > 1 ? "[k]" : "") + " = " +
+           (plan_.streamed[id] ? "tc_stream_vec<" : "tc_load_vec<") + std::to_string(vector_) +
+           ">(" + address(graph_[id]) + ");");
+    close_runs(braces);
+  }
+
+  // ---- phases
+
+  std::string reduction_position() const { // of the element in its row, row-major
+    if (graph_.element_variables.empty())
+      return "0";
+    if (graph_.element_variables.size() > 1)
+      return vector_ > 1 ? "e + j" : "e";
+    return graph_.element_variables[0].name() + (vector_ > 1 ? " + j" : "");
+  }
+  bool separate_accumulators() const { return serial_ && vector_ > 1; }
+
+  void declare_accumulators(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions) {
+      const Value &value = graph_[id];
+      if (value.op != Op::reduction)
+        continue;
+      const std::string name = "a" + std::to_string(accumulators_.size());
+      accumulators_[id] = name;
+      const std::string type = accumulator_type(value);
+      const std::string start = combiner(value.reduction) + "::identity<" + type + ">()";
+      if (!separate_accumulators()) {
+        line(type + " " + name + " = " + start + ";");
+        continue;
+      }
+      line(type + " " + name + "[" + std::to_string(vector_) + "];");
+      line("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
+      line("  " + name + "[j] = " + start + ";");
+    }
+  }
+  void accumulate(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions) {
+      const Value &value = graph_[id];
+      if (value.op != Op::reduction)
+        continue;
+      std::vector<ArgumentText> inputs;
+      for (const ValueId arg : value.args)
+        inputs.push_back({use(arg), dtype_of(arg)});
+      const std::string name = accumulators_[id] + (separate_accumulators() ? "[j]" : "");
+      const std::string input = accumulator_input(value, inputs, reduction_position());
+      if (value.reduction == ir::ReductionKind::sum && value.dtype != DType::boolean)
+        line(name + " += " + input + ";");
+      else
+        line(name + " = " + combiner(value.reduction) + "::apply(" + name + ", " + input + ");");
+    }
+  }
+  void finish_reductions(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions) {
+      const Value &value = graph_[id];
+      if (value.op != Op::reduction)
+        continue;
+      const std::string type = accumulator_type(value), op = combiner(value.reduction),
+                        name = accumulators_[id];
+      std::string result = name;
+      if (separate_accumulators()) {
+        result = "tc_merge<" + op + ">(" + name + ")";
+      } else if (column_) {
+        shared_.push_back(type + " " + name + "[" + std::to_string(column_->block()) + "]");
+        result = "tc_column_reduce<" + op + ", " + std::to_string(column_->columns) + ", " +
+                 std::to_string(column_->threads) + ">(" + name + ", shared." + name + ")";
+      } else if (row_ && row_->threads > 32) {
+        shared_.push_back(type + " " + name + "[" + std::to_string(row_->block() / 32) + "]");
+        result = "tc_row_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name +
+                 ", shared." + name + ")";
+      } else if (row_) {
+        result = "tc_lanes_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name + ")";
+      }
+      line("const " + type + " t" + std::to_string(numbers_[id]) + " = " + result + ";");
+    }
+  }
+
+  void declare_kept(const PhasePlan &phase) {
+    const auto declare = [&](ValueId id) {
+      if (!plan_.kept[id])
+        return;
+      const std::string count =
+          steps_ > 0 ? std::to_string(steps_ * vector_) : size_text(graph_.elements());
+      line(std::string(value_type(graph_[id].dtype)) + " t" + std::to_string(numbers_[id]) + "[" +
+           count + "];");
+    };
+    for (const ValueId id : phase.run_values)
+      declare(id);
+    for (const ValueId id : phase.elements)
+      declare(id);
+  }
+  bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }
+
+  void print_phase(const PhasePlan &phase) {
+    for (const ValueId id : phase.row_values)
+      define(id);
+    if (phase.empty())
+      return;
+    declare_kept(phase);
+    declare_accumulators(phase);
+    if (serial_ && !graph_.reduces) {
+      const std::string chunk = std::to_string(serial_->chunk), count = size_text(runs());
+      line("const " + index_ + " first = " + as_index("blockIdx.x") + " * " + chunk + ";");
+      line("const " + index_ + " last = first + " + chunk + " < " + count + " ? first + " + chunk +
+           " : " + count + ";");
+    }
+    const int braces = open_runs();
+    for (const ValueId id : phase.run_values)
+      define(id);
+    print_elements(phase);
+    close_runs(braces);
+    finish_reductions(phase);
+  }
+  void print_elements(const PhasePlan &phase) {
+    for (const ValueId id : phase.stores)
+      if (is_vector_store(id)) {
+        staged_[id] = "s" + std::to_string(staged_.size());
+        line(std::string(value_type(graph_[id].dtype)) + " " + staged_[id] + "[" +
+             std::to_string(vector_) + "];");
+      }
+    if (vector_ > 1) {
+      line("TC_UNROLL");
+      open("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
+    }
+    in_elements_ = true;
+    for (const ValueId id : phase.elements)
+      define(id);
+    accumulate(phase);
+    for (const ValueId id : phase.stores)
+      store_element(id);
+    in_elements_ = false;
+    if (vector_ > 1)
+      close();
+    for (const ValueId id : phase.stores)
+      if (is_vector_store(id))
+        store_run(id);
+  }
+  std::string live(const std::string &statement) const {
+    const bool guarded = (row_ && row_->guard_row) || (column_ && column_->guard_row);
+    return guarded
+               ? "if (live)\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ') + statement
+               : statement;
+  }
+  std::string store_text(const Value &value) const {
+    const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+    const bool adds = value.mode == ir::StoreMode::atomic_add;
+    return std::string(adds ? "tc_atomic_add(" : "tc_store(") + address(value) + ", " + x + ");";
+  }
+  void store_element(ValueId id) {
+    const Value &value = graph_[id];
+    if (is_vector_store(id))
+      line(staged_[id] + "[" + (vector_ > 1 ? "j" : "0") +
+           "] = " + converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype) + ";");
+    else
+      line(live(store_text(value)));
+  }
+  void store_run(ValueId id) {
+    line(live("tc_store_vec<" + std::to_string(vector_) + ">(" + address(graph_[id]) + ", " +
+              staged_[id] + ");"));
+  }
+  void row_stores() {
+    if (plan_.row_stores.empty())
+      return;
+    std::vector<std::string> conditions;
+    if (row_ || column_)
+      conditions.push_back("lane == 0");
+    if ((row_ && row_->guard_row) || (column_ && column_->guard_row))
+      conditions.push_back("live");
+    if (flat_)
+      conditions.push_back("blockIdx.x == 0 && threadIdx.x == 0");
+    std::string condition;
+    for (const std::string &part : conditions)
+      condition += (condition.empty() ? "" : " && ") + part;
+    if (!condition.empty())
+      open("if (" + condition + ")");
+    for (const ValueId id : plan_.row_stores)
+      line(store_text(graph_[id]));
+    if (!condition.empty())
+      close();
+  }
+};
+
+} // namespace
+
+std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
+                         const Parameters &parameters, const std::string &name) {
+  return Printer(module, plan, parameters, name).print();
+}
+
+} // namespace tsc::codegen

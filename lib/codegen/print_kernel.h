@@ -1,0 +1,22 @@
+// Kernel plan -> text. Makes no decision.
+#pragma once
+
+#include "codegen/plan.h"
+#include "program/program.h"
+
+namespace tsc::codegen {
+
+/// The kernel's parameters and, by storage buffer, their names.
+struct Parameters {
+  std::vector<program::KernelParameter> list; // pointers, then sizes
+  std::vector<BufferId> storages;             // of the pointers, in order
+  std::vector<Expr> sizes;                    // of the size parameters, in order
+  std::vector<bool> restricted;               // pointers: no other pointer sees this memory
+  const std::string &name_of(BufferId storage) const;
+};
+
+/// The definition, without a header comment, for a kernel called `name`.
+std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
+                         const Parameters &parameters, const std::string &name);
+
+} // namespace tsc::codegen
