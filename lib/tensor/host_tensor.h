@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tsc::tensor {
@@ -58,6 +59,10 @@ using TensorMap = std::map<std::string, HostTensor>;
 /// mapped, not copied. Errors: UserError TSC-T0nn (bad_input) with the path and byte offset. Memory
 /// use is bounded by the file's size.
 TensorMap read_tensors(const std::string &path);
+/// The same from memory, for .safetensors and .npz; `owner` keeps `bytes` alive, `label` stands for
+/// the path.
+TensorMap parse_tensors(const std::shared_ptr<void> &owner, std::string_view bytes,
+                        const std::string &label);
 /// Writes .safetensors, .npz (stored), or a folder of .npy, by the ending of `path` (none: a
 /// folder). Written aside, then renamed.
 void write_tensors(const std::string &path, const TensorMap &tensors);

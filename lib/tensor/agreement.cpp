@@ -1,0 +1,231 @@
+// When numbers agree: the rule of docs/numbers.md.
+#include "tensor/host_tensor.h"
+
+#include "support/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tsc::tensor {
+
+namespace {
+
+/// Distance from 1 to the next number, and the smallest positive number.
+struct Precision {
+  double epsilon, smallest;
+};
+
+Precision precision_of(DType dtype) {
+  switch (dtype) {
+  case DType::f16:
+    return {0x1p-10, 0x1p-24};
+  case DType::bf16:
+    return {0x1p-7, 0x1p-133};
+  case DType::f32:
+    return {0x1p-23, 0x1p-149};
+  case DType::f8e4m3fn:
+    return {0x1p-3, 0x1p-9};
+  case DType::f8e5m2:
+    return {0x1p-2, 0x1p-16};
+  default:
+    return {0x1p-52, 0x1p-1074};
+  }
+}
+
+double default_norm_bound(DType dtype) {
+  switch (dtype) {
+  case DType::f64:
+    return 1e-10;
+  case DType::f32:
+    return 1e-5;
+  case DType::f16:
+    return 5e-3;
+  case DType::bf16:
+    return 2e-2;
+  default:
+    return 0.2; // 8-bit floats
+  }
+}
+
+std::string shape_text(const HostTensor &tensor) {
+  std::string text(torch_name(tensor.dtype()));
+  text += "[";
+  for (size_t i = 0; i < tensor.sizes().size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(tensor.sizes()[i]);
+  return text + "]";
+}
+
+std::string position_text(const HostTensor &tensor, int64_t index) {
+  std::vector<int64_t> position(tensor.sizes().size());
+  for (size_t i = position.size(); i-- > 0;) {
+    position[i] = index % tensor.sizes()[i];
+    index /= tensor.sizes()[i];
+  }
+  std::string text = "[";
+  for (size_t i = 0; i < position.size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(position[i]);
+  return text + "]";
+}
+
+void compare_exact(const HostTensor &actual, const HostTensor &expected, Agreement &result) {
+  result.ok = true;
+  for (int64_t i = 0, count = expected.numel(); i < count; ++i) {
+    int64_t a = actual.get_int64(i), e = expected.get_int64(i);
+    if (a == e || (expected.dtype() == DType::boolean && (a != 0) == (e != 0)))
+      continue;
+    result.ok = false;
+    result.worst_index = i;
+    result.norm_error = result.worst_element = std::numeric_limits<double>::infinity();
+    result.reason = "the value at " + position_text(expected, i) + " is " + std::to_string(a) +
+                    ", expected " + std::to_string(e);
+    return;
+  }
+}
+
+bool same_kind(double a, double b) {
+  if (std::isnan(a) || std::isnan(b))
+    return std::isnan(a) && std::isnan(b);
+  if (std::isinf(a) || std::isinf(b))
+    return a == b;
+  return true;
+}
+
+/// One comparison of floats, row by row.
+class FloatComparison {
+public:
+  FloatComparison(const HostTensor &actual, const HostTensor &expected, const HostTensor *reference,
+                  const AgreementRule &rule)
+      : actual_(actual), expected_(expected),
+        reference_(reference == nullptr ? expected : *reference),
+        precision_(precision_of(expected.dtype())) {
+    bool wide = expected.dtype() == DType::f32 || expected.dtype() == DType::f64;
+    ulps_ = rule.ulps > 0 ? rule.ulps : wide ? 16 : 4;
+    result_.norm_bound =
+        rule.norm_bound > 0 ? rule.norm_bound : default_norm_bound(expected.dtype());
+  }
+
+  Agreement run() {
+    if (!scan())
+      return result_;
+    int64_t count = expected_.numel();
+    int64_t row = expected_.sizes().empty() ? 1 : expected_.sizes().back();
+    for (int64_t start = 0; start < count; start += row)
+      compare_row(start, start + row);
+    double norm = std::sqrt(reference_squares_);
+    double difference = std::sqrt(difference_squares_);
+    result_.norm_error = difference == 0 ? 0
+                         : norm == 0     ? std::numeric_limits<double>::infinity()
+                                         : difference / norm;
+    judge();
+    return result_;
+  }
+
+private:
+  /// Finds eager's largest error; false if NaN and infinities differ.
+  bool scan() {
+    for (int64_t i = 0, count = expected_.numel(); i < count; ++i) {
+      double a = actual_.get_double(i), e = expected_.get_double(i);
+      if (!std::isfinite(e))
+        ++result_.nonfinite;
+      if (!same_kind(a, e)) {
+        result_.worst_index = i;
+        result_.norm_error = result_.worst_element = std::numeric_limits<double>::infinity();
+        result_.reason = "the value at " + position_text(expected_, i) + " is " +
+                         support::python_repr(a) + ", expected " + support::python_repr(e);
+        return false;
+      }
+      double r = reference_.get_double(i);
+      if (std::isfinite(e) && std::isfinite(r))
+        eager_error_ = std::max(eager_error_, std::fabs(e - r));
+    }
+    return true;
+  }
+
+  /// What to compare element i with: the reference, or the expected value where that has overflowed
+  /// its dtype.
+  double target(int64_t i) const {
+    double r = reference_.get_double(i);
+    return std::isfinite(r) ? r : expected_.get_double(i);
+  }
+
+  void compare_row(int64_t begin, int64_t end) {
+    double squares = 0;
+    int64_t finite = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      double r = target(i);
+      if (!std::isfinite(r) || !std::isfinite(expected_.get_double(i)))
+        continue;
+      squares += r * r;
+      ++finite;
+    }
+    if (finite == 0)
+      return;
+    reference_squares_ += squares;
+    double rms = std::sqrt(squares / static_cast<double>(finite));
+    for (int64_t i = begin; i < end; ++i) {
+      if (!std::isfinite(expected_.get_double(i)))
+        continue;
+      double r = target(i);
+      double difference = std::fabs(actual_.get_double(i) - r);
+      difference_squares_ += difference * difference;
+      // An element far above its row's rms cannot be closer than its own rounding.
+      double scale = std::max(rms, std::fabs(r));
+      double allowed =
+          ulps_ * std::max(scale * precision_.epsilon, precision_.smallest) + 3 * eager_error_;
+      double share = difference / allowed;
+      if (share > result_.worst_element || result_.worst_index < 0) {
+        result_.worst_element = share;
+        result_.worst_index = i;
+        worst_allowed_ = allowed;
+      }
+    }
+  }
+
+  void judge() {
+    bool norm_ok = result_.norm_error <= result_.norm_bound;
+    bool element_ok = result_.worst_element <= 1;
+    result_.ok = norm_ok && element_ok;
+    if (!norm_ok)
+      result_.reason = "the relative error of the norm is " +
+                       support::python_repr(result_.norm_error) + ", at most " +
+                       support::python_repr(result_.norm_bound) + " is allowed";
+    else if (!element_ok)
+      result_.reason = "the value at " + position_text(expected_, result_.worst_index) + " is " +
+                       support::python_repr(actual_.get_double(result_.worst_index)) +
+                       ", expected " + support::python_repr(target(result_.worst_index)) +
+                       " within " + support::python_repr(worst_allowed_);
+  }
+
+  const HostTensor &actual_, &expected_, &reference_;
+  Precision precision_;
+  double ulps_ = 0, eager_error_ = 0, worst_allowed_ = 0;
+  double reference_squares_ = 0, difference_squares_ = 0;
+  Agreement result_;
+};
+
+} // namespace
+
+Agreement compare(const HostTensor &actual, const HostTensor &expected, const HostTensor *reference,
+                  const AgreementRule &rule) {
+  Agreement result;
+  bool same_shape = actual.dtype() == expected.dtype() && actual.sizes() == expected.sizes();
+  if (!same_shape || (reference != nullptr && reference->sizes() != expected.sizes())) {
+    result.reason = "the result is " + shape_text(actual) + ", expected " + shape_text(expected);
+    if (same_shape)
+      result.reason = "the reference is " + shape_text(*reference) + ", expected the shape of " +
+                      shape_text(expected);
+    return result;
+  }
+  if (is_complex(expected.dtype())) {
+    result.reason = "complex tensors cannot be compared";
+    return result;
+  }
+  if (!is_floating(expected.dtype())) {
+    compare_exact(actual, expected, result);
+    return result;
+  }
+  return FloatComparison(actual, expected, reference, rule).run();
+}
+
+} // namespace tsc::tensor
