@@ -1,0 +1,89 @@
+"""A compiled model's shared library (docs/abi.md), called from Python on PyTorch's CUDA tensors."""
+import ctypes as ct
+
+import torch
+
+DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
+          torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+class Size(ct.Structure):
+    _fields_ = [("value", ct.c_int64), ("expression", ct.c_char_p), ("low", ct.c_int64), ("high", ct.c_int64)]
+
+
+class TensorInfo(ct.Structure):
+    _fields_ = [("name", ct.c_char_p), ("dtype", ct.c_int), ("rank", ct.c_int32), ("sizes", ct.POINTER(Size)),
+                ("strides", ct.POINTER(Size)), ("offset", Size), ("is_mutated", ct.c_int32), ("constant", ct.c_char_p)]
+
+
+class ModelInfo(ct.Structure):
+    _fields_ = [("abi_version", ct.c_uint32), ("name", ct.c_char_p), ("device", ct.c_char_p),
+                ("input_count", ct.c_size_t), ("output_count", ct.c_size_t), ("weight_count", ct.c_size_t),
+                ("inputs", ct.POINTER(TensorInfo)), ("outputs", ct.POINTER(TensorInfo)),
+                ("weights", ct.POINTER(TensorInfo))]
+
+
+class TensorData(ct.Structure):
+    _fields_ = [("name", ct.c_char_p), ("data", ct.c_void_p), ("dtype", ct.c_int), ("rank", ct.c_int32),
+                ("sizes", ct.POINTER(ct.c_int64))]
+
+
+class CompiledModel:
+    """Loads `library`, gives it `weights` (name -> tensor) and binds it to the shapes of `inputs`."""
+
+    def __init__(self, library, weights, inputs):
+        self.lib = lib = ct.CDLL(library)
+        lib.tsc_describe.restype = ct.POINTER(ModelInfo)
+        lib.tsc_create_error.restype = ct.c_char_p
+        lib.tsc_instance_error.restype = ct.c_char_p
+        self.info = lib.tsc_describe().contents
+        assert self.info.abi_version == 1, self.info.abi_version
+        data, keep = (TensorData * max(1, len(weights)))(), []
+        for i, (name, tensor) in enumerate(weights.items()):
+            host = tensor.detach().cpu().contiguous()
+            sizes = (ct.c_int64 * max(1, host.dim()))(*host.shape)
+            keep += [host, sizes]
+            data[i] = TensorData(name.encode(), host.data_ptr(), DTYPES.index(host.dtype), host.dim(), sizes)
+        self.weights, self.instance = ct.c_void_p(), ct.c_void_p()
+        self.check(lib.tsc_weights_create(0, data, ct.c_size_t(len(weights)), ct.byref(self.weights)), False)
+        self.check(lib.tsc_instance_create(self.weights, ct.byref(self.instance)), False)
+        shapes = [(ct.c_int64 * max(1, x.dim()))(*x.shape) for x in inputs]
+        pointers = (ct.POINTER(ct.c_int64) * max(1, len(inputs)))(*[ct.cast(s, ct.POINTER(ct.c_int64)) for s in shapes])
+        workspace = ct.c_size_t()
+        self.check(lib.tsc_instance_bind(self.instance, pointers, ct.byref(workspace)))
+        self.workspace = torch.empty(max(1, workspace.value), dtype=torch.uint8, device="cuda")
+        input_bytes = (ct.c_size_t * max(1, self.info.input_count))()
+        output_bytes = (ct.c_size_t * max(1, self.info.output_count))()
+        self.check(lib.tsc_instance_bytes(self.instance, input_bytes, output_bytes))
+        self.inputs = inputs
+        self.storages = [torch.empty(max(16, output_bytes[i]), dtype=torch.uint8, device="cuda")
+                         for i in range(self.info.output_count)]
+        self.input_pointers = (ct.c_void_p * max(1, len(inputs)))(*[x.data_ptr() for x in inputs])
+        self.output_pointers = (ct.c_void_p * max(1, len(self.storages)))(*[x.data_ptr() for x in self.storages])
+
+    def check(self, status, with_instance=True):
+        if status != 0:
+            text = self.lib.tsc_instance_error(self.instance) if with_instance else self.lib.tsc_create_error()
+            raise RuntimeError(f"status {status}: {text.decode()}")
+
+    def __call__(self):
+        self.check(self.lib.tsc_instance_run(self.instance, ct.c_void_p(torch.cuda.current_stream().cuda_stream),
+                                             self.input_pointers, self.output_pointers,
+                                             ct.c_void_p(self.workspace.data_ptr())))
+
+    def poison(self):
+        self.workspace.fill_(0xFF)
+        for storage in self.storages:
+            storage.fill_(0xFF)
+
+    def outputs(self):
+        """The output tensors, as views of the memory that runs write."""
+        views = []
+        for i, storage in enumerate(self.storages):
+            info = self.info.outputs[i]
+            sizes, strides = (ct.c_int64 * max(1, info.rank))(), (ct.c_int64 * max(1, info.rank))()
+            offset = ct.c_int64()
+            self.check(self.lib.tsc_instance_output(self.instance, ct.c_size_t(i), sizes, strides, ct.byref(offset)))
+            typed = storage[:storage.numel() // DTYPES[info.dtype].itemsize * DTYPES[info.dtype].itemsize].view(DTYPES[info.dtype])
+            views.append(torch.as_strided(typed, list(sizes)[:info.rank], list(strides)[:info.rank], offset.value))
+        return views
