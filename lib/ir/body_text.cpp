@@ -178,7 +178,11 @@ private:
     const std::string dtype(tensor::torch_name(op.dtype));
     switch (op.op) {
     case Op::reduction: {
-      const std::string value = op.args.size() == 1 ? arguments(op) : "(" + arguments(op) + ")";
+      std::string value = arguments(op);
+      if (op.args.size() > 1) {
+        value.insert(value.begin(), '(');
+        value.push_back(')');
+      }
       names_[id] = statement("reduction", "ops.reduction(" + dtype + ", " +
                                               std::string(tensor::torch_name(op.source_dtype)) +
                                               ", '" + std::string(reduction_name(op.reduction)) +
