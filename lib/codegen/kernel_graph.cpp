@@ -293,9 +293,21 @@ private:
       stored_[storage].push_back({value.index, value.args[0]});
     if (std::binary_search(internal_.begin(), internal_.end(), op.buffer))
       return value.args[0];
+    strip_rounding(value);
     const ValueId id = add(std::move(value));
     graph_.stores.push_back(id);
     return id;
+  }
+
+  /// Storing to 16 bits rounds: a cast to that type right before it does the same.
+  void strip_rounding(Value &store) const {
+    const Value &value = graph_[store.args[0]];
+    if (store.mode != ir::StoreMode::plain || value.op != Op::to_dtype ||
+        value.dtype != store.dtype || !tensor::is_reduced_float(value.dtype))
+      return;
+    const DType source = graph_[value.args[0]].dtype;
+    if (source == DType::f32 || tensor::is_reduced_float(source))
+      store.args[0] = value.args[0];
   }
 
   ValueId add_reduction(const ir::BodyOp &op) {

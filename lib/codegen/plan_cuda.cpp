@@ -48,6 +48,12 @@ std::string vector_text(const ir::Module &module, const KernelPlan &plan, int ve
   return std::to_string(std::min<size_t>(widest, 16)) + "-byte accesses";
 }
 
+std::string walks_text(const KernelPlan &plan, const char *over) {
+  const auto walks = std::count_if(plan.phases.begin(), plan.phases.end(),
+                                   [](const PhasePlan &phase) { return !phase.empty(); });
+  return std::to_string(walks) + (walks == 1 ? " walk over the " : " walks over the ") + over;
+}
+
 void plan_flat(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                const target::Target &target) {
   FlatWalk walk;
@@ -157,7 +163,7 @@ void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPl
       std::to_string(walk.rows) + (walk.rows == 1 ? " row" : " rows") + " a block, " +
       (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
                             " elements a thread)"
-                      : std::to_string(plan.graph.phases) + " walks over the row") +
+                      : walks_text(plan, "row")) +
       ", " + vector_text(module, plan, walk.vector);
 }
 
@@ -201,8 +207,7 @@ void plan_columns(const ir::Module &module, const scheduler::Group &group, Kerne
   plan.has_barriers = true;
   plan.description = "column reduction, " + std::to_string(walk.threads) + " threads a column, " +
                      std::to_string(walk.columns) + " columns a block, " +
-                     std::to_string(plan.graph.phases) +
-                     (plan.graph.phases == 1 ? " walk" : " walks") + " over the column";
+                     walks_text(plan, "column");
 }
 
 } // namespace

@@ -325,10 +325,13 @@ private:
 
   Expr runs() const { return symbolic::floor_div(graph_.elements(), vector_); }
   std::string scaled(const std::string &run) const {
-    return vector_ == 1 ? run : "(" + run + ") * " + std::to_string(vector_);
+    if (vector_ == 1)
+      return run;
+    const bool simple = run.find(' ') == std::string::npos;
+    return (simple ? run : "(" + run + ")") + " * " + std::to_string(vector_);
   }
   /// Opens the loop over runs; returns how many braces to close.
-  int open_runs() {
+  int open_runs(bool positioned) {
     int braces = 0;
     std::string run, guard;
     if (flat_) {
@@ -358,7 +361,7 @@ private:
       ++braces;
       run = "k";
     }
-    return braces + run_coordinates(run, guard);
+    return braces + run_coordinates(run, guard, positioned);
   }
   std::string loop_header() const {
     const std::string count = size_text(runs());
@@ -372,7 +375,7 @@ private:
       return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
     return "for (" + index_ + " k = first; k < last; ++k)";
   }
-  int run_coordinates(const std::string &run, const std::string &guard) {
+  int run_coordinates(const std::string &run, const std::string &guard, bool positioned) {
     if (graph_.element_variables.empty()) {
       if (!flat_)
         return 0;
@@ -405,7 +408,7 @@ private:
     for (const ValueId id : plan_.preloads)
       line(vector_type(graph_[id]) + " " + vectors_[id] +
            (steps_ > 1 ? "[" + std::to_string(steps_) + "]" : "") + ";");
-    const int braces = open_runs();
+    const int braces = open_runs(true);
     for (const ValueId id : plan_.preloads)
       line(vectors_[id] + (steps_ > 1 ? "[k]" : "") + " = " +
            (plan_.streamed[id] ? "tc_stream_vec<" : "tc_load_vec<") + std::to_string(vector_) +
@@ -421,6 +424,21 @@ private:
     if (graph_.element_variables.size() > 1)
       return vector_ > 1 ? "e + j" : "e";
     return graph_.element_variables[0].name() + (vector_ > 1 ? " + j" : "");
+  }
+  /// Whether anything in the walk mentions where it is.
+  bool needs_position(const PhasePlan &phase) const {
+    const auto mentions = [&](ValueId id) {
+      return std::any_of(
+          graph_.element_variables.begin(), graph_.element_variables.end(),
+          [&](Expr variable) { return symbolic::depends_on(graph_[id].index, variable); });
+    };
+    for (const auto *list : {&phase.run_values, &phase.elements, &phase.stores})
+      if (std::any_of(list->begin(), list->end(), mentions))
+        return true;
+    return std::any_of(phase.reductions.begin(), phase.reductions.end(), [&](ValueId id) {
+      return graph_[id].op == Op::reduction && (graph_[id].reduction == ir::ReductionKind::argmax ||
+                                                graph_[id].reduction == ir::ReductionKind::argmin);
+    });
   }
   bool separate_accumulators() const { return serial_ && vector_ > 1; }
 
@@ -512,7 +530,7 @@ private:
       line("const " + index_ + " last = first + " + chunk + " < " + count + " ? first + " + chunk +
            " : " + count + ";");
     }
-    const int braces = open_runs();
+    const int braces = open_runs(needs_position(phase));
     for (const ValueId id : phase.run_values)
       define(id);
     print_elements(phase);
