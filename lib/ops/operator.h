@@ -1,10 +1,11 @@
-// The one table of operators: schema, shape and dtype rule, decomposition, lowering key. The importer, the
-// checker, the passes, the documentation and the tests are driven by it.
+// The one table of operators: schema, shape and dtype rule, decomposition, lowering key. The
+// importer, the checker, the passes, the documentation and the tests are driven by it.
 #pragma once
 
 #include "graph/graph.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,11 +21,12 @@ using graph::Node;
 using graph::TensorMeta;
 using graph::Value;
 
-/// Parsed from ATen's own schema text, "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
+/// Parsed from ATen's own schema text, "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) ->
+/// Tensor".
 struct Parameter {
   std::string name;
-  std::string type;          // "Tensor", "Tensor?", "int[]", "SymInt[2]", "Scalar", "ScalarType?", ...
-  std::string alias;         // "a", "a!", or ""
+  std::string type;  // "Tensor", "Tensor?", "int[]", "SymInt[2]", "Scalar", "ScalarType?", ...
+  std::string alias; // "a", "a!", or ""
   bool keyword_only = false;
   std::optional<Argument> default_value;
 };
@@ -34,18 +36,24 @@ struct Schema {
   bool is_mutable() const; // some parameter's alias ends in '!'
 };
 
-/// The arguments of one call, one per schema parameter, defaults filled in, plus what shape rules need.
+/// The arguments of one call, one per schema parameter, defaults filled in, plus what shape rules
+/// need.
 class Call {
 public:
-  /// Binds args and kwargs of `node` to `schema`. Throws UserError TSC-O0nn on wrong arity or names.
-  Call(const Graph &graph, const Node &node, const Schema &schema);
+  /// Binds args and kwargs of `node` to `schema`. Throws UserError TSC-O010 to -O013 on wrong arity
+  /// or names. `node` need not be in `graph`; both must outlive the call. `ranges` (may be null)
+  /// saves gathering the graph's ranges again.
+  Call(const Graph &graph, const Node &node, const Schema &schema,
+       std::shared_ptr<const symbolic::Ranges> ranges = nullptr);
 
   const Argument &operator[](std::string_view parameter) const;
-  bool has(std::string_view parameter) const;               // given and not None
-  const TensorMeta &tensor(std::string_view parameter) const; // UserError if it is not a tensor
+  bool has(std::string_view parameter) const; // given and not None
+  /// UserError if it is not a tensor. The reference lives as long as this Call, also while the
+  /// graph grows.
+  const TensorMeta &tensor(std::string_view parameter) const;
   const TensorMeta *optional_tensor(std::string_view parameter) const;
   std::vector<TensorMeta> tensors(std::string_view parameter) const; // Tensor[]
-  Expr size(std::string_view parameter) const;               // int or SymInt
+  Expr size(std::string_view parameter) const;                       // int or SymInt
   int64_t integer(std::string_view parameter) const;
   double number(std::string_view parameter) const;
   bool boolean(std::string_view parameter) const;
@@ -58,7 +66,9 @@ public:
   const Value *value_of(const Argument &argument) const;
   const Graph &graph() const { return *graph_; }
   const Node &node() const { return *node_; }
-  const symbolic::Ranges &ranges() const { return *ranges_; }
+  const Schema &schema() const { return *schema_; }
+  const symbolic::Ranges &ranges() const;
+  const std::shared_ptr<const symbolic::Ranges> &shared_ranges() const;
   /// A UserError with code, this node's name and its source line.
   [[noreturn]] void fail(std::string code, std::string message, std::string next_step) const;
 
@@ -66,15 +76,22 @@ private:
   const Graph *graph_;
   const Node *node_;
   const Schema *schema_;
-  const symbolic::Ranges *ranges_;
+  mutable std::shared_ptr<const symbolic::Ranges> ranges_; // gathered on first use
   std::vector<Argument> arguments_;
+  mutable std::vector<std::optional<TensorMeta>> metas_; // one a parameter, filled on first use
+
+  size_t position(std::string_view parameter) const;
 };
+
+/// "add.Tensor(Tensor self, ...) -> Tensor" without the name. Throws InternalError on a malformed
+/// text: the texts are ours.
+Schema parse_schema(std::string_view text);
 
 /// Shape and dtype rule: the result's Value, from the arguments alone.
 using ShapeRule = std::function<Value(const Call &)>;
 
-/// Emits replacement nodes into a graph under construction. Every emitted node gets the shape rule's Value and
-/// the origins and source lines of the node that is being replaced.
+/// Emits replacement nodes into a graph under construction. Every emitted node gets the shape
+/// rule's Value and the origins and source lines of the node that is being replaced.
 class GraphBuilder;
 /// Decomposition: builds the replacement and returns its value (a List for several outputs).
 using Decomposition = std::function<Argument(GraphBuilder &, const Call &)>;
@@ -91,15 +108,21 @@ struct Operator {
   std::string_view name; // "aten.add.Tensor"
   Schema schema;
   Effect effect = Effect::none;
-  ShapeRule shape;
-  Decomposition decompose;      // empty: lowered directly
-  std::string_view lowering;    // key into lowering's registry; "" if always decomposed
-  std::string_view functional;  // of a mutating operator: the operator that computes the new value
+  ShapeRule shape;             // empty: the decomposition's result
+  Decomposition decompose;     // empty: lowered directly
+  std::string_view lowering;   // key into lowering's registry; "" if always decomposed
+  std::string_view functional; // of a mutating operator: the operator that computes the new value
 };
+
+/// The dtype in which an elementwise operator computes: operands are converted to it first. It is
+/// the result's dtype but for comparisons, logical operators and their kin, whose result is bool.
+DType computation_dtype(const Call &call);
 
 /// nullptr if tsc does not know the operator.
 const Operator *find_operator(std::string_view name);
 /// All rows, in name order.
 const std::vector<Operator> &operators();
+/// The whole table as docs/operators.md shows it.
+std::string operators_markdown();
 
 } // namespace tsc::ops

@@ -16,15 +16,18 @@ struct GraphPass {
   std::string_view name;
   graph::Graph (*function)(graph::Graph, const PassOptions &);
 };
-/// check_operators, infer_shapes, functionalize, decompose, clean_up ...: one line each, in running order.
+/// check_operators, infer_shapes, functionalize, decompose, clean_up ...: one line each, in running
+/// order.
 const std::vector<GraphPass> &graph_passes();
 /// Runs all of them; `after` (may be empty) is called with each pass's name and result.
-graph::Graph run_graph_passes(graph::Graph graph, const PassOptions &options,
-                              const std::function<void(std::string_view, const graph::Graph &)> &after = {});
+graph::Graph
+run_graph_passes(graph::Graph graph, const PassOptions &options,
+                 const std::function<void(std::string_view, const graph::Graph &)> &after = {});
 
-/// Every problem that can be found without lowering: unknown operators (ALL in one report, each with its count
-/// and a "did you mean"), arguments that contradict the schema, val that contradicts the shape rules.
-/// Throws UserError: unsupported (TSC-O001) if an operator is unknown, else bad_input.
+/// Every problem that can be found without lowering: unknown operators (ALL in one report, each
+/// with its count and a "did you mean"), arguments that contradict the schema, val that contradicts
+/// the shape rules. Throws UserError: unsupported (TSC-O001) if an operator is unknown, else
+/// bad_input.
 graph::Graph check_operators(graph::Graph graph, const PassOptions &options);
 /// Fills `value` of every node from the shape rules; a present `val` must agree in dtype and sizes.
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &options);

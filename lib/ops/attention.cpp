@@ -1,0 +1,278 @@
+// Scaled dot product attention. Every form becomes one node, tsc.attention, which the pass
+// decompose_attention turns into matrix products and a softmax in f32.
+#include "ops/pointwise_rules.h"
+#include "ops/precision.h"
+#include "ops/shape_rules.h"
+#include "ops/table.h"
+
+#include <cmath>
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+constexpr std::string_view kAttention = "tsc.attention.default";
+
+/// The shapes of one attention: query [batch.., heads, rows, depth], key and value [batch..,
+/// key_heads, columns, ..]. With grouped queries (heads a multiple of key_heads) the queries of a
+/// group are rows of one product.
+struct Shapes {
+  Sizes batch;     // broadcast, heads included
+  Sizes key_batch; // of key and value after broadcasting
+  Expr rows, columns, depth, value_depth;
+  Expr group = Expr(1);
+};
+
+Sizes without_matrix(const Sizes &sizes) { return Sizes(sizes.begin(), sizes.end() - 2); }
+
+Shapes shapes_of(const Call &call) {
+  const Sizes &q = call.tensor("query").layout.sizes, &k = call.tensor("key").layout.sizes,
+              &v = call.tensor("value").layout.sizes;
+  if (q.size() < 2 || k.size() < 2 || v.size() < 2)
+    call.fail("TSC-O042", call.node().target + " needs 2 or more dimensions",
+              "pass [.., length, depth]");
+  Shapes shapes;
+  shapes.rows = q[q.size() - 2];
+  shapes.columns = k[k.size() - 2];
+  shapes.depth = q.back();
+  shapes.value_depth = v.back();
+  if (q.back() != k.back() && q.back().is_integer() && k.back().is_integer())
+    call.fail("TSC-O042",
+              call.node().target + ": query depth " + symbolic::print(q.back()) +
+                  " is not key depth " + symbolic::print(k.back()),
+              "make the last sizes equal");
+  if (call.boolean("enable_gqa") && q.size() >= 3 && q[q.size() - 3] != k[k.size() - 3]) {
+    shapes.batch = without_matrix(q);
+    shapes.key_batch = without_matrix(k);
+    Expr heads = shapes.batch.back(), key_heads = shapes.key_batch.back();
+    if (!symbolic::simplify(symbolic::mod(heads, key_heads), call.ranges()).is_integer(0))
+      call.fail("TSC-O042",
+                call.node().target + ": " + symbolic::print(heads) + " query heads, " +
+                    symbolic::print(key_heads) + " key heads",
+                "make the query heads a multiple of the key heads");
+    shapes.group = symbolic::simplify(symbolic::floor_div(heads, key_heads), call.ranges());
+    return shapes;
+  }
+  shapes.batch = broadcast(call, {without_matrix(q), without_matrix(k), without_matrix(v)});
+  shapes.key_batch = shapes.batch;
+  return shapes;
+}
+
+Sizes with_matrix(Sizes batch, Expr rows, Expr columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
+/// (output [batch.., rows, value_depth], logsumexp [batch.., rows]). With four dimensions the
+/// output's memory is [batch, rows, heads, depth], as the fused kernels of PyTorch leave it.
+Value attention_value(const Call &call) {
+  Shapes shapes = shapes_of(call);
+  const TensorMeta &query = call.tensor("query");
+  Sizes sizes = with_matrix(shapes.batch, shapes.rows, shapes.value_depth);
+  Sizes strides = tensor::contiguous_strides(sizes);
+  if (sizes.size() == 4)
+    strides = tensor::strides_in_order(sizes, std::vector<size_t>{0, 2, 1, 3});
+  Sizes row_sizes = shapes.batch;
+  row_sizes.push_back(shapes.rows);
+  Value output = tensor_value(query.dtype, sizes, strides, query.device);
+  return Value{Value::List{output, contiguous_value(DType::f32, row_sizes, query.device)}};
+}
+
+/// `x` as [batch, rows, columns] with the batch dimensions merged, after broadcasting them to
+/// `batch`.
+Argument merged(GraphBuilder &builder, const Argument &x, const Sizes &batch, Expr rows,
+                Expr columns) {
+  Sizes sizes = builder.meta(x).layout.sizes;
+  Sizes full = with_matrix(batch, sizes[sizes.size() - 2], sizes.back());
+  Argument expanded =
+      full == sizes ? x : builder.call("aten.expand.default", {x, sizes_argument(full)});
+  return builder.call("aten.reshape.default",
+                      {expanded, sizes_argument({symbolic::numel(batch), rows, columns})});
+}
+
+/// The mask's contribution: -inf where a boolean mask is false, else what is added.
+Argument apply_mask(GraphBuilder &builder, const Call &call, Argument scores,
+                    const Shapes &shapes) {
+  if (call.boolean("is_causal")) {
+    tensor::Device device = call.tensor("query").device;
+    auto positions = [&](Expr length) {
+      return builder.call("aten.arange.start_step", {0, size_argument(length), 1},
+                          {{"dtype", DType::i64}, {"device", device}});
+    };
+    Argument columns = positions(shapes.columns);
+    Argument rows = builder.call("aten.unsqueeze.default", {positions(shapes.rows), -1});
+    Argument visible = builder.call("aten.le.Tensor", {columns, rows});
+    scores = builder.call(kWhere, {visible, scores, -INFINITY});
+  }
+  if (const TensorMeta *mask = call.optional_tensor("attn_mask")) {
+    if (mask->dtype == DType::boolean)
+      scores = builder.call(kWhere, {call["attn_mask"], scores, -INFINITY});
+    else
+      scores = builder.call(kAdd, {scores, call["attn_mask"]});
+  }
+  return scores;
+}
+
+/// Softmax over the last dimension; a row without any visible column gives zeros.
+struct Probabilities {
+  Argument values, logsumexp;
+};
+Probabilities probabilities(GraphBuilder &builder, const Argument &scores, bool may_hide_rows) {
+  Arguments last{-1};
+  Argument largest = builder.call("aten.amax.default", {scores, last, true});
+  Argument base = largest, hidden;
+  if (may_hide_rows) {
+    hidden = builder.call("aten.eq.Tensor", {largest, -INFINITY});
+    base = builder.call(kWhere, {hidden, 0.0, largest});
+  }
+  Argument shifted = builder.call(kSub, {scores, base});
+  Argument exponentials = builder.call("aten.exp.default", {shifted});
+  Argument sums = builder.call("aten.sum.dim_IntList", {exponentials, last, true});
+  Probabilities result;
+  Argument log_sums = builder.call("aten.log.default", {sums});
+  Argument sum = builder.call(kAdd, {log_sums, base});
+  result.logsumexp = builder.call("aten.squeeze.dims", {sum, last});
+  if (may_hide_rows)
+    sums = builder.call(kWhere, {hidden, 1.0, sums});
+  result.values = builder.call(kDiv, {exponentials, sums});
+  return result;
+}
+
+/// Gives the output the strides that attention_value promises.
+Argument in_promised_order(GraphBuilder &builder, const Argument &output) {
+  if (builder.meta(output).layout.rank() != 4)
+    return output;
+  Arguments swap{0, 2, 1, 3};
+  Argument rows_first = builder.call("aten.permute.default", {output, swap});
+  if (!builder.meta(rows_first).layout.is_contiguous())
+    rows_first = builder.call("aten.clone.default", {rows_first},
+                              {{"memory_format", graph::MemoryFormat::contiguous}});
+  return builder.call("aten.permute.default", {rows_first, swap});
+}
+
+Argument attention(GraphBuilder &builder, const Call &call) {
+  Shapes shapes = shapes_of(call);
+  DType dtype = call.tensor("query").dtype;
+  Expr rows = shapes.group * shapes.rows;
+  Argument query = merged(builder, call["query"], shapes.batch, shapes.rows, shapes.depth);
+  if (!shapes.group.is_integer(1))
+    query = builder.call(
+        "aten.reshape.default",
+        {query, sizes_argument({symbolic::numel(shapes.key_batch), rows, shapes.depth})});
+  Argument key = merged(builder, call["key"], shapes.key_batch, shapes.columns, shapes.depth);
+  Argument value =
+      merged(builder, call["value"], shapes.key_batch, shapes.columns, shapes.value_depth);
+  Argument key_columns = builder.call("aten.permute.default", {key, Arguments{0, 2, 1}});
+  Argument products = builder.call("aten.bmm.default", {query, key_columns});
+  Argument scores = builder.call(
+      "aten.view.default",
+      {products, sizes_argument(with_matrix(shapes.batch, shapes.rows, shapes.columns))});
+  scores = widen(builder, scores);
+  scores = builder.call(kMul, {scores, call["scale"]});
+  scores = apply_mask(builder, call, scores, shapes);
+  Probabilities softmax = probabilities(builder, scores, call.has("attn_mask"));
+  Argument weights = convert(builder, softmax.values, dtype);
+  Expr batch = symbolic::numel(shapes.key_batch);
+  weights = builder.call("aten.reshape.default",
+                         {weights, sizes_argument({batch, rows, shapes.columns})});
+  Argument output = builder.call("aten.bmm.default", {weights, value});
+  output = builder.call(
+      "aten.view.default",
+      {output, sizes_argument(with_matrix(shapes.batch, shapes.rows, shapes.value_depth))});
+  return Arguments{in_promised_order(builder, output), softmax.logsumexp};
+}
+
+/// Any of PyTorch's forms as tsc.attention: (output, logsumexp).
+Argument to_attention(GraphBuilder &builder, const Call &call) {
+  Argument mask = graph::None{};
+  bool grouped = false;
+  for (const Parameter &parameter : call.schema().parameters) {
+    if (parameter.name == "attn_mask" || parameter.name == "attn_bias")
+      mask = call[parameter.name];
+    if (parameter.name == "enable_gqa")
+      grouped = call.boolean("enable_gqa");
+  }
+  if (call.number("dropout_p") != 0)
+    call.fail("TSC-O032", call.node().target + " with dropout draws random numbers",
+              "call model.eval() before exporting");
+  double scale = 0;
+  if (call.has("scale")) {
+    scale = call.number("scale");
+  } else {
+    Expr depth = call.tensor("query").layout.sizes.back();
+    if (!depth.is_integer())
+      call.fail("TSC-O016", call.node().target + ": the depth is '" + symbolic::print(depth) + "'",
+                "make the last size of the query static, or pass scale");
+    scale = 1 / std::sqrt(static_cast<double>(depth.value()));
+  }
+  return builder.call(kAttention, {call["query"], call["key"], call["value"], mask,
+                                   call["is_causal"], scale, grouped});
+}
+
+/// The forms that return more than output and logsumexp: what remains is for the backward pass or
+/// debugging.
+Argument to_attention_with_state(GraphBuilder &builder, const Call &call) {
+  Argument pair = to_attention(builder, call);
+  Arguments results;
+  results.push_back(builder.item(pair, 0));
+  results.push_back(builder.item(pair, 1));
+  tensor::Device device = call.tensor("query").device;
+  for (size_t i = 2; i < call.schema().returns.size(); ++i) {
+    if (call.schema().returns[i].type == "Tensor")
+      results.push_back(builder.call("aten.full.default", {Arguments{}, 0},
+                                     {{"dtype", DType::i64}, {"device", device}}));
+    else
+      results.push_back(0);
+  }
+  return results;
+}
+
+} // namespace
+
+void add_attention(Table &table) {
+  table
+      .add("tsc::attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
+           "is_causal, float scale, "
+           "bool enable_gqa) -> (Tensor output, Tensor logsumexp)")
+      .shape(attention_value)
+      .decompose(attention)
+      .lowers("attention");
+  table
+      .add("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+           "attn_mask=None, float "
+           "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> "
+           "Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return builder.item(to_attention(builder, call), 0);
+      });
+  const std::string_view fused[] = {
+      "_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, float "
+      "dropout_p=0.0, bool "
+      "is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> (Tensor output, "
+      "Tensor logsumexp, "
+      "Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor rng_state, Tensor "
+      "unused, Tensor "
+      "debug_attn_mask)",
+      "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float "
+      "dropout_p=0.0, bool "
+      "is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor "
+      "logsumexp)",
+      "_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+      "attn_bias, bool "
+      "compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, *, float? scale=None) -> "
+      "(Tensor output, "
+      "Tensor log_sumexp, Tensor philox_seed, Tensor philox_offset)",
+      "_scaled_dot_product_cudnn_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+      "attn_bias, bool "
+      "compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, bool "
+      "return_debug_mask=False, *, float? "
+      "scale=None) -> (Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt "
+      "max_q, SymInt "
+      "max_k, Tensor philox_seed, Tensor philox_offset, Tensor debug_attn_mask)"};
+  for (std::string_view form : fused)
+    table.add(form).decompose(to_attention_with_state);
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,186 @@
+#include "ops/builder.h"
+
+#include "support/diagnostic.h"
+
+namespace tsc::ops {
+
+Argument size_argument(Expr size) {
+  if (size.is_integer())
+    return size.value();
+  return size;
+}
+
+Argument sizes_argument(const std::vector<Expr> &sizes) {
+  Arguments list;
+  for (Expr size : sizes)
+    list.push_back(size_argument(size));
+  return list;
+}
+
+Argument ints_argument(const std::vector<size_t> &values) {
+  Arguments list;
+  for (size_t value : values)
+    list.push_back(static_cast<int64_t>(value));
+  return list;
+}
+
+GraphBuilder::GraphBuilder(Graph &graph, std::shared_ptr<const symbolic::Ranges> ranges,
+                           std::unordered_set<std::string_view> composites)
+    : graph_(&graph), ranges_(std::move(ranges)), composites_(std::move(composites)) {
+  for (const Node &node : graph.nodes)
+    names_.insert(node.name);
+}
+
+std::string GraphBuilder::fresh_name(std::string_view target) {
+  // "aten.exp.default" -> "exp", "operator.getitem" -> "getitem"
+  size_t first = target.find('.');
+  std::string base(first == std::string_view::npos ? target : target.substr(first + 1));
+  base = base.substr(0, base.find('.'));
+  size_t &suffix = next_suffix_[base];
+  while (true) {
+    std::string name = suffix == 0 ? base : base + "_" + std::to_string(suffix);
+    ++suffix;
+    if (names_.count(name) == 0)
+      return name;
+  }
+}
+
+graph::NodeId GraphBuilder::append(Node node) {
+  names_.insert(node.name);
+  graph_->nodes.push_back(std::move(node));
+  return static_cast<graph::NodeId>(graph_->nodes.size() - 1);
+}
+
+TensorMeta GraphBuilder::meta(const Argument &argument) const {
+  const graph::NodeRef *reference = argument.node();
+  support::require(reference && graph_->node(reference->id).value &&
+                       graph_->node(reference->id).value->tensor(),
+                   "ops", "a decomposition takes the meta of something that is not a tensor");
+  return *graph_->node(reference->id).value->tensor();
+}
+
+Argument GraphBuilder::emit_named(std::string name, std::string_view target, Arguments args,
+                                  Keywords kwargs) {
+  Node node;
+  node.name = std::move(name);
+  node.kind = graph::NodeKind::call_function;
+  node.target = std::string(target);
+  node.args = std::move(args);
+  node.kwargs = std::move(kwargs);
+  if (source_) {
+    node.stack_trace = source_->stack_trace;
+    node.nn_module_stack = source_->nn_module_stack;
+    node.origins = source_->origins;
+  }
+  node.value = infer_value(*graph_, node, ranges_);
+  return graph::NodeRef{append(std::move(node))};
+}
+
+Argument GraphBuilder::emit(std::string_view target, Arguments args, Keywords kwargs) {
+  std::string name = fresh_name(target);
+  return emit_named(std::move(name), target, std::move(args), std::move(kwargs));
+}
+
+Argument GraphBuilder::keep(const Call &call) {
+  const Node &node = call.node();
+  std::string name = node.name.empty() ? fresh_name(node.target) : node.name;
+  return emit_named(std::move(name), node.target, node.args, node.kwargs);
+}
+
+Argument GraphBuilder::call(std::string_view target, Arguments args, Keywords kwargs) {
+  const Operator *row = find_operator(target);
+  support::require(row != nullptr, "ops", "no operator " + std::string(target));
+  if (!row->decompose || composites_.count(row->name) != 0)
+    return emit(target, std::move(args), std::move(kwargs));
+  Node node; // without a name: keep() makes a fresh one
+  node.target = std::string(target);
+  node.args = std::move(args);
+  node.kwargs = std::move(kwargs);
+  if (source_) {
+    node.stack_trace = source_->stack_trace;
+    node.origins = source_->origins;
+  }
+  return row->decompose(*this, Call(*graph_, node, row->schema, ranges_));
+}
+
+Argument GraphBuilder::item(const Argument &result, int64_t index) {
+  if (const Arguments *list = result.list())
+    return list->at(static_cast<size_t>(index));
+  return emit("operator.getitem", {result, index});
+}
+
+namespace {
+
+/// The Value of what a decomposition returned.
+Value value_of_result(const Graph &graph, const Argument &result) {
+  if (const graph::NodeRef *reference = result.node())
+    return *graph.node(reference->id).value;
+  if (const Arguments *list = result.list()) {
+    Value::List values;
+    for (const Argument &item : *list) // results of operators do not nest deeper
+      values.push_back(item.node() ? *graph.node(item.node()->id).value : Value{});
+    return Value{std::move(values)};
+  }
+  if (const int64_t *value = std::get_if<int64_t>(&result.value))
+    return Value{Expr(*value)};
+  if (const Expr *value = std::get_if<Expr>(&result.value))
+    return Value{*value};
+  if (const double *value = std::get_if<double>(&result.value))
+    return Value{*value};
+  if (const bool *value = std::get_if<bool>(&result.value))
+    return Value{*value};
+  return Value{};
+}
+
+/// Runs the decomposition in a scratch graph that holds the node's inputs only.
+Value value_by_decomposition(const Graph &graph, const Node &node, const Operator &row,
+                             const std::shared_ptr<const symbolic::Ranges> &ranges) {
+  Graph scratch;
+  Node copy;
+  copy.name = node.name;
+  copy.target = node.target;
+  copy.args = node.args;
+  copy.kwargs = node.kwargs;
+  copy.stack_trace = node.stack_trace;
+  std::unordered_map<graph::NodeId, graph::NodeId> inputs;
+  auto import = [&](Argument &argument) {
+    graph::NodeRef *reference = std::get_if<graph::NodeRef>(&argument.value);
+    if (!reference)
+      return;
+    auto inserted = inputs.emplace(reference->id, static_cast<graph::NodeId>(scratch.nodes.size()));
+    if (inserted.second) {
+      Node input;
+      input.name = graph.node(reference->id).name;
+      input.kind = graph::NodeKind::placeholder;
+      input.value = graph.node(reference->id).value;
+      scratch.nodes.push_back(std::move(input));
+    }
+    reference->id = inserted.first->second;
+  };
+  auto import_nested = [&](Argument &argument) {
+    import(argument);
+    if (Arguments *list = std::get_if<Arguments>(&argument.value))
+      for (Argument &item : *list)
+        import(item);
+  };
+  for (Argument &argument : copy.args)
+    import_nested(argument);
+  for (auto &keyword : copy.kwargs)
+    import_nested(keyword.second);
+  GraphBuilder builder(scratch, ranges);
+  return value_of_result(scratch, row.decompose(builder, Call(scratch, copy, row.schema, ranges)));
+}
+
+} // namespace
+
+Value infer_value(const Graph &graph, const Node &node,
+                  const std::shared_ptr<const symbolic::Ranges> &ranges) {
+  const Operator *row = find_operator(node.target);
+  support::require(row != nullptr, "ops", "no operator " + node.target);
+  if (row->shape)
+    return row->shape(Call(graph, node, row->schema, ranges));
+  support::require(static_cast<bool>(row->decompose), "ops", node.target + " has no shape rule");
+  return value_by_decomposition(graph, node, *row, ranges);
+}
+
+} // namespace tsc::ops

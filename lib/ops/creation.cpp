@@ -1,0 +1,314 @@
+// Tensors from nothing: full, arange, empty and their kin.
+#include "ops/pointwise_rules.h"
+#include "ops/precision.h"
+#include "ops/shape_rules.h"
+#include "ops/table.h"
+
+#include <cmath>
+
+namespace tsc::ops {
+namespace {
+
+constexpr std::string_view kOptions =
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
+constexpr std::string_view kFull = "aten.full.default";
+
+/// "NAME(PARAMETERS, *, OPTIONS[, MemoryFormat? memory_format=None]) -> Tensor"
+std::string_view factory(std::string_view parameters, bool with_format = false) {
+  std::string format = with_format ? ", MemoryFormat? memory_format=None" : "";
+  return keep_text(std::string(parameters) + ", *, " + std::string(kOptions) + format +
+                   ") -> Tensor");
+}
+
+DType dtype_of_fill(const Argument &value) {
+  if (std::holds_alternative<bool>(value.value))
+    return DType::boolean;
+  return std::holds_alternative<double>(value.value) ? DType::f32 : DType::i64;
+}
+
+Value full_value(const Call &call) {
+  return contiguous_value(call.dtype("dtype").value_or(dtype_of_fill(call["fill_value"])),
+                          call.sizes("size"), device_argument(call, {}));
+}
+
+Argument full(GraphBuilder &builder, const std::vector<Expr> &sizes, const Argument &value,
+              DType dtype, tensor::Device device) {
+  return builder.emit(kFull, {sizes_argument(sizes), value},
+                      {{"dtype", dtype}, {"device", device}});
+}
+
+/// A fill with the strides that `like` would have when copied: filled in memory order, then
+/// permuted.
+Argument full_like(GraphBuilder &builder, const Call &call, const Argument &value) {
+  const TensorMeta self = call.tensor("self");
+  DType dtype = call.dtype("dtype").value_or(self.dtype);
+  tensor::Device device = device_argument(call, self.device);
+  graph::MemoryFormat format = graph::MemoryFormat::preserve;
+  if (const auto *given = std::get_if<graph::MemoryFormat>(&call["memory_format"].value))
+    format = *given;
+  std::vector<Expr> strides = strides_in_format(call, self.layout, format);
+  if (strides == tensor::contiguous_strides(self.layout.sizes))
+    return full(builder, self.layout.sizes, value, dtype, device);
+  std::vector<size_t> order = tensor::stride_order(strides), inverse(order.size());
+  std::vector<Expr> sizes;
+  for (size_t i = 0; i < order.size(); ++i) {
+    sizes.push_back(self.layout.sizes[order[i]]);
+    inverse[order[i]] = i;
+  }
+  Argument ordered = full(builder, sizes, value, dtype, device);
+  return builder.call("aten.permute.default", {ordered, ints_argument(inverse)});
+}
+
+Argument new_full(GraphBuilder &builder, const Call &call, const Argument &value) {
+  const TensorMeta self = call.tensor("self");
+  return full(builder, call.sizes("size"), value, call.dtype("dtype").value_or(self.dtype),
+              device_argument(call, self.device));
+}
+
+void add_fills(Table &table) {
+  table.add(factory("full(SymInt[] size, Scalar fill_value")).shape(full_value).lowers("full");
+  struct Constant {
+    std::string_view name;
+    int value;
+  };
+  for (const Constant &constant : {Constant{"zeros", 0}, Constant{"ones", 1}}) {
+    int value = constant.value;
+    std::string name(constant.name);
+    table.add(factory(name + "(SymInt[] size"))
+        .decompose([value](GraphBuilder &builder, const Call &call) {
+          return full(builder, call.sizes("size"), value, call.dtype("dtype").value_or(DType::f32),
+                      device_argument(call, {}));
+        });
+    table.add(factory(name + "_like(Tensor self", true))
+        .decompose([value](GraphBuilder &builder, const Call &call) {
+          return full_like(builder, call, value);
+        });
+    table.add(factory("new_" + name + "(Tensor self, SymInt[] size"))
+        .decompose([value](GraphBuilder &builder, const Call &call) {
+          return new_full(builder, call, value);
+        });
+  }
+  table.add(factory("full_like(Tensor self, Scalar fill_value", true))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return full_like(builder, call, call["fill_value"]);
+      });
+  table.add(factory("new_full(Tensor self, SymInt[] size, Scalar fill_value"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return new_full(builder, call, call["fill_value"]);
+      });
+  table.add(factory("scalar_tensor(Scalar s"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return full(builder, {}, call["s"], call.dtype("dtype").value_or(DType::f32),
+                    device_argument(call, {tensor::DeviceType::cpu, 0}));
+      });
+}
+
+/// fill(self, value): self's layout, one value.
+Argument fill(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  if (const TensorMeta *value = call.optional_tensor("value")) {
+    Argument converted = value->dtype == self.dtype
+                             ? call["value"]
+                             : builder.call(kConvert, {call["value"], self.dtype});
+    Argument expanded =
+        builder.call("aten.expand.default", {converted, sizes_argument(self.layout.sizes)});
+    return builder.call("aten.clone.default", {expanded});
+  }
+  return builder.call("aten.full_like.default", {call["self"], call["value"]});
+}
+
+void add_in_place_fills(Table &table) {
+  table.add_with_in_place("fill.Scalar(Tensor self, Scalar value) -> Tensor").decompose(fill);
+  table.add_with_in_place("fill.Tensor(Tensor self, Tensor value) -> Tensor").decompose(fill);
+  table.add_with_in_place("zero(Tensor self) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return builder.call("aten.zeros_like.default", {call["self"]});
+      });
+}
+
+void add_empty(Table &table) {
+  table.add(factory("empty.memory_format(SymInt[] size", true))
+      .shape([](const Call &call) {
+        tensor::Layout layout = tensor::contiguous_layout(call.sizes("size"));
+        const auto *format = std::get_if<graph::MemoryFormat>(&call["memory_format"].value);
+        std::vector<Expr> strides =
+            format ? strides_in_format(call, layout, *format) : layout.strides;
+        return tensor_value(call.dtype("dtype").value_or(DType::f32), layout.sizes,
+                            std::move(strides), device_argument(call, {}));
+      })
+      .effect(Effect::random) // two empties are never one
+      .lowers("empty");
+  table.add(factory("empty_strided(SymInt[] size, SymInt[] stride"))
+      .shape([](const Call &call) {
+        return tensor_value(call.dtype("dtype").value_or(DType::f32), call.sizes("size"),
+                            call.sizes("stride"), device_argument(call, {}));
+      })
+      .effect(Effect::random)
+      .lowers("empty");
+  table.add(factory("empty_like(Tensor self", true))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return full_like(builder, call, 0); // any value is right
+      });
+  table.add(factory("new_empty(Tensor self, SymInt[] size"))
+      .decompose(
+          [](GraphBuilder &builder, const Call &call) { return new_full(builder, call, 0); });
+}
+
+bool is_float(const Argument &argument) { return std::holds_alternative<double>(argument.value); }
+
+Argument iota(GraphBuilder &builder, Expr length, Expr start, Expr step, DType dtype,
+              tensor::Device device) {
+  return builder.emit("prims.iota.default", {size_argument(length)},
+                      {{"start", size_argument(start)},
+                       {"step", size_argument(step)},
+                       {"dtype", dtype},
+                       {"device", device},
+                       {"requires_grad", false}});
+}
+
+/// ceil((end - start) / step) elements.
+Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &start,
+                     const Argument &end, const Argument &step) {
+  bool floating = is_float(start) || is_float(end) || is_float(step);
+  DType dtype = call.dtype("dtype").value_or(floating ? DType::f32 : DType::i64);
+  tensor::Device device = device_argument(call, {});
+  auto integer = [](const Argument &value) {
+    const Expr *expr = std::get_if<Expr>(&value.value);
+    return expr ? *expr : Expr(std::get<int64_t>(value.value));
+  };
+  if (!floating) {
+    Expr stride = integer(step);
+    if (!stride.is_integer() || stride.value() == 0)
+      call.fail("TSC-O034", "aten.arange: the step is '" + symbolic::print(stride) + "'",
+                "use a step that is a number other than 0");
+    Expr span = stride.value() > 0 ? integer(end) - integer(start) : integer(start) - integer(end);
+    Expr length = symbolic::ceil_div(span, Expr(std::abs(stride.value())));
+    if (length.is_integer() && length.value() < 0)
+      call.fail("TSC-O034", "aten.arange: no step leads from start to end",
+                "swap them, or negate the step");
+    bool direct = tensor::is_integral(dtype);
+    Argument values =
+        iota(builder, length, integer(start), stride, direct ? dtype : DType::i64, device);
+    return direct ? values : convert(builder, values, dtype);
+  }
+  auto number = [](const Argument &value) {
+    const double *real = std::get_if<double>(&value.value);
+    return real ? *real : static_cast<double>(std::get<int64_t>(value.value));
+  };
+  if (std::holds_alternative<Expr>(start.value) || std::holds_alternative<Expr>(end.value) ||
+      std::holds_alternative<Expr>(step.value))
+    call.fail("TSC-O034", "aten.arange: floating bounds with symbolic ones",
+              "make the bounds static");
+  double length = std::ceil((number(end) - number(start)) / number(step));
+  Argument counts =
+      iota(builder, Expr(static_cast<int64_t>(length)), Expr(0), Expr(1), DType::i64, device);
+  DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  Argument scaled = builder.call(kMul, {convert(builder, counts, wide), number(step)});
+  Argument values = builder.call(kAdd, {scaled, number(start)});
+  return convert(builder, values, dtype);
+}
+
+/// An int argument that may be the value of a node.
+Argument resolved(const Call &call, std::string_view parameter) {
+  const Argument &argument = call[parameter];
+  if (argument.node() || std::holds_alternative<Expr>(argument.value))
+    return size_argument(call.size(parameter));
+  return argument;
+}
+
+void add_ranges(Table &table) {
+  table
+      .add("prims::iota(SymInt length, *, SymInt start, SymInt step, ScalarType dtype, Device "
+           "device, bool "
+           "requires_grad) -> Tensor")
+      .shape([](const Call &call) {
+        return contiguous_value(call.dtype("dtype").value_or(DType::i64), {call.size("length")},
+                                device_argument(call, {}));
+      })
+      .lowers("iota");
+  table.add(factory("arange(Scalar end")).decompose([](GraphBuilder &builder, const Call &call) {
+    return arange_over(builder, call, 0, resolved(call, "end"), 1);
+  });
+  table.add(factory("arange.start(Scalar start, Scalar end"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return arange_over(builder, call, resolved(call, "start"), resolved(call, "end"), 1);
+      });
+  table.add(factory("arange.start_step(Scalar start, Scalar end, Scalar step=1"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return arange_over(builder, call, resolved(call, "start"), resolved(call, "end"),
+                           resolved(call, "step"));
+      });
+  auto linspace = [](GraphBuilder &builder, const Call &call) {
+    int64_t steps = call.integer("steps");
+    double start = call.number("start"), end = call.number("end");
+    DType dtype = call.dtype("dtype").value_or(DType::f32);
+    Argument counts =
+        iota(builder, Expr(steps), Expr(0), Expr(1), DType::i64, device_argument(call, {}));
+    DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+    Argument position = convert(builder, counts, wide);
+    double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
+    // From the nearer end, so that both ends are exact.
+    Argument first_half = builder.call("aten.lt.Tensor", {counts, steps / 2});
+    Argument up = builder.call(kAdd, {builder.call(kMul, {position, step}), start});
+    Argument remaining = builder.call(kSub, {static_cast<double>(steps - 1), position});
+    Argument down = builder.call(kSub, {end, builder.call(kMul, {remaining, step})});
+    Argument values = builder.call(kWhere, {first_half, up, down});
+    return convert(builder, values, dtype);
+  };
+  table.add(factory("linspace(Scalar start, Scalar end, int steps")).decompose(linspace);
+}
+
+/// Ones where column - row compares to `diagonal` as asked.
+Argument triangle_mask(GraphBuilder &builder, Expr rows, Expr columns, const Argument &diagonal,
+                       std::string_view comparison, tensor::Device device) {
+  Argument row = iota(builder, rows, Expr(0), Expr(1), DType::i64, device);
+  Argument column = iota(builder, columns, Expr(0), Expr(1), DType::i64, device);
+  Argument row_column = builder.call("aten.unsqueeze.default", {row, -1});
+  Argument offset = builder.call(kSub, {column, row_column});
+  return builder.call(comparison, {offset, diagonal});
+}
+
+Argument triangle(GraphBuilder &builder, const Call &call, std::string_view comparison) {
+  const TensorMeta self = call.tensor("self");
+  size_t rank = self.layout.rank();
+  if (rank < 2)
+    call.fail("TSC-O035", call.node().target + " needs 2 or more dimensions", "pass a matrix");
+  Argument mask = triangle_mask(builder, self.layout.sizes[rank - 2], self.layout.sizes[rank - 1],
+                                call["diagonal"], comparison, self.device);
+  Argument zero = tensor::is_floating(self.dtype) ? Argument(0.0)
+                  : self.dtype == DType::boolean  ? Argument(false)
+                                                  : Argument(0);
+  return builder.call(kWhere, {mask, call["self"], zero});
+}
+
+void add_triangles(Table &table) {
+  table.add_with_in_place("tril(Tensor self, SymInt diagonal=0) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return triangle(builder, call, "aten.le.Tensor");
+      });
+  table.add_with_in_place("triu(Tensor self, SymInt diagonal=0) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return triangle(builder, call, "aten.ge.Tensor");
+      });
+  auto eye = [](GraphBuilder &builder, const Call &call) {
+    Expr rows = call.size("n");
+    bool square = call.schema().parameters[1].name != "m";
+    Argument mask = triangle_mask(builder, rows, square ? rows : call.size("m"), 0,
+                                  "aten.eq.Tensor", device_argument(call, {}));
+    return convert(builder, mask, call.dtype("dtype").value_or(DType::f32));
+  };
+  table.add(factory("eye(SymInt n")).decompose(eye);
+  table.add(factory("eye.m(SymInt n, SymInt m")).decompose(eye);
+}
+
+} // namespace
+
+void add_creation(Table &table) {
+  add_fills(table);
+  add_in_place_fills(table);
+  add_empty(table);
+  add_ranges(table);
+  add_triangles(table);
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,76 @@
+#include "ops/decompose.h"
+
+#include "ops/rewrite.h"
+
+namespace tsc::ops {
+
+using graph::NodeKind;
+
+namespace {
+
+/// An int or bool that depends on sizes alone: users take it as an argument.
+std::optional<Argument> as_scalar(const Node &node) {
+  if (!node.value)
+    return std::nullopt;
+  if (const Expr *expr = std::get_if<Expr>(&node.value->value))
+    return size_argument(*expr);
+  return std::nullopt;
+}
+
+void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
+  const Operator &row = *find_operator(old.target);
+  if (row.effect == Effect::assertion) {
+    rewrite.replace(id, true);
+    return;
+  }
+  Node node = rewrite.mapped(old);
+  GraphBuilder &builder = rewrite.builder();
+  if (old.target == "operator.getitem") {
+    if (const Arguments *list = node.args.at(0).list()) {
+      rewrite.replace(id, list->at(static_cast<size_t>(std::get<int64_t>(node.args.at(1).value))));
+      return;
+    }
+  }
+  builder.set_source(node);
+  if (!row.decompose || builder.is_composite(row.name)) {
+    // Values are inferred anew: strides may have changed upstream.
+    node.value = infer_value(builder.graph(), node, builder.shared_ranges());
+    rewrite.replace(id, graph::NodeRef{builder.append(std::move(node))});
+    return;
+  }
+  rewrite.replace(id, row.decompose(builder, rewrite.call(node, row)));
+}
+
+} // namespace
+
+graph::Graph decompose_keeping(graph::Graph graph,
+                               std::unordered_set<std::string_view> composites) {
+  Rewrite rewrite(std::move(graph), std::move(composites));
+  for (graph::NodeId id = 0; id < rewrite.source().nodes.size(); ++id) {
+    const Node &old = rewrite.source().node(id);
+    if (old.kind == NodeKind::call_function) {
+      rewrite_call(rewrite, id, old);
+      continue;
+    }
+    rewrite.copy(id);
+    // A symbolic int that is an input: its users take the symbol.
+    std::optional<Argument> scalar =
+        old.kind == NodeKind::placeholder ? as_scalar(old) : std::nullopt;
+    if (scalar)
+      rewrite.replace_uses(id, *scalar);
+  }
+  return rewrite.take();
+}
+
+graph::Graph decompose(graph::Graph graph, const PassOptions &) {
+  return decompose_keeping(std::move(graph), {"tsc.attention.default"});
+}
+
+graph::Graph decompose_attention(graph::Graph graph, const PassOptions &) {
+  bool any = false;
+  for (const Node &node : graph.nodes)
+    any = any || node.target == "tsc.attention.default";
+  return any ? decompose_keeping(std::move(graph), {}) : std::move(graph);
+}
+
+} // namespace tsc::ops

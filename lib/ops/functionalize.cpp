@@ -1,0 +1,317 @@
+#include "ops/functionalize.h"
+
+#include "ops/pointwise_rules.h"
+#include "ops/precision.h"
+#include "ops/rewrite.h"
+#include "ops/shape_rules.h"
+#include "ops/source_line.h"
+#include "support/diagnostic.h"
+
+#include <algorithm>
+
+namespace tsc::ops {
+
+using graph::NodeId;
+using graph::NodeKind;
+using graph::NodeRef;
+
+namespace {
+
+/// Nodes of the new graph that stand for memory, each with the node that holds its present value. A
+/// view remembers the node that it views; when its memory has been written to since, it is taken
+/// anew from there.
+class Memory {
+public:
+  explicit Memory(GraphBuilder &builder) : builder_(&builder) {}
+
+  /// The node that holds the present value of `slot`'s memory, seen as `slot` sees it.
+  NodeId present(NodeId slot) {
+    std::vector<NodeId> stale; // innermost last
+    NodeId at = slot;
+    while (true) {
+      Slot &state = slot_of(at);
+      if (!state.viewed || state.version == slot_of(state.root).version)
+        break;
+      stale.push_back(at);
+      at = *state.viewed;
+    }
+    for (size_t i = stale.size(); i-- > 0;) {
+      Node view = builder_->graph().node(stale[i]);
+      NodeId base = slot_of(*slot_of(stale[i]).viewed).value;
+      view.args[0] = NodeRef{base};
+      Argument again = builder_->emit(view.target, view.args, view.kwargs);
+      Slot &state = slot_of(stale[i]);
+      state.value = again.node()->id;
+      state.version = slot_of(state.root).version;
+    }
+    return slot_of(slot).value;
+  }
+
+  /// `value` is written to the memory that `slot` sees.
+  void write(NodeId slot, NodeId value, const Call &call) {
+    NodeId root = slot_of(slot).root;
+    NodeId at = slot, written = value;
+    std::vector<std::pair<NodeId, NodeId>> updates;
+    while (slot_of(at).viewed) {
+      NodeId viewed = *slot_of(at).viewed;
+      updates.emplace_back(at, written);
+      NodeId before = present(viewed);
+      written = write_through(at, before, written, call);
+      at = viewed;
+    }
+    Slot &state = slot_of(root);
+    state.value = written;
+    ++state.version;
+    size_t version = state.version;
+    for (const auto &update : updates) {
+      slot_of(update.first).value = update.second;
+      slot_of(update.first).version = version;
+    }
+  }
+
+  bool was_written(NodeId slot) { return slot_of(slot_of(slot).root).version != 0; }
+
+private:
+  struct Slot {
+    std::optional<NodeId> viewed; // of a view: the node that it views
+    NodeId root = 0;
+    NodeId value = 0;
+    size_t version = 0; // of the root when `value` was taken; a root's: how often it was written to
+  };
+  GraphBuilder *builder_;
+  std::unordered_map<NodeId, Slot> slots_;
+
+  /// Slots are made when they are first looked at. Chains of views are followed to the first known
+  /// slot.
+  Slot &slot_of(NodeId id) {
+    auto found = slots_.find(id);
+    if (found != slots_.end())
+      return found->second;
+    std::vector<NodeId> chain = {id};
+    while (true) {
+      std::optional<NodeId> viewed = viewed_by(chain.back());
+      if (!viewed)
+        break;
+      chain.push_back(*viewed);
+      if (slots_.count(*viewed) != 0)
+        break;
+    }
+    for (size_t i = chain.size(); i-- > 0;) {
+      if (slots_.count(chain[i]) != 0)
+        continue;
+      Slot slot;
+      slot.viewed = viewed_by(chain[i]);
+      slot.value = chain[i];
+      slot.root = slot.viewed ? slots_.at(*slot.viewed).root : chain[i];
+      slot.version = slot.viewed ? slots_.at(slot.root).version : 0;
+      slots_.emplace(chain[i], slot);
+    }
+    return slots_.at(id);
+  }
+
+  std::optional<NodeId> viewed_by(NodeId id) const {
+    const Node &node = builder_->graph().node(id);
+    if (node.kind != NodeKind::call_function || node.args.empty() || !node.args[0].node())
+      return std::nullopt;
+    if (find_operator(node.target)->effect != Effect::view)
+      return std::nullopt;
+    return node.args[0].node()->id;
+  }
+
+  /// The value of what `view` views, `before`, once `written` has been stored through the view.
+  NodeId write_through(NodeId view, NodeId before, NodeId written, const Call &call) {
+    const Node node = builder_->graph().node(view);
+    const TensorMeta base = *builder_->graph().node(before).value->tensor();
+    Argument value = NodeRef{written};
+    std::string_view target = node.target;
+    auto argument = [&](size_t i, Argument fallback) {
+      return i < node.args.size() ? node.args[i] : fallback;
+    };
+    Argument result;
+    if (target == "aten.slice.Tensor")
+      result = builder_->call("aten.slice_scatter.default",
+                              {NodeRef{before}, value, argument(1, 0), argument(2, graph::None{}),
+                               argument(3, graph::None{}), argument(4, 1)});
+    else if (target == "aten.select.int")
+      result = builder_->call("aten.select_scatter.default",
+                              {NodeRef{before}, value, node.args.at(1), node.args.at(2)});
+    else if (target == "aten.view.default" || target == "aten.unsqueeze.default" ||
+             target == "aten.squeeze.dims")
+      result = builder_->call("aten.reshape.default", {value, sizes_argument(base.layout.sizes)});
+    else if (target == "aten.permute.default")
+      result = builder_->call("aten.permute.default", {value, inverse(node, base.layout.rank())});
+    else if (target == "aten.expand.default" &&
+             builder_->meta(value).layout.sizes == base.layout.sizes)
+      result = value;
+    else
+      throw support::UserError(
+          support::ExitCode::unsupported,
+          support::Diagnostic{
+              "TSC-O006",
+              call.node().target + " writes through " + node.target + ", which is not supported",
+              "", "", call.node().name, source_line(call.node()),
+              "write to the tensor itself, or to a slice, view or permutation of it"});
+    return result.node()->id;
+  }
+
+  static Argument inverse(const Node &permute, size_t rank) {
+    std::vector<size_t> order(rank);
+    const Arguments &dims = *permute.args.at(1).list();
+    for (size_t i = 0; i < dims.size(); ++i) {
+      int64_t dim = std::get<int64_t>(dims[i].value);
+      order[static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim)] = i;
+    }
+    return ints_argument(order);
+  }
+};
+
+bool mutates(const Node &node) {
+  return node.kind == NodeKind::call_function &&
+         find_operator(node.target)->effect == Effect::mutates;
+}
+
+class Functionalize {
+public:
+  explicit Functionalize(Graph graph) : rewrite_(std::move(graph)), memory_(rewrite_.builder()) {}
+
+  Graph run() {
+    for (NodeId id = 0; id < rewrite_.source().nodes.size(); ++id) {
+      const Node &old = rewrite_.source().node(id);
+      if (old.kind == NodeKind::output)
+        finish(old);
+      else if (old.kind != NodeKind::call_function)
+        rewrite_.copy(id);
+      else
+        visit(id, old);
+      if (old.kind != NodeKind::output)
+        slots_.push_back(rewrite_.mapped(Argument(NodeRef{id})));
+    }
+    Graph graph = rewrite_.take();
+    graph.outputs = std::move(outputs_);
+    return graph;
+  }
+
+private:
+  Rewrite rewrite_;
+  Memory memory_;
+  std::vector<Argument> slots_; // old node -> node or list of nodes of the new graph, as first made
+  std::vector<graph::OutputSpec> outputs_;
+
+  Argument present(const Argument &argument) {
+    return map_references(argument, [this](NodeRef reference) -> Argument {
+      return map_references(slots_[reference.id], [this](NodeRef slot) -> Argument {
+        return NodeRef{memory_.present(slot.id)};
+      });
+    });
+  }
+
+  Node with_present_arguments(const Node &old) {
+    Node node = old;
+    if (node.origins.empty())
+      node.origins = {old.name};
+    for (Argument &argument : node.args)
+      argument = present(argument);
+    for (auto &keyword : node.kwargs)
+      keyword.second = present(keyword.second);
+    return node;
+  }
+
+  void visit(NodeId id, const Node &old) {
+    GraphBuilder &builder = rewrite_.builder();
+    builder.set_source(old);
+    Node node = with_present_arguments(old);
+    builder.set_source(node);
+    const Operator &row = *find_operator(old.target);
+    if (row.effect == Effect::mutates) {
+      rewrite_.replace(id, mutate(old, node, row));
+    } else if (old.target == "operator.getitem" && node.args[0].list()) {
+      // The slot, not its present value: later writes are seen through it.
+      const Argument &list = slots_[old.args[0].node()->id];
+      rewrite_.replace(id,
+                       list.list()->at(static_cast<size_t>(std::get<int64_t>(old.args[1].value))));
+    } else if (row.effect == Effect::view && row.decompose) {
+      rewrite_.replace(id, as_view(old, row.decompose(builder, rewrite_.call(node, row))));
+    } else {
+      if (node.value && row.effect != Effect::assertion)
+        node.value = infer_value(builder.graph(), node, builder.shared_ranges());
+      rewrite_.replace(id, NodeRef{builder.append(std::move(node))});
+    }
+  }
+
+  /// A view operator that had nothing to do yields its argument: then the slot stays the argument's
+  /// own.
+  Argument as_view(const Node &old, Argument result) {
+    const NodeRef *reference = result.node();
+    for (const Argument &argument : old.args) {
+      if (!reference || !argument.node())
+        continue;
+      const NodeRef *slot = slots_[argument.node()->id].node();
+      if (slot && memory_.present(slot->id) == reference->id)
+        return *slot;
+    }
+    return result;
+  }
+
+  /// Computes the new value with the functional operator and writes it; yields the slot that was
+  /// written.
+  Argument mutate(const Node &old, const Node &node, const Operator &row) {
+    GraphBuilder &builder = rewrite_.builder();
+    Call call = rewrite_.call(node, row);
+    const Argument &self = old.args.empty() ? old.kwargs.at(0).second : old.args[0];
+    const NodeRef *slot = self.node() ? slots_[self.node()->id].node() : nullptr;
+    if (!slot)
+      call.fail("TSC-O014", node.target + ": the first argument is not a tensor", "pass a tensor");
+    const TensorMeta before = call.tensor(row.schema.parameters[0].name);
+    Argument value = builder.call(row.functional, node.args, node.kwargs);
+    value = convert(builder, value, before.dtype);
+    if (builder.meta(value).layout.sizes != before.layout.sizes)
+      call.fail("TSC-O047",
+                node.target + " would store sizes " +
+                    print_sizes(builder.meta(value).layout.sizes) + " in " +
+                    print_sizes(before.layout.sizes),
+                "make the result's sizes those of the tensor that is written");
+    memory_.write(slot->id, value.node()->id, call);
+    return *slot;
+  }
+
+  /// Mutated inputs become outputs, in front of the others.
+  void finish(const Node &old) {
+    Arguments values;
+    for (const graph::InputSpec &input : rewrite_.source().inputs) {
+      const NodeRef *slot = slots_[input.node].node();
+      if (!slot || !memory_.was_written(slot->id))
+        continue;
+      graph::OutputSpec output;
+      output.kind = input.kind == graph::InputKind::buffer ? graph::OutputKind::buffer_mutation
+                    : input.kind == graph::InputKind::parameter
+                        ? graph::OutputKind::parameter_mutation
+                        : graph::OutputKind::input_mutation;
+      output.target = input.target.empty() ? rewrite_.source().node(input.node).name : input.target;
+      output.value = NodeRef{memory_.present(slot->id)};
+      values.push_back(output.value);
+      outputs_.push_back(std::move(output));
+    }
+    for (graph::OutputSpec output : rewrite_.source().outputs) {
+      output.value = present(output.value);
+      outputs_.push_back(std::move(output));
+    }
+    Node node = with_present_arguments(old);
+    if (!values.empty()) {
+      const Arguments *list = node.args.at(0).list();
+      Arguments rest = list ? *list : Arguments{node.args[0]};
+      values.insert(values.end(), rest.begin(), rest.end());
+      node.args = {values};
+    }
+    rewrite_.builder().append(std::move(node));
+  }
+};
+
+} // namespace
+
+graph::Graph functionalize(graph::Graph graph, const PassOptions &) {
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), mutates))
+    return graph;
+  return Functionalize(std::move(graph)).run();
+}
+
+} // namespace tsc::ops

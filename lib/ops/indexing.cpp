@@ -1,0 +1,307 @@
+// Gathers and scatters.
+#include "ops/pointwise_rules.h"
+#include "ops/precision.h"
+#include "ops/shape_rules.h"
+#include "ops/slice_bounds.h"
+#include "ops/table.h"
+#include "support/diagnostic.h"
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+void require_integers(const Call &call, const TensorMeta &indices) {
+  if (!tensor::is_integral(indices.dtype))
+    call.fail("TSC-O043",
+              call.node().target + ": indices of " + std::string(tensor::torch_name(indices.dtype)),
+              "convert the indices to int64");
+}
+
+Value embedding_value(const Call &call) {
+  const TensorMeta &weight = call.tensor("weight"), &indices = call.tensor("indices");
+  require_integers(call, indices);
+  if (weight.layout.rank() != 2)
+    call.fail("TSC-O043",
+              "aten.embedding: the weight has " + std::to_string(weight.layout.rank()) +
+                  " dimensions",
+              "pass a matrix");
+  Sizes sizes = indices.layout.sizes;
+  sizes.push_back(weight.layout.sizes[1]);
+  return contiguous_value(weight.dtype, sizes, weight.device);
+}
+
+/// The index tensors of aten.index: their metas, nullopt for whole dimensions.
+std::vector<std::optional<TensorMeta>> index_metas(const Call &call) {
+  std::vector<std::optional<TensorMeta>> metas;
+  const Argument::List *list = call["indices"].list();
+  for (const Argument &item : list ? *list : Argument::List{}) {
+    const Value *value = call.value_of(item);
+    if (!value || !value->tensor()) {
+      metas.emplace_back();
+      continue;
+    }
+    const TensorMeta &meta = *value->tensor();
+    if (meta.dtype == DType::boolean || meta.dtype == DType::u8)
+      throw support::UserError(
+          support::ExitCode::unsupported,
+          support::Diagnostic{
+              "TSC-O004", call.node().target + " with a mask: the result's size depends on data",
+              "", "", call.node().name, "", "use torch.where, or integer indices"});
+    require_integers(call, meta);
+    metas.emplace_back(meta);
+  }
+  return metas;
+}
+
+/// Result of self[indices]: the broadcast index dimensions stand where the (adjacent) indexed
+/// dimensions were, else in front; strides follow self's order of the remaining dimensions.
+Value index_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  std::vector<std::optional<TensorMeta>> metas = index_metas(call);
+  if (metas.size() > self.layout.rank())
+    call.fail("TSC-O043",
+              "aten.index: " + std::to_string(metas.size()) + " indices for " +
+                  std::to_string(self.layout.rank()) + " dimensions",
+              "pass one index a dimension at most");
+  metas.resize(self.layout.rank());
+  std::vector<Sizes> shapes;
+  size_t first = metas.size(), last = 0;
+  for (size_t i = 0; i < metas.size(); ++i) {
+    if (!metas[i])
+      continue;
+    shapes.push_back(metas[i]->layout.sizes);
+    first = std::min(first, i);
+    last = i;
+  }
+  Sizes replacement = broadcast(call, shapes);
+  bool adjacent = !shapes.empty() && last - first + 1 == shapes.size();
+  Sizes sizes, strides;
+  auto add_replacement = [&] {
+    sizes.insert(sizes.end(), replacement.begin(), replacement.end());
+    strides.insert(strides.end(), replacement.size(), Expr(0));
+  };
+  if (!adjacent)
+    add_replacement();
+  for (size_t i = 0; i < metas.size(); ++i) {
+    if (adjacent && i == first)
+      add_replacement();
+    if (metas[i])
+      continue;
+    sizes.push_back(self.layout.sizes[i]);
+    strides.push_back(self.layout.strides[i]);
+  }
+  Sizes result(sizes.size(), Expr(1));
+  Expr next(1);
+  bool row_major = true;
+  std::vector<size_t> order = iteration_order(sizes, {strides}, call.ranges());
+  for (size_t i = 0; i < order.size(); ++i) {
+    row_major = row_major && order[i] == order.size() - 1 - i;
+    result[order[i]] = next;
+    next *= sizes[order[i]];
+  }
+  if (row_major)
+    return contiguous_value(self.dtype, sizes, self.device);
+  return tensor_value(self.dtype, sizes, result, self.device);
+}
+
+Value gather_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self"), &index = call.tensor("index");
+  require_integers(call, index);
+  normalize_dim(call, call.integer("dim"), self.layout.rank());
+  if (self.layout.rank() != index.layout.rank() && self.layout.rank() != 0 &&
+      index.layout.rank() != 0)
+    call.fail("TSC-O043",
+              "aten.gather: self has " + std::to_string(self.layout.rank()) +
+                  " dimensions, index " + std::to_string(index.layout.rank()),
+              "make them equal");
+  return contiguous_value(self.dtype, index.layout.sizes, self.device);
+}
+
+/// self, copied to contiguous memory and written to.
+Value scatter_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  require_integers(call, call.tensor("index"));
+  normalize_dim(call, call.integer("dim"), self.layout.rank());
+  return contiguous_value(self.dtype, self.layout.sizes, self.device);
+}
+
+/// As self.clone() is written to.
+Value like_clone(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  return tensor_value(self.dtype, self.layout.sizes, preserved_strides(self.layout, call.ranges()),
+                      self.device);
+}
+
+/// [None, .., index] for dimension `dim`.
+Arguments index_at(const Argument &index, size_t dim) {
+  Arguments indices(dim, graph::None{});
+  indices.push_back(index);
+  return indices;
+}
+
+Argument index_select(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  if (self.layout.rank() == 0)
+    return builder.call("aten.clone.default", {call["self"]});
+  Argument picked = builder.call("aten.index.Tensor", {call["self"], index_at(call["index"], dim)});
+  if (builder.meta(picked).layout.is_contiguous())
+    return picked;
+  return builder.call("aten.clone.default", {picked},
+                      {{"memory_format", graph::MemoryFormat::contiguous}});
+}
+
+void add_gathers(Table &table) {
+  table
+      .add("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
+           "scale_grad_by_freq=False, bool "
+           "sparse=False) -> Tensor")
+      .shape(embedding_value)
+      .lowers("embedding");
+  table.add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor")
+      .shape(index_value)
+      .lowers("index");
+  table.add("_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return builder.call("aten.index.Tensor", {call["self"], call["indices"]});
+      });
+  table.add("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
+      .shape(gather_value)
+      .lowers("gather");
+  table.add("index_select(Tensor self, int dim, Tensor index) -> Tensor").decompose(index_select);
+  table.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        if (call.has("dim"))
+          return builder.call("aten.gather.default", {call["self"], call["dim"], call["indices"]});
+        Argument self = builder.call("aten.reshape.default", {call["self"], Arguments{-1}});
+        Argument indices = builder.call("aten.reshape.default", {call["indices"], Arguments{-1}});
+        return builder.call("aten.gather.default", {self, 0, indices});
+      });
+}
+
+void add_scatters(Table &table) {
+  table
+      .add_with_in_place("index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
+                         "accumulate=False) -> Tensor")
+      .shape([](const Call &call) {
+        index_metas(call);
+        return like_clone(call);
+      })
+      .lowers("index_put");
+  table
+      .add("_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
+           "accumulate=False) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return builder.call("aten.index_put.default",
+                            {call["self"], call["indices"], call["values"], call["accumulate"]});
+      });
+  table.add_with_in_place("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
+      .shape(scatter_value)
+      .lowers("scatter");
+  table
+      .add_with_in_place(
+          "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
+      .shape(scatter_value)
+      .lowers("scatter");
+  table.add_with_in_place("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
+      .shape(scatter_value)
+      .lowers("scatter_add");
+  table
+      .add_with_in_place(
+          "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+          "include_self=True) -> Tensor")
+      .shape(scatter_value)
+      .lowers("scatter_reduce");
+  table
+      .add_with_in_place("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar "
+                         "alpha=1) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        size_t dim = normalize_dim(call, call.integer("dim"), call.tensor("self").layout.rank());
+        Argument source = call["source"];
+        if (call.number("alpha") != 1)
+          source = builder.call(kMul, {source, call["alpha"]});
+        return builder.call("aten.index_put.default",
+                            {call["self"], index_at(call["index"], dim), source, true});
+      });
+  table.add_with_in_place("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        size_t dim = normalize_dim(call, call.integer("dim"), call.tensor("self").layout.rank());
+        return builder.call("aten.index_put.default",
+                            {call["self"], index_at(call["index"], dim), call["source"], false});
+      });
+  table
+      .add("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, "
+           "SymInt padding_idx, bool "
+           "scale_grad_by_freq) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        const TensorMeta gradient = call.tensor("grad_output");
+        Argument wide = widen(builder, call["grad_output"]);
+        Argument zeros = builder.call(
+            "aten.full.default",
+            {Arguments{call["num_weights"], size_argument(gradient.layout.sizes.back())}, 0.0},
+            {{"dtype", accumulation_dtype(gradient.dtype)}, {"device", gradient.device}});
+        Argument padding = builder.call("aten.eq.Tensor", {call["indices"], call["padding_idx"]});
+        Argument column = builder.call("aten.unsqueeze.default", {padding, -1});
+        Argument masked = builder.call(kWhere, {column, 0.0, wide});
+        Argument total = builder.call("aten.index_put.default",
+                                      {zeros, Arguments{call["indices"]}, masked, true});
+        return convert(builder, total, gradient.dtype);
+      });
+}
+
+void add_region_scatters(Table &table) {
+  table
+      .add("slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? "
+           "end=None, SymInt step=1) -> "
+           "Tensor")
+      .shape([](const Call &call) {
+        slice_bounds(call, call.tensor("self").layout.sizes);
+        return like_clone(call);
+      })
+      .lowers("slice_scatter");
+  table.add("select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor")
+      .shape([](const Call &call) {
+        normalize_dim(call, call.integer("dim"), call.tensor("self").layout.rank());
+        return like_clone(call);
+      })
+      .lowers("select_scatter");
+}
+
+/// Values and indices along one dimension, of the same sizes but for `count` along it.
+Value values_and_indices(const Call &call, std::optional<Expr> count) {
+  const TensorMeta &self = call.tensor("self");
+  Sizes sizes = self.layout.sizes;
+  size_t dim = normalize_dim(call, call.integer("dim"), sizes.size());
+  if (count && !sizes.empty())
+    sizes[dim] = *count;
+  Sizes strides =
+      count ? tensor::contiguous_strides(sizes) : preserved_strides(self.layout, call.ranges());
+  return Value{Value::List{tensor_value(self.dtype, sizes, strides, self.device),
+                           tensor_value(DType::i64, sizes, strides, self.device)}};
+}
+
+void add_orderings(Table &table) {
+  table
+      .add(
+          "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
+      .shape([](const Call &call) { return values_and_indices(call, std::nullopt); })
+      .lowers("sort");
+  table
+      .add("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> "
+           "(Tensor values, Tensor "
+           "indices)")
+      .shape([](const Call &call) { return values_and_indices(call, call.size("k")); })
+      .lowers("topk");
+}
+
+} // namespace
+
+void add_indexing(Table &table) {
+  add_gathers(table);
+  add_scatters(table);
+  add_region_scatters(table);
+  add_orderings(table);
+}
+
+} // namespace tsc::ops

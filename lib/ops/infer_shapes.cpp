@@ -1,0 +1,112 @@
+#include "ops/builder.h"
+#include "ops/passes.h"
+#include "ops/shape_rules.h"
+#include "ops/source_line.h"
+#include "support/diagnostic.h"
+
+namespace tsc::ops {
+
+using graph::NodeKind;
+using support::Diagnostic;
+
+namespace {
+
+std::string describe(const TensorMeta &meta) {
+  return std::string(tensor::torch_name(meta.dtype)) + " " + print_sizes(meta.layout.sizes);
+}
+
+/// Sizes may differ where symbols are involved: the export may know more of them than the ranges
+/// say.
+bool agree(const Value &recorded, const Value &inferred) {
+  const TensorMeta *a = recorded.tensor(), *b = inferred.tensor();
+  if (a && b) {
+    if (a->dtype != b->dtype || a->layout.rank() != b->layout.rank())
+      return false;
+    for (size_t i = 0; i < a->layout.rank(); ++i) {
+      Expr x = a->layout.sizes[i], y = b->layout.sizes[i];
+      if (x.is_integer() && y.is_integer() && x != y)
+        return false;
+    }
+    return true;
+  }
+  const Value::List *list = recorded.list(), *other = inferred.list();
+  if (list && other) {
+    if (list->size() != other->size())
+      return false;
+    for (size_t i = 0; i < list->size(); ++i)
+      if (!agree((*list)[i], (*other)[i]))
+        return false;
+    return true;
+  }
+  return (a != nullptr) == (b != nullptr) && (list != nullptr) == (other != nullptr);
+}
+
+std::string describe(const Value &value) {
+  if (const TensorMeta *meta = value.tensor())
+    return describe(*meta);
+  if (const Value::List *list = value.list()) {
+    std::string text;
+    for (const Value &item : *list)
+      text += (text.empty() ? "(" : ", ") + (item.tensor() ? describe(*item.tensor()) : "a scalar");
+    return text + ")";
+  }
+  return "a scalar";
+}
+
+/// Empty states of fused attention are recorded with sizes of the kernel's own; only two results
+/// are kept.
+bool has_own_state(const Node &node) {
+  return node.target.find("_scaled_dot_product_") != std::string::npos ||
+         node.target.find("native_batch_norm") != std::string::npos;
+}
+
+/// True if a tensor argument has no value because its own inference failed.
+bool depends_on_failed(const Graph &graph, const Node &node) {
+  bool failed = false;
+  auto visit = [&](graph::NodeRef reference) {
+    failed = failed || !graph.node(reference.id).value;
+  };
+  for (const Argument &argument : node.args)
+    graph::for_each_node(argument, visit);
+  for (const auto &keyword : node.kwargs)
+    graph::for_each_node(keyword.second, visit);
+  return failed;
+}
+
+} // namespace
+
+graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
+  auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
+  std::vector<Diagnostic> problems;
+  support::ExitCode code = support::ExitCode::bad_input;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].kind != NodeKind::call_function)
+      continue;
+    if (depends_on_failed(graph, graph.nodes[i])) {
+      graph.nodes[i].value.reset();
+      continue;
+    }
+    Node &node = graph.nodes[i];
+    std::optional<Value> recorded = std::move(node.value);
+    node.value.reset();
+    try {
+      Value inferred = infer_value(graph, node, ranges);
+      if (recorded && !has_own_state(node) && !agree(*recorded, inferred))
+        problems.push_back(Diagnostic{"TSC-O050",
+                                      node.target + " yields " + describe(inferred) +
+                                          ", the file says " + describe(*recorded),
+                                      "", "", node.name, source_line(node),
+                                      "correct the node's val, or leave it out"});
+      node.value = std::move(inferred);
+    } catch (const support::UserError &error) {
+      problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
+      if (error.exit_code() == support::ExitCode::unsupported)
+        code = error.exit_code();
+    }
+  }
+  if (!problems.empty())
+    throw support::UserError(code, std::move(problems));
+  return graph;
+}
+
+} // namespace tsc::ops

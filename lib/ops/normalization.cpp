@@ -1,0 +1,198 @@
+// Layer, group, batch and RMS normalization. Statistics are computed in f32 or wider.
+#include "ops/pointwise_rules.h"
+#include "ops/precision.h"
+#include "ops/shape_rules.h"
+#include "ops/table.h"
+#include "support/diagnostic.h"
+
+namespace tsc::ops {
+namespace {
+
+struct Normalized {
+  Argument values; // (x - mean) * rstd, wide
+  Argument mean, rstd;
+};
+
+/// Over `dims`, kept: rstd = 1 / sqrt(variance + eps).
+Normalized normalize(GraphBuilder &builder, const Argument &x, const std::vector<size_t> &dims,
+                     double eps) {
+  Argument wide = widen(builder, x);
+  Argument pair = builder.emit("aten.var_mean.correction", {wide, ints_argument(dims)},
+                               {{"correction", 0}, {"keepdim", true}});
+  Argument variance = builder.item(pair, 0);
+  Normalized result;
+  result.mean = builder.item(pair, 1);
+  Argument shifted_variance = builder.call(kAdd, {variance, eps});
+  result.rstd = builder.call("aten.rsqrt.default", {shifted_variance});
+  Argument centred = builder.call(kSub, {wide, result.mean});
+  result.values = builder.call(kMul, {centred, result.rstd});
+  return result;
+}
+
+Argument contiguous(GraphBuilder &builder, const Argument &x) {
+  if (builder.meta(x).layout.is_contiguous())
+    return x;
+  return builder.call("aten.clone.default", {x},
+                      {{"memory_format", graph::MemoryFormat::contiguous}});
+}
+
+std::vector<size_t> normalized_dims(const Call &call) {
+  const TensorMeta &input = call.tensor("input");
+  std::vector<Expr> shape = call.sizes("normalized_shape");
+  size_t rank = input.layout.rank();
+  bool matches = !shape.empty() && shape.size() <= rank;
+  for (size_t i = 0; matches && i < shape.size(); ++i)
+    matches = same_size(shape[i], input.layout.sizes[rank - shape.size() + i], call.ranges());
+  if (!matches)
+    call.fail("TSC-O037",
+              call.node().target + ": normalized_shape " + print_sizes(shape) +
+                  " is not the end of the input's sizes " + print_sizes(input.layout.sizes),
+              "pass the last sizes of the input");
+  std::vector<size_t> dims;
+  for (size_t i = rank - shape.size(); i < rank; ++i)
+    dims.push_back(i);
+  return dims;
+}
+
+Argument scale_and_shift(GraphBuilder &builder, Argument x, const Argument &weight,
+                         const Argument &bias) {
+  if (!weight.is_none())
+    x = builder.call(kMul, {x, weight});
+  if (!bias.is_none())
+    x = builder.call(kAdd, {x, bias});
+  return x;
+}
+
+Argument native_layer_norm(GraphBuilder &builder, const Call &call) {
+  DType dtype = call.tensor("input").dtype;
+  std::vector<size_t> dims = normalized_dims(call);
+  Argument input = contiguous(builder, call["input"]);
+  Normalized normalized = normalize(builder, input, dims, call.number("eps"));
+  Argument scaled = scale_and_shift(builder, normalized.values, call["weight"], call["bias"]);
+  Argument result = convert(builder, scaled, dtype);
+  return Arguments{result, normalized.mean, normalized.rstd};
+}
+
+Argument layer_norm(GraphBuilder &builder, const Call &call) {
+  Argument results =
+      builder.call("aten.native_layer_norm.default", {call["input"], call["normalized_shape"],
+                                                      call["weight"], call["bias"], call["eps"]});
+  return builder.item(results, 0);
+}
+
+/// x * rsqrt(mean(x^2) + eps) * weight
+Argument rms_norm(GraphBuilder &builder, const Call &call) {
+  DType dtype = call.tensor("input").dtype;
+  std::vector<size_t> dims = normalized_dims(call);
+  constexpr double kEpsilonF32 = 1.1920928955078125e-07, kEpsilonF64 = 2.220446049250313e-16;
+  double eps = call.has("eps")       ? call.number("eps")
+               : dtype == DType::f64 ? kEpsilonF64
+                                     : kEpsilonF32;
+  Argument x = widen(builder, call["input"]);
+  Argument square = builder.call(kMul, {x, x});
+  Argument mean = builder.call("aten.mean.dim", {square, ints_argument(dims), true});
+  Argument shifted = builder.call(kAdd, {mean, eps});
+  Argument rstd = builder.call("aten.rsqrt.default", {shifted});
+  Argument normalized = builder.call(kMul, {x, rstd});
+  Argument scaled = scale_and_shift(builder, normalized, call["weight"], graph::None{});
+  return convert(builder, scaled, dtype);
+}
+
+/// A vector over the channels as [C, 1, 1, ...] so that it broadcasts over [N, C, ...].
+Argument over_channels(GraphBuilder &builder, const Argument &vector, size_t rank) {
+  if (vector.is_none())
+    return vector;
+  Argument result = widen(builder, vector);
+  for (size_t i = 2; i < rank; ++i)
+    result = builder.call("aten.unsqueeze.default", {result, -1});
+  return result;
+}
+
+/// With the recorded statistics: (x - mean) / sqrt(variance + eps) * weight + bias.
+Argument batch_norm_inference(GraphBuilder &builder, const Call &call) {
+  const TensorMeta input = call.tensor("input");
+  size_t rank = input.layout.rank();
+  Argument x = widen(builder, call["input"]);
+  Argument mean = over_channels(builder, call["running_mean"], rank);
+  Argument variance = widen(builder, call["running_var"]);
+  Argument shifted = builder.call(kAdd, {variance, call["eps"]});
+  Argument deviation = builder.call("aten.sqrt.default", {shifted});
+  Argument inverse = builder.call("aten.reciprocal.default", {deviation});
+  Argument rstd = over_channels(builder, inverse, rank);
+  Argument centred = builder.call(kSub, {x, mean});
+  Argument normalized = builder.call(kMul, {centred, rstd});
+  Argument weight = over_channels(builder, call["weight"], rank);
+  Argument bias = over_channels(builder, call["bias"], rank);
+  Argument scaled = scale_and_shift(builder, normalized, weight, bias);
+  return convert(builder, scaled, input.dtype);
+}
+
+Argument native_batch_norm_inference(GraphBuilder &builder, const Call &call) {
+  Argument result = batch_norm_inference(builder, call);
+  tensor::Device device = call.tensor("input").device;
+  // The saved statistics of training are empty here.
+  Argument empty = builder.call("aten.full.default", {Arguments{0}, 0.0},
+                                {{"dtype", DType::f32}, {"device", device}});
+  return Arguments{result, empty, empty};
+}
+
+Argument batch_norm(GraphBuilder &builder, const Call &call) {
+  if (call.boolean("training") || !call.has("running_mean"))
+    throw support::UserError(
+        support::ExitCode::unsupported,
+        support::Diagnostic{"TSC-O003", "aten.batch_norm in training mode is not supported", "", "",
+                            call.node().name, "", "call model.eval() before exporting"});
+  return batch_norm_inference(builder, call);
+}
+
+/// [N, C, ...] as [N, groups, C / groups * ...], normalized over the last dimension.
+Argument group_norm(GraphBuilder &builder, const Call &call) {
+  const TensorMeta input = call.tensor("input");
+  size_t rank = input.layout.rank();
+  Argument flat = builder.call(
+      "aten.reshape.default",
+      {call["input"], Arguments{size_argument(input.layout.sizes[0]), call["num_groups"], -1}});
+  Normalized normalized = normalize(builder, flat, {2}, call.number("eps"));
+  Argument shaped =
+      builder.call("aten.reshape.default", {normalized.values, sizes_argument(input.layout.sizes)});
+  Argument weight = over_channels(builder, call["weight"], rank);
+  Argument bias = over_channels(builder, call["bias"], rank);
+  Argument scaled = scale_and_shift(builder, shaped, weight, bias);
+  return convert(builder, scaled, input.dtype);
+}
+
+} // namespace
+
+void add_normalization(Table &table) {
+  table
+      .add("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? "
+           "bias, float eps) "
+           "-> (Tensor, Tensor, Tensor)")
+      .decompose(native_layer_norm);
+  table
+      .add("layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? "
+           "bias=None, float "
+           "eps=1e-05, bool cudnn_enable=True) -> Tensor")
+      .decompose(layer_norm);
+  table
+      .add("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? "
+           "eps=None) -> Tensor")
+      .decompose(rms_norm);
+  table
+      .add("_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, "
+           "Tensor running_mean, "
+           "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)")
+      .decompose(native_batch_norm_inference);
+  table
+      .add("batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+           "running_var, bool "
+           "training, float momentum, float eps, bool cudnn_enabled) -> Tensor")
+      .decompose(batch_norm);
+  table
+      .add("group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
+           "eps=1e-05, bool "
+           "cudnn_enabled=True) -> Tensor")
+      .decompose(group_norm);
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,34 @@
+#include "ops/passes.h"
+
+#include "ops/clean_up.h"
+#include "ops/decompose.h"
+#include "ops/functionalize.h"
+#include "ops/inline_subgraphs.h"
+
+namespace tsc::ops {
+
+const std::vector<GraphPass> &graph_passes() {
+  static const std::vector<GraphPass> passes = {
+      {"inline_subgraphs", inline_subgraphs},
+      {"check_operators", check_operators},
+      {"infer_shapes", infer_shapes},
+      {"functionalize", functionalize},
+      {"decompose", decompose},
+      {"decompose_attention", decompose_attention},
+      {"clean_up", clean_up},
+  };
+  return passes;
+}
+
+graph::Graph
+run_graph_passes(graph::Graph graph, const PassOptions &options,
+                 const std::function<void(std::string_view, const graph::Graph &)> &after) {
+  for (const GraphPass &pass : graph_passes()) {
+    graph = pass.function(std::move(graph), options);
+    if (after)
+      after(pass.name, graph);
+  }
+  return graph;
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,15 @@
+// The bounds of aten.slice and aten.slice_scatter.
+#pragma once
+
+#include "ops/operator.h"
+
+namespace tsc::ops {
+
+struct SliceBounds {
+  size_t dim = 0;
+  Expr start, end, step, length; // 0 <= start, end <= size
+};
+/// From the parameters dim, start, end, step. Throws TSC-O021 or -O026.
+SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes);
+
+} // namespace tsc::ops

@@ -1,0 +1,14 @@
+// The user's line that a node came from, for diagnostics.
+#pragma once
+
+#include "graph/graph.h"
+
+#include <string>
+
+namespace tsc::ops {
+
+/// The innermost frame of the node's stack trace: "File \"m.py\", line 3, in forward: x = x + 1",
+/// or "".
+std::string source_line(const graph::Node &node);
+
+} // namespace tsc::ops

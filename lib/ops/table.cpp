@@ -1,0 +1,98 @@
+#include "ops/table.h"
+
+#include "support/diagnostic.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+namespace tsc::ops {
+
+std::string_view keep_text(std::string text) {
+  static std::mutex mutex;
+  static std::deque<std::string> texts;
+  std::lock_guard<std::mutex> lock(mutex);
+  texts.push_back(std::move(text));
+  return texts.back();
+}
+
+namespace {
+
+std::string name_of(std::string_view schema) {
+  std::string name(schema.substr(0, schema.find('(')));
+  std::string space = "aten";
+  size_t colons = name.find("::");
+  if (colons != std::string::npos) {
+    space = name.substr(0, colons);
+    name = name.substr(colons + 2);
+  }
+  if (space == "operator")
+    return space + "." + name;
+  return space + "." + name + (name.find('.') == std::string::npos ? ".default" : "");
+}
+
+std::string in_place_schema(std::string_view schema) {
+  std::string text(schema);
+  text.insert(text.find_first_of(".("), "_");
+  size_t self = text.find("Tensor ");
+  text.insert(self + 6, "(a!)");
+  support::require(text.substr(text.size() - 9) == "-> Tensor", "table", text);
+  return text + "(a!)";
+}
+
+} // namespace
+
+Operator &Table::new_row(std::string_view schema) {
+  Operator &row = rows_.emplace_back();
+  row.name = keep_text(name_of(schema));
+  row.schema = parse_schema(schema);
+  return row;
+}
+
+Row Table::add(std::string_view schema) { return Row(new_row(schema)); }
+
+Row Table::add_with_in_place(std::string_view schema) {
+  Operator &row = new_row(schema);
+  Operator &in_place = new_row(in_place_schema(schema));
+  in_place.effect = Effect::mutates;
+  in_place.functional = row.name;
+  in_place.shape = [](const Call &call) {
+    return Value{call.tensor(call.schema().parameters[0].name)};
+  };
+  return Row(row);
+}
+
+std::vector<Operator> Table::take() {
+  std::vector<Operator> rows(std::make_move_iterator(rows_.begin()),
+                             std::make_move_iterator(rows_.end()));
+  std::sort(rows.begin(), rows.end(),
+            [](const Operator &a, const Operator &b) { return a.name < b.name; });
+  for (size_t i = 1; i < rows.size(); ++i)
+    support::require(rows[i - 1].name != rows[i].name, "table",
+                     "two rows are named " + std::string(rows[i].name));
+  return rows;
+}
+
+const std::vector<Operator> &operators() {
+  static const std::vector<Operator> rows = [] {
+    Table table;
+#define TSC_FAMILY(name) add_##name(table);
+#include "ops/families.def"
+#undef TSC_FAMILY
+    return table.take();
+  }();
+  return rows;
+}
+
+const Operator *find_operator(std::string_view name) {
+  static const std::unordered_map<std::string_view, const Operator *> by_name = [] {
+    std::unordered_map<std::string_view, const Operator *> map;
+    for (const Operator &row : operators())
+      map.emplace(row.name, &row);
+    return map;
+  }();
+  auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : found->second;
+}
+
+} // namespace tsc::ops

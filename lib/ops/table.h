@@ -1,0 +1,65 @@
+// How the operator families contribute their rows. One function a family, called in families.def's
+// order.
+#pragma once
+
+#include "ops/operator.h"
+
+#include <deque>
+
+namespace tsc::ops {
+
+/// One row under construction; setters return *this.
+class Row {
+public:
+  explicit Row(Operator &row) : row_(&row) {}
+  Row &shape(ShapeRule rule) {
+    row_->shape = std::move(rule);
+    return *this;
+  }
+  Row &decompose(Decomposition decomposition) {
+    row_->decompose = std::move(decomposition);
+    return *this;
+  }
+  /// The key into lowering's registry.
+  Row &lowers(std::string_view key) {
+    row_->lowering = key;
+    return *this;
+  }
+  Row &effect(Effect effect) {
+    row_->effect = effect;
+    return *this;
+  }
+  Row &functional(std::string_view name) {
+    row_->functional = name;
+    return *this;
+  }
+
+private:
+  Operator *row_;
+};
+
+class Table {
+public:
+  /// `schema` is ATen's text, "add.Tensor(Tensor self, ...) -> Tensor"; "prims::iota(...)" names
+  /// another namespace than aten. Without an overload the name ends in ".default".
+  Row add(std::string_view schema);
+  /// add(), and the row of the in-place variant, "add_.Tensor(Tensor(a!) self, ...) -> Tensor(a!)",
+  /// which is functionalized to this one.
+  Row add_with_in_place(std::string_view schema);
+
+  /// The rows in name order. Throws InternalError if two have one name.
+  std::vector<Operator> take();
+
+private:
+  std::deque<Operator> rows_;
+  Operator &new_row(std::string_view schema);
+};
+
+/// Text that lives as long as the process: rows refer to it.
+std::string_view keep_text(std::string text);
+
+#define TSC_FAMILY(name) void add_##name(Table &table);
+#include "ops/families.def"
+#undef TSC_FAMILY
+
+} // namespace tsc::ops
