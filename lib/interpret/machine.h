@@ -1,0 +1,52 @@
+// The state of one run: bound sizes, storages, and what executes operations on them.
+#pragma once
+
+#include "interpret/storage.h"
+#include "interpret/tape.h"
+#include "ir/ir.h"
+
+#include <deque>
+
+namespace tsc::interpret {
+
+/// Sizes bound from the inputs' shapes. Errors: TSC-R101 (a shape that contradicts the graph),
+/// TSC-R102 (a size outside the range that the graph allows).
+symbolic::Bindings bind_sizes(const ir::Module &module,
+                              const std::vector<tensor::HostTensor> &inputs);
+
+class Machine {
+public:
+  Machine(const ir::Module &module, symbolic::Bindings bindings, bool round);
+  void set_input(ir::BufferId buffer, const tensor::HostTensor &data);
+  void execute(const ir::Operation &operation);
+  /// Contiguous copy of what `view` sees; float64 for floats if buffers are not rounded.
+  tensor::HostTensor read(const ir::BufferView &view) const;
+  int64_t value_of(Expr e) const { return symbolic::evaluate(e, bindings_); }
+
+private:
+  void pointwise(const ir::Operation &operation, const ir::Pointwise &pointwise);
+  void scatter(const ir::Operation &operation, const ir::Scatter &scatter);
+  void reduction(const ir::Operation &operation, const ir::Reduction &reduction);
+  void scan(const ir::Operation &operation, const ir::Scan &scan);
+  void matmul(const ir::Operation &operation, const ir::Extern &call);
+
+  std::vector<int64_t> values_of(std::span<const Expr> sizes) const;
+  /// The output's storage, allocated if it is new.
+  Storage &output_of(const ir::Operation &operation);
+  int64_t element_count(const tensor::Layout &layout) const;
+  /// Storage positions of the output's elements, row-major.
+  std::vector<int64_t> positions_of(const tensor::Layout &layout) const;
+  Tape finish(TapeBuilder &builder, std::vector<ValueId> kept,
+              const ir::Operation &operation) const;
+  void store(Storage &storage, int64_t position, double value) const;
+  void store(Storage &storage, int64_t position, int64_t value) const;
+  const Storage &readable(const ir::BufferView &view) const;
+
+  const ir::Module &module_;
+  symbolic::Bindings bindings_;
+  bool round_;
+  std::deque<Storage> storages_;     // addresses stay valid
+  std::vector<Storage *> by_buffer_; // null until given or computed
+};
+
+} // namespace tsc::interpret
