@@ -128,7 +128,7 @@ void ExportGraphReader::add_getitem(NodeId owner, size_t index, const JsonValue 
   if (expect_string(name) == unused)
     return;
   Node node;
-  node.name = name.string;
+  node.name = expect_name(name);
   node.target = "operator.getitem";
   node.args = {NodeRef{owner}, Argument(static_cast<int64_t>(index))};
   node.value = std::move(value);

@@ -159,7 +159,7 @@ void ExportGraphReader::read_input(const JsonValue &input, const std::string &na
             "a graph input cannot be of kind '" + std::string(choice.key) + "'");
   }
   if (bound != nullptr)
-    node.name = expect_string(*bound);
+    node.name = expect_name(*bound);
   else
     node.name = name.empty() ? "arg" + std::to_string(graph_.nodes.size()) : name;
   node.target = node.name;
@@ -169,8 +169,8 @@ void ExportGraphReader::read_input(const JsonValue &input, const std::string &na
 }
 
 std::string ExportGraphReader::node_name(const JsonValue &node) const {
-  if (std::string_view name = text_member(node, "name"); !name.empty())
-    return std::string(name);
+  if (const JsonValue *name = optional_member(node, "name"))
+    return std::string(expect_name(*name));
   // Files from before the schema had names: a node of one tensor is called as its tensor.
   const JsonValue &outputs = expect_array(member(node, "outputs"));
   if (outputs.count == 1) {
@@ -181,9 +181,9 @@ std::string ExportGraphReader::node_name(const JsonValue &node) const {
     else if (support::starts_with(output.key, "as_sym_") && output.kind == JsonKind::object)
       name = output.find("as_name");
     if (name != nullptr)
-      return std::string(expect_string(*name));
+      return std::string(expect_name(*name));
   }
-  std::vector<std::string> parts = support::split(expect_string(member(node, "target")), '.');
+  std::vector<std::string> parts = support::split(expect_name(member(node, "target")), '.');
   // torch.ops.aten.split.Tensor: the operator's name without its overload.
   return parts.size() >= 2 ? parts[parts.size() - 2] : parts.back();
 }
@@ -200,7 +200,7 @@ void ExportGraphReader::read_node(const JsonValue &value) {
     else if (!names_.take(node.name))
       fail_at(member(value, "name"), "TSC-G011", "the name '" + node.name + "' is given twice");
     node.origins = {node.name};
-    node.target = target_name(expect_string(member(value, "target")));
+    node.target = target_name(expect_name(member(value, "target")));
     if (const JsonValue *metadata = optional_member(value, "metadata")) {
       for (const JsonValue &entry : expect_object(*metadata))
         expect_string(entry);
@@ -260,7 +260,7 @@ void ExportGraphReader::read_node_inputs(const JsonValue &inputs, Node &node) {
 
 Argument ExportGraphReader::read_graph_argument(const JsonValue &value, const Node &owner) {
   expect_only_keys(value, {"name", "graph"});
-  std::string name(expect_string(member(value, "name")));
+  std::string name(expect_name(member(value, "name")));
   Graph subgraph = ExportGraphReader(problems_).read(member(value, "graph"), {});
   subgraph.name = name;
   for (const Node &node : subgraph.nodes) {

@@ -214,7 +214,7 @@ Graph read_export_program(const JsonValue &root, const std::string &label) {
     std::vector<NamedInput> inputs = read_input_specs(member(module, "graph"), signature);
     std::vector<std::string> names;
     for (const NamedInput &input : inputs)
-      names.emplace_back(input.name == nullptr ? std::string_view() : expect_string(*input.name));
+      names.emplace_back(input.name == nullptr ? std::string_view() : expect_name(*input.name));
     ExportGraphReader reader(problems);
     graph = reader.read(member(module, "graph"), names);
     graph.outputs.clear();

@@ -164,11 +164,9 @@ private:
       expect_only_keys(value, {"name", "op", "target", "args", "kwargs", "val", "stack_trace",
                                "nn_module_stack", "origins"});
       const JsonValue &name = member(value, "name");
-      node.name = expect_string(name);
-      if (node.name.empty() || ids_.count(node.name) != 0)
-        fail_at(name, "TSC-G011",
-                node.name.empty() ? "a node has an empty name"
-                                  : "the name '" + node.name + "' is given twice");
+      node.name = expect_name(name);
+      if (ids_.count(node.name) != 0)
+        fail_at(name, "TSC-G011", "the name '" + node.name + "' is given twice");
       if (const JsonValue *trace = optional_member(value, "stack_trace"))
         node.stack_trace = expect_string(*trace);
       node.kind = read_kind(member(value, "op"));
@@ -207,13 +205,13 @@ private:
   void read_target(const JsonValue &value, Node &node) {
     const JsonValue *target = optional_member(value, "target");
     if (target != nullptr)
-      node.target = expect_string(*target);
+      node.target = expect_name(*target);
     else if (node.kind == NodeKind::placeholder)
       node.target = node.name;
     else if (node.kind == NodeKind::output)
       node.target = "output";
     else
-      node.target = expect_string(member(value, "target"));
+      node.target = expect_name(member(value, "target"));
     if (node.kind == NodeKind::get_attr && graph_.subgraphs.count(node.target) == 0 &&
         graph_.weights.count(node.target) == 0)
       fail_at(*target, "TSC-G010", "there is no subgraph and no constant '" + node.target + "'");

@@ -310,6 +310,15 @@ std::string_view expect_string(const JsonValue &value) {
     fail_type(value, "a string");
   return value.string;
 }
+std::string_view expect_name(const JsonValue &value) {
+  std::string_view name = expect_string(value);
+  bool plain = !name.empty();
+  for (char c : name)
+    plain = plain && static_cast<unsigned char>(c) > ' ' && c != 127;
+  if (!plain)
+    fail_at(value, "TSC-G018", "a name is empty, or has white space or control characters in it");
+  return name;
+}
 int64_t expect_integer(const JsonValue &value) {
   if (value.kind != JsonKind::integer)
     fail_type(value, "an integer of 64 bits");

@@ -72,6 +72,9 @@ const JsonValue *optional_member(const JsonValue &object, std::string_view name)
 const JsonValue &expect_object(const JsonValue &value);
 const JsonValue &expect_array(const JsonValue &value);
 std::string_view expect_string(const JsonValue &value);
+/// A node's name or target: not empty, no white space, no control characters (it goes into comments
+/// of generated code). TSC-G018.
+std::string_view expect_name(const JsonValue &value);
 int64_t expect_integer(const JsonValue &value);
 bool expect_boolean(const JsonValue &value);
 /// Also "Infinity", "-Infinity", "NaN", as torch.export writes them.

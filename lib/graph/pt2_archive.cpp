@@ -6,6 +6,7 @@
 #include "graph/problems.h"
 #include "support/text.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tsc::graph {
@@ -144,12 +145,20 @@ HostTensor make_weight(const JsonValue &at, const TensorMeta &meta, const Payloa
   if (needed == 0) // an empty tensor: its offset may lie outside
     return HostTensor(meta.dtype, std::move(sizes));
   auto element = static_cast<int64_t>(tensor::size_in_bytes(meta.dtype));
+  std::shared_ptr<void> owner = payload.owner;
   // Mapped pages are read-only; nothing writes to a tensor that is not writable().
-  auto *data = const_cast<std::byte *>(payload.data) + meta.layout.offset.value() * element;
-  HostTensor view(meta.dtype, std::move(sizes), std::move(strides), payload.owner, data, false);
+  auto *storage = const_cast<std::byte *>(payload.data);
   // torch aligns members to 64 bytes; another writer's may not even be aligned to their elements.
-  bool aligned = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(element) == 0;
-  return aligned ? view : view.clone();
+  if (reinterpret_cast<uintptr_t>(storage) %
+          std::min<uintptr_t>(static_cast<uintptr_t>(element), 8) !=
+      0) {
+    HostTensor copy(DType::u8, {needed});
+    std::memcpy(copy.data(), storage, static_cast<size_t>(needed));
+    storage = copy.data();
+    owner = std::make_shared<HostTensor>(std::move(copy));
+  }
+  return HostTensor(meta.dtype, std::move(sizes), std::move(strides), std::move(owner),
+                    storage + meta.layout.offset.value() * element, false);
 }
 
 /// Reads one config file {"config": {name: payload}} and adds its tensors to `weights`.

@@ -16,7 +16,8 @@ using symbolic::Expr;
 namespace {
 
 constexpr int kMaxNesting = 100;
-constexpr int64_t kMaxExponent = 16; // products are expanded
+constexpr int64_t kMaxExponent = 16;
+constexpr size_t kMaxTerms = 1000;
 
 /// Recursive descent over CALL := NAME '(' [CALL | 'text' | integer | NAME '=' NAME]... ')'.
 class Reader {
@@ -148,8 +149,12 @@ private:
   Expr apply(const std::string &name, const std::vector<Expr> &operands, size_t start) {
     if (name == "Add")
       return symbolic::sum(operands);
-    if (name == "Mul")
-      return symbolic::product(operands);
+    if (name == "Mul") {
+      Expr result = 1;
+      for (Expr operand : operands)
+        result = multiply(result, operand);
+      return result;
+    }
     if (name == "Pow")
       return power(operands);
     if (name == "Min" || name == "Max") {
@@ -181,6 +186,14 @@ private:
     fail("the function '" + name + "' is not supported", ExitCode::unsupported);
   }
 
+  /// Products of sums are expanded: what would grow without measure is refused first.
+  Expr multiply(Expr a, Expr b) {
+    auto terms = [](Expr e) { return e.kind() == symbolic::Kind::add ? e.operands().size() : 1; };
+    if (terms(a) * terms(b) > kMaxTerms)
+      fail("it has more than " + std::to_string(kMaxTerms) + " terms");
+    return a * b;
+  }
+
   Expr divisor(Expr e) {
     if (e.is_integer() && e.value() <= 0)
       fail("a divisor is not positive");
@@ -194,7 +207,7 @@ private:
       fail("an exponent is not an integer from 0 to " + std::to_string(kMaxExponent));
     Expr result = 1;
     for (int64_t i = 0; i < *exponent; ++i)
-      result *= operands[0];
+      result = multiply(result, operands[0]);
     return result;
   }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
 
 namespace tsc::tensor {
 
@@ -120,6 +119,10 @@ ZipArchive::Member read_member(unzFile handle, const Payload &bytes, const std::
   member.offset = unzGetCurrentFileZStreamPos64(handle);
   member.stored = info.compression_method == kStored;
   unzCloseCurrentFile(handle);
+  unz64_file_pos position = {};
+  unzGetFilePos64(handle, &position);
+  member.directory_position = position.pos_in_zip_directory;
+  member.directory_index = position.num_of_file;
   if (member.offset > bytes.size || member.compressed_size > bytes.size - member.offset)
     fail(label, "TSC-T011",
          "the zip member claims " + std::to_string(member.compressed_size) + " bytes at offset " +
@@ -134,6 +137,20 @@ ZipArchive::Member read_member(unzFile handle, const Payload &bytes, const std::
   return member;
 }
 
+/// Members that share bytes would let a small file unpack into any amount of memory.
+void check_overlap(const std::vector<ZipArchive::Member> &members, const std::string &label) {
+  std::vector<const ZipArchive::Member *> order;
+  for (const ZipArchive::Member &member : members)
+    if (member.compressed_size != 0)
+      order.push_back(&member);
+  std::sort(order.begin(), order.end(),
+            [](const auto *a, const auto *b) { return a->offset < b->offset; });
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i]->offset < order[i - 1]->offset + order[i - 1]->compressed_size)
+      fail(label, "TSC-T011", "the zip member overlaps '" + order[i - 1]->name + "'",
+           order[i]->name);
+}
+
 } // namespace
 
 bool ZipArchive::is_zip(std::string_view bytes) {
@@ -144,31 +161,30 @@ bool ZipArchive::is_zip(std::string_view bytes) {
 ZipArchive::ZipArchive(Payload bytes, std::string label)
     : bytes_(std::move(bytes)), label_(std::move(label)) {
   Unzip archive(bytes_, label_);
-  std::unordered_set<std::string> seen;
   int status = unzGoToFirstFile(archive.handle());
   while (status == UNZ_OK) {
-    Member member = read_member(archive.handle(), bytes_, label_);
-    if (!seen.insert(member.name).second)
-      fail(label_, "TSC-T013", "the zip archive holds a member twice", member.name);
-    members_.push_back(std::move(member));
+    members_.push_back(read_member(archive.handle(), bytes_, label_));
     status = unzGoToNextFile(archive.handle());
   }
   if (status != UNZ_END_OF_LIST_OF_FILE)
     fail(label_, "TSC-T010", "the zip archive's directory is damaged", "");
+  check_overlap(members_, label_);
+  for (size_t i = 0; i < members_.size(); ++i)
+    if (!by_name_.emplace(members_[i].name, i).second)
+      fail(label_, "TSC-T013", "the zip archive holds a member twice", members_[i].name);
 }
 
 const ZipArchive::Member *ZipArchive::find(std::string_view name) const {
-  for (const Member &member : members_)
-    if (member.name == name)
-      return &member;
-  return nullptr;
+  auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &members_[found->second];
 }
 
 Payload ZipArchive::read(const Member &member) const {
   if (member.stored)
     return {bytes_.owner, bytes_.data + member.offset, static_cast<size_t>(member.size)};
   Unzip archive(bytes_, label_);
-  if (unzLocateFile(archive.handle(), member.name.c_str(), 1) != UNZ_OK ||
+  unz64_file_pos position = {member.directory_position, member.directory_index};
+  if (unzGoToFilePos64(archive.handle(), &position) != UNZ_OK ||
       unzOpenCurrentFile(archive.handle()) != UNZ_OK)
     fail(label_, "TSC-T011", "the zip member's header contradicts the archive's directory",
          member.name);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace tsc::tensor {
@@ -26,6 +27,7 @@ public:
     uint64_t compressed_size = 0; // bytes in the archive
     uint64_t offset = 0;          // of the payload, from the start of the archive
     bool stored = true;           // else deflated
+    uint64_t directory_position = 0, directory_index = 0; // where minizip finds the entry again
   };
 
   /// True if `bytes` begins as a zip archive does.
@@ -33,7 +35,8 @@ public:
 
   /// Reads the directory. Every member's payload is checked to lie inside the archive and its name
   /// to be a plain relative path. `label` stands for the path in messages. Errors: UserError
-  /// (bad_input) TSC-T010 (not readable), TSC-T011 (sizes or offsets contradict the file), TSC-T012
+  /// (bad_input) TSC-T010 (not readable), TSC-T011 (sizes or offsets contradict the file,
+  /// or members overlap), TSC-T012
   /// (unsafe name), TSC-T013 (a name twice); (unsupported) TSC-T014 (encrypted, or another
   /// compression).
   ZipArchive(Payload bytes, std::string label);
@@ -43,10 +46,14 @@ public:
   /// A stored member's bytes as a view of the archive, a deflated one's unpacked.
   Payload read(const Member &member) const;
 
+  ZipArchive(const ZipArchive &) = delete;
+  ZipArchive &operator=(const ZipArchive &) = delete;
+
 private:
   Payload bytes_;
   std::string label_;
   std::vector<Member> members_;
+  std::unordered_map<std::string_view, size_t> by_name_; // keys lie in members_
 };
 
 } // namespace tsc::tensor
