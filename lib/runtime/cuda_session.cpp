@@ -2,11 +2,11 @@
 #include "runtime/content_cache.h"
 #include "runtime/cuda_module.h"
 #include "runtime/engine_session.h"
+#include "runtime/kernel_units.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/thread_pool.h"
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -16,35 +16,10 @@ namespace {
 using support::ExitCode;
 using support::UserError;
 
-constexpr size_t kMostKernelsPerUnit = 16;
-
 [[noreturn]] void no_cuda(const std::string &why) {
   throw UserError(ExitCode::device, {.code = "TSC-R020",
                                      .message = "CUDA cannot be used: " + why,
                                      .next_step = "use --device host"});
-}
-
-/// A range of kernels compiled as one translation unit.
-struct Unit {
-  size_t first = 0, count = 0;
-};
-
-std::vector<Unit> split_into_units(size_t kernels) {
-  const size_t per_core = (kernels + support::parallelism() - 1) / support::parallelism();
-  const size_t size = std::clamp<size_t>(per_core, 1, kMostKernelsPerUnit);
-  std::vector<Unit> units;
-  for (size_t first = 0; first < kernels; first += size)
-    units.push_back({first, std::min(size, kernels - first)});
-  return units;
-}
-
-/// Each kernel's helpers have a scope of their own; kernels are extern "C".
-std::string unit_text(const program::Program &program, const Unit &unit) {
-  std::string text = "#include \"tsc_prelude.h\"\n";
-  for (size_t i = unit.first; i < unit.first + unit.count; ++i)
-    text += "namespace tc_kernel_" + std::to_string(i - unit.first) + " {\n#line 1 \"" +
-            program.kernels[i].name + ".cu\"\n" + program.kernels[i].cuda.text + "\n}\n";
-  return text;
 }
 
 class CubinMaker {
@@ -61,8 +36,7 @@ public:
   }
 
   /// `cached`: whether it was there.
-  std::string make(const program::Program &program, const Unit &unit, bool &cached) const {
-    const std::string text = unit_text(program, unit);
+  std::string make(const std::string &name, const std::string &text, bool &cached) const {
     const std::string key =
         support::ContentHash().add("cubin 1").add(identity_).add(text).hex() + ".cubin";
     if (cache_) {
@@ -72,8 +46,7 @@ public:
       }
     }
     cached = false;
-    const std::vector<char> cubin =
-        module_.compile_cubin(program.kernels[unit.first].name + ".cu", text, headers_, arch_);
+    const std::vector<char> cubin = module_.compile_cubin(name + ".cu", text, headers_, arch_);
     std::string bytes(cubin.begin(), cubin.end());
     if (cache_)
       cache_->store(key, bytes);
@@ -93,16 +66,16 @@ std::vector<std::string> make_cubins(const CudaModule &module, const program::Pr
   ContentCache cache(options.cache_folder);
   const CubinMaker maker(module, module.arch(options.device_index),
                          options.use_cache ? &cache : nullptr);
-  const std::vector<Unit> units = split_into_units(program.kernels.size());
+  const std::vector<KernelUnit> units = make_kernel_units(program, Plan::cuda);
   std::vector<std::string> cubins(units.size());
   std::vector<char> cached(units.size()); // not bool: written by several threads
   support::parallel_for(units.size(), [&](size_t i) {
     bool found = false;
-    cubins[i] = maker.make(program, units[i], found);
+    cubins[i] = maker.make(program.kernels[units[i].kernels[0]].name, units[i].text, found);
     cached[i] = found;
   });
   for (size_t i = 0; i < units.size(); ++i)
-    (cached[i] ? timing.from_cache : timing.compiled) += units[i].count;
+    (cached[i] ? timing.from_cache : timing.compiled) += units[i].kernels.size();
   if (options.use_cache && timing.compiled > 0)
     cache.evict();
   return cubins;

@@ -1,19 +1,19 @@
 #include "runtime/host_compiler.h"
 
 #include "codegen/generate.h"
+#include "runtime/kernel_units.h"
 #include "runtime/process.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/text.h"
 #include "support/thread_pool.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
-#include <mutex>
 #include <optional>
 #include <sstream>
+#include <unordered_map>
 
 namespace tsc::runtime {
 namespace {
@@ -22,12 +22,7 @@ using support::Diagnostic;
 using support::ExitCode;
 using support::UserError;
 
-constexpr size_t kMostKernelsPerUnit = 16;
 constexpr size_t kMostOutput = 4000; // characters of a compiler's output in an error
-
-const std::string &kernel_text(const program::Kernel &kernel, Plan plan) {
-  return plan == Plan::serial ? kernel.serial.text : kernel.cuda.text;
-}
 
 bool has_v3() {
 #ifdef __x86_64__
@@ -37,39 +32,6 @@ bool has_v3() {
 #else
   return false;
 #endif
-}
-
-struct Unit {
-  size_t first = 0, count = 0; // kernels
-  std::string key;
-};
-
-std::vector<Unit> split_into_units(const program::Program &program, Plan plan,
-                                   const std::string &identity) {
-  const size_t kernels = program.kernels.size();
-  const size_t per_core = (kernels + support::parallelism() - 1) / support::parallelism();
-  const size_t size = std::clamp<size_t>(per_core, 1, kMostKernelsPerUnit);
-  std::vector<Unit> units;
-  for (size_t first = 0; first < kernels; first += size) {
-    Unit unit{first, std::min(size, kernels - first), ""};
-    support::ContentHash hash;
-    hash.add("host kernels 1").add(identity);
-    for (size_t i = first; i < first + unit.count; ++i)
-      hash.add(program.kernels[i].name).add(kernel_text(program.kernels[i], plan));
-    unit.key = hash.hex() + ".so";
-    units.push_back(std::move(unit));
-  }
-  return units;
-}
-
-/// Each kernel's helpers have a scope of their own; the prelude is outside of all.
-std::string unit_text(const program::Program &program, Plan plan, const Unit &unit) {
-  std::string text = "#include \"tsc_prelude.h\"\n";
-  for (size_t i = unit.first; i < unit.first + unit.count; ++i) {
-    text += "namespace tc_kernel_" + std::to_string(i - unit.first) + " {\n#line 1 \"" +
-            program.kernels[i].name + ".cu\"\n" + kernel_text(program.kernels[i], plan) + "\n}\n";
-  }
-  return text;
 }
 
 void write_file(const std::string &path, std::string_view text) {
@@ -118,17 +80,16 @@ std::shared_ptr<void> open_library(const std::string &path) {
 /// Compiles units in a folder that goes when all are loaded.
 class UnitCompiler {
 public:
-  UnitCompiler(const program::Program &program, Plan plan, const HostCompiler &compiler,
-               std::vector<std::string> flags)
-      : program_(program), plan_(plan), compiler_(compiler), flags_(std::move(flags)) {
+  UnitCompiler(const HostCompiler &compiler, const std::vector<std::string> &flags)
+      : compiler_(compiler), flags_(flags) {
     for (const codegen::PreludeFile &file : codegen::prelude_files())
       write_file(folder_.path() + "/" + std::string(file.name), file.text);
   }
 
-  /// Path of the shared object.
-  std::string compile(const Unit &unit) const {
-    const std::string base = folder_.path() + "/unit_" + std::to_string(unit.first);
-    write_file(base + ".cpp", unit_text(program_, plan_, unit));
+  /// Path of the shared object of unit number `number`.
+  std::string compile(size_t number, const KernelUnit &unit) const {
+    const std::string base = folder_.path() + "/unit_" + std::to_string(number);
+    write_file(base + ".cpp", unit.text);
     std::vector<std::string> command = compiler_.command;
     command.insert(command.end(), flags_.begin(), flags_.end());
     // Without start files the link takes 8 ms, not 33; libm gives expf and its kin.
@@ -141,23 +102,27 @@ public:
   }
 
 private:
-  const program::Program &program_;
-  const Plan plan_;
   const HostCompiler &compiler_;
-  const std::vector<std::string> flags_;
+  const std::vector<std::string> &flags_;
   TemporaryFolder folder_;
 };
 
-void find_entries(const program::Program &program, const Unit &unit, void *library,
+/// Entries by name, in the order of the program's kernels.
+void find_entries(const program::Program &program, const std::vector<KernelUnit> &units,
                   HostKernels &kernels) {
-  for (size_t i = unit.first; i < unit.first + unit.count; ++i) {
-    const std::string symbol = program.kernels[i].name + "_entry";
-    const void *entry = dlsym(library, symbol.c_str());
-    if (!entry)
-      throw support::InternalError("host kernels", program.kernels[i].name,
-                                   "its text exports no " + symbol);
-    kernels.entries[i] = static_cast<const TcKernelEntry *>(entry);
+  std::unordered_map<std::string, const TcKernelEntry *> entries; // only looked up
+  for (size_t i = 0; i < units.size(); ++i) {
+    for (uint32_t kernel : units[i].kernels) {
+      const std::string &name = program.kernels[kernel].name;
+      const void *entry = dlsym(kernels.libraries[i].get(), (name + "_entry").c_str());
+      if (!entry)
+        throw support::InternalError("host kernels", name,
+                                     "its text exports no " + name + "_entry");
+      entries[name] = static_cast<const TcKernelEntry *>(entry);
+    }
   }
+  for (const program::Kernel &kernel : program.kernels)
+    kernels.entries.push_back(entries.at(kernel.name));
 }
 
 /// What an earlier run left; null if nothing.
@@ -236,38 +201,37 @@ std::vector<std::string> kernel_flags(const HostCompiler &compiler, Plan plan) {
 
 HostKernels load_host_kernels(const program::Program &program, Plan plan, ContentCache *cache) {
   HostKernels kernels;
-  kernels.entries.resize(program.kernels.size());
   if (program.kernels.empty())
     return kernels;
   const HostCompiler compiler = find_host_compiler();
   const std::vector<std::string> flags = kernel_flags(compiler, plan);
   support::ContentHash identity;
-  identity.add(compiler.identity).add(support::join(flags, " "));
+  identity.add("host kernels 1").add(compiler.identity).add(support::join(flags, " "));
   for (const codegen::PreludeFile &file : codegen::prelude_files())
     identity.add(file.name).add(file.text);
-  const std::vector<Unit> units = split_into_units(program, plan, identity.hex());
+  const std::vector<KernelUnit> units = make_kernel_units(program, plan);
   kernels.libraries.resize(units.size());
+  std::vector<std::string> keys;
   std::vector<size_t> missing;
   for (size_t i = 0; i < units.size(); ++i) {
-    kernels.libraries[i] = open_cached(cache, units[i].key);
+    keys.push_back(support::ContentHash(identity).add(units[i].text).hex() + ".so");
+    kernels.libraries[i] = open_cached(cache, keys[i]);
     if (!kernels.libraries[i])
       missing.push_back(i);
-    (kernels.libraries[i] ? kernels.from_cache : kernels.compiled) += units[i].count;
+    (kernels.libraries[i] ? kernels.from_cache : kernels.compiled) += units[i].kernels.size();
   }
   if (!missing.empty()) {
-    const UnitCompiler units_compiler(program, plan, compiler, flags);
+    const UnitCompiler unit_compiler(compiler, flags);
     support::parallel_for(missing.size(), [&](size_t i) {
-      const Unit &unit = units[missing[i]];
-      const std::string path = units_compiler.compile(unit);
+      const std::string path = unit_compiler.compile(missing[i], units[missing[i]]);
       if (cache)
-        cache->store(unit.key, read_file(path));
+        cache->store(keys[missing[i]], read_file(path));
       kernels.libraries[missing[i]] = open_library(path);
     });
     if (cache)
       cache->evict();
   }
-  for (size_t i = 0; i < units.size(); ++i)
-    find_entries(program, units[i], kernels.libraries[i].get(), kernels);
+  find_entries(program, units, kernels);
   return kernels;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 namespace tsc_engine {
@@ -125,12 +126,18 @@ public:
   void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments, Stream) override;
 
   size_t prepare_matmul(const MatmulShape &shape) override {
+    std::lock_guard<std::mutex> lock(mutex_);
     matmuls_.push_back(shape);
     return matmuls_.size() - 1;
   }
   void matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
               Stream) override {
-    host_matmul(matmuls_.at(plan), a, b, c, out, options_.threads);
+    MatmulShape shape;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      shape = matmuls_.at(plan);
+    }
+    host_matmul(shape, a, b, c, out, options_.threads);
   }
 
 private:
@@ -144,8 +151,10 @@ private:
   const std::vector<const TcKernelEntry *> kernels_;
   const HostDeviceOptions options_;
   const std::shared_ptr<HostThreads> threads_;
-  std::vector<Worker> workers_;
-  std::vector<MatmulShape> matmuls_;
+  // Several instances may share a device: one of them launches at a time.
+  std::mutex launch_mutex_, mutex_;
+  std::vector<Worker> workers_;      // launch_mutex_
+  std::vector<MatmulShape> matmuls_; // mutex_
 };
 
 std::string block_text(const TcDim3 &block) {
@@ -165,6 +174,7 @@ void HostDevice::launch(size_t kernel, const LaunchGeometry &geometry, void **ar
                     std::to_string(uint64_t(geometry.shared_bytes) + entry.shared_bytes) +
                     " bytes of shared memory (at most " + std::to_string(kMaxSharedBytes) + ")");
   const int64_t blocks = int64_t(geometry.grid[0]) * geometry.grid[1] * geometry.grid[2];
+  std::lock_guard<std::mutex> lock(launch_mutex_);
   threads_->run(blocks, options_.threads, [&](unsigned worker, int64_t begin, int64_t end) {
     run_blocks(workers_[worker], entry, geometry, arguments, begin, end);
   });

@@ -1,0 +1,108 @@
+#include "engine/cuda_compiler.h"
+
+#include "engine/cuda_library.h"
+
+#include <cuda_runtime_api.h>
+#include <nvrtc.h>
+
+namespace tsc_engine {
+namespace {
+
+// Contraction is stated, not left to a default; -ffp-contract=off is what the host says.
+constexpr const char *kOptions[] = {"--std=c++17", "--fmad=true", "--generate-line-info"};
+
+struct Nvrtc {
+  decltype(&nvrtcVersion) version;
+  decltype(&nvrtcCreateProgram) create;
+  decltype(&nvrtcDestroyProgram) destroy;
+  decltype(&nvrtcCompileProgram) compile;
+  decltype(&nvrtcGetProgramLogSize) log_size;
+  decltype(&nvrtcGetProgramLog) log;
+  decltype(&nvrtcGetCUBINSize) cubin_size;
+  decltype(&nvrtcGetCUBIN) cubin;
+  decltype(&nvrtcGetErrorString) error_text;
+
+  Nvrtc() {
+    const CudaLibrary library("nvrtc", CUDART_VERSION / 1000);
+    library.find(version, "nvrtcVersion");
+    library.find(create, "nvrtcCreateProgram");
+    library.find(destroy, "nvrtcDestroyProgram");
+    library.find(compile, "nvrtcCompileProgram");
+    library.find(log_size, "nvrtcGetProgramLogSize");
+    library.find(log, "nvrtcGetProgramLog");
+    library.find(cubin_size, "nvrtcGetCUBINSize");
+    library.find(cubin, "nvrtcGetCUBIN");
+    library.find(error_text, "nvrtcGetErrorString");
+  }
+  void check(nvrtcResult result, const char *what) const {
+    if (result != NVRTC_SUCCESS)
+      throw Error(Status::device, std::string(what) + ": " + error_text(result));
+  }
+};
+
+const Nvrtc &nvrtc() {
+  static const Nvrtc library; // a failure is tried again by the next call
+  return library;
+}
+
+class Program {
+public:
+  Program(const std::string &name, const std::string &text,
+          const std::vector<CudaHeader> &headers) {
+    std::vector<const char *> texts, names;
+    for (const CudaHeader &header : headers) {
+      texts.push_back(header.text.c_str());
+      names.push_back(header.name.c_str());
+    }
+    nvrtc().check(nvrtc().create(&program_, text.c_str(), name.c_str(),
+                                 static_cast<int>(headers.size()), texts.data(), names.data()),
+                  "nvrtcCreateProgram");
+  }
+  ~Program() { nvrtc().destroy(&program_); }
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+  nvrtcProgram get() const { return program_; }
+  std::string log() const {
+    size_t size = 0;
+    if (nvrtc().log_size(program_, &size) != NVRTC_SUCCESS || size <= 1)
+      return "";
+    std::string text(size, '\0');
+    nvrtc().log(program_, text.data());
+    text.resize(size - 1);
+    return text;
+  }
+
+private:
+  nvrtcProgram program_ = nullptr;
+};
+
+} // namespace
+
+std::vector<char> compile_cubin(const std::string &name, const std::string &text,
+                                const std::vector<CudaHeader> &headers, const std::string &arch) {
+  const Program program(name, text, headers);
+  const std::string architecture = "--gpu-architecture=" + arch;
+  std::vector<const char *> options(std::begin(kOptions), std::end(kOptions));
+  options.push_back(architecture.c_str());
+  const nvrtcResult result =
+      nvrtc().compile(program.get(), static_cast<int>(options.size()), options.data());
+  if (result != NVRTC_SUCCESS)
+    throw Error(Status::device, "NVRTC could not compile " + name + " for " + arch + " (" +
+                                    nvrtc().error_text(result) + "):\n" + program.log());
+  size_t size = 0;
+  nvrtc().check(nvrtc().cubin_size(program.get(), &size), "nvrtcGetCUBINSize");
+  std::vector<char> cubin(size);
+  nvrtc().check(nvrtc().cubin(program.get(), cubin.data()), "nvrtcGetCUBIN");
+  return cubin;
+}
+
+std::string cuda_compiler_identity() {
+  int major = 0, minor = 0;
+  nvrtc().check(nvrtc().version(&major, &minor), "nvrtcVersion");
+  std::string identity = "NVRTC " + std::to_string(major) + "." + std::to_string(minor);
+  for (const char *option : kOptions)
+    identity += std::string(" ") + option;
+  return identity;
+}
+
+} // namespace tsc_engine

@@ -1,0 +1,283 @@
+#include "engine/cuda_device.h"
+
+#include "engine/cuda_error.h"
+#include "engine/cuda_matmul.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+
+namespace tsc_engine {
+namespace {
+
+/// Dynamic shared memory that a kernel gets without asking.
+constexpr uint32_t kDefaultSharedBytes = 48 * 1024;
+
+void need_device(int device_index) {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    cudaGetLastError();
+    throw Error(Status::device,
+                driver == 0 ? std::string("no CUDA driver is installed")
+                            : "the CUDA driver is for CUDA " + std::to_string(driver / 1000) + "." +
+                                  std::to_string(driver % 1000 / 10) + ", too old for CUDA " +
+                                  std::to_string(CUDART_VERSION / 1000) + "." +
+                                  std::to_string(CUDART_VERSION % 1000 / 10));
+  }
+  if (result == cudaErrorNoDevice || (result == cudaSuccess && count == 0)) {
+    cudaGetLastError();
+    throw Error(Status::device, "no CUDA GPU was found");
+  }
+  check_cuda(result, "cudaGetDeviceCount");
+  if (device_index < 0 || device_index >= count)
+    throw Error(Status::bad_argument, "there is no CUDA GPU number " +
+                                          std::to_string(device_index) + " (" +
+                                          std::to_string(count) + " found)");
+}
+
+int attribute(cudaDeviceAttr name, int device_index) {
+  int value = 0;
+  check_cuda(cudaDeviceGetAttribute(&value, name, device_index), "cudaDeviceGetAttribute");
+  return value;
+}
+
+struct Kernel {
+  cudaKernel_t handle = nullptr;
+  std::string name;
+  std::atomic<uint32_t> shared_bytes{kDefaultSharedBytes}; // dynamic, allowed so far
+};
+
+/// Events, graphs and the like, destroyed with their scope.
+template <class Handle, cudaError_t (*Destroy)(Handle)> struct Scoped {
+  Handle handle = nullptr;
+  Scoped() = default;
+  ~Scoped() {
+    if (handle)
+      Destroy(handle);
+  }
+  Scoped(const Scoped &) = delete;
+  Scoped &operator=(const Scoped &) = delete;
+};
+using Event = Scoped<cudaEvent_t, &cudaEventDestroy>;
+using Graph = Scoped<cudaGraph_t, &cudaGraphDestroy>;
+using GraphExecution = Scoped<cudaGraphExec_t, &cudaGraphExecDestroy>;
+
+class CudaDeviceImplementation final : public CudaDevice {
+public:
+  explicit CudaDeviceImplementation(const CudaDeviceOptions &options);
+  ~CudaDeviceImplementation() override;
+
+  bool is_host() const override { return false; }
+  Stream stream() const override { return stream_; }
+  void *allocate(size_t bytes) override {
+    make_current();
+    void *memory = nullptr;
+    const cudaError_t result = cudaMalloc(&memory, std::max<size_t>(bytes, 256));
+    if (result == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw Error(Status::out_of_memory,
+                  "the GPU has no memory for " + std::to_string(bytes) + " bytes");
+    }
+    check_cuda(result, "cudaMalloc");
+    return memory;
+  }
+  void release(void *memory) override { cudaFree(memory); }
+  void upload(void *to, const void *from, size_t bytes, Stream stream) override {
+    move(to, from, bytes, cudaMemcpyHostToDevice, stream);
+  }
+  void download(void *to, const void *from, size_t bytes, Stream stream) override {
+    move(to, from, bytes, cudaMemcpyDeviceToHost, stream);
+  }
+  void copy(void *to, const void *from, size_t bytes, Stream stream) override {
+    if (to != from)
+      move(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  }
+  void fill(void *memory, int byte, size_t bytes, Stream stream) override {
+    make_current();
+    if (bytes)
+      check_cuda(cudaMemsetAsync(memory, byte, bytes, static_cast<cudaStream_t>(stream)),
+                 "cudaMemsetAsync");
+  }
+  void synchronize(Stream stream) override {
+    make_current();
+    check_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)),
+               "kernels or copies failed");
+  }
+  void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments,
+              Stream stream) override;
+  size_t prepare_matmul(const MatmulShape &shape) override {
+    make_current();
+    return matmuls_->prepare(shape);
+  }
+  void matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
+              Stream stream) override {
+    make_current();
+    matmuls_->run(plan, a, b, c, out, stream);
+  }
+  std::vector<double> time(const std::function<void(Stream)> &run, int repeats) override;
+
+private:
+  void make_current() const { check_cuda(cudaSetDevice(device_index_), "cudaSetDevice"); }
+  void move(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, Stream stream) {
+    make_current();
+    if (bytes)
+      check_cuda(cudaMemcpyAsync(to, from, bytes, kind, static_cast<cudaStream_t>(stream)),
+                 "cudaMemcpyAsync");
+  }
+  void load(const CudaDeviceOptions &options);
+  void unload();
+  void find_kernel(Kernel &kernel, const std::string &name) const;
+  bool capture(const std::function<void(Stream)> &run, GraphExecution &execution);
+
+  const int device_index_;
+  cudaStream_t stream_ = nullptr;
+  std::vector<cudaLibrary_t> libraries_;
+  std::deque<Kernel> kernels_;
+  std::unique_ptr<CudaMatmuls> matmuls_;
+};
+
+CudaDeviceImplementation::CudaDeviceImplementation(const CudaDeviceOptions &options)
+    : device_index_(options.device_index) {
+  need_device(device_index_);
+  make_current();
+  try {
+    load(options);
+  } catch (...) {
+    unload();
+    throw;
+  }
+}
+
+CudaDeviceImplementation::~CudaDeviceImplementation() { unload(); }
+
+void CudaDeviceImplementation::load(const CudaDeviceOptions &options) {
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  for (const CudaImage &image : options.images) {
+    cudaLibrary_t library = nullptr;
+    check_cuda(cudaLibraryLoadData(&library, image.data, nullptr, nullptr, 0, nullptr, nullptr, 0),
+               "kernels cannot be loaded");
+    libraries_.push_back(library);
+  }
+  for (const std::string &name : options.kernels) {
+    kernels_.emplace_back();
+    find_kernel(kernels_.back(), name);
+  }
+  matmuls_ = CudaMatmuls::make(device_index_);
+}
+
+void CudaDeviceImplementation::unload() {
+  cudaSetDevice(device_index_);
+  matmuls_.reset();
+  for (cudaLibrary_t library : libraries_)
+    cudaLibraryUnload(library);
+  if (stream_)
+    cudaStreamDestroy(stream_);
+}
+
+void CudaDeviceImplementation::find_kernel(Kernel &kernel, const std::string &name) const {
+  kernel.name = name;
+  for (cudaLibrary_t library : libraries_) {
+    if (cudaLibraryGetKernel(&kernel.handle, library, name.c_str()) == cudaSuccess)
+      return;
+    cudaGetLastError();
+  }
+  throw Error(Status::device, "no loaded image has a kernel " + name);
+}
+
+void CudaDeviceImplementation::launch(size_t number, const LaunchGeometry &geometry,
+                                      void **arguments, Stream stream) {
+  make_current();
+  Kernel &kernel = kernels_.at(number);
+  const auto *function = reinterpret_cast<const void *>(kernel.handle);
+  if (geometry.grid[0] == 0 || geometry.grid[1] == 0 || geometry.grid[2] == 0)
+    return;
+  if (geometry.shared_bytes > kernel.shared_bytes.load(std::memory_order_acquire)) {
+    check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(geometry.shared_bytes)),
+               ("kernel " + kernel.name + " cannot have " + std::to_string(geometry.shared_bytes) +
+                " bytes of shared memory")
+                   .c_str());
+    kernel.shared_bytes.store(geometry.shared_bytes, std::memory_order_release);
+  }
+  const cudaError_t result =
+      cudaLaunchKernel(function, dim3(geometry.grid[0], geometry.grid[1], geometry.grid[2]),
+                       dim3(geometry.block[0], geometry.block[1], geometry.block[2]), arguments,
+                       geometry.shared_bytes, static_cast<cudaStream_t>(stream));
+  if (result != cudaSuccess)
+    check_cuda(result, ("launch of kernel " + kernel.name).c_str());
+}
+
+/// False if something in the run cannot be captured; the stream is as before then.
+bool CudaDeviceImplementation::capture(const std::function<void(Stream)> &run,
+                                       GraphExecution &execution) {
+  if (cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  bool fine = true;
+  try {
+    run(stream_);
+  } catch (const Error &) {
+    fine = false;
+  }
+  Graph graph;
+  fine = cudaStreamEndCapture(stream_, &graph.handle) == cudaSuccess && fine;
+  fine = fine && graph.handle &&
+         cudaGraphInstantiate(&execution.handle, graph.handle, 0) == cudaSuccess;
+  cudaGetLastError();
+  return fine;
+}
+
+std::vector<double> CudaDeviceImplementation::time(const std::function<void(Stream)> &run,
+                                                   int repeats) {
+  make_current();
+  run(stream_); // allocates what is left to allocate
+  synchronize(stream_);
+  GraphExecution execution;
+  const bool captured = capture(run, execution);
+  struct Memory {
+    void *data = nullptr;
+    ~Memory() { cudaFree(data); }
+  } flush;
+  const size_t flush_bytes =
+      2 * static_cast<size_t>(attribute(cudaDevAttrL2CacheSize, device_index_));
+  check_cuda(cudaMalloc(&flush.data, std::max<size_t>(flush_bytes, 256)), "cudaMalloc");
+  Event start, stop;
+  check_cuda(cudaEventCreate(&start.handle), "cudaEventCreate");
+  check_cuda(cudaEventCreate(&stop.handle), "cudaEventCreate");
+  std::vector<double> samples;
+  for (int i = 0; i < repeats; ++i) {
+    // Long enough for what follows to be queued before it starts: no launch latency is measured.
+    fill(flush.data, i, flush_bytes, stream_);
+    check_cuda(cudaEventRecord(start.handle, stream_), "cudaEventRecord");
+    if (captured)
+      check_cuda(cudaGraphLaunch(execution.handle, stream_), "cudaGraphLaunch");
+    else
+      run(stream_);
+    check_cuda(cudaEventRecord(stop.handle, stream_), "cudaEventRecord");
+    synchronize(stream_);
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, start.handle, stop.handle),
+               "cudaEventElapsedTime");
+    samples.push_back(static_cast<double>(milliseconds));
+  }
+  return samples;
+}
+
+} // namespace
+
+std::unique_ptr<CudaDevice> make_cuda_device(const CudaDeviceOptions &options) {
+  return std::make_unique<CudaDeviceImplementation>(options);
+}
+
+std::string cuda_arch(int device_index) {
+  need_device(device_index);
+  return "sm_" + std::to_string(attribute(cudaDevAttrComputeCapabilityMajor, device_index)) +
+         std::to_string(attribute(cudaDevAttrComputeCapabilityMinor, device_index));
+}
+
+} // namespace tsc_engine

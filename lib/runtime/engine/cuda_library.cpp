@@ -1,0 +1,32 @@
+#include "engine/cuda_library.h"
+
+#include <dlfcn.h>
+
+namespace tsc_engine {
+
+CudaLibrary::CudaLibrary(const std::string &name, int major) : name_(name) {
+  const std::string file = "lib" + name + ".so." + std::to_string(major);
+  // By the loader's paths first, the caller's RUNPATH among them, then where toolkits are
+  // installed.
+  std::string why;
+  for (const std::string &path : {file, "/usr/local/cuda/lib64/" + file,
+                                  "/usr/local/cuda/targets/x86_64-linux/lib/" + file}) {
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_)
+      return;
+    const char *text = dlerror();
+    if (why.empty() && text)
+      why = text;
+  }
+  throw Error(Status::device, "CUDA's library " + file + " cannot be loaded (" + why +
+                                  "); install the CUDA toolkit, or set LD_LIBRARY_PATH");
+}
+
+void *CudaLibrary::address(const char *symbol) const {
+  void *found = dlsym(handle_, symbol);
+  if (!found)
+    throw Error(Status::device, "CUDA's library " + name_ + " has no function " + symbol);
+  return found;
+}
+
+} // namespace tsc_engine

@@ -1,0 +1,28 @@
+// Libraries of the CUDA toolkit that are loaded when first needed: what calls none of their
+// functions needs none of them to start, and cuBLASLt alone has 540 MB.
+#pragma once
+
+#include "engine/device.h"
+
+#include <string>
+
+namespace tsc_engine {
+
+/// A library that stays loaded for good.
+class CudaLibrary {
+public:
+  /// `name` without lib and .so ("nvrtc"), of this major version. Errors: Error (device) saying
+  /// what was tried.
+  CudaLibrary(const std::string &name, int major);
+  /// Errors: Error (device) if there is no such function.
+  template <class Function> void find(Function &function, const char *symbol) const {
+    function = reinterpret_cast<Function>(address(symbol));
+  }
+
+private:
+  void *address(const char *symbol) const;
+  std::string name_;
+  void *handle_ = nullptr;
+};
+
+} // namespace tsc_engine
