@@ -1,4 +1,5 @@
-// Program -> folder: kernel sources, wrapper with the C ABI, support layer, CMakeLists, program.json, weights.
+// Program -> folder: kernel sources, wrapper with the C ABI, support layer, CMakeLists,
+// program.json, weights.
 #pragma once
 
 #include "program/program.h"
@@ -10,8 +11,8 @@ struct EmitOptions {
   /// Weights to write into the folder (weights.safetensors); may be empty.
   const tensor::TensorMap *weights = nullptr;
 };
-/// Writes `folder` aside and renames it. An existing folder is replaced only if it is empty or was written by
-/// tsc (it holds program.json); otherwise UserError (usage) TSC-E001.
+/// Writes `folder` aside and renames it. An existing folder is replaced only if it is empty or was
+/// written by tsc (it holds program.json); otherwise UserError (usage) TSC-E001.
 void emit(const program::Program &program, const std::string &folder, const EmitOptions &options);
 
 /// True if `path` is such a folder.

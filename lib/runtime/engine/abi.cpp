@@ -1,5 +1,5 @@
 // The C ABI over the engine: no exception leaves a function of this file.
-#include "engine/tsc_model.h"
+#include "tsc_model.h"
 
 #include "engine/model_hooks.h"
 #include "engine/weights_file.h"

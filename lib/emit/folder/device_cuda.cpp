@@ -1,0 +1,90 @@
+// A GPU as the model's device. The library carries its kernels: as images that nvcc made
+// (TSC_EMBEDDED_IMAGES), else as text that NVRTC compiles for the GPU present when weights are
+// loaded.
+#include "engine/cuda_device.h"
+#include "engine/model_hooks.h"
+
+#ifndef TSC_EMBEDDED_IMAGES
+#include "engine/cuda_compiler.h"
+#include <future>
+#endif
+
+/// The bytes of a file as name .. name_end, followed by a zero.
+#define TSC_EMBED(name, path)                                                                      \
+  __asm__(".pushsection .rodata\n.balign 64\n"                                                     \
+          ".globl " #name "\n.hidden " #name "\n" #name ":\n"                                      \
+          ".incbin \"" path "\"\n"                                                                 \
+          ".globl " #name "_end\n.hidden " #name "_end\n" #name "_end:\n"                          \
+          ".byte 0\n.popsection\n");                                                               \
+  extern "C" __attribute__((visibility("hidden"))) const char name[];                              \
+  extern "C" __attribute__((visibility("hidden"))) const char name##_end[];
+
+#ifdef TSC_EMBEDDED_IMAGES
+#define TSC_UNIT(number) TSC_EMBED(tsc_image_##number, TSC_IMAGE_FOLDER "/unit_" #number ".fatbin")
+#include "kernels/kernels.def"
+#undef TSC_UNIT
+#else
+#define TSC_KERNEL(name) TSC_EMBED(tsc_text_##name, TSC_MODEL_FOLDER "/kernels/" #name ".cu")
+#define TSC_UNIT(number)                                                                           \
+  TSC_EMBED(tsc_unit_##number, TSC_MODEL_FOLDER "/kernels/units/unit_" #number ".cu")
+#define TSC_PRELUDE(name) TSC_EMBED(tsc_prelude_##name, TSC_MODEL_FOLDER "/prelude/" #name ".h")
+#include "kernels/kernels.def"
+#undef TSC_KERNEL
+#undef TSC_UNIT
+#undef TSC_PRELUDE
+#endif
+
+namespace tsc_engine {
+namespace {
+
+#ifndef TSC_EMBEDDED_IMAGES
+/// One cubin per unit, compiled side by side.
+std::vector<std::vector<char>> compile_units(int device) {
+  const std::vector<CudaHeader> headers = {
+#define TSC_KERNEL(name) {#name ".cu", tsc_text_##name},
+#define TSC_PRELUDE(name) {#name ".h", tsc_prelude_##name},
+#include "kernels/kernels.def"
+#undef TSC_KERNEL
+#undef TSC_PRELUDE
+  };
+  const std::string arch = cuda_arch(device);
+  std::vector<std::future<std::vector<char>>> pending;
+#define TSC_UNIT(number)                                                                           \
+  pending.push_back(std::async(std::launch::async, [&] {                                           \
+    return compile_cubin("unit_" #number ".cu", tsc_unit_##number, headers, arch);                 \
+  }));
+#include "kernels/kernels.def"
+#undef TSC_UNIT
+  std::vector<std::vector<char>> cubins;
+  for (std::future<std::vector<char>> &cubin : pending)
+    cubins.push_back(cubin.get());
+  return cubins;
+}
+#endif
+
+} // namespace
+
+Plan model_plan() { return Plan::cuda; }
+const char *model_device_name() { return "cuda"; }
+
+std::shared_ptr<Device> open_model_device(int index) {
+  CudaDeviceOptions options;
+  options.device_index = index;
+#define TSC_KERNEL(name) options.kernels.push_back(#name);
+#include "kernels/kernels.def"
+#undef TSC_KERNEL
+#ifdef TSC_EMBEDDED_IMAGES
+#define TSC_UNIT(number)                                                                           \
+  options.images.push_back(                                                                        \
+      {tsc_image_##number, static_cast<size_t>(tsc_image_##number##_end - tsc_image_##number)});
+#include "kernels/kernels.def"
+#undef TSC_UNIT
+#else
+  const std::vector<std::vector<char>> cubins = compile_units(index);
+  for (const std::vector<char> &cubin : cubins)
+    options.images.push_back({cubin.data(), cubin.size()});
+#endif
+  return make_cuda_device(options);
+}
+
+} // namespace tsc_engine

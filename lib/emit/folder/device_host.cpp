@@ -1,0 +1,28 @@
+// The host as the model's device: kernels are functions of this library.
+#include "engine/host_device.h"
+#include "engine/model_hooks.h"
+
+#define TC_HOST_ABI_ONLY
+#include "tc_host.h"
+
+#define TSC_KERNEL(name) extern "C" const TcKernelEntry name##_entry;
+#include "kernels/kernels.def"
+#undef TSC_KERNEL
+
+namespace tsc_engine {
+
+Plan model_plan() { return Plan::serial; }
+const char *model_device_name() { return "host"; }
+
+std::shared_ptr<Device> open_model_device(int index) {
+  if (index != 0)
+    throw Error(Status::bad_argument, "the host is device 0");
+  std::vector<const TcKernelEntry *> kernels = {
+#define TSC_KERNEL(name) &name##_entry,
+#include "kernels/kernels.def"
+#undef TSC_KERNEL
+  };
+  return make_host_device(std::move(kernels), HostDeviceOptions());
+}
+
+} // namespace tsc_engine

@@ -1,0 +1,38 @@
+# The host as the device: serial kernels, matrix products by CBLAS.
+set(unit_sources "")
+foreach(unit IN LISTS TSC_UNITS)
+  list(APPEND unit_sources kernels/units/unit_${unit}.cpp)
+endforeach()
+
+# Rounding is stated, not left to the compiler: no contraction to fused multiply-add.
+set(kernel_flags -O2 -w -ffp-contract=off -fno-trapping-math -fno-math-errno -fno-strict-aliasing)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND kernel_flags -fno-gnu-unique -fvect-cost-model=dynamic)
+endif()
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT DEFINED TSC_HOST_ARCH)
+  file(STRINGS /proc/cpuinfo cpu_flags REGEX "^flags.* avx2 .*" LIMIT_COUNT 1)
+  if(cpu_flags MATCHES " fma " AND cpu_flags MATCHES " bmi2 ")
+    set(TSC_HOST_ARCH x86-64-v3)
+  endif()
+endif()
+set(TSC_HOST_ARCH "${TSC_HOST_ARCH}" CACHE STRING "-march of the kernels; empty: the compiler's default")
+if(TSC_HOST_ARCH)
+  list(APPEND kernel_flags -march=${TSC_HOST_ARCH})
+endif()
+set_source_files_properties(${unit_sources} PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
+target_sources(${TSC_MODEL_NAME} PRIVATE
+  device_host.cpp ${unit_sources}
+  engine/host_device.cpp engine/host_matmul.cpp engine/host_threads.cpp)
+
+if(TSC_HAS_MATMUL)
+  find_path(TSC_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread)
+  find_library(TSC_CBLAS_LIBRARY NAMES openblas cblas PATH_SUFFIXES openblas-pthread openblas)
+  if(TSC_CBLAS_INCLUDE AND TSC_CBLAS_LIBRARY)
+    target_compile_definitions(${TSC_MODEL_NAME} PRIVATE TSC_WITH_CBLAS)
+    target_include_directories(${TSC_MODEL_NAME} PRIVATE ${TSC_CBLAS_INCLUDE})
+    target_link_libraries(${TSC_MODEL_NAME} PRIVATE ${TSC_CBLAS_LIBRARY})
+  else()
+    message(STATUS "CBLAS was not found: matrix products run in plain loops (Debian: libopenblas-dev)")
+  endif()
+endif()
+target_link_libraries(${TSC_MODEL_NAME} PRIVATE m)

@@ -1,0 +1,187 @@
+// Example of the C ABI: runs the model once and prints each output's shape and checksum.
+//
+//   run_model [--weights FILE] [--data FOLDER] [INPUT=SIZE,SIZE,...]...
+//
+// Inputs are FOLDER/INPUT.raw where there is such a file (contiguous elements), else pseudo-random;
+// outputs go to FOLDER/OUTPUT.raw. Sizes that depend on symbols take their lower bound unless
+// given. Tensors are taken as contiguous.
+#include "tsc_model.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+[[noreturn]] void fail(const char *what, const char *why) {
+  std::fprintf(stderr, "%s: %s\n", what, why);
+  std::exit(1);
+}
+void check(TscStatus status, const char *what, const TscInstance *instance = nullptr) {
+  if (status != TSC_OK)
+    fail(what, instance != nullptr ? tsc_instance_error(instance) : tsc_create_error());
+}
+
+/// Small numbers: floats in [-1, 1), integers 0 and 1, which are indices of almost anything.
+void fill_random(std::vector<char> &bytes, TscDType dtype) {
+  uint64_t state = 1;
+  auto next = [&] {
+    return (state = state * 6364136223846793005ull + 1442695040888963407ull) >> 40;
+  };
+  auto fill = [&](auto zero, auto value) {
+    for (size_t i = 0; i + sizeof zero <= bytes.size(); i += sizeof zero) {
+      auto element = static_cast<decltype(zero)>(value());
+      std::memcpy(&bytes[i], &element, sizeof element);
+    }
+  };
+  auto bit = [&] { return next() >> 23; };
+  auto real = [&] { return static_cast<double>(next()) / 8388608.0 - 1.0; };
+  switch (dtype) {
+  case TSC_F64:
+    return fill(double(), real);
+  case TSC_F32:
+    return fill(float(), real);
+  case TSC_F16:
+    return fill(uint16_t(), [&] { return bit() << 15 | (next() & 0x3FF) | 0x3800; });
+  case TSC_BF16:
+    return fill(uint16_t(), [&] { return bit() << 15 | (next() & 0x7F) | 0x3F00; });
+  case TSC_I64:
+  case TSC_U64:
+    return fill(int64_t(), bit);
+  case TSC_I32:
+  case TSC_U32:
+    return fill(int32_t(), bit);
+  case TSC_I16:
+  case TSC_U16:
+    return fill(int16_t(), bit);
+  case TSC_BOOL:
+  case TSC_I8:
+  case TSC_U8:
+    return fill(char(), bit);
+  }
+}
+
+std::vector<int64_t> shape_of(const TscTensorInfo &input,
+                              const std::map<std::string, std::string> &given) {
+  std::vector<int64_t> sizes;
+  auto found = given.find(input.name);
+  if (found != given.end())
+    for (const char *at = found->second.c_str(); *at != '\0';) {
+      char *end = nullptr;
+      sizes.push_back(std::strtoll(at, &end, 10));
+      at = *end == ',' ? end + 1 : end;
+      if (*end != ',' && *end != '\0')
+        fail(input.name, "its sizes are no numbers");
+    }
+  else
+    for (int32_t axis = 0; axis < input.rank; ++axis)
+      sizes.push_back(input.sizes[axis].expression != nullptr ? input.sizes[axis].low
+                                                              : input.sizes[axis].value);
+  if (sizes.size() != static_cast<size_t>(input.rank))
+    fail(input.name, "wrong number of sizes");
+  return sizes;
+}
+
+std::vector<char> read_file(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::vector<char>(std::istreambuf_iterator<char>(file), {});
+}
+
+uint64_t checksum(const std::vector<char> &bytes) { // FNV-1a
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (char byte : bytes)
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3ull;
+  return hash;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::string weights_path = "weights.safetensors", data;
+  std::map<std::string, std::string> shapes_given;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    size_t equals = argument.find('=');
+    if ((argument == "--weights" || argument == "--data") && i + 1 < argc)
+      (argument == "--data" ? data : weights_path) = argv[++i];
+    else if (equals != std::string::npos)
+      shapes_given[argument.substr(0, equals)] = argument.substr(equals + 1);
+    else
+      fail(argv[i], "expected --weights FILE, --data FOLDER or INPUT=SIZE,SIZE,...");
+  }
+
+  const TscModelInfo *model = tsc_describe();
+  TscWeights *weights = nullptr;
+  if (model->weight_count == 0)
+    check(tsc_weights_create(0, nullptr, 0, &weights), "weights");
+  else
+    check(tsc_weights_load(0, weights_path.c_str(), &weights), "weights");
+  TscInstance *instance = nullptr;
+  check(tsc_instance_create(weights, &instance), "instance");
+
+  std::vector<std::vector<int64_t>> sizes;
+  std::vector<const int64_t *> shapes;
+  for (size_t i = 0; i < model->input_count; ++i)
+    sizes.push_back(shape_of(model->inputs[i], shapes_given));
+  for (const std::vector<int64_t> &shape : sizes)
+    shapes.push_back(shape.data());
+  size_t workspace_bytes = 0;
+  check(tsc_instance_bind(instance, shapes.data(), &workspace_bytes), "bind", instance);
+  std::vector<size_t> input_bytes(model->input_count), output_bytes(model->output_count);
+  check(tsc_instance_bytes(instance, input_bytes.data(), output_bytes.data()), "bytes", instance);
+
+  void *workspace = nullptr;
+  check(tsc_memory_allocate(weights, workspace_bytes, &workspace), "workspace");
+  std::vector<void *> inputs(model->input_count), outputs(model->output_count);
+  for (size_t i = 0; i < model->input_count; ++i) {
+    std::vector<char> bytes = read_file(data + "/" + model->inputs[i].name + ".raw");
+    if (bytes.empty()) {
+      bytes.resize(input_bytes[i]);
+      fill_random(bytes, model->inputs[i].dtype);
+    }
+    if (bytes.size() != input_bytes[i])
+      fail(model->inputs[i].name, "its file has another size than the bound shape");
+    check(tsc_memory_allocate(weights, input_bytes[i], &inputs[i]), "input");
+    check(tsc_memory_upload(weights, inputs[i], bytes.data(), bytes.size(), nullptr), "upload");
+  }
+  for (size_t i = 0; i < model->output_count; ++i)
+    check(tsc_memory_allocate(weights, output_bytes[i], &outputs[i]), "output");
+
+  check(tsc_instance_run(instance, nullptr, inputs.data(), outputs.data(), workspace), "run",
+        instance);
+
+  for (size_t i = 0; i < model->output_count; ++i) {
+    const TscTensorInfo &output = model->outputs[i];
+    if (output.constant != nullptr) {
+      std::printf("%s: %s\n", output.name, output.constant);
+      continue;
+    }
+    std::vector<char> bytes(output_bytes[i]);
+    check(tsc_memory_download(weights, bytes.data(), outputs[i], bytes.size(), nullptr),
+          "download");
+    std::vector<int64_t> shape(static_cast<size_t>(output.rank));
+    check(tsc_instance_output(instance, i, shape.data(), nullptr, nullptr), "output", instance);
+    std::printf("%s: [", output.name);
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      std::printf("%s%lld", axis == 0 ? "" : ", ", static_cast<long long>(shape[axis]));
+    std::printf("] %zu bytes, checksum %016llx\n", bytes.size(),
+                static_cast<unsigned long long>(checksum(bytes)));
+    if (!data.empty())
+      std::ofstream(data + "/" + output.name + ".raw", std::ios::binary)
+          .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
+  for (void *memory : inputs)
+    tsc_memory_release(weights, memory);
+  for (void *memory : outputs)
+    tsc_memory_release(weights, memory);
+  tsc_memory_release(weights, workspace);
+  tsc_instance_destroy(instance);
+  tsc_weights_destroy(weights);
+  return 0;
+}

@@ -1,0 +1,96 @@
+#include "emit/kernel_files.h"
+
+#include "codegen/generate.h"
+#include "support/text.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace tsc::emit {
+namespace {
+
+/// A translation unit of this many kernels costs the headers once and still spreads over cores.
+constexpr size_t kKernelsPerUnit = 16;
+
+size_t unit_count(const program::Program &program) {
+  return (program.kernels.size() + kKernelsPerUnit - 1) / kKernelsPerUnit;
+}
+
+std::string with_prelude(const std::string &text) {
+  if (text.find("#include \"tsc_prelude.h\"") != std::string::npos)
+    return text;
+  return "#include \"tsc_prelude.h\"\n\n" + text;
+}
+
+/// Each kernel's helpers have a scope of their own; kernels are extern "C". The prelude is outside
+/// of all.
+std::string unit_text(const program::Program &program, size_t unit, const std::string &folder,
+                      const std::string &ending) {
+  std::string text = "// Kernels that are compiled together.\n#include \"tsc_prelude.h\"\n";
+  size_t first = unit * kKernelsPerUnit;
+  size_t end = std::min(first + kKernelsPerUnit, program.kernels.size());
+  for (size_t i = first; i < end; ++i) {
+    const std::string &name = program.kernels[i].name;
+    text += "namespace tc_kernel_" + name + " {\n#include \"" + folder + name + ending + "\"\n}\n";
+  }
+  return text;
+}
+
+/// X-macros: TSC_KERNEL(name), TSC_UNIT(number), TSC_PRELUDE(name without .h).
+std::string kernel_list(const program::Program &program) {
+  std::string text = "// Kernels by number, units of compilation, files of the prelude.\n"
+                     "#ifdef TSC_KERNEL\n";
+  for (const program::Kernel &kernel : program.kernels)
+    text += "TSC_KERNEL(" + kernel.name + ")\n";
+  text += "#endif\n#ifdef TSC_UNIT\n";
+  for (size_t unit = 0; unit < unit_count(program); ++unit)
+    text += "TSC_UNIT(" + std::to_string(unit) + ")\n";
+  text += "#endif\n#ifdef TSC_PRELUDE\n";
+  for (const codegen::PreludeFile &file : codegen::prelude_files())
+    text += "TSC_PRELUDE(" + std::string(file.name.substr(0, file.name.find('.'))) + ")\n";
+  return text + "#endif\n";
+}
+
+std::string cmake_list(const program::Program &program) {
+  bool has_matmul = false;
+  for (const program::Step &step : program.steps)
+    has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
+  std::string text = "# What CMakeLists.txt needs to know of the program.\n";
+  text += "set(TSC_MODEL_NAME " + library_name(program.name) + ")\n";
+  text += "set(TSC_PROGRAM_ARCHS " + support::join(program.archs, " ") + ")\n";
+  text += std::string("set(TSC_HAS_MATMUL ") + (has_matmul ? "ON" : "OFF") + ")\n";
+  text += "set(TSC_UNITS";
+  for (size_t unit = 0; unit < unit_count(program); ++unit)
+    text += " " + std::to_string(unit);
+  text += ")\nset(TSC_KERNELS";
+  for (const program::Kernel &kernel : program.kernels)
+    text += "\n  " + kernel.name;
+  return text + ")\n";
+}
+
+} // namespace
+
+std::string library_name(const std::string &name) {
+  std::string result;
+  for (char c : name)
+    result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return result.empty() ? "model" : result;
+}
+
+void write_kernels(const program::Program &program, FolderWriter &writer) {
+  for (const program::Kernel &kernel : program.kernels) {
+    writer.write("kernels/" + kernel.name + ".cu", with_prelude(kernel.cuda.text));
+    writer.write("kernels/serial/" + kernel.name + ".cpp", with_prelude(kernel.serial.text));
+  }
+  for (size_t unit = 0; unit < unit_count(program); ++unit) {
+    std::string base = "kernels/units/unit_" + std::to_string(unit);
+    writer.write(base + ".cu", unit_text(program, unit, "", ".cu"));
+    writer.write(base + ".cpp", unit_text(program, unit, "serial/", ".cpp"));
+  }
+  writer.write("kernels/kernels.def", kernel_list(program));
+  writer.write("sources.cmake", cmake_list(program));
+  for (const codegen::PreludeFile &file : codegen::prelude_files())
+    writer.write("prelude/" + std::string(file.name), file.text);
+}
+
+} // namespace tsc::emit

@@ -1,0 +1,88 @@
+#include "emit/readme.h"
+
+#include "emit/kernel_files.h"
+#include "support/text.h"
+
+namespace tsc::emit {
+namespace {
+
+/// Table cells end at |; names of nodes may hold anything.
+std::string cell(const std::string &text) {
+  std::string result;
+  for (char c : text)
+    result += c == '|' || static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  return result;
+}
+
+std::string shape(const tensor::Layout &layout) {
+  std::vector<std::string> sizes;
+  for (symbolic::Expr size : layout.sizes)
+    sizes.push_back(symbolic::print(size));
+  return "[" + support::join(sizes, ", ") + "]";
+}
+
+std::string signature(const program::Program &program) {
+  std::string text = "| tensor | dtype | shape | |\n|---|---|---|---|\n";
+  for (const program::InputInfo &input : program.inputs) {
+    const program::Buffer &buffer = program.buffers[input.buffer];
+    text += "| input `" + cell(input.name) + "` | " +
+            std::string(tensor::short_name(buffer.dtype)) + " | " + shape(buffer.layout) + " | " +
+            (input.mutated ? "mutated" : "") + " |\n";
+  }
+  for (const program::OutputInfo &output : program.outputs)
+    if (output.buffer < 0)
+      text += "| output `" + cell(output.name) + "` | | | constant " + cell(output.text) + " |\n";
+    else
+      text += "| output `" + cell(output.name) + "` | " +
+              std::string(tensor::short_name(output.dtype)) + " | " + shape(output.layout) + " | " +
+              (output.is_mutation ? "shows a mutated tensor" : "") + " |\n";
+  for (const program::Symbol &symbol : program.symbols)
+    text += "| symbol `" + symbolic::print(symbol.symbol) + "` | | | " +
+            std::to_string(symbol.low) + " to " +
+            (symbol.high == INT64_MAX ? "any" : std::to_string(symbol.high)) + " |\n";
+  return text;
+}
+
+std::string kernels(const program::Program &program) {
+  std::string text = "| kernel | plan | from |\n|---|---|---|\n";
+  for (const program::Kernel &kernel : program.kernels)
+    text += "| [" + kernel.name + "](kernels/" + kernel.name + ".cu) | " + cell(kernel.plan) +
+            " | " + cell(support::join(kernel.origins, ", ")) + " |\n";
+  return text;
+}
+
+} // namespace
+
+std::string readme(const program::Program &program, bool has_weights) {
+  std::string library = library_name(program.name);
+  std::string text =
+      "# " + cell(program.name) +
+      "\n\nA model as C++ and CUDA, written by tsc. It builds alone:\n\n"
+      "```\ncmake -S . -B ../build [-DTSC_DEVICE=cuda|host]\ncmake --build ../build\n"
+      "../build/run_model --weights weights.safetensors\n```\n\n";
+  text += "This gives `lib" + library +
+          ".so` with the C ABI of `tsc_model.h`; `run_model.cpp` shows its use. "
+          "On a GPU, kernels are compiled by nvcc if there is one at build time, else by NVRTC "
+          "when weights are "
+          "loaded";
+  bool has_matmul = false;
+  for (const program::Step &step : program.steps)
+    has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
+  text += has_matmul ? "; matrix products go to cuBLASLt, on the host to CBLAS.\n" : ".\n";
+  if (!has_weights)
+    text += "\nThe folder has no weights: give them as a .safetensors file with the names in "
+            "`model.cpp`.\n";
+  text += "\n## Signature\n\n" + signature(program);
+  if (!program.kernels.empty())
+    text += "\n## Kernels\n\n" + kernels(program);
+  text += "\n## Files\n\n"
+          "- `kernels/`: one file per kernel, as the GPU gets it; `kernels/serial/`: the same "
+          "computation as plain "
+          "loops for the host; `kernels/units/`: what is compiled together\n"
+          "- `prelude/`: what kernels include\n"
+          "- `model.cpp`: buffers, steps and signature as tables; `engine/`: what runs them\n"
+          "- `program.json`: the same program for `tsc run`\n";
+  return text;
+}
+
+} // namespace tsc::emit
