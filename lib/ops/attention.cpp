@@ -5,7 +5,9 @@
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tsc::ops {
 namespace {
@@ -65,15 +67,20 @@ Sizes with_matrix(Sizes batch, Expr rows, Expr columns) {
   return batch;
 }
 
-/// (output [batch.., rows, value_depth], logsumexp [batch.., rows]). With four dimensions the
-/// output's memory is [batch, rows, heads, depth], as the fused kernels of PyTorch leave it.
+/// The output's dimensions in memory order, outermost first: those of the query, as the fused
+/// kernels of PyTorch leave it.
+std::vector<size_t> output_order(const TensorMeta &query, size_t rank) {
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  return query.layout.rank() == rank ? tensor::stride_order(query.layout.strides) : order;
+}
+
+/// (output [batch.., rows, value_depth], logsumexp [batch.., rows]).
 Value attention_value(const Call &call) {
   Shapes shapes = shapes_of(call);
   const TensorMeta &query = call.tensor("query");
   Sizes sizes = with_matrix(shapes.batch, shapes.rows, shapes.value_depth);
-  Sizes strides = tensor::contiguous_strides(sizes);
-  if (sizes.size() == 4)
-    strides = tensor::strides_in_order(sizes, std::vector<size_t>{0, 2, 1, 3});
+  Sizes strides = tensor::strides_in_order(sizes, output_order(query, sizes.size()));
   Sizes row_sizes = shapes.batch;
   row_sizes.push_back(shapes.rows);
   Value output = tensor_value(query.dtype, sizes, strides, query.device);
@@ -141,20 +148,24 @@ Probabilities probabilities(GraphBuilder &builder, const Argument &scores, bool 
 }
 
 /// Gives the output the strides that attention_value promises.
-Argument in_promised_order(GraphBuilder &builder, const Argument &output) {
-  if (builder.meta(output).layout.rank() != 4)
+Argument in_promised_order(GraphBuilder &builder, const Argument &output, const TensorMeta &query) {
+  std::vector<size_t> order = output_order(query, builder.meta(output).layout.rank());
+  if (std::is_sorted(order.begin(), order.end()))
     return output;
-  Arguments swap{0, 2, 1, 3};
-  Argument rows_first = builder.call("aten.permute.default", {output, swap});
-  if (!builder.meta(rows_first).layout.is_contiguous())
-    rows_first = builder.call("aten.clone.default", {rows_first},
-                              {{"memory_format", graph::MemoryFormat::contiguous}});
-  return builder.call("aten.permute.default", {rows_first, swap});
+  std::vector<size_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    inverse[order[i]] = i;
+  Argument ordered = builder.call("aten.permute.default", {output, ints_argument(order)});
+  if (!builder.meta(ordered).layout.is_contiguous())
+    ordered = builder.call("aten.clone.default", {ordered},
+                           {{"memory_format", graph::MemoryFormat::contiguous}});
+  return builder.call("aten.permute.default", {ordered, ints_argument(inverse)});
 }
 
 Argument attention(GraphBuilder &builder, const Call &call) {
   Shapes shapes = shapes_of(call);
-  DType dtype = call.tensor("query").dtype;
+  const TensorMeta query_meta = call.tensor("query");
+  DType dtype = query_meta.dtype;
   Expr rows = shapes.group * shapes.rows;
   Argument query = merged(builder, call["query"], shapes.batch, shapes.rows, shapes.depth);
   if (!shapes.group.is_integer(1))
@@ -181,7 +192,7 @@ Argument attention(GraphBuilder &builder, const Call &call) {
   output = builder.call(
       "aten.view.default",
       {output, sizes_argument(with_matrix(shapes.batch, shapes.rows, shapes.value_depth))});
-  return Arguments{in_promised_order(builder, output), softmax.logsumexp};
+  return Arguments{in_promised_order(builder, output, query_meta), softmax.logsumexp};
 }
 
 /// Any of PyTorch's forms as tsc.attention: (output, logsumexp).

@@ -81,6 +81,12 @@ Argument GraphBuilder::emit(std::string_view target, Arguments args, Keywords kw
   return emit_named(std::move(name), target, std::move(args), std::move(kwargs));
 }
 
+Argument GraphBuilder::keep(const Call &call, Arguments args) {
+  const Node &node = call.node();
+  std::string name = node.name.empty() ? fresh_name(node.target) : node.name;
+  return emit_named(std::move(name), node.target, std::move(args), {});
+}
+
 Argument GraphBuilder::keep(const Call &call) {
   const Node &node = call.node();
   std::string name = node.name.empty() ? fresh_name(node.target) : node.name;

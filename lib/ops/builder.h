@@ -36,6 +36,8 @@ public:
   /// The source node itself, with the arguments of `call`: what a decomposition returns that has
   /// nothing to do.
   Argument keep(const Call &call);
+  /// The source node under its own name, with these arguments.
+  Argument keep(const Call &call, Arguments args);
   /// Element `index` of a result.
   Argument item(const Argument &result, int64_t index);
 

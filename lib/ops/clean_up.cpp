@@ -119,7 +119,7 @@ private:
   std::unordered_map<std::string, Argument> known_;
 
   void visit(graph::NodeId id) {
-    Node node = rewrite_.mapped(rewrite_.source().node(id));
+    Node node = rewrite_.take_mapped(id);
     const Operator &row = *find_operator(node.target);
     GraphBuilder &builder = rewrite_.builder();
     node.value = infer_value(builder.graph(), node, builder.shared_ranges());

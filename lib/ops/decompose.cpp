@@ -23,7 +23,7 @@ void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
     rewrite.replace(id, true);
     return;
   }
-  Node node = rewrite.mapped(old);
+  Node node = rewrite.take_mapped(id);
   GraphBuilder &builder = rewrite.builder();
   if (old.target == "operator.getitem") {
     if (const Arguments *list = node.args.at(0).list()) {

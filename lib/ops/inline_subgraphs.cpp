@@ -71,7 +71,7 @@ graph::Graph inline_once(graph::Graph graph) {
   for (NodeId id = 0; id < rewrite.source().nodes.size(); ++id) {
     const Node &old = rewrite.source().node(id);
     const Graph *subgraph = nullptr;
-    Node node = rewrite.mapped(old);
+    Node node = rewrite.take_mapped(id);
     size_t at = 0;
     if (old.kind == NodeKind::call_function && is_wrapper(old)) {
       while (at < old.args.size() && !(subgraph = subgraph_of(rewrite.source(), old.args[at])))

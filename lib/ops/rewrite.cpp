@@ -47,10 +47,18 @@ Argument Rewrite::mapped(const Argument &argument) const {
                         [this](graph::NodeRef reference) { return replacements_[reference.id]; });
 }
 
-Node Rewrite::mapped(const Node &node) const {
-  Node result = node;
-  if (result.origins.empty())
-    result.origins = {node.name};
+Node Rewrite::take_mapped(graph::NodeId old) {
+  Node &node = source_.nodes[old];
+  Node result;
+  result.name = node.name;
+  result.kind = node.kind;
+  result.target = node.target;
+  result.args = node.args;
+  result.kwargs = node.kwargs;
+  result.value = node.value;
+  result.stack_trace = std::move(node.stack_trace);
+  result.nn_module_stack = std::move(node.nn_module_stack);
+  result.origins = node.origins.empty() ? std::vector<std::string>{node.name} : node.origins;
   for (Argument &argument : result.args)
     argument = mapped(argument);
   for (auto &keyword : result.kwargs)
@@ -64,7 +72,7 @@ void Rewrite::replace_uses(graph::NodeId old, Argument with) {
 }
 
 void Rewrite::copy(graph::NodeId old) {
-  replace(old, graph::NodeRef{builder_.append(mapped(source_.node(old)))});
+  replace(old, graph::NodeRef{builder_.append(take_mapped(old))});
 }
 
 Call Rewrite::call(const Node &mapped_node, const Operator &row) const {

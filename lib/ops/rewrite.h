@@ -22,8 +22,9 @@ public:
   GraphBuilder &builder() { return builder_; }
   const GraphBuilder &builder() const { return builder_; }
 
-  /// The old node with its arguments mapped and its origins filled in; its value is kept.
-  Node mapped(const Node &node) const;
+  /// The old node with its arguments mapped and its origins filled in; its value is kept. The long
+  /// texts move out of the source: call it once a node.
+  Node take_mapped(graph::NodeId old);
   Argument mapped(const Argument &argument) const;
   void replace(graph::NodeId old, Argument with) { replacements_[old] = std::move(with); }
   /// What users take instead of the node, while inputs and outputs still name it.

@@ -37,7 +37,7 @@ Argument view(GraphBuilder &builder, const Call &call) {
     base = builder.call("aten.clone.default", {base},
                         {{"memory_format", graph::MemoryFormat::contiguous}});
   else if (call.node().target == "aten.view.default")
-    return builder.keep(call);
+    return builder.keep(call, {base, sizes_argument(sizes)}); // -1 resolved
   return builder.emit("aten.view.default", {base, sizes_argument(sizes)});
 }
 
@@ -92,6 +92,12 @@ Value expand_value(const Call &call) {
     if (sizes[i].is_integer(1) && self.layout.rank() > 0)
       strides[i] = i + 1 < sizes.size() ? sizes[i + 1] * strides[i + 1] : Expr(1);
   return view_of(self, sizes, strides, self.layout.offset);
+}
+
+/// -1 stands for the size that the dimension has.
+Argument expand(GraphBuilder &builder, const Call &call) {
+  std::vector<Expr> sizes = expand_value(call).tensor()->layout.sizes;
+  return builder.keep(call, {call["self"], sizes_argument(sizes)});
 }
 
 Value unsqueeze_value(const Call &call) {
@@ -235,7 +241,8 @@ void add_views(Table &table) {
       .decompose(view);
   add("permute(Tensor(a) self, int[] dims) -> Tensor(a)", permute_value, "permute");
   add("expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", expand_value,
-      "expand");
+      "expand")
+      .decompose(expand);
   add("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", unsqueeze_value, "unsqueeze");
   add("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_value, "squeeze");
   add("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
