@@ -161,12 +161,12 @@ private:
   void read_node(const JsonValue &value) {
     Node node;
     try {
-      expect_only_keys(value, {"name", "op", "target", "args", "kwargs", "val", "stack_trace",
-                               "nn_module_stack", "origins"});
       const JsonValue &name = member(value, "name");
       node.name = expect_name(name);
       if (ids_.count(node.name) != 0)
         fail_at(name, "TSC-G011", "the name '" + node.name + "' is given twice");
+      expect_only_keys(value, {"name", "op", "target", "args", "kwargs", "val", "stack_trace",
+                               "nn_module_stack", "origins"});
       if (const JsonValue *trace = optional_member(value, "stack_trace"))
         node.stack_trace = expect_string(*trace);
       node.kind = read_kind(member(value, "op"));

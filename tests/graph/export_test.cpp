@@ -1,0 +1,284 @@
+#include "files.h"
+#include "graph/read.h"
+#include "support/diagnostic.h"
+#include "testing/catch.h"
+
+using namespace tsc::graph;
+using tsc::support::ExitCode;
+using tsc::support::UserError;
+using tsc::testing::file_text;
+using tsc::testing::replaced;
+using tsc::testing::source_path;
+
+namespace {
+
+const char *kTensor =
+    R"({"dtype": 7, "sizes": [{"as_int": 2}, {"as_int": 3}], "requires_grad": false,
+  "device": {"type": "cuda", "index": 0}, "strides": [{"as_int": 3}, {"as_int": 1}],
+  "storage_offset": {"as_int": 0}, "layout": 7})";
+
+const char *kProgram = R"json({"graph_module": {"graph": {
+  "inputs": [{"as_tensor": {"name": "x"}}, {"as_sym_int": {"as_name": "n"}}],
+  "outputs": [{"as_tensor": {"name": "f"}}],
+  "nodes": [{"target": "@TARGET@", "inputs": [@INPUTS@], "outputs": [@OUTPUTS@],
+    "metadata": {"stack_trace": "File \"m.py\", line 7, in forward\n    return f(x)"}, "name": "f"}],
+  "tensor_values": {"x": @TENSOR@, "f": @TENSOR@, "g": @TENSOR@, "h": @TENSOR@},
+  "sym_int_values": {"n": {"as_expr": {"expr_str": "Symbol('s0', integer=True)", "hint": null}},
+                     "m": {"as_int": 5}},
+  "sym_float_values": {}, "sym_bool_values": {}, "is_single_tensor_return": false, "custom_obj_values": {}},
+"signature": {
+  "input_specs": [{"user_input": {"arg": {"as_tensor": {"name": "x"}}}},
+                  {"user_input": {"arg": {"as_sym_int": {"as_name": "n"}}}}],
+  "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": "f"}}}}]},
+"module_call_graph": [], "metadata": {}, "treespec_namedtuple_fields": {}},
+"opset_version": {"aten": 10}, "range_constraints": {"s0": {"min_val": 2, "max_val": null}},
+"schema_version": {"major": 8, "minor": 17}, "verifiers": ["ATEN"], "torch_version": "2.11.0",
+"guards_code": []})json";
+
+/// A program f(x, n) whose one node takes `inputs` and yields `outputs` (JSON lists' contents).
+std::string program(const std::string &inputs,
+                    const std::string &outputs = R"({"as_tensor": {"name": "f"}})",
+                    const std::string &target = "torch.ops.aten.f.default") {
+  std::string text = replaced(kProgram, "@TARGET@", target);
+  text = replaced(text, "@INPUTS@", inputs);
+  text = replaced(text, "@OUTPUTS@", outputs);
+  for (int i = 0; i < 4; ++i)
+    text = replaced(text, "@TENSOR@", kTensor);
+  return text;
+}
+
+std::string input(const std::string &argument, int kind = 1, const std::string &name = "a") {
+  return R"({"name": ")" + name + R"(", "arg": {)" + argument + R"(}, "kind": )" +
+         std::to_string(kind) + "}";
+}
+
+/// The arguments of the node in the text form.
+std::string printed(const std::string &argument) {
+  Graph graph = parse_graph(program(input(argument)), "m.json");
+  std::string text = to_text(graph);
+  size_t begin = text.find("(args = (") + 9;
+  return text.substr(begin, text.find("), kwargs") - begin);
+}
+
+std::string report(const std::string &text) {
+  try {
+    parse_graph(text, "m.json");
+  } catch (const UserError &error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+} // namespace
+
+TEST_CASE("every kind of argument of schema 8 is read") {
+  CHECK(printed(R"("as_none": true)") == "None,");
+  CHECK(printed(R"("as_tensor": {"name": "x"})") == "%x,");
+  CHECK(printed(R"("as_tensors": [{"name": "x"}, {"name": "x"}])") == "[%x, %x],");
+  CHECK(printed(R"("as_int": -4)") == "-4,");
+  CHECK(printed(R"("as_ints": [1, 2])") == "[1, 2],");
+  CHECK(printed(R"("as_ints": [])") == "[],");
+  CHECK(printed(R"("as_float": 1.0)") == "1.0,");
+  CHECK(printed(R"("as_float": "-Infinity")") == "-inf,");
+  CHECK(printed(R"("as_float": 3)") == "3.0,");
+  CHECK(printed(R"("as_floats": [0.5, 1e-05])") == "[0.5, 1e-05],");
+  CHECK(printed(R"("as_string": "tanh")") == "tanh,");
+  CHECK(printed(R"("as_strings": ["a", "b"])") == "[a, b],");
+  CHECK(printed(R"("as_sym_int": {"as_name": "n"})") == "%n,");
+  CHECK(printed(R"("as_sym_int": {"as_int": 7})") == "7,");
+  CHECK(printed(R"("as_sym_ints": [{"as_name": "n"}, {"as_int": 8}])") == "[%n, 8],");
+  CHECK(printed(R"("as_sym_float": {"as_float": 2.5})") == "2.5,");
+  CHECK(printed(R"("as_sym_floats": [{"as_float": 2.5}])") == "[2.5],");
+  CHECK(printed(R"("as_sym_bool": {"as_bool": true})") == "True,");
+  CHECK(printed(R"("as_sym_bools": [{"as_bool": false}])") == "[False],");
+  CHECK(printed(R"("as_scalar_type": 13)") == "torch.bfloat16,");
+  CHECK(printed(R"("as_memory_format": 4)") == "torch.preserve_format,");
+  CHECK(printed(R"("as_layout": 7)") == "torch.strided,");
+  CHECK(printed(R"("as_device": {"type": "cuda", "index": 1})") == "cuda:1,");
+  CHECK(printed(R"("as_device": {"type": "cpu", "index": null})") == "cpu,");
+  CHECK(printed(R"("as_bool": true)") == "True,");
+  CHECK(printed(R"("as_bools": [true, false])") == "[True, False],");
+  CHECK(printed(R"("as_optional_tensor": {"as_none": true})") == "None,");
+  CHECK(printed(R"("as_optional_tensors": [{"as_tensor": {"name": "x"}}, {"as_none": true}])") ==
+        "[%x, None],");
+  CHECK(printed(R"("as_nested_tensors": [[{"name": "x"}], []])") == "[[%x], []],");
+  CHECK(printed(R"("as_int_lists": [[1, 2], [3]])") == "[[1, 2], [3]],");
+  CHECK(printed(R"("as_operator": "torch.ops.aten.sin.default")") == "aten.sin.default,");
+}
+
+TEST_CASE("arguments that tsc has no use for are refused with their place") {
+  for (const char *argument :
+       {R"("as_complex": {"real": 1.0, "imag": 2.0})", R"("as_string_to_argument": {})",
+        R"("as_custom_obj": {"name": "obj", "class_fqn": "c"})"}) {
+    INFO(argument);
+    try {
+      parse_graph(program(input(argument)), "m.json");
+      FAIL("no error");
+    } catch (const UserError &error) {
+      CHECK(error.exit_code() == ExitCode::unsupported);
+      CHECK(error.diagnostics()[0].code == "TSC-G017");
+      CHECK(error.diagnostics()[0].place.find("/graph_module/graph/nodes/0/inputs/0/arg/as_") == 0);
+    }
+  }
+  CHECK(report(program(input(R"("as_novelty": 1)"))) ==
+        "error TSC-G007: the kind of argument 'as_novelty' is not known\n"
+        "  at m.json: /graph_module/graph/nodes/0/inputs/0/arg/as_novelty (node f)\n"
+        "  in File \"m.py\", line 7, in forward: return f(x)\n"
+        "  next: export the model with PyTorch 2.8 to 2.11");
+}
+
+TEST_CASE("positional and keyword arguments, targets of every kind") {
+  Graph graph = parse_graph(
+      program(input(R"("as_tensor": {"name": "x"})") + "," + input(R"("as_int": 1)", 2, "dim")),
+      "m.json");
+  const Node &node = graph.nodes[2];
+  CHECK(node.target == "aten.f.default");
+  CHECK(node.args.size() == 1);
+  REQUIRE(node.kwargs.size() == 1);
+  CHECK(node.kwargs[0].first == "dim");
+  CHECK(node.origins == std::vector<std::string>{"f"});
+  CHECK(node.stack_trace == "File \"m.py\", line 7, in forward\n    return f(x)");
+  auto target = [](const std::string &name) {
+    return parse_graph(program("", R"({"as_tensor": {"name": "f"}})", name), "m.json")
+        .nodes[2]
+        .target;
+  };
+  CHECK(target("_operator.mul") == "operator.mul");
+  CHECK(target("torch.sym_float") == "torch.sym_float");
+  CHECK(target("math.ceil") == "math.ceil");
+  CHECK(target("torch.ops.mine.f.default") == "mine.f.default");
+}
+
+TEST_CASE("several results become getitem nodes, unused ones do not") {
+  std::string outputs = R"({"as_tensor": {"name": "g"}}, {"as_tensor": {"name": "f_unused_1"}},
+                           {"as_none": true}, {"as_tensor": {"name": "h"}}, {"as_sym_int": {"as_name": "m"}})";
+  std::string text = replaced(program("", outputs), R"("h": )",
+                              std::string(R"("f_unused_1": )") + kTensor + R"(, "h": )");
+  text = replaced(text, R"("outputs": [{"as_tensor": {"name": "f"}}])",
+                  R"("outputs": [{"as_tensor": {"name": "h"}}])");
+  text = replaced(text, R"({"user_output": {"arg": {"as_tensor": {"name": "f"}}}})",
+                  R"({"user_output": {"arg": {"as_tensor": {"name": "h"}}}})");
+  Graph graph = parse_graph(text, "m.json");
+  CHECK(to_text(graph) == "graph():\n"
+                          "    %x : [num_users=0] = placeholder[target=x]\n"
+                          "    %n : [num_users=0] = placeholder[target=n]\n"
+                          "    %f : [num_users=3] = "
+                          "call_function[target=torch.ops.aten.f.default](args = (), kwargs = {})\n"
+                          "    %g : [num_users=0] = call_function[target=operator.getitem](args = "
+                          "(%f, 0), kwargs = {})\n"
+                          "    %h : [num_users=1] = call_function[target=operator.getitem](args = "
+                          "(%f, 3), kwargs = {})\n"
+                          "    %m : [num_users=0] = call_function[target=operator.getitem](args = "
+                          "(%f, 4), kwargs = {})\n"
+                          "    return (h,)");
+  const Value::List &values = *graph.nodes[2].value->list();
+  REQUIRE(values.size() == 5);
+  CHECK(values[1].tensor() != nullptr);
+  CHECK(std::holds_alternative<None>(values[2].value));
+  CHECK(std::get<Expr>(values[4].value) == Expr(5));
+}
+
+TEST_CASE("symbols, ranges and signatures are read") {
+  Graph graph = parse_graph(program(""), "m.json");
+  REQUIRE(graph.symbols.size() == 1);
+  CHECK(graph.symbols[0].low == 2);
+  CHECK(graph.symbols[0].high == INT64_MAX);
+  CHECK(std::get<Expr>(graph.nodes[1].value->value) == tsc::symbolic::symbol("s0"));
+  REQUIRE(graph.inputs.size() == 2);
+  CHECK(graph.inputs[1].kind == InputKind::user);
+  std::string text = program("");
+  text = replaced(text, R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}})",
+                  R"({"buffer": {"arg": {"name": "x"}, "buffer_name": "b", "persistent": false}})");
+  text = replaced(text, R"([{"user_output": {"arg": {"as_tensor": {"name": "f"}}}}])",
+                  R"([{"buffer_mutation": {"arg": {"name": "f"}, "buffer_name": "b"}},
+                      {"user_input_mutation": {"arg": {"name": "f"}, "user_input_name": "x"}},
+                      {"parameter_mutation": {"arg": {"name": "f"}, "parameter_name": "p"}},
+                      {"loss_output": {"arg": {"name": "f"}}},
+                      {"gradient_to_parameter": {"arg": {"name": "f"}, "parameter_name": "p"}},
+                      {"gradient_to_user_input": {"arg": {"name": "f"}, "user_input_name": "x"}},
+                      {"user_output": {"arg": {"as_int": 3}}}])");
+  Graph mutating = parse_graph(text, "m.json");
+  CHECK(mutating.inputs[0].kind == InputKind::buffer);
+  CHECK_FALSE(mutating.inputs[0].persistent);
+  REQUIRE(mutating.outputs.size() == 7);
+  CHECK(mutating.outputs[0].kind == OutputKind::buffer_mutation);
+  CHECK(mutating.outputs[0].target == "b");
+  CHECK(mutating.outputs[1].kind == OutputKind::input_mutation);
+  CHECK(mutating.outputs[2].kind == OutputKind::parameter_mutation);
+  CHECK(mutating.outputs[3].kind == OutputKind::loss);
+  CHECK(mutating.outputs[5].kind == OutputKind::gradient);
+  CHECK(mutating.outputs[6].value == Argument(3));
+}
+
+TEST_CASE("subgraphs are read with their get_attr nodes") {
+  Graph graph = read_graph(source_path("tests/graph/data/branch.pt2"));
+  REQUIRE(graph.subgraphs.size() == 2);
+  const Graph &branch = graph.subgraphs.at("true_graph_0");
+  CHECK(branch.inputs.size() == 1);
+  CHECK(branch.outputs.size() == 1);
+  CHECK(to_text(branch) ==
+        "graph():\n"
+        "    %x : [num_users=1] = placeholder[target=x]\n"
+        "    %sin : [num_users=1] = call_function[target=torch.ops.aten.sin.default](args = (%x,), "
+        "kwargs = {})\n"
+        "    %add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor](args = (%sin, "
+        "1), kwargs = {})\n"
+        "    return (add,)");
+}
+
+TEST_CASE("broken programs") {
+  CHECK(report(replaced(program(""), "\"major\": 8", "\"major\": 7"))
+            .find("error TSC-G008: torch.export schema 7.17 is not supported, only schema 8 is\n"
+                  "  at m.json: /schema_version\n  next: load it with the PyTorch that wrote it") ==
+        0);
+  CHECK(report(replaced(program(""), "\"verifiers\"", "\"verifier\"")) ==
+        "error TSC-G007: the key 'verifier' is not known here\n  at m.json: /verifier\n"
+        "  next: did you mean 'verifiers'?");
+  CHECK(
+      report(program(input(R"("as_tensor": {"name": "f"})")))
+          .find("error TSC-G010: 'f' is used before it is defined\n"
+                "  at m.json: /graph_module/graph/nodes/0/inputs/0/arg/as_tensor/name (node f)") ==
+      0);
+  CHECK(report(program("", R"({"as_tensor": {"name": "x"}})"))
+            .find("error TSC-G011: the name 'x' is given twice") == 0);
+  CHECK(report(program("", R"({"as_tensor": {"name": "q"}})"))
+            .find("error TSC-G015: 'q' has no entry in the graph's values") == 0);
+  CHECK(
+      report(replaced(program(""), R"("sizes": [{"as_int": 2})", R"("sizes": [{"as_int": -2})")) ==
+      "error TSC-G013: a tensor has the negative size -2\n"
+      "  at m.json: /graph_module/graph/tensor_values/x/sizes");
+  CHECK(report(replaced(program(""), R"("sizes": [{"as_int": 2})",
+                        R"("sizes": [{"as_int": 4611686018427387904})")) ==
+        "error TSC-G014: a tensor has more than 2^63 - 1 bytes\n"
+        "  at m.json: /graph_module/graph/tensor_values/x/sizes");
+  CHECK(report(replaced(program(""), R"("layout": 7)", R"("layout": 2)")) ==
+        "error TSC-G019: tensors of layout torch.sparse_csr are not supported\n"
+        "  at m.json: /graph_module/graph/tensor_values/x/layout\n"
+        "  next: convert the tensor with .to_dense() before export");
+  CHECK(report(replaced(program(""), R"({"as_tensor": {"name": "x"}}}},)",
+                        R"({"as_tensor": {"name": "y"}}}},)")) ==
+        "error TSC-G015: the signature calls the input 'y', the graph calls it 'x'\n"
+        "  at m.json: /graph_module/signature/input_specs/0/user_input/arg/as_tensor/name");
+  CHECK(report(replaced(program(""), "Symbol('s0', integer=True)", "Symbol('s0'"))
+            .find("error TSC-G016: cannot read the size expression 'Symbol('s0'': expected ')' at "
+                  "column 12\n"
+                  "  at m.json: /graph_module/graph/sym_int_values/n/as_expr/expr_str") == 0);
+}
+
+TEST_CASE("one mistake in a node is one problem, and later ones are still found") {
+  std::string text = file_text("graphs/anchors/gpt2/model.json");
+  text = replaced(text, R"("as_ints": [)", R"("as_intz": [)");
+  text = replaced(text, "\"as_float\": ", "\"as_flaot\": ");
+  try {
+    parse_graph(text, "m.json");
+    FAIL("no error");
+  } catch (const UserError &error) {
+    CHECK(error.diagnostics().size() == 2);
+  }
+}
+
+TEST_CASE("every prefix of a program is an error, never a crash") {
+  std::string text = program(input(R"("as_tensor": {"name": "x"})"));
+  for (size_t length = 0; length < text.size(); ++length)
+    CHECK_THROWS_AS(parse_graph(text.substr(0, length), "m.json"), UserError);
+}

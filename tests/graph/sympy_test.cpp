@@ -1,0 +1,55 @@
+#include "graph/sympy_text.h"
+#include "support/diagnostic.h"
+#include "testing/catch.h"
+
+using tsc::graph::parse_sympy;
+using tsc::symbolic::print;
+
+TEST_CASE("sympy's srepr form reads as expressions") {
+  const std::string s0 = "Symbol('s0', positive=True, integer=True)";
+  const std::string u1 = "Symbol('u1', integer=True)";
+  CHECK(print(parse_sympy("Integer(-3)")) == "-3");
+  CHECK(print(parse_sympy(s0)) == "s0");
+  CHECK(parse_sympy("Mul(Integer(4), " + s0 + ")") == parse_sympy("4*s0"));
+  CHECK(parse_sympy("Add(Mul(Integer(-1), " + s0 + "), " + u1 + ", Integer(7))") ==
+        parse_sympy("u1 - s0 + 7"));
+  CHECK(parse_sympy("Pow(" + s0 + ", Integer(2))") == parse_sympy("s0**2"));
+  CHECK(parse_sympy("FloorDiv(" + s0 + ", Integer(2))") == parse_sympy("s0//2"));
+  CHECK(parse_sympy("PythonMod(" + s0 + ", Integer(8))") == parse_sympy("Mod(s0, 8)"));
+  CHECK(parse_sympy("Max(Integer(1), " + s0 + ", " + u1 + ")") ==
+        parse_sympy("Max(Max(1, s0), u1)"));
+  CHECK(parse_sympy("CeilToInt(IntTrueDiv(" + s0 + ", Integer(3)))") ==
+        tsc::symbolic::ceil_div(parse_sympy("s0"), 3));
+  CHECK(parse_sympy("ModularIndexing(" + s0 + ", Integer(2), Integer(4))") ==
+        parse_sympy("ModularIndexing(s0, 2, 4)"));
+}
+
+TEST_CASE("expressions that cannot be read say where") {
+  CHECK_THROWS_WITH(parse_sympy("Add(Integer(1), Integer(2)"),
+                    "error TSC-G016: cannot read the size expression 'Add(Integer(1), Integer(2)': "
+                    "expected ')' at column 27");
+  CHECK_THROWS_WITH(
+      parse_sympy("Integer(99999999999999999999)"),
+      "error TSC-G016: cannot read the size expression 'Integer(99999999999999999999)': "
+      "expected an integer of 64 bits at column 9");
+  CHECK_THROWS_WITH(parse_sympy("FloorDiv(Integer(7), Integer(0))"),
+                    "error TSC-G016: cannot read the size expression 'FloorDiv(Integer(7), "
+                    "Integer(0))': a divisor is not positive at column 33");
+  CHECK_THROWS_WITH(
+      parse_sympy("sin(Integer(1))"),
+      "error TSC-G016: cannot read the size expression 'sin(Integer(1))': the function "
+      "'sin' is not supported at column 1");
+  CHECK_THROWS_WITH(
+      parse_sympy("Pow(Integer(2), Integer(64))"),
+      "error TSC-G016: cannot read the size expression 'Pow(Integer(2), Integer(64))': an "
+      "exponent is not an integer from 0 to 16 at column 29");
+  std::string deep;
+  for (int i = 0; i < 1000; ++i)
+    deep += "Add(";
+  CHECK_THROWS_AS(parse_sympy(deep + "Integer(1)"), tsc::support::UserError);
+  std::string wide = "Pow(Pow(Add(";
+  for (char c = 'a'; c <= 'z'; ++c)
+    wide += std::string("Symbol('") + c + "'), ";
+  CHECK_THROWS_AS(parse_sympy(wide + "Integer(1)), Integer(16)), Integer(16))"),
+                  tsc::support::UserError);
+}
