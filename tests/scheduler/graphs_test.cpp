@@ -1,0 +1,129 @@
+// From a graph's file to its schedule.
+#include "graph/read.h"
+#include "lowering/lower.h"
+#include "ops/passes.h"
+#include "scheduler/schedule.h"
+#include "testing/catch.h"
+
+#include <fstream>
+#include <sstream>
+
+using namespace tsc;
+
+namespace {
+
+struct Scheduled {
+  ir::Module module;
+  scheduler::Schedule schedule;
+};
+
+Scheduled schedule_graph(const std::string &path, const target::Policy &policy) {
+  graph::Graph graph = graph::read_graph(std::string(TSC_SOURCE_DIR) + "/graphs/" + path);
+  ops::PassOptions pass_options;
+  pass_options.cleanup = graph.stage != "post_grad";
+  graph = ops::run_graph_passes(std::move(graph), pass_options);
+  lowering::LoweringOptions lowering_options;
+  lowering_options.policy = &policy;
+  lowering_options.target = &target::find_target("sm_80");
+  Scheduled result;
+  result.module = lowering::lower(graph, lowering_options);
+  scheduler::ScheduleOptions options;
+  options.policy = &policy;
+  options.target = lowering_options.target;
+  result.schedule = scheduler::schedule(result.module, options);
+  return result;
+}
+
+std::string golden(const std::string &name) {
+  std::ifstream file(std::string(TSC_SOURCE_DIR) + "/tests/golden/" + name + "/schedule.txt");
+  REQUIRE(file.good());
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+struct Steps {
+  size_t kernels = 0, calls = 0;
+};
+
+Steps count_steps(const scheduler::Schedule &schedule) {
+  Steps steps;
+  for (const scheduler::Group &group : schedule.groups) {
+    if (group.node_class == scheduler::NodeClass::scheduler)
+      ++steps.kernels;
+    else if (group.node_class == scheduler::NodeClass::external)
+      ++steps.calls;
+  }
+  return steps;
+}
+
+/// What every consumer of a schedule relies on.
+void check_consistent(const Scheduled &scheduled) {
+  const auto &[module, schedule] = scheduled;
+  std::vector<size_t> group_of(schedule.nodes.size(), SIZE_MAX);
+  std::vector<bool> stored(module.buffers.size(), true);
+  for (size_t i = 0; i < schedule.groups.size(); ++i) {
+    const scheduler::Group &group = schedule.groups[i];
+    for (const scheduler::NodeId member : group.members) {
+      CHECK(group_of[member] == SIZE_MAX);
+      group_of[member] = i;
+      for (const scheduler::NodeId before : schedule.nodes[member].ancestors_hint)
+        CHECK(group_of[before] <= i); // SIZE_MAX if it has not run yet
+    }
+    for (const ir::BufferId buffer : group.internal_buffers)
+      stored[buffer] = false;
+    for (const auto &[output, input] : group.inplace) {
+      CHECK(stored[output]);
+      CHECK(stored[input]);
+    }
+    if (group.node_class != scheduler::NodeClass::scheduler)
+      continue;
+    REQUIRE(group.bodies.size() == group.members.size());
+    for (size_t k = 0; k < group.bodies.size(); ++k) {
+      const ir::LoopBody &body = group.bodies[k];
+      const auto iteration = body.iteration_sizes(), reduction = body.reduction_sizes();
+      CHECK(std::vector<symbolic::Expr>(iteration.begin(), iteration.end()) ==
+            group.iteration_sizes);
+      if (!reduction.empty())
+        CHECK(std::vector<symbolic::Expr>(reduction.begin(), reduction.end()) ==
+              group.reduction_sizes);
+      const scheduler::Node &node = schedule.nodes[group.members[k]];
+      CHECK(symbolic::numel(body.sizes) == symbolic::numel(node.body.sizes));
+    }
+  }
+  for (const size_t group : group_of)
+    CHECK(group != SIZE_MAX);
+}
+
+} // namespace
+
+TEST_CASE("the schedules of the seeds' graphs print the seeds' logs") {
+  for (const std::string name : {"seed_000", "seed_002", "seed_004"}) {
+    const Scheduled scheduled = schedule_graph(name + ".json", target::inductor_2_5_policy());
+    CHECK(scheduler::to_log(scheduled.module, scheduled.schedule, {}) == golden(name));
+    check_consistent(scheduled);
+  }
+}
+
+TEST_CASE("exported graphs take no more steps than TorchInductor needs") {
+  struct Case {
+    const char *name;
+    size_t kernels, calls; // TorchInductor 2.11
+  };
+  for (const Case &c :
+       {Case{"seed_sum", 1, 0}, Case{"seed_mm_chain", 2, 2}, Case{"seed_add_sum", 1, 0},
+        Case{"softmax", 1, 0}, Case{"layernorm_gelu", 1, 0}, Case{"mlp_gelu", 1, 2}}) {
+    INFO(c.name);
+    const Scheduled scheduled =
+        schedule_graph(std::string("anchors/") + c.name + "/model.json", target::default_policy());
+    const Steps steps = count_steps(scheduled.schedule);
+    CHECK(steps.kernels <= c.kernels);
+    CHECK(steps.calls <= c.calls);
+    check_consistent(scheduled);
+  }
+}
+
+TEST_CASE("the steps of GPT-2 are consistent") {
+  check_consistent(schedule_graph("anchors/gpt2/model.json", target::default_policy()));
+  check_consistent(schedule_graph("anchors/gpt2/model.json", target::inductor_2_5_policy()));
+}
