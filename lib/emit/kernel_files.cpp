@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_set>
 
 namespace tsc::emit {
 namespace {
@@ -12,8 +13,20 @@ namespace {
 /// A translation unit of this many kernels costs the headers once and still spreads over cores.
 constexpr size_t kKernelsPerUnit = 16;
 
-size_t unit_count(const program::Program &program) {
-  return (program.kernels.size() + kKernelsPerUnit - 1) / kKernelsPerUnit;
+/// One kernel of each name, in order: the same content has the same name.
+std::vector<const program::Kernel *> distinct_kernels(const program::Program &program) {
+  std::vector<const program::Kernel *> distinct;
+  std::unordered_set<std::string> seen;
+  for (const program::Kernel &kernel : program.kernels)
+    if (seen.insert(kernel.name).second)
+      distinct.push_back(&kernel);
+  return distinct;
+}
+
+using Kernels = std::vector<const program::Kernel *>;
+
+size_t unit_count(const Kernels &kernels) {
+  return (kernels.size() + kKernelsPerUnit - 1) / kKernelsPerUnit;
 }
 
 std::string with_prelude(const std::string &text) {
@@ -24,26 +37,31 @@ std::string with_prelude(const std::string &text) {
 
 /// Each kernel's helpers have a scope of their own; kernels are extern "C". The prelude is outside
 /// of all.
-std::string unit_text(const program::Program &program, size_t unit, const std::string &folder,
+std::string unit_text(const Kernels &kernels, size_t unit, const std::string &folder,
                       const std::string &ending) {
   std::string text = "// Kernels that are compiled together.\n#include \"tsc_prelude.h\"\n";
   size_t first = unit * kKernelsPerUnit;
-  size_t end = std::min(first + kKernelsPerUnit, program.kernels.size());
+  size_t end = std::min(first + kKernelsPerUnit, kernels.size());
   for (size_t i = first; i < end; ++i) {
-    const std::string &name = program.kernels[i].name;
+    const std::string &name = kernels[i]->name;
     text += "namespace tc_kernel_" + name + " {\n#include \"" + folder + name + ending + "\"\n}\n";
   }
   return text;
 }
 
-/// X-macros: TSC_KERNEL(name), TSC_UNIT(number), TSC_PRELUDE(name without .h).
-std::string kernel_list(const program::Program &program) {
-  std::string text = "// Kernels by number, units of compilation, files of the prelude.\n"
-                     "#ifdef TSC_KERNEL\n";
+/// X-macros: TSC_KERNEL(name) by number, TSC_KERNEL_FILE(name) each once, TSC_UNIT(number),
+/// TSC_PRELUDE(name without .h).
+std::string kernel_list(const program::Program &program, const Kernels &kernels) {
+  std::string text =
+      "// Kernels by number, files of kernels, units of compilation, files of the prelude.\n"
+      "#ifdef TSC_KERNEL\n";
   for (const program::Kernel &kernel : program.kernels)
     text += "TSC_KERNEL(" + kernel.name + ")\n";
+  text += "#endif\n#ifdef TSC_KERNEL_FILE\n";
+  for (const program::Kernel *kernel : kernels)
+    text += "TSC_KERNEL_FILE(" + kernel->name + ")\n";
   text += "#endif\n#ifdef TSC_UNIT\n";
-  for (size_t unit = 0; unit < unit_count(program); ++unit)
+  for (size_t unit = 0; unit < unit_count(kernels); ++unit)
     text += "TSC_UNIT(" + std::to_string(unit) + ")\n";
   text += "#endif\n#ifdef TSC_PRELUDE\n";
   for (const codegen::PreludeFile &file : codegen::prelude_files())
@@ -51,7 +69,7 @@ std::string kernel_list(const program::Program &program) {
   return text + "#endif\n";
 }
 
-std::string cmake_list(const program::Program &program) {
+std::string cmake_list(const program::Program &program, const Kernels &kernels) {
   bool has_matmul = false;
   for (const program::Step &step : program.steps)
     has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
@@ -60,11 +78,8 @@ std::string cmake_list(const program::Program &program) {
   text += "set(TSC_PROGRAM_ARCHS " + support::join(program.archs, " ") + ")\n";
   text += std::string("set(TSC_HAS_MATMUL ") + (has_matmul ? "ON" : "OFF") + ")\n";
   text += "set(TSC_UNITS";
-  for (size_t unit = 0; unit < unit_count(program); ++unit)
+  for (size_t unit = 0; unit < unit_count(kernels); ++unit)
     text += " " + std::to_string(unit);
-  text += ")\nset(TSC_KERNELS";
-  for (const program::Kernel &kernel : program.kernels)
-    text += "\n  " + kernel.name;
   return text + ")\n";
 }
 
@@ -74,21 +89,23 @@ std::string library_name(const std::string &name) {
   std::string result;
   for (char c : name)
     result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return result.empty() ? "model" : result;
+  // A letter first, and no clash with targets of the build.
+  return "tsc_" + (result.empty() ? "model" : result);
 }
 
 void write_kernels(const program::Program &program, FolderWriter &writer) {
-  for (const program::Kernel &kernel : program.kernels) {
-    writer.write("kernels/" + kernel.name + ".cu", with_prelude(kernel.cuda.text));
-    writer.write("kernels/serial/" + kernel.name + ".cpp", with_prelude(kernel.serial.text));
+  Kernels kernels = distinct_kernels(program);
+  for (const program::Kernel *kernel : kernels) {
+    writer.write("kernels/" + kernel->name + ".cu", with_prelude(kernel->cuda.text));
+    writer.write("kernels/serial/" + kernel->name + ".cpp", with_prelude(kernel->serial.text));
   }
-  for (size_t unit = 0; unit < unit_count(program); ++unit) {
+  for (size_t unit = 0; unit < unit_count(kernels); ++unit) {
     std::string base = "kernels/units/unit_" + std::to_string(unit);
-    writer.write(base + ".cu", unit_text(program, unit, "", ".cu"));
-    writer.write(base + ".cpp", unit_text(program, unit, "serial/", ".cpp"));
+    writer.write(base + ".cu", unit_text(kernels, unit, "", ".cu"));
+    writer.write(base + ".cpp", unit_text(kernels, unit, "serial/", ".cpp"));
   }
-  writer.write("kernels/kernels.def", kernel_list(program));
-  writer.write("sources.cmake", cmake_list(program));
+  writer.write("kernels/kernels.def", kernel_list(program, kernels));
+  writer.write("sources.cmake", cmake_list(program, kernels));
   for (const codegen::PreludeFile &file : codegen::prelude_files())
     writer.write("prelude/" + std::string(file.name), file.text);
 }

@@ -3,6 +3,8 @@
 #include "emit/kernel_files.h"
 #include "support/text.h"
 
+#include <unordered_set>
+
 namespace tsc::emit {
 namespace {
 
@@ -45,9 +47,11 @@ std::string signature(const program::Program &program) {
 
 std::string kernels(const program::Program &program) {
   std::string text = "| kernel | plan | from |\n|---|---|---|\n";
+  std::unordered_set<std::string> seen;
   for (const program::Kernel &kernel : program.kernels)
-    text += "| [" + kernel.name + "](kernels/" + kernel.name + ".cu) | " + cell(kernel.plan) +
-            " | " + cell(support::join(kernel.origins, ", ")) + " |\n";
+    if (seen.insert(kernel.name).second)
+      text += "| [" + kernel.name + "](kernels/" + kernel.name + ".cu) | " + cell(kernel.plan) +
+              " | " + cell(support::join(kernel.origins, ", ")) + " |\n";
   return text;
 }
 

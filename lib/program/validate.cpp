@@ -3,6 +3,7 @@
 #include "support/diagnostic.h"
 
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tsc::program {
@@ -158,8 +159,10 @@ private:
           (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (!is_word) // becomes a file name and an identifier
       report("TSC-P009", in_quotes(kernel.name) + " is no kernel name", where);
-    else if (!kernel_names_.insert(kernel.name).second)
-      report("TSC-P009", "two kernels are named \"" + kernel.name + "\"", where);
+    const Kernel &first = *kernels_by_name_.emplace(kernel.name, &kernel).first->second;
+    if (first.cuda.text != kernel.cuda.text || first.serial.text != kernel.serial.text)
+      report("TSC-P009", "two kernels with different texts are named " + in_quotes(kernel.name),
+             where);
   }
   void check_variant(const KernelVariant &variant, const std::string &where) {
     int64_t threads = 1;
@@ -277,7 +280,7 @@ private:
   const Program &program_;
   symbolic::Ranges ranges_;
   std::unordered_set<Expr, symbolic::ExprHash> declared_;
-  std::unordered_set<std::string> kernel_names_;
+  std::unordered_map<std::string, const Kernel *> kernels_by_name_;
   std::vector<Diagnostic> problems_;
 };
 

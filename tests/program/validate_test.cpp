@@ -40,7 +40,7 @@ TEST_CASE("Unsound programs are refused", "[program]") {
   CHECK(problem_after([](Program &p) { p.kernels[2].name = "../relu"; }) ==
         "TSC-P009 /kernels/2 \"../relu\" is no kernel name");
   CHECK(problem_after([](Program &p) { p.kernels[2].name = "add_one"; }) ==
-        "TSC-P009 /kernels/2 two kernels are named \"add_one\"");
+        "TSC-P009 /kernels/2 two kernels with different texts are named \"add_one\"");
   CHECK(problem_after([](Program &p) {
           p.kernels[2].cuda.block = {1024, 2, 1};
         }) == "TSC-P007 /kernels/2/cuda 2048 threads a block are more than 1024");

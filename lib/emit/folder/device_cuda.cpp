@@ -24,12 +24,12 @@
 #include "kernels/kernels.def"
 #undef TSC_UNIT
 #else
-#define TSC_KERNEL(name) TSC_EMBED(tsc_text_##name, TSC_MODEL_FOLDER "/kernels/" #name ".cu")
+#define TSC_KERNEL_FILE(name) TSC_EMBED(tsc_text_##name, TSC_MODEL_FOLDER "/kernels/" #name ".cu")
 #define TSC_UNIT(number)                                                                           \
   TSC_EMBED(tsc_unit_##number, TSC_MODEL_FOLDER "/kernels/units/unit_" #number ".cu")
 #define TSC_PRELUDE(name) TSC_EMBED(tsc_prelude_##name, TSC_MODEL_FOLDER "/prelude/" #name ".h")
 #include "kernels/kernels.def"
-#undef TSC_KERNEL
+#undef TSC_KERNEL_FILE
 #undef TSC_UNIT
 #undef TSC_PRELUDE
 #endif
@@ -41,10 +41,10 @@ namespace {
 /// One cubin per unit, compiled side by side.
 std::vector<std::vector<char>> compile_units(int device) {
   const std::vector<CudaHeader> headers = {
-#define TSC_KERNEL(name) {#name ".cu", tsc_text_##name},
+#define TSC_KERNEL_FILE(name) {#name ".cu", tsc_text_##name},
 #define TSC_PRELUDE(name) {#name ".h", tsc_prelude_##name},
 #include "kernels/kernels.def"
-#undef TSC_KERNEL
+#undef TSC_KERNEL_FILE
 #undef TSC_PRELUDE
   };
   const std::string arch = cuda_arch(device);

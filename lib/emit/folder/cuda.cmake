@@ -1,0 +1,47 @@
+# A GPU as the device. NVRTC and cuBLASLt are loaded when first called: nothing links them.
+find_package(CUDAToolkit 12.8 REQUIRED)
+set(TSC_ARCHS "${TSC_PROGRAM_ARCHS}" CACHE STRING "GPUs that nvcc compiles for, sm_90 and so on")
+find_program(TSC_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} DOC "nvcc; OFF: NVRTC compiles when weights are loaded")
+
+target_sources(${TSC_MODEL_NAME} PRIVATE
+  device_cuda.cpp engine/cuda_device.cpp engine/cuda_library.cpp engine/cuda_matmul.cpp
+  engine/cuda_plain_matmul.cpp)
+target_include_directories(${TSC_MODEL_NAME} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(${TSC_MODEL_NAME} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
+set_target_properties(${TSC_MODEL_NAME} PROPERTIES
+  BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}" INSTALL_RPATH "${CUDAToolkit_LIBRARY_DIR}")
+file(GLOB kernel_files ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cu ${CMAKE_CURRENT_SOURCE_DIR}/prelude/*.h)
+
+if(NOT TSC_NVCC)
+  message(STATUS "Kernels: as text, compiled by NVRTC when weights are loaded")
+  target_sources(${TSC_MODEL_NAME} PRIVATE engine/cuda_compiler.cpp)
+  target_compile_definitions(${TSC_MODEL_NAME} PRIVATE
+    TSC_MODEL_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}")
+  set_source_files_properties(device_cuda.cpp PROPERTIES OBJECT_DEPENDS "${kernel_files}")
+  return()
+endif()
+
+message(STATUS "Kernels: compiled by ${TSC_NVCC} for ${TSC_ARCHS}")
+# Machine code for each GPU, and PTX of the last for GPUs that come later.
+set(nvcc_targets "")
+foreach(arch IN LISTS TSC_ARCHS)
+  string(REPLACE "sm_" "" number ${arch})
+  list(APPEND nvcc_targets -gencode arch=compute_${number},code=sm_${number})
+endforeach()
+list(APPEND nvcc_targets -gencode arch=compute_${number},code=compute_${number})
+set(images "")
+foreach(unit IN LISTS TSC_UNITS)
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/unit_${unit}.fatbin)
+  add_custom_command(
+    OUTPUT ${image}
+    COMMAND ${TSC_NVCC} -fatbin -std=c++17 -lineinfo -fmad=true ${nvcc_targets}
+            -ccbin ${CMAKE_CXX_COMPILER} -I${CMAKE_CURRENT_SOURCE_DIR}/prelude
+            -I${CMAKE_CURRENT_SOURCE_DIR}/kernels
+            -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/kernels/units/unit_${unit}.cu
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/kernels/units/unit_${unit}.cu ${kernel_files}
+    VERBATIM)
+  list(APPEND images ${image})
+endforeach()
+target_compile_definitions(${TSC_MODEL_NAME} PRIVATE
+  TSC_EMBEDDED_IMAGES TSC_IMAGE_FOLDER="${CMAKE_CURRENT_BINARY_DIR}")
+set_source_files_properties(device_cuda.cpp PROPERTIES OBJECT_DEPENDS "${images}")

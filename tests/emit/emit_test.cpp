@@ -1,0 +1,114 @@
+#include "emit/emit.h"
+#include "sample_program.h"
+#include "support/diagnostic.h"
+#include "temporary_folder.h"
+
+#include "testing/catch.h"
+
+#include <map>
+
+using namespace tsc;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::map<std::string, std::string> files_of(const fs::path &folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry &entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[fs::relative(entry.path(), folder).string()] = read_text(entry.path());
+  return files;
+}
+
+std::string error_of_emit(const fs::path &folder) {
+  try {
+    emit::emit(program::sample_program(), folder.string(), {});
+  } catch (const support::UserError &error) {
+    return error.what();
+  }
+  return "";
+}
+
+} // namespace
+
+TEST_CASE("A folder holds sources, tables, engine and program", "[emit]") {
+  TemporaryFolder temporary;
+  fs::path out = temporary.path / "deep" / "out";
+  emit::emit(program::sample_program(), out.string(), {});
+  std::map<std::string, std::string> files = files_of(out);
+  for (const char *name :
+       {"program.json", "model.cpp", "README.md", "CMakeLists.txt", "sources.cmake", "tsc_model.h",
+        "run_model.cpp", "kernels/relu.cu", "kernels/serial/relu.cpp", "kernels/units/unit_0.cu",
+        "prelude/tsc_prelude.h", "engine/engine.cpp", "engine/tables.h"})
+    CHECK(files.count(name) == 1);
+  CHECK(files.count("weights.safetensors") == 0);
+  CHECK(files.count("engine/fibers.cpp") == 0);
+  CHECK(files["model.cpp"].find("\"out\", DType::f32, Role::output, {0, ") != std::string::npos);
+  CHECK(files["model.cpp"].find("// 7: takes over the memory of y") != std::string::npos);
+  CHECK(files["model.cpp"].find("// 0: y = moved @ twice + bias") != std::string::npos);
+  CHECK(files["model.cpp"].find("// 0: double_it, once, when weights are loaded") !=
+        std::string::npos);
+  CHECK(emit::is_emitted_folder(out.string()));
+  CHECK(program::to_json(emit::read_emitted_program(out.string())) ==
+        program::to_json(program::sample_program()));
+  CHECK(emit::read_emitted_weights(out.string()).empty());
+  // Nothing is left beside it.
+  CHECK(std::distance(fs::directory_iterator(out.parent_path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("The same program gives the same bytes", "[emit]") {
+  TemporaryFolder temporary;
+  emit::emit(program::sample_program(), (temporary.path / "a").string(), {});
+  emit::emit(program::sample_program(), (temporary.path / "b").string(), {});
+  CHECK(files_of(temporary.path / "a") == files_of(temporary.path / "b"));
+}
+
+TEST_CASE("Only what tsc wrote is replaced", "[emit]") {
+  TemporaryFolder temporary;
+  fs::path out = temporary.path / "out";
+  fs::create_directory(out);
+  CHECK(error_of_emit(out).empty()); // empty
+  std::ofstream(out / "kernels" / "old.cu") << "old";
+  CHECK(error_of_emit(out.string() + "/").empty()); // tsc's own
+  CHECK_FALSE(fs::exists(out / "kernels" / "old.cu"));
+
+  fs::path other = temporary.path / "other";
+  fs::create_directory(other);
+  std::ofstream(other / "thesis.txt") << "years of work";
+  CHECK(error_of_emit(other) == "error TSC-E001: there is something that tsc did not write\n  at " +
+                                    fs::canonical(other).string() +
+                                    "\n  next: choose another folder with -o, or remove this one");
+  CHECK(read_text(other / "thesis.txt") == "years of work");
+  CHECK(error_of_emit(other / "thesis.txt").find("TSC-E001") != std::string::npos);
+  CHECK(error_of_emit("/proc/out").find("TSC-E002: cannot write: ") != std::string::npos);
+}
+
+TEST_CASE("Names of any bytes stay inside their literals and comments", "[emit]") {
+  TemporaryFolder temporary;
+  program::Program program = program::sample_program();
+  std::string hostile = "a\"b\\\n*/ \xff??/";
+  program.steps[1].name = hostile;
+  program.buffers[0].name = hostile;
+  program.kernels[0].plan = hostile;
+  program.outputs[1].text = hostile;
+  emit::emit(program, (temporary.path / "out").string(), {});
+  std::string model = read_text(temporary.path / "out" / "model.cpp");
+  CHECK(model.find("\"a\\042b\\134\\012*/ \\377\\077\\077/\"") != std::string::npos);
+  std::string command =
+      std::string(TSC_TEST_CXX) + " -std=c++17 -Wall -Wextra -Werror -fsyntax-only -I" +
+      (temporary.path / "out").string() + " " + (temporary.path / "out" / "model.cpp").string();
+  CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("Missing weights are named before anything is written", "[emit]") {
+  TemporaryFolder temporary;
+  tensor::TensorMap weights;
+  weights["layer.w"] = tensor::HostTensor(tensor::DType::f32, {4, 3});
+  emit::EmitOptions options;
+  options.weights = &weights;
+  CHECK_THROWS_WITH(
+      emit::emit(program::sample_program(), (temporary.path / "out").string(), options),
+      Catch::Matchers::Contains("error TSC-E003: weight \"layer.bias\" is missing") &&
+          Catch::Matchers::Contains("weight \"layer.count\" is missing"));
+  CHECK(fs::is_empty(temporary.path));
+}
