@@ -139,7 +139,9 @@ LoopId constant_loop(Context &context, const tensor::Scalar &value, DType dtype)
   LoopNode node;
   node.op = Op::constant;
   node.dtype = dtype;
-  node.constant = tensor::cast_scalar(value, dtype);
+  // Not rounded to a float dtype: PyTorch computes with Python numbers in the dtype of computation.
+  node.constant = tensor::is_floating(dtype) ? tensor::Scalar(tensor::to_double(value))
+                                             : tensor::cast_scalar(value, dtype);
   return add_loop(context, std::move(node));
 }
 
@@ -186,15 +188,49 @@ Operand masked_operand(Context &context, DType dtype, std::span<const Expr> size
   return {add_loop(context, std::move(node)), identity_index(sizes.size())};
 }
 
+namespace {
+
+/// The index expression that `operand` is known to be, if it lies in [0, extent) wherever the
+/// domain `sizes` does.
+std::optional<Expr> known_index(const Context &context, const Operand &operand, Expr extent,
+                                std::span<const Expr> sizes) {
+  const LoopNode &node = context.module.loops[operand.node];
+  if (node.op != Op::index_expr) {
+    return std::nullopt;
+  }
+  const Expr index = reindexed({operand.node, {node.expr}}, operand.index).index[0];
+  symbolic::Ranges ranges = *context.ranges;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    ranges.set_size(ir::variable(k), sizes[k]);
+  }
+  const bool inside =
+      symbolic::known_nonnegative(index, ranges) && symbolic::known_less(index, extent, ranges);
+  return inside ? std::optional<Expr>(index) : std::nullopt;
+}
+
+} // namespace
+
 LoopId view_loop(Context &context, DType dtype, std::span<const Expr> sizes, Operand viewed,
                  std::vector<Operand> run_time, std::vector<Expr> extents) {
   LoopNode node;
   node.op = Op::view;
   node.dtype = dtype;
   node.sizes.assign(sizes.begin(), sizes.end());
-  node.operands = std::move(run_time);
-  node.operands.insert(node.operands.begin(), std::move(viewed));
-  node.indirect_extents = std::move(extents);
+  node.operands.emplace_back();
+  symbolic::Substitution values; // positions of a range are no run-time indices
+  for (size_t k = 0; k < run_time.size(); ++k) {
+    if (const std::optional<Expr> known = known_index(context, run_time[k], extents[k], sizes)) {
+      values.emplace(ir::operand_value(k + 1), *known);
+      continue;
+    }
+    values.emplace(ir::operand_value(k + 1), ir::operand_value(node.operands.size()));
+    node.operands.push_back(std::move(run_time[k]));
+    node.indirect_extents.push_back(extents[k]);
+  }
+  for (Expr &e : viewed.index) {
+    e = symbolic::substitute(e, values);
+  }
+  node.operands[0] = std::move(viewed);
   return add_loop(context, std::move(node));
 }
 

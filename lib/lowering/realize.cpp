@@ -201,6 +201,9 @@ void decide_layout_as(Context &context, BufferId id, const std::vector<Expr> &st
 
 std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &value) {
   const BufferId buffer = realize(context, *value.storage);
+  if (value.index) { // contiguous memory is what most index maps can be strides on
+    decide_layout_as(context, buffer, tensor::contiguous_strides(value.storage->sizes));
+  }
   decide_layout(context, buffer);
   ir::BufferView view;
   view.buffer = buffer;

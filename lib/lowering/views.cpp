@@ -159,6 +159,9 @@ TensorValue reshape(Context &context, const TensorValue &value, std::vector<Expr
   if (sizes == value.sizes) {
     return value;
   }
+  if (value.storage->realized() && !value.is_view()) {
+    decide_layout_as(context, value.storage->buffer, tensor::contiguous_strides(value.sizes));
+  }
   const std::optional<Layout> base = layout_of(context, value);
   if (base && base->is_contiguous()) {
     Layout layout;

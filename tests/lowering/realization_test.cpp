@@ -1,0 +1,113 @@
+#include "graph_maker.h"
+#include "testing/catch.h"
+
+using namespace tsc;
+using namespace tsc::lowering::testing;
+
+namespace {
+
+const std::vector<graph::Expr> kSizes = {64, 128};
+
+/// A sum of `count` inputs, each read once.
+NodeRef sum_of_inputs(GraphMaker &maker, int count) {
+  std::vector<NodeRef> inputs;
+  for (int i = 0; i < count; ++i) {
+    inputs.push_back(maker.input("x" + std::to_string(i), DType::f32, kSizes));
+  }
+  NodeRef sum = inputs[0];
+  for (int i = 1; i < count; ++i) {
+    sum = maker.call("aten.add.Tensor", {sum, inputs[static_cast<size_t>(i)]});
+  }
+  return sum;
+}
+
+} // namespace
+
+TEST_CASE("a value used once is inlined") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, kSizes);
+  const NodeRef exp = maker.call("aten.exp.default", {x});
+  maker.output(maker.call("aten.neg.default", {exp}));
+  CHECK(summary(maker.lower()) == "op0 pointwise buf0 f32 [64, 128] [128, 1] <- x\n");
+}
+
+TEST_CASE("a cheap value used twice is computed twice") {
+  GraphMaker maker;
+  const NodeRef sum = sum_of_inputs(maker, 4);
+  maker.output(maker.call("aten.exp.default", {sum}));
+  maker.output(maker.call("aten.neg.default", {sum}));
+  CHECK(summary(maker.lower()) == "op0 pointwise buf0 f32 [64, 128] [128, 1] <- x0, x1, x2, x3\n"
+                                  "op1 pointwise buf1 f32 [64, 128] [128, 1] <- x0, x1, x2, x3\n");
+}
+
+TEST_CASE("a value of more than four reads used twice is realized") {
+  GraphMaker maker;
+  const NodeRef sum = sum_of_inputs(maker, 5);
+  maker.output(maker.call("aten.exp.default", {sum}));
+  maker.output(maker.call("aten.neg.default", {sum}));
+  CHECK(summary(maker.lower()) ==
+        "op0 pointwise buf0 f32 [64, 128] [128, 1] <- x0, x1, x2, x3, x4\n"
+        "op1 pointwise buf1 f32 [64, 128] [128, 1] <- buf0\n"
+        "op2 pointwise buf2 f32 [64, 128] [128, 1] <- buf0\n");
+}
+
+TEST_CASE("a value used once is realized when it has accumulated more than eight reads") {
+  GraphMaker maker;
+  maker.output(sum_of_inputs(maker, 12));
+  CHECK(summary(maker.lower()) ==
+        "op0 pointwise buf0 f32 [64, 128] [128, 1] <- x0, x1, x2, x3, x4, x5, x6, x7, x8\n"
+        "op1 pointwise buf1 f32 [64, 128] [128, 1] <- buf0, x9, x10, x11\n");
+}
+
+TEST_CASE("a long chain over one input is cut after a hundred operations") {
+  GraphMaker maker;
+  NodeRef value = maker.input("x", DType::f32, kSizes);
+  for (int i = 0; i < 150; ++i) {
+    value = maker.call("aten.exp.default", {value});
+  }
+  maker.output(value);
+  CHECK(summary(maker.lower()) == "op0 pointwise buf0 f32 [64, 128] [128, 1] <- x\n"
+                                  "op1 pointwise buf1 f32 [64, 128] [128, 1] <- buf0\n");
+}
+
+TEST_CASE("a realized constant is computed again, not loaded") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, kSizes);
+  const NodeRef ones =
+      maker.call("aten.full.default", {Argument::List{64, 128}, 1.0}, {{"dtype", DType::f32}});
+  maker.output(ones);
+  maker.output(maker.call("aten.add.Tensor", {x, ones}));
+  CHECK(summary(maker.lower()) == "op0 pointwise buf0 f32 [64, 128] [128, 1] <-\n"
+                                  "op1 pointwise buf1 f32 [64, 128] [128, 1] <- x\n");
+}
+
+TEST_CASE("an output lies in memory as the graph says") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, kSizes, {1, 64});
+  const NodeRef y = maker.input("y", DType::f32, kSizes);
+  maker.output(maker.call("aten.exp.default", {x}));
+  maker.output(maker.call("aten.add.Tensor", {y, x}));
+  CHECK(summary(maker.lower()) == "op0 pointwise buf0 f32 [64, 128] [1, 64] <- x\n"
+                                  "op1 pointwise buf1 f32 [64, 128] [128, 1] <- y, x\n");
+}
+
+TEST_CASE("an intermediate value takes the layout of what it reads") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, kSizes, {1, 64});
+  const NodeRef w = maker.input("w", DType::f32, {128, 16});
+  const NodeRef exp = maker.call("aten.exp.default", {x});
+  maker.output(maker.call("aten.mm.default", {exp, w}));
+  CHECK(summary(maker.lower()) ==
+        "op0 pointwise buf0 f32 [64, 128] [1, 64] <- x\n"
+        "op1 extern_kernels.mm buf1 f32 [64, 16] [16, 1] <- buf0[1, 64], w[16, 1]\n");
+}
+
+TEST_CASE("100,000 operations lower without recursion") {
+  GraphMaker maker;
+  NodeRef value = maker.input("x", DType::f32, {8});
+  for (int i = 0; i < 100'000; ++i) {
+    value = maker.call("aten.neg.default", {value});
+  }
+  maker.output(value);
+  CHECK(maker.lower().operations.size() > 900);
+}
