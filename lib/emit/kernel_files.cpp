@@ -102,7 +102,7 @@ void write_kernels(const program::Program &program, FolderWriter &writer) {
   for (size_t unit = 0; unit < unit_count(kernels); ++unit) {
     std::string base = "kernels/units/unit_" + std::to_string(unit);
     writer.write(base + ".cu", unit_text(kernels, unit, "", ".cu"));
-    writer.write(base + ".cpp", unit_text(kernels, unit, "serial/", ".cpp"));
+    writer.write(base + ".cpp", unit_text(kernels, unit, "../serial/", ".cpp"));
   }
   writer.write("kernels/kernels.def", kernel_list(program, kernels));
   writer.write("sources.cmake", cmake_list(program, kernels));
