@@ -112,7 +112,7 @@ Unary unary_function(Op op) {
   case Op::sigmoid:
     return [](double a) { return 1.0 / (1.0 + std::exp(-a)); };
   case Op::sign:
-    return [](double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : a == 0 ? 0.0 : a; };
+    return [](double a) { return a > 0 ? 1.0 : a < 0 ? -1.0 : 0.0; };
   case Op::sin:
     return [](double a) { return std::sin(a); };
   case Op::sinh:

@@ -36,6 +36,8 @@ private:
   int64_t element_count(const tensor::Layout &layout) const;
   /// Storage positions of the output's elements, row-major.
   std::vector<int64_t> positions_of(const tensor::Layout &layout) const;
+  /// Positions in `from`, its missing and size-1 dimensions repeated, of every element of `to`.
+  std::vector<int64_t> broadcast_positions(tensor::Layout from, const tensor::Layout &to) const;
   Tape finish(TapeBuilder &builder, std::vector<ValueId> kept,
               const ir::Operation &operation) const;
   void store(Storage &storage, int64_t position, double value) const;

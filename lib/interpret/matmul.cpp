@@ -44,7 +44,51 @@ std::vector<T> gather(const Storage &storage, const std::vector<int64_t> &positi
   return values;
 }
 
+/// Sizes of out[batches, rows, columns] = a[batches, rows, inner] @ b[batches, inner, columns].
+struct ProductShape {
+  int64_t batches = 1, rows = 0, columns = 0, inner = 0;
+};
+
+ProductShape product_shape(const std::vector<int64_t> &out, const std::vector<int64_t> &a,
+                           const std::vector<int64_t> &b) {
+  size_t rank = out.size();
+  support::require(rank >= 2 && a.size() == rank && b.size() == rank &&
+                       a[rank - 1] == b[rank - 2] && a[rank - 2] == out[rank - 2] &&
+                       b[rank - 1] == out[rank - 1],
+                   "interpret", "shapes of a matrix product");
+  ProductShape shape{1, out[rank - 2], out[rank - 1], a[rank - 1]};
+  for (size_t k = 0; k + 2 < rank; ++k) {
+    support::require(a[k] == out[k] && b[k] == out[k], "interpret",
+                     "batch sizes of a matrix product");
+    shape.batches *= out[k];
+  }
+  return shape;
+}
+
+template <class T>
+std::vector<T> products(const ProductShape &shape, const std::vector<T> &a,
+                        const std::vector<T> &b) {
+  std::vector<T> result(static_cast<size_t>(shape.batches * shape.rows * shape.columns), T(0));
+  for (int64_t batch = 0; batch < shape.batches; ++batch)
+    multiply(
+        a.data() + batch * shape.rows * shape.inner, b.data() + batch * shape.inner * shape.columns,
+        result.data() + batch * shape.rows * shape.columns, shape.rows, shape.inner, shape.columns);
+  return result;
+}
+
 } // namespace
+
+std::vector<int64_t> Machine::broadcast_positions(tensor::Layout from,
+                                                  const tensor::Layout &to) const {
+  tensor::Layout wide = to;
+  wide.offset = from.offset;
+  size_t missing = to.rank() - from.rank();
+  for (size_t k = 0; k < to.rank(); ++k) {
+    bool repeats = k < missing || value_of(from.sizes[k - missing]) == 1;
+    wide.strides[k] = repeats ? Expr(0) : from.strides[k - missing];
+  }
+  return positions_of(wide);
+}
 
 void Machine::matmul(const ir::Operation &operation, const ir::Extern &call) {
   if (call.library != ir::Library::matmul)
@@ -54,48 +98,22 @@ void Machine::matmul(const ir::Operation &operation, const ir::Extern &call) {
                             operation.name, "", "", "run on the host or on the GPU instead"});
   support::require(call.inputs.size() >= 2, "interpret", "a matrix product of two operands");
   const tensor::Layout &layout = module_.buffer(operation.outputs[0]).layout;
-  std::vector<int64_t> sizes = values_of(layout.sizes);
-  std::vector<int64_t> a_sizes = values_of(call.inputs[0].layout.sizes);
-  std::vector<int64_t> b_sizes = values_of(call.inputs[1].layout.sizes);
-  size_t rank = sizes.size();
-  support::require(rank >= 2 && a_sizes.size() == rank && b_sizes.size() == rank &&
-                       a_sizes[rank - 1] == b_sizes[rank - 2] &&
-                       a_sizes[rank - 2] == sizes[rank - 2] && b_sizes[rank - 1] == sizes[rank - 1],
-                   "interpret", "shapes of a matrix product");
-  int64_t rows = sizes[rank - 2], columns = sizes[rank - 1], inner = a_sizes[rank - 1];
-  int64_t batches = 1;
-  for (size_t k = 0; k + 2 < rank; ++k) {
-    support::require(a_sizes[k] == sizes[k] && b_sizes[k] == sizes[k], "interpret",
-                     "batch sizes of a matrix product");
-    batches *= sizes[k];
-  }
-  std::vector<int64_t> c_positions;
-  if (call.inputs.size() > 2 && call.beta != 0) {
-    // Broadcast: missing and size-1 dimensions of c repeat.
-    tensor::Layout c = call.inputs[2].layout, wide = layout;
-    wide.offset = c.offset;
-    size_t missing = rank - c.rank();
-    for (size_t k = 0; k < rank; ++k) {
-      bool repeats = k < missing || value_of(c.sizes[k - missing]) == 1;
-      wide.strides[k] = repeats ? Expr(0) : c.strides[k - missing];
-    }
-    c_positions = positions_of(wide);
-  }
-  std::vector<int64_t> a_positions = positions_of(call.inputs[0].layout);
-  std::vector<int64_t> b_positions = positions_of(call.inputs[1].layout);
+  ProductShape shape =
+      product_shape(values_of(layout.sizes), values_of(call.inputs[0].layout.sizes),
+                    values_of(call.inputs[1].layout.sizes));
   std::vector<int64_t> positions = positions_of(layout);
   Storage &output = output_of(operation);
 
   auto compute = [&](auto zero) {
     using T = decltype(zero);
-    std::vector<T> a = gather<T>(readable(call.inputs[0]), a_positions);
-    std::vector<T> b = gather<T>(readable(call.inputs[1]), b_positions);
-    std::vector<T> c, result(positions.size(), zero);
-    if (!c_positions.empty())
-      c = gather<T>(readable(call.inputs[2]), c_positions);
-    for (int64_t batch = 0; batch < batches; ++batch)
-      multiply(a.data() + batch * rows * inner, b.data() + batch * inner * columns,
-               result.data() + batch * rows * columns, rows, inner, columns);
+    auto operand = [&](size_t k, const std::vector<int64_t> &at) {
+      return gather<T>(readable(call.inputs[k]), at);
+    };
+    std::vector<T> result = products(shape, operand(0, positions_of(call.inputs[0].layout)),
+                                     operand(1, positions_of(call.inputs[1].layout)));
+    std::vector<T> c; // beta == 0: not read, as in BLAS
+    if (call.inputs.size() > 2 && call.beta != 0)
+      c = operand(2, broadcast_positions(call.inputs[2].layout, layout));
     for (size_t i = 0; i < positions.size(); ++i) {
       if constexpr (std::is_floating_point_v<T>) {
         double value = call.alpha * result[i];

@@ -73,6 +73,9 @@ int64_t checked_mul(int64_t a, int64_t b);
 int64_t floor_quotient(int64_t a, int64_t b);  // b > 0
 int64_t floor_remainder(int64_t a, int64_t b); // b > 0, result in [0, b)
 
+/// Bounds of FloorDiv of values within `x` and `divisor`.
+Interval quotient_bounds(Interval x, Interval divisor);
+
 /// base ** exponent, expanded.
 Expr power(Expr base, int64_t exponent);
 

@@ -46,13 +46,6 @@ int64_t divide_end(int64_t value, int64_t divisor) {
   return floor_quotient(value, divisor);
 }
 
-Interval divide(Interval x, Interval divisor) {
-  int64_t smallest = std::max<int64_t>(divisor.low, 1),
-          largest = std::max<int64_t>(divisor.high, 1);
-  return {divide_end(x.low, x.low < 0 ? smallest : largest),
-          divide_end(x.high, x.high < 0 ? largest : smallest)};
-}
-
 Interval remainder(Interval x, Interval modulus) {
   int64_t smallest = std::max<int64_t>(modulus.low, 1);
   int64_t largest = std::max<int64_t>(modulus.high, 1);
@@ -103,9 +96,9 @@ private:
     Interval result = visit(operands[0]);
     switch (e.kind()) {
     case Kind::floor_div:
-      return divide(result, visit(operands[1]));
+      return quotient_bounds(result, visit(operands[1]));
     case Kind::modular_index: {
-      Interval quotient = divide(result, visit(operands[1]));
+      Interval quotient = quotient_bounds(result, visit(operands[1]));
       return remainder(quotient, visit(operands[2]));
     }
     case Kind::mod:
@@ -167,6 +160,13 @@ Expr least_over_symbolic_sizes(Expr e, const Ranges &ranges) {
 }
 
 } // namespace
+
+Interval quotient_bounds(Interval x, Interval divisor) {
+  int64_t smallest = std::max<int64_t>(divisor.low, 1),
+          largest = std::max<int64_t>(divisor.high, 1);
+  return {divide_end(x.low, x.low < 0 ? smallest : largest),
+          divide_end(x.high, x.high < 0 ? largest : smallest)};
+}
 
 void Ranges::set(Expr symbol, Interval interval) { intervals_[symbol] = interval; }
 

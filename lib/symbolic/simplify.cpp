@@ -88,11 +88,12 @@ private:
 
   /// The quotient is one number, or stays inside one period of the modulus.
   std::optional<Expr> fold_by_range(const Division &division) {
-    Interval quotient = bounds(floor_div(division.x, division.divisor), ranges_);
+    Interval quotient =
+        quotient_bounds(bounds(division.x, ranges_), bounds(division.divisor, ranges_));
     if (!division.modulus) {
       if (is_point(quotient))
         return Expr(quotient.low);
-      if (known_nonnegative(division.x, ranges_) &&
+      if (!division.divisor.is_integer() && known_nonnegative(division.x, ranges_) &&
           known_less(division.x, division.divisor, ranges_))
         return Expr(0);
       return std::nullopt;
