@@ -59,6 +59,9 @@ std::string explain(const Fusion &fusion, GroupId earlier, GroupId later, const 
   case Refusal::memory_deps_differ:
   case Refusal::atomic:
     return pair + first_difference(fusion, earlier, later);
+  case Refusal::intermediate_nodes:
+  case Refusal::cycle:
+    return pair + name_of(fusion, verdict.between) + " waits for the first, and the second for it";
   case Refusal::far_apart:
     return pair + std::to_string(fusion.distance(earlier, later)) + " operations apart, at most " +
            std::to_string(fusion.state.policy().max_distance);

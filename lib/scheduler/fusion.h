@@ -48,6 +48,8 @@ struct Verdict {
   Refusal refusal = Refusal::none;
   int64_t shared_bytes = 0;
   LoopNest nest; // of both, when nothing refuses
+  GroupId between =
+      0; // intermediate_nodes, cycle: a group that waits for one and that the other waits for
 };
 
 /// Whether `earlier` and `later` may become one kernel. Precondition: rank(earlier) < rank(later).

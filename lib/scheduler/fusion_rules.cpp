@@ -151,7 +151,7 @@ bool would_raise_peak_memory(const Fusion &fusion, GroupId a, GroupId b, int64_t
 Verdict judge(Fusion &fusion, GroupId earlier, GroupId later) {
   const target::Policy &policy = fusion.state.policy();
   const WorkGroup &a = fusion.group(earlier), &b = fusion.group(later);
-  const auto refuse = [](Refusal refusal, int64_t bytes) { return Verdict{refusal, bytes, {}}; };
+  const auto refuse = [](Refusal refusal, int64_t bytes) { return Verdict{refusal, bytes, {}, 0}; };
   if (a.node_class != NodeClass::scheduler || b.node_class != NodeClass::scheduler)
     return refuse(Refusal::not_loops, 0);
   if (!(a.device == b.device))
@@ -178,8 +178,11 @@ Verdict judge(Fusion &fusion, GroupId earlier, GroupId later) {
     return refuse(Refusal::far_apart, bytes);
   }
   const GroupGraph::Detour detour = fusion.graph.find_detour(earlier, later);
-  if (detour == GroupGraph::Detour::found)
-    return refuse(direct ? Refusal::intermediate_nodes : Refusal::cycle, bytes);
+  if (detour == GroupGraph::Detour::found) {
+    Verdict verdict = refuse(direct ? Refusal::intermediate_nodes : Refusal::cycle, bytes);
+    verdict.between = fusion.graph.detour();
+    return verdict;
+  }
   if (detour == GroupGraph::Detour::unknown)
     return refuse(Refusal::far_apart, bytes);
   if (would_raise_peak_memory(fusion, earlier, later, bytes))
@@ -188,7 +191,7 @@ Verdict judge(Fusion &fusion, GroupId earlier, GroupId later) {
   auto nest = join_nests(a.nest, b.nest, whole.numel, whole.reduction_numel);
   if (!nest)
     return refuse(Refusal::shapes, bytes);
-  return {Refusal::none, bytes, std::move(*nest)};
+  return {Refusal::none, bytes, std::move(*nest), 0};
 }
 
 } // namespace tsc::scheduler

@@ -68,8 +68,10 @@ GroupGraph::Detour GroupGraph::find_detour(GroupId earlier, GroupId later) {
       edges += successors_[member].size();
       for (const NodeId next : successors_[member]) {
         const GroupId group = group_of_[next];
-        if (group == later)
+        if (group == later) {
+          detour_ = descendants_[i];
           return Detour::found;
+        }
         if (rank_[group] < limit && visit(group))
           descendants_.push_back(group);
       }

@@ -25,6 +25,8 @@ public:
   /// Precondition: rank(earlier) < rank(later).
   enum class Detour : uint8_t { none, found, unknown }; // unknown: the search gave up
   Detour find_detour(GroupId earlier, GroupId later);
+  /// After find_detour found one: the last group on it.
+  GroupId detour() const { return detour_; }
 
   /// Makes `earlier` hold both. Preconditions: find_detour(earlier, later) was the last search and
   /// found no path through others.
@@ -44,6 +46,7 @@ private:
   std::vector<uint32_t> rank_;
   std::vector<uint32_t> visited_; // by group: the search that saw it last
   uint32_t search_ = 0;
+  GroupId detour_ = 0;
   std::vector<GroupId> descendants_; // of the last search's `earlier`, ranked before `later`
 
   bool visit(GroupId group);

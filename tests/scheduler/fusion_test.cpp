@@ -159,6 +159,8 @@ TEST_CASE("a node that must run in between keeps its neighbours apart") {
   CHECK(members(schedule) == Groups{{0}, {1}, {2}});
   REQUIRE(schedule.decisions.size() == 1);
   CHECK(schedule.decisions[0].refusal == scheduler::Refusal::intermediate_nodes);
+  CHECK(schedule.decisions[0].detail ==
+        "op0 and op2: op1 waits for the first, and the second for it");
 }
 
 TEST_CASE("two fusions that would wait for each other: only one is made") {
