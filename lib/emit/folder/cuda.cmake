@@ -4,8 +4,8 @@ set(TSC_ARCHS "${TSC_PROGRAM_ARCHS}" CACHE STRING "GPUs that nvcc compiles for, 
 find_program(TSC_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} DOC "nvcc; OFF: NVRTC compiles when weights are loaded")
 
 target_sources(${TSC_MODEL_NAME} PRIVATE
-  device_cuda.cpp engine/cuda_device.cpp engine/cuda_library.cpp engine/cuda_matmul.cpp
-  engine/cuda_plain_matmul.cpp)
+  device_cuda.cpp engine/cuda_compiler.cpp engine/cuda_device.cpp engine/cuda_library.cpp
+  engine/cuda_matmul.cpp engine/cuda_plain_matmul.cpp)
 target_include_directories(${TSC_MODEL_NAME} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(${TSC_MODEL_NAME} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
 set_target_properties(${TSC_MODEL_NAME} PROPERTIES
@@ -14,7 +14,6 @@ file(GLOB kernel_files ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cu ${CMAKE_CURRENT_
 
 if(NOT TSC_NVCC)
   message(STATUS "Kernels: as text, compiled by NVRTC when weights are loaded")
-  target_sources(${TSC_MODEL_NAME} PRIVATE engine/cuda_compiler.cpp)
   target_compile_definitions(${TSC_MODEL_NAME} PRIVATE
     TSC_MODEL_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}")
   set_source_files_properties(device_cuda.cpp PROPERTIES OBJECT_DEPENDS "${kernel_files}")
