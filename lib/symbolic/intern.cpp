@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kShards = 64;
 constexpr int64_t kSmallestCached = -64, kLargestCached = 1024;
 
-/// Open addressing over node pointers; grows at half load.
+/// Open addressing; grows at half load. A slot repeats its node's hash, so that a probe reads a
+/// node only when it is very likely the right one.
 class Shard {
 public:
   template <class Matches, class Make>
@@ -21,34 +22,40 @@ public:
     std::lock_guard<std::mutex> lock(mutex_);
     if (2 * (count_ + 1) > slots_.size())
       grow();
-    size_t mask = slots_.size() - 1;
-    size_t at = (hash / kShards) & mask;
-    while (slots_[at] != nullptr) {
-      if (slots_[at]->hash == hash && matches(*slots_[at]))
-        return slots_[at];
-      at = (at + 1) & mask;
+    Slot *slot = &slots_[position(hash)];
+    while (slot->node != nullptr) {
+      if (slot->hash == hash && matches(*slot->node))
+        return slot->node;
+      slot = slot + 1 == slots_.data() + slots_.size() ? slots_.data() : slot + 1;
     }
-    slots_[at] = make();
+    *slot = {hash, make()};
     ++count_;
-    return slots_[at];
+    return slot->node;
   }
 
 private:
+  struct Slot {
+    uint64_t hash = 0;
+    const Node *node = nullptr;
+  };
+
+  size_t position(uint64_t hash) const { return (hash / kShards) & (slots_.size() - 1); }
+
   void grow() {
-    std::vector<const Node *> old = std::move(slots_);
-    slots_.assign(old.empty() ? 64 : 2 * old.size(), nullptr);
-    for (const Node *node : old) {
-      if (node == nullptr)
+    std::vector<Slot> old = std::move(slots_);
+    slots_.assign(old.empty() ? 64 : 2 * old.size(), Slot{});
+    for (const Slot &slot : old) {
+      if (slot.node == nullptr)
         continue;
-      size_t at = (node->hash / kShards) & (slots_.size() - 1);
-      while (slots_[at] != nullptr)
+      size_t at = position(slot.hash);
+      while (slots_[at].node != nullptr)
         at = (at + 1) & (slots_.size() - 1);
-      slots_[at] = node;
+      slots_[at] = slot;
     }
   }
 
   std::mutex mutex_;
-  std::vector<const Node *> slots_;
+  std::vector<Slot> slots_;
   size_t count_ = 0;
 };
 
