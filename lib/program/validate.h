@@ -10,7 +10,7 @@ namespace tsc::program {
 /// Holds afterwards: every index lies in its table, alias chains end, every size, grid
 /// and byte count is not known to be negative, every symbol is declared and is exactly one
 /// dimension of some input, and operands match the parameters of their kernel. Errors: UserError
-/// (bad_input) TSC-P006 to TSC-P010, all that were found (at most 20), places as JSON pointers into
+/// (bad_input) TSC-P005 to TSC-P009, all that were found (at most 20), places as JSON pointers into
 /// program.json.
 void validate(const Program &program, const std::string &label);
 
