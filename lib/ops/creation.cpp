@@ -278,7 +278,11 @@ Argument triangle(GraphBuilder &builder, const Call &call, std::string_view comp
   Argument zero = tensor::is_floating(self.dtype) ? Argument(0.0)
                   : self.dtype == DType::boolean  ? Argument(false)
                                                   : Argument(0);
-  return builder.call(kWhere, {mask, call["self"], zero});
+  Argument result = builder.call(kWhere, {mask, call["self"], zero});
+  if (builder.meta(result).layout.is_contiguous())
+    return result;
+  return builder.call("aten.clone.default", {result},
+                      {{"memory_format", graph::MemoryFormat::contiguous}});
 }
 
 void add_triangles(Table &table) {

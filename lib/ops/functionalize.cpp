@@ -40,9 +40,8 @@ public:
       NodeId base = slot_of(*slot_of(stale[i]).viewed).value;
       view.args[0] = NodeRef{base};
       Argument again = builder_->emit(view.target, view.args, view.kwargs);
-      Slot &state = slot_of(stale[i]);
-      state.value = again.node()->id;
-      state.version = slot_of(state.root).version;
+      const Slot state = slot_of(stale[i]);
+      set_value(stale[i], again.node()->id, slot_of(state.root).version);
     }
     return slot_of(slot).value;
   }
@@ -59,15 +58,14 @@ public:
       written = write_through(at, before, written, call);
       at = viewed;
     }
-    Slot &state = slot_of(root);
-    state.value = written;
-    ++state.version;
-    size_t version = state.version;
-    for (const auto &update : updates) {
-      slot_of(update.first).value = update.second;
-      slot_of(update.first).version = version;
-    }
+    size_t version = slot_of(root).version + 1;
+    set_value(root, written, version);
+    for (const auto &update : updates)
+      set_value(update.first, update.second, version);
   }
+
+  /// Makes the slot of a node that was just appended: a view is of the memory as it is now.
+  void note(NodeId id) { slot_of(id); }
 
   bool was_written(NodeId slot) { return slot_of(slot_of(slot).root).version != 0; }
 
@@ -80,6 +78,14 @@ private:
   };
   GraphBuilder *builder_;
   std::unordered_map<NodeId, Slot> slots_;
+  std::unordered_map<NodeId, NodeId> owners_; // a node that holds a slot's value -> the slot
+
+  void set_value(NodeId slot, NodeId value, size_t version) {
+    Slot &state = slot_of(slot);
+    state.value = value;
+    state.version = version;
+    owners_[value] = slot;
+  }
 
   /// Slots are made when they are first looked at. Chains of views are followed to the first known
   /// slot.
@@ -115,7 +121,9 @@ private:
       return std::nullopt;
     if (find_operator(node.target)->effect != Effect::view)
       return std::nullopt;
-    return node.args[0].node()->id;
+    NodeId viewed = node.args[0].node()->id;
+    auto owner = owners_.find(viewed);
+    return owner == owners_.end() ? viewed : owner->second;
   }
 
   /// The value of what `view` views, `before`, once `written` has been stored through the view.
@@ -183,8 +191,10 @@ public:
         rewrite_.copy(id);
       else
         visit(id, old);
-      if (old.kind != NodeKind::output)
-        slots_.push_back(rewrite_.mapped(Argument(NodeRef{id})));
+      if (old.kind == NodeKind::output)
+        continue;
+      slots_.push_back(rewrite_.mapped(Argument(NodeRef{id})));
+      graph::for_each_node(slots_.back(), [this](NodeRef slot) { memory_.note(slot.id); });
     }
     Graph graph = rewrite_.take();
     graph.outputs = std::move(outputs_);
@@ -262,8 +272,11 @@ private:
     if (!slot)
       call.fail("TSC-O014", node.target + ": the first argument is not a tensor", "pass a tensor");
     const TensorMeta before = call.tensor(row.schema.parameters[0].name);
+    size_t count = builder.graph().nodes.size();
     Argument value = builder.call(row.functional, node.args, node.kwargs);
     value = convert(builder, value, before.dtype);
+    if (value.node()->id < count) // a value has one slot
+      value = builder.call("aten.clone.default", {value});
     if (builder.meta(value).layout.sizes != before.layout.sizes)
       call.fail("TSC-O047",
                 node.target + " would store sizes " +

@@ -49,6 +49,12 @@ Value cat_value(const Call &call) {
     total += meta.layout.sizes[dim];
   }
   sizes[dim] = total;
+  bool channels_last = sizes.size() == 4; // if all operands have that order, so has the result
+  for (const TensorMeta &meta : tensors)
+    channels_last = channels_last && meta.layout.rank() == 4 && !meta.layout.is_contiguous() &&
+                    channels_last_strides(meta.layout.sizes) == meta.layout.strides;
+  if (channels_last)
+    return tensor_value(dtype, sizes, channels_last_strides(sizes), first->device);
   return contiguous_value(dtype, sizes, first->device);
 }
 

@@ -145,20 +145,30 @@ Argument batch_norm(GraphBuilder &builder, const Call &call) {
   return batch_norm_inference(builder, call);
 }
 
-/// [N, C, ...] as [N, groups, C / groups * ...], normalized over the last dimension.
-Argument group_norm(GraphBuilder &builder, const Call &call) {
+/// [N, C, ..] as [N, groups, C / groups * ..], normalized over the last dimension. `groups` is the
+/// parameter's name.
+Argument group_norm_with_statistics(GraphBuilder &builder, const Call &call,
+                                    std::string_view groups) {
   const TensorMeta input = call.tensor("input");
   size_t rank = input.layout.rank();
   Argument flat = builder.call(
       "aten.reshape.default",
-      {call["input"], Arguments{size_argument(input.layout.sizes[0]), call["num_groups"], -1}});
+      {call["input"], Arguments{size_argument(input.layout.sizes[0]), call[groups], -1}});
   Normalized normalized = normalize(builder, flat, {2}, call.number("eps"));
   Argument shaped =
       builder.call("aten.reshape.default", {normalized.values, sizes_argument(input.layout.sizes)});
   Argument weight = over_channels(builder, call["weight"], rank);
   Argument bias = over_channels(builder, call["bias"], rank);
   Argument scaled = scale_and_shift(builder, shaped, weight, bias);
-  return convert(builder, scaled, input.dtype);
+  Argument result = convert(builder, scaled, input.dtype);
+  Argument mean = builder.call("aten.squeeze.dims", {normalized.mean, Arguments{2}});
+  Argument rstd = builder.call("aten.squeeze.dims", {normalized.rstd, Arguments{2}});
+  return Arguments{result, convert(builder, mean, input.dtype),
+                   convert(builder, rstd, input.dtype)};
+}
+
+Argument group_norm(GraphBuilder &builder, const Call &call) {
+  return builder.item(group_norm_with_statistics(builder, call, "num_groups"), 0);
 }
 
 } // namespace
@@ -193,6 +203,13 @@ void add_normalization(Table &table) {
            "eps=1e-05, bool "
            "cudnn_enabled=True) -> Tensor")
       .decompose(group_norm);
+  table
+      .add("native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, "
+           "SymInt HxW, int group, "
+           "float eps) -> (Tensor, Tensor, Tensor)")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return group_norm_with_statistics(builder, call, "group");
+      });
 }
 
 } // namespace tsc::ops

@@ -1,0 +1,58 @@
+#include "sample_graph.h"
+#include "testing/catch.h"
+
+using namespace tsc;
+using namespace tsc::ops;
+using graph::Argument;
+using tensor::DType;
+using testing::calls_of;
+using testing::SampleGraph;
+using List = Argument::List;
+
+namespace {
+
+graph::Graph sample_with_waste() {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4, 8});
+  Argument i = sample.input("i", DType::i64, {4, 8});
+  sample.call("dead", "aten.sin.default", {x});
+  Argument a = sample.call("a", "aten.permute.default", {x, List{0, 1}});
+  Argument b = sample.call("b", "aten.mul.Tensor", {a, 1});
+  Argument c = sample.call("c", "aten.exp.default", {b});
+  Argument d = sample.call("d", "aten.exp.default", {x});
+  Argument e = sample.call("e", "aten.add.Tensor", {c, d});
+  Argument f = sample.call("f", "aten.add.Tensor", {e, 0}); // kept: -0.0 + 0 is 0
+  Argument g = sample.call("g", "aten.add.Tensor", {i, 0});
+  Argument h = sample.call("h", "aten.add.Tensor", {f, g});
+  return sample.finish({h});
+}
+
+} // namespace
+
+TEST_CASE("clean-up removes what changes nothing, equal calls and dead nodes") {
+  CHECK(calls_of(run_graph_passes(sample_with_waste(), {})) == "c = aten.exp.default(%x)\n"
+                                                               "e = aten.add.Tensor(%c, %c)\n"
+                                                               "f = aten.add.Tensor(%e, 0)\n"
+                                                               "h = aten.add.Tensor(%f, %i)\n");
+}
+
+TEST_CASE("clean-up leaves post-grad graphs alone, and all graphs when it is off") {
+  graph::Graph graph = sample_with_waste();
+  graph.stage = "post_grad";
+  size_t nodes = graph.nodes.size();
+  CHECK(run_graph_passes(graph, {}).nodes.size() == nodes);
+  PassOptions off;
+  off.cleanup = false;
+  CHECK(run_graph_passes(sample_with_waste(), off).nodes.size() == nodes);
+}
+
+TEST_CASE("empty tensors are never merged") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4});
+  Argument a = sample.call("a", "aten.empty.memory_format", {List{4}});
+  Argument b = sample.call("b", "aten.empty.memory_format", {List{4}});
+  Argument c = sample.call("c", "aten.add.Tensor", {a, b});
+  Argument d = sample.call("d", "aten.add.Tensor", {c, x});
+  graph::Graph graph = run_graph_passes(sample.finish({d}), {});
+  CHECK(calls_of(graph).find("c = aten.add.Tensor(%a, %b)") != std::string::npos);
+}
