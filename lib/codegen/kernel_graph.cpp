@@ -436,7 +436,7 @@ void assign_phases(KernelGraph &graph) {
     bool element = mentions(value.index, graph.element_variables);
     const auto take = [&](ValueId id) {
       const Value &arg = graph.values[id];
-      const bool splits = arg.op == Op::reduction || arg.op == Op::scan;
+      const bool splits = arg.op == Op::reduction || (arg.op == Op::scan && graph.scans_end_phases);
       phase = std::max(phase, arg.phase + (splits ? 1 : 0));
       element = element || (arg.level == Level::element && arg.op != Op::reduction);
     };
@@ -458,6 +458,7 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
   require(!group.bodies.empty() && group.bodies.size() == group.members.size(), "codegen",
           "a group of loops comes without its bodies");
   KernelGraph graph;
+  graph.scans_end_phases = options.scans_end_phases;
   CommonLoops loops = common_loops(group, module.ranges);
   graph.reduces = !loops.row_variables.empty() ||
                   std::any_of(group.bodies.begin(), group.bodies.end(),

@@ -54,6 +54,7 @@ struct KernelGraph {
   std::vector<Expr> row_variables, row_sizes;         // x0, x1, ... outermost first
   std::vector<Expr> element_variables, element_sizes; // r0, r1, ... (i0, i1, ... if pointwise)
   bool reduces = false;
+  bool scans_end_phases = true;
   std::vector<Value> values;   // arguments before users
   std::vector<ValueId> stores; // in the order of the members
   symbolic::Ranges ranges;     // of the variables and of the module's symbols
@@ -70,6 +71,9 @@ struct GraphOptions {
   /// distances from the first's result: the most exact way, and the cheaper one when the row stays
   /// on chip.
   bool two_pass_statistics = false;
+  /// A scan ends a phase, as a reduction does: its result is there once all threads are done. Else
+  /// it is a running value of the one thread that walks the row.
+  bool scans_end_phases = true;
 };
 /// Precondition: group.bodies are there, parallel to the members.
 KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group &group,

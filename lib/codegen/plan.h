@@ -23,6 +23,7 @@ struct FlatWalk {
 struct RowWalk {
   int vector = 1, steps = 0, threads = 32, rows = 1;
   bool guard_row = false, guard_run = false;
+  bool blocked = false; // a thread's runs are neighbours instead: lane * steps, ... (scans)
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`
@@ -61,10 +62,11 @@ struct KernelPlan {
   std::vector<Access> access; // loads and stores of elements
   std::vector<bool> kept;     // element values held on chip from one phase to later ones
   std::vector<bool> preloaded;
-  std::vector<bool> uniform;  // element values that do not change over a run
-  std::vector<bool> streamed; // vector loads whose data nothing reads again
-  bool wide_index = false;    // 64-bit indices
-  std::string description;    // one line
+  std::vector<bool> uniform;        // element values that do not change over a run
+  std::vector<bool> streamed;       // vector loads whose data nothing reads again
+  std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
+  bool wide_index = false;          // 64-bit indices
+  std::string description;          // one line
   Expr grid;
   int block = 1;
   bool has_barriers = false;

@@ -161,7 +161,7 @@ private:
     const Value &value = graph_[id];
     if (value.level == Level::row || value.op == Op::reduction || listed_in_[id] == phase)
       return false;
-    if (value.op == Op::scan && value.phase < phase) {
+    if (value.op == Op::scan && graph_.scans_end_phases) {
       plan_.kept[id] = true;
       return false;
     }
@@ -209,6 +209,7 @@ void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep) {
         roots[inplace && !keep ? graph.phases - 1 : value.phase].push_back(id);
     } else if (value.op == Op::reduction || value.op == Op::scan) {
       plan.phases[value.phase].reductions.push_back(id);
+      plan.kept[id] = value.op == Op::scan && graph.scans_end_phases;
       roots[value.phase].insert(roots[value.phase].end(), value.args.begin(), value.args.end());
     } else if (value.level == Level::row) {
       plan.phases[value.phase].row_values.push_back(id);

@@ -16,7 +16,8 @@ constexpr int kRun = 16;                  // elements of an inner loop: a cache 
 
 KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group) {
   KernelPlan plan;
-  plan.graph = build_kernel_graph(module, group, {.two_pass_statistics = true});
+  plan.graph =
+      build_kernel_graph(module, group, {.two_pass_statistics = true, .scans_end_phases = false});
   const KernelGraph &graph = plan.graph;
   SerialWalk walk;
   const bool scans = std::any_of(graph.values.begin(), graph.values.end(),

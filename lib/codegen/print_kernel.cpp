@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tsc::codegen {
 
@@ -74,6 +75,7 @@ private:
   std::map<ValueId, std::string> vectors_; // names of vector loads
   std::map<ValueId, std::string> staged_;  // names of arrays that vector stores are made of
   std::map<ValueId, std::string> accumulators_;
+  std::set<std::string> inverses_;  // row values whose reciprocal is there
   std::vector<std::string> shared_; // members of the shared structure
   bool in_elements_ = false;        // inside the innermost loop
   bool run_declared_ = false;       // one run a thread: its coordinates are there
@@ -171,6 +173,21 @@ private:
 
   // ---- statements
 
+  bool divides_by_row(ValueId id) const {
+    return !plan_.divides_by_row.empty() && plan_.divides_by_row[id];
+  }
+  /// The reciprocal of a row value: a name, or (for a literal) what the compiler folds.
+  std::string inverse(ValueId id) const {
+    const std::string divisor = use(id);
+    return divisor[0] == 't' ? divisor + "_inverse" : "1.0f / " + divisor;
+  }
+  void define_inverse(ValueId id) {
+    for (ValueId user = id + 1; user < graph_.values.size(); ++user)
+      if (divides_by_row(user) && use(graph_[user].args[1]) == use(id) &&
+          graph_[id].op != Op::constant && inverses_.insert(use(id)).second)
+        line("const float " + inverse(id) + " = 1.0f / " + use(id) + ";");
+  }
+
   /// The right-hand side that computes a value.
   std::string computation(ValueId id) const {
     const Value &value = graph_[id];
@@ -189,6 +206,9 @@ private:
       return use(value.args[0]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {
+      if (divides_by_row(id))
+        return "tc_divide(" + use(value.args[0]) + ", " + use(value.args[1]) + ", " +
+               inverse(value.args[1]) + ")";
       std::vector<ArgumentText> arguments;
       for (const ValueId arg : value.args)
         arguments.push_back({use(arg), dtype_of(arg)});
@@ -198,8 +218,16 @@ private:
   }
   void define(ValueId id) {
     const Value &value = graph_[id];
-    if (value.op == Op::constant || aliased(id) || value.op == Op::scan)
+    if (value.op == Op::constant || aliased(id))
       return;
+    if (value.op == Op::scan) { // the one thread of the row carries it along
+      const std::string name = "c" + std::to_string(numbers_[id]);
+      line(name + " = " + scan_combiner(value.scan) + "::apply(" + name + ", " + scan_input(value) +
+           ");");
+      line((plan_.kept[id] ? "" : "const " + std::string(value_type(value.dtype)) + " ") + use(id) +
+           " = " + name + ";");
+      return;
+    }
     if (value.op == Op::set_indirect) {
       line("const long long " + value.symbol.name() + " = tc_wrap_index(" + use(value.args[0]) +
            ", " + size_text(value.extent) + ");");
@@ -218,6 +246,24 @@ private:
     else
       line("const " + std::string(value_type(value.dtype)) + " t" + std::to_string(numbers_[id]) +
            " = " + computation(id) + ";");
+  }
+  std::string scan_input(const Value &value) const {
+    return converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+  }
+  static std::string scan_combiner(ir::ScanKind kind) {
+    switch (kind) {
+    case ir::ScanKind::sum:
+      return "tc_sum";
+    case ir::ScanKind::prod:
+      return "tc_prod";
+    case ir::ScanKind::max:
+      return "tc_max";
+    case ir::ScanKind::min:
+      return "tc_min";
+    case ir::ScanKind::logsumexp:
+      break;
+    }
+    return "tc_logsumexp";
   }
   std::string vector_type(const Value &value) const {
     return "tc_vec<" + std::string(storage_type(module_.buffer(value.buffer).dtype)) + ", " +
@@ -297,7 +343,10 @@ private:
   bool has_shared() const {
     const bool reduces = std::any_of(graph_.values.begin(), graph_.values.end(),
                                      [](const Value &value) { return value.op == Op::reduction; });
-    return reduces && (column_ || (row_ && row_->threads > 32));
+    const bool scans = graph_.scans_end_phases &&
+                       std::any_of(graph_.values.begin(), graph_.values.end(),
+                                   [](const Value &value) { return value.op == Op::scan; });
+    return scans || (reduces && (column_ || (row_ && row_->threads > 32)));
   }
   void row_coordinates(const std::string &row, bool guard) {
     if (graph_.row_variables.empty() && !guard)
@@ -351,7 +400,8 @@ private:
         line("TC_UNROLL");
         open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
         ++braces;
-        run = "k * " + std::to_string(row_->threads) + " + lane";
+        run = row_->blocked ? "lane * " + std::to_string(steps_) + " + k"
+                            : "k * " + std::to_string(row_->threads) + " + lane";
       } else {
         run = "lane";
       }
@@ -445,8 +495,10 @@ private:
   void declare_accumulators(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
-      if (value.op != Op::reduction)
+      if (value.op == Op::scan) {
+        start_scan(id);
         continue;
+      }
       const std::string name = "a" + std::to_string(accumulators_.size());
       accumulators_[id] = name;
       const std::string type = accumulator_type(value);
@@ -460,11 +512,42 @@ private:
       line("  " + name + "[j] = " + start + ";");
     }
   }
+  /// A running value, or the array that the scan works in.
+  void start_scan(ValueId id) {
+    const Value &value = graph_[id];
+    const std::string type = std::string(value_type(value.dtype)), op = scan_combiner(value.scan);
+    const std::string number = std::to_string(numbers_[id]);
+    if (!graph_.scans_end_phases) {
+      line(type + " c" + number + " = " + op + "::identity<" + type + ">();");
+      return;
+    }
+    const std::string count = std::to_string(steps_ * vector_);
+    line(type + " t" + number + "[" + count + "];");
+    if (row_->guard_run) { // runs past the end take no part
+      line("TC_UNROLL");
+      line("for (int k = 0; k < " + count + "; ++k)");
+      line("  t" + number + "[k] = " + op + "::identity<" + type + ">();");
+    }
+  }
+  void finish_scan(ValueId id) {
+    const Value &value = graph_[id];
+    if (!graph_.scans_end_phases)
+      return;
+    const std::string name = "a" + std::to_string(accumulators_.size());
+    accumulators_[id] = name;
+    shared_.push_back(std::string(value_type(value.dtype)) + " " + name + "[" +
+                      std::to_string(std::max(1, row_->block() / 32)) + "]");
+    line("tc_row_scan<" + scan_combiner(value.scan) + ", " + std::to_string(row_->threads) + ">(t" +
+         std::to_string(numbers_[id]) + ", shared." + name + ");");
+  }
   void accumulate(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
-      if (value.op != Op::reduction)
+      if (value.op == Op::scan) {
+        if (graph_.scans_end_phases)
+          line(use(id) + " = " + scan_input(value) + ";");
         continue;
+      }
       std::vector<ArgumentText> inputs;
       for (const ValueId arg : value.args)
         inputs.push_back({use(arg), dtype_of(arg)});
@@ -479,8 +562,10 @@ private:
   void finish_reductions(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
-      if (value.op != Op::reduction)
+      if (value.op == Op::scan) {
+        finish_scan(id);
         continue;
+      }
       const std::string type = accumulator_type(value), op = combiner(value.reduction),
                         name = accumulators_[id];
       std::string result = name;
@@ -498,6 +583,8 @@ private:
         result = "tc_lanes_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name + ")";
       }
       line("const " + type + " t" + std::to_string(numbers_[id]) + " = " + result + ";");
+      if (!is_tuple(value.reduction))
+        define_inverse(id);
     }
   }
 
@@ -518,8 +605,10 @@ private:
   bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }
 
   void print_phase(const PhasePlan &phase) {
-    for (const ValueId id : phase.row_values)
+    for (const ValueId id : phase.row_values) {
       define(id);
+      define_inverse(id);
+    }
     if (phase.empty())
       return;
     declare_kept(phase);

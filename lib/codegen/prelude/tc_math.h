@@ -117,6 +117,14 @@ TC_FN bool tc_mul(bool x, bool y) { return x && y; }
 template <class T> TC_FN T tc_reciprocal(T x) { return T(1) / x; }
 template <class T> TC_FN T tc_truediv(T x, T y) { return x / y; }
 
+/// x / d, given inverse = 1 / d: one correction of x * inverse rounds as a division does. Where an infinity or a zero
+/// makes the correction NaN, x * inverse is the quotient. (A subnormal d, whose inverse overflows, gives infinity.)
+TC_FN float tc_divide(float x, float d, float inverse) {
+  const float q = x * inverse;
+  const float corrected = tc_fma(tc_fma(-d, q, x), inverse, q);
+  return corrected == corrected ? corrected : q;
+}
+
 // Rounding: the identity for integers.
 template <class T> TC_FN T tc_floor(T x) { return x; }
 template <class T> TC_FN T tc_ceil(T x) { return x; }

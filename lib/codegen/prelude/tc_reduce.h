@@ -184,3 +184,45 @@ template <class Op, int Count, class T> TC_FN T tc_merge(const T (&parts)[Count]
     x = Op::apply(x, parts[i]);
   return x;
 }
+
+/// log(exp(a) + exp(b)) without overflow.
+struct tc_logsumexp {
+  template <class T> TC_FN T identity() { return tc_limits<T>::lowest(); }
+  template <class T> TC_FN T apply(T a, T b) {
+    const T max = tc_maximum(a, b), min = tc_minimum(a, b);
+    return max == min ? max + tc_log(T(2)) : max + tc_log1p(tc_exp(min - max));
+  }
+};
+
+/// Inclusive scan of a row that Threads neighbouring threads hold, Count neighbouring elements each; `scratch` as
+/// in tc_row_reduce. All 32 lanes of a warp take part.
+template <class Op, int Threads, int Count, class T> TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
+  constexpr int width = Threads < 32 ? Threads : 32, warps = Threads < 32 ? 1 : Threads / 32;
+  TC_UNROLL
+  for (int i = 1; i < Count; ++i)
+    x[i] = Op::apply(x[i - 1], x[i]);
+  const int lane = static_cast<int>(threadIdx.x) % width;
+  T sum = x[Count - 1];
+  TC_UNROLL
+  for (int distance = 1; distance < width; distance *= 2) {
+    const T before = __shfl_up_sync(0xffffffffu, sum, distance, width);
+    if (lane >= distance)
+      sum = Op::apply(before, sum);
+  }
+  T base = __shfl_up_sync(0xffffffffu, sum, 1, width);
+  if (lane == 0)
+    base = Op::template identity<T>();
+  if constexpr (warps > 1) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (lane == 31)
+      scratch[warp] = sum;
+    TC_BARRIER();
+    T start = Op::template identity<T>();
+    for (int i = warp / warps * warps; i < warp; ++i)
+      start = Op::apply(start, scratch[i]);
+    base = Op::apply(start, base);
+  }
+  TC_UNROLL
+  for (int i = 0; i < Count; ++i)
+    x[i] = Op::apply(base, x[i]);
+}
