@@ -99,7 +99,9 @@ NodeValue flip(Context &context, const ops::Call &call) {
     const size_t k = dimension_of(dimension, value.sizes.size());
     index[k] = value.sizes[k] - 1 - ir::variable(k);
   }
-  return index_map(context, value, value.sizes, index);
+  // A copy: no strides walk backwards.
+  const Operand element = reindexed(operand_of(context, value), index);
+  return tensor_of(context, view_loop(context, value.dtype, value.sizes, element));
 }
 
 /// where(position is written, source at its place there, self).

@@ -231,8 +231,13 @@ std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &
   if (!symbolic::is_affine(index, variables)) {
     return std::nullopt;
   }
+  const std::vector<Expr> strides = symbolic::stride_vars(index, variables);
+  if (std::any_of(strides.begin(), strides.end(),
+                  [](Expr s) { return s.is_integer() && s.value() < 0; })) {
+    return std::nullopt; // libraries and PyTorch know no negative strides
+  }
   view.layout.sizes = value.sizes;
-  view.layout.strides = symbolic::stride_vars(index, variables);
+  view.layout.strides = strides;
   view.layout.offset = symbolic::offset_of(index, variables);
   return view;
 }

@@ -54,7 +54,7 @@ void GraphMaker::output(NodeRef value) {
   outputs_.push_back(std::move(spec));
 }
 
-ir::Module GraphMaker::lower(const target::Policy &policy) {
+ir::Module GraphMaker::lower(const target::Policy &policy, bool clean_up) {
   graph::Graph graph = graph_;
   graph.outputs = mutations_;
   graph.outputs.insert(graph.outputs.end(), outputs_.begin(), outputs_.end());
@@ -69,7 +69,9 @@ ir::Module GraphMaker::lower(const target::Policy &policy) {
   graph.nodes.push_back(std::move(node));
   LoweringOptions options;
   options.policy = &policy;
-  return lowering::lower(ops::run_graph_passes(std::move(graph), {}), options);
+  ops::PassOptions passes;
+  passes.cleanup = clean_up;
+  return lowering::lower(ops::run_graph_passes(std::move(graph), passes), options);
 }
 
 std::string body_of(const ir::Module &module, size_t operation) {

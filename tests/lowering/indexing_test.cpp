@@ -113,7 +113,7 @@ TEST_CASE("slice_scatter takes the written part from the source") {
   maker.output(maker.call("aten.slice_scatter.default", {x, y, 0, 2, 8, 2}));
   const std::string body = body_of(maker.lower(), 0);
   CHECK(body.find("ops.eq(") != std::string::npos);
-  CHECK(body.find("index2 = (z0//2) - 1\n") != std::string::npos);
+  CHECK(body.find("index2 = ((z0//2)) - 1\n") != std::string::npos);
 }
 
 TEST_CASE("scatter_add adds into a copy") {

@@ -41,8 +41,9 @@ TEST_CASE("a new value that reads its own input elsewhere is computed first") {
   const NodeRef x = maker.input("x", DType::f32, {8});
   const NodeRef back = maker.call("aten.flip.default", {x, Argument::List{0}});
   maker.mutate("x", maker.call("aten.neg.default", {back}));
-  CHECK(summary(maker.lower()) == "op0 pointwise buf0 f32 [8] [1] <- x\n"
-                                  "op1 pointwise buf1 => x f32 [8] [1] <- buf0\n");
+  CHECK(summary(maker.lower(target::default_policy(), false)) ==
+        "op0 pointwise buf0 f32 [8] [1] <- x\n"
+        "op1 pointwise buf1 => x f32 [8] [1] <- buf0\n");
 }
 
 TEST_CASE("two inputs that swap their memory are copied first") {
