@@ -3,6 +3,7 @@
 #include "scheduler/topological_order.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace tsc::scheduler {
 
@@ -37,7 +38,13 @@ public:
 private:
   Fusion fusion_;
   std::vector<GroupId> order_; // groups alive, in execution order
-  size_t refusals_ = 0;
+  /// Refused pairs, and how many members they had then: judged anew only when one has grown.
+  std::unordered_map<uint64_t, size_t> refused_;
+
+  static uint64_t pair_key(GroupId a, GroupId b) { return (uint64_t{a} << 32) | b; }
+  size_t size_of(GroupId a, GroupId b) const {
+    return fusion_.graph.members(a).size() + fusion_.graph.members(b).size();
+  }
 
   /// True if any two were fused.
   bool fuse_once() {
@@ -50,6 +57,9 @@ private:
         continue;
       if (fusion_.graph.rank(first) > fusion_.graph.rank(second))
         std::swap(first, second);
+      const auto refused = refused_.find(pair_key(first, second));
+      if (refused != refused_.end() && refused->second == size_of(first, second))
+        continue;
       Verdict verdict = judge(fusion_, first, second);
       record(first, second, verdict);
       if (verdict.refusal == Refusal::none) {
@@ -61,9 +71,17 @@ private:
   }
 
   void record(GroupId first, GroupId second, const Verdict &verdict) {
-    const bool refused = verdict.refusal != Refusal::none;
-    if (refused && ++refusals_ > kMaxRefusals)
-      return;
+    if (verdict.refusal != Refusal::none) {
+      const uint64_t key = pair_key(first, second);
+      const auto known = refused_.find(key);
+      if (known != refused_.end()) {
+        known->second = size_of(first, second);
+        return; // one reason a pair is enough
+      }
+      if (refused_.size() >= kMaxRefusals)
+        return;
+      refused_.emplace(key, size_of(first, second));
+    }
     FusionDecision decision;
     decision.first = first;
     decision.second = second;

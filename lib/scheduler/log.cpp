@@ -230,7 +230,17 @@ private:
     }
     ir::BodyTextOptions body_options;
     body_options.newer_dialect = options_.newer_dialect;
-    return text + ir::to_text(module_, node.body, name + "_loop_body", body_options);
+    const ir::LoopBody &body = node.body;
+    return text + ir::to_text(module_, options_.newer_dialect ? renamed(body) : body,
+                              name + "_loop_body", body_options);
+  }
+
+  /// Newer logs name loops p0, p1, ...
+  static ir::LoopBody renamed(const ir::LoopBody &body) {
+    std::vector<Expr> variables;
+    for (size_t i = 0; i < body.variables.size(); ++i)
+      variables.push_back(symbolic::symbol("p", i));
+    return ir::reindex(body, variables, body.sizes, body.iteration_count, variables);
   }
 
   std::string fused_text(const Group &group) const {

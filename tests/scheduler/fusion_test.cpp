@@ -120,6 +120,33 @@ TEST_CASE("library calls are never fused and buffers die after their last reader
   CHECK(schedule.groups[2].inplace == Pairs{{result, product}});
 }
 
+TEST_CASE("rows are overwritten only in the last walk over them") {
+  using Pairs = std::vector<std::pair<ir::BufferId, ir::BufferId>>;
+  ModuleBuilder b;
+  const auto x = b.input("x", {32, 32});
+  const auto product = b.matmul(x, x, {32, 32});
+  const auto row = [&](BufferId buffer) { return b.load(buffer, {32, 32}, {ir::variable(0)}); };
+  const auto largest = b.reduce(b.load(product), ir::ReductionKind::max);
+  const auto shifted = b.binary(ir::Op::sub, b.load(product), row(largest));
+  SECTION("the last walk writes") {
+    const auto total = b.reduce(b.unary(ir::Op::exp, shifted));
+    const auto result = b.pointwise(b.binary(ir::Op::truediv, shifted, row(total)));
+    b.output(result);
+    const auto schedule = run(b.module);
+    REQUIRE(schedule.groups.size() == 2);
+    CHECK(schedule.groups[1].inplace == Pairs{{result, product}});
+  }
+  SECTION("a walk before the last writes") {
+    const auto stored = b.pointwise(shifted);
+    const auto total = b.reduce(b.unary(ir::Op::exp, b.load(stored)));
+    b.output(stored);
+    b.output(b.pointwise(b.binary(ir::Op::truediv, b.load(stored), row(total))));
+    const auto schedule = run(b.module);
+    REQUIRE(schedule.groups.size() == 2);
+    CHECK(schedule.groups[1].inplace.empty());
+  }
+}
+
 TEST_CASE("an input of the graph is never taken over, nor a buffer that is returned") {
   ModuleBuilder b;
   const auto x = b.input("x", {16, 16});

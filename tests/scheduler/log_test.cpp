@@ -120,4 +120,6 @@ TEST_CASE("the newer dialect leaves out plain modes and names device indices") {
   CHECK(log.find("buf0.layout = FixedLayout('cuda:0', torch.float32, size=[64], stride=[1])") !=
         std::string::npos);
   CHECK(log.find("op0.sizes = ((64,), (128,))\n") != std::string::npos);
+  CHECK(log.find("    var_ranges = {p0: 64, p1: 128}\n    index0 = 128*p0 + p1\n") !=
+        std::string::npos);
 }
