@@ -238,6 +238,22 @@ std::string combiner(ReductionKind kind) {
   }
 }
 
+std::string combiner(ir::ScanKind kind) {
+  switch (kind) {
+  case ir::ScanKind::sum:
+    return "tc_sum";
+  case ir::ScanKind::prod:
+    return "tc_prod";
+  case ir::ScanKind::max:
+    return "tc_max";
+  case ir::ScanKind::min:
+    return "tc_min";
+  case ir::ScanKind::logsumexp:
+    break;
+  }
+  return "tc_logsumexp";
+}
+
 bool is_tuple(ReductionKind kind) { return ir::tuple_size(kind) > 1; }
 
 std::string accumulator_type(const Value &reduction) {

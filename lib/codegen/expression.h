@@ -31,6 +31,7 @@ bool is_alias(const Value &value, DType argument);
 /// Combiner of a reduction ("tc_sum"), type of its accumulator, an input as one, and how its result
 /// reads.
 std::string combiner(ir::ReductionKind kind);
+std::string combiner(ir::ScanKind kind);
 std::string accumulator_type(const Value &reduction);
 std::string accumulator_input(const Value &reduction, std::span<const ArgumentText> inputs,
                               const std::string &position);

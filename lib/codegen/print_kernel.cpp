@@ -119,6 +119,11 @@ private:
     return value.args.size() == 1 && is_alias(value, graph_[value.args[0]].dtype) &&
            !plan_.kept[id];
   }
+  bool finds_position(ValueId id) const {
+    const Value &value = graph_[id];
+    return value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
+                                         value.reduction == ir::ReductionKind::argmin);
+  }
   std::string position(const std::string &j) const { // of an element in a kept array
     if (steps_ == 1 && !serial_)
       return j;
@@ -142,15 +147,11 @@ private:
     const std::string name = "t" + std::to_string(numbers_[id]);
     if (plan_.kept[id])
       return name + "[" + position(j) + "]";
-    if (value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
-                                      value.reduction == ir::ReductionKind::argmin))
-      return name + ".index";
-    return name;
+    return finds_position(id) ? name + ".index" : name;
   }
   DType dtype_of(ValueId id) const {
     const Value &value = graph_[id];
-    if (value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
-                                      value.reduction == ir::ReductionKind::argmin))
+    if (finds_position(id))
       return DType::i64;
     return aliased(id) ? dtype_of(value.args[0]) : value.dtype;
   }
@@ -222,7 +223,7 @@ private:
       return;
     if (value.op == Op::scan) { // the one thread of the row carries it along
       const std::string name = "c" + std::to_string(numbers_[id]);
-      line(name + " = " + scan_combiner(value.scan) + "::apply(" + name + ", " + scan_input(value) +
+      line(name + " = " + combiner(value.scan) + "::apply(" + name + ", " + scan_input(value) +
            ");");
       line((plan_.kept[id] ? "" : "const " + std::string(value_type(value.dtype)) + " ") + use(id) +
            " = " + name + ";");
@@ -249,21 +250,6 @@ private:
   }
   std::string scan_input(const Value &value) const {
     return converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
-  }
-  static std::string scan_combiner(ir::ScanKind kind) {
-    switch (kind) {
-    case ir::ScanKind::sum:
-      return "tc_sum";
-    case ir::ScanKind::prod:
-      return "tc_prod";
-    case ir::ScanKind::max:
-      return "tc_max";
-    case ir::ScanKind::min:
-      return "tc_min";
-    case ir::ScanKind::logsumexp:
-      break;
-    }
-    return "tc_logsumexp";
   }
   std::string vector_type(const Value &value) const {
     return "tc_vec<" + std::string(storage_type(module_.buffer(value.buffer).dtype)) + ", " +
@@ -427,16 +413,16 @@ private:
   }
   int run_coordinates(const std::string &run, const std::string &guard, bool positioned) {
     if (graph_.element_variables.empty()) {
-      if (!flat_)
+      if (!flat_ && !(row_ && steps_ > 0))
         return 0;
       open("if (" + run + " == 0)"); // one element in all
       return 1;
     }
     const std::string flat =
         graph_.element_variables.size() == 1 ? graph_.element_variables[0].name() : "e";
-    const bool once =
-        steps_ == 1; // one run a thread: its coordinates are good for the whole kernel
-    if (!once || !run_declared_) {
+    const bool once = steps_ == 1; // one run a thread: good for the whole kernel
+    const bool needed = positioned || once || !guard.empty();
+    if (needed && (!once || !run_declared_)) {
       line("const " + index_ + " " + flat + " = " + scaled(run) + ";");
       if (graph_.element_variables.size() > 1)
         decompose(graph_.element_variables, graph_.element_sizes, "e");
@@ -485,10 +471,8 @@ private:
     for (const auto *list : {&phase.run_values, &phase.elements, &phase.stores})
       if (std::any_of(list->begin(), list->end(), mentions))
         return true;
-    return std::any_of(phase.reductions.begin(), phase.reductions.end(), [&](ValueId id) {
-      return graph_[id].op == Op::reduction && (graph_[id].reduction == ir::ReductionKind::argmax ||
-                                                graph_[id].reduction == ir::ReductionKind::argmin);
-    });
+    return std::any_of(phase.reductions.begin(), phase.reductions.end(),
+                       [&](ValueId id) { return finds_position(id); });
   }
   bool separate_accumulators() const { return serial_ && vector_ > 1; }
 
@@ -515,7 +499,7 @@ private:
   /// A running value, or the array that the scan works in.
   void start_scan(ValueId id) {
     const Value &value = graph_[id];
-    const std::string type = std::string(value_type(value.dtype)), op = scan_combiner(value.scan);
+    const std::string type = std::string(value_type(value.dtype)), op = combiner(value.scan);
     const std::string number = std::to_string(numbers_[id]);
     if (!graph_.scans_end_phases) {
       line(type + " c" + number + " = " + op + "::identity<" + type + ">();");
@@ -537,7 +521,7 @@ private:
     accumulators_[id] = name;
     shared_.push_back(std::string(value_type(value.dtype)) + " " + name + "[" +
                       std::to_string(std::max(1, row_->block() / 32)) + "]");
-    line("tc_row_scan<" + scan_combiner(value.scan) + ", " + std::to_string(row_->threads) + ">(t" +
+    line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ">(t" +
          std::to_string(numbers_[id]) + ", shared." + name + ");");
   }
   void accumulate(const PhasePlan &phase) {

@@ -3,7 +3,6 @@
 #include "codegen/generate.h"
 #include "sample_modules.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
@@ -16,8 +15,8 @@ program::Program compile(const test::SampleModule &sample) {
   codegen::CodegenOptions options;
   options.target = &target::find_target("sm_90");
   const scheduler::Schedule schedule = sample.schedule();
-  const program::Program program = codegen::generate(sample.module, schedule, options);
-  // TSC_WRITE_KERNELS=FOLDER: leaves the texts where one can look at them.
+  program::Program program = codegen::generate(sample.module, schedule, options);
+  // TSC_WRITE_KERNELS=FOLDER leaves the texts where one can look at them.
   if (const char *folder = std::getenv("TSC_WRITE_KERNELS"))
     for (const program::Kernel &kernel : program.kernels) {
       std::ofstream(std::string(folder) + "/" + kernel.name + ".cu") << kernel.cuda.text;
@@ -26,22 +25,77 @@ program::Program compile(const test::SampleModule &sample) {
   return program;
 }
 
-} // namespace
-
-TEST_CASE("a row sum of 256 halves takes 8 threads a row") {
-  const program::Program program = compile(test::row_sum(262144, 256, DType::f16));
+std::string plan_of(const test::SampleModule &sample) {
+  const program::Program program = compile(sample);
   REQUIRE(program.kernels.size() == 1);
-  CHECK(program.kernels[0].plan ==
-        "row reduction, 8 threads a row, 32 rows a block, row kept in registers (32 "
-        "elements a thread), 16-byte accesses");
+  return program.kernels[0].plan;
 }
 
-TEST_CASE("samples") {
-  compile(test::add_sum(8192, 8192));
-  compile(test::softmax(32768, 4096, DType::bf16));
-  compile(test::softmax(128, 100000, DType::f32));
-  compile(test::layer_norm_gelu(32768, 4096, DType::bf16));
-  compile(test::column_sum(4096, 1000, DType::f32));
-  compile(test::broadcast_relu(333, 1024, DType::bf16));
-  compile(test::broadcast_relu(7, 13, DType::f32));
+size_t count(const std::string &text, const std::string &part) {
+  size_t result = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+    ++result;
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("short rows share a warp, long ones take a block, the longest are walked again") {
+  CHECK(plan_of(test::row_sum(262144, 256, DType::f16)) ==
+        "row reduction, 8 threads a row, 32 rows a block, row kept in registers (32 elements a "
+        "thread), 16-byte "
+        "accesses");
+  CHECK(plan_of(test::softmax(32768, 4096, DType::bf16)) ==
+        "row reduction, 128 threads a row, 1 row a block, row kept in registers (32 elements a "
+        "thread), 16-byte "
+        "accesses");
+  CHECK(plan_of(test::softmax(128, 100000, DType::f32)) ==
+        "row reduction, 512 threads a row, 1 row a block, 2 walks over the row, 16-byte accesses");
+}
+
+TEST_CASE("a row that is no whole number of runs is read element by element") {
+  const program::Program program = compile(test::row_sum(1000, 255, DType::f32));
+  CHECK(program.kernels[0].plan.find("one element an access") != std::string::npos);
+  CHECK(program.kernels[0].cuda.text.find("if (r0 < 255)") != std::string::npos);
+}
+
+TEST_CASE("softmax is one kernel that reads its input once") {
+  const program::Program program = compile(test::softmax(32768, 4096, DType::bf16));
+  REQUIRE(program.steps.size() == 1);
+  const std::string &text = program.kernels[0].cuda.text;
+  CHECK(count(text, "tc_load_vec") == 1);
+  CHECK(count(text, "tc_store_vec") == 1);
+  CHECK(count(text, "tc_exp(") == 1);
+  CHECK(program.kernels[0].bytes_read == symbolic::Expr(int64_t{32768} * 4096 * 2));
+  CHECK(program.kernels[0].bytes_written == symbolic::Expr(int64_t{32768} * 4096 * 2));
+  CHECK(program.kernels[0].cuda.grid[0] == symbolic::Expr(32768));
+  CHECK(program.kernels[0].cuda.block[0] == 128);
+}
+
+TEST_CASE("columns are reduced across rows of threads") {
+  CHECK(plan_of(test::column_sum(4096, 1000, DType::f32)) ==
+        "column reduction, 32 threads a column, 32 columns a block, 1 walk over the column");
+}
+
+TEST_CASE("broadcast operands are read once a run, and small pointwise kernels are guarded") {
+  const program::Program program = compile(test::broadcast_relu(333, 1024, DType::bf16));
+  const std::string &text = program.kernels[0].cuda.text;
+  CHECK(program.kernels[0].plan == "pointwise, 1 run of 8 elements a thread, 16-byte accesses");
+  CHECK(text.find("const float t0 = tc_get(in1[i0]);") != std::string::npos);
+  CHECK(text.find("if (e < 340992)") != std::string::npos);
+}
+
+TEST_CASE("names depend on content alone") {
+  const program::Program one = compile(test::softmax(64, 512, DType::f32));
+  const program::Program two = compile(test::softmax(64, 512, DType::f32));
+  CHECK(one.kernels[0].name == two.kernels[0].name);
+  CHECK(program::to_json(one) == program::to_json(two));
+  CHECK(compile(test::softmax(64, 1024, DType::f32)).kernels[0].name != one.kernels[0].name);
+}
+
+TEST_CASE("the prelude is embedded whole") {
+  REQUIRE(codegen::prelude_files().size() == 6);
+  CHECK(codegen::prelude_files()[0].name == "tsc_prelude.h");
+  for (const codegen::PreludeFile &file : codegen::prelude_files())
+    CHECK(file.text.find("#pragma once") != std::string_view::npos);
 }
