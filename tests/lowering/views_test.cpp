@@ -4,7 +4,7 @@
 using namespace tsc;
 using namespace tsc::lowering::testing;
 
-TEST_CASE("views of an input are strided reads; loops follow the output's memory order") {
+TEST_CASE("views of an input are strided reads in the output's memory order") {
   GraphMaker maker;
   const NodeRef x = maker.input("x", DType::f32, {6, 8});
   const NodeRef rows = maker.call("aten.slice.Tensor", {x, 0, 1, 5, 2});
