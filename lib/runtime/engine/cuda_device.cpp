@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <mutex>
+#include <map>
 
 namespace tsc_engine {
 namespace {
@@ -130,7 +130,7 @@ private:
   }
   void load(const CudaDeviceOptions &options);
   void unload();
-  void find_kernel(Kernel &kernel, const std::string &name) const;
+  std::map<std::string, cudaKernel_t> loaded_kernels() const;
   bool capture(const std::function<void(Stream)> &run, GraphExecution &execution);
 
   const int device_index_;
@@ -162,9 +162,14 @@ void CudaDeviceImplementation::load(const CudaDeviceOptions &options) {
                "kernels cannot be loaded");
     libraries_.push_back(library);
   }
+  const std::map<std::string, cudaKernel_t> loaded = loaded_kernels();
   for (const std::string &name : options.kernels) {
+    const auto found = loaded.find(name);
+    if (found == loaded.end())
+      throw Error(Status::device, "no loaded image has a kernel " + name);
     kernels_.emplace_back();
-    find_kernel(kernels_.back(), name);
+    kernels_.back().name = name;
+    kernels_.back().handle = found->second;
   }
   matmuls_ = CudaMatmuls::make(device_index_);
 }
@@ -178,14 +183,23 @@ void CudaDeviceImplementation::unload() {
     cudaStreamDestroy(stream_);
 }
 
-void CudaDeviceImplementation::find_kernel(Kernel &kernel, const std::string &name) const {
-  kernel.name = name;
+/// Kernels of the loaded images by name. (Asking each image for each name would be simpler, but a
+/// name that is elsewhere counts as an error for compute-sanitizer.)
+std::map<std::string, cudaKernel_t> CudaDeviceImplementation::loaded_kernels() const {
+  std::map<std::string, cudaKernel_t> loaded;
   for (cudaLibrary_t library : libraries_) {
-    if (cudaLibraryGetKernel(&kernel.handle, library, name.c_str()) == cudaSuccess)
-      return;
-    cudaGetLastError();
+    unsigned count = 0;
+    check_cuda(cudaLibraryGetKernelCount(&count, library), "cudaLibraryGetKernelCount");
+    std::vector<cudaKernel_t> kernels(count);
+    check_cuda(cudaLibraryEnumerateKernels(kernels.data(), count, library),
+               "cudaLibraryEnumerateKernels");
+    for (cudaKernel_t kernel : kernels) {
+      const char *name = nullptr;
+      check_cuda(cudaFuncGetName(&name, reinterpret_cast<const void *>(kernel)), "cudaFuncGetName");
+      loaded.emplace(name, kernel);
+    }
   }
-  throw Error(Status::device, "no loaded image has a kernel " + name);
+  return loaded;
 }
 
 void CudaDeviceImplementation::launch(size_t number, const LaunchGeometry &geometry,

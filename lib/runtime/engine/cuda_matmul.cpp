@@ -169,6 +169,8 @@ struct Plan {
   std::map<uint32_t, cublasLtMatmulAlgo_t> algorithms; // by alignment of the pointers
 };
 
+bool is_empty(const MatmulShape &shape) { return shape.batch == 0 || shape.m == 0 || shape.n == 0; }
+
 template <class Value>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, Value value) {
   lt().check(lt().set_description(description, attribute, &value, sizeof value),
@@ -236,7 +238,7 @@ size_t Matmuls::prepare(const MatmulShape &shape) {
   Plan &plan = plans_.back();
   try {
     plan.shape = shape;
-    if (!prepare_blas(plan))
+    if (!is_empty(shape) && !prepare_blas(plan))
       plan.plain = &plain(shape.dtype);
   } catch (...) {
     plans_.pop_back();
@@ -261,7 +263,7 @@ bool Matmuls::prepare_blas(Plan &plan) {
   const MatmulShape shape = with_batches_as_rows(with_row_major_output(plan.shape, plan.swapped));
   const bool reads_c = shape.has_c && shape.beta != 0;
   plan.with_bias = reads_c && shape.beta == 1 && shape.c.row == 0 && shape.c.column == 1 &&
-                   shape.c.batch == 0 && shape.dtype != DType::f64 && shape.m > 1;
+                   shape.c.batch == 0 && shape.m > 1;
   const Columns a = transpose_in_columns(shape.a, shape.m, shape.k),
                 b = transpose_in_columns(shape.b, shape.k, shape.n),
                 out = transpose_in_columns(shape.out, shape.m, shape.n);
@@ -341,6 +343,8 @@ void Matmuls::run(size_t number, const void *a, const void *b, const void *c, vo
                   Stream stream) {
   std::lock_guard<std::mutex> lock(mutex_);
   Plan &plan = plans_.at(number);
+  if (is_empty(plan.shape))
+    return;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
   const bool reads_matrix = plan.shape.has_c && plan.shape.beta != 0 && !plan.with_bias;
   const cublasLtMatmulAlgo_t *chosen = nullptr;
