@@ -174,7 +174,7 @@ void read_payloads(const Pt2Archive &archive, const std::string &folder, const s
       const JsonValue *meta_value = optional_member(entry, "tensor_meta");
       if (expect_boolean(member(entry, "use_pickle")) || meta_value == nullptr)
         fail(ExitCode::unsupported, "TSC-G024",
-             "'" + std::string(entry.key) +
+             "the tensor '" + std::string(entry.key) +
                  "' is pickled: it is a script object or a tensor subclass",
              archive.full_name(path), "turn it into a plain tensor before export");
       TensorMeta meta = read_export_tensor_meta(*meta_value);

@@ -142,7 +142,7 @@ TEST_CASE("archives that lack or contradict something") {
   ZipMember &pickled = find(members, "constants_config.json");
   pickled.payload = replaced(pickled.payload, "\"use_pickle\": false", "\"use_pickle\": true");
   CHECK(report(members).find(
-            "error TSC-G024: 'constant' is pickled: it is a script object or a tensor "
+            "error TSC-G024: the tensor 'constant' is pickled: it is a script object or a tensor "
             "subclass") == 0);
 
   members = tiny_members();
