@@ -12,6 +12,8 @@ namespace engine = tsc_engine;
 
 /// Deeper than the engine's stack; index expressions of real graphs need fewer than ten.
 constexpr int kMaxDepth = 60;
+/// 2**63 is beyond int64.
+constexpr int64_t kMaxExponent = 62;
 
 static_assert(static_cast<int>(DType::boolean) == static_cast<int>(engine::DType::boolean) &&
               static_cast<int>(DType::i64) == static_cast<int>(engine::DType::i64) &&
@@ -89,7 +91,8 @@ private:
   /// Leaves the value of `e` on the stack, which holds `depth` values before. Recursion is as deep
   /// as the expression nests, which the parser bounds.
   void emit(Expr e, int depth) {
-    support::require(depth < kMaxDepth, "program tables", "an expression nests too deep");
+    if (depth >= kMaxDepth)
+      too_large(e);
     switch (e.kind()) {
     case symbolic::Kind::integer:
       return push(engine::Opcode::push, e.value());
@@ -119,9 +122,18 @@ private:
       return fold(e, engine::Opcode::maximum, depth);
     }
   }
+  [[noreturn]] static void too_large(Expr e) {
+    throw support::UserError(
+        support::ExitCode::bad_input,
+        support::Diagnostic{"TSC-P010",
+                            "the size expression " + symbolic::print(e) +
+                                " is too large to evaluate when shapes are bound",
+                            "", "", "", "", "make the symbol's dimension static"});
+  }
   void emit_power(Expr e, int depth) {
     int64_t exponent = e.operands()[1].value();
-    support::require(exponent >= 1 && exponent <= 64, "program tables", "a power is too high");
+    if (exponent > kMaxExponent)
+      too_large(e);
     emit(e.operands()[0], depth);
     for (int64_t i = 1; i < exponent; ++i) {
       emit(e.operands()[0], depth + 1);

@@ -53,7 +53,10 @@ private:
         report("TSC-P008", in_quotes(symbolic::print(symbol.symbol)) + " is no symbol", "/symbols");
         continue;
       }
-      declared_.insert(symbol.symbol);
+      if (!declared_.insert(symbol.symbol).second)
+        report("TSC-P008",
+               "the symbol " + in_quotes(symbolic::print(symbol.symbol)) + " is declared twice",
+               "/symbols");
       ranges_.set(symbol.symbol, {symbol.low, symbol.high});
     }
     std::unordered_set<Expr, symbolic::ExprHash> bound;
@@ -120,8 +123,39 @@ private:
              buffer.role == Role::weight ? "a weight without a name"
                                          : "\"weight\" on a buffer of another role",
              where);
-    if (buffer.role == Role::weight && !buffer.bytes.is_integer())
+    if (buffer.role == Role::weight)
+      check_weight(buffer, where);
+  }
+  void check_weight(const Buffer &buffer, const std::string &where) {
+    bool is_static = buffer.bytes.is_integer() && buffer.layout.offset.is_integer();
+    for (Expr size : buffer.layout.sizes)
+      is_static &= size.is_integer();
+    for (Expr stride : buffer.layout.strides)
+      is_static &= stride.is_integer();
+    if (!is_static)
       report("TSC-P009", "the size of a weight is no number", where);
+    const Buffer &first = *weights_.emplace(buffer.weight, &buffer).first->second;
+    if (first.bytes != buffer.bytes || first.dtype != buffer.dtype)
+      report("TSC-P009", "weight " + in_quotes(buffer.weight) + " has two sizes or element types",
+             where);
+    if (is_static && !is_inside(buffer))
+      report("TSC-P009",
+             "the layout of weight " + in_quotes(buffer.weight) + " reaches beyond its bytes",
+             where);
+  }
+  /// Weights are laid out by the engine: no element may lie outside.
+  static bool is_inside(const Buffer &buffer) {
+    int64_t last = buffer.layout.offset.value();
+    for (size_t axis = 0; axis < buffer.layout.sizes.size(); ++axis) {
+      int64_t size = buffer.layout.sizes[axis].value();
+      int64_t reach = 0;
+      if (size <= 0)
+        return true;
+      if (__builtin_mul_overflow(size - 1, buffer.layout.strides[axis].value(), &reach) ||
+          __builtin_add_overflow(last, reach, &last))
+        return false;
+    }
+    return last < buffer.bytes.value() / static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
   }
   /// Every chain of alias_of ends: each buffer is walked once.
   void check_alias_chains() {
@@ -281,6 +315,7 @@ private:
   symbolic::Ranges ranges_;
   std::unordered_set<Expr, symbolic::ExprHash> declared_;
   std::unordered_map<std::string, const Kernel *> kernels_by_name_;
+  std::unordered_map<std::string, const Buffer *> weights_;
   std::vector<Diagnostic> problems_;
 };
 

@@ -42,6 +42,19 @@ template <class T> std::vector<T> read_raw(const fs::path &path) {
   return values;
 }
 
+/// Configures and builds `out` with warnings as errors.
+bool builds(const fs::path &out, const fs::path &build, const std::string &options,
+            const fs::path &log) {
+  std::string configure = std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " +
+                          build.string() +
+                          " -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=" + TSC_TEST_CXX +
+                          " -DCMAKE_CXX_FLAGS=\"-Wall -Wextra -Wpedantic -Werror\" " + options;
+  if (std::strlen(TSC_TEST_LAUNCHER) > 0)
+    configure += std::string(" -DCMAKE_CXX_COMPILER_LAUNCHER=") + TSC_TEST_LAUNCHER;
+  return succeeds(configure, log) &&
+         succeeds(std::string(TSC_TEST_CMAKE) + " --build " + build.string() + " -j2", log);
+}
+
 } // namespace
 
 TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
@@ -53,14 +66,7 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
   options.weights = &map;
   emit::emit(program::sample_program(), out.string(), options);
   fs::path log = temporary.path / "log";
-  std::string configure =
-      std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " + build.string() +
-      " -DTSC_DEVICE=host -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=" + TSC_TEST_CXX +
-      " -DCMAKE_CXX_FLAGS=\"-Wall -Wextra -Wpedantic -Werror\"";
-  if (std::strlen(TSC_TEST_LAUNCHER) > 0)
-    configure += std::string(" -DCMAKE_CXX_COMPILER_LAUNCHER=") + TSC_TEST_LAUNCHER;
-  REQUIRE(succeeds(configure, log));
-  REQUIRE(succeeds(std::string(TSC_TEST_CMAKE) + " --build " + build.string() + " -j2", log));
+  REQUIRE(builds(out, build, "-DTSC_DEVICE=host", log));
 
   fs::create_directory(data);
   std::vector<float> x;
@@ -90,3 +96,18 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
                        log));
   CHECK(read_text(log) == "bind: input \"x\", dimension 1: size 3, expected 4\n");
 }
+
+#ifdef TSC_WITH_CUDA
+TEST_CASE("An emitted folder builds for CUDA, by nvcc and for NVRTC", "[emit]") {
+  TemporaryFolder temporary;
+  fs::path out = temporary.path / "out", log = temporary.path / "log";
+  emit::emit(program::sample_program(), out.string(), {});
+  CHECK(builds(out, temporary.path / "nvcc", "-DTSC_DEVICE=cuda", log));
+  CHECK(builds(out, temporary.path / "nvrtc", "-DTSC_DEVICE=cuda -DTSC_NVCC=OFF", log));
+  // Images in one, texts in the other.
+  CHECK(read_text(temporary.path / "nvcc" / "libtsc_sample.so").find("TC_KERNEL void relu") ==
+        std::string::npos);
+  CHECK(read_text(temporary.path / "nvrtc" / "libtsc_sample.so").find("TC_KERNEL void relu") !=
+        std::string::npos);
+}
+#endif

@@ -60,3 +60,16 @@ TEST_CASE("Steps elsewhere are refused", "[program]") {
                     "error TSC-P011: step \"add_one\" runs on stream 1 of device 0\n"
                     "  next: this version runs one stream of one device");
 }
+
+TEST_CASE("Expressions beyond the engine are refused", "[program]") {
+  program::Program sample = program::sample_program();
+  symbolic::Expr power = symbolic::symbol("s0");
+  for (int i = 0; i < 6; ++i)
+    power = power * power;
+  std::get<program::Copy>(sample.steps.emplace_back(program::Step{program::Copy{}, "copy"}).kind)
+      .bytes = power;
+  CHECK_THROWS_WITH(
+      program::build_tables(sample),
+      "error TSC-P010: the size expression s0**64 is too large to evaluate when shapes are bound\n"
+      "  next: make the symbol's dimension static");
+}

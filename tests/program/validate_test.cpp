@@ -57,6 +57,12 @@ TEST_CASE("Unsound programs are refused", "[program]") {
         "TSC-P008 /symbols/0 no dimension of an input is exactly \"s0\": nothing binds it");
   CHECK(problem_after([](Program &p) { p.outputs[0].buffer = 8; }) ==
         "TSC-P006 /outputs/0 buffer 8 does not exist: there are 8");
+  CHECK(problem_after([](Program &p) { p.buffers[1].layout.offset = 1; }) ==
+        "TSC-P009 /buffers/1 the layout of weight \"layer.w\" reaches beyond its bytes");
+  CHECK(problem_after([](Program &p) { p.buffers[2].weight = "layer.w"; }) ==
+        "TSC-P009 /buffers/2 weight \"layer.w\" has two sizes or element types");
+  CHECK(problem_after([](Program &p) { p.symbols.push_back(p.symbols[0]); }) ==
+        "TSC-P008 /symbols the symbol \"s0\" is declared twice");
   CHECK(problem_after([](Program &p) { p.buffers[5].dtype = program::DType::c64; }) ==
         "TSC-P005 /buffers/5 element type \"c64\" cannot be run");
 }
