@@ -128,7 +128,7 @@ Argument glu(GraphBuilder &builder, const Call &call) {
 
 /// Without training, dropout is its input.
 Argument dropout(GraphBuilder &, const Call &call) {
-  if (call.boolean("train") && call.number("p") != 0)
+  if (call.has("train") && call.boolean("train") && call.number("p") != 0)
     call.fail("TSC-O032", call.node().target + " in training mode draws random numbers",
               "call model.eval() before exporting");
   return call["input"];
@@ -169,6 +169,13 @@ void add_activations(Table &table) {
     table.add(keep_text(std::string(name) + "(Tensor(a) input, float p, bool train) -> Tensor(a)"))
         .effect(Effect::view)
         .decompose(dropout);
+  table.add("native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        Argument kept = dropout(builder, call);
+        Argument mask =
+            builder.call("aten.ones_like.default", {call["input"]}, {{"dtype", DType::boolean}});
+        return Arguments{kept, mask};
+      });
   table.add("dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)")
       .shape([](const Call &call) { return Value{call.tensor("self")}; })
       .effect(Effect::mutates)

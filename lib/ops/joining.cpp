@@ -1,9 +1,8 @@
-// cat, stack, pad, flip, roll, repeat.
+// cat, stack, flip, roll, repeat.
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
-#include "support/diagnostic.h"
 
 namespace tsc::ops {
 namespace {
@@ -91,19 +90,6 @@ Argument stack(GraphBuilder &builder, const Call &call) {
   return builder.call("aten.cat.default", {parts, dim});
 }
 
-Value pad_value(const Call &call) {
-  const TensorMeta &self = call.tensor("self");
-  Sizes sizes = self.layout.sizes, pad = call.sizes("pad");
-  if (pad.size() % 2 != 0 || pad.size() / 2 > sizes.size())
-    call.fail("TSC-O045",
-              "aten.constant_pad_nd: " + std::to_string(pad.size()) + " pads for " +
-                  std::to_string(sizes.size()) + " dimensions",
-              "pass (before, after) for the last dimensions");
-  for (size_t i = 0; i < pad.size() / 2; ++i)
-    sizes[sizes.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
-  return contiguous_value(self.dtype, sizes, self.device);
-}
-
 Value flip_value(const Call &call) {
   const TensorMeta &self = call.tensor("self");
   for (int64_t dim : call.integers("dims"))
@@ -186,21 +172,6 @@ void add_joining(Table &table) {
       row.lowers("cat");
   }
   table.add("stack(Tensor[] tensors, int dim=0) -> Tensor").decompose(stack);
-  table.add("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor")
-      .shape(pad_value)
-      .lowers("constant_pad_nd");
-  table.add("pad(Tensor self, SymInt[] pad, str mode='constant', float? value=None) -> Tensor")
-      .decompose([](GraphBuilder &builder, const Call &call) {
-        std::string mode = call.string("mode").value_or("constant");
-        if (mode != "constant")
-          throw support::UserError(
-              support::ExitCode::unsupported,
-              support::Diagnostic{"TSC-O005", "aten.pad with mode '" + mode + "' is not supported",
-                                  "", "", call.node().name, "", "use mode 'constant'"});
-        return builder.call(
-            "aten.constant_pad_nd.default",
-            {call["self"], call["pad"], call.has("value") ? call["value"] : Argument(0)});
-      });
   table.add("flip(Tensor self, int[] dims) -> Tensor").shape(flip_value).lowers("flip");
   table.add("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor").decompose(roll);
   table.add("repeat(Tensor self, SymInt[] repeats) -> Tensor").decompose(repeat);

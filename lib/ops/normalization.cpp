@@ -80,8 +80,8 @@ Argument layer_norm(GraphBuilder &builder, const Call &call) {
   return builder.item(results, 0);
 }
 
-/// x * rsqrt(mean(x^2) + eps) * weight
-Argument rms_norm(GraphBuilder &builder, const Call &call) {
+/// (x * rsqrt(mean(x^2) + eps) * weight, the reciprocal root)
+Argument rms_norm_with_statistics(GraphBuilder &builder, const Call &call) {
   DType dtype = call.tensor("input").dtype;
   std::vector<size_t> dims = normalized_dims(call);
   constexpr double kEpsilonF32 = 1.1920928955078125e-07, kEpsilonF64 = 2.220446049250313e-16;
@@ -95,7 +95,11 @@ Argument rms_norm(GraphBuilder &builder, const Call &call) {
   Argument rstd = builder.call("aten.rsqrt.default", {shifted});
   Argument normalized = builder.call(kMul, {x, rstd});
   Argument scaled = scale_and_shift(builder, normalized, call["weight"], graph::None{});
-  return convert(builder, scaled, dtype);
+  return Arguments{convert(builder, scaled, dtype), rstd};
+}
+
+Argument rms_norm(GraphBuilder &builder, const Call &call) {
+  return builder.item(rms_norm_with_statistics(builder, call), 0);
 }
 
 /// A vector over the channels as [C, 1, 1, ...] so that it broadcasts over [N, C, ...].
@@ -188,6 +192,10 @@ void add_normalization(Table &table) {
       .add("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? "
            "eps=None) -> Tensor")
       .decompose(rms_norm);
+  table
+      .add("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> "
+           "(Tensor, Tensor)")
+      .decompose(rms_norm_with_statistics);
   table
       .add("_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, "
            "Tensor running_mean, "

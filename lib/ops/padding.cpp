@@ -1,0 +1,97 @@
+// Padding: constants are lowered, reflections and replications are gathers.
+#include "ops/builder.h"
+#include "ops/shape_rules.h"
+#include "ops/table.h"
+#include "support/diagnostic.h"
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+Value constant_pad_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  Sizes sizes = self.layout.sizes, pad = call.sizes("pad");
+  if (pad.size() % 2 != 0 || pad.size() / 2 > sizes.size())
+    call.fail("TSC-O045",
+              "aten.constant_pad_nd: " + std::to_string(pad.size()) + " pads for " +
+                  std::to_string(sizes.size()) + " dimensions",
+              "pass (before, after) for the last dimensions");
+  for (size_t i = 0; i < pad.size() / 2; ++i)
+    sizes[sizes.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
+  return contiguous_value(self.dtype, sizes, self.device);
+}
+
+/// Which element of [0, size) stands at each position of [-before, size + after).
+Argument source_positions(GraphBuilder &builder, Expr size, Expr before, Expr after, bool reflect,
+                          tensor::Device device) {
+  Argument position = builder.call("aten.arange.start_step",
+                                   {size_argument(-before), size_argument(size + after), 1},
+                                   {{"dtype", DType::i64}, {"device", device}});
+  Argument last = size_argument(size - Expr(1));
+  if (!reflect)
+    return builder.call("aten.clamp.default", {position, 0, last});
+  // |x| mirrors at the first element, last - |last - x| at the last.
+  Argument mirrored = builder.call("aten.abs.default", {position});
+  Argument from_end = builder.call("aten.sub.Tensor", {last, mirrored});
+  Argument distance = builder.call("aten.abs.default", {from_end});
+  return builder.call("aten.sub.Tensor", {last, distance});
+}
+
+Argument gather_pad(GraphBuilder &builder, const Call &call, std::string_view parameter,
+                    bool reflect) {
+  const TensorMeta self = call.tensor("self");
+  Sizes pad = call.sizes(parameter);
+  size_t rank = self.layout.rank();
+  if (pad.size() % 2 != 0 || pad.size() / 2 > rank)
+    call.fail("TSC-O045",
+              call.node().target + ": " + std::to_string(pad.size()) + " pads for " +
+                  std::to_string(rank) + " dimensions",
+              "pass (before, after) for the last dimensions");
+  Argument x = call["self"];
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    size_t dim = rank - 1 - i;
+    if (pad[2 * i].is_integer(0) && pad[2 * i + 1].is_integer(0))
+      continue;
+    Argument positions = source_positions(builder, self.layout.sizes[dim], pad[2 * i],
+                                          pad[2 * i + 1], reflect, self.device);
+    x = builder.call("aten.index_select.default", {x, static_cast<int64_t>(dim), positions});
+  }
+  return x;
+}
+
+Argument pad(GraphBuilder &builder, const Call &call) {
+  std::string mode = call.string("mode").value_or("constant");
+  if (mode == "reflect" || mode == "replicate")
+    return gather_pad(builder, call, "pad", mode == "reflect");
+  if (mode != "constant")
+    throw support::UserError(
+        support::ExitCode::unsupported,
+        support::Diagnostic{"TSC-O005", "aten.pad with mode '" + mode + "' is not supported", "",
+                            "", call.node().name, "",
+                            "use mode 'constant', 'reflect' or 'replicate'"});
+  return builder.call("aten.constant_pad_nd.default",
+                      {call["self"], call["pad"], call.has("value") ? call["value"] : Argument(0)});
+}
+
+} // namespace
+
+void add_padding(Table &table) {
+  table.add("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor")
+      .shape(constant_pad_value)
+      .lowers("constant_pad_nd");
+  table.add("pad(Tensor self, SymInt[] pad, str mode='constant', float? value=None) -> Tensor")
+      .decompose(pad);
+  for (std::string_view kind : {"reflection", "replication"}) {
+    bool reflect = kind == "reflection";
+    for (std::string_view dims : {"1", "2", "3"})
+      table
+          .add(keep_text(std::string(kind) + "_pad" + std::string(dims) +
+                         "d(Tensor self, SymInt[] padding) -> Tensor"))
+          .decompose([reflect](GraphBuilder &builder, const Call &call) {
+            return gather_pad(builder, call, "padding", reflect);
+          });
+  }
+}
+
+} // namespace tsc::ops
