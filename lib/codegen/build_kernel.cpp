@@ -108,6 +108,21 @@ void count_bytes(const ir::Module &module, const KernelGraph &graph, program::Ke
   }
 }
 
+/// Whether every element of `input` that the kernel reads is the one of `output` that it writes at
+/// the same point.
+bool same_elements(const ir::Module &module, const KernelGraph &graph, BufferId output,
+                   BufferId input) {
+  const Value *store = nullptr;
+  for (const Value &value : graph.values)
+    if (is_store(value) && module.storage_of(value.buffer) == module.storage_of(output))
+      store = &value;
+  return store && std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+           return value.op != Op::load ||
+                  module.storage_of(value.buffer) != module.storage_of(input) ||
+                  (value.index == store->index && value.args.empty());
+         });
+}
+
 /// "aten._softmax.default" -> "softmax".
 std::string short_target(const std::string &target) {
   const std::vector<std::string> parts = support::split(target, '.');
@@ -223,6 +238,9 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
   replace_all(kernel.serial.text, kPlaceholder, kernel.name);
   built.pointers = parameters.storages;
   built.sizes = parameters.sizes;
+  for (const auto &pair : group.inplace)
+    if (same_elements(module, serial.graph, pair.first, pair.second))
+      built.inplace.push_back(pair);
   return built;
 }
 

@@ -8,7 +8,9 @@ namespace tsc::codegen {
 struct BuiltKernel {
   program::Kernel kernel;         // its name depends on its text alone
   std::vector<BufferId> pointers; // storage buffers, in the order of the pointer parameters
-  std::vector<Expr> sizes;        // in the order of the size parameters
+  std::vector<std::pair<BufferId, BufferId>>
+      inplace;             // the group's pairs whose accesses are at one index
+  std::vector<Expr> sizes; // in the order of the size parameters
 };
 BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                          const scheduler::Group &group, const target::Target &target);

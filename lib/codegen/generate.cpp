@@ -127,7 +127,7 @@ private:
       return;
     }
     BuiltKernel built = build_kernel(module_, schedule_, group, target_);
-    inplace_.insert(inplace_.end(), group.inplace.begin(), group.inplace.end());
+    inplace_.insert(inplace_.end(), built.inplace.begin(), built.inplace.end());
     const std::string name = built.kernel.name;
     const auto [found, inserted] =
         kernel_of_.emplace(name, static_cast<uint32_t>(program_.kernels.size()));

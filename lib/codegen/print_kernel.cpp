@@ -535,7 +535,9 @@ private:
       std::vector<ArgumentText> inputs;
       for (const ValueId arg : value.args)
         inputs.push_back({use(arg), dtype_of(arg)});
-      const std::string name = accumulators_[id] + (separate_accumulators() ? "[j]" : "");
+      std::string name = accumulators_[id];
+      if (separate_accumulators())
+        name += "[j]";
       const std::string input = accumulator_input(value, inputs, reduction_position());
       if (value.reduction == ir::ReductionKind::sum && value.dtype != DType::boolean)
         line(name + " += " + input + ";");
