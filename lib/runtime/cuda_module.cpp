@@ -4,10 +4,22 @@
 
 #include <dlfcn.h>
 #include <filesystem>
-#include <mutex>
 
 namespace tsc::runtime {
 namespace {
+
+struct Loaded {
+  const CudaModule *module = nullptr;
+  std::string why;
+};
+
+#ifndef TSC_WITH_CUDA
+
+Loaded load() {
+  return {nullptr, "this tsc was built without CUDA (no CUDA toolkit was found then)"};
+}
+
+#else
 
 constexpr const char *kModuleName = "libtsc_cuda.so";
 
@@ -25,15 +37,7 @@ std::vector<std::string> module_places() {
   return places;
 }
 
-struct Loaded {
-  const CudaModule *module = nullptr;
-  std::string why;
-};
-
 Loaded load() {
-#ifndef TSC_WITH_CUDA
-  return {nullptr, "this tsc was built without CUDA (no CUDA toolkit was found then)"};
-#else
   Loaded loaded;
   std::error_code error;
   for (const std::string &place : module_places()) {
@@ -55,8 +59,9 @@ Loaded load() {
   if (loaded.why.empty())
     loaded.why = std::string("the CUDA module ") + kModuleName + " is not beside the program";
   return loaded;
-#endif
 }
+
+#endif
 
 } // namespace
 

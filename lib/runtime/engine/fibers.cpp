@@ -13,6 +13,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define TC_WITH_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TC_WITH_ASAN
+#endif
+#endif
+#ifdef TC_WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace tsc_engine {
 namespace {
 
@@ -23,6 +35,21 @@ using boost::context::detail::transfer_t;
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr size_t kStackBytes = 64 * 1024; // 0.5 to 5 KB are used; the rest is never touched
+
+// AddressSanitizer keeps the bounds of the running stack; nothing without it.
+#ifdef TC_WITH_ASAN
+void before_switch(void **fake, const void *bottom, size_t bytes) {
+  __sanitizer_start_switch_fiber(fake, bottom, bytes);
+}
+void after_switch(void *fake, const void **bottom, size_t *bytes) {
+  __sanitizer_finish_switch_fiber(fake, bottom, bytes);
+}
+void forget_frames(void *bottom, size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(bottom, bytes); }
+#else
+void before_switch(void **, const void *, size_t) {}
+void after_switch(void *, const void **, size_t *) {}
+void forget_frames(void *, size_t) {}
+#endif
 
 /// Stacks with a guard page below each: a kernel's local array that overflows faults at once.
 class Stacks {
@@ -48,6 +75,7 @@ public:
   }
   /// Tops are staggered by 64 bytes: page-aligned ones would share one set of the L1 cache.
   void *top(unsigned i) const { return base_ + stride() * (i + 1) - 64 * (i % 32); }
+  void *bottom(unsigned i) const { return base_ + stride() * i + page(); }
   size_t usable_bytes() const { return kStackBytes - 64 * 32; }
 
 private:
@@ -85,13 +113,14 @@ public:
   // Called by kernels, on a fiber.
   unsigned barrier(Fiber &self, int predicate, int line);
   void warp_operation(Fiber &self, unsigned mask, void *slot, TcDeliver deliver, int line);
-  [[noreturn]] void fail(const Fiber &self, const std::string &what, int line);
+  void note(const Fiber &self, const std::string &what, int line);
+  /// Back to run(). Frames of fibers are abandoned: none may hold what must be destroyed.
+  [[noreturn]] void leave();
 
 private:
   static void fiber_main(transfer_t from);
   void start_block(const TcThread &thread);
   [[noreturn]] void exit_fiber(Fiber &self);
-  [[noreturn]] void leave();
   void wait(Fiber &self);
   void switch_to(Fiber &next, fcontext_t &left);
   Fiber *next_after(unsigned number);
@@ -112,6 +141,8 @@ private:
   const TcKernelEntry *kernel_ = nullptr;
   void **arguments_ = nullptr;
   fcontext_t main_ = nullptr;
+  const void *main_bottom_ = nullptr;
+  size_t main_bytes_ = 0;
   Fiber *running_ = nullptr;
   std::string error_;
 };
@@ -128,7 +159,10 @@ const TcRuntime kRuntime = {
     [](TcThread *self, unsigned mask, void *slot, TcDeliver deliver, int line) {
       current->warp_operation(fiber_of(self), mask, slot, deliver, line);
     },
-    [](TcThread *self, const char *what, int line) { current->fail(fiber_of(self), what, line); },
+    [](TcThread *self, const char *what, int line) {
+      current->note(fiber_of(self), what, line);
+      current->leave();
+    },
 };
 
 std::string at_line(int line) { return " (line " + std::to_string(line) + ")"; }
@@ -166,6 +200,7 @@ void FiberRunner::start_block(const TcThread &thread) {
     fiber.thread.thread = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
     fiber.thread.runtime = &kRuntime;
     fiber.number = i;
+    forget_frames(stacks_.bottom(i), kStackBytes); // of threads that were abandoned
     fiber.context = make_fcontext(stacks_.top(i), stacks_.usable_bytes(), &fiber_main);
   }
   warp_count_ = (count_ + 31) / 32;
@@ -182,13 +217,19 @@ void FiberRunner::start_block(const TcThread &thread) {
 void FiberRunner::switch_to(Fiber &next, fcontext_t &left) {
   warps_[next.number / 32].runnable &= ~(1u << next.number % 32);
   running_ = &next;
+  void *fake = nullptr;
+  before_switch(&fake, stacks_.bottom(next.number), kStackBytes);
   transfer_t back = jump_fcontext(next.context, &left);
+  after_switch(fake, nullptr, nullptr);
   *static_cast<fcontext_t *>(back.data) = back.fctx;
 }
 
 void FiberRunner::fiber_main(transfer_t from) {
-  *static_cast<fcontext_t *>(from.data) = from.fctx;
   FiberRunner &runner = *current;
+  const bool from_main = from.data == &runner.main_;
+  after_switch(nullptr, from_main ? &runner.main_bottom_ : nullptr,
+               from_main ? &runner.main_bytes_ : nullptr);
+  *static_cast<fcontext_t *>(from.data) = from.fctx;
   Fiber &self = *runner.running_;
   runner.kernel_->thunk(runner.arguments_, &self.thread);
   runner.exit_fiber(self);
@@ -196,13 +237,13 @@ void FiberRunner::fiber_main(transfer_t from) {
 
 void FiberRunner::leave() {
   fcontext_t abandoned;
+  before_switch(nullptr, main_bottom_, main_bytes_);
   jump_fcontext(main_, &abandoned);
   __builtin_unreachable();
 }
 
-void FiberRunner::fail(const Fiber &self, const std::string &what, int line) {
+void FiberRunner::note(const Fiber &self, const std::string &what, int line) {
   error_ = thread_text(self) + ": " + what + at_line(line);
-  leave();
 }
 
 /// Lowest (reversed: highest) lane of `lanes`, which is not 0.
@@ -259,10 +300,11 @@ unsigned FiberRunner::barrier(Fiber &self, int predicate, int line) {
     barrier_line_ = line;
     barrier_first_ = self.number;
   } else if (line != barrier_line_) {
-    fail(self,
+    note(self,
          "divergent barriers: " + thread_text(fibers_[barrier_first_]) + " waits at another one" +
              at_line(barrier_line_),
          line);
+    leave();
   }
   ++waiting_;
   predicates_ += predicate != 0;
@@ -285,8 +327,10 @@ void FiberRunner::warp_operation(Fiber &self, unsigned mask, void *slot, TcDeliv
                                  int line) {
   const unsigned bit = 1u << self.number % 32;
   Warp &warp = warps_[self.number / 32];
-  if (!(mask & bit))
-    fail(self, "calls a warp operation whose mask leaves it out", line);
+  if (!(mask & bit)) {
+    note(self, "calls a warp operation whose mask leaves it out", line);
+    leave();
+  }
   self.mask = mask;
   self.slot = slot;
   self.deliver = deliver;
@@ -309,11 +353,13 @@ bool FiberRunner::finish_operation(Fiber &self, Warp &warp, unsigned base, unsig
     const Fiber &other = fibers_[base + lane];
     if (other.mask != mask)
       return false; // in an operation of other lanes
-    if (other.deliver != self.deliver || other.line != self.line)
-      fail(self,
+    if (other.deliver != self.deliver || other.line != self.line) {
+      note(self,
            "divergent warp operations: " + thread_text(other) + " is in another one" +
                at_line(other.line),
            self.line);
+      leave();
+    }
     slots[lane] = other.slot;
   }
   self.deliver(slots, needed);
