@@ -91,7 +91,7 @@ std::optional<Argument> neutral_operand(const Call &call, const TensorMeta &resu
 /// happens.
 bool is_movement(const Operator &row) {
   return row.effect == Effect::view || row.lowering == "clone" ||
-         row.lowering == "convert_element_type" || row.lowering == "flip" || row.lowering == "cat";
+         row.lowering == "convert_element_type";
 }
 
 class CleanUp {
@@ -156,12 +156,15 @@ private:
     const Graph &graph = rewrite_.builder().graph();
     const Value &value = *graph.node(operand->node()->id).value;
     const TensorMeta *meta = value.tensor();
-    bool same = meta && meta->dtype == result->dtype && same_layout(meta->layout, result->layout);
+    tensor::Layout layout = result->layout;
+    if (meta && row.effect != Effect::view)
+      layout.offset = meta->layout.offset; // a copy starts at 0, its source may not
+    bool same = meta && meta->dtype == result->dtype && same_layout(meta->layout, layout);
     return same ? operand : std::nullopt;
   }
 
   static bool same_layout(const tensor::Layout &a, const tensor::Layout &b) {
-    if (a.sizes != b.sizes)
+    if (a.sizes != b.sizes || a.offset != b.offset)
       return false;
     for (size_t i = 0; i < a.rank(); ++i)
       if (a.strides[i] != b.strides[i] && !a.sizes[i].is_integer(1))

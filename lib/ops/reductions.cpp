@@ -112,6 +112,12 @@ void add_truth(Table &table, std::string_view name) {
         bool byte = call.tensor("self").dtype == DType::u8;
         return reduced_value(call, byte ? DType::u8 : DType::boolean);
       })
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        const Arguments *dims = call["dim"].list();
+        if (dims && dims->empty()) // unlike sum: no dimension, nothing is reduced
+          return convert(builder, call["self"], DType::boolean);
+        return builder.keep(call);
+      })
       .lowers(name);
   table.add(keep_text(text + ".dim(Tensor self, int dim, bool keepdim=False) -> Tensor"))
       .decompose([target](GraphBuilder &builder, const Call &call) {
@@ -119,7 +125,7 @@ void add_truth(Table &table, std::string_view name) {
       });
   table.add(keep_text(text + "(Tensor self) -> Tensor"))
       .decompose([target](GraphBuilder &builder, const Call &call) {
-        return builder.call(target, {call["self"], all_dims(), false});
+        return builder.call(target, {call["self"], graph::None{}, false});
       });
 }
 

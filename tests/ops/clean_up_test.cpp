@@ -56,3 +56,17 @@ TEST_CASE("empty tensors are never merged") {
   graph::Graph graph = run_graph_passes(sample.finish({d}), {});
   CHECK(calls_of(graph).find("c = aten.add.Tensor(%a, %b)") != std::string::npos);
 }
+
+TEST_CASE("what moves elements stays though sizes and strides are the same") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4});
+  Argument a = sample.call("a", "aten.flip.default", {x, List{0}});
+  Argument b = sample.call("b", "aten.exp.default", {x});
+  Argument c = sample.call("c", "aten.slice.Tensor", {b, 0, 0, 2});
+  Argument d = sample.call("d", "aten.as_strided.default", {c, List{2}, List{1}, 2});
+  CHECK(calls_of(run_graph_passes(sample.finish({a, d}), {})) ==
+        "a = aten.flip.default(%x, [0])\n"
+        "b = aten.exp.default(%x)\n"
+        "c = aten.slice.Tensor(%b, 0, 0, 2)\n"
+        "d = aten.as_strided.default(%c, [2], [1], 2)\n");
+}
