@@ -25,8 +25,19 @@ void drop_unused_trailing(NormalizedIndex &normalized) {
   }
 }
 
+/// Where the loops run in the order of memory: an access that merges beside it keeps the loops' order, so a
+/// transposed read never looks like a contiguous one.
+Expr running_index(const ir::LoopBody &body) {
+  Expr index, stride = 1;
+  for (size_t i = body.variables.size(); i-- > 0;) {
+    index += body.variables[i] * stride;
+    stride *= body.sizes[i];
+  }
+  return index;
+}
+
 NormalizedIndex normalize(const ir::LoopBody &body, Expr index, const symbolic::Ranges &ranges) {
-  const Expr indices[] = {index};
+  const Expr indices[] = {index, running_index(body)};
   const symbolic::MergedLoops merged =
       symbolic::merge_loops(body.variables, body.sizes, indices, "c", ranges);
   symbolic::Substitution replacements;
