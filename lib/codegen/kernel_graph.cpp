@@ -310,7 +310,14 @@ private:
       store.args[0] = value.args[0];
   }
 
+  static bool is_position(ReductionKind kind) {
+    return kind == ReductionKind::argmax || kind == ReductionKind::argmin;
+  }
   ValueId add_reduction(const ir::BodyOp &op) {
+    const bool single =
+        !body_->is_reduction() && !is_position(op.reduction) && ir::tuple_size(op.reduction) == 1;
+    if (single) // over one element: the element
+      return convert(ids_[op.args[0]], op.dtype);
     Value value;
     value.op = Op::reduction;
     value.dtype = op.dtype;
@@ -457,6 +464,21 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
                                const GraphOptions &options) {
   require(!group.bodies.empty() && group.bodies.size() == group.members.size(), "codegen",
           "a group of loops comes without its bodies");
+  // A reduction over everything may come with its loops counted as iteration loops: what it stores
+  // does not move with them, so they all reduce.
+  const auto reduces_all = [](const ir::LoopBody &body) {
+    return body.iteration_count > 0 && !body.is_reduction() &&
+           std::any_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+             return op.op == Op::store_reduction &&
+                    !mentions(body.indices[op.index], body.variables);
+           });
+  };
+  if (std::all_of(group.bodies.begin(), group.bodies.end(), reduces_all)) {
+    scheduler::Group whole = group;
+    for (ir::LoopBody &body : whole.bodies)
+      body.iteration_count = 0;
+    return build_kernel_graph(module, whole, options);
+  }
   KernelGraph graph;
   graph.scans_end_phases = options.scans_end_phases;
   CommonLoops loops = common_loops(group, module.ranges);

@@ -1,6 +1,6 @@
-// Elementwise operations, one per row of ir/opcodes.def, with PyTorch's meaning (NaN, signed zeros, integer
-// division and shifts included). float and double; integers where the operation has a meaning for them.
-// Device: CUDA's functions. Host: libm through builtins, so no header is needed.
+// Elementwise operations, one per row of ir/opcodes.def, with PyTorch's meaning (NaN, signed zeros,
+// integer division and shifts included). float and double; integers where the operation has a
+// meaning for them. Device: CUDA's functions. Host: libm through builtins, so no header is needed.
 #pragma once
 
 #ifdef TC_DEVICE
@@ -58,10 +58,12 @@ TC_FN float tc_quick_exp2(float x) {
 /// 1 / (1 + y) for y >= 0, infinity included.
 TC_FN float tc_reciprocal_1p(float y) { return __fdividef(1.0f, 1.0f + y); }
 #else
-/// exp by argument reduction and a polynomial: within 2 units in the last place, and a compiler vectorizes it.
+/// exp by argument reduction and a polynomial: within 2 units in the last place, and a compiler
+/// vectorizes it.
 TC_FN float tc_exp(float x) {
   const float clamped = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
-  const float shifted = clamped * 1.44269504f + 12582912.0f; // 1.5 * 2^23: the sum's low bits are the integer
+  const float shifted =
+      clamped * 1.44269504f + 12582912.0f; // 1.5 * 2^23: the sum's low bits are the integer
   const float k = shifted - 12582912.0f;
   float f = k * -0.693359375f + clamped;
   f = k * 2.12194440e-4f + f;
@@ -86,8 +88,8 @@ TC_FN float tc_reciprocal_1p(float y) { return 1.0f / (1.0f + y); }
 #endif
 TC_FN double tc_exp(double x) { return TC_LIBM(exp)(x); }
 
-/// erf(x) = 1 - 2^(-|x| P(|x|)) with the sign of x; P is a fit of degree 7 to -log2(erfc(t)) / t on [0, 4].
-/// Largest absolute error 1.2e-7; no branch.
+/// erf(x) = 1 - 2^(-|x| P(|x|)) with the sign of x; P is a fit of degree 7 to -log2(erfc(t)) / t on
+/// [0, 4]. Largest absolute error 1.2e-7; no branch.
 TC_FN float tc_erf(float x) {
   const float t = TC_LIBM(fabsf)(x);
   float p = 4.535859989e-05f;
@@ -117,8 +119,9 @@ TC_FN bool tc_mul(bool x, bool y) { return x && y; }
 template <class T> TC_FN T tc_reciprocal(T x) { return T(1) / x; }
 template <class T> TC_FN T tc_truediv(T x, T y) { return x / y; }
 
-/// x / d, given inverse = 1 / d: one correction of x * inverse rounds as a division does. Where an infinity or a zero
-/// makes the correction NaN, x * inverse is the quotient. (A subnormal d, whose inverse overflows, gives infinity.)
+/// x / d, given inverse = 1 / d: one correction of x * inverse rounds as a division does. Where an
+/// infinity or a zero makes the correction NaN, x * inverse is the quotient. (A subnormal d, whose
+/// inverse overflows, gives infinity.)
 TC_FN float tc_divide(float x, float d, float inverse) {
   const float q = x * inverse;
   const float corrected = tc_fma(tc_fma(-d, q, x), inverse, q);
@@ -166,14 +169,15 @@ TC_FN double tc_minimum(double x, double y) { return x < y || x != x ? x : y; }
 template <class T> TC_FN T tc_relu(T x) { return tc_maximum(x, T(0)); }
 
 template <class T> TC_FN T tc_sign(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
-TC_FN float tc_sign(float x) { return x != x ? x : static_cast<float>((x > 0.0f) - (x < 0.0f)); }
-TC_FN double tc_sign(double x) { return x != x ? x : static_cast<double>((x > 0.0) - (x < 0.0)); }
+TC_FN float tc_sign(float x) { return static_cast<float>((x > 0.0f) - (x < 0.0f)); } // 0 for NaN
 
 TC_FN float tc_sigmoid(float x) { return tc_reciprocal_1p(tc_exp(-x)); }
 TC_FN double tc_sigmoid(double x) { return 1.0 / (1.0 + tc_exp(-x)); }
 
 /// Toward zero; the divisor of integers is not 0 (undefined in PyTorch too: it raises on the CPU).
-template <class T> TC_FN T tc_truncdiv(T x, T y) { return y == T(0) ? T(0) : static_cast<T>(x / y); }
+template <class T> TC_FN T tc_truncdiv(T x, T y) {
+  return y == T(0) ? T(0) : static_cast<T>(x / y);
+}
 TC_FN float tc_truncdiv(float x, float y) { return TC_LIBM(truncf)(x / y); }
 TC_FN double tc_truncdiv(double x, double y) { return TC_LIBM(trunc)(x / y); }
 TC_FN float tc_fmod(float x, float y) { return TC_LIBM(fmodf)(x, y); }
