@@ -27,6 +27,10 @@ function(tsc_library name)
 endfunction()
 
 set(TSC_WARNINGS -Wall -Wextra -Wpedantic -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 wrongly warns about "literal" + std::string with optimization on (GCC bug 105651).
+  list(APPEND TSC_WARNINGS -Wno-restrict)
+endif()
 if(TSC_WERROR)
   list(APPEND TSC_WARNINGS -Werror)
 endif()
