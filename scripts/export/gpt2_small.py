@@ -9,11 +9,30 @@ Needs torch and transformers; tsc needs neither. Writes
     expected.npz      output_0: eager fp32 logits; reference_0: the same in float64
 """
 import os
+import re
 import sys
 
 import numpy as np
 import torch
+import transformers
 from transformers import GPT2Config, GPT2LMHeadModel
+
+
+# Frames keep their path inside the package or the repository, and no folder of the machine.
+ROOTS = sorted({os.path.abspath(folder) + os.sep for folder in (
+    os.path.dirname(os.path.dirname(torch.__file__)), os.path.dirname(os.path.dirname(transformers.__file__)),
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))}, key=len, reverse=True)
+
+
+def save(program, path):
+    for node in program.graph.nodes:
+        trace = node.meta.get("stack_trace")
+        if trace:
+            for root in ROOTS:
+                trace = trace.replace(root, "")
+            assert not re.search(r'File "[/\\\\]', trace), trace
+            node.meta["stack_trace"] = trace
+    torch.export.save(program, path)
 
 
 class Logits(torch.nn.Module):
@@ -41,12 +60,12 @@ def main():
     with torch.no_grad():
         eager = model(ids)
         program = torch.export.export(model, (ids,), strict=False)
-        torch.export.save(program, os.path.join(folder, "default.pt2"))
+        save(program, os.path.join(folder, "default.pt2"))
         # PyTorch 2.11 decomposes the CPU's attention into a tensor of other strides than it has traced, and
         # then fails on the view behind it: keep that operator whole.
         table = torch.export.default_decompositions()
         table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
-        torch.export.save(program.run_decompositions(table), os.path.join(folder, "decomposed.pt2"))
+        save(program.run_decompositions(table), os.path.join(folder, "decomposed.pt2"))
         reference = model.double()(ids)
     np.savez(os.path.join(folder, "inputs.npz"), input_0=ids.numpy())
     np.savez(os.path.join(folder, "expected.npz"), output_0=eager.numpy(), reference_0=reference.numpy())
