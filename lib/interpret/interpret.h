@@ -1,5 +1,6 @@
-// The oracle: evaluates a Module's operations one buffer at a time in double precision, straight from the loop
-// DAG, with no scheduling, fusion or kernels. Rounding to the buffer's dtype happens where a buffer is stored.
+// The oracle: evaluates a Module's operations one buffer at a time in double precision, straight
+// from the loop DAG, with no scheduling, fusion or kernels. Rounding to the buffer's dtype happens
+// where a buffer is stored.
 #pragma once
 
 #include "ir/ir.h"
@@ -8,10 +9,12 @@
 namespace tsc::interpret {
 
 struct Result {
-  std::vector<tensor::HostTensor> outputs; // parallel to module.outputs; 0-d for scalars, empty for None
+  /// Parallel to module.outputs; 0-d for scalars, empty for None.
+  std::vector<tensor::HostTensor> outputs;
 };
-/// `inputs` parallel to module.inputs; contiguous data, laid out by the input's layout here. Sizes are bound from the inputs' shapes.
-/// round_buffers = false keeps every intermediate in double (float64 reference).
+/// `inputs` parallel to module.inputs; contiguous data, laid out by the input's layout here. Sizes
+/// are bound from the inputs' shapes. round_buffers = false keeps every intermediate in double
+/// (float64 reference).
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers = true);
 

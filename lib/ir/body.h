@@ -7,23 +7,25 @@ namespace tsc::ir {
 
 struct BodyOp {
   Op op = Op::constant;
-  DType dtype = DType::f32;      // of the result (source dtype for store and reduction inputs: see args)
-  std::vector<uint32_t> args;    // positions in LoopBody::ops
-  uint32_t index = kNone;        // load, store, store_reduction, index_expr: position in LoopBody::indices
-  BufferId buffer = kNone;       // load, store, store_reduction
-  Scalar constant = 0.0;         // constant; masked: value elsewhere
+  DType dtype = DType::f32; // of the result (source dtype for store and reduction inputs: see args)
+  std::vector<uint32_t> args; // positions in LoopBody::ops
+  uint32_t index = kNone; // load, store, store_reduction, index_expr: position in LoopBody::indices
+  BufferId buffer = kNone;         // load, store, store_reduction
+  Scalar constant = 0.0;           // constant; masked: value elsewhere
   DType source_dtype = DType::f32; // to_dtype, to_dtype_bitcast, reduction
   ReductionKind reduction = ReductionKind::sum;
   ScanKind scan = ScanKind::sum;
   StoreMode mode = StoreMode::plain;
-  uint32_t item = 0;             // get_item
-  uint32_t block = kNone;        // masked: position in LoopBody::blocks of what is evaluated under the mask
-  Expr symbol;                   // set_indirect: the symbol ("indirect0") that indices may mention
-  Expr extent;                   // set_indirect: valid values are [-extent, extent); negative ones wrap
+  uint32_t item = 0; // get_item
+  /// masked: position in LoopBody::blocks of what is evaluated under the mask.
+  uint32_t block = kNone;
+  Expr symbol; // set_indirect: the symbol ("indirect0") that indices may mention
+  Expr extent; // set_indirect: valid values are [-extent, extent); negative ones wrap
   friend bool operator==(const BodyOp &, const BodyOp &) = default;
 };
 
-/// Ops in evaluation order. Block 0 is the body; others are run under a mask, their result is the last op.
+/// Ops in evaluation order. Block 0 is the body; others are run under a mask, their result is the
+/// last op.
 struct Block {
   std::vector<uint32_t> ops;
   friend bool operator==(const Block &, const Block &) = default;
@@ -46,24 +48,26 @@ struct LoopBody {
   symbolic::Ranges ranges(const Module &module) const;
 };
 
-/// Traces `operation` (loops only) into a body over `prefix`0.. in the operation's own loop order, sizes of 1
-/// dropped. Worklist walk, no recursion; memoized per (loop node, index, masked region). Buffers' layouts must
-/// be frozen.
+/// Traces `operation` (loops only) into a body over `prefix`0.. in the operation's own loop order,
+/// sizes of 1 dropped. Worklist walk, no recursion; memoized per (loop node, index, masked region).
+/// Buffers' layouts must be frozen.
 LoopBody trace(const Module &module, const Operation &operation, std::string_view prefix = "z");
 
-/// The body that evaluates one loop node over its own domain and stores nothing, indices not simplified: for
-/// counting operations and reads while lowering decides what to realize.
+/// The body that evaluates one loop node over its own domain and stores nothing, indices not
+/// simplified: for counting operations and reads while lowering decides what to realize.
 LoopBody trace_value(const Module &module, LoopId node);
 
 /// The same body over other loops: variable i is replaced by old_variables[i].
 LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<Expr> sizes,
                  size_t iteration_count, std::span<const Expr> old_variables);
 
-/// Seed 004's simplify_and_reorder: reorders iteration and reduction loops by the strides of the accesses, then
-/// merges neighbours that every index lets merge.
-LoopBody simplify_and_reorder(const Module &module, const LoopBody &body, std::string_view prefix = "z");
+/// Seed 004's simplify_and_reorder: reorders iteration and reduction loops by the strides of the
+/// accesses, then merges neighbours that every index lets merge.
+LoopBody simplify_and_reorder(const Module &module, const LoopBody &body,
+                              std::string_view prefix = "z");
 
-/// The log's text of the body (`class op0_loop_body:` and what follows), without a trailing newline.
+/// The log's text of the body (`class op0_loop_body:` and what follows), without a trailing
+/// newline.
 struct BodyTextOptions {
   bool newer_dialect = false; // PyTorch 2.11 instead of 2.5
 };

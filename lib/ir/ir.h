@@ -1,16 +1,19 @@
 // Loop-level IR. Loops are data.
 //
 // Two levels:
-//   1. The expression DAG (LoopNode): lazy, elementwise tensor values that lowering builds and inlines into
-//      each other. A node has a domain (`sizes`); its variables are variable(0) .. variable(rank - 1), spelled
-//      i0, i1, ... An operand names another node and gives the operand's index, one expression per dimension of
-//      the operand's domain, over this node's variables. So broadcasting, permuting, slicing and reshaping
-//      are index maps, and reindexing twice is substitution.
-//   2. Operations: what has been realized into buffers (Computed: loops; Extern: a library call; ...), in the
-//      order in which they were registered. The scheduler orders and fuses operations.
+//   1. The expression DAG (LoopNode): lazy, elementwise tensor values that lowering builds and
+//      inlines into each other. A node has a domain (`sizes`); its variables are variable(0) ..
+//      variable(rank - 1), spelled i0, i1, ... An operand names another node and gives the
+//      operand's index, one expression per dimension of the operand's domain, over this node's
+//      variables. So broadcasting, permuting, slicing and reshaping are index maps, and reindexing
+//      twice is substitution.
+//   2. Operations: what has been realized into buffers (Computed: loops; Extern: a library call;
+//      ...), in the order in which they were registered. The scheduler orders and fuses operations.
 //
-// Units: sizes, strides, offsets and indices are elements, never bytes. Ranges are half-open [0, size).
-// Values: f16 and bf16 are computed in f32; where a value is stored it is rounded to the buffer's dtype.
+// Units: sizes, strides, offsets and indices are elements, never bytes. Ranges are half-open:
+// [0, size).
+// Values: f16 and bf16 are computed in f32; where a value is stored it is rounded to the buffer's
+// dtype.
 // Evaluation order inside a body is the order of BodyOps; there are no side effects but store.
 // Ownership: a Module owns everything; ids are positions and stay valid.
 #pragma once
@@ -63,8 +66,8 @@ int operand_count(Op op);        // -1 for those below the table
 
 /// Iteration variable k of every LoopNode's domain and of every operation's loops: symbol "i<k>".
 Expr variable(size_t k);
-/// Stands, inside operand 0's index map of a `view` node (and Scatter's output index), for the value of
-/// operand k >= 1, wrapped if negative: symbol "v<k>".
+/// Stands, inside operand 0's index map of a `view` node (and Scatter's output index), for the
+/// value of operand k >= 1, wrapped if negative: symbol "v<k>".
 Expr operand_value(size_t k);
 
 struct Operand {
@@ -77,10 +80,11 @@ struct LoopNode {
   DType dtype = DType::f32;
   std::vector<Expr> sizes;
   std::vector<Operand> operands;
-  BufferId buffer = kNone;      // load
-  std::optional<Layout> layout; // load: how to see the buffer's storage (absent: the buffer's own layout)
-  Scalar constant = 0.0;        // constant; masked: the value elsewhere
-  Expr expr;                    // index_expr
+  BufferId buffer = kNone; // load
+  /// load: how to see the buffer's storage (absent: the buffer's own layout).
+  std::optional<Layout> layout;
+  Scalar constant = 0.0;           // constant; masked: the value elsewhere
+  Expr expr;                       // index_expr
   DType source_dtype = DType::f32; // to_dtype, to_dtype_bitcast
   /// view with run-time indices: extent that operand k + 1's value must lie in, [-extent, extent).
   std::vector<Expr> indirect_extents;
@@ -88,7 +92,15 @@ struct LoopNode {
 };
 
 enum class ReductionKind : uint8_t {
-  sum, prod, max, min, any, all, xor_sum, argmax, argmin,
+  sum,
+  prod,
+  max,
+  min,
+  any,
+  all,
+  xor_sum,
+  argmax,
+  argmin,
   welford_reduce,        // (mean, m2, weight) of one input
   welford_combine,       // (mean, m2, weight) of three inputs
   online_softmax_reduce, // (max, sum of exp(x - max))
@@ -99,15 +111,15 @@ enum class ReductionHint : uint8_t { standard, inner, outer, outer_tiny };
 enum class ScanKind : uint8_t { sum, prod, max, min, logsumexp };
 enum class StoreMode : uint8_t { plain, atomic_add };
 
-// ---- operations -------------------------------------------------------------------------------------------
+// ---- operations
 
 /// Stores value(i...) to output[i...]. Domain: the buffer's sizes.
 struct Pointwise {
   Operand value;
 };
-/// output[index(i..., v...)] = value(i...), or += under atomic_add. `index` is one expression per output
-/// dimension over variable(k) and operand_value(k) of `indices`. Domain: `sizes`. The output is a mutation
-/// of an existing buffer (MutationLayout).
+/// output[index(i..., v...)] = value(i...), or += under atomic_add. `index` is one expression per
+/// output dimension over variable(k) and operand_value(k) of `indices`. Domain: `sizes`. The output
+/// is a mutation of an existing buffer (MutationLayout).
 struct Scatter {
   std::vector<Expr> sizes;
   Operand value;
@@ -125,8 +137,8 @@ struct Reduction {
   size_t item = 0;             // which value of the tuple this buffer stores
   ReductionHint hint = ReductionHint::standard;
 };
-/// Inclusive scan along the last loop: variables as in Reduction, the scanned dimension last. `axis` is its
-/// position in the output's sizes.
+/// Inclusive scan along the last loop: variables as in Reduction, the scanned dimension last.
+/// `axis` is its position in the output's sizes.
 struct Scan {
   ScanKind kind = ScanKind::sum;
   size_t axis = 0;
@@ -139,13 +151,16 @@ struct BufferView { // what an operand or a graph output sees of a buffer
   DType dtype = DType::f32;
 };
 
-/// A library call. Which library runs it is the program's business; here it is only what is computed.
+/// A library call. Which library runs it is the program's business; here it is only what is
+/// computed.
 enum class Library : uint8_t {
-  matmul, // out = alpha * (a @ b) + beta * c; inputs a, b[, c]; 2-D or with one batch dimension. c broadcasts.
+  /// out = alpha * (a @ b) + beta * c; inputs a, b[, c]; 2-D or with one batch dimension. c
+  /// broadcasts.
+  matmul,
   fallback,
 };
 struct Extern {
-  std::string kernel; // as in the logs: "extern_kernels.mm"
+  std::string kernel;                       // as in the logs: "extern_kernels.mm"
   std::string ir_class = "ExternKernelOut"; // as in the logs
   Library library = Library::matmul;
   std::vector<BufferView> inputs;
@@ -171,7 +186,8 @@ struct Buffer {
   OperationId operation = kNone; // the producer
   BufferId mutates = kNone;      // layout_kind mutation: the target
   std::vector<BufferId> aliases; // buffers whose storage this one shares
-  std::string weight;            // constant or input that is a parameter, buffer or constant: its qualified name
+  /// Constant or input that is a parameter, buffer or constant: its qualified name.
+  std::string weight;
 };
 
 struct Operation {

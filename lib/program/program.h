@@ -18,7 +18,8 @@ using tensor::Layout;
 
 inline constexpr int kVersion = 1;
 
-/// A size known only at bind time; bound from the first input dimension that is exactly this symbol.
+/// A size known only at bind time; bound from the first input dimension that is exactly this
+/// symbol.
 struct Symbol {
   Expr symbol;
   int64_t low = 0, high = INT64_MAX;
@@ -33,36 +34,37 @@ enum class Role : uint8_t {
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;
-  Layout layout;      // sizes, strides, offset in elements
-  Expr bytes;         // extent of its storage, from element 0
+  Layout layout; // sizes, strides, offset in elements
+  Expr bytes;    // extent of its storage, from element 0
   Role role = Role::intermediate;
   /// This buffer takes over the memory of that one (in place); -1: its own.
   int32_t alias_of = -1;
-  std::string weight; // role weight: qualified name
+  std::string weight;   // role weight: qualified name
   bool mutated = false; // weight or input that steps write
 };
 
 struct KernelParameter {
   enum class Kind : uint8_t { pointer, size } kind = Kind::pointer;
-  std::string name;   // in the text: "in0", "out0", "s0"
+  std::string name; // in the text: "in0", "out0", "s0"
   DType dtype = DType::f32;
   bool is_const = true;
 };
 /// Launch geometry and text under one plan. Grid over expressions of the program's symbols.
 struct KernelVariant {
-  std::string text; // one TC_KERNEL function with its helpers and a header comment; needs only the prelude
+  /// One TC_KERNEL function with its helpers and a header comment; needs only the prelude.
+  std::string text;
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
   std::array<int, 3> block = {1, 1, 1};
-  Expr shared_bytes = 0; // dynamic
+  Expr shared_bytes = 0;     // dynamic
   bool has_barriers = false; // uses __syncthreads or warp operations
 };
 struct Kernel {
   std::string name; // stable: content decides it
   std::vector<KernelParameter> parameters;
   KernelVariant cuda, serial;
-  Expr bytes_read, bytes_written; // each buffer element touched counted once
+  Expr bytes_read, bytes_written;   // each buffer element touched counted once
   std::vector<std::string> origins; // user's nodes
-  std::string plan; // one line: "row reduction, 8 rows a block, 16-byte loads"
+  std::string plan;                 // one line: "row reduction, 8 rows a block, 16-byte loads"
 };
 
 /// How a step sees a buffer.
@@ -72,7 +74,7 @@ struct Operand {
 };
 struct MatrixOperand {
   uint32_t buffer = 0;
-  Expr offset = 0;                             // elements
+  Expr offset = 0;                                          // elements
   Expr row_stride = 0, column_stride = 0, batch_stride = 0; // elements; 0 broadcasts
 };
 
@@ -81,7 +83,8 @@ struct Launch {
   std::vector<Operand> pointers; // in the order of the kernel's pointer parameters
   std::vector<Expr> sizes;       // in the order of its size parameters
 };
-/// out[b, i, j] = alpha * sum_k a[b, i, k] * b[b, k, j] + beta * c[b, i, j]. Floats accumulate in f32 (f64: f64).
+/// out[b, i, j] = alpha * sum_k a[b, i, k] * b[b, k, j] + beta * c[b, i, j]. Floats accumulate in
+/// f32 (f64: f64).
 struct Matmul {
   Expr batch = 1, m, n, k;
   DType dtype = DType::f32;
@@ -96,7 +99,7 @@ struct Copy {
 };
 struct Step {
   std::variant<Launch, Matmul, Copy> kind;
-  std::string name; // for profiles and errors
+  std::string name;  // for profiles and errors
   bool once = false; // depends on weights alone: run when weights are loaded
   int stream = 0, device = 0;
   std::vector<uint32_t> waits; // steps of other streams
@@ -133,8 +136,9 @@ struct Program {
 std::vector<uint32_t> reads(const Program &program, const Step &step);
 std::vector<uint32_t> writes(const Program &program, const Step &step);
 
-/// JSON text; from_json(to_json(p)) equals p and to_json is stable. Errors: UserError (bad_input) TSC-P0nn, every
-/// index and size checked: a program that parses cannot make the runtime read out of its tables.
+/// JSON text; from_json(to_json(p)) equals p and to_json is stable. Errors: UserError (bad_input)
+/// TSC-P0nn, every index and size checked: a program that parses cannot make the runtime read out
+/// of its tables.
 std::string to_json(const Program &program);
 Program from_json(std::string_view text, const std::string &label);
 

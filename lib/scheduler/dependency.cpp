@@ -25,8 +25,8 @@ void drop_unused_trailing(NormalizedIndex &normalized) {
   }
 }
 
-/// Where the loops run in the order of memory: an access that merges beside it keeps the loops' order, so a
-/// transposed read never looks like a contiguous one.
+/// Where the loops run in the order of memory: an access that merges beside it keeps the loops'
+/// order, so a transposed read never looks like a contiguous one.
 Expr running_index(const ir::LoopBody &body) {
   Expr index, stride = 1;
   for (size_t i = body.variables.size(); i-- > 0;) {

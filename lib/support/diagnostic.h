@@ -28,11 +28,11 @@ enum class ExitCode : int {
 ///     next: NEXT_STEP
 /// with the lines whose field is empty left out.
 struct Diagnostic {
-  std::string code;        // "TSC-G012": letter of the stage, three digits; listed in docs/errors.md
-  std::string message;     // one sentence, with the offending value
-  std::string file;        // path of the input, as the user gave it
-  std::string place;       // JSON pointer, byte offset or archive member
-  std::string node;        // name of the graph node
+  std::string code;    // "TSC-G012": letter of the stage, three digits; listed in docs/errors.md
+  std::string message; // one sentence, with the offending value
+  std::string file;    // path of the input, as the user gave it
+  std::string place;   // JSON pointer, byte offset or archive member
+  std::string node;    // name of the graph node
   std::string source_line; // the user's source line from the node's metadata
   std::string next_step;   // what to do about it
 };

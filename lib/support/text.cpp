@@ -34,8 +34,9 @@ std::string python_repr(double value) {
 
 std::string python_repr(std::string_view value) {
   char quote =
-      value.find('\'') != std::string_view::npos && value.find('"') == std::string_view::npos ? '"'
-                                                                                            : '\'';
+      value.find('\'') != std::string_view::npos && value.find('"') == std::string_view::npos
+          ? '"'
+          : '\'';
   std::string text(1, quote);
   for (char c : value) {
     if (c == quote || c == '\\') {

@@ -15,7 +15,8 @@ namespace {
 
 thread_local bool inside_parallel_for = false;
 
-/// One call of parallel_for. Workers hold it by shared_ptr: one that wakes late finds no index left.
+/// One call of parallel_for. Workers hold it by shared_ptr: one that wakes late finds no index
+/// left.
 struct Job {
   const std::function<void(size_t)> *body;
   size_t count;

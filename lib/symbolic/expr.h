@@ -80,8 +80,8 @@ struct ExprLess {
 };
 
 Expr integer(int64_t value);
-/// `name` matches [A-Za-z_][A-Za-z0-9_]*. Convention: sN, uN sizes; zN, pN, qN, cN, dN, iN, rN, xN loop
-/// variables; tmpN and indirectN values loaded at run time.
+/// `name` matches [A-Za-z_][A-Za-z0-9_]*. Convention: sN, uN sizes; zN, pN, qN, cN, dN, iN, rN, xN
+/// loop variables; tmpN and indirectN values loaded at run time.
 Expr symbol(std::string_view name);
 Expr symbol(std::string_view prefix, size_t number);
 
@@ -131,8 +131,8 @@ bool known_less(Expr a, Expr b, const Ranges &ranges); // a < b
 bool known_less_equal(Expr a, Expr b, const Ranges &ranges);
 bool known_multiple_of(Expr e, int64_t divisor, const Ranges &ranges = {});
 
-/// Equivalent on all points of `ranges`, with FloorDiv, ModularIndexing, Mod, Min, Max reduced where
-/// the ranges allow. Returns the same node if nothing applies. Follows the rules that
+/// Equivalent on all points of `ranges`, with FloorDiv, ModularIndexing, Mod, Min, Max reduced
+/// where the ranges allow. Returns the same node if nothing applies. Follows the rules that
 /// TorchInductor's sizevars.simplify_with_ranges states; verified by evaluation in tests.
 Expr simplify(Expr e, const Ranges &ranges);
 
@@ -144,8 +144,8 @@ std::vector<Expr> free_symbols(Expr e);
 bool depends_on(Expr e, Expr symbol);
 /// Coefficient c when e = c*symbol + rest and neither c nor rest mentions `symbol`; else nothing.
 std::optional<Expr> coefficient_of(Expr e, Expr symbol);
-/// Strides of `e` over `variables`: e(v=1, others 0) - e(all 0), as TorchInductor's stride_vars does
-/// (exact when e is affine, a hint otherwise).
+/// Strides of `e` over `variables`: e(v=1, others 0) - e(all 0), as TorchInductor's stride_vars
+/// does (exact when e is affine, a hint otherwise).
 std::vector<Expr> stride_vars(Expr e, std::span<const Expr> variables);
 /// e with all `variables` set to 0.
 Expr offset_of(Expr e, std::span<const Expr> variables);
@@ -156,12 +156,12 @@ using Bindings = std::unordered_map<Expr, int64_t, ExprHash>;
 /// Value of `e`. Throws InternalError when a symbol is unbound, UserError TSC-G090 on overflow.
 int64_t evaluate(Expr e, const Bindings &bindings);
 
-/// As sympy and TorchInductor's logs print it: "256*z0 + z1", "(z0//4)", "ModularIndexing(z0, 1, 64)",
-/// "s0**2", "Min(s0, s1)". parse(print(e)) == e.
+/// As sympy and TorchInductor's logs print it: "256*z0 + z1", "(z0//4)", "ModularIndexing(z0, 1,
+/// 64)", "s0**2", "Min(s0, s1)". parse(print(e)) == e.
 std::string print(Expr e);
 /// Reads what print writes, and the spellings of torch.export and of the 2.11 logs ("s77*4",
-/// "FloorDiv(a, b)", "Mod", "PythonMod", "Max", "CeilDiv", "**"). Throws UserError TSC-G091 with the
-/// column on a syntax error; nesting is bounded.
+/// "FloorDiv(a, b)", "Mod", "PythonMod", "Max", "CeilDiv", "**"). Throws UserError TSC-G091 with
+/// the column on a syntax error; nesting is bounded.
 Expr parse(std::string_view text);
 /// As parse, for logs that hold identity(): a pair of parentheses that print would not have written
 /// around a plain group ("((p1 - 64)) + 128*p0", or "(p1)" alone) is read as identity.

@@ -21,8 +21,8 @@ MergedLoops merge_loops(std::span<const Expr> variables, std::span<const Expr> s
                         const Ranges &ranges = {});
 
 /// Order in which loops should nest, outermost first, as positions into sizes: seed 004's
-/// pick_loop_order over `strides` (one row per access, one entry per loop; priority as in the seed),
-/// ties keep the larger index first. Sizes of 1 go last.
+/// pick_loop_order over `strides` (one row per access, one entry per loop; priority as in the
+/// seed), ties keep the larger index first. Sizes of 1 go last.
 std::vector<size_t> pick_loop_order(const std::vector<std::vector<Expr>> &strides,
                                     std::span<const Expr> sizes);
 

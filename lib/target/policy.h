@@ -14,12 +14,12 @@ struct Policy {
   size_t realize_accumulated_reads_threshold = 8;
   size_t realize_opcount_threshold = 30;
   int64_t unroll_reductions_threshold = 8;
-  bool split_reductions = false;       // in lowering; under default the kernel plan splits
+  bool split_reductions = false; // in lowering; under default the kernel plan splits
   bool online_softmax = true;
-  bool casts_in_bodies = true;         // explicit to_dtype for f16 and bf16, as newer Inductor
+  bool casts_in_bodies = true; // explicit to_dtype for f16 and bf16, as newer Inductor
   size_t max_fusion_size = 64;
   int64_t fusion_memory_threshold = 10; // bytes
-  size_t max_distance = 64;            // nodes apart, horizontal fusion
+  size_t max_distance = 64;             // nodes apart, horizontal fusion
   size_t max_candidates_per_buffer = 64;
   bool loop_ordering_after_fusion = true;
 };

@@ -8,7 +8,7 @@
 namespace tsc::target {
 
 struct Target {
-  std::string name;           // "sm_90"
+  std::string name; // "sm_90"
   int major = 9, minor = 0;
   int multiprocessors = 132;
   int max_threads_per_multiprocessor = 2048;
@@ -16,8 +16,8 @@ struct Target {
   int registers_per_multiprocessor = 65536;
   int shared_bytes_per_block = 232448; // opt-in limit
   int shared_bytes_per_multiprocessor = 233472;
-  double bandwidth = 4.8e12;           // bytes a second, data sheet
-  double bytes_in_flight = 0;          // bandwidth * latency: what must be outstanding to saturate memory
+  double bandwidth = 4.8e12;  // bytes a second, data sheet
+  double bytes_in_flight = 0; // bandwidth * latency: what must be outstanding to saturate memory
   int l2_bytes = 0;
 };
 

@@ -23,7 +23,8 @@ std::vector<tensor::HostTensor> numbered(const tensor::TensorMap &tensors,
 } // namespace
 
 std::vector<Case> read_cases(const std::string &family) {
-  const char *moved = std::getenv("TSC_SOURCE_DIR"); // tests that run elsewhere than they were built
+  // For tests that run elsewhere than they were built.
+  const char *moved = std::getenv("TSC_SOURCE_DIR");
   std::string folder = std::string(moved ? moved : TSC_SOURCE_DIR) + "/tests/cases/" + family;
   std::ifstream file(folder + "/graphs.json");
   if (!file)
