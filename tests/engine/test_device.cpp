@@ -56,8 +56,14 @@ size_t TestDevice::prepare_matmul(const MatmulShape &shape) {
   return shapes_.size() - 1;
 }
 
+size_t TestDevice::matmul_scratch_bytes(size_t plan) { return plan % 2 == 0 ? 96 : 1000; }
+
 void TestDevice::matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
-                        Stream) {
+                        void *scratch, Stream) {
+  if (reinterpret_cast<uintptr_t>(scratch) % 256 != 0)
+    throw Error(Status::internal, "scratch memory is not aligned");
+  // What the scratch memory overlaps is destroyed.
+  std::memset(scratch, 0x7F, matmul_scratch_bytes(plan));
   const MatmulShape &shape = shapes_[plan];
   auto at = [](const void *p, const MatmulShape::Strides &strides, int64_t i, int64_t j) {
     return static_cast<const float *>(p)[i * strides.row + j * strides.column];

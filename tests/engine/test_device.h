@@ -21,7 +21,8 @@ public:
   void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments,
               Stream stream) override;
   size_t prepare_matmul(const MatmulShape &shape) override;
-  void matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
+  size_t matmul_scratch_bytes(size_t plan) override;
+  void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, void *scratch,
               Stream stream) override;
 
   std::set<void *> live;

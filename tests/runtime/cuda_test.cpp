@@ -1,5 +1,6 @@
 // On a machine without a GPU: that the reason is stated. On one with a GPU: all else.
 #include "matmul_check.h"
+#include "numbers.h"
 #include "program/sample_program.h"
 #include "runtime/cuda_module.h"
 #include "runtime/process.h"
@@ -8,7 +9,6 @@
 #include "testing/catch.h"
 
 #include <cmath>
-#include <functional>
 
 namespace {
 
@@ -26,14 +26,6 @@ const CudaModule *gpu() {
   }
   WARN("skipped, there is no GPU here: " << why);
   return nullptr;
-}
-
-HostTensor numbers(DType dtype, std::vector<int64_t> sizes,
-                   const std::function<double(int64_t)> &f) {
-  HostTensor result(dtype, std::move(sizes));
-  for (int64_t i = 0; i < result.numel(); ++i)
-    result.set_double(i, f(i));
-  return result;
 }
 
 /// A device with kernels compiled from `text`.

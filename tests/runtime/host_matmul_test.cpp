@@ -30,12 +30,12 @@ TEST_CASE("c may be the output, and is not read when beta is 0") {
   shape.beta = 10;
   const float a[] = {1, 2, 3, 4}, b[] = {1, 0, 0, 1};
   float out[] = {1, 1, 1, 1};
-  device->matmul(device->prepare_matmul(shape), a, b, out, out, nullptr);
+  device->matmul(device->prepare_matmul(shape), a, b, out, out, nullptr, nullptr);
   CHECK(out[0] == 11.0f);
   CHECK(out[3] == 14.0f);
   shape.beta = 0;
   float garbage[] = {NAN, NAN, NAN, NAN};
-  device->matmul(device->prepare_matmul(shape), a, b, garbage, garbage, nullptr);
+  device->matmul(device->prepare_matmul(shape), a, b, garbage, garbage, nullptr, nullptr);
   CHECK(garbage[0] == 1.0f);
   CHECK(garbage[3] == 4.0f);
 }
@@ -50,7 +50,7 @@ TEST_CASE("half types round once, to nearest even, and keep infinities and NaN")
     shape.dtype = dtype;
     shape.alpha = alpha;
     uint16_t out = 0;
-    device->matmul(device->prepare_matmul(shape), &one, &one, nullptr, &out, nullptr);
+    device->matmul(device->prepare_matmul(shape), &one, &one, nullptr, &out, nullptr, nullptr);
     return out;
   };
   const uint16_t f16_one = 0x3c00, bf16_one = 0x3f80;
@@ -83,7 +83,7 @@ TEST_CASE("a product of booleans is refused") {
   MatmulShape shape;
   shape.dtype = DType::boolean;
   shape.batch = shape.m = shape.n = shape.k = 1;
-  CHECK_THROWS_WITH(
-      device->matmul(device->prepare_matmul(shape), nullptr, nullptr, nullptr, nullptr, nullptr),
-      "a matrix product of booleans");
+  CHECK_THROWS_WITH(device->matmul(device->prepare_matmul(shape), nullptr, nullptr, nullptr,
+                                   nullptr, nullptr, nullptr),
+                    "a matrix product of booleans");
 }

@@ -1,3 +1,4 @@
+#include "numbers.h"
 #include "program/sample_program.h"
 #include "runtime/host_compiler.h"
 #include "runtime/process.h"
@@ -19,14 +20,6 @@ using runtime::Session;
 using runtime::SessionOptions;
 using tensor::DType;
 using tensor::HostTensor;
-
-HostTensor numbers(DType dtype, std::vector<int64_t> sizes,
-                   const std::function<double(int64_t)> &f) {
-  HostTensor result(dtype, std::move(sizes));
-  for (int64_t i = 0; i < result.numel(); ++i)
-    result.set_double(i, f(i));
-  return result;
-}
 
 tensor::TensorMap sample_weights() {
   tensor::TensorMap weights;

@@ -137,8 +137,10 @@ void check_product(Device &device, const Access &type, MatmulShape shape) {
              c = numbers(type, c_count, 3), before = numbers(type, out_count, 4);
   auto out = before;
   const Copy device_a(device, a), device_b(device, b), device_c(device, c), device_out(device, out);
-  device.matmul(device.prepare_matmul(shape), device_a.data(), device_b.data(),
-                shape.has_c ? device_c.data() : nullptr, device_out.data(), nullptr);
+  const size_t plan = device.prepare_matmul(shape);
+  const Copy scratch(device, std::vector<char>(device.matmul_scratch_bytes(plan)));
+  device.matmul(plan, device_a.data(), device_b.data(), shape.has_c ? device_c.data() : nullptr,
+                device_out.data(), scratch.data(), nullptr);
   device.download(out.data(), device_out.data(), out.size(), nullptr);
   device.synchronize(nullptr);
   const auto at = [&](const std::vector<char> &memory, int64_t i) {

@@ -156,6 +156,8 @@ private:
     if (matmul.has_c)
       resolved.c = matrix_slot(matmul.c, shape.c, shape.batch, shape.m, shape.n);
     resolved.plan = device_.prepare_matmul(shape);
+    result_.scratch_bytes =
+        std::max(result_.scratch_bytes, device_.matmul_scratch_bytes(resolved.plan));
     add_step(StepKind::matmul, result_.matmuls.size());
     result_.matmuls.push_back(resolved);
   }
@@ -185,7 +187,7 @@ private:
 };
 
 void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
-              const std::vector<char *> &bases, Stream stream) {
+              const std::vector<char *> &bases, void *scratch, Stream stream) {
   auto address = [&](const AddressSlot &slot) { return bases[slot.buffer] + slot.offset; };
   if (step.kind == StepKind::launch) {
     const ResolvedLaunch &launch = steps.launches[step.position];
@@ -194,7 +196,7 @@ void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
   } else if (step.kind == StepKind::matmul) {
     const ResolvedMatmul &matmul = steps.matmuls[step.position];
     device.matmul(matmul.plan, address(matmul.a), address(matmul.b),
-                  matmul.has_c ? address(matmul.c) : nullptr, address(matmul.out), stream);
+                  matmul.has_c ? address(matmul.c) : nullptr, address(matmul.out), scratch, stream);
   } else {
     const ResolvedCopy &copy = steps.copies[step.position];
     device.copy(address(copy.to), address(copy.from), static_cast<size_t>(copy.bytes), stream);
@@ -209,7 +211,8 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 }
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
-               const std::vector<char *> &bases, Stream stream, StepObserver *observer) {
+               const std::vector<char *> &bases, void *scratch, Stream stream,
+               StepObserver *observer) {
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
@@ -218,7 +221,7 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
     try {
       if (observer != nullptr)
         observer->before(step.step, name);
-      run_step(device, steps, step, bases, stream);
+      run_step(device, steps, step, bases, scratch, stream);
       if (observer != nullptr)
         observer->after(step.step, name);
     } catch (const Error &error) {

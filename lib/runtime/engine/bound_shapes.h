@@ -37,6 +37,7 @@ struct ResolvedSteps {
   std::vector<ResolvedLaunch> launches;
   std::vector<ResolvedMatmul> matmuls;
   std::vector<ResolvedCopy> copies;
+  size_t scratch_bytes = 0; // what the neediest product takes; they run one after another
   /// Values of all launches' parameters; slots say which of them are addresses. arguments[i] points
   /// at values[i].
   std::vector<int64_t> values;
@@ -49,16 +50,18 @@ struct ResolvedSteps {
 /// a product or copy may reach beyond. `symbols` is null for run-once steps.
 ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
                             const std::vector<int64_t> &buffer_bytes, bool once);
-/// Runs them: `bases` holds the memory of every buffer.
+/// Runs them: `bases` holds the memory of every buffer, `scratch` has steps.scratch_bytes.
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
-               const std::vector<char *> &bases, Stream stream, StepObserver *observer);
+               const std::vector<char *> &bases, void *scratch, Stream stream,
+               StepObserver *observer);
 
 struct BoundShapes {
   std::vector<int64_t> key; // all sizes of all inputs
   std::vector<int64_t> symbols;
   std::vector<int64_t> buffer_bytes; // by buffer: the largest extent along its alias chain
   std::vector<int64_t> offsets;      // by lifetime, in the workspace
-  int64_t workspace_bytes = 0;
+  int64_t scratch_offset = 0;        // of the products' scratch memory, behind all pieces
+  int64_t workspace_bytes = 0;       // all of it
   ResolvedSteps steps;
 };
 

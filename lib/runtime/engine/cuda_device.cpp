@@ -113,10 +113,11 @@ public:
     make_current();
     return matmuls_->prepare(shape);
   }
-  void matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
+  size_t matmul_scratch_bytes(size_t plan) override { return matmuls_->scratch_bytes(plan); }
+  void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, void *scratch,
               Stream stream) override {
     make_current();
-    matmuls_->run(plan, a, b, c, out, stream);
+    matmuls_->run(plan, a, b, c, out, scratch, stream);
   }
   std::vector<double> time(const std::function<void(Stream)> &run, int repeats) override;
 

@@ -14,7 +14,7 @@
 namespace tsc_engine {
 namespace {
 
-constexpr size_t kWorkspaceBytes = 32 << 20; // what NVIDIA advises for Hopper
+constexpr size_t kMostScratchBytes = 32 << 20; // what NVIDIA advises for Hopper
 constexpr int kCandidates = 8;
 /// What pointers are aligned to, unless one of them is found not to be.
 constexpr uint32_t kUsualAlignment = 16;
@@ -166,6 +166,8 @@ struct Plan {
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, c, out;
   Types types{};
+  size_t scratch_bytes =
+      0; // what the algorithm of the usual alignment takes; a limit for the others
   std::map<uint32_t, cublasLtMatmulAlgo_t> algorithms; // by alignment of the pointers
 };
 
@@ -205,31 +207,25 @@ class Matmuls final : public CudaMatmuls {
 public:
   explicit Matmuls(int device_index) : device_index_(device_index) {}
   ~Matmuls() override {
-    for (auto &entry : workspaces_)
-      cudaFree(entry.second);
-    if (spare_workspace_)
-      cudaFree(spare_workspace_);
     if (handle_)
       lt().destroy(handle_);
   }
 
   size_t prepare(const MatmulShape &shape) override;
-  void run(size_t number, const void *a, const void *b, const void *c, void *out,
+  size_t scratch_bytes(size_t number) override;
+  void run(size_t number, const void *a, const void *b, const void *c, void *out, void *scratch,
            Stream stream) override;
 
 private:
   bool prepare_blas(Plan &plan);
   const cublasLtMatmulAlgo_t *algorithm(Plan &plan, uint32_t alignment);
   const CudaPlainMatmul &plain(DType dtype);
-  void *workspace(Stream stream);
 
   const int device_index_;
   std::mutex mutex_; // guards everything below
   cublasLtHandle_t handle_ = nullptr;
   std::deque<Plan> plans_;
   std::map<DType, std::unique_ptr<CudaPlainMatmul>> plain_;
-  std::map<Stream, void *> workspaces_; // products on several streams run at once
-  void *spare_workspace_ = nullptr;     // for the next new stream: run() shall not allocate
 };
 
 size_t Matmuls::prepare(const MatmulShape &shape) {
@@ -276,9 +272,6 @@ bool Matmuls::prepare_blas(Plan &plan) {
     return false;
   if (!handle_)
     lt().check(lt().create(&handle_), "cublasLtCreate");
-  if (!spare_workspace_)
-    check_cuda(cudaMalloc(&spare_workspace_, kWorkspaceBytes),
-               "cudaMalloc of cuBLASLt's workspace");
   lt().check(lt().create_description(plan.description.receive(lt().destroy_description),
                                      plan.types.compute, plan.types.scale),
              "cublasLtMatmulDescCreate");
@@ -287,7 +280,8 @@ bool Matmuls::prepare_blas(Plan &plan) {
   set(description, CUBLASLT_MATMUL_DESC_TRANSB, a.operation);
   if (plan.with_bias) {
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    const void *any = spare_workspace_; // the real one is set by run()
+    // The heuristics want an address and never read it; the real one is set by run().
+    const void *any = reinterpret_cast<const void *>(uintptr_t{kUsualAlignment});
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, any);
   }
   const cudaDataType_t type = plan.types.element;
@@ -295,6 +289,7 @@ bool Matmuls::prepare_blas(Plan &plan) {
   make_layout(plan.b, type, b, shape.batch, shape.b.batch);
   make_layout(plan.out, type, out, shape.batch, shape.out.batch);
   make_layout(plan.c, type, c, shape.batch, reads_matrix ? shape.c.batch : shape.out.batch);
+  plan.scratch_bytes = kMostScratchBytes;
   return algorithm(plan, kUsualAlignment) != nullptr;
 }
 
@@ -310,8 +305,9 @@ const cublasLtMatmulAlgo_t *Matmuls::algorithm(Plan &plan, uint32_t alignment) {
     lt().check(lt().set_preference(preference.get(), attribute, &value, sizeof value),
                "cublasLtMatmulPreferenceSetAttribute");
   };
-  const uint64_t workspace_bytes = kWorkspaceBytes;
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  // At bind the limit; for operands of other alignment, met in a run, what bind reserved.
+  const uint64_t most_scratch = plan.scratch_bytes;
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_scratch);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
@@ -324,23 +320,24 @@ const cublasLtMatmulAlgo_t *Matmuls::algorithm(Plan &plan, uint32_t alignment) {
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
     return nullptr;
   lt().check(status, "cublasLtMatmulAlgoGetHeuristic");
-  for (int i = 0; i < found; ++i)
-    if (results[i].state == CUBLAS_STATUS_SUCCESS)
-      return &plan.algorithms.emplace(alignment, results[i].algo).first->second;
+  for (int i = 0; i < found; ++i) {
+    if (results[i].state != CUBLAS_STATUS_SUCCESS)
+      continue;
+    if (plan.algorithms.empty())
+      plan.scratch_bytes = results[i].workspaceSize;
+    return &plan.algorithms.emplace(alignment, results[i].algo).first->second;
+  }
   return nullptr;
 }
 
-void *Matmuls::workspace(Stream stream) {
-  void *&memory = workspaces_[stream];
-  if (!memory)
-    memory = std::exchange(spare_workspace_, nullptr);
-  if (!memory)
-    check_cuda(cudaMalloc(&memory, kWorkspaceBytes), "cudaMalloc of cuBLASLt's workspace");
-  return memory;
+size_t Matmuls::scratch_bytes(size_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const Plan &plan = plans_.at(number);
+  return plan.plain ? 0 : plan.scratch_bytes;
 }
 
 void Matmuls::run(size_t number, const void *a, const void *b, const void *c, void *out,
-                  Stream stream) {
+                  void *scratch, Stream stream) {
   std::lock_guard<std::mutex> lock(mutex_);
   Plan &plan = plans_.at(number);
   if (is_empty(plan.shape))
@@ -366,7 +363,7 @@ void Matmuls::run(size_t number, const void *a, const void *b, const void *c, vo
   const void *beta_pointer = wide ? static_cast<const void *>(&beta) : &beta_f32;
   lt().check(lt().matmul(handle_, plan.description.get(), alpha_pointer, b, plan.b.get(), a,
                          plan.a.get(), beta_pointer, reads_matrix ? c : out, plan.c.get(), out,
-                         plan.out.get(), chosen, workspace(stream), kWorkspaceBytes, cuda_stream),
+                         plan.out.get(), chosen, scratch, plan.scratch_bytes, cuda_stream),
              "cublasLtMatmul");
 }
 

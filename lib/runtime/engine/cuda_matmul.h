@@ -14,8 +14,9 @@ public:
   static std::unique_ptr<CudaMatmuls> make(int device_index);
   virtual ~CudaMatmuls() = default;
   virtual size_t prepare(const MatmulShape &shape) = 0;
+  virtual size_t scratch_bytes(size_t plan) = 0;
   virtual void run(size_t plan, const void *a, const void *b, const void *c, void *out,
-                   Stream stream) = 0;
+                   void *scratch, Stream stream) = 0;
 };
 
 } // namespace tsc_engine

@@ -63,8 +63,12 @@ public:
   virtual void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments, Stream stream) = 0;
   /// Chooses how to run products of this shape (at bind time: may allocate). Returns a plan number.
   virtual size_t prepare_matmul(const MatmulShape &shape) = 0;
-  /// Never allocates or synchronizes on a GPU. `c` is null unless the shape has one; c may equal out.
-  virtual void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, Stream stream) = 0;
+  /// Memory that the plan's product needs while it runs.
+  virtual size_t matmul_scratch_bytes(size_t plan) = 0;
+  /// Never allocates or synchronizes on a GPU. `c` is null unless the shape has one; c may equal out. `scratch`
+  /// is 256-byte aligned, of matmul_scratch_bytes, and used by nothing else on another stream meanwhile.
+  virtual void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, void *scratch,
+                      Stream stream) = 0;
 };
 
 } // namespace tsc_engine

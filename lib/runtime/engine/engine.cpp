@@ -134,8 +134,15 @@ void WeightSet::run_once_steps() {
       resolve_steps(*model_, *device_, nullptr, buffer_extents(*model_, nullptr), true);
   if (steps.steps.empty())
     return;
-  run_steps(*model_, *device_, steps, bases, nullptr, nullptr);
-  device_->synchronize(nullptr);
+  void *scratch = device_->allocate(steps.scratch_bytes);
+  try {
+    run_steps(*model_, *device_, steps, bases, scratch, nullptr, nullptr);
+    device_->synchronize(nullptr);
+  } catch (...) {
+    device_->release(scratch);
+    throw;
+  }
+  device_->release(scratch);
   for (size_t i = 0; i < weights_.size(); ++i)
     if (!model_->weight_is_used[i])
       release_one(weights_[i], static_cast<size_t>(model_->tables.weights[i].bytes));

@@ -130,7 +130,8 @@ public:
     matmuls_.push_back(shape);
     return matmuls_.size() - 1;
   }
-  void matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
+  size_t matmul_scratch_bytes(size_t) override { return 0; }
+  void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, void *,
               Stream) override {
     MatmulShape shape;
     {

@@ -72,7 +72,11 @@ void pack_workspace(const Model &model, BoundShapes &bound) {
     pieces.push_back({bound.buffer_bytes[lifetime.root], lifetime.first, lifetime.last});
   Packing packing = pack(pieces);
   bound.offsets = std::move(packing.offsets);
-  bound.workspace_bytes = packing.bytes;
+  bound.scratch_offset = (packing.bytes + kPieceAlignment - 1) / kPieceAlignment * kPieceAlignment;
+  bound.workspace_bytes =
+      bound.steps.scratch_bytes == 0
+          ? packing.bytes
+          : bound.scratch_offset + static_cast<int64_t>(bound.steps.scratch_bytes);
 }
 
 /// Texts are made only for an error: a run does not allocate.
@@ -130,10 +134,12 @@ size_t Instance::bind(const int64_t *const *shapes) {
     bound->key = std::move(key);
     bound->symbols = ShapeChecker(tables, shapes).symbols();
     bound->buffer_bytes = buffer_extents(model(), bound->symbols.data());
+    {
+      std::lock_guard<std::mutex> lock(weights_->prepare_);
+      bound->steps = resolve_steps(model(), weights_->device(), bound->symbols.data(),
+                                   bound->buffer_bytes, false);
+    }
     pack_workspace(model(), *bound);
-    std::lock_guard<std::mutex> lock(weights_->prepare_);
-    bound->steps = resolve_steps(model(), weights_->device(), bound->symbols.data(),
-                                 bound->buffer_bytes, false);
   }
   if (cache_.size() >= kMaxCached)
     cache_.erase(cache_.begin());
@@ -192,7 +198,8 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
   set_bases(inputs, outputs, workspace);
   if (poison_)
     poison(stream, outputs, workspace);
-  run_steps(model(), weights_->device(), bound_->steps, bases_, stream, observer_);
+  run_steps(model(), weights_->device(), bound_->steps, bases_,
+            static_cast<char *>(workspace) + bound_->scratch_offset, stream, observer_);
   copy_outputs(stream, outputs);
 }
 
