@@ -31,12 +31,33 @@ ir::BufferView matrix_operand(Context &context, TensorValue value) {
   return *strided_view(context, dense);
 }
 
+/// Strides of a product's result, its rows padded to the policy's alignment. A library product
+/// whose rows start at odd addresses is several times slower (bf16 8192x50257x768 on an H200: 6.8
+/// ms against 0.9), which pays for the copy that an unpadded graph output then takes, unless the
+/// product is small.
+std::vector<Expr> result_strides(const Context &context, const std::vector<Expr> &sizes,
+                                 tensor::DType dtype) {
+  constexpr int64_t kWorthPadding = 1 << 20; // elements
+  const std::optional<int64_t> columns = sizes.back().as_integer();
+  const std::optional<int64_t> count = symbolic::numel(sizes).as_integer();
+  const int64_t alignment =
+      context.policy.product_row_alignment / static_cast<int64_t>(tensor::size_in_bytes(dtype));
+  if (alignment <= 1 || !tensor::is_floating(dtype) || !columns || !count ||
+      *columns % alignment == 0 || *count < kWorthPadding)
+    return tensor::contiguous_strides(sizes);
+  std::vector<Expr> padded = sizes;
+  padded.back() = Expr((*columns + alignment - 1) / alignment * alignment);
+  return tensor::contiguous_strides(padded);
+}
+
 NodeValue call_library(Context &context, ir::Extern call) {
   const graph::TensorMeta &result = result_meta(context);
   call.library = ir::Library::matmul;
   const BufferId buffer =
       register_buffer(context, result.layout.sizes, result.dtype, result.device);
-  context.module.buffers[buffer].layout_kind = ir::LayoutKind::fixed;
+  ir::Buffer &out = context.module.buffers[buffer];
+  out.layout.strides = result_strides(context, result.layout.sizes, result.dtype);
+  out.layout_kind = ir::LayoutKind::fixed;
   register_operation(context, std::move(call), {buffer});
   return tensor_of_buffer(context, buffer);
 }
