@@ -28,6 +28,38 @@ INTS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, math.inf, -math.inf, math.nan, 3.0, 1e-4, 88.0]
 
 
+# The rule of docs/numbers.md: bound of the relative error of the norm, ulps allowed an element, ulp at 1, smallest number.
+RULES = {torch.float64: (1e-10, 16, 2.0**-52, 2.0**-1074), torch.float32: (1e-5, 16, 2.0**-23, 2.0**-149),
+         torch.float16: (5e-3, 4, 2.0**-10, 2.0**-24), torch.bfloat16: (4e-3, 4, 2.0**-7, 2.0**-133)}
+
+
+def inconsistency(output, reference):
+    """Why eager's `output` is no record of the float64 `reference`, or None. Then the case tests an accident of eager
+    mode: NaN or infinity where there is a number, underflow, or an error ten times what the rule allows."""
+    if output.dtype not in RULES or output.shape != reference.shape:
+        return None if output.dtype not in RULES else f"shapes {output.shape} and {reference.shape}"
+    bound, ulps, epsilon, smallest = RULES[output.dtype]
+    wide, rounded = output.double(), reference.to(output.dtype).double()  # overflow of the dtype itself is right
+    if not torch.equal(wide.isnan(), rounded.isnan()):
+        return "NaN in other places"
+    infinite = wide.isinf() | rounded.isinf()
+    if not torch.equal(wide[infinite], rounded[infinite]):
+        return "infinities in other places"
+    use = wide.isfinite() & reference.isfinite()
+    expected = torch.where(use, reference, torch.zeros_like(reference))
+    error = (torch.where(use, wide, torch.zeros_like(wide)) - expected).abs()
+    if expected.norm() > 0 and error.norm() > 10 * bound * expected.norm():
+        return f"relative error {float(error.norm() / expected.norm()):.1e} (bound {bound:.0e})"
+    if use.any():
+        row = expected if expected.dim() else expected.reshape(1)
+        rms = (row.square().sum(-1, keepdim=True) / use.reshape(row.shape).sum(-1, keepdim=True).clamp(min=1)).sqrt()
+        scale = torch.maximum(rms, row.abs()) * epsilon
+        share = error.reshape(row.shape) / (10 * ulps * scale.clamp(min=smallest))
+        if share.max() > 1:
+            return f"an element is {float(10 * share.max()):.1f} times further off than the rule allows"
+    return None
+
+
 class Fn(torch.nn.Module):
     def __init__(self, f):
         super().__init__()
@@ -86,6 +118,9 @@ class Family:
             self.tensors[f"{name}/output_{i}"] = x.detach().contiguous().clone()
         for i, x in enumerate(as_list(reference) if reference is not None else []):
             if x.dtype == torch.float64:
+                reason = inconsistency(as_list(outputs)[i], x)
+                if reason:
+                    BAD.append(f"{self.name}/{name} output {i}: {reason}")
                 self.tensors[f"{name}/reference_{i}"] = x.detach().contiguous().clone()
 
     def write(self):
@@ -97,6 +132,7 @@ class Family:
         print(f"{self.name}: {len(self.graphs)} cases, {len(self.tensors)} tensors")
 
 
+BAD = []  # cases that must not be recorded
 FAMILIES = {}
 
 
@@ -115,7 +151,7 @@ def pointwise_unary(c):
                hardtanh=F.hardtanh, leaky_relu=F.leaky_relu, elu=F.elu, softplus=F.softplus, hardswish=F.hardswish,
                hardsigmoid=F.hardsigmoid, clamp=lambda x: torch.clamp(x, -0.5, 0.75), frac=torch.frac,
                pow2=lambda x: x ** 2, pow3=lambda x: x ** 3, pow_half=lambda x: x ** 0.5, rpow=lambda x: 2.0 ** x,
-               isfinite=torch.isfinite, logit=lambda x: torch.logit(x, eps=1e-3), mish=F.mish, log_sigmoid=F.logsigmoid)
+               isfinite=torch.isfinite, logit=lambda x: torch.logit(x, eps=0.125), mish=F.mish, log_sigmoid=F.logsigmoid)
     positive = {"log", "log2", "log10", "sqrt", "rsqrt", "pow_half"}
     for name, op in ops.items():
         for short, dtype in FLOATS.items():
@@ -127,7 +163,9 @@ def pointwise_unary(c):
             if name in ("floor", "ceil", "trunc", "round", "frac"):
                 x = (x * 3).to(dtype)
             c.case(f"{name}_{short}", op, x)
-        c.case(f"{name}_special", op, c.special())
+        special = c.special()
+        # 0.5 x (1 + erf(x)) of an infinity is NaN or infinity, as eager's vector code happens to have it.
+        c.case(f"{name}_special", op, special[special.abs() < math.inf] if name.startswith("gelu") else special)
     for name in ("abs", "neg", "sign", "square", "relu", "logical_not", "bitwise_not"):
         for short, dtype in INTS.items():
             c.case(f"{name}_{short}", getattr(torch, name), c.ints(3, 7, dtype=dtype))
@@ -234,18 +272,22 @@ def reductions(c):
     ops = dict(sum=torch.sum, mean=torch.mean, amax=torch.amax, amin=torch.amin, prod=torch.prod)
     shapes = [((7, 13), (1,)), ((7, 13), (0,)), ((3, 5, 8), (0, 2)), ((3, 5, 8), (1,)), ((4, 257), (-1,)),
               ((2, 3, 1031), (2,)), ((300, 5), (0,)), ((6, 1), (1,)), ((1, 9), (0,)), ((2, 4099), (1,))]
+
+    def near_one(*shape, dtype=torch.float32):  # of either sign; hundreds of them neither vanish nor overflow
+        x = c.randn(*shape)
+        return ((1 + 0.05 * x.abs()) * x.sign()).to(dtype) ** (1 - 2 * (torch.arange(shape[-1]) % 2)).to(dtype)
     for name, op in ops.items():
         for shape, dims in shapes:
             label = "x".join(map(str, shape)) + "_d" + "_".join(map(str, dims))
             if name == "prod":
                 if len(dims) > 1 or max(shape) > 300:
                     continue
-                c.case(f"prod_{label}", lambda x, d=dims[0]: torch.prod(x, d), c.randn(*shape))
+                c.case(f"prod_{label}", lambda x, d=dims[0]: torch.prod(x, d), near_one(*shape))
             else:
                 c.case(f"{name}_{label}", lambda x, op=op, d=dims: op(x, d), c.randn(*shape))
         for short in ("f16", "bf16"):
             f = (lambda x: torch.prod(x, -1)) if name == "prod" else (lambda x, op=op: op(x, -1))
-            c.case(f"{name}_{short}", f, c.randn(5, 96, dtype=FLOATS[short]))
+            c.case(f"{name}_{short}", f, (near_one if name == "prod" else c.randn)(5, 96, dtype=FLOATS[short]))
         if name != "prod":
             c.case(f"{name}_keepdim", lambda x, op=op: op(x, (0, 2), keepdim=True), c.randn(3, 5, 4))
     c.case("sum_all", lambda x: x.sum(), c.randn(23, 41))
@@ -296,7 +338,7 @@ def normalization(c):
     c.case("softmax_dim1", lambda x: torch.softmax(x, 1), c.randn(3, 33, 7))
     c.case("softmax_masked", lambda x, m: torch.softmax(x.masked_fill(m, -math.inf), -1), c.randn(5, 40), torch.arange(40)[None, :] > torch.arange(5)[:, None] * 8)
     c.case("softmax_large", lambda x: torch.softmax(x, -1), c.randn(2, 20011, scale=3))
-    c.case("layer_norm_large_mean", lambda x: F.layer_norm(x, (96,)), c.randn(5, 96) + 1000)
+    c.case("layer_norm_large_mean", lambda x: F.layer_norm(x, (96,)), c.randn(5, 96) + 30)
     c.case("layer_norm_2d", lambda x: F.layer_norm(x, (7, 9)), c.randn(5, 7, 9))
     c.case("layer_norm_gelu", lambda x, w, b, r: F.gelu(F.layer_norm(x + r, (256,), w, b)),
            *[c.randn(*s, dtype=torch.bfloat16) for s in ((37, 256), (256,), (256,), (37, 256))])
@@ -473,7 +515,10 @@ def main():
     for name in sys.argv[1:] or list(FAMILIES):
         c = Family(name)
         FAMILIES[name](c)
-        c.write()
+        if not BAD:
+            c.write()
+    if BAD:
+        sys.exit("eager and float64 disagree; choose other inputs:\n  " + "\n  ".join(BAD))
 
 
 main()
