@@ -17,6 +17,15 @@ struct FlatWalk {
   int vector = 1, steps = 1, block = 256;
   bool guard = false; // the last block has runs past the end
 };
+/// Pointwise on the GPU with transposed operands: a block takes a tile of `edge` x `edge` elements
+/// of the two innermost variables. Loads marked `tiled` are read in runs of `across` elements along
+/// the outer one of them and turned in shared memory; everything else works in `steps` runs of
+/// `vector` elements a thread along the inner one.
+struct TileWalk {
+  int vector = 1, steps = 1, block = 256;
+  int edge = 32, across = 1;
+  bool guard = false; // tiles reach past the end
+};
 /// `threads` neighbouring threads share a row, `rows` rows share a block. A thread's runs are lane,
 /// lane + threads,
 /// ...: `steps` of them kept on chip, or (steps 0) as many as it takes, read again in each phase.
@@ -39,7 +48,7 @@ struct SerialWalk {
   int vector = 1;
   int64_t chunk = 1;
 };
-using Walk = std::variant<FlatWalk, RowWalk, ColumnWalk, SerialWalk>;
+using Walk = std::variant<FlatWalk, TileWalk, RowWalk, ColumnWalk, SerialWalk>;
 
 /// What one walk over the elements does, in order.
 struct PhasePlan {
@@ -62,6 +71,7 @@ struct KernelPlan {
   std::vector<Access> access; // loads and stores of elements
   std::vector<bool> kept;     // element values held on chip from one phase to later ones
   std::vector<bool> preloaded;
+  std::vector<bool> tiled;          // loads that go through shared memory (TileWalk)
   std::vector<bool> uniform;        // element values that do not change over a run
   std::vector<bool> streamed;       // vector loads whose data nothing reads again
   std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal

@@ -10,6 +10,8 @@ using ir::Op;
 int vector_of(const Walk &walk) {
   if (const auto *flat = std::get_if<FlatWalk>(&walk))
     return flat->vector;
+  if (const auto *tile = std::get_if<TileWalk>(&walk))
+    return tile->vector;
   if (const auto *row = std::get_if<RowWalk>(&walk))
     return row->vector;
   if (const auto *serial = std::get_if<SerialWalk>(&walk))
@@ -20,6 +22,8 @@ int vector_of(const Walk &walk) {
 int steps_of(const Walk &walk) {
   if (const auto *flat = std::get_if<FlatWalk>(&walk))
     return flat->steps;
+  if (const auto *tile = std::get_if<TileWalk>(&walk))
+    return tile->steps;
   if (const auto *row = std::get_if<RowWalk>(&walk))
     return row->steps;
   return 0;
@@ -179,7 +183,7 @@ private:
     PhasePlan &plan = plan_.phases[phase];
     if (value.op == Op::store || value.op == Op::store_reduction)
       plan.stores.push_back(id);
-    else if (value.op == Op::load && plan_.preloaded[id])
+    else if (value.op == Op::load && (plan_.preloaded[id] || plan_.tiled[id]))
       return;
     else if (plan_.uniform[id] || (value.op == Op::load && plan_.access[id] == Access::vector))
       plan.run_values.push_back(id);
@@ -194,6 +198,8 @@ void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep) {
   const KernelGraph &graph = plan.graph;
   plan.phases.assign(graph.phases, {});
   plan.kept.assign(graph.values.size(), false);
+  if (plan.tiled.empty())
+    plan.tiled.assign(graph.values.size(), false);
   if (plan.preloaded.empty())
     plan.preloaded.assign(graph.values.size(), false);
   std::vector<std::vector<ValueId>> roots(graph.phases);

@@ -1,6 +1,7 @@
 // The GPU's plans. What decides is memory: 16-byte accesses, enough of them in flight before the
 // first use, every element read once.
 #include "codegen/plan.h"
+#include "codegen/plan_steps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,34 +20,11 @@ constexpr int kRunsInFlight = 4;      // runs a thread loads before the first us
 constexpr int kRegistersForRow = 128; // a thread's registers that may hold its part of the row
 constexpr int kLargestLoopedRow = 512;
 
-/// Row-wise loads that may be issued first: no run-time index, no guard, a vector access.
-std::vector<ValueId> preload_candidates(const KernelPlan &plan) {
-  std::vector<ValueId> result;
-  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
-    const Value &value = plan.graph[id];
-    if (value.op == Op::load && value.level == Level::element &&
-        plan.access[id] == Access::vector && value.args.empty() && value.guard == ir::kNone)
-      result.push_back(id);
-  }
-  return result;
-}
-
 bool varies_by_row(const KernelGraph &graph, ValueId id) {
   return !graph.reduces || graph.row_variables.empty() ||
          std::any_of(graph.row_variables.begin(), graph.row_variables.end(), [&](Expr variable) {
            return symbolic::depends_on(graph[id].index, variable);
          });
-}
-
-std::string vector_text(const ir::Module &module, const KernelPlan &plan, int vector) {
-  size_t widest = 0;
-  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
-    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone)
-      widest = std::max(widest,
-                        tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * vector);
-  if (widest == 0)
-    return "one element an access";
-  return std::to_string(std::min<size_t>(widest, 16)) + "-byte accesses";
 }
 
 std::string walks_text(const KernelPlan &plan, const char *over) {
@@ -61,8 +39,7 @@ void plan_flat(const ir::Module &module, const scheduler::Group &group, KernelPl
   walk.block = kFlatBlock;
   walk.vector = choose_vector(module, plan.graph);
   classify_accesses(module, plan, walk.vector);
-  const std::vector<ValueId> loads = preload_candidates(plan);
-  plan.preloaded.assign(plan.graph.values.size(), false);
+  preload_all(plan);
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
   // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four); narrower ones need
   // company, if that leaves every multiprocessor four blocks.
@@ -72,9 +49,6 @@ void plan_flat(const ir::Module &module, const scheduler::Group &group, KernelPl
     if (count && *count >= int64_t{4} * target.multiprocessors * walk.block * walk.steps)
       break;
   }
-  plan.preloads = loads;
-  for (const ValueId id : loads)
-    plan.preloaded[id] = true;
   const int64_t per_block = int64_t{walk.block} * walk.steps;
   walk.guard = !symbolic::known_multiple_of(runs, per_block, plan.graph.ranges);
   plan.grid = symbolic::ceil_div(runs, per_block);
@@ -82,7 +56,7 @@ void plan_flat(const ir::Module &module, const scheduler::Group &group, KernelPl
   plan.walk = walk;
   plan.description = "pointwise, " + std::to_string(walk.steps) +
                      (walk.steps == 1 ? " run" : " runs") + " of " + std::to_string(walk.vector) +
-                     " elements a thread, " + vector_text(module, plan, walk.vector);
+                     " elements a thread, " + access_text(module, plan, walk.vector);
   fill_phases(plan, group, true);
 }
 
@@ -188,7 +162,7 @@ void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPl
       (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
                             " elements a thread)"
                       : walks_text(plan, "row")) +
-      ", " + vector_text(module, plan, walk.vector);
+      ", " + access_text(module, plan, walk.vector);
 }
 
 /// True if more bytes are contiguous along the innermost row variable than along the innermost
@@ -251,15 +225,45 @@ void choose_divisions(KernelPlan &plan) {
 
 } // namespace
 
+std::vector<ValueId> preload_candidates(const KernelPlan &plan) {
+  std::vector<ValueId> result;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
+    const Value &value = plan.graph[id];
+    if (value.op == Op::load && value.level == Level::element &&
+        plan.access[id] == Access::vector && value.args.empty() && value.guard == ir::kNone)
+      result.push_back(id);
+  }
+  return result;
+}
+
+void preload_all(KernelPlan &plan) {
+  plan.preloads = preload_candidates(plan);
+  plan.preloaded.assign(plan.graph.values.size(), false);
+  for (const ValueId id : plan.preloads)
+    plan.preloaded[id] = true;
+}
+
+std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector) {
+  size_t widest = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone)
+      widest = std::max(widest,
+                        tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * vector);
+  if (widest == 0)
+    return "one element an access";
+  return std::to_string(std::min<size_t>(widest, 16)) + "-byte accesses";
+}
+
 KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
                      const target::Target &target) {
   KernelPlan plan;
   plan.graph = build_kernel_graph(module, group, {.two_pass_statistics = true});
   const bool scans = std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
                                  [](const Value &value) { return value.op == Op::scan; });
-  if (!plan.graph.reduces)
-    plan_flat(module, group, plan, target);
-  else if (!scans && prefers_columns(module, plan.graph)) {
+  if (!plan.graph.reduces) {
+    if (!plan_tile(module, group, plan))
+      plan_flat(module, group, plan, target);
+  } else if (!scans && prefers_columns(module, plan.graph)) {
     plan.graph = build_kernel_graph(module, group, {});
     plan_columns(module, group, plan, target);
   } else {

@@ -1,11 +1,7 @@
 #include "codegen/print_kernel.h"
 
-#include "codegen/expression.h"
+#include "codegen/kernel_text.h"
 #include "support/diagnostic.h"
-
-#include <algorithm>
-#include <map>
-#include <set>
 
 namespace tsc::codegen {
 
@@ -19,20 +15,11 @@ const std::string &Parameters::name_of(BufferId storage) const {
 
 namespace {
 
-class Printer {
+class Printer : KernelText {
 public:
   Printer(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
           const std::string &name)
-      : module_(module), plan_(plan), graph_(plan.graph), parameters_(parameters), kernel_(name),
-        vector_(vector_of(plan.walk)), steps_(steps_of(plan.walk)),
-        index_(plan.wide_index ? "long long" : "int"), ranges_(plan.graph.ranges) {
-    flat_ = std::get_if<FlatWalk>(&plan.walk);
-    row_ = std::get_if<RowWalk>(&plan.walk);
-    column_ = std::get_if<ColumnWalk>(&plan.walk);
-    serial_ = std::get_if<SerialWalk>(&plan.walk);
-    ranges_.set_size(symbolic::symbol("j"), vector_);
-    number_values();
-  }
+      : KernelText(module, plan, parameters, name) {}
 
   std::string print() {
     open_kernel();
@@ -40,7 +27,9 @@ public:
       open_serial_rows();
     else
       coordinates();
+    load_tiles();
     preloads();
+    turn_tiles();
     for (const PhasePlan &phase : plan_.phases)
       print_phase(phase);
     row_stores();
@@ -57,205 +46,6 @@ public:
   }
 
 private:
-  const ir::Module &module_;
-  const KernelPlan &plan_;
-  const KernelGraph &graph_;
-  const Parameters &parameters_;
-  std::string kernel_;
-  int vector_, steps_;
-  std::string index_;
-  symbolic::Ranges ranges_;
-  const FlatWalk *flat_ = nullptr;
-  const RowWalk *row_ = nullptr;
-  const ColumnWalk *column_ = nullptr;
-  const SerialWalk *serial_ = nullptr;
-  std::string text_;
-  int depth_ = 0;
-  std::vector<uint32_t> numbers_;          // of t0, t1, ... by value
-  std::map<ValueId, std::string> vectors_; // names of vector loads
-  std::map<ValueId, std::string> staged_;  // names of arrays that vector stores are made of
-  std::map<ValueId, std::string> accumulators_;
-  std::set<std::string> inverses_;  // row values whose reciprocal is there
-  std::vector<std::string> shared_; // members of the shared structure
-  bool in_elements_ = false;        // inside the innermost loop
-  bool run_declared_ = false;       // one run a thread: its coordinates are there
-
-  void line(const std::string &text) {
-    text_.append(static_cast<size_t>(depth_) * 2, ' ');
-    text_ += text;
-    text_ += '\n';
-  }
-  void open(const std::string &text) {
-    line(text.empty() ? "{" : text + " {");
-    ++depth_;
-  }
-  void close() {
-    --depth_;
-    line("}");
-  }
-
-  // ---- names and expressions
-
-  void number_values() {
-    numbers_.assign(graph_.values.size(), 0);
-    uint32_t next = 0;
-    for (ValueId id = 0; id < graph_.values.size(); ++id) {
-      const Value &value = graph_[id];
-      const bool named = value.op != Op::constant && value.op != Op::store &&
-                         value.op != Op::store_reduction && value.op != Op::set_indirect &&
-                         !aliased(id) &&
-                         !(value.op == Op::load && value.level == Level::element &&
-                           plan_.access[id] == Access::vector);
-      numbers_[id] = named ? next++ : 0;
-    }
-    size_t vectors = 0;
-    for (ValueId id = 0; id < graph_.values.size(); ++id)
-      if (graph_[id].op == Op::load && graph_[id].level == Level::element &&
-          plan_.access[id] == Access::vector)
-        vectors_[id] = "v" + std::to_string(vectors++);
-  }
-  bool aliased(ValueId id) const {
-    const Value &value = graph_[id];
-    return value.args.size() == 1 && is_alias(value, graph_[value.args[0]].dtype) &&
-           !plan_.kept[id];
-  }
-  bool finds_position(ValueId id) const {
-    const Value &value = graph_[id];
-    return value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
-                                         value.reduction == ir::ReductionKind::argmin);
-  }
-  std::string position(const std::string &j) const { // of an element in a kept array
-    if (steps_ == 1 && !serial_)
-      return j;
-    if (vector_ == 1)
-      return "k";
-    return "k * " + std::to_string(vector_) + " + " + j;
-  }
-  /// The current value as an operand. Loads that are vectors are unpacked.
-  std::string use(ValueId id) const {
-    const Value &value = graph_[id];
-    if (value.op == Op::constant)
-      return literal(value.constant, value.dtype);
-    if (aliased(id))
-      return use(value.args[0]);
-    const auto vector = vectors_.find(id);
-    const std::string j = vector_ == 1 ? "0" : "j";
-    if (vector != vectors_.end()) {
-      const bool array = plan_.preloaded[id] && steps_ > 1;
-      return "tc_get(" + vector->second + (array ? "[k]" : "") + ".at[" + j + "])";
-    }
-    const std::string name = "t" + std::to_string(numbers_[id]);
-    if (plan_.kept[id])
-      return name + "[" + position(j) + "]";
-    return finds_position(id) ? name + ".index" : name;
-  }
-  DType dtype_of(ValueId id) const {
-    const Value &value = graph_[id];
-    if (finds_position(id))
-      return DType::i64;
-    return aliased(id) ? dtype_of(value.args[0]) : value.dtype;
-  }
-  std::string index_text(Expr index) const {
-    if (in_elements_ && vector_ > 1) {
-      const Expr variable = graph_.element_variables.back();
-      index = symbolic::substitute(index, {{variable, variable + symbolic::symbol("j")}});
-    }
-    return symbolic::print_cpp(index, ranges_);
-  }
-  std::string size_text(Expr size) const { return symbolic::print_cpp(size, ranges_); }
-  std::string address(const Value &value) const {
-    const std::string &base = parameters_.name_of(module_.storage_of(value.buffer));
-    return value.index.is_integer(0) ? base : base + " + " + index_text(value.index);
-  }
-  std::string element_of(const Value &value) const {
-    return parameters_.name_of(module_.storage_of(value.buffer)) + "[" + index_text(value.index) +
-           "]";
-  }
-
-  // ---- statements
-
-  bool divides_by_row(ValueId id) const {
-    return !plan_.divides_by_row.empty() && plan_.divides_by_row[id];
-  }
-  /// The reciprocal of a row value: a name, or (for a literal) what the compiler folds.
-  std::string inverse(ValueId id) const {
-    const std::string divisor = use(id);
-    return divisor[0] == 't' ? divisor + "_inverse" : "1.0f / " + divisor;
-  }
-  void define_inverse(ValueId id) {
-    for (ValueId user = id + 1; user < graph_.values.size(); ++user)
-      if (divides_by_row(user) && use(graph_[user].args[1]) == use(id) &&
-          graph_[id].op != Op::constant && inverses_.insert(use(id)).second)
-        line("const float " + inverse(id) + " = 1.0f / " + use(id) + ";");
-  }
-
-  /// The right-hand side that computes a value.
-  std::string computation(ValueId id) const {
-    const Value &value = graph_[id];
-    switch (value.op) {
-    case Op::load: {
-      const std::string load = "tc_get(" + element_of(value) + ")";
-      if (value.guard == ir::kNone)
-        return load;
-      return use(value.guard) + " ? " + load + " : " +
-             literal(tensor::Scalar(int64_t{0}), value.dtype);
-    }
-    case Op::index_expr:
-      return "static_cast<" + std::string(value_type(value.dtype)) + ">(" +
-             index_text(value.index) + ")";
-    case Op::get_item:
-      return use(value.args[0]) + "." +
-             std::string(item_name(graph_[value.args[0]].reduction, value.item));
-    default: {
-      if (divides_by_row(id))
-        return "tc_divide(" + use(value.args[0]) + ", " + use(value.args[1]) + ", " +
-               inverse(value.args[1]) + ")";
-      std::vector<ArgumentText> arguments;
-      for (const ValueId arg : value.args)
-        arguments.push_back({use(arg), dtype_of(arg)});
-      return operation_text(value, arguments);
-    }
-    }
-  }
-  void define(ValueId id) {
-    const Value &value = graph_[id];
-    if (value.op == Op::constant || aliased(id))
-      return;
-    if (value.op == Op::scan) { // the one thread of the row carries it along
-      const std::string name = "c" + std::to_string(numbers_[id]);
-      line(name + " = " + combiner(value.scan) + "::apply(" + name + ", " + scan_input(value) +
-           ");");
-      line((plan_.kept[id] ? "" : "const " + std::string(value_type(value.dtype)) + " ") + use(id) +
-           " = " + name + ";");
-      return;
-    }
-    if (value.op == Op::set_indirect) {
-      line("const long long " + value.symbol.name() + " = tc_wrap_index(" + use(value.args[0]) +
-           ", " + size_text(value.extent) + ");");
-      return;
-    }
-    if (vectors_.count(id) != 0) {
-      const std::string type = vector_type(value);
-      std::string load = "tc_load_vec<" + std::to_string(vector_) + ">(" + address(value) + ")";
-      if (value.guard != ir::kNone)
-        load = use(value.guard) + " ? " + load + " : " + type + "{}";
-      line("const " + type + " " + vectors_[id] + " = " + load + ";");
-      return;
-    }
-    if (plan_.kept[id])
-      line(use(id) + " = " + computation(id) + ";");
-    else
-      line("const " + std::string(value_type(value.dtype)) + " t" + std::to_string(numbers_[id]) +
-           " = " + computation(id) + ";");
-  }
-  std::string scan_input(const Value &value) const {
-    return converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
-  }
-  std::string vector_type(const Value &value) const {
-    return "tc_vec<" + std::string(storage_type(module_.buffer(value.buffer).dtype)) + ", " +
-           std::to_string(vector_) + ">";
-  }
-
   // ---- frame
 
   void open_kernel() {
@@ -323,6 +113,8 @@ private:
                           " + static_cast<int>(threadIdx.x) % " + columns,
                       column_->guard_row);
     }
+    if (tile_)
+      tile_coordinates();
     if (has_shared())
       line("TC_SMEM(" + kernel_ + "_shared, shared);");
   }
@@ -332,7 +124,7 @@ private:
     const bool scans = graph_.scans_end_phases &&
                        std::any_of(graph_.values.begin(), graph_.values.end(),
                                    [](const Value &value) { return value.op == Op::scan; });
-    return scans || (reduces && (column_ || (row_ && row_->threads > 32)));
+    return tile_ || scans || (reduces && (column_ || (row_ && row_->threads > 32)));
   }
   void row_coordinates(const std::string &row, bool guard) {
     if (graph_.row_variables.empty() && !guard)
@@ -369,6 +161,8 @@ private:
   int open_runs(bool positioned) {
     int braces = 0;
     std::string run, guard;
+    if (tile_)
+      return open_tile_elements(open_tile_runs(false));
     if (flat_) {
       if (steps_ > 1) {
         line("TC_UNROLL");
@@ -450,6 +244,88 @@ private:
            (plan_.streamed[id] ? "tc_stream_vec<" : "tc_load_vec<") + std::to_string(vector_) +
            ">(" + address(graph_[id]) + ");");
     close_runs(braces);
+  }
+
+  // ---- tiles through shared memory
+
+  size_t tile_down() const { return graph_.element_variables.size() - 2; }
+  /// Where the block's tile starts, and the variables outside of it.
+  void tile_coordinates() {
+    const size_t down = tile_down();
+    const std::string edge = std::to_string(tile_->edge);
+    const Expr across_tiles = symbolic::ceil_div(graph_.element_sizes.back(), tile_->edge);
+    const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->edge);
+    line("const " + index_ + " tile = " + as_index("blockIdx.x") + ";");
+    line("const " + index_ + " " + graph_.element_variables.back().name() + "_first = tile % " +
+         factor(across_tiles) + " * " + edge + ";");
+    line("const " + index_ + " " + graph_.element_variables[down].name() + "_first = tile / " +
+         factor(across_tiles) + (down > 0 ? " % " + factor(down_tiles) : "") + " * " + edge + ";");
+    if (down == 0)
+      return;
+    line("const " + index_ + " outer = tile / " + factor(across_tiles * down_tiles) + ";");
+    const std::span<const Expr> variables(graph_.element_variables), sizes(graph_.element_sizes);
+    decompose(variables.first(down), sizes.first(down), "outer");
+  }
+  /// Runs of a tile: along the inner variable, or (`turned`) along the outer one.
+  int open_tile_runs(bool turned) {
+    const int width = turned ? tile_->across : vector_;
+    const std::string runs = std::to_string(tile_->edge / width);
+    const int steps = tile_->edge * tile_->edge / (width * tile_->block);
+    if (steps > 1)
+      line("TC_UNROLL");
+    open(steps > 1 ? "for (int k = 0; k < " + std::to_string(steps) + "; ++k)" : "");
+    line("const int run = " +
+         (steps > 1 ? "k * " + std::to_string(tile_->block) + " + " : std::string()) +
+         "static_cast<int>(threadIdx.x);");
+    const std::string along = "run % " + runs + (width > 1 ? " * " + std::to_string(width) : "");
+    line("const int across = " + (turned ? "run / " + runs : along) +
+         ", down = " + (turned ? along : "run / " + runs) + ";");
+    return 1;
+  }
+  /// Declares the variables of the tile and opens the guard of tiles that reach past the end.
+  int open_tile_elements(int braces) {
+    const Expr inner = graph_.element_variables.back(),
+               outer = graph_.element_variables[tile_down()];
+    line("const " + index_ + " " + inner.name() + " = " + inner.name() + "_first + across, " +
+         outer.name() + " = " + outer.name() + "_first + down;");
+    if (!tile_->guard)
+      return braces;
+    open("if (" + inner.name() + " < " + size_text(graph_.element_sizes.back()) + " && " +
+         outer.name() + " < " + size_text(graph_.element_sizes[tile_down()]) + ")");
+    return braces + 1;
+  }
+  std::string tile_run(const std::string &name) const {
+    return name + (tile_->edge * tile_->edge > tile_->across * tile_->block ? "[k]" : "");
+  }
+  /// All loads of the tile are under way before the first is used.
+  void load_tiles() {
+    if (!tile_)
+      return;
+    const std::string width = std::to_string(tile_->across);
+    const int steps = tile_->edge * tile_->edge / (tile_->across * tile_->block);
+    for (const auto &[id, name] : tiles_) {
+      const std::string type = std::string(storage_type(module_.buffer(graph_[id].buffer).dtype));
+      shared_.push_back(type + " " + name + "[" +
+                        std::to_string(tile_->edge * tile_pitch(graph_[id])) + "]");
+      line("tc_vec<" + type + ", " + width + "> " + name +
+           (steps > 1 ? "[" + std::to_string(steps) + "]" : "") + ";");
+    }
+    const int braces = open_tile_elements(open_tile_runs(true));
+    for (const auto &[id, name] : tiles_)
+      line(tile_run(name) + " = tc_load_vec<" + width + ">(" + address(graph_[id]) + ");");
+    close_runs(braces);
+  }
+  void turn_tiles() {
+    if (!tile_)
+      return;
+    const int braces = open_tile_runs(true);
+    line("TC_UNROLL");
+    open("for (int j = 0; j < " + std::to_string(tile_->across) + "; ++j)");
+    for (const auto &[id, name] : tiles_)
+      line("shared." + name + "[across * " + std::to_string(tile_pitch(graph_[id])) +
+           " + down + j] = " + tile_run(name) + ".at[j];");
+    close_runs(braces + 1);
+    line("TC_BARRIER();");
   }
 
   // ---- phases
@@ -667,7 +543,7 @@ private:
       conditions.push_back("lane == 0");
     if ((row_ && row_->guard_row) || (column_ && column_->guard_row))
       conditions.push_back("live");
-    if (flat_)
+    if (flat_ || tile_)
       conditions.push_back("blockIdx.x == 0 && threadIdx.x == 0");
     std::string condition;
     for (const std::string &part : conditions)

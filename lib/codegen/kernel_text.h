@@ -1,0 +1,243 @@
+// What printing every kind of walk shares: lines, names of values, expressions and definitions.
+#pragma once
+
+#include "codegen/expression.h"
+#include "codegen/print_kernel.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tsc::codegen {
+
+class KernelText {
+protected:
+  KernelText(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
+             const std::string &name)
+      : module_(module), plan_(plan), graph_(plan.graph), parameters_(parameters), kernel_(name),
+        vector_(vector_of(plan.walk)), steps_(steps_of(plan.walk)),
+        index_(plan.wide_index ? "long long" : "int"), ranges_(plan.graph.ranges) {
+    flat_ = std::get_if<FlatWalk>(&plan.walk);
+    tile_ = std::get_if<TileWalk>(&plan.walk);
+    row_ = std::get_if<RowWalk>(&plan.walk);
+    column_ = std::get_if<ColumnWalk>(&plan.walk);
+    serial_ = std::get_if<SerialWalk>(&plan.walk);
+    ranges_.set_size(symbolic::symbol("j"), vector_);
+    number_values();
+  }
+
+  const ir::Module &module_;
+  const KernelPlan &plan_;
+  const KernelGraph &graph_;
+  const Parameters &parameters_;
+  std::string kernel_;
+  int vector_, steps_;
+  std::string index_;
+  symbolic::Ranges ranges_;
+  const FlatWalk *flat_ = nullptr;
+  const TileWalk *tile_ = nullptr;
+  const RowWalk *row_ = nullptr;
+  const ColumnWalk *column_ = nullptr;
+  const SerialWalk *serial_ = nullptr;
+  std::string text_;
+  int depth_ = 0;
+  std::vector<uint32_t> numbers_;          // of t0, t1, ... by value
+  std::map<ValueId, std::string> vectors_; // names of vector loads
+  std::map<ValueId, std::string> tiles_;   // names of loads that go through shared memory
+  std::map<ValueId, std::string> staged_;  // names of arrays that vector stores are made of
+  std::map<ValueId, std::string> accumulators_;
+  std::set<std::string> inverses_;  // row values whose reciprocal is there
+  std::vector<std::string> shared_; // members of the shared structure
+  bool in_elements_ = false;        // inside the innermost loop
+  bool run_declared_ = false;       // one run a thread: its coordinates are there
+
+  void line(const std::string &text) {
+    text_.append(static_cast<size_t>(depth_) * 2, ' ');
+    text_ += text;
+    text_ += '\n';
+  }
+  void open(const std::string &text) {
+    line(text.empty() ? "{" : text + " {");
+    ++depth_;
+  }
+  void close() {
+    --depth_;
+    line("}");
+  }
+
+  // ---- names and expressions
+
+  void number_values() {
+    numbers_.assign(graph_.values.size(), 0);
+    uint32_t next = 0;
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      const Value &value = graph_[id];
+      const bool named = value.op != ir::Op::constant && value.op != ir::Op::store &&
+                         value.op != ir::Op::store_reduction && value.op != ir::Op::set_indirect &&
+                         !aliased(id) &&
+                         !(value.op == ir::Op::load && value.level == Level::element &&
+                           (plan_.access[id] == Access::vector || plan_.tiled[id]));
+      numbers_[id] = named ? next++ : 0;
+    }
+    size_t vectors = 0, tiles = 0;
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      if (plan_.tiled[id])
+        tiles_[id] = "w" + std::to_string(tiles++);
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      if (graph_[id].op == ir::Op::load && graph_[id].level == Level::element &&
+          plan_.access[id] == Access::vector)
+        vectors_[id] = "v" + std::to_string(vectors++);
+  }
+  bool aliased(ValueId id) const {
+    const Value &value = graph_[id];
+    return value.args.size() == 1 && is_alias(value, graph_[value.args[0]].dtype) &&
+           !plan_.kept[id];
+  }
+  bool finds_position(ValueId id) const {
+    const Value &value = graph_[id];
+    return value.op == ir::Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
+                                             value.reduction == ir::ReductionKind::argmin);
+  }
+  std::string position(const std::string &j) const { // of an element in a kept array
+    if (steps_ == 1 && !serial_)
+      return j;
+    if (vector_ == 1)
+      return "k";
+    return "k * " + std::to_string(vector_) + " + " + j;
+  }
+  /// The current value as an operand. Loads that are vectors are unpacked.
+  std::string use(ValueId id) const {
+    const Value &value = graph_[id];
+    if (value.op == ir::Op::constant)
+      return literal(value.constant, value.dtype);
+    if (aliased(id))
+      return use(value.args[0]);
+    const auto vector = vectors_.find(id);
+    const std::string j = vector_ == 1 ? "0" : "j";
+    if (vector != vectors_.end()) {
+      const bool array = plan_.preloaded[id] && steps_ > 1;
+      return "tc_get(" + vector->second + (array ? "[k]" : "") + ".at[" + j + "])";
+    }
+    if (const auto tile = tiles_.find(id); tile != tiles_.end())
+      return "tc_get(shared." + tile->second + "[" + (vector_ == 1 ? "across" : "(across + j)") +
+             " * " + std::to_string(tile_pitch(value)) + " + down])";
+    const std::string name = "t" + std::to_string(numbers_[id]);
+    if (plan_.kept[id])
+      return name + "[" + position(j) + "]";
+    return finds_position(id) ? name + ".index" : name;
+  }
+  DType dtype_of(ValueId id) const {
+    const Value &value = graph_[id];
+    if (finds_position(id))
+      return DType::i64;
+    return aliased(id) ? dtype_of(value.args[0]) : value.dtype;
+  }
+  /// Elements from one line of a tile to the next: padded by a bank of shared memory, so that
+  /// neighbours of a column lie in different banks.
+  int tile_pitch(const Value &value) const {
+    const size_t bytes = tensor::size_in_bytes(module_.buffer(value.buffer).dtype);
+    return tile_->edge + static_cast<int>(std::max<size_t>(1, 4 / bytes));
+  }
+  std::string index_text(Expr index) const {
+    if (in_elements_ && vector_ > 1) {
+      const Expr variable = graph_.element_variables.back();
+      index = symbolic::substitute(index, {{variable, variable + symbolic::symbol("j")}});
+    }
+    return symbolic::print_cpp(index, ranges_);
+  }
+  std::string size_text(Expr size) const { return symbolic::print_cpp(size, ranges_); }
+  std::string address(const Value &value) const {
+    const std::string &base = parameters_.name_of(module_.storage_of(value.buffer));
+    return value.index.is_integer(0) ? base : base + " + " + index_text(value.index);
+  }
+  std::string element_of(const Value &value) const {
+    return parameters_.name_of(module_.storage_of(value.buffer)) + "[" + index_text(value.index) +
+           "]";
+  }
+
+  // ---- statements
+
+  bool divides_by_row(ValueId id) const {
+    return !plan_.divides_by_row.empty() && plan_.divides_by_row[id];
+  }
+  /// The reciprocal of a row value: a name, or (for a literal) what the compiler folds.
+  std::string inverse(ValueId id) const {
+    const std::string divisor = use(id);
+    return divisor[0] == 't' ? divisor + "_inverse" : "1.0f / " + divisor;
+  }
+  void define_inverse(ValueId id) {
+    for (ValueId user = id + 1; user < graph_.values.size(); ++user)
+      if (divides_by_row(user) && use(graph_[user].args[1]) == use(id) &&
+          graph_[id].op != ir::Op::constant && inverses_.insert(use(id)).second)
+        line("const float " + inverse(id) + " = 1.0f / " + use(id) + ";");
+  }
+
+  /// The right-hand side that computes a value.
+  std::string computation(ValueId id) const {
+    const Value &value = graph_[id];
+    switch (value.op) {
+    case ir::Op::load: {
+      const std::string load = "tc_get(" + element_of(value) + ")";
+      if (value.guard == ir::kNone)
+        return load;
+      return use(value.guard) + " ? " + load + " : " +
+             literal(tensor::Scalar(int64_t{0}), value.dtype);
+    }
+    case ir::Op::index_expr:
+      return "static_cast<" + std::string(value_type(value.dtype)) + ">(" +
+             index_text(value.index) + ")";
+    case ir::Op::get_item:
+      return use(value.args[0]) + "." +
+             std::string(item_name(graph_[value.args[0]].reduction, value.item));
+    default: {
+      if (divides_by_row(id))
+        return "tc_divide(" + use(value.args[0]) + ", " + use(value.args[1]) + ", " +
+               inverse(value.args[1]) + ")";
+      std::vector<ArgumentText> arguments;
+      for (const ValueId arg : value.args)
+        arguments.push_back({use(arg), dtype_of(arg)});
+      return operation_text(value, arguments);
+    }
+    }
+  }
+  void define(ValueId id) {
+    const Value &value = graph_[id];
+    if (value.op == ir::Op::constant || aliased(id))
+      return;
+    if (value.op == ir::Op::scan) { // the one thread of the row carries it along
+      const std::string name = "c" + std::to_string(numbers_[id]);
+      line(name + " = " + combiner(value.scan) + "::apply(" + name + ", " + scan_input(value) +
+           ");");
+      line((plan_.kept[id] ? "" : "const " + std::string(value_type(value.dtype)) + " ") + use(id) +
+           " = " + name + ";");
+      return;
+    }
+    if (value.op == ir::Op::set_indirect) {
+      line("const long long " + value.symbol.name() + " = tc_wrap_index(" + use(value.args[0]) +
+           ", " + size_text(value.extent) + ");");
+      return;
+    }
+    if (vectors_.count(id) != 0) {
+      const std::string type = vector_type(value);
+      std::string load = "tc_load_vec<" + std::to_string(vector_) + ">(" + address(value) + ")";
+      if (value.guard != ir::kNone)
+        load = use(value.guard) + " ? " + load + " : " + type + "{}";
+      line("const " + type + " " + vectors_[id] + " = " + load + ";");
+      return;
+    }
+    if (plan_.kept[id])
+      line(use(id) + " = " + computation(id) + ";");
+    else
+      line("const " + std::string(value_type(value.dtype)) + " t" + std::to_string(numbers_[id]) +
+           " = " + computation(id) + ";");
+  }
+  std::string scan_input(const Value &value) const {
+    return converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+  }
+  std::string vector_type(const Value &value) const {
+    return "tc_vec<" + std::string(storage_type(module_.buffer(value.buffer).dtype)) + ", " +
+           std::to_string(vector_) + ">";
+  }
+};
+
+} // namespace tsc::codegen
