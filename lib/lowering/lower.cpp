@@ -119,7 +119,7 @@ bool depends_on_poison(const Context &context, const graph::Node &node) {
 
 [[noreturn]] void refuse(const graph::Node &node) {
   support::Diagnostic diagnostic;
-  diagnostic.code = "TSC-O040";
+  diagnostic.code = "TSC-O060";
   diagnostic.message = "operator " + node.target + " has no lowering";
   diagnostic.node = node.name;
   diagnostic.source_line = source_line_of(node.stack_trace);

@@ -28,7 +28,7 @@ tensor::Scalar neutral_element(ReductionKind kind, graph::NodeId node, const Con
     break;
   }
   support::Diagnostic diagnostic;
-  diagnostic.code = "TSC-O042";
+  diagnostic.code = "TSC-O062";
   diagnostic.message =
       std::string(ir::reduction_name(kind)) + " over an empty dimension has no value";
   diagnostic.node = context.graph.node(node).name;

@@ -41,7 +41,7 @@ TensorValue tensor_value(Context &context, const ops::Call &call, const graph::A
     if (const TensorValue *tensor = std::get_if<TensorValue>(&value)) {
       return *tensor;
     }
-    call.fail("TSC-O041", "an argument of " + call.node().target + " is not a tensor",
+    call.fail("TSC-O061", "an argument of " + call.node().target + " is not a tensor",
               "pass a tensor or a number");
   }
   if (const bool *b = std::get_if<bool>(&argument.value)) {
@@ -56,7 +56,7 @@ TensorValue tensor_value(Context &context, const ops::Call &call, const graph::A
   if (const Expr *e = std::get_if<Expr>(&argument.value)) {
     return tensor_of(context, index_operand(context, *e, DType::i64, {}).node);
   }
-  call.fail("TSC-O041",
+  call.fail("TSC-O061",
             "an argument of " + call.node().target + " is neither a tensor nor a number",
             "pass a tensor or a number");
 }

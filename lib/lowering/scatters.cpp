@@ -62,7 +62,7 @@ NodeValue scatter_add(Context &context, const ops::Call &call) {
 NodeValue scatter_reduce(Context &context, const ops::Call &call) {
   const std::string reduce = call.string("reduce").value_or("");
   if (reduce != "sum" || !call.boolean("include_self")) {
-    call.fail("TSC-O044", "scatter_reduce with reduce='" + reduce + "' is not supported",
+    call.fail("TSC-O064", "scatter_reduce with reduce='" + reduce + "' is not supported",
               "use reduce='sum' with include_self=True");
   }
   return scatter_along(context, call, "src", ir::StoreMode::atomic_add);

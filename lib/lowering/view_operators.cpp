@@ -120,7 +120,7 @@ NodeValue get_item(Context &context, const ops::Call &call) {
       node ? std::get_if<std::vector<TensorValue>>(&context.values[node->id]) : nullptr;
   const int64_t index = call.integer("index");
   if (list == nullptr || index < 0 || index >= static_cast<int64_t>(list->size())) {
-    call.fail("TSC-O043",
+    call.fail("TSC-O063",
               "result " + std::to_string(index) + " of " + call.node().name + " is not computed",
               "drop the node that uses it");
   }

@@ -116,7 +116,7 @@ TEST_CASE("every operator without a lowering is reported at once") {
     REQUIRE(error.diagnostics().size() == 2);
     CHECK(error.exit_code() == support::ExitCode::unsupported);
     CHECK(support::to_string(error.diagnostics()[0]) ==
-          "error TSC-O040: operator aten.sort.default has no lowering\n"
+          "error TSC-O060: operator aten.sort.default has no lowering\n"
           "  at node node_1\n"
           "  next: see docs/operators.md for the operators that tsc compiles");
   }
