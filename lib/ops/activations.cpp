@@ -111,6 +111,18 @@ Argument log_sigmoid(GraphBuilder &builder, const Call &, const Argument &x) {
   return builder.call(kSub, {negative_part, tail});
 }
 
+/// log(x / (1 - x)), x first kept within [eps, 1 - eps] if eps is given.
+Argument logit(GraphBuilder &builder, const Call &call, const Argument &x) {
+  Argument bounded = x;
+  if (call.has("eps")) {
+    const double epsilon = call.number("eps");
+    bounded = clamp_between(builder, x, epsilon, 1 - epsilon);
+  }
+  Argument rest = builder.call("aten.rsub.Scalar", {bounded, 1.0});
+  Argument odds = builder.call(kDiv, {bounded, rest});
+  return builder.call("aten.log.default", {odds});
+}
+
 Argument hard_sigmoid(GraphBuilder &builder, const Call &, const Argument &x) {
   Argument shifted = builder.call(kAdd, {x, 3.0});
   Argument bounded = clamp_between(builder, shifted, 0.0, 6.0);
@@ -156,6 +168,8 @@ void add_activations(Table &table) {
   table.add("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor")
       .decompose(widened(softplus));
   table.add("log_sigmoid(Tensor self) -> Tensor").decompose(widened(log_sigmoid));
+  table.add_with_in_place("logit(Tensor self, float? eps=None) -> Tensor")
+      .decompose(widened(logit));
   table.add_with_in_place("hardsigmoid(Tensor self) -> Tensor").decompose(widened(hard_sigmoid));
   table.add_with_in_place("hardswish(Tensor self) -> Tensor").decompose(widened(hard_swish));
   table.add_with_in_place("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor")
