@@ -352,6 +352,12 @@ private:
   }
   bool separate_accumulators() const { return serial_ && vector_ > 1; }
 
+  bool sums_in_double(ValueId id) const {
+    return !plan_.summed_in_double.empty() && plan_.summed_in_double[id];
+  }
+  std::string running_type(ValueId id) const {
+    return sums_in_double(id) ? "double" : accumulator_type(graph_[id]);
+  }
   void declare_accumulators(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
@@ -361,7 +367,7 @@ private:
       }
       const std::string name = "a" + std::to_string(accumulators_.size());
       accumulators_[id] = name;
-      const std::string type = accumulator_type(value);
+      const std::string type = running_type(id);
       const std::string start = combiner(value.reduction) + "::identity<" + type + ">()";
       if (!separate_accumulators()) {
         line(type + " " + name + " = " + start + ";");
@@ -444,6 +450,8 @@ private:
       } else if (row_) {
         result = "tc_lanes_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name + ")";
       }
+      if (sums_in_double(id))
+        result = "static_cast<" + type + ">(" + result + ")";
       line("const " + type + " t" + std::to_string(numbers_[id]) + " = " + result + ";");
       if (!is_tuple(value.reduction))
         define_inverse(id);
