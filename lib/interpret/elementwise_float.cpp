@@ -8,16 +8,6 @@
 namespace tsc::interpret {
 namespace {
 
-template <class F> void map(const ElementwisePoints &points, const F &body) {
-  if (points.list == nullptr) {
-    for (size_t p = 0; p < points.count; ++p)
-      body(p);
-  } else {
-    for (size_t i = 0; i < points.count; ++i)
-      body(points.list[i]);
-  }
-}
-
 double floor_division(double a, double b) { // c10::div_floor_floating
   if (b == 0)
     return a / b;
@@ -171,33 +161,33 @@ Binary binary_function(Op op) {
 
 } // namespace
 
-void apply_float(Op op, DType dtype, const ElementwisePoints &points, const double *const *args,
+void apply_float(Op op, DType dtype, const Points &points, const double *const *args,
                  double *result) {
   const double *a = args[0], *b = args[1], *c = args[2];
   // The three that dominate transformers get loops of their own.
   if (op == Op::add)
-    return map(points, [&](size_t p) { result[p] = a[p] + b[p]; });
+    return points.for_each([&](size_t p) { result[p] = a[p] + b[p]; });
   if (op == Op::mul)
-    return map(points, [&](size_t p) { result[p] = a[p] * b[p]; });
+    return points.for_each([&](size_t p) { result[p] = a[p] * b[p]; });
   if (op == Op::sub)
-    return map(points, [&](size_t p) { result[p] = a[p] - b[p]; });
+    return points.for_each([&](size_t p) { result[p] = a[p] - b[p]; });
   if (op == Op::fma)
-    return map(points, [&](size_t p) { result[p] = std::fma(a[p], b[p], c[p]); });
+    return points.for_each([&](size_t p) { result[p] = std::fma(a[p], b[p], c[p]); });
   if (op == Op::nextafter)
-    return map(points, [&](size_t p) { result[p] = next_value(dtype, a[p], b[p]); });
+    return points.for_each([&](size_t p) { result[p] = next_value(dtype, a[p], b[p]); });
   if (Unary unary = unary_function(op))
-    return map(points, [&](size_t p) { result[p] = unary(a[p]); });
+    return points.for_each([&](size_t p) { result[p] = unary(a[p]); });
   if (Binary binary = binary_function(op))
-    return map(points, [&](size_t p) { result[p] = binary(a[p], b[p]); });
+    return points.for_each([&](size_t p) { result[p] = binary(a[p], b[p]); });
   throw support::InternalError("interpret", std::string(ir::op_name(op)),
                                "no meaning for floating-point operands");
 }
 
-void apply_float_predicate(Op op, const ElementwisePoints &points, const double *const *args,
+void apply_float_predicate(Op op, const Points &points, const double *const *args,
                            int64_t *result) {
   const double *a = args[0], *b = args[1];
   auto fill = [&](auto predicate) {
-    map(points, [&](size_t p) { result[p] = predicate(p) ? 1 : 0; });
+    points.for_each([&](size_t p) { result[p] = predicate(p) ? 1 : 0; });
   };
   switch (op) {
   case Op::eq:

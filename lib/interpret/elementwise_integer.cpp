@@ -8,16 +8,6 @@
 namespace tsc::interpret {
 namespace {
 
-template <class F> void map(const ElementwisePoints &points, const F &body) {
-  if (points.list == nullptr) {
-    for (size_t p = 0; p < points.count; ++p)
-      body(p);
-  } else {
-    for (size_t i = 0; i < points.count; ++i)
-      body(points.list[i]);
-  }
-}
-
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
 int64_t from_bits(uint64_t value) { return static_cast<int64_t>(value); }
 
@@ -78,20 +68,19 @@ bool less(DType dtype, int64_t a, int64_t b) {
 }
 
 template <class F>
-void map_unary(DType dtype, const ElementwisePoints &points, const int64_t *a, int64_t *result,
+void map_unary(DType dtype, const Points &points, const int64_t *a, int64_t *result,
                const F &function) {
-  map(points, [&](size_t p) { result[p] = wrap_to(dtype, function(a[p])); });
+  points.for_each([&](size_t p) { result[p] = wrap_to(dtype, function(a[p])); });
 }
 
 template <class F>
-void map_binary(DType dtype, const ElementwisePoints &points, const int64_t *const *args,
-                int64_t *result, const F &function) {
+void map_binary(DType dtype, const Points &points, const int64_t *const *args, int64_t *result,
+                const F &function) {
   const int64_t *a = args[0], *b = args[1];
-  map(points, [&](size_t p) { result[p] = wrap_to(dtype, function(a[p], b[p])); });
+  points.for_each([&](size_t p) { result[p] = wrap_to(dtype, function(a[p], b[p])); });
 }
 
-bool apply_unary(Op op, DType dtype, const ElementwisePoints &points, const int64_t *a,
-                 int64_t *result) {
+bool apply_unary(Op op, DType dtype, const Points &points, const int64_t *a, int64_t *result) {
   auto with = [&](auto function) {
     map_unary(dtype, points, a, result, function);
     return true;
@@ -122,7 +111,7 @@ bool apply_unary(Op op, DType dtype, const ElementwisePoints &points, const int6
   }
 }
 
-bool apply_binary(Op op, DType dtype, const ElementwisePoints &points, const int64_t *const *args,
+bool apply_binary(Op op, DType dtype, const Points &points, const int64_t *const *args,
                   int64_t *result) {
   auto with = [&](auto function) {
     map_binary(dtype, points, args, result, function);
@@ -166,14 +155,14 @@ bool apply_binary(Op op, DType dtype, const ElementwisePoints &points, const int
 
 } // namespace
 
-void apply_integer(Op op, DType dtype, const ElementwisePoints &points, const int64_t *const *args,
+void apply_integer(Op op, DType dtype, const Points &points, const int64_t *const *args,
                    int64_t *result) {
   if (apply_unary(op, dtype, points, args[0], result) ||
       apply_binary(op, dtype, points, args, result))
     return;
   if (op == Op::fma) {
     const int64_t *a = args[0], *b = args[1], *c = args[2];
-    return map(points, [&](size_t p) {
+    return points.for_each([&](size_t p) {
       result[p] = wrap_to(dtype, from_bits(bits(a[p]) * bits(b[p]) + bits(c[p])));
     });
   }
@@ -181,11 +170,11 @@ void apply_integer(Op op, DType dtype, const ElementwisePoints &points, const in
                                "no meaning for integer operands");
 }
 
-void apply_integer_predicate(Op op, DType dtype, const ElementwisePoints &points,
-                             const int64_t *const *args, int64_t *result) {
+void apply_integer_predicate(Op op, DType dtype, const Points &points, const int64_t *const *args,
+                             int64_t *result) {
   const int64_t *a = args[0], *b = args[1];
   auto fill = [&](auto predicate) {
-    map(points, [&](size_t p) { result[p] = predicate(p) ? 1 : 0; });
+    points.for_each([&](size_t p) { result[p] = predicate(p) ? 1 : 0; });
   };
   switch (op) {
   case Op::eq:

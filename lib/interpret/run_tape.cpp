@@ -56,16 +56,6 @@ const int64_t *TapeRunner::integers(ValueId value) const {
   return integers_.data() + size_t{tape_.instructions[value].result} * kChunk;
 }
 
-template <class F> void TapeRunner::for_each(const Points &points, const F &body) {
-  if (points.list == nullptr) {
-    for (size_t p = 0; p < points.count; ++p)
-      body(p);
-  } else {
-    for (size_t i = 0; i < points.count; ++i)
-      body(points.list[i]);
-  }
-}
-
 void TapeRunner::run(int64_t begin, int64_t count) {
   points_[0] = {nullptr, static_cast<size_t>(count)};
   for (const Instruction &instruction : tape_.instructions)
@@ -92,8 +82,8 @@ void TapeRunner::execute(const Instruction &instruction, int64_t begin) {
     return load(instruction, points);
   case Code::constant:
     if (instruction.is_float())
-      return for_each(points, [&](size_t p) { floats[p] = instruction.real; });
-    return for_each(points, [&](size_t p) { integers[p] = instruction.number; });
+      return points.for_each([&](size_t p) { floats[p] = instruction.real; });
+    return points.for_each([&](size_t p) { integers[p] = instruction.number; });
   case Code::convert:
     return convert(instruction, points);
   case Code::region:
@@ -114,18 +104,17 @@ void TapeRunner::apply(const Instruction &instruction, const Points &points) {
     float_args[i] = float_column(instruction.args[i]);
     integer_args[i] = integer_column(instruction.args[i]);
   }
-  ElementwisePoints where{points.list, points.count};
   if (instruction.op == Op::where) {
     const int64_t *condition = integer_args[0];
     if (instruction.is_float())
-      for_each(points, [&](size_t p) { floats[p] = float_args[condition[p] != 0 ? 1 : 2][p]; });
+      points.for_each([&](size_t p) { floats[p] = float_args[condition[p] != 0 ? 1 : 2][p]; });
     else
-      for_each(points, [&](size_t p) { integers[p] = integer_args[condition[p] != 0 ? 1 : 2][p]; });
+      points.for_each([&](size_t p) { integers[p] = integer_args[condition[p] != 0 ? 1 : 2][p]; });
   } else if (instruction.op == Op::to_dtype_bitcast) {
     DType from = instruction.source_dtype, to = instruction.dtype;
     support::require(tensor::size_in_bytes(from) == tensor::size_in_bytes(to), "interpret",
                      "to_dtype_bitcast between dtypes of different size");
-    for_each(points, [&](size_t p) {
+    points.for_each([&](size_t p) {
       int64_t bits =
           tensor::is_floating(from) ? float_bits(from, float_args[0][p]) : integer_args[0][p];
       if (tensor::is_floating(to))
@@ -134,14 +123,14 @@ void TapeRunner::apply(const Instruction &instruction, const Points &points) {
         integers[p] = wrap_to(to, bits);
     });
   } else if (instruction.is_float()) {
-    apply_float(instruction.op, instruction.dtype, where, float_args, floats);
+    apply_float(instruction.op, instruction.dtype, points, float_args, floats);
   } else if (tensor::is_floating(instruction.source_dtype)) {
-    apply_float_predicate(instruction.op, where, float_args, integers);
+    apply_float_predicate(instruction.op, points, float_args, integers);
   } else if (instruction.dtype == DType::boolean) {
-    apply_integer_predicate(instruction.op, instruction.source_dtype, where, integer_args,
+    apply_integer_predicate(instruction.op, instruction.source_dtype, points, integer_args,
                             integers);
   } else {
-    apply_integer(instruction.op, instruction.dtype, where, integer_args, integers);
+    apply_integer(instruction.op, instruction.dtype, points, integer_args, integers);
   }
 }
 
@@ -166,11 +155,11 @@ void TapeRunner::fill_variable(const Instruction &instruction, int64_t begin) {
 void TapeRunner::index_arithmetic(const Instruction &instruction, const Points &points) {
   int64_t *result = integers_.data() + size_t{instruction.result} * kChunk;
   if (instruction.code == Code::linear) {
-    for_each(points, [&](size_t p) { result[p] = instruction.number; });
+    points.for_each([&](size_t p) { result[p] = instruction.number; });
     for (size_t i = 0; i < instruction.args.size(); ++i) {
       const int64_t *arg = integer_column(instruction.args[i]);
       int64_t coefficient = instruction.coefficients[i];
-      for_each(points, [&](size_t p) {
+      points.for_each([&](size_t p) {
         result[p] = wrapping_add(result[p], wrapping_mul(coefficient, arg[p]));
       });
     }
@@ -184,15 +173,15 @@ void TapeRunner::index_arithmetic(const Instruction &instruction, const Points &
   };
   switch (instruction.code) {
   case Code::product:
-    return for_each(points, [&](size_t p) { result[p] = wrapping_mul(a[p], b[p]); });
+    return points.for_each([&](size_t p) { result[p] = wrapping_mul(a[p], b[p]); });
   case Code::floor_quotient:
-    return for_each(points, [&](size_t p) { result[p] = floor_quotient(a[p], divisor(p)); });
+    return points.for_each([&](size_t p) { result[p] = floor_quotient(a[p], divisor(p)); });
   case Code::remainder:
-    return for_each(points, [&](size_t p) { result[p] = floor_remainder(a[p], divisor(p)); });
+    return points.for_each([&](size_t p) { result[p] = floor_remainder(a[p], divisor(p)); });
   case Code::smallest:
-    return for_each(points, [&](size_t p) { result[p] = std::min(a[p], b[p]); });
+    return points.for_each([&](size_t p) { result[p] = std::min(a[p], b[p]); });
   default:
-    return for_each(points, [&](size_t p) { result[p] = std::max(a[p], b[p]); });
+    return points.for_each([&](size_t p) { result[p] = std::max(a[p], b[p]); });
   }
 }
 
@@ -200,7 +189,7 @@ void TapeRunner::wrap_index(const Instruction &instruction, const Points &points
   int64_t *result = integers_.data() + size_t{instruction.result} * kChunk;
   const int64_t *values = integer_column(instruction.args[0]);
   const int64_t *extents = integer_column(instruction.args[1]);
-  for_each(points, [&](size_t p) {
+  points.for_each([&](size_t p) {
     int64_t value = values[p], extent = extents[p];
     if (value < -extent || value >= extent)
       throw support::UserError(support::ExitCode::bad_input,
@@ -225,7 +214,7 @@ void TapeRunner::load(const Instruction &instruction, const Points &points) {
                             "pass every weight and input (tsc run --weights, --inputs)"});
   const int64_t *positions = integer_column(instruction.args[0]);
   int64_t size = storage->size();
-  for_each(points, [&](size_t p) {
+  points.for_each([&](size_t p) {
     if (positions[p] < 0 || positions[p] >= size)
       throw support::InternalError("interpret", tape_.operation,
                                    "a load at element " + std::to_string(positions[p]) + " of " +
@@ -234,11 +223,11 @@ void TapeRunner::load(const Instruction &instruction, const Points &points) {
   if (storage->is_float()) {
     double *result = floats_.data() + size_t{instruction.result} * kChunk;
     const double *from = storage->floats.data();
-    for_each(points, [&](size_t p) { result[p] = from[positions[p]]; });
+    points.for_each([&](size_t p) { result[p] = from[positions[p]]; });
   } else {
     int64_t *result = integers_.data() + size_t{instruction.result} * kChunk;
     const int64_t *from = storage->integers.data();
-    for_each(points, [&](size_t p) { result[p] = from[positions[p]]; });
+    points.for_each([&](size_t p) { result[p] = from[positions[p]]; });
   }
 }
 
@@ -250,9 +239,9 @@ void TapeRunner::convert(const Instruction &instruction, const Points &points) {
   int64_t *integer_result = integers_.data() + size_t{instruction.result} * kChunk;
   if (!tensor::is_floating(to)) {
     if (tensor::is_floating(from))
-      for_each(points, [&](size_t p) { integer_result[p] = to_integer(to, floats[p]); });
+      points.for_each([&](size_t p) { integer_result[p] = to_integer(to, floats[p]); });
     else
-      for_each(points, [&](size_t p) { integer_result[p] = wrap_to(to, integers[p]); });
+      points.for_each([&](size_t p) { integer_result[p] = wrap_to(to, integers[p]); });
     return;
   }
   // An explicit narrowing cast rounds; widening leaves the value.
@@ -261,10 +250,10 @@ void TapeRunner::convert(const Instruction &instruction, const Points &points) {
                             (to != from && tensor::is_reduced_float(to)));
   DType rounded = narrows ? to : DType::f64;
   if (tensor::is_floating(from))
-    for_each(points, [&](size_t p) { float_result[p] = round_to(rounded, floats[p]); });
+    points.for_each([&](size_t p) { float_result[p] = round_to(rounded, floats[p]); });
   else
-    for_each(points,
-             [&](size_t p) { float_result[p] = round_to(rounded, to_float(from, integers[p])); });
+    points.for_each(
+        [&](size_t p) { float_result[p] = round_to(rounded, to_float(from, integers[p])); });
 }
 
 void TapeRunner::start_region(const Instruction &instruction, const Points &points) {
@@ -272,7 +261,7 @@ void TapeRunner::start_region(const Instruction &instruction, const Points &poin
   const int64_t *mask = integer_column(instruction.args[0]);
   std::vector<uint32_t> &list = lists_[region];
   list.clear();
-  for_each(points, [&](size_t p) {
+  points.for_each([&](size_t p) {
     if (mask[p] != 0)
       list.push_back(static_cast<uint32_t>(p));
   });
@@ -287,11 +276,11 @@ void TapeRunner::select(const Instruction &instruction, const Points &points) {
   if (instruction.is_float()) {
     double *result = floats_.data() + size_t{instruction.result} * kChunk;
     const double *inside = float_column(instruction.args[1]);
-    for_each(points, [&](size_t p) { result[p] = mask[p] != 0 ? inside[p] : instruction.real; });
+    points.for_each([&](size_t p) { result[p] = mask[p] != 0 ? inside[p] : instruction.real; });
   } else {
     int64_t *result = integers_.data() + size_t{instruction.result} * kChunk;
     const int64_t *inside = integer_column(instruction.args[1]);
-    for_each(points, [&](size_t p) { result[p] = mask[p] != 0 ? inside[p] : instruction.number; });
+    points.for_each([&](size_t p) { result[p] = mask[p] != 0 ? inside[p] : instruction.number; });
   }
 }
 

@@ -84,6 +84,22 @@ struct Domain {
   int64_t numel() const;
 };
 
+/// The points of a chunk at which a region's instructions are evaluated: rows of the columns.
+struct Points {
+  const uint32_t *list = nullptr; // null: 0 .. count - 1
+  size_t count = 0;
+
+  template <class F> void for_each(const F &body) const {
+    if (list == nullptr) {
+      for (size_t p = 0; p < count; ++p)
+        body(p);
+    } else {
+      for (size_t i = 0; i < count; ++i)
+        body(list[i]);
+    }
+  }
+};
+
 /// Runs a tape over a chunk of points and shows the kept columns.
 class TapeRunner {
 public:
@@ -98,11 +114,6 @@ public:
   const int64_t *integers(ValueId value) const;
 
 private:
-  struct Points {                   // of a region
-    const uint32_t *list = nullptr; // null: 0 .. count - 1
-    size_t count = 0;
-  };
-  template <class F> static void for_each(const Points &points, const F &body);
   void execute(const Instruction &instruction, int64_t begin);
   void fill_variable(const Instruction &instruction, int64_t begin);
   void index_arithmetic(const Instruction &instruction, const Points &points);
@@ -125,21 +136,15 @@ private:
   std::vector<Points> points_;
 };
 
-/// The points at which an elementwise operation is evaluated.
-struct ElementwisePoints {
-  const uint32_t *list; // null: 0 .. count - 1
-  size_t count;
-};
 /// Columns of one kind: result[i] = op(args[0][i], ...) for operations on floats.
-void apply_float(Op op, DType dtype, const ElementwisePoints &points, const double *const *args,
+void apply_float(Op op, DType dtype, const Points &points, const double *const *args,
                  double *result);
 /// As apply_float, for comparisons and predicates: 0 or 1.
-void apply_float_predicate(Op op, const ElementwisePoints &points, const double *const *args,
-                           int64_t *result);
+void apply_float_predicate(Op op, const Points &points, const double *const *args, int64_t *result);
 /// Integers and bools of `dtype`; the result wraps in it.
-void apply_integer(Op op, DType dtype, const ElementwisePoints &points, const int64_t *const *args,
+void apply_integer(Op op, DType dtype, const Points &points, const int64_t *const *args,
                    int64_t *result);
-void apply_integer_predicate(Op op, DType dtype, const ElementwisePoints &points,
-                             const int64_t *const *args, int64_t *result);
+void apply_integer_predicate(Op op, DType dtype, const Points &points, const int64_t *const *args,
+                             int64_t *result);
 
 } // namespace tsc::interpret

@@ -1,12 +1,10 @@
 // From a graph's file to its schedule.
+#include "golden_log.h"
 #include "graph/read.h"
 #include "lowering/lower.h"
 #include "ops/passes.h"
 #include "scheduler/schedule.h"
 #include "testing/catch.h"
-
-#include <fstream>
-#include <sstream>
 
 using namespace tsc;
 
@@ -32,14 +30,6 @@ Scheduled schedule_graph(const std::string &path, const target::Policy &policy) 
   options.target = lowering_options.target;
   result.schedule = scheduler::schedule(result.module, options);
   return result;
-}
-
-std::string golden(const std::string &name) {
-  std::ifstream file(std::string(TSC_SOURCE_DIR) + "/tests/golden/" + name + "/schedule.txt");
-  REQUIRE(file.good());
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 struct Steps {
@@ -131,7 +121,7 @@ void check_consistent(const Scheduled &scheduled) {
 TEST_CASE("the schedules of the seeds' graphs print the seeds' logs") {
   for (const std::string name : {"seed_000", "seed_002", "seed_004"}) {
     const Scheduled scheduled = schedule_graph(name + ".json", target::inductor_2_5_policy());
-    CHECK(scheduler::to_log(scheduled.module, scheduled.schedule, {}) == golden(name));
+    CHECK(scheduler::to_log(scheduled.module, scheduled.schedule, {}) == test::golden_log(name));
     check_consistent(scheduled);
   }
 }

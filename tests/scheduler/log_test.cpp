@@ -1,9 +1,7 @@
+#include "golden_log.h"
 #include "module_builder.h"
 #include "scheduler/schedule.h"
 #include "testing/catch.h"
-
-#include <fstream>
-#include <sstream>
 
 using namespace tsc;
 using test::BufferId;
@@ -11,14 +9,6 @@ using test::Expr;
 using test::ModuleBuilder;
 
 namespace {
-
-std::string golden(const std::string &name) {
-  std::ifstream file(std::string(TSC_SOURCE_DIR) + "/tests/golden/" + name + "/schedule.txt");
-  REQUIRE(file.good());
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string log_of(const ir::Module &module, const scheduler::LogOptions &log_options = {}) {
   scheduler::ScheduleOptions options;
@@ -64,9 +54,9 @@ ir::Module seed_004() {
 } // namespace
 
 TEST_CASE("the log of a hand-built module is that of the seed") {
-  CHECK(log_of(seed_000()) == golden("seed_000"));
-  CHECK(log_of(seed_002()) == golden("seed_002"));
-  CHECK(log_of(seed_004()) == golden("seed_004"));
+  CHECK(log_of(seed_000()) == test::golden_log("seed_000"));
+  CHECK(log_of(seed_002()) == test::golden_log("seed_002"));
+  CHECK(log_of(seed_004()) == test::golden_log("seed_004"));
 }
 
 TEST_CASE("kernel text follows its node, indented, without trailing newlines") {
