@@ -148,9 +148,10 @@ TEST_CASE("the steps of GPT-2 are consistent") {
   const Scheduled scheduled = schedule_graph("anchors/gpt2/model.json", target::default_policy());
   check_consistent(scheduled);
   // 12 layers of attention as two products each, 48 + 1 other products; no more kernels than on
-  // the day when attention was still decomposed.
+  // the day when attention was still decomposed (98) and one more: 50257 columns of logits are
+  // padded for the matrix library, and the output is a copy of them.
   const Steps steps = count_steps(scheduled.schedule);
   CHECK(steps.calls <= 73);
-  CHECK(steps.kernels <= 98);
+  CHECK(steps.kernels <= 99);
   check_consistent(schedule_graph("anchors/gpt2/model.json", target::inductor_2_5_policy()));
 }
