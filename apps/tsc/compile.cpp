@@ -64,6 +64,11 @@ void print_summary(const Flags &flags, const driver::Compilation &compilation) {
 
 void run(const Flags &flags) {
   if (!flags.emit_form.empty()) {
+    if (!flags.out.empty())
+      throw support::UserError(support::ExitCode::usage,
+                               support::Diagnostic{"TSC-C008", "-o and --emit exclude each other",
+                                                   "", "", "", "",
+                                                   "leave -o out: the form goes to stdout"});
     driver::Form form = form_of(flags.emit_form);
     driver::Form last = form == driver::Form::cuda ? driver::Form::program : form;
     std::string text = driver::render(compile_with_flags(flags, last), form);

@@ -1,9 +1,11 @@
 #include "commands.h"
 #include "options.h"
 
+#include "driver/group_kernels.h"
 #include "scheduler/schedule.h"
 
 #include <cstdio>
+#include <map>
 #include <memory>
 
 namespace tsc::app {
@@ -15,6 +17,14 @@ struct Flags : CompileFlags {
   bool no_code = false;
 };
 
+std::string joined_texts(const driver::Compilation &compilation,
+                         const std::vector<uint32_t> &kernels) {
+  std::string text;
+  for (uint32_t kernel : kernels)
+    text += (text.empty() ? "" : "\n") + compilation.program.kernels[kernel].cuda.text;
+  return text;
+}
+
 void run(const Flags &flags) {
   driver::Form last = flags.no_code ? driver::Form::schedule : driver::Form::program;
   driver::Compilation compilation = compile_with_flags(flags, last);
@@ -23,20 +33,16 @@ void run(const Flags &flags) {
                   : flags.stage == "pre-fusion" ? scheduler::LogStage::pre_fusion
                                                 : scheduler::LogStage::post_fusion;
   options.newer_dialect = flags.dialect == "2.11";
-  size_t launch = 0;
-  // Groups and launches are in the same order: every loop group is one launch of its own kernel or
-  // more.
-  std::vector<const program::Kernel *> kernels;
-  for (const program::Step &step : compilation.program.steps) {
-    if (const auto *call = std::get_if<program::Launch>(&step.kind))
-      kernels.push_back(&compilation.program.kernels[call->kernel]);
-  }
-  if (!flags.no_code)
+  std::map<std::vector<scheduler::NodeId>, std::string> texts; // by the group's members
+  if (!flags.no_code) {
+    std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
+    for (size_t g = 0; g < kernels.size(); ++g)
+      texts[compilation.schedule.groups[g].members] = joined_texts(compilation, kernels[g]);
     options.kernel_text = [&](const scheduler::Group &group) -> std::string {
-      if (group.node_class != scheduler::NodeClass::scheduler || launch >= kernels.size())
-        return "";
-      return kernels[launch++]->cuda.text;
+      auto found = texts.find(group.members);
+      return found == texts.end() ? "" : found->second;
     };
+  }
   std::string text = scheduler::to_log(compilation.module, compilation.schedule, options);
   std::fwrite(text.data(), 1, text.size(), stdout);
 }

@@ -1,6 +1,7 @@
 #include "commands.h"
 #include "options.h"
 
+#include "driver/group_kernels.h"
 #include "scheduler/schedule.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -31,35 +32,28 @@ std::string user_nodes(const Compilation &compilation, scheduler::NodeId node) {
   return support::join(names, ", ");
 }
 
+void explain_kernel(const program::Kernel &kernel) {
+  std::printf("  kernel %s\n  plan: %s\n  reads %s bytes, writes %s bytes\n", kernel.name.c_str(),
+              kernel.plan.c_str(), symbolic::print(kernel.bytes_read).c_str(),
+              symbolic::print(kernel.bytes_written).c_str());
+}
+
 void explain_all(const Compilation &compilation) {
-  size_t kernel = 0;
-  std::vector<const program::Launch *> launches;
-  for (const program::Step &step : compilation.program.steps) {
-    if (const auto *launch = std::get_if<program::Launch>(&step.kind))
-      launches.push_back(launch);
-  }
-  for (const scheduler::Group &group : compilation.schedule.groups) {
+  std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
+  for (size_t g = 0; g < kernels.size(); ++g) {
+    const scheduler::Group &group = compilation.schedule.groups[g];
     if (group.node_class == scheduler::NodeClass::nop)
       continue;
-    std::string members;
+    std::vector<std::string> members;
     for (scheduler::NodeId member : group.members)
-      members += (members.empty() ? "" : " + ") + operation_name(compilation, member);
-    if (group.node_class == scheduler::NodeClass::external) {
-      const auto &call = std::get<ir::Extern>(
-          compilation.module.operations[compilation.schedule.nodes[group.members[0]].operation]
-              .kind);
-      std::printf("%s: library call %s (%s)\n", members.c_str(), call.kernel.c_str(),
-                  user_nodes(compilation, group.members[0]).c_str());
-      continue;
-    }
-    const program::Kernel *text = nullptr;
-    if (kernel < launches.size())
-      text = &compilation.program.kernels[launches[kernel++]->kernel];
-    std::printf("%s: kernel %s\n", members.c_str(), text ? text->name.c_str() : "?");
-    if (text)
-      std::printf("  plan: %s\n  reads %s bytes, writes %s bytes\n", text->plan.c_str(),
-                  symbolic::print(text->bytes_read).c_str(),
-                  symbolic::print(text->bytes_written).c_str());
+      members.push_back(operation_name(compilation, member));
+    const ir::Operation &first =
+        compilation.module.operations[compilation.schedule.nodes[group.members[0]].operation];
+    std::printf("%s:\n", support::join(members, " + ").c_str());
+    if (const auto *call = std::get_if<ir::Extern>(&first.kind))
+      std::printf("  library call %s\n", call->kernel.c_str());
+    for (uint32_t kernel : kernels[g])
+      explain_kernel(compilation.program.kernels[kernel]);
     for (scheduler::NodeId member : group.members)
       std::printf("  %s: %s\n", operation_name(compilation, member).c_str(),
                   user_nodes(compilation, member).c_str());

@@ -9,13 +9,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 namespace tsc::app {
 
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name) {
   if (graph_name)
     command
-        .add_option(graph_name, flags.graph, "graph JSON, torch.export model.json or .pt2 archive")
+        .add_option(
+            graph_name, flags.graph,
+            std::string("graph JSON, torch.export model.json or .pt2 archive") +
+                (std::strchr(graph_name, '|') ? "; or a folder that tsc compile wrote" : ""))
         ->required();
   command.add_option("--policy", flags.policy,
                      "default, or inductor-2.5 (the thresholds of TorchInductor 2.5)");
@@ -47,6 +51,8 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   try {
     compilation = driver::compile(std::move(graph), options);
   } catch (const support::UserError &error) {
+    if (error.exit_code() == support::ExitCode::usage) // the command line's fault, not the file's
+      throw;
     throw error.with_file(flags.graph);
   }
   compilation.times.insert(compilation.times.begin(), driver::PassTime{"read", read_ms});

@@ -10,6 +10,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -17,7 +19,7 @@ namespace tsc::app {
 namespace {
 
 struct Flags : CompileFlags {
-  std::string inputs = "random", weights, outputs, expect, device, plan = "serial";
+  std::string inputs, weights, outputs, expect, device, plan = "serial";
   int bench = 0;
   bool reverse = false, no_cache = false, json = false;
 };
@@ -37,6 +39,11 @@ Subject load(const Flags &flags) {
     subject.own_weights = emit::read_emitted_weights(flags.graph);
     return subject;
   }
+  if (std::filesystem::is_directory(flags.graph))
+    throw support::UserError(
+        support::ExitCode::usage,
+        support::Diagnostic{"TSC-C009", "this folder was not written by tsc compile", flags.graph,
+                            "", "", "", "give a graph, or the folder OUT of tsc compile -o OUT"});
   subject.compilation = compile_with_flags(flags, driver::Form::program);
   subject.own_weights = subject.compilation.graph.weights;
   return subject;
@@ -75,11 +82,13 @@ void write_outputs(const program::Program &program, const std::vector<tensor::Ho
 int run(const Flags &flags) {
   Subject subject = load(flags);
   const program::Program &program = subject.compilation.program;
+  if (flags.inputs.empty() && !program.inputs.empty())
+    std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
   std::map<std::string, driver::DataHint> hints;
   if (!subject.from_folder)
     hints = driver::data_hints(subject.compilation.graph);
-  std::vector<tensor::HostTensor> inputs =
-      driver::load_inputs(program, driver::parse_data_source(flags.inputs), hints);
+  std::vector<tensor::HostTensor> inputs = driver::load_inputs(
+      program, driver::parse_data_source(flags.inputs.empty() ? "random" : flags.inputs), hints);
   std::optional<driver::DataSource> source;
   if (!flags.weights.empty())
     source = driver::parse_data_source(flags.weights);
@@ -124,9 +133,10 @@ void add_run(CLI::App &app, int &exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("run", "compile a graph and run it, or run a compiled folder");
-  add_compile_flags(*command, *flags, "GRAPH");
-  command->add_option("--inputs", flags->inputs,
-                      "FILE (.safetensors, .npz, folder of .npy) or random[:SEED]");
+  add_compile_flags(*command, *flags, "GRAPH|OUT");
+  command->add_option(
+      "--inputs", flags->inputs,
+      "FILE (.safetensors, .npz, folder of .npy) or random[:SEED] (default: random)");
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
   command->add_option("--outputs", flags->outputs, "write the outputs to this file");

@@ -92,7 +92,7 @@ std::vector<OutputReport> compare_outputs(const program::Program &program,
   if (!missing.empty() || reports.empty())
     throw support::UserError(
         support::ExitCode::bad_input,
-        support::Diagnostic{"TSC-R103", "no expected values for: " + support::join(missing, ", "),
+        support::Diagnostic{"TSC-R123", "no expected values for: " + support::join(missing, ", "),
                             expect, "", "", "", "the graph gives: " + support::join(names, ", ")});
   return reports;
 }

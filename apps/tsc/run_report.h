@@ -24,7 +24,7 @@ struct RunReport {
 };
 
 /// Compares outputs with those of `expect` by name ("reference_N" serves as the float64 reference
-/// of "output_N"). Throws UserError TSC-R103 when a name is missing or superfluous.
+/// of "output_N"). Throws UserError TSC-R123 when a name is missing or superfluous.
 std::vector<OutputReport> compare_outputs(const program::Program &program,
                                           const std::vector<tensor::HostTensor> &outputs,
                                           const std::string &expect);

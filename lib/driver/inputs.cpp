@@ -156,13 +156,13 @@ std::vector<HostTensor> load_inputs(const program::Program &program, const DataS
     if (!used.count(entry.first) && missing.empty())
       throw UserError(
           ExitCode::bad_input,
-          Diagnostic{"TSC-R101",
+          Diagnostic{"TSC-R121",
                      "the inputs hold '" + entry.first + "', which the graph does not take",
                      source.path, "", "", "", "the graph takes: " + support::join(wanted, ", ")});
   }
   if (!missing.empty())
     throw UserError(ExitCode::bad_input,
-                    Diagnostic{"TSC-R101", "inputs are missing: " + support::join(missing, ", "),
+                    Diagnostic{"TSC-R121", "inputs are missing: " + support::join(missing, ", "),
                                source.path, "", "", "",
                                "the file holds: " + support::join(names, ", ")});
   return inputs;
@@ -186,7 +186,7 @@ tensor::TensorMap load_weights(const program::Program &program, const tensor::Te
       tensor = &own->second;
     if (tensor) {
       if (tensor->dtype() != buffer.dtype || tensor->sizes() != sizes)
-        problems.push_back({"TSC-R102",
+        problems.push_back({"TSC-R122",
                             "weight '" + buffer.weight + "' is " +
                                 std::string(tensor::torch_name(tensor->dtype())) + " " +
                                 shape_text(tensor->sizes()) + ", the graph has " +
@@ -205,7 +205,7 @@ tensor::TensorMap load_weights(const program::Program &program, const tensor::Te
       continue;
     }
     problems.push_back(
-        {"TSC-R102", "weight '" + buffer.weight + "' is missing", source ? source->path : "", "",
+        {"TSC-R122", "weight '" + buffer.weight + "' is missing", source ? source->path : "", "",
          "", "", "give it with --weights FILE (safetensors, by this name), or --weights random"});
   }
   if (!problems.empty())

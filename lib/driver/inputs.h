@@ -31,13 +31,13 @@ std::map<std::string, DataHint> data_hints(const graph::Graph &graph);
 
 /// User inputs of `program`, in its order, from a file (names: the input's own, or input_0.. by
 /// position) or at random. Symbolic sizes of random inputs take `symbol_value`. Errors: UserError
-/// (bad_input) TSC-R101: missing, surplus or unknown names, both sides listed.
+/// (bad_input) TSC-R121: missing, surplus or unknown names, both sides listed.
 std::vector<tensor::HostTensor> load_inputs(const program::Program &program,
                                             const DataSource &source,
                                             const std::map<std::string, DataHint> &hints);
 
 /// All weights of `program`: those of the graph's own archive, overridden or supplied by `source`
-/// if given. Errors: UserError (bad_input) TSC-R102 listing every weight that is missing or differs
+/// if given. Errors: UserError (bad_input) TSC-R122 listing every weight that is missing or differs
 /// in dtype or shape.
 tensor::TensorMap load_weights(const program::Program &program, const tensor::TensorMap &from_graph,
                                const std::optional<DataSource> &source);

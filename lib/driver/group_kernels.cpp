@@ -1,0 +1,77 @@
+#include "driver/group_kernels.h"
+
+#include <optional>
+#include <unordered_map>
+
+namespace tsc::driver {
+namespace {
+
+using GroupsByName = std::unordered_map<std::string, std::vector<size_t>>; // ascending
+
+/// By name of a storage: the groups whose kernels write it.
+GroupsByName writers(const Compilation &compilation) {
+  GroupsByName groups;
+  const ir::Module &module = compilation.module;
+  for (size_t g = 0; g < compilation.schedule.groups.size(); ++g) {
+    const scheduler::Group &group = compilation.schedule.groups[g];
+    if (group.node_class != scheduler::NodeClass::scheduler)
+      continue;
+    for (scheduler::NodeId member : group.members) {
+      const uint32_t operation = compilation.schedule.nodes[member].operation;
+      for (ir::BufferId output : module.operations[operation].outputs) {
+        std::vector<size_t> &list = groups[module.buffer(module.storage_of(output)).name];
+        if (list.empty() || list.back() != g)
+          list.push_back(g);
+      }
+    }
+  }
+  return groups;
+}
+
+/// The first group from `first` on that writes what `step` writes.
+std::optional<size_t> owner(const program::Program &program, const program::Step &step,
+                            const GroupsByName &groups, size_t first) {
+  std::optional<size_t> found;
+  for (uint32_t buffer : program::writes(program, step)) {
+    auto list = groups.find(program.buffers[buffer].name);
+    if (list == groups.end())
+      continue;
+    for (size_t group : list->second) {
+      if (group < first)
+        continue;
+      if (!found || group < *found)
+        found = group;
+      break;
+    }
+  }
+  return found;
+}
+
+} // namespace
+
+std::vector<std::vector<uint32_t>> kernels_of_groups(const Compilation &compilation) {
+  const program::Program &program = compilation.program;
+  const GroupsByName groups = writers(compilation);
+  std::vector<std::vector<uint32_t>> kernels(compilation.schedule.groups.size());
+  // Launches come in the order of their groups. One that writes nothing a group writes (the first
+  // half of a split reduction) belongs to the group of the launch behind it.
+  std::vector<uint32_t> pending;
+  size_t next = 0;
+  for (const program::Step &step : program.steps) {
+    const auto *launch = std::get_if<program::Launch>(&step.kind);
+    if (!launch)
+      continue;
+    pending.push_back(launch->kernel);
+    std::optional<size_t> group = owner(program, step, groups, next);
+    if (!group && next > 0)
+      group = owner(program, step, groups, next - 1);
+    if (!group)
+      continue;
+    next = *group + 1;
+    kernels[*group].insert(kernels[*group].end(), pending.begin(), pending.end());
+    pending.clear();
+  }
+  return kernels;
+}
+
+} // namespace tsc::driver

@@ -1,0 +1,129 @@
+// What a user meets before anything is compiled: help, versions, usage errors, exit codes, streams.
+#include "tsc_process.h"
+
+#include "testing/catch.h"
+
+#include <filesystem>
+
+using namespace tsc;
+using testing::Outcome;
+using testing::sample;
+using testing::Workplace;
+
+namespace {
+
+/// A usage error: exit code 2, nothing on stdout.
+void check_usage(const Outcome &outcome, const std::string &text) {
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err == text);
+}
+
+} // namespace
+
+TEST_CASE("version and help go to stdout") {
+  Workplace place;
+  Outcome version = place.run({"--version"});
+  CHECK(version.exit_code == 0);
+  CHECK(version.out.rfind("tsc ", 0) == 0);
+  CHECK(version.err == "");
+  Outcome help = place.run({"--help"});
+  CHECK(help.exit_code == 0);
+  CHECK(help.err == "");
+  for (const char *command : {"compile", "run", "dump-schedule", "check", "explain"}) {
+    INFO(command);
+    CHECK(help.out.find(command) != std::string::npos);
+    Outcome own = place.run({command, "--help"});
+    CHECK(own.exit_code == 0);
+    CHECK(own.out.find(std::string("Usage: tsc ") + command) != std::string::npos);
+    CHECK(own.err == "");
+  }
+}
+
+TEST_CASE("usage errors have exit code 2 and go to stderr") {
+  Workplace place;
+  const std::string graph = sample("seed_004.json");
+  check_usage(place.run({}), "A subcommand is required\nRun with --help for more information.\n");
+  check_usage(place.run({"run"}), "GRAPH|OUT is required\nRun with --help for more information.\n");
+  check_usage(
+      place.run({"check", graph, "--bogus"}),
+      "The following argument was not expected: --bogus\nRun with --help for more information.\n");
+  check_usage(place.run({"check", graph, "--log-level", "loud"}),
+              "--log-level: loud not in {trace,debug,info,warn,error,off}\n"
+              "Run with --help for more information.\n");
+  check_usage(place.run({"compile", graph}),
+              "error TSC-C004: no output folder\n"
+              "  next: give one with -o OUT, or a form to print with --emit\n");
+  check_usage(place.run({"compile", graph, "-o", "out", "--emit=cuda"}),
+              "error TSC-C008: -o and --emit exclude each other\n"
+              "  next: leave -o out: the form goes to stdout\n");
+  check_usage(place.run({"explain", graph, "add"}),
+              "error TSC-C006: explain takes two names or none\n  next: add the second name\n");
+  check_usage(place.run({"explain", graph, "add", "nope"}),
+              "error TSC-C005: nothing in the schedule is called 'nope'\n"
+              "  next: name an operation (op3), a buffer (buf3) or a graph node; `tsc explain "
+              "GRAPH` lists them\n");
+  check_usage(place.run({"compile", graph, "-o", "out", "--policy=fast"}),
+              "error TSC-C002: unknown policy 'fast'\n"
+              "  next: known policies: default, inductor-2.5\n");
+  check_usage(place.run({"run", graph, "--inputs", "random:x"}),
+              "error TSC-C010: 'random:x' is not random[:SEED]\n"
+              "  next: give a seed in decimal digits, as in random:7\n");
+}
+
+TEST_CASE("an unknown architecture is refused with the nearest known one") {
+  Workplace place;
+  Outcome outcome = place.run({"compile", sample("seed_004.json"), "-o", "out", "--arch=sm_12"});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.rfind("error TSC-C001: unknown architecture 'sm_12'\n"
+                          "  next: did you mean 'sm_120'? known architectures: sm_80, ",
+                          0) == 0);
+  CHECK_FALSE(std::filesystem::exists(place.path("out")));
+}
+
+TEST_CASE("an unknown pass lists all of them, and no folder is written") {
+  Workplace place;
+  Outcome outcome =
+      place.run({"compile", sample("seed_004.json"), "-o", "out", "--dump-after=lowr"});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.rfind("error TSC-C003: no pass is called 'lowr'\n"
+                          "  next: passes: inline_subgraphs, check_operators, ",
+                          0) == 0);
+  for (const char *pass : {"decompose", "lower", "fuse-nodes", "generate"})
+    CHECK(outcome.err.find(pass) != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(place.path("out")));
+}
+
+TEST_CASE("broken graph files have exit code 3 and name the place") {
+  Workplace place;
+  Outcome outcome = place.run({"run", "nope.json"});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err ==
+        "error TSC-T002: cannot read the file: No such file or directory\n  at nope.json\n");
+  place.file("torn.json", testing::read_text(sample("seed_004.json")).substr(0, 400));
+  outcome = place.run({"check", "torn.json"});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.rfind("error TSC-G002: ", 0) == 0);
+  CHECK(outcome.err.find("torn.json") != std::string::npos);
+}
+
+TEST_CASE("a folder that tsc did not write is no graph") {
+  Workplace place;
+  check_usage(place.run({"run", "."}),
+              "error TSC-C009: this folder was not written by tsc compile\n  at .\n"
+              "  next: give a graph, or the folder OUT of tsc compile -o OUT\n");
+}
+
+TEST_CASE("logging goes to stderr and is quiet unless asked for") {
+  Workplace place;
+  const std::string graph = sample("seed_004.json");
+  Outcome quiet = place.run({"dump-schedule", graph, "--no-code"});
+  CHECK(quiet.err == "");
+  Outcome chatty = place.run({"--log-level=info", "dump-schedule", graph, "--no-code"});
+  CHECK(chatty.out == quiet.out);
+  CHECK(chatty.err == "info: " + graph + ": 5 nodes\n");
+}

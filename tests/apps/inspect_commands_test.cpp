@@ -1,0 +1,158 @@
+// check, explain, dump-schedule, --emit, --dump-after, --time-passes.
+#include "tsc_process.h"
+
+#include "testing/catch.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+using namespace tsc;
+using testing::Outcome;
+using testing::sample;
+using testing::Workplace;
+
+namespace {
+
+/// Two unknown operators, one of them misspelt, with the user's lines.
+const char *kBadGraph = R"({
+  "format": "tsc-graph", "version": 1, "name": "bad",
+  "nodes": [
+    {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [2, 3]}},
+    {"name": "a", "op": "call_function", "target": "aten.expp.default", "args": [{"node": "x"}],
+     "stack_trace": "  File \"model.py\", line 7, in forward\n    a = torch.expp(x)\n"},
+    {"name": "b", "op": "call_function", "target": "aten.unheard_of_thing.default",
+     "args": [{"node": "a"}],
+     "stack_trace": "  File \"model.py\", line 8, in forward\n    b = unheard_of_thing(a)\n"},
+    {"name": "output", "op": "output", "args": [[{"node": "b"}]]}
+  ],
+  "signature": {"inputs": [{"node": "x", "kind": "user"}],
+                "outputs": [{"kind": "user", "value": {"node": "b"}}]}
+})";
+const std::string kBadReport =
+    "error TSC-O001: the operator aten.expp.default is not supported (1 call)\n"
+    "  at bad.json (node a)\n"
+    "  in File \"model.py\", line 7, in forward: a = torch.expp(x)\n"
+    "  next: did you mean aten.exp.default? docs/operators.md lists what is supported\n"
+    "error TSC-O001: the operator aten.unheard_of_thing.default is not supported (1 call)\n"
+    "  at bad.json (node b)\n"
+    "  in File \"model.py\", line 8, in forward: b = unheard_of_thing(a)\n"
+    "  next: docs/operators.md lists what is supported\n";
+
+size_t count(const std::string &text, const std::string &part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("check reports every unsupported operator at once") {
+  Workplace place;
+  place.file("bad.json", kBadGraph);
+  Outcome outcome = place.run({"check", "bad.json"});
+  CHECK(outcome.exit_code == 4);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err == kBadReport);
+  // The commands that compile say the same.
+  outcome = place.run({"compile", "bad.json", "-o", "out"});
+  CHECK(outcome.exit_code == 4);
+  CHECK(outcome.err == kBadReport);
+  CHECK_FALSE(std::filesystem::exists(place.path("out")));
+
+  outcome = place.run({"check", "bad.json", "--json"});
+  CHECK(outcome.exit_code == 4);
+  CHECK(outcome.err == "");
+  nlohmann::json report = nlohmann::json::parse(outcome.out);
+  REQUIRE(report.at("problems").size() == 2);
+  CHECK(report["problems"][0].at("code") == "TSC-O001");
+  CHECK(report["problems"][1].at("node") == "b");
+}
+
+TEST_CASE("check of a good graph says so") {
+  Workplace place;
+  const std::string graph = sample("gpt2_small/default.pt2");
+  Outcome outcome = place.run({"check", graph});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out == graph + ": 164 nodes, no problems\n");
+  CHECK(outcome.err == "");
+}
+
+TEST_CASE("dump-schedule prints the seeds' logs") {
+  Workplace place;
+  for (const std::string name : {"seed_000", "seed_002", "seed_004"}) {
+    Outcome outcome = place.run({"dump-schedule", sample(name + ".json"), "--policy=inductor-2.5",
+                                 "--arch=sm_80", "--no-code"});
+    INFO(name);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err == "");
+    CHECK(outcome.out == testing::read_text(std::string(TSC_SOURCE_DIR) + "/tests/golden/" + name +
+                                            "/schedule.txt"));
+  }
+}
+
+TEST_CASE("dump-schedule puts each kernel behind its own group") {
+  Workplace place;
+  // Loops and library calls by turns: op0 and op2 are kernels.
+  Outcome outcome = place.run({"dump-schedule", sample("seed_002.json"), "--arch=sm_80"});
+  CHECK(outcome.exit_code == 0);
+  size_t first = outcome.out.find("op0 CUDA code:"), second = outcome.out.find("op2 CUDA code:");
+  REQUIRE(first != std::string::npos);
+  REQUIRE(second != std::string::npos);
+  CHECK(count(outcome.out, "CUDA code:") == 2);
+  CHECK(count(outcome.out, "TC_EXPORT(") == 2);
+  std::string one = outcome.out.substr(first, second - first), two = outcome.out.substr(second);
+  CHECK(one.find("TC_KERNEL") != std::string::npos);
+  CHECK(one.find("//   mul: aten.mul.Tensor") != std::string::npos);
+  CHECK(two.find("//   exp: aten.exp.default") != std::string::npos);
+}
+
+TEST_CASE("explain names each kernel's nodes, and why two are apart") {
+  Workplace place;
+  Outcome all = place.run({"explain", sample("seed_002.json")});
+  CHECK(all.exit_code == 0);
+  CHECK(all.err == "");
+  CHECK(count(all.out, "  kernel tsc_") == 2);
+  CHECK(count(all.out, "  library call extern_kernels.mm\n") == 2);
+  CHECK(all.out.find("  op2: neg, mul_1, exp, mul_2\n") != std::string::npos);
+  Outcome same = place.run({"explain", sample("seed_004.json"), "add", "sum_1"});
+  CHECK(same.exit_code == 0);
+  CHECK(same.out == "op0 and op0: in one kernel\n");
+  Outcome apart = place.run({"explain", sample("seed_002.json"), "op0", "op2"});
+  CHECK(apart.exit_code == 0);
+  CHECK(apart.out.find("op0 and op2: ") == 0);
+  CHECK(apart.out.find("in one kernel") == std::string::npos);
+}
+
+TEST_CASE("--emit prints each form to stdout") {
+  Workplace place;
+  const std::string graph = sample("seed_004.json");
+  const std::vector<std::pair<std::string, std::string>> forms = {
+      {"graph", "aten.add.Tensor"},
+      {"ir", "op0_loop_body"},
+      {"schedule", "op0: SchedulerNode(ComputedBuffer)"},
+      {"cuda", "TC_KERNEL"},
+      {"program", "\"format\": \"tsc-program\""}};
+  for (const auto &form : forms) {
+    Outcome outcome = place.run({"compile", graph, "--emit", form.first});
+    INFO(form.first);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err == "");
+    CHECK(outcome.out.find(form.second) != std::string::npos);
+  }
+}
+
+TEST_CASE("dumps and times go to stderr, results to stdout") {
+  Workplace place;
+  const std::string graph = sample("seed_004.json");
+  Outcome plain = place.run({"compile", graph, "--emit=cuda"});
+  Outcome dumped = place.run({"compile", graph, "--emit=cuda", "--dump-after=lower",
+                              "--dump-after=fuse-nodes", "--time-passes"});
+  CHECK(dumped.exit_code == 0);
+  CHECK(dumped.out == plain.out);
+  CHECK(dumped.err.rfind("# after lower\nop0 -> buf0", 0) == 0);
+  CHECK(count(dumped.err, "# after ") == 2);
+  CHECK(dumped.err.find(" ms  lower\n") != std::string::npos);
+  CHECK(dumped.err.find(" ms  total\n") != std::string::npos);
+}

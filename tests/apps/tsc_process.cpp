@@ -1,0 +1,85 @@
+#include "tsc_process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+extern char **environ;
+
+namespace tsc::testing {
+
+Workplace::Workplace() {
+  std::string name = (std::filesystem::temp_directory_path() / "tsc_apps_XXXXXX").string();
+  if (!mkdtemp(name.data()))
+    throw std::runtime_error("no temporary folder");
+  folder_ = name;
+}
+
+Workplace::~Workplace() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+std::string Workplace::file(const std::string &name, const std::string &text) const {
+  std::ofstream(path(name), std::ios::binary) << text;
+  return path(name);
+}
+
+std::string Workplace::tensors(const std::string &name, const tensor::TensorMap &tensors) const {
+  tensor::write_tensors(path(name), tensors);
+  return path(name);
+}
+
+Outcome Workplace::run(const std::vector<std::string> &arguments) const {
+  std::vector<std::string> words = {"/usr/bin/env", "-C",      folder_,
+                                    "-u",           "TSC_LOG", "XDG_CACHE_HOME=" + path("cache"),
+                                    TSC_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char *> pointers;
+  for (std::string &word : words)
+    pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+
+  const std::string out = path(".stdout"), err = path(".stderr");
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t process = 0;
+  int failed = posix_spawn(&process, pointers[0], &actions, nullptr, pointers.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed)
+    throw std::runtime_error(std::string("tsc does not start: ") + std::strerror(failed));
+  int status = 0;
+  waitpid(process, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+}
+
+std::string sample(const std::string &name) {
+  return std::string(TSC_SOURCE_DIR) + "/graphs/" + name;
+}
+
+std::string read_text(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw std::runtime_error("cannot read " + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+tensor::HostTensor ramp(std::vector<int64_t> sizes, double first, double step) {
+  tensor::HostTensor tensor(tensor::DType::f32, std::move(sizes));
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    tensor.set_double(i, first + static_cast<double>(i) * step);
+  return tensor;
+}
+
+} // namespace tsc::testing

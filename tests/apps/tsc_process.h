@@ -1,0 +1,41 @@
+// Runs the real binary, as a user would.
+#pragma once
+
+#include "tensor/host_tensor.h"
+
+#include <string>
+#include <vector>
+
+namespace tsc::testing {
+
+struct Outcome {
+  int exit_code = -1; // -1: killed by a signal
+  std::string out, err;
+};
+
+/// A folder that is removed at the end; kernels are cached inside it.
+class Workplace {
+public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace &) = delete;
+  Workplace &operator=(const Workplace &) = delete;
+
+  std::string path(const std::string &name) const { return folder_ + "/" + name; }
+  /// Writes a file and gives its path.
+  std::string file(const std::string &name, const std::string &text) const;
+  std::string tensors(const std::string &name, const tensor::TensorMap &tensors) const;
+  /// Runs tsc inside the folder.
+  Outcome run(const std::vector<std::string> &arguments) const;
+
+private:
+  std::string folder_;
+};
+
+/// Path below graphs/.
+std::string sample(const std::string &name);
+std::string read_text(const std::string &path);
+/// float32, element i is `first + i * step`.
+tensor::HostTensor ramp(std::vector<int64_t> sizes, double first, double step);
+
+} // namespace tsc::testing
