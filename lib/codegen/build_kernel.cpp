@@ -215,9 +215,11 @@ std::vector<const ir::Origin *> origins_of(const ir::Module &module,
 }
 
 BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
-                         const scheduler::Group &group, const target::Target &target) {
+                         const scheduler::Group &group, const target::Target &target,
+                         const KernelGraph *given) {
   static const std::string kPlaceholder = "tsc_kernel_name";
-  const KernelPlan cuda = plan_cuda(module, group, target), serial = plan_serial(module, group);
+  const KernelPlan cuda = plan_cuda(module, group, target, given),
+                   serial = plan_serial(module, group, given);
   const Parameters parameters = find_parameters(module, group, serial.graph);
   const std::string cuda_text = print_kernel(module, cuda, parameters, kPlaceholder);
   const std::string serial_text = print_kernel(module, serial, parameters, kPlaceholder);

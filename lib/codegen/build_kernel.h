@@ -12,8 +12,10 @@ struct BuiltKernel {
       inplace;             // the group's pairs whose accesses are at one index
   std::vector<Expr> sizes; // in the order of the size parameters
 };
+/// `given`: a part of the group's work, as split_rows makes it; else all of it.
 BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
-                         const scheduler::Group &group, const target::Target &target);
+                         const scheduler::Group &group, const target::Target &target,
+                         const KernelGraph *given = nullptr);
 
 /// Origins of a group's operations: user nodes, each once, in graph order.
 std::vector<const ir::Origin *> origins_of(const ir::Module &module,

@@ -2,6 +2,7 @@
 #include "codegen/generate.h"
 
 #include "codegen/build_kernel.h"
+#include "codegen/split_rows.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
@@ -19,8 +20,8 @@ using support::require;
 class Assembler {
 public:
   Assembler(const ir::Module &module, const scheduler::Schedule &schedule,
-            const CodegenOptions &options)
-      : module_(module), schedule_(schedule), target_(*options.target) {
+            const CodegenOptions &options, const std::map<size_t, SplitGraphs> &splits)
+      : module_(module), schedule_(schedule), target_(*options.target), splits_(splits) {
     program_.archs = {target_.name};
     buffer_of_.assign(module.buffers.size(), -1);
   }
@@ -28,8 +29,8 @@ public:
   Program assemble() {
     find_outputs();
     add_inputs();
-    for (const scheduler::Group &group : schedule_.groups)
-      add_group(group);
+    for (size_t i = 0; i < schedule_.groups.size(); ++i)
+      add_group(schedule_.groups[i], splits_.find(i));
     add_outputs();
     add_symbols();
     mark_once();
@@ -41,6 +42,7 @@ private:
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const target::Target &target_;
+  const std::map<size_t, SplitGraphs> &splits_; // by group
   Program program_;
   std::vector<int64_t> buffer_of_;            // by storage
   std::vector<BufferId> returned_;            // storages that a user output owns
@@ -117,7 +119,8 @@ private:
 
   // ---- steps
 
-  void add_group(const scheduler::Group &group) {
+  void add_group(const scheduler::Group &group,
+                 std::map<size_t, SplitGraphs>::const_iterator split) {
     if (group.node_class == scheduler::NodeClass::nop) {
       return;
     }
@@ -126,7 +129,16 @@ private:
         add_extern(module_.operations[schedule_.nodes[member].operation]);
       return;
     }
-    BuiltKernel built = build_kernel(module_, schedule_, group, target_);
+    if (split == splits_.end()) {
+      add_kernel(build_kernel(module_, schedule_, group, target_));
+      return;
+    }
+    scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
+    apart.inplace.clear();
+    add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.parts));
+    add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.merge));
+  }
+  void add_kernel(BuiltKernel built) {
     inplace_.insert(inplace_.end(), built.inplace.begin(), built.inplace.end());
     const std::string name = built.kernel.name;
     const auto [found, inserted] =
@@ -350,7 +362,17 @@ private:
 Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
                  const CodegenOptions &options) {
   require(options.target != nullptr, "codegen", "no target is given");
-  return Assembler(module, schedule, options).assemble();
+  std::map<size_t, SplitGraphs> splits;
+  std::optional<ir::Module> extended; // with the buffers of partial results, if there are any
+  for (size_t i = 0; i < schedule.groups.size(); ++i) {
+    if (!may_split_rows(schedule.groups[i], *options.target))
+      continue;
+    if (!extended)
+      extended = module;
+    if (auto split = split_rows(*extended, schedule.groups[i], *options.target))
+      splits.emplace(i, std::move(*split));
+  }
+  return Assembler(splits.empty() ? module : *extended, schedule, options, splits).assemble();
 }
 
 } // namespace tsc::codegen

@@ -403,8 +403,9 @@ bool mentions(Expr index, std::span<const Expr> variables) {
                      [&](Expr variable) { return symbolic::depends_on(index, variable); });
 }
 
-/// Marks what a store or a store's value needs; everything else is dropped.
-void remove_dead(KernelGraph &graph) {
+} // namespace
+
+void remove_dead_values(KernelGraph &graph) {
   std::vector<bool> live(graph.values.size(), false);
   for (const ValueId store : graph.stores)
     live[store] = true;
@@ -433,8 +434,6 @@ void remove_dead(KernelGraph &graph) {
     store = renumbered[store];
   graph.values = std::move(values);
 }
-
-} // namespace
 
 void assign_phases(KernelGraph &graph) {
   graph.phases = 1;
@@ -497,7 +496,7 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
   Builder builder(module, group, options, graph);
   for (size_t m = 0; m < group.bodies.size(); ++m)
     builder.add_member(group.bodies[m], loops.of_member[m]);
-  remove_dead(graph);
+  remove_dead_values(graph);
   assign_phases(graph);
   return graph;
 }

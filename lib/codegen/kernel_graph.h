@@ -79,6 +79,9 @@ struct GraphOptions {
 KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group &group,
                                const GraphOptions &options);
 
+/// Drops values that no store needs. For whoever changes a graph, before assign_phases.
+void remove_dead_values(KernelGraph &graph);
+
 /// Recomputes level and phase of every value, and `phases`. For whoever changes a graph.
 void assign_phases(KernelGraph &graph);
 

@@ -86,11 +86,12 @@ struct KernelPlan {
 int vector_of(const Walk &walk);
 int steps_of(const Walk &walk); // 0: not a constant number
 
-/// Plans for the GPU and for one thread a block. `inplace` names buffers whose memory an input
-/// still uses.
+/// Plans for the GPU and for one thread a block. `given`: the value graph to plan, if it is not the
+/// group's own (it has neither statistics nor scans).
 KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
-                     const target::Target &target);
-KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group);
+                     const target::Target &target, const KernelGraph *given);
+KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
+                       const KernelGraph *given);
 
 // Shared by the planners.
 

@@ -113,7 +113,7 @@ double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
 }
 
 void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const target::Target &target) {
+               const target::Target &target, const KernelGraph *given) {
   RowWalk walk;
   const KernelGraph &graph = plan.graph;
   walk.vector = choose_vector(module, graph);
@@ -137,7 +137,7 @@ void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPl
   if (walk.steps == 0) { // the row does not fit: read it again in every phase
     const GraphOptions looped = {.two_pass_statistics = false, .scans_end_phases = false};
     KernelPlan fresh;
-    fresh.graph = build_kernel_graph(module, group, looped);
+    fresh.graph = given ? *given : build_kernel_graph(module, group, looped);
     plan = std::move(fresh);
     classify_accesses(module, plan, walk.vector);
     plan.preloaded.assign(plan.graph.values.size(), false);
@@ -255,19 +255,20 @@ std::string access_text(const ir::Module &module, const KernelPlan &plan, int ve
 }
 
 KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
-                     const target::Target &target) {
+                     const target::Target &target, const KernelGraph *given) {
   KernelPlan plan;
-  plan.graph = build_kernel_graph(module, group, {.two_pass_statistics = true});
+  plan.graph = given ? *given : build_kernel_graph(module, group, {.two_pass_statistics = true});
   const bool scans = std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
                                  [](const Value &value) { return value.op == Op::scan; });
   if (!plan.graph.reduces) {
     if (!plan_tile(module, group, plan))
       plan_flat(module, group, plan, target);
   } else if (!scans && prefers_columns(module, plan.graph)) {
-    plan.graph = build_kernel_graph(module, group, {});
+    if (!given)
+      plan.graph = build_kernel_graph(module, group, {});
     plan_columns(module, group, plan, target);
   } else {
-    plan_rows(module, group, plan, target);
+    plan_rows(module, group, plan, target, given);
   }
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);

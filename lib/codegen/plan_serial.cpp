@@ -26,10 +26,12 @@ void choose_sum_types(KernelPlan &plan) {
 
 } // namespace
 
-KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group) {
+KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
+                       const KernelGraph *given) {
   KernelPlan plan;
-  plan.graph =
-      build_kernel_graph(module, group, {.two_pass_statistics = true, .scans_end_phases = false});
+  plan.graph = given ? *given
+                     : build_kernel_graph(module, group,
+                                          {.two_pass_statistics = true, .scans_end_phases = false});
   const KernelGraph &graph = plan.graph;
   SerialWalk walk;
   const bool scans = std::any_of(graph.values.begin(), graph.values.end(),
