@@ -15,16 +15,17 @@ bool counting = false;
 size_t allocations = 0;
 } // namespace
 
-// Counts what a run allocates on the host.
-void *operator new(size_t bytes) {
+// Counts what a run allocates on the host. Inlined into each other's users, they would make g++ warn
+// that free() takes what operator new gave.
+[[gnu::noinline]] void *operator new(size_t bytes) {
   allocations += counting;
   void *memory = std::malloc(bytes);
   if (memory == nullptr)
     throw std::bad_alloc();
   return memory;
 }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 
