@@ -15,8 +15,8 @@ bool counting = false;
 size_t allocations = 0;
 } // namespace
 
-// Counts what a run allocates on the host. Inlined into each other's users, they would make g++ warn
-// that free() takes what operator new gave.
+// Counts what a run allocates on the host. Inlined into each other's users, they would make g++
+// warn that free() takes what operator new gave.
 [[gnu::noinline]] void *operator new(size_t bytes) {
   allocations += counting;
   void *memory = std::malloc(bytes);
