@@ -33,15 +33,21 @@ driver::Form form_of(const std::string &name) {
   return driver::Form::program;
 }
 
-size_t count_library_calls(const program::Program &program) {
-  size_t count = 0;
-  for (const program::Step &step : program.steps)
-    count += std::holds_alternative<program::Matmul>(step.kind) ? 1 : 0;
-  return count;
+struct StepCounts {
+  size_t launches = 0, library_calls = 0;
+};
+StepCounts count_steps(const program::Program &program) {
+  StepCounts counts;
+  for (const program::Step &step : program.steps) {
+    counts.launches += std::holds_alternative<program::Launch>(step.kind) ? 1 : 0;
+    counts.library_calls += std::holds_alternative<program::Matmul>(step.kind) ? 1 : 0;
+  }
+  return counts;
 }
 
 void print_summary(const Flags &flags, const driver::Compilation &compilation) {
   const program::Program &program = compilation.program;
+  const StepCounts counts = count_steps(program);
   double total = 0;
   nlohmann::json phases = nlohmann::json::object();
   for (const driver::PassTime &time : compilation.times) {
@@ -51,15 +57,16 @@ void print_summary(const Flags &flags, const driver::Compilation &compilation) {
   if (flags.json) {
     nlohmann::json report = {{"out", flags.out},
                              {"kernels", program.kernels.size()},
+                             {"launches", counts.launches},
                              {"steps", program.steps.size()},
-                             {"library_calls", count_library_calls(program)},
+                             {"library_calls", counts.library_calls},
                              {"compile_ms", total},
                              {"phases_ms", phases}};
     std::printf("%s\n", report.dump(2).c_str());
     return;
   }
-  std::printf("%s: %zu kernels, %zu steps, %zu library calls, %.1f ms\n", flags.out.c_str(),
-              program.kernels.size(), program.steps.size(), count_library_calls(program), total);
+  std::printf("%s: %zu kernels, %zu launches, %zu library calls, %.1f ms\n", flags.out.c_str(),
+              program.kernels.size(), counts.launches, counts.library_calls, total);
 }
 
 void run(const Flags &flags) {

@@ -6,6 +6,7 @@
 #include "support/diagnostic.h"
 #include "support/text.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -26,9 +27,14 @@ const std::string &operation_name(const Compilation &compilation, scheduler::Nod
 /// The user's nodes behind one scheduler node.
 std::string user_nodes(const Compilation &compilation, scheduler::NodeId node) {
   std::vector<std::string> names;
-  for (uint32_t origin :
-       compilation.module.operations[compilation.schedule.nodes[node].operation].origins)
-    names.push_back(compilation.module.origins[origin].node);
+  const ir::Operation &operation =
+      compilation.module.operations[compilation.schedule.nodes[node].operation];
+  for (uint32_t origin : operation.origins) {
+    // A composite operator is the origin of each of its parts.
+    const std::string &name = compilation.module.origins[origin].node;
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
   return support::join(names, ", ");
 }
 
@@ -60,6 +66,20 @@ void explain_all(const Compilation &compilation) {
   }
 }
 
+/// Everything that find_nodes finds.
+std::vector<std::string> known_names(const Compilation &compilation) {
+  std::vector<std::string> names;
+  for (const scheduler::Node &node : compilation.schedule.nodes) {
+    const ir::Operation &operation = compilation.module.operations[node.operation];
+    names.push_back(operation.name);
+    for (ir::BufferId output : operation.outputs)
+      names.push_back(compilation.module.buffer(output).name);
+    for (uint32_t origin : operation.origins)
+      names.push_back(compilation.module.origins[origin].node);
+  }
+  return names;
+}
+
 /// Scheduler nodes that `name` (opN, bufN or a user's node) stands for.
 std::vector<scheduler::NodeId> find_nodes(const Compilation &compilation, const std::string &name) {
   std::vector<scheduler::NodeId> found;
@@ -74,13 +94,16 @@ std::vector<scheduler::NodeId> find_nodes(const Compilation &compilation, const 
     if (match)
       found.push_back(node);
   }
-  if (found.empty())
-    throw support::UserError(support::ExitCode::usage,
-                             support::Diagnostic{"TSC-C005",
-                                                 "nothing in the schedule is called '" + name + "'",
-                                                 "", "", "", "",
-                                                 "name an operation (op3), a buffer (buf3) or a "
-                                                 "graph node; `tsc explain GRAPH` lists them"});
+  if (found.empty()) {
+    std::string close = support::did_you_mean(name, known_names(compilation));
+    throw support::UserError(
+        support::ExitCode::usage,
+        support::Diagnostic{"TSC-C005", "nothing in the schedule is called '" + name + "'", "", "",
+                            "", "",
+                            (close.empty() ? "" : "did you mean '" + close + "'? ") +
+                                "name an operation (op3), a buffer (buf3) or a graph node; `tsc "
+                                "explain GRAPH` lists them"});
+  }
   return found;
 }
 

@@ -137,7 +137,7 @@ void print_report(const RunReport &report, bool json) {
   for (const driver::PassTime &pass : report.passes)
     compile_ms += pass.milliseconds;
   std::printf("device: %s\n", report.device.c_str());
-  std::printf("steps: %zu kernels, %zu library calls\n", report.timing.kernels,
+  std::printf("steps: %zu kernel launches, %zu library calls\n", report.timing.kernels,
               report.timing.library_calls);
   std::printf("compile: %.1f ms graph to kernels, %.1f ms kernels to code (%zu compiled, %zu from "
               "the cache), %.1f ms weights\n",

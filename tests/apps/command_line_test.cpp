@@ -59,8 +59,8 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "  next: leave -o out: the form goes to stdout\n");
   check_usage(place.run({"explain", graph, "add"}),
               "error TSC-C006: explain takes two names or none\n  next: add the second name\n");
-  check_usage(place.run({"explain", graph, "add", "nope"}),
-              "error TSC-C005: nothing in the schedule is called 'nope'\n"
+  check_usage(place.run({"explain", graph, "add", "unheard_of"}),
+              "error TSC-C005: nothing in the schedule is called 'unheard_of'\n"
               "  next: name an operation (op3), a buffer (buf3) or a graph node; `tsc explain "
               "GRAPH` lists them\n");
   check_usage(place.run({"compile", graph, "-o", "out", "--policy=fast"}),
@@ -69,6 +69,14 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
   check_usage(place.run({"run", graph, "--inputs", "random:x"}),
               "error TSC-C010: 'random:x' is not random[:SEED]\n"
               "  next: give a seed in decimal digits, as in random:7\n");
+}
+
+TEST_CASE("explain offers the nearest name") {
+  Workplace place;
+  check_usage(place.run({"explain", sample("seed_004.json"), "add", "sum_2"}),
+              "error TSC-C005: nothing in the schedule is called 'sum_2'\n"
+              "  next: did you mean 'sum_1'? name an operation (op3), a buffer (buf3) or a graph "
+              "node; `tsc explain GRAPH` lists them\n");
 }
 
 TEST_CASE("an unknown architecture is refused with the nearest known one") {

@@ -172,7 +172,7 @@ TEST_CASE("a compiled folder gives the numbers of its graph") {
   Outcome compiled = place.run({"compile", kGraph, "-o", "out"});
   CHECK(compiled.exit_code == 0);
   CHECK(compiled.err == "");
-  CHECK(compiled.out.rfind("out: 1 kernels, 1 steps, 0 library calls, ", 0) == 0);
+  CHECK(compiled.out.rfind("out: 1 kernels, 1 launches, 0 library calls, ", 0) == 0);
   Outcome graph =
       place.run({"run", kGraph, "--device=host", "--inputs=in.npz", "--outputs=graph.safetensors"});
   CHECK(graph.exit_code == 0);
