@@ -1,0 +1,123 @@
+// Every kernel of the sample graphs compiles for two architectures without a warning or a spill,
+// stays within its registers, and accesses memory as its plan says.
+#include "codegen/generate.h"
+#include "golden_kernels.h"
+#include "testing/catch.h"
+
+#include <nvrtc.h>
+
+#include <map>
+#include <regex>
+#include <sstream>
+
+using namespace tsc;
+
+namespace {
+
+constexpr size_t kKernelsAUnit = 16; // the prelude is parsed once for all of them
+constexpr int kMostRegisters = 128;
+constexpr int kRegistersOfBlock = 65536;
+
+struct Unit {
+  std::string log, ptx;
+};
+
+Unit compile(const std::string &text, const std::string &arch) {
+  std::vector<std::string> names, texts;
+  std::vector<const char *> name_pointers, text_pointers;
+  for (const codegen::PreludeFile &file : codegen::prelude_files()) {
+    names.emplace_back(file.name);
+    texts.emplace_back(file.text);
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    name_pointers.push_back(names[i].c_str());
+    text_pointers.push_back(texts[i].c_str());
+  }
+  nvrtcProgram program = nullptr;
+  REQUIRE(nvrtcCreateProgram(&program, text.c_str(), "kernels.cu", static_cast<int>(names.size()),
+                             text_pointers.data(), name_pointers.data()) == NVRTC_SUCCESS);
+  const std::string arch_option = "--gpu-architecture=" + arch;
+  const char *options[] = {arch_option.c_str(), "--std=c++20", "--ptxas-options=-v"};
+  const nvrtcResult result = nvrtcCompileProgram(program, 3, options);
+  Unit unit;
+  size_t size = 0;
+  nvrtcGetProgramLogSize(program, &size);
+  unit.log.resize(size);
+  nvrtcGetProgramLog(program, unit.log.data());
+  INFO(unit.log);
+  REQUIRE(result == NVRTC_SUCCESS);
+  nvrtcGetPTXSize(program, &size);
+  unit.ptx.resize(size);
+  nvrtcGetPTX(program, unit.ptx.data());
+  nvrtcDestroyProgram(&program);
+  return unit;
+}
+
+/// Parts of `text` that follow a line which `heading` finds a kernel's name in, by that name.
+std::map<std::string, std::string> by_kernel(const std::string &text, const std::regex &heading) {
+  std::map<std::string, std::string> result;
+  std::istringstream lines(text);
+  std::string line, name;
+  while (std::getline(lines, line)) {
+    std::smatch match;
+    if (std::regex_search(line, match, heading))
+      name = match[1];
+    if (!name.empty())
+      result[name] += line + "\n";
+  }
+  return result;
+}
+
+void check_kernel(const program::Kernel &kernel, const std::string &log, const std::string &ptx) {
+  INFO(kernel.cuda.text << log);
+  CHECK(log.find(" 0 bytes spill stores, 0 bytes spill loads") != std::string::npos);
+  std::smatch match;
+  REQUIRE(std::regex_search(log, match, std::regex("Used ([0-9]+) registers")));
+  const int registers = std::stoi(match[1]);
+  CHECK(registers <= kMostRegisters);
+  CHECK(registers * kernel.cuda.block[0] <= kRegistersOfBlock);
+  if (kernel.plan.find("16-byte accesses") == std::string::npos)
+    return;
+  const std::string sixteen = "\\.global(\\.nc|\\.cs)?\\.(v4\\.[bfsu]32|v2\\.[bfsu]64)";
+  CHECK(std::regex_search(ptx, std::regex("(ld|st)" + sixteen)));
+  const std::string &text = kernel.cuda.text;
+  if (text.find("tc_load_vec<") != std::string::npos ||
+      text.find("tc_stream_vec<") != std::string::npos)
+    CHECK(std::regex_search(ptx, std::regex("ld\\.global(\\.nc|\\.cs)?\\.v[24]\\.")));
+}
+
+void check_unit(const std::vector<program::Kernel> &kernels, const std::string &arch) {
+  std::string text;
+  for (const program::Kernel &kernel : kernels)
+    text += kernel.cuda.text;
+  const Unit unit = compile(text, arch);
+  CHECK(unit.log.find("warning") == std::string::npos);
+  const auto logs = by_kernel(unit.log, std::regex("Compiling entry function '([^']+)'"));
+  const auto bodies = by_kernel(unit.ptx, std::regex("\\.entry ([A-Za-z0-9_]+)\\("));
+  for (const program::Kernel &kernel : kernels) {
+    INFO(kernel.name << " for " << arch);
+    REQUIRE(logs.count(kernel.name) == 1);
+    REQUIRE(bodies.count(kernel.name) == 1);
+    check_kernel(kernel, logs.at(kernel.name), bodies.at(kernel.name));
+  }
+}
+
+} // namespace
+
+TEST_CASE("golden kernels compile for sm_80 and sm_90 without spills") {
+  std::map<std::string, program::Kernel> by_name; // graphs share kernels
+  for (const test::GoldenGraph &graph : test::golden_graphs())
+    for (program::Kernel &kernel : test::compile_golden(graph).kernels)
+      by_name.emplace(kernel.name, kernel);
+  REQUIRE(by_name.size() > test::golden_graphs().size());
+  std::vector<program::Kernel> unit;
+  size_t left = by_name.size();
+  for (auto &[name, kernel] : by_name) {
+    unit.push_back(kernel);
+    if (--left > 0 && unit.size() < kKernelsAUnit)
+      continue;
+    for (const char *arch : {"sm_80", "sm_90"})
+      check_unit(unit, arch);
+    unit.clear();
+  }
+}
