@@ -1,0 +1,155 @@
+// Wrong arguments of operators, as `tsc compile` reports them: exact text, exit code, node.
+#include "tsc_process.h"
+
+#include "testing/catch.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace tsc;
+using nlohmann::json;
+using testing::Outcome;
+using testing::Workplace;
+
+namespace {
+
+struct WrongCall {
+  const char *target;
+  const char *arguments; // JSON; "$x" stands for the node x
+  int exit_code;
+  const char *error; // first line, without "error TSC-"
+  const char *next_step;
+  const char *keywords = "{}";
+};
+
+const WrongCall kWrongCalls[] = {
+    {"aten.view.dtype", R"(["$x", "float64"])", 4,
+     "O002: aten.view.dtype between element sizes is not supported",
+     "view as a dtype of the same size"},
+    {"aten.index.Tensor", R"(["$x", ["$mask"]])", 4,
+     "O004: aten.index.Tensor with a mask: the result's size depends on data",
+     "use torch.where, or integer indices"},
+    {"aten.pad.default", R"(["$x", [1, 1], "circle"])", 4,
+     "O005: aten.pad with mode 'circle' is not supported",
+     "use mode 'constant', 'reflect' or 'replicate'"},
+    {"aten.relu.default", R"(["$x"])", 3, "O012: aten.relu.default: argument 'self' is given twice",
+     "give it once, by position or by name", R"({"self": "$x"})"},
+    {"aten.relu.default", "[]", 3, "O013: aten.relu.default: argument 'self' is missing",
+     "give it, the schema has no default"},
+    {"aten.relu.default", "[3]", 3, "O014: aten.relu.default: no argument is a tensor",
+     "pass a tensor"},
+    {"aten.cat.default", R"([["$x", 3]])", 3,
+     "O014: aten.cat.default: argument 'tensors' holds something not a tensor",
+     "pass a list of tensors"},
+    {"aten.transpose.int", R"(["$x", 0.5, 1])", 3,
+     "O015: aten.transpose.int: argument 'dim0' is not an integer", "pass an integer"},
+    {"aten.permute.default", R"(["$x", [0, 0.5]])", 3,
+     "O015: aten.permute.default: argument 'dims' holds something not an integer",
+     "pass a list of integers"},
+    {"aten.expand.default", R"(["$x", [5, 3]])", 3,
+     "O020: aten.expand: dimension 0 of [2, 3] cannot become 5",
+     "only dimensions of size 1 expand"},
+    {"aten.transpose.int", R"(["$x", 0, 2])", 3,
+     "O021: aten.transpose.int: dimension 2 is not in [-2, 1]",
+     "choose a dimension that the tensor has"},
+    {"aten.view.default", R"(["$x", [4, -1]])", 3,
+     "O022: aten.view.default: sizes [4, -1] do not hold the 6 elements of [2, 3]",
+     "choose sizes with the same product"},
+    {"aten.permute.default", R"(["$x", [0, 0]])", 3,
+     "O024: aten.permute: the dimensions do not name each of the 2 dimensions once",
+     "pass a permutation"},
+    {"aten.select.int", R"(["$x", 0, 2])", 3, "O025: aten.select: index 2 is outside size 2",
+     "choose an index that the dimension has"},
+    {"aten.slice.Tensor", R"(["$x", 0, 0, 2, 0])", 3, "O026: aten.slice.Tensor: the step is 0",
+     "use a positive step"},
+    {"aten.split_with_sizes.default", R"(["$x", [1, 1], 1])", 3,
+     "O027: aten.split_with_sizes.default: the parts hold 2 elements, dimension 1 has 3",
+     "make the parts sum to the dimension's size"},
+    {"aten.gelu.default", R"(["$x"])", 3, "O030: aten.gelu: unknown approximation 'cos'",
+     "use 'none' or 'tanh'", R"({"approximate": "cos"})"},
+    {"aten.div.Tensor_mode", R"(["$x", "$x"])", 3,
+     "O030: aten.div.Tensor_mode: unknown rounding mode 'up'", "use 'floor', 'trunc' or None",
+     R"({"rounding_mode": "up"})"},
+    {"aten.clamp.default", R"(["$x"])", 3, "O031: aten.clamp.default: neither min nor max is given",
+     "give one of them"},
+    {"aten.dropout.default", R"(["$x", 0.5, true])", 3,
+     "O032: aten.dropout.default in training mode draws random numbers",
+     "call model.eval() before exporting"},
+    {"aten.arange.start_step", "[0, 5, 0]", 3, "O034: aten.arange: the step is '0'",
+     "use a step that is a number other than 0"},
+    {"aten.tril.default", R"(["$row"])", 3, "O035: aten.tril.default needs 2 or more dimensions",
+     "pass a matrix"},
+    {"aten.mean.default", R"(["$index"])", 3, "O036: aten.mean of torch.int64",
+     "convert to a floating dtype first"},
+    {"aten.mm.default", R"(["$x", "$row"])", 3,
+     "O040: aten.mm.default: sizes [2, 3] and [4] do not multiply",
+     "make the last size of the first equal the second last of the second"},
+    {"aten.embedding.default", R"(["$row", "$index"])", 3,
+     "O043: aten.embedding: the weight has 1 dimensions", "pass a matrix"},
+    {"aten.einsum.default", R"(["ij,jk", ["$x"]])", 3,
+     "O044: aten.einsum: 1 tensors for 2 operands", "pass one tensor an operand"},
+    {"aten.cat.default", "[[]]", 3, "O044: aten.cat of no tensors", "pass one or more"},
+    {"aten.constant_pad_nd.default", R"(["$x", [1, 1, 1, 1, 1, 1], 0.0])", 3,
+     "O045: aten.constant_pad_nd: 6 pads for 2 dimensions",
+     "pass (before, after) for the last dimensions"},
+    {"aten.amax.default", R"(["$empty", [1]])", 4, "O062: max over an empty dimension has no value",
+     "reduce a dimension with at least one element"},
+    {"aten.scatter_reduce.two", R"(["$x", 0, "$index", "$x", "median"])", 4,
+     "O064: scatter_reduce with reduce='median' is not supported",
+     "use reduce='sum' with include_self=True"},
+};
+
+/// "$name" becomes a reference to the node.
+json with_references(const json &value) {
+  if (value.is_string() && value.get<std::string>().rfind('$', 0) == 0)
+    return {{"node", value.get<std::string>().substr(1)}};
+  if (!value.is_structured())
+    return value;
+  json result = value;
+  for (auto &item : result)
+    item = with_references(item);
+  return result;
+}
+
+json graph_of(const WrongCall &call) {
+  json nodes = json::array(), inputs = json::array();
+  auto placeholder = [&](const char *name, const char *dtype, const json &size) {
+    nodes.push_back(
+        {{"name", name}, {"op", "placeholder"}, {"val", {{"dtype", dtype}, {"size", size}}}});
+    inputs.push_back({{"node", name}, {"kind", "user"}});
+  };
+  placeholder("x", "float32", {2, 3});
+  placeholder("row", "float32", json::array({4}));
+  placeholder("empty", "float32", {2, 0});
+  placeholder("index", "int64", {2, 3});
+  placeholder("mask", "bool", {2, 3});
+  nodes.push_back({{"name", "y"},
+                   {"op", "call_function"},
+                   {"target", call.target},
+                   {"args", with_references(json::parse(call.arguments))},
+                   {"kwargs", with_references(json::parse(call.keywords))}});
+  const json result = {{"node", "y"}};
+  nodes.push_back(
+      {{"name", "output"}, {"op", "output"}, {"args", json::array({json::array({result})})}});
+  json outputs = json::array();
+  outputs.push_back({{"kind", "user"}, {"value", result}});
+  return {{"format", "tsc-graph"},
+          {"version", 1},
+          {"name", "wrong"},
+          {"nodes", nodes},
+          {"signature", {{"inputs", inputs}, {"outputs", outputs}}}};
+}
+
+} // namespace
+
+TEST_CASE("wrong arguments of operators are coded errors with a next step") {
+  Workplace place;
+  for (const WrongCall &call : kWrongCalls) {
+    place.file("wrong.json", graph_of(call).dump());
+    Outcome outcome = place.run({"compile", "wrong.json", "--emit=cuda"});
+    INFO(call.target << " " << call.arguments);
+    CHECK(outcome.exit_code == call.exit_code);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err == std::string("error TSC-") + call.error +
+                             "\n  at wrong.json (node y)\n  next: " + call.next_step + "\n");
+  }
+}
