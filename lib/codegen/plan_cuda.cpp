@@ -165,28 +165,10 @@ void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPl
       ", " + access_text(module, plan, walk.vector);
 }
 
-/// True if more bytes are contiguous along the innermost row variable than along the innermost
-/// element variable.
-bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
-  if (graph.row_variables.empty() || graph.element_variables.empty())
-    return false;
-  int64_t along_rows = 0, along_elements = 0;
-  for (const Value &value : graph.values) {
-    if (value.buffer == ir::kNone || value.level != Level::element)
-      continue;
-    const auto bytes =
-        static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
-    const auto row = symbolic::coefficient_of(value.index, graph.row_variables.back());
-    const auto element = symbolic::coefficient_of(value.index, graph.element_variables.back());
-    along_rows += row && row->is_integer(1) ? bytes : 0;
-    along_elements += element && element->is_integer(1) ? bytes : 0;
-  }
-  return along_rows > along_elements;
-}
-
 void plan_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                   const target::Target &target) {
   ColumnWalk walk;
+  walk.columns = kColumnsPerBlock;
   classify_accesses(module, plan, 1);
   plan.preloaded.assign(plan.graph.values.size(), false);
   fill_phases(plan, group, false);
@@ -224,6 +206,23 @@ void choose_divisions(KernelPlan &plan) {
 }
 
 } // namespace
+
+bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
+  if (graph.row_variables.empty() || graph.element_variables.empty())
+    return false;
+  int64_t along_rows = 0, along_elements = 0;
+  for (const Value &value : graph.values) {
+    if (value.buffer == ir::kNone || value.level != Level::element)
+      continue;
+    const auto bytes =
+        static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    const auto row = symbolic::coefficient_of(value.index, graph.row_variables.back());
+    const auto element = symbolic::coefficient_of(value.index, graph.element_variables.back());
+    along_rows += row && row->is_integer(1) ? bytes : 0;
+    along_elements += element && element->is_integer(1) ? bytes : 0;
+  }
+  return along_rows > along_elements;
+}
 
 std::vector<ValueId> preload_candidates(const KernelPlan &plan) {
   std::vector<ValueId> result;

@@ -5,6 +5,13 @@
 
 namespace tsc::codegen {
 
+/// Neighbouring columns that a block reduces: a warp's loads are 128 bytes of floats.
+inline constexpr int kColumnsPerBlock = 32;
+
+/// True if more bytes are contiguous along the innermost row variable than along the innermost
+/// element variable.
+bool prefers_columns(const ir::Module &module, const KernelGraph &graph);
+
 /// Loads of elements that may be issued first: no run-time index, no guard, a vector access.
 std::vector<ValueId> preload_candidates(const KernelPlan &plan);
 /// Issues all of them first.

@@ -1,5 +1,7 @@
 #include "codegen/split_rows.h"
 
+#include "codegen/plan_steps.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,13 +11,16 @@ namespace {
 
 using ir::Op;
 
-constexpr int64_t kSmallestRow = 1 << 15;  // elements; a block reads this in some 10 microseconds
+constexpr int64_t kSmallestRow = 1 << 15;  // elements that a block would take: some 10 microseconds
 constexpr int64_t kSmallestPart = 1 << 11; // elements of a part: enough for a block
 constexpr int64_t kMostParts = 4096; // of a row: one block merges them in a few loads a thread
 constexpr int kBlocksPerMultiprocessor = 8;
 
-bool few_rows(int64_t rows, const target::Target &target) {
-  return rows > 0 && rows * 2 <= target.multiprocessors;
+/// Rows that one block takes at a time where neighbouring threads take neighbouring rows.
+int64_t rows_per_block(bool columns) { return columns ? kColumnsPerBlock : 1; }
+
+bool few_blocks(int64_t blocks, const target::Target &target) {
+  return blocks > 0 && blocks * 2 <= target.multiprocessors;
 }
 
 bool is_plain(ir::ReductionKind kind) {
@@ -34,19 +39,22 @@ bool is_single_walk(const KernelGraph &graph) {
   });
 }
 
-/// Parts of a row: a divisor of the outermost element loop that fills the GPU with blocks and keeps
-/// vectors whole; 1 if there is none.
-int64_t choose_parts(int64_t outermost, int64_t elements, int64_t rows, bool is_inner,
+/// Parts of a row: a divisor of the outermost element loop that fills the GPU with blocks, leaves
+/// each of them enough elements and keeps vectors whole; 1 if there is none.
+int64_t choose_parts(const KernelGraph &graph, int64_t blocks, bool columns,
                      const target::Target &target) {
+  const int64_t outermost = *graph.element_sizes[0].as_integer();
+  const int64_t elements = *graph.elements().as_integer();
   const double wanted = static_cast<double>(target.multiprocessors) * kBlocksPerMultiprocessor /
-                        static_cast<double>(rows);
+                        static_cast<double>(blocks);
+  const bool vectors = !columns && graph.element_sizes.size() == 1;
   double best = 1e30;
   int64_t result = 1;
   for (int64_t parts = 2; parts <= std::min(kMostParts, outermost); ++parts) {
-    if (outermost % parts != 0 || elements / parts < kSmallestPart)
+    if (outermost % parts != 0 || elements / parts * rows_per_block(columns) < kSmallestPart)
       continue;
     double cost = std::fabs(std::log2(static_cast<double>(parts) / wanted));
-    for (int64_t width = 4; is_inner && width <= 16; width *= 2)
+    for (int64_t width = 4; vectors && width <= 16; width *= 2)
       cost += outermost % width == 0 && outermost / parts % width != 0 ? 1.5 : 0;
     if (cost < best) {
       best = cost;
@@ -185,7 +193,7 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
       return op.op == Op::store_reduction;
     });
     return reduces && all && rows && *all >= kSmallestRow &&
-           (!body.is_reduction() || few_rows(*rows, target));
+           (!body.is_reduction() || few_blocks(*rows / kColumnsPerBlock + 1, target));
   });
 }
 
@@ -193,13 +201,14 @@ std::optional<SplitGraphs> split_rows(ir::Module &module, const scheduler::Group
                                       const target::Target &target) {
   const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = true});
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
-  if (!graph.reduces || !rows || !elements || graph.element_sizes.empty() ||
-      !few_rows(*rows, target) || *elements < kSmallestRow || !is_single_walk(graph))
+  if (!graph.reduces || !rows || !elements || graph.element_sizes.empty() || !is_single_walk(graph))
     return std::nullopt;
-  const int64_t outermost = *graph.element_sizes[0].as_integer();
-  const int64_t parts =
-      choose_parts(outermost, *elements, *rows, graph.element_sizes.size() == 1, target);
-  if (parts * *rows < std::min<int64_t>(*rows * 4, target.multiprocessors / 4))
+  const bool columns = prefers_columns(module, graph);
+  const int64_t blocks = (*rows + rows_per_block(columns) - 1) / rows_per_block(columns);
+  if (!few_blocks(blocks, target) || *elements * rows_per_block(columns) < kSmallestRow)
+    return std::nullopt;
+  const int64_t parts = choose_parts(graph, blocks, columns, target);
+  if (parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
   return Splitter(module, graph, parts).split();
 }
