@@ -274,6 +274,21 @@ void check_large(Device &device) {
     shape.b = strides(Form::columns, 3, 1029);
     shape.out = strides(Form::padded, 1030, 1029);
     check_product(device, type, shape);
+    // Rows at multiples of 16 bytes, columns that do not fill them: alone, with a bias, with a
+    // matrix added.
+    shape.m = 40;
+    shape.k = 24;
+    shape.a = {24, 1, 0};
+    shape.b = {1, 24, 0};
+    shape.out = {1032, 1, 0};
+    check_product(device, type, shape);
+    shape.has_c = true;
+    shape.beta = 1;
+    shape.c = {0, 1, 0};
+    check_product(device, type, shape);
+    shape.c = {1032, 1, 0};
+    shape.beta = 0.5;
+    check_product(device, type, shape);
   }
 }
 

@@ -166,6 +166,10 @@ struct Plan {
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, c, out;
   Types types{};
+  /// Two products instead: whole vectors of columns, then the few that are left. Positions of
+  /// their plans.
+  bool divided = false;
+  size_t head = 0, tail = 0;
   size_t scratch_bytes =
       0; // what the algorithm of the usual alignment takes; a limit for the others
   std::map<uint32_t, cublasLtMatmulAlgo_t> algorithms; // by alignment of the pointers
@@ -217,6 +221,9 @@ public:
            Stream stream) override;
 
 private:
+  size_t prepare_one(const MatmulShape &shape);
+  void run_one(Plan &plan, const void *a, const void *b, const void *c, void *out, void *scratch,
+               Stream stream);
   bool prepare_blas(Plan &plan);
   const cublasLtMatmulAlgo_t *algorithm(Plan &plan, uint32_t alignment);
   const CudaPlainMatmul &plain(DType dtype);
@@ -228,8 +235,40 @@ private:
   std::map<DType, std::unique_ptr<CudaPlainMatmul>> plain_;
 };
 
+/// Columns that fill whole 16-byte vectors, where the product has more and its memory is aligned to
+/// such vectors: cuBLASLt's fast kernels want the count itself to divide (bf16 8192x50257x768 on an
+/// H200: 6.7 ms at once). 0 where dividing brings nothing.
+int64_t aligned_columns(const MatmulShape &shape) {
+  constexpr int64_t kVectorBytes = 16, kWorthDividing = 1024;
+  const int64_t vector = kVectorBytes / static_cast<int64_t>(size_in_bytes(shape.dtype));
+  const bool half = shape.dtype == DType::f16 || shape.dtype == DType::bf16;
+  const bool aligned = shape.out.column == 1 && shape.out.row % vector == 0 &&
+                       (shape.batch == 1 || shape.out.batch % vector == 0);
+  if (!half || !aligned || shape.n % vector == 0 || shape.n < kWorthDividing || shape.m < vector)
+    return 0;
+  return shape.n / vector * vector;
+}
+
 size_t Matmuls::prepare(const MatmulShape &shape) {
   std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t columns = aligned_columns(shape);
+  if (columns == 0)
+    return prepare_one(shape);
+  Plan whole;
+  whole.shape = shape;
+  whole.divided = true;
+  MatmulShape part = shape;
+  part.n = columns;
+  whole.head = prepare_one(part);
+  part.n = shape.n - columns;
+  whole.tail = prepare_one(part);
+  whole.scratch_bytes =
+      std::max(plans_[whole.head].scratch_bytes, plans_[whole.tail].scratch_bytes);
+  plans_.push_back(std::move(whole));
+  return plans_.size() - 1;
+}
+
+size_t Matmuls::prepare_one(const MatmulShape &shape) {
   plans_.emplace_back();
   Plan &plan = plans_.back();
   try {
@@ -340,6 +379,21 @@ void Matmuls::run(size_t number, const void *a, const void *b, const void *c, vo
                   void *scratch, Stream stream) {
   std::lock_guard<std::mutex> lock(mutex_);
   Plan &plan = plans_.at(number);
+  if (!plan.divided)
+    return run_one(plan, a, b, c, out, scratch, stream);
+  Plan &head = plans_[plan.head];
+  const auto element = static_cast<int64_t>(size_in_bytes(plan.shape.dtype));
+  const auto right = [&](const void *matrix, int64_t column_stride) -> const void * {
+    return matrix ? static_cast<const char *>(matrix) + head.shape.n * column_stride * element
+                  : nullptr;
+  };
+  run_one(head, a, b, c, out, scratch, stream);
+  run_one(plans_[plan.tail], a, right(b, plan.shape.b.column), right(c, plan.shape.c.column),
+          static_cast<char *>(out) + head.shape.n * element, scratch, stream);
+}
+
+void Matmuls::run_one(Plan &plan, const void *a, const void *b, const void *c, void *out,
+                      void *scratch, Stream stream) {
   if (is_empty(plan.shape))
     return;
   const auto cuda_stream = static_cast<cudaStream_t>(stream);
