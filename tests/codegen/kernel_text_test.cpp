@@ -73,8 +73,38 @@ TEST_CASE("softmax is one kernel that reads its input once") {
 }
 
 TEST_CASE("columns are reduced across rows of threads") {
-  CHECK(plan_of(test::column_sum(4096, 1000, DType::f32)) ==
+  CHECK(plan_of(test::column_sum(4096, 8192, DType::f32)) ==
         "column reduction, 32 threads a column, 32 columns a block, 1 walk over the column");
+}
+
+TEST_CASE("few long rows, and few columns, are reduced in parts by a first kernel") {
+  const program::Program rows = compile(test::row_sum(4, 1048576, DType::f32));
+  REQUIRE(rows.steps.size() == 2);
+  REQUIRE(rows.kernels.size() == 2);
+  CHECK(rows.kernels[0].cuda.grid[0] == symbolic::Expr(1024));
+  CHECK(rows.kernels[0].bytes_written == symbolic::Expr(4 * 1024));
+  CHECK(rows.kernels[1].bytes_read == symbolic::Expr(4 * 1024));
+  CHECK(program::writes(rows, rows.steps[0]) == program::reads(rows, rows.steps[1]));
+  const program::Program columns = compile(test::column_sum(32768, 768, DType::f16));
+  REQUIRE(columns.kernels.size() == 2);
+  CHECK(columns.kernels[0].plan.find("column reduction") == 0);
+  CHECK(columns.kernels[1].plan.find("row reduction") == 0);
+  CHECK(compile(test::row_sum(4, 1000, DType::f32)).kernels.size() == 1);
+  CHECK(compile(test::row_sum(4096, 1048576, DType::f32)).kernels.size() == 1);
+  // A row of a prime number of elements has no equal parts.
+  CHECK(compile(test::row_sum(4, 1048573, DType::f32)).kernels.size() == 1);
+}
+
+TEST_CASE("transposed operands go through shared memory") {
+  CHECK(plan_of(test::transposed_add(16384, 16384, DType::f32)) ==
+        "pointwise, tiles of 64 x 64 elements through shared memory, runs of 4 elements, 4 of "
+        "transposed operands, 16-byte accesses");
+  CHECK(plan_of(test::transposed_add(1001, 999, DType::f32)) ==
+        "pointwise, tiles of 32 x 32 elements through shared memory, runs of 1 elements, 1 of "
+        "transposed operands, one element an access");
+  const program::Program ragged = compile(test::transposed_add(1000, 96, DType::f16));
+  CHECK(ragged.kernels[0].cuda.text.find("if (i1 < 96 && i0 < 1000)") != std::string::npos);
+  CHECK(plan_of(test::transposed_add(3, 4096, DType::f32)).find("tiles") == std::string::npos);
 }
 
 TEST_CASE("broadcast operands are read once a run, and small pointwise kernels are guarded") {

@@ -233,4 +233,13 @@ SampleModule broadcast_relu(int64_t rows, int64_t columns, DType dtype) {
   return m;
 }
 
+SampleModule transposed_add(int64_t rows, int64_t columns, DType dtype) {
+  SampleModule m;
+  const BufferId a = m.input("a", dtype, {columns, rows}), b = m.input("b", dtype, {rows, columns});
+  const LoopId turned = m.load_at(a, {rows, columns}, {ir::variable(1), ir::variable(0)});
+  const LoopId straight = m.load(b);
+  m.output(m.pointwise(m.apply(Op::relu, {m.apply(Op::add, {turned, straight})})));
+  return m;
+}
+
 } // namespace tsc::test

@@ -53,4 +53,7 @@ SampleModule column_sum(int64_t rows, int64_t columns, DType dtype);
 /// relu(a + b[row] * c[column])
 SampleModule broadcast_relu(int64_t rows, int64_t columns, DType dtype);
 
+/// relu(transpose(a) + b)
+SampleModule transposed_add(int64_t rows, int64_t columns, DType dtype);
+
 } // namespace tsc::test
