@@ -254,17 +254,18 @@ size_t Matmuls::prepare(const MatmulShape &shape) {
   const int64_t columns = aligned_columns(shape);
   if (columns == 0)
     return prepare_one(shape);
-  Plan whole;
-  whole.shape = shape;
-  whole.divided = true;
   MatmulShape part = shape;
   part.n = columns;
-  whole.head = prepare_one(part);
+  const size_t head = prepare_one(part);
   part.n = shape.n - columns;
-  whole.tail = prepare_one(part);
-  whole.scratch_bytes =
-      std::max(plans_[whole.head].scratch_bytes, plans_[whole.tail].scratch_bytes);
-  plans_.push_back(std::move(whole));
+  const size_t tail = prepare_one(part);
+  plans_.emplace_back();
+  Plan &whole = plans_.back();
+  whole.shape = shape;
+  whole.divided = true;
+  whole.head = head;
+  whole.tail = tail;
+  whole.scratch_bytes = std::max(plans_[head].scratch_bytes, plans_[tail].scratch_bytes);
   return plans_.size() - 1;
 }
 
