@@ -186,13 +186,13 @@ tensor::TensorMap load_weights(const program::Program &program, const tensor::Te
       tensor = &own->second;
     if (tensor) {
       if (tensor->dtype() != buffer.dtype || tensor->sizes() != sizes)
-        problems.push_back({"TSC-R122",
-                            "weight '" + buffer.weight + "' is " +
-                                std::string(tensor::torch_name(tensor->dtype())) + " " +
-                                shape_text(tensor->sizes()) + ", the graph has " +
-                                std::string(tensor::torch_name(buffer.dtype)) + " " +
-                                shape_text(sizes),
-                            source ? source->path : "", "", "", "", ""});
+        problems.push_back(
+            {"TSC-R122",
+             "weight '" + buffer.weight + "' is " +
+                 std::string(tensor::torch_name(tensor->dtype())) + " " +
+                 shape_text(tensor->sizes()) + ", the graph has " +
+                 std::string(tensor::torch_name(buffer.dtype)) + " " + shape_text(sizes),
+             source ? source->path : "", "", "", "", "give a weight of that dtype and shape"});
       weights[buffer.weight] = *tensor;
       continue;
     }

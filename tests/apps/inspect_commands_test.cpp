@@ -108,6 +108,25 @@ TEST_CASE("dump-schedule puts each kernel behind its own group") {
   CHECK(two.find("//   exp: aten.exp.default") != std::string::npos);
 }
 
+TEST_CASE("a group of two kernels shows both") {
+  Workplace place;
+  // Four rows of a million elements: the kernel plan splits each row over many blocks.
+  std::string text = testing::read_text(sample("seed_004.json"));
+  for (size_t at = text.find("[64, 128]"); at != std::string::npos; at = text.find("[64, 128]"))
+    text.replace(at, 9, "[4, 1000000]");
+  text.replace(text.find("[64]"), 4, "[4]");
+  place.file("long.json", text);
+  Outcome dumped = place.run({"dump-schedule", "long.json", "--arch=sm_90"});
+  CHECK(dumped.exit_code == 0);
+  CHECK(count(dumped.out, "CUDA code:") == 1);
+  CHECK(count(dumped.out, "TC_EXPORT(") == 2);
+  Outcome explained = place.run({"explain", "long.json"});
+  CHECK(explained.exit_code == 0);
+  CHECK(explained.out.rfind("op0:\n  kernel tsc_", 0) == 0);
+  CHECK(count(explained.out, "  kernel tsc_") == 2);
+  CHECK(count(explained.out, "op0:") == 1 + 1); // the group, and its one member
+}
+
 TEST_CASE("explain names each kernel's nodes, and why two are apart") {
   Workplace place;
   Outcome all = place.run({"explain", sample("seed_002.json")});

@@ -166,6 +166,19 @@ TEST_CASE("every missing weight is listed") {
   CHECK(outcome.err == expected);
 }
 
+TEST_CASE("a weight that does not fit is refused with both sides") {
+  Workplace place;
+  place.tensors("w.safetensors", {{"model.lm_head.weight", ramp({509, 63}, 0, 1)}});
+  Outcome outcome = place.run({"run", sample("gpt2_small/default.pt2"), "--device=host", "--inputs",
+                               sample("gpt2_small/inputs.npz"), "--weights", "w.safetensors"});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err ==
+        "error TSC-R122: weight 'model.lm_head.weight' is torch.float32 [509, 63], the graph has "
+        "torch.float32 [509, 64]\n  at w.safetensors\n"
+        "  next: give a weight of that dtype and shape\n");
+}
+
 TEST_CASE("a compiled folder gives the numbers of its graph") {
   Workplace place;
   place.tensors("in.npz", good_inputs());
