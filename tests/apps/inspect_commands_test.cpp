@@ -144,7 +144,7 @@ TEST_CASE("explain names each kernel's nodes, and why two are apart") {
   CHECK(apart.out.find("in one kernel") == std::string::npos);
 }
 
-TEST_CASE("--emit prints each form to stdout") {
+TEST_CASE("each form that can be emitted goes to stdout") {
   Workplace place;
   const std::string graph = sample("seed_004.json");
   const std::vector<std::pair<std::string, std::string>> forms = {
