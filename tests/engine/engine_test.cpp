@@ -24,6 +24,10 @@ size_t allocations = 0;
     throw std::bad_alloc();
   return memory;
 }
+[[gnu::noinline]] void *operator new(size_t bytes, const std::nothrow_t &) noexcept {
+  allocations += counting;
+  return std::malloc(bytes);
+}
 [[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
