@@ -287,7 +287,7 @@ void check_large(Device &device) {
     shape.c = {0, 1, 0};
     check_product(device, type, shape);
     shape.c = {1032, 1, 0};
-    shape.beta = 0.5;
+    shape.beta = 2;
     check_product(device, type, shape);
   }
 }
