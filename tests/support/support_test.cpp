@@ -11,8 +11,9 @@
 using namespace tsc::support;
 
 TEST_CASE("a diagnostic prints its place and the next step") {
-  Diagnostic diagnostic{"TSC-G012", "unknown dtype 'flaot'", "m.json", "/nodes/3/val/dtype", "add_1",
-                        "", "did you mean 'float32'?"};
+  Diagnostic diagnostic{
+      "TSC-G012", "unknown dtype 'flaot'",  "m.json", "/nodes/3/val/dtype", "add_1",
+      "",         "did you mean 'float32'?"};
   CHECK(to_string(diagnostic) == "error TSC-G012: unknown dtype 'flaot'\n"
                                  "  at m.json: /nodes/3/val/dtype (node add_1)\n"
                                  "  next: did you mean 'float32'?");
@@ -22,7 +23,8 @@ TEST_CASE("a diagnostic prints its place and the next step") {
 }
 
 TEST_CASE("did_you_mean finds a near word and nothing far") {
-  CHECK(did_you_mean("aten.ad.Tensor", {"aten.mul.Tensor", "aten.add.Tensor"}) == "aten.add.Tensor");
+  CHECK(did_you_mean("aten.ad.Tensor", {"aten.mul.Tensor", "aten.add.Tensor"}) ==
+        "aten.add.Tensor");
   CHECK(did_you_mean("zzzz", {"aten.add.Tensor"}).empty());
 }
 
