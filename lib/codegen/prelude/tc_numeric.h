@@ -1,5 +1,5 @@
-// Numbers: 16-bit floats (storage only: arithmetic is done in float), conversions with PyTorch's meaning,
-// vectors of up to 16 bytes an access.
+// Numbers: 16-bit floats (storage only: arithmetic is done in float), conversions with PyTorch's
+// meaning, vectors of up to 16 bytes an access.
 #pragma once
 
 /// IEEE binary16 and bfloat16 bits. Kernels load them, compute in float and round when they store.
@@ -43,7 +43,8 @@ TC_FN unsigned tc_pack(tc_bf16, float a, float b) {
 TC_FN unsigned tc_float_bits(float x) { return __builtin_bit_cast(unsigned, x); }
 TC_FN float tc_bits_float(unsigned x) { return __builtin_bit_cast(float, x); }
 TC_FN float tc_float(tc_f16 x) {
-  // Shifted into place as a float whose exponent is 112 too small; the product mends it, subnormals included.
+  // Shifted into place as a float whose exponent is 112 too small; the product mends it, subnormals
+  // included.
   const unsigned sign = (x.bits & 0x8000u) << 16, rest = (x.bits & 0x7fffu) << 13;
   const float scaled = tc_bits_float(rest) * 0x1p112f;
   const unsigned finite = tc_float_bits(scaled), special = rest | 0x7f800000u;
@@ -51,8 +52,8 @@ TC_FN float tc_float(tc_f16 x) {
 }
 TC_FN tc_f16 tc_to_f16(float x) {
   const unsigned bits = tc_float_bits(x), sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
-  // Normal results: round the 13 low bits to even, then move the exponent. Subnormal results: adding 0.5 to a
-  // value below 2^-14 leaves the rounded result in the low bits of the sum.
+  // Normal results: round the 13 low bits to even, then move the exponent. Subnormal results:
+  // adding 0.5 to a value below 2^-14 leaves the rounded result in the low bits of the sum.
   const unsigned normal = (rest + 0xfffu + ((rest >> 13) & 1u) - 0x38000000u) >> 13;
   const unsigned subnormal = tc_float_bits(tc_bits_float(rest) + 0.5f) - 0x3f000000u;
   const unsigned finite = rest < 0x38800000u ? subnormal : normal;
@@ -99,8 +100,8 @@ template <class T> TC_FN tc_value<T> tc_get(T x) { return tc_storage<T>::load(x)
 template <class T> TC_FN tc_value<T> tc_load(const T *p) { return tc_storage<T>::load(*p); }
 template <class T> TC_FN void tc_store(T *p, tc_value<T> x) { *p = tc_storage<T>::store(x); }
 
-/// Casts as torch's .to(): toward zero for ints; unsigned targets go through a 64-bit signed integer, so that
-/// -1.0 becomes 255 as a byte; bool is "not zero".
+/// Casts as torch's .to(): toward zero for ints; unsigned targets go through a 64-bit signed
+/// integer, so that -1.0 becomes 255 as a byte; bool is "not zero".
 template <class To> struct tc_caster {
   template <class From> TC_FN To apply(From x) { return static_cast<To>(x); }
   TC_FN To apply(float x) { return static_cast<To>(static_cast<long long>(x)); }
@@ -127,21 +128,11 @@ struct alignas(16) tc_bytes16 {
 struct alignas(8) tc_bytes8 {
   unsigned x, y;
 };
-template <int Bytes> struct tc_chunk {
-  using type = tc_bytes16;
-};
-template <> struct tc_chunk<8> {
-  using type = tc_bytes8;
-};
-template <> struct tc_chunk<4> {
-  using type = unsigned;
-};
-template <> struct tc_chunk<2> {
-  using type = unsigned short;
-};
-template <> struct tc_chunk<1> {
-  using type = unsigned char;
-};
+template <int Bytes> struct tc_chunk { using type = tc_bytes16; };
+template <> struct tc_chunk<8> { using type = tc_bytes8; };
+template <> struct tc_chunk<4> { using type = unsigned; };
+template <> struct tc_chunk<2> { using type = unsigned short; };
+template <> struct tc_chunk<1> { using type = unsigned char; };
 
 #ifdef TC_DEVICE
 /// 16 bytes that are read once: they leave the caches first.
@@ -195,7 +186,8 @@ template <class T, int V> struct tc_packer {
     return y;
   }
 };
-template <class T, int V> struct tc_half_packer { // pairs: one conversion instruction for two elements
+template <class T, int V>
+struct tc_half_packer { // pairs: one conversion instruction for two elements
   TC_FN tc_vec<T, V> apply(const float (&x)[V]) {
     union {
       unsigned pairs[V / 2];

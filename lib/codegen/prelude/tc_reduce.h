@@ -1,9 +1,10 @@
-// Reductions. A combiner has identity<T>(), and apply(a, b) which merges two partial results. Threads that share
-// a row merge theirs with shuffles (rows of up to 32 threads) and shared memory (more). Every thread of the row
-// gets the result, the same bits in each.
+// Reductions. A combiner has identity<T>(), and apply(a, b) which merges two partial results.
+// Threads that share a row merge theirs with shuffles (rows of up to 32 threads) and shared memory
+// (more). Every thread of the row gets the result, the same bits in each.
 #pragma once
 
-template <class T> struct tc_limits; // lowest and highest value: what a maximum or minimum starts from
+template <class T>
+struct tc_limits; // lowest and highest value: what a maximum or minimum starts from
 #define TC_LIMITS(T, low, high)                                                                    \
   template <> struct tc_limits<T> {                                                                \
     TC_FN T lowest() { return low; }                                                               \
@@ -57,7 +58,9 @@ template <class T> struct tc_place {
   long long index;
 };
 TC_FN bool tc_is_later(long long a, long long b) { return a > b; }
-template <class T> TC_FN tc_place<T> tc_place_of(T value, long long index) { return {value, index}; }
+template <class T> TC_FN tc_place<T> tc_place_of(T value, long long index) {
+  return {value, index};
+}
 struct tc_argmax {
   template <class P> TC_FN P identity() {
     return {tc_limits<decltype(P::value)>::lowest(), 9223372036854775807ll};
@@ -82,9 +85,7 @@ struct tc_argmin {
 };
 
 /// Mean, sum of squared distances from it, and count (Chan's merge).
-template <class T> struct tc_moments {
-  T mean, m2, weight;
-};
+template <class T> struct tc_moments { T mean, m2, weight; };
 template <class T> TC_FN tc_moments<T> tc_moments_of(T x) { return {x, T(0), T(1)}; }
 struct tc_welford {
   template <class M> TC_FN M identity() { return {0, 0, 0}; }
@@ -97,9 +98,7 @@ struct tc_welford {
 };
 
 /// Running maximum and the sum of exp(x - maximum).
-template <class T> struct tc_exp_sum {
-  T max, sum;
-};
+template <class T> struct tc_exp_sum { T max, sum; };
 template <class T> TC_FN tc_exp_sum<T> tc_exp_sum_of(T x) { return {x, T(1)}; }
 struct tc_online_softmax {
   template <class S> TC_FN S identity() { return {tc_limits<decltype(S::max)>::lowest(), 0}; }
@@ -120,7 +119,8 @@ template <class T> TC_FN tc_place<T> tc_exchange(tc_place<T> x, int lane_mask) {
   return {tc_exchange(x.value, lane_mask), tc_exchange(x.index, lane_mask)};
 }
 template <class T> TC_FN tc_moments<T> tc_exchange(tc_moments<T> x, int lane_mask) {
-  return {tc_exchange(x.mean, lane_mask), tc_exchange(x.m2, lane_mask), tc_exchange(x.weight, lane_mask)};
+  return {tc_exchange(x.mean, lane_mask), tc_exchange(x.m2, lane_mask),
+          tc_exchange(x.weight, lane_mask)};
 }
 template <class T> TC_FN tc_exp_sum<T> tc_exchange(tc_exp_sum<T> x, int lane_mask) {
   return {tc_exchange(x.max, lane_mask), tc_exchange(x.sum, lane_mask)};
@@ -137,14 +137,15 @@ template <class Op, int Lanes, class T> TC_FN T tc_lanes_reduce(T x) {
       x = Op::apply(x, tc_exchange(x, distance));
     return x;
 #else
-    return tc_warp_butterfly(x, [](T a, T b) { return Op::apply(a, b); }, Lanes);
+    return tc_warp_butterfly(
+        x, [](T a, T b) { return Op::apply(a, b); }, Lanes);
 #endif
   }
 }
 
-/// Merges over groups of Threads neighbouring threads of the block. With more than 32, `scratch` (one slot a
-/// warp of the block, used by no other reduction of the kernel) carries the warps' results and all threads of
-/// the block meet in a barrier.
+/// Merges over groups of Threads neighbouring threads of the block. With more than 32, `scratch`
+/// (one slot a warp of the block, used by no other reduction of the kernel) carries the warps'
+/// results and all threads of the block meet in a barrier.
 template <class Op, int Threads, class T> TC_FN T tc_row_reduce(T x, T *scratch) {
   if constexpr (Threads <= 32) {
     return tc_lanes_reduce<Op, Threads>(x);
@@ -164,8 +165,8 @@ template <class Op, int Threads, class T> TC_FN T tc_row_reduce(T x, T *scratch)
   }
 }
 
-/// Merges over the block's threads whose number has the same remainder by Columns; `scratch` has one slot a
-/// thread of the block, used by no other reduction of the kernel.
+/// Merges over the block's threads whose number has the same remainder by Columns; `scratch` has
+/// one slot a thread of the block, used by no other reduction of the kernel.
 template <class Op, int Columns, int Rows, class T> TC_FN T tc_column_reduce(T x, T *scratch) {
   scratch[threadIdx.x] = x;
   TC_BARRIER();
@@ -194,9 +195,10 @@ struct tc_logsumexp {
   }
 };
 
-/// Inclusive scan of a row that Threads neighbouring threads hold, Count neighbouring elements each; `scratch` as
-/// in tc_row_reduce. All 32 lanes of a warp take part.
-template <class Op, int Threads, int Count, class T> TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
+/// Inclusive scan of a row that Threads neighbouring threads hold, Count neighbouring elements
+/// each; `scratch` as in tc_row_reduce. All 32 lanes of a warp take part.
+template <class Op, int Threads, int Count, class T>
+TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
   constexpr int width = Threads < 32 ? Threads : 32, warps = Threads < 32 ? 1 : Threads / 32;
   TC_UNROLL
   for (int i = 1; i < Count; ++i)

@@ -1,5 +1,6 @@
-// What every kernel text includes: an execution model (CUDA's own, or the host's), numbers, math, reductions.
-// No standard header is included, so that NVRTC, nvcc, g++ and clang++ compile the same text in milliseconds.
+// What every kernel text includes: an execution model (CUDA's own, or the host's), numbers, math,
+// reductions. No standard header is included, so that NVRTC, nvcc, g++ and clang++ compile the same
+// text in milliseconds.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -1,7 +1,7 @@
-// The support layer's view of a device: memory, launches, matrix products. The engine (engine.h) walks a
-// program's steps over this interface; host_device.cpp and cuda_device.cpp implement it. These files are compiled
-// into tsc and copied into every emitted folder: no dependency but the C++17 standard library (and CUDA's or
-// CBLAS in the device that needs them).
+// The support layer's view of a device: memory, launches, matrix products. The engine (engine.h)
+// walks a program's steps over this interface; host_device.cpp and cuda_device.cpp implement it.
+// These files are compiled into tsc and copied into every emitted folder: no dependency but the
+// C++17 standard library (and CUDA's or CBLAS in the device that needs them).
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct LaunchGeometry {
   uint32_t shared_bytes = 0; // dynamic
 };
 
-/// out[b, i, j] = alpha * sum_k a[b, i, k] * b[b, k, j] + beta * c[b, i, j]; strides in elements, 0 broadcasts.
-/// Floats of 16 and 32 bits accumulate in f32, f64 in f64; f32 never drops to tf32.
+/// out[b, i, j] = alpha * sum_k a[b, i, k] * b[b, k, j] + beta * c[b, i, j]; strides in elements, 0
+/// broadcasts. Floats of 16 and 32 bits accumulate in f32, f64 in f64; f32 never drops to tf32.
 struct MatmulShape {
   DType dtype = DType::f32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -50,7 +50,8 @@ class Device {
 public:
   virtual ~Device() = default;
   virtual bool is_host() const = 0;
-  virtual void *allocate(size_t bytes) = 0; // at least 256-byte aligned; never null (bytes 0 included)
+  virtual void *
+  allocate(size_t bytes) = 0; // at least 256-byte aligned; never null (bytes 0 included)
   virtual void release(void *memory) = 0;
   virtual void upload(void *to, const void *from_host, size_t bytes, Stream stream) = 0;
   virtual void download(void *to_host, const void *from, size_t bytes, Stream stream) = 0;
@@ -58,17 +59,19 @@ public:
   virtual void fill(void *memory, int byte, size_t bytes, Stream stream) = 0;
   virtual void synchronize(Stream stream) = 0;
 
-  /// Runs kernel number `kernel` of the program. `arguments[i]` points at the value of parameter i (a pointer, or an
-  /// int64_t size), as cuLaunchKernel takes them.
-  virtual void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments, Stream stream) = 0;
+  /// Runs kernel number `kernel` of the program. `arguments[i]` points at the value of parameter i
+  /// (a pointer, or an int64_t size), as cuLaunchKernel takes them.
+  virtual void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments,
+                      Stream stream) = 0;
   /// Chooses how to run products of this shape (at bind time: may allocate). Returns a plan number.
   virtual size_t prepare_matmul(const MatmulShape &shape) = 0;
   /// Memory that the plan's product needs while it runs.
   virtual size_t matmul_scratch_bytes(size_t plan) = 0;
-  /// Never allocates or synchronizes on a GPU. `c` is null unless the shape has one; c may equal out. `scratch`
-  /// is 256-byte aligned, of matmul_scratch_bytes, and used by nothing else on another stream meanwhile.
-  virtual void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, void *scratch,
-                      Stream stream) = 0;
+  /// Never allocates or synchronizes on a GPU. `c` is null unless the shape has one; c may equal
+  /// out. `scratch` is 256-byte aligned, of matmul_scratch_bytes, and used by nothing else on
+  /// another stream meanwhile.
+  virtual void matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
+                      void *scratch, Stream stream) = 0;
 };
 
 } // namespace tsc_engine

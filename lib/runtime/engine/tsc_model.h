@@ -1,13 +1,14 @@
-/* C ABI of a compiled model. One shared library holds one model; everything it needs is inside, but the weights.
+/* C ABI of a compiled model. One shared library holds one model; everything it needs is inside, but
+ * the weights.
  *
  *   TscWeights *weights;    tsc_weights_load(0, "weights.safetensors", &weights);
  *   TscInstance *instance;  tsc_instance_create(weights, &instance);
  *   tsc_instance_bind(instance, shapes, &workspace_bytes);     shapes[i]: the sizes of input i
  *   tsc_instance_run(instance, stream, inputs, outputs, workspace);
  *
- * Every function gives a status and throws nothing. One TscWeights serves many instances, also on several threads
- * unless the model mutates weights; an instance is used by one thread at a time. Memory and streams are the
- * caller's: a run allocates nothing and does not wait for the device. */
+ * Every function gives a status and throws nothing. One TscWeights serves many instances, also on
+ * several threads unless the model mutates weights; an instance is used by one thread at a time.
+ * Memory and streams are the caller's: a run allocates nothing and does not wait for the device. */
 #ifndef TSC_MODEL_H
 #define TSC_MODEL_H
 
@@ -30,32 +31,46 @@ typedef enum TscStatus {
 } TscStatus;
 
 typedef enum TscDType {
-  TSC_BOOL, TSC_U8, TSC_I8, TSC_I16, TSC_I32, TSC_I64, TSC_U16, TSC_U32, TSC_U64,
-  TSC_F16, TSC_BF16, TSC_F32, TSC_F64
+  TSC_BOOL,
+  TSC_U8,
+  TSC_I8,
+  TSC_I16,
+  TSC_I32,
+  TSC_I64,
+  TSC_U16,
+  TSC_U32,
+  TSC_U64,
+  TSC_F16,
+  TSC_BF16,
+  TSC_F32,
+  TSC_F64
 } TscDType;
 
-/* A number, or an expression over the model's symbols ("4*s0 + 1") with its bounds, both inclusive. */
+/* A number, or an expression over the model's symbols ("4*s0 + 1") with its bounds, both inclusive.
+ */
 typedef struct TscSize {
-  int64_t value;          /* if expression is null */
+  int64_t value; /* if expression is null */
   const char *expression;
   int64_t low, high;
 } TscSize;
 
-/* A tensor of the signature: element i sits at offset + sum(i_k * strides_k), in elements, of its memory. */
+/* A tensor of the signature: element i sits at offset + sum(i_k * strides_k), in elements, of its
+ * memory. */
 typedef struct TscTensorInfo {
   const char *name;
   TscDType dtype;
   int32_t rank;
   const TscSize *sizes, *strides;
   TscSize offset;
-  int32_t is_mutated;  /* input, weight: a run writes it. output: it shows a mutated input or weight */
+  int32_t
+      is_mutated; /* input, weight: a run writes it. output: it shows a mutated input or weight */
   const char *constant; /* output that is no tensor: its text ("None", "3"); else null */
 } TscTensorInfo;
 
 typedef struct TscModelInfo {
   uint32_t abi_version; /* TSC_ABI_VERSION of the library: compare it before anything else */
   const char *name;
-  const char *device;   /* "host" or "cuda" */
+  const char *device; /* "host" or "cuda" */
   size_t input_count, output_count, weight_count;
   const TscTensorInfo *inputs, *outputs, *weights;
 } TscModelInfo;
@@ -74,13 +89,15 @@ typedef struct TscTensorData {
   const int64_t *sizes;
 } TscTensorData;
 
-/* Copies the weights to device number `device` and runs what depends on them alone. Tensors that the model does
- * not know are ignored. On failure *weights is null and tsc_create_error says why. */
+/* Copies the weights to device number `device` and runs what depends on them alone. Tensors that
+ * the model does not know are ignored. On failure *weights is null and tsc_create_error says why.
+ */
 TSC_API TscStatus tsc_weights_create(int device, const TscTensorData *tensors, size_t count,
                                      TscWeights **weights);
 /* The same from a .safetensors file, or from a folder that holds weights.safetensors. */
 TSC_API TscStatus tsc_weights_load(int device, const char *path, TscWeights **weights);
-TSC_API void tsc_weights_destroy(TscWeights *weights); /* instances may still exist: the last one frees */
+TSC_API void
+tsc_weights_destroy(TscWeights *weights); /* instances may still exist: the last one frees */
 TSC_API size_t tsc_weights_bytes(const TscWeights *weights); /* device memory held */
 
 TSC_API TscStatus tsc_instance_create(TscWeights *weights, TscInstance **instance);
@@ -89,31 +106,34 @@ TSC_API void tsc_instance_destroy(TscInstance *instance);
 /* shapes[i] points at the sizes of input i. Shapes seen before cost a lookup. */
 TSC_API TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const *shapes,
                                     size_t *workspace_bytes);
-/* `inputs` and `outputs` are device pointers, one per input and output, aligned to 16 bytes, of the sizes that
- * tsc_instance_bytes gives; `workspace` is aligned to 256. Constant outputs and those that show a mutated tensor
- * may be null. `stream` is a cudaStream_t; the host ignores it. */
+/* `inputs` and `outputs` are device pointers, one per input and output, aligned to 16 bytes, of the
+ * sizes that tsc_instance_bytes gives; `workspace` is aligned to 256. Constant outputs and those
+ * that show a mutated tensor may be null. `stream` is a cudaStream_t; the host ignores it. */
 TSC_API TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *const *inputs,
                                    void *const *outputs, void *workspace);
 
-/* Of the bound shapes: bytes of memory of each input and output (arrays as long as the counts; may be null). */
+/* Of the bound shapes: bytes of memory of each input and output (arrays as long as the counts; may
+ * be null). */
 TSC_API TscStatus tsc_instance_bytes(TscInstance *instance, size_t *inputs, size_t *outputs);
 /* Actual sizes, strides and offset of an output (arrays as long as its rank; any may be null). */
 TSC_API TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *sizes,
                                       int64_t *strides, int64_t *offset);
-/* On: workspace and outputs are filled with 0xFF before each run, so that a read of what was never written shows. */
+/* On: workspace and outputs are filled with 0xFF before each run, so that a read of what was never
+ * written shows. */
 TSC_API void tsc_instance_set_poison(TscInstance *instance, int on);
 
-/* Text of the last failure: of this instance, or of this thread's last call that had no instance. */
+/* Text of the last failure: of this instance, or of this thread's last call that had no instance.
+ */
 TSC_API const char *tsc_instance_error(const TscInstance *instance);
 TSC_API const char *tsc_create_error(void);
 
 /* Memory of the weights' device, for callers that have no allocator of their own. */
 TSC_API TscStatus tsc_memory_allocate(TscWeights *weights, size_t bytes, void **memory);
 TSC_API void tsc_memory_release(TscWeights *weights, void *memory);
-TSC_API TscStatus tsc_memory_upload(TscWeights *weights, void *to, const void *from_host, size_t bytes,
-                                    void *stream);
-TSC_API TscStatus tsc_memory_download(TscWeights *weights, void *to_host, const void *from, size_t bytes,
-                                      void *stream); /* waits for the stream */
+TSC_API TscStatus tsc_memory_upload(TscWeights *weights, void *to, const void *from_host,
+                                    size_t bytes, void *stream);
+TSC_API TscStatus tsc_memory_download(TscWeights *weights, void *to_host, const void *from,
+                                      size_t bytes, void *stream); /* waits for the stream */
 
 #ifdef __cplusplus
 }
