@@ -46,8 +46,8 @@ template <class T> std::vector<T> read_raw(const fs::path &path) {
 bool builds(const fs::path &out, const fs::path &build, const std::string &options,
             const fs::path &log) {
   std::string configure = std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " +
-                          build.string() +
-                          " -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=" + TSC_TEST_CXX +
+                          build.string() + " -G \"" + TSC_TEST_GENERATOR +
+                          "\" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER=" + TSC_TEST_CXX +
                           " -DCMAKE_CXX_FLAGS=\"-Wall -Wextra -Wpedantic -Werror\" " + options;
   if (std::strlen(TSC_TEST_LAUNCHER) > 0)
     configure += std::string(" -DCMAKE_CXX_COMPILER_LAUNCHER=") + TSC_TEST_LAUNCHER;

@@ -24,6 +24,7 @@ struct Nvrtc {
 
   Nvrtc() {
     const CudaLibrary library("nvrtc", CUDART_VERSION / 1000);
+    library.load_beside("libnvrtc-builtins.so.");
     library.find(version, "nvrtcVersion");
     library.find(create, "nvrtcCreateProgram");
     library.find(destroy, "nvrtcDestroyProgram");

@@ -1,6 +1,9 @@
 #include "engine/cuda_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
+
+#include <filesystem>
 
 namespace tsc_engine {
 
@@ -20,6 +23,19 @@ CudaLibrary::CudaLibrary(const std::string &name, int major) : name_(name) {
   }
   throw Error(Status::device, "CUDA's library " + file + " cannot be loaded (" + why +
                                   "); install the CUDA toolkit, or set LD_LIBRARY_PATH");
+}
+
+void CudaLibrary::load_beside(const std::string &prefix) const {
+  link_map *map = nullptr;
+  if (dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0 || !map)
+    return;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(map->l_name).parent_path();
+  for (const auto &entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.compare(0, prefix.size(), prefix) == 0)
+      dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
 }
 
 void *CudaLibrary::address(const char *symbol) const {

@@ -14,6 +14,10 @@ public:
   /// `name` without lib and .so ("nvrtc"), of this major version. Errors: Error (device) saying
   /// what was tried.
   CudaLibrary(const std::string &name, int major);
+  /// Loads what lies beside this library under a name that begins with `prefix` and that it opens
+  /// by name itself, where the loader's paths may not lead. What cannot be loaded is left to its
+  /// report.
+  void load_beside(const std::string &prefix) const;
   /// Errors: Error (device) if there is no such function.
   template <class Function> void find(Function &function, const char *symbol) const {
     function = reinterpret_cast<Function>(address(symbol));
