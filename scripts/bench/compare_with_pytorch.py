@@ -160,4 +160,5 @@ def main():
         print(f"{r['name']:16} {'yes' if r['ok'] else 'NO':7} {r['norm']:.1e}  {m['tsc']:<9.4f} {m['tsc graph']:<9.4f} {m['eager']:<9.4f} {best:<17.4f} {r['ratio']:<6.3f} {tail}")
 
 
-main()
+if __name__ == "__main__":
+    main()
