@@ -190,10 +190,8 @@ void add_activations(Table &table) {
             builder.call("aten.ones_like.default", {call["input"]}, {{"dtype", DType::boolean}});
         return Arguments{kept, mask};
       });
-  table.add("dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)")
-      .shape([](const Call &call) { return Value{call.tensor("self")}; })
-      .effect(Effect::mutates)
-      .functional("aten.dropout.default");
+  table.add_mutating("dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
+                     "aten.dropout.default");
 }
 
 } // namespace tsc::ops

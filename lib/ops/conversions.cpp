@@ -150,10 +150,8 @@ void add_conversions(Table &table) {
         return cast_or_copy(builder, call["self"], self.dtype, format, false);
       });
   table.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor").decompose(copy);
-  table.add("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)")
-      .shape([](const Call &call) { return Value{call.tensor("self")}; })
-      .effect(Effect::mutates)
-      .functional("aten.copy.default");
+  table.add_mutating("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
+                     "aten.copy.default");
   for (std::string_view name : {"alias", "detach", "lift_fresh", "detach_", "view_of"}) {
     std::string space = name == "view_of" ? "prims::" : "";
     table.add(keep_text(space + std::string(name) + "(Tensor(a) self) -> Tensor(a)"))

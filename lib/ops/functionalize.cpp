@@ -173,9 +173,13 @@ private:
   }
 };
 
-bool mutates(const Node &node) {
-  return node.kind == NodeKind::call_function &&
-         find_operator(node.target)->effect == Effect::mutates;
+bool has_writes(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) {
+    if (node.kind != NodeKind::call_function)
+      return false;
+    const Operator &row = *find_operator(node.target);
+    return row.effect == Effect::mutates && mutates(row, Call(graph, node, row.schema));
+  });
 }
 
 class Functionalize {
@@ -232,7 +236,7 @@ private:
     Node node = with_present_arguments(old);
     builder.set_source(node);
     const Operator &row = *find_operator(old.target);
-    if (row.effect == Effect::mutates) {
+    if (row.effect == Effect::mutates && mutates(row, rewrite_.call(node, row))) {
       rewrite_.replace(id, mutate(old, node, row));
     } else if (old.target == "operator.getitem" && node.args[0].list()) {
       // The slot, not its present value: later writes are seen through it.
@@ -262,29 +266,63 @@ private:
     return result;
   }
 
-  /// Computes the new value with the functional operator and writes it; yields the slot that was
-  /// written.
+  /// Computes results and new values with the functional operator and writes the new values; yields
+  /// the results, the slots that were written standing for written arguments.
   Argument mutate(const Node &old, const Node &node, const Operator &row) {
     GraphBuilder &builder = rewrite_.builder();
-    Call call = rewrite_.call(node, row);
-    const Argument &self = old.args.empty() ? old.kwargs.at(0).second : old.args[0];
-    const NodeRef *slot = self.node() ? slots_[self.node()->id].node() : nullptr;
+    const Call call = rewrite_.call(node, row);
+    const Call unmapped(rewrite_.source(), old, row.schema);
+    const size_t count = builder.graph().nodes.size();
+    const Argument computed = builder.call(row.functional, node.args, node.kwargs);
+    const size_t value_count = find_operator(row.functional)->schema.returns.size();
+    const Schema &schema = row.schema;
+    Arguments results;
+    int64_t next = 0;
+    auto next_value = [&] { return value_count == 1 ? computed : builder.item(computed, next++); };
+    for (const Parameter &result : schema.returns)
+      results.push_back(is_written(result) ? Argument() : next_value());
+    for (const Parameter &parameter : schema.parameters) {
+      if (!is_written(parameter))
+        continue;
+      const Argument value = next_value();
+      const std::optional<NodeId> slot = written_slot(call, unmapped[parameter.name], parameter);
+      if (!slot)
+        continue;
+      if (value.node() == nullptr || value.node()->id != memory_.present(*slot))
+        store(call, parameter, *slot, value, count);
+      for (size_t i = 0; i < results.size(); ++i)
+        if (schema.returns[i].alias == parameter.alias)
+          results[i] = NodeRef{*slot};
+    }
+    return results.size() == 1 ? results[0] : Argument(std::move(results));
+  }
+
+  /// The slot of an argument that is written; nothing for an optional one that is not given.
+  std::optional<NodeId> written_slot(const Call &call, const Argument &argument,
+                                     const Parameter &parameter) {
+    if (argument.is_none() && parameter.type.back() == '?')
+      return std::nullopt;
+    const NodeRef *slot = argument.node() ? slots_[argument.node()->id].node() : nullptr;
     if (!slot)
-      call.fail("TSC-O014", node.target + ": the first argument is not a tensor", "pass a tensor");
-    const TensorMeta before = call.tensor(row.schema.parameters[0].name);
-    size_t count = builder.graph().nodes.size();
-    Argument value = builder.call(row.functional, node.args, node.kwargs);
+      call.tensor(parameter.name); // says that it is none
+    return slot->id;
+  }
+
+  /// Stores `value` in the argument; nodes before `first_new` existed before the call.
+  void store(const Call &call, const Parameter &parameter, NodeId slot, Argument value,
+             size_t first_new) {
+    GraphBuilder &builder = rewrite_.builder();
+    const TensorMeta before = call.tensor(parameter.name);
     value = convert(builder, value, before.dtype);
-    if (value.node()->id < count) // a value has one slot
+    if (value.node()->id < first_new) // a value has one slot
       value = builder.call("aten.clone.default", {value});
-    if (builder.meta(value).layout.sizes != before.layout.sizes)
+    const std::vector<Expr> sizes = builder.meta(value).layout.sizes;
+    if (sizes != before.layout.sizes)
       call.fail("TSC-O047",
-                node.target + " would store sizes " +
-                    print_sizes(builder.meta(value).layout.sizes) + " in " +
+                call.node().target + " would store sizes " + print_sizes(sizes) + " in " +
                     print_sizes(before.layout.sizes),
                 "make the result's sizes those of the tensor that is written");
-    memory_.write(slot->id, value.node()->id, call);
-    return *slot;
+    memory_.write(slot, value.node()->id, call);
   }
 
   /// Mutated inputs become outputs, in front of the others.
@@ -322,7 +360,7 @@ private:
 } // namespace
 
 graph::Graph functionalize(graph::Graph graph, const PassOptions &) {
-  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), mutates))
+  if (!has_writes(graph))
     return graph;
   return Functionalize(std::move(graph)).run();
 }

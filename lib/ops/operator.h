@@ -35,6 +35,8 @@ struct Schema {
   std::vector<Parameter> returns;
   bool is_mutable() const; // some parameter's alias ends in '!'
 };
+/// "a!", "a! -> *": the call writes to this argument.
+bool is_written(const Parameter &parameter);
 
 /// The arguments of one call, one per schema parameter, defaults filled in, plus what shape rules
 /// need.
@@ -108,11 +110,17 @@ struct Operator {
   std::string_view name; // "aten.add.Tensor"
   Schema schema;
   Effect effect = Effect::none;
-  ShapeRule shape;             // empty: the decomposition's result
-  Decomposition decompose;     // empty: lowered directly
-  std::string_view lowering;   // key into lowering's registry; "" if always decomposed
-  std::string_view functional; // of a mutating operator: the operator that computes the new value
+  ShapeRule shape;           // empty: the decomposition's result
+  Decomposition decompose;   // empty: lowered directly
+  std::string_view lowering; // key into lowering's registry; "" if always decomposed
+  /// Of a mutating operator: the operator that computes the new values (Table::add_mutating).
+  std::string_view functional;
+  /// Of an operator that writes under some arguments only (batch_norm: in training); empty: always.
+  std::function<bool(const Call &)> mutates_if;
 };
+
+/// Whether this call writes to an argument.
+bool mutates(const Operator &row, const Call &call);
 
 /// The dtype in which an elementwise operator computes: operands are converted to it first. It is
 /// the result's dtype but for comparisons, logical operators and their kin, whose result is bool.

@@ -233,14 +233,10 @@ void add_power(Table &table) {
       .shape(elementwise(Promotion::common, {"self", "exponent"}))
       .decompose(pow_tensor_scalar)
       .lowers("pow");
-  table.add("pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)")
-      .shape([](const Call &call) { return Value{call.tensor("self")}; })
-      .effect(Effect::mutates)
-      .functional("aten.pow.Tensor_Scalar");
-  table.add("pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)")
-      .shape([](const Call &call) { return Value{call.tensor("self")}; })
-      .effect(Effect::mutates)
-      .functional("aten.pow.Tensor_Tensor");
+  table.add_mutating("pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)",
+                     "aten.pow.Tensor_Scalar");
+  table.add_mutating("pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
+                     "aten.pow.Tensor_Tensor");
 }
 
 /// self + value * t1 (op) t2

@@ -2,6 +2,7 @@
 #include "ops/operator.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace tsc::ops {
@@ -131,11 +132,12 @@ private:
 
 } // namespace
 
+bool is_written(const Parameter &parameter) {
+  return parameter.alias.find('!') != std::string::npos;
+}
+
 bool Schema::is_mutable() const {
-  for (const Parameter &parameter : parameters)
-    if (!parameter.alias.empty() && parameter.alias.back() == '!')
-      return true;
-  return false;
+  return std::any_of(parameters.begin(), parameters.end(), is_written);
 }
 
 Schema parse_schema(std::string_view text) { return Parser(text).schema(); }

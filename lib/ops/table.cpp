@@ -1,5 +1,6 @@
 #include "ops/table.h"
 
+#include "ops/builder.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -53,13 +54,62 @@ Row Table::add(std::string_view schema) { return Row(new_row(schema)); }
 
 Row Table::add_with_in_place(std::string_view schema) {
   Operator &row = new_row(schema);
-  Operator &in_place = new_row(in_place_schema(schema));
-  in_place.effect = Effect::mutates;
-  in_place.functional = row.name;
-  in_place.shape = [](const Call &call) {
-    return Value{call.tensor(call.schema().parameters[0].name)};
-  };
+  add_mutating(in_place_schema(schema), row.name);
   return Row(row);
+}
+
+namespace {
+
+/// The parameter that a result is, or nullptr for a fresh result.
+const Parameter *written_parameter(const Schema &schema, const Parameter &result) {
+  if (!is_written(result))
+    return nullptr;
+  for (const Parameter &parameter : schema.parameters)
+    if (parameter.alias == result.alias)
+      return &parameter;
+  return nullptr;
+}
+
+/// Written arguments keep their values' metas; fresh results are those of the functional operator.
+Value value_of_mutating(const Call &call, std::string_view functional) {
+  const Schema &schema = call.schema();
+  const bool has_fresh =
+      std::any_of(schema.returns.begin(), schema.returns.end(), [&](const Parameter &result) {
+        return written_parameter(schema, result) == nullptr;
+      });
+  Value computed;
+  if (has_fresh) {
+    Node node = call.node();
+    node.target = std::string(functional);
+    computed = infer_value(call.graph(), node, call.shared_ranges());
+  }
+  Value::List results;
+  size_t next = 0;
+  for (const Parameter &result : schema.returns) {
+    const Parameter *written = written_parameter(schema, result);
+    if (written)
+      results.push_back(Value{call.tensor(written->name)});
+    else
+      results.push_back(computed.list() ? computed.list()->at(next++) : computed);
+  }
+  if (results.empty())
+    return Value{};
+  return results.size() == 1 ? results[0] : Value{std::move(results)};
+}
+
+} // namespace
+
+Row Table::add_mutating(std::string_view schema, std::string_view functional) {
+  Operator &row = new_row(schema);
+  support::require(row.schema.is_mutable(), "table", std::string(schema) + " writes nothing");
+  row.effect = Effect::mutates;
+  row.functional = functional;
+  row.shape = [functional](const Call &call) { return value_of_mutating(call, functional); };
+  return Row(row);
+}
+
+bool mutates(const Operator &row, const Call &call) {
+  return row.effect == Effect::mutates && (!row.mutates_if || row.mutates_if(call));
 }
 
 std::vector<Operator> Table::take() {

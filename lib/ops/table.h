@@ -29,8 +29,9 @@ public:
     row_->effect = effect;
     return *this;
   }
-  Row &functional(std::string_view name) {
-    row_->functional = name;
+  /// Writes only where `condition` holds; elsewhere the row's decomposition or lowering applies.
+  Row &mutates_if(std::function<bool(const Call &)> condition) {
+    row_->mutates_if = std::move(condition);
     return *this;
   }
 
@@ -46,6 +47,12 @@ public:
   /// add(), and the row of the in-place variant, "add_.Tensor(Tensor(a!) self, ...) -> Tensor(a!)",
   /// which is functionalized to this one.
   Row add_with_in_place(std::string_view schema);
+  /// The row of an operator that writes to the parameters that `schema` marks with '!', whatever
+  /// their number and place. `functional` names a row that takes the same arguments, writes
+  /// nothing, and yields this operator's results in order, those that are a written argument
+  /// ("-> Tensor(a!)") left out, then the new value of every marked parameter in order, None for
+  /// one that is not given. A new value that is the argument itself writes nothing.
+  Row add_mutating(std::string_view schema, std::string_view functional);
 
   /// The rows in name order. Throws InternalError if two have one name.
   std::vector<Operator> take();
