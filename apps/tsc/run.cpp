@@ -118,12 +118,13 @@ int run(const Flags &flags) {
   if (!flags.outputs.empty())
     write_outputs(program, outputs, flags.outputs);
   if (!flags.expect.empty())
-    report.comparisons = compare_outputs(program, outputs, flags.expect);
+    report.comparisons = driver::compare_with_file(program, outputs, flags.expect);
   print_report(report, flags.json);
   if (flags.outputs.empty() && !flags.json)
     print_outputs(program, outputs);
-  bool agrees = std::all_of(report.comparisons.begin(), report.comparisons.end(),
-                            [](const OutputReport &output) { return output.agreement.ok; });
+  bool agrees =
+      std::all_of(report.comparisons.begin(), report.comparisons.end(),
+                  [](const driver::OutputAgreement &output) { return output.agreement.ok; });
   return static_cast<int>(agrees ? support::ExitCode::ok : support::ExitCode::numbers_differ);
 }
 

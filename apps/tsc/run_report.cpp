@@ -33,7 +33,7 @@ nlohmann::json to_json(const RunReport &report) {
   for (const driver::PassTime &pass : report.passes)
     phases[pass.name] = pass.milliseconds;
   nlohmann::json comparisons = nlohmann::json::array();
-  for (const OutputReport &output : report.comparisons)
+  for (const driver::OutputAgreement &output : report.comparisons)
     comparisons.push_back({{"name", output.name},
                            {"agrees", output.agreement.ok},
                            {"norm_error", number(output.agreement.norm_error)},
@@ -63,39 +63,6 @@ nlohmann::json to_json(const RunReport &report) {
 }
 
 } // namespace
-
-std::vector<OutputReport> compare_outputs(const program::Program &program,
-                                          const std::vector<tensor::HostTensor> &outputs,
-                                          const std::string &expect) {
-  tensor::TensorMap file = tensor::read_tensors(expect);
-  std::vector<OutputReport> reports;
-  std::vector<std::string> missing, names;
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
-    if (program.outputs[i].buffer < 0)
-      continue;
-    const std::string &name = program.outputs[i].name;
-    names.push_back(name);
-    auto expected = file.find(name);
-    if (expected == file.end()) {
-      missing.push_back(name);
-      continue;
-    }
-    std::string reference_name = name;
-    if (support::starts_with(name, "output_"))
-      reference_name = "reference_" + name.substr(7);
-    auto reference = file.find(reference_name);
-    bool has_reference = reference_name != name && reference != file.end();
-    reports.push_back({name, true,
-                       tensor::compare(outputs[i], expected->second,
-                                       has_reference ? &reference->second : nullptr)});
-  }
-  if (!missing.empty() || reports.empty())
-    throw support::UserError(
-        support::ExitCode::bad_input,
-        support::Diagnostic{"TSC-R123", "no expected values for: " + support::join(missing, ", "),
-                            expect, "", "", "", "the graph gives: " + support::join(names, ", ")});
-  return reports;
-}
 
 void print_outputs(const program::Program &program,
                    const std::vector<tensor::HostTensor> &outputs) {
@@ -151,7 +118,7 @@ void print_report(const RunReport &report, bool json) {
     std::printf("run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n",
                 median(report.samples_ms), *low, *high, report.samples_ms.size());
   }
-  for (const OutputReport &output : report.comparisons) {
+  for (const driver::OutputAgreement &output : report.comparisons) {
     const tensor::Agreement &agreement = output.agreement;
     std::printf(
         "%s: %s, relative error %.2e (bound %.0e), worst element %.2f of what is allowed%s%s\n",

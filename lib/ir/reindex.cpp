@@ -110,7 +110,7 @@ LoopBody simplify_and_reorder(const Module &module, const LoopBody &body, std::s
     loops.sizes.assign(body.sizes.begin() + static_cast<std::ptrdiff_t>(first),
                        body.sizes.begin() + static_cast<std::ptrdiff_t>(last));
     if (loops.variables.empty()) {
-      continue;
+      continue; // the reduction loops of a result without dimensions start at 0 as well
     }
     loops = reorder(std::move(loops), accesses);
     // Merged under a name of its own: the body's variables may carry `prefix` already.
@@ -127,7 +127,7 @@ LoopBody simplify_and_reorder(const Module &module, const LoopBody &body, std::s
       old_to_new.emplace(loops.variables[i],
                          symbolic::substitute(merged.old_variables[i], renumber));
     }
-    if (first == 0) {
+    if (last == split) {
       iteration_count = variables.size();
     }
   }

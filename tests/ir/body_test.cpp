@@ -30,6 +30,23 @@ TEST_CASE("loops that every access walks alike are merged") {
         return store_reduction)");
 }
 
+TEST_CASE("a reduction to a single element keeps its loops as reduction loops") {
+  ModuleBuilder b;
+  const LoopId x = b.load(b.buffer("x", DType::f32, {5, 7}));
+  const LoopId row = b.load(b.buffer("row", DType::f32, {7}));
+  const LoopId sum = b.node(Op::add, DType::f32, {5, 7}, {b.at(x), {row, {variable(1)}}});
+  const BufferId out = b.buffer("buf0", DType::f32, {});
+  Reduction reduction;
+  reduction.kind = ReductionKind::sum;
+  reduction.source_dtype = DType::f32;
+  reduction.reduction_sizes = {5, 7};
+  reduction.inputs = {b.at(sum)};
+  const LoopBody body =
+      simplify_and_reorder(b.module, trace(b.module, b.operation(reduction, out)));
+  CHECK(body.iteration_count == 0);
+  CHECK(body.sizes == std::vector<Expr>{5, 7});
+}
+
 TEST_CASE("a loop that one access does not share stays") {
   ModuleBuilder b;
   const LoopId x = b.load(b.buffer("x", DType::f32, {4, 8}));
