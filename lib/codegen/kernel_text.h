@@ -115,8 +115,7 @@ protected:
     const auto vector = vectors_.find(id);
     const std::string j = vector_ == 1 ? "0" : "j";
     if (vector != vectors_.end()) {
-      const bool array = plan_.preloaded[id] && steps_ > 1;
-      return "tc_get(" + vector->second + (array ? "[k]" : "") + ".at[" + j + "])";
+      return "tc_get(" + vector_name(id) + ".at[" + j + "])";
     }
     if (const auto tile = tiles_.find(id); tile != tiles_.end())
       return "tc_get(shared." + tile->second + "[" + (vector_ == 1 ? "across" : "(across + j)") +
@@ -125,6 +124,11 @@ protected:
     if (plan_.kept[id])
       return name + "[" + position(j) + "]";
     return finds_position(id) ? name + ".index" : name;
+  }
+  /// Of a run's load: one of an array where a thread holds the runs of several steps.
+  std::string vector_name(ValueId id) const {
+    const bool array = (plan_.preloaded[id] || plan_.kept[id]) && steps_ > 1;
+    return vectors_.at(id) + (array ? "[k]" : "");
   }
   DType dtype_of(ValueId id) const {
     const Value &value = graph_[id];
@@ -222,7 +226,7 @@ protected:
       std::string load = "tc_load_vec<" + std::to_string(vector_) + ">(" + address(value) + ")";
       if (value.guard != ir::kNone)
         load = use(value.guard) + " ? " + load + " : " + type + "{}";
-      line("const " + type + " " + vectors_[id] + " = " + load + ";");
+      line((plan_.kept[id] ? "" : "const " + type + " ") + vector_name(id) + " = " + load + ";");
       return;
     }
     if (plan_.kept[id])

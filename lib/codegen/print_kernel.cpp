@@ -232,12 +232,15 @@ private:
       close();
   }
 
+  void declare_vectors(ValueId id) {
+    line(vector_type(graph_[id]) + " " + vectors_[id] +
+         (steps_ > 1 ? "[" + std::to_string(steps_) + "]" : "") + ";");
+  }
   void preloads() {
     if (plan_.preloads.empty())
       return;
     for (const ValueId id : plan_.preloads)
-      line(vector_type(graph_[id]) + " " + vectors_[id] +
-           (steps_ > 1 ? "[" + std::to_string(steps_) + "]" : "") + ";");
+      declare_vectors(id);
     const int braces = open_runs(true);
     for (const ValueId id : plan_.preloads)
       line(vectors_[id] + (steps_ > 1 ? "[k]" : "") + " = " +
@@ -462,6 +465,10 @@ private:
     const auto declare = [&](ValueId id) {
       if (!plan_.kept[id])
         return;
+      if (vectors_.count(id) != 0) {
+        declare_vectors(id);
+        return;
+      }
       const std::string count =
           steps_ > 0 ? std::to_string(steps_ * vector_) : size_text(graph_.elements());
       line(std::string(value_type(graph_[id].dtype)) + " t" + std::to_string(numbers_[id]) + "[" +

@@ -1,11 +1,9 @@
 // Every kernel of the samples compiles for sm_80 and sm_90, without spilling, and accesses memory
 // as its plan says.
-#include "testing/catch.h"
-
 #include "codegen/generate.h"
 #include "sample_modules.h"
-
-#include <nvrtc.h>
+#include "testing/catch.h"
+#include "testing/nvrtc.h"
 
 #include <regex>
 
@@ -13,42 +11,6 @@ using namespace tsc;
 using tensor::DType;
 
 namespace {
-
-struct Compiled {
-  std::string log, ptx;
-};
-
-Compiled compile(const std::string &text, const std::string &arch) {
-  std::vector<std::string> names, texts;
-  std::vector<const char *> name_pointers, text_pointers;
-  for (const codegen::PreludeFile &file : codegen::prelude_files()) {
-    names.emplace_back(file.name);
-    texts.emplace_back(file.text);
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    name_pointers.push_back(names[i].c_str());
-    text_pointers.push_back(texts[i].c_str());
-  }
-  nvrtcProgram program = nullptr;
-  REQUIRE(nvrtcCreateProgram(&program, text.c_str(), "kernel.cu", static_cast<int>(names.size()),
-                             text_pointers.data(), name_pointers.data()) == NVRTC_SUCCESS);
-  const std::string arch_option = "--gpu-architecture=" + arch;
-  const char *options[] = {arch_option.c_str(), "--std=c++20", "--ptxas-options=-v"};
-  const nvrtcResult result = nvrtcCompileProgram(program, 3, options);
-  Compiled compiled;
-  size_t size = 0;
-  nvrtcGetProgramLogSize(program, &size);
-  compiled.log.resize(size);
-  nvrtcGetProgramLog(program, compiled.log.data());
-  INFO(text);
-  INFO(compiled.log);
-  REQUIRE(result == NVRTC_SUCCESS);
-  nvrtcGetPTXSize(program, &size);
-  compiled.ptx.resize(size);
-  nvrtcGetPTX(program, compiled.ptx.data());
-  nvrtcDestroyProgram(&program);
-  return compiled;
-}
 
 int registers(const std::string &log) {
   std::smatch match;
@@ -63,7 +25,7 @@ void check_sample(const test::SampleModule &sample, int most_registers) {
   const program::Program program = codegen::generate(sample.module, schedule, options);
   for (const program::Kernel &kernel : program.kernels) {
     for (const char *arch : {"sm_80", "sm_90"}) {
-      const Compiled compiled = compile(kernel.cuda.text, arch);
+      const testing::NvrtcUnit compiled = testing::compile_with_nvrtc(kernel.cuda.text, arch);
       INFO(kernel.cuda.text << compiled.log);
       CHECK(compiled.log.find("0 bytes spill stores, 0 bytes spill loads") != std::string::npos);
       CHECK(registers(compiled.log) > 0);

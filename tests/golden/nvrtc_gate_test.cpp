@@ -3,8 +3,7 @@
 #include "codegen/generate.h"
 #include "golden_kernels.h"
 #include "testing/catch.h"
-
-#include <nvrtc.h>
+#include "testing/nvrtc.h"
 
 #include <map>
 #include <regex>
@@ -17,41 +16,6 @@ namespace {
 constexpr size_t kKernelsAUnit = 16; // the prelude is parsed once for all of them
 constexpr int kMostRegisters = 128;
 constexpr int kRegistersOfBlock = 65536;
-
-struct Unit {
-  std::string log, ptx;
-};
-
-Unit compile(const std::string &text, const std::string &arch) {
-  std::vector<std::string> names, texts;
-  std::vector<const char *> name_pointers, text_pointers;
-  for (const codegen::PreludeFile &file : codegen::prelude_files()) {
-    names.emplace_back(file.name);
-    texts.emplace_back(file.text);
-  }
-  for (size_t i = 0; i < names.size(); ++i) {
-    name_pointers.push_back(names[i].c_str());
-    text_pointers.push_back(texts[i].c_str());
-  }
-  nvrtcProgram program = nullptr;
-  REQUIRE(nvrtcCreateProgram(&program, text.c_str(), "kernels.cu", static_cast<int>(names.size()),
-                             text_pointers.data(), name_pointers.data()) == NVRTC_SUCCESS);
-  const std::string arch_option = "--gpu-architecture=" + arch;
-  const char *options[] = {arch_option.c_str(), "--std=c++20", "--ptxas-options=-v"};
-  const nvrtcResult result = nvrtcCompileProgram(program, 3, options);
-  Unit unit;
-  size_t size = 0;
-  nvrtcGetProgramLogSize(program, &size);
-  unit.log.resize(size);
-  nvrtcGetProgramLog(program, unit.log.data());
-  INFO(unit.log);
-  REQUIRE(result == NVRTC_SUCCESS);
-  nvrtcGetPTXSize(program, &size);
-  unit.ptx.resize(size);
-  nvrtcGetPTX(program, unit.ptx.data());
-  nvrtcDestroyProgram(&program);
-  return unit;
-}
 
 /// Parts of `text` that follow a line which `heading` finds a kernel's name in, by that name.
 std::map<std::string, std::string> by_kernel(const std::string &text, const std::regex &heading) {
@@ -90,7 +54,7 @@ void check_unit(const std::vector<program::Kernel> &kernels, const std::string &
   std::string text;
   for (const program::Kernel &kernel : kernels)
     text += kernel.cuda.text;
-  const Unit unit = compile(text, arch);
+  const testing::NvrtcUnit unit = testing::compile_with_nvrtc(text, arch);
   CHECK(unit.log.find("warning") == std::string::npos);
   const auto logs = by_kernel(unit.log, std::regex("Compiling entry function '([^']+)'"));
   const auto bodies = by_kernel(unit.ptx, std::regex("\\.entry ([A-Za-z0-9_]+)\\("));

@@ -58,10 +58,14 @@ void run(const std::string &name) {
     INFO("device reference");
     check(model, driver::run_reference(model.compilation, model.inputs, model.weights));
   }
-  INFO("device host, serial plan");
-  const auto session =
-      runtime::Session::create(model.compilation.program, model.weights, runtime::SessionOptions{});
-  check(model, session->run(model.inputs));
+  for (const runtime::Plan plan : {runtime::Plan::serial, runtime::Plan::cuda}) {
+    INFO("device host, plan " << (plan == runtime::Plan::serial ? "serial" : "cuda"));
+    runtime::SessionOptions options;
+    options.plan = plan;
+    const auto session =
+        runtime::Session::create(model.compilation.program, model.weights, options);
+    check(model, session->run(model.inputs));
+  }
 }
 
 } // namespace
