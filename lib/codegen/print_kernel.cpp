@@ -134,7 +134,8 @@ private:
     if (guard) { // threads past the end work on the last row and store nothing
       const std::string rows = size_text(graph_.rows());
       line("const bool live = row < " + rows + ";");
-      line("const " + index_ + " x = live ? row : " + rows + " - 1;");
+      if (!graph_.row_variables.empty())
+        line("const " + index_ + " x = live ? row : " + rows + " - 1;");
       flat = "x";
     }
     decompose(graph_.row_variables, graph_.row_sizes, flat);

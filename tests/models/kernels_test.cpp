@@ -30,9 +30,8 @@ TEST_CASE("the zoo's kernels compile for sm_90 without spills") {
     if (++count < kKernelsAUnit && left > 0)
       continue;
     const testing::NvrtcUnit compiled = testing::compile_with_nvrtc(unit, "sm_90");
-    std::smatch spill;
-    CHECK_FALSE(
-        std::regex_search(compiled.log, spill, std::regex("[1-9][0-9]* bytes spill[^\n]*")));
+    INFO(compiled.log);
+    CHECK_FALSE(std::regex_search(compiled.log, std::regex("[1-9][0-9]* bytes spill")));
     CHECK(compiled.log.find("warning") == std::string::npos);
     unit.clear();
     count = 0;
