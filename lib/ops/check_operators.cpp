@@ -17,9 +17,36 @@ struct Unknown {
   const Node *first = nullptr;
 };
 
+/// What to do instead of a way of writing that no graph of tsc can hold; nothing for other targets.
+struct Refusal {
+  std::string message, next_step;
+};
+std::optional<Refusal> refused_write(const std::string &target) {
+  const std::string overload = target.substr(target.rfind('.') + 1);
+  const auto has = [&](std::string_view prefix) { return target.rfind(prefix, 0) == 0; };
+  if (overload == "out" || (overload.size() > 4 && overload.substr(overload.size() - 4) == "_out"))
+    return Refusal{target + " writes its result to a tensor given as out=",
+                   "call it without out=, and copy_() the result where it belongs"};
+  if (has("aten.resize") || has("aten._resize_output_") || has("aten.set_."))
+    return Refusal{target + " gives a tensor other memory",
+                   "make a new tensor instead: reshape, narrow, torch.empty or clone"};
+  if (has("aten._foreach_") || has("aten._fused_"))
+    return Refusal{target + " works on lists of tensors",
+                   "call the operator on each tensor in a loop (optimizers: foreach=False)"};
+  return std::nullopt;
+}
+
 Diagnostic report(const std::string &target, const Unknown &unknown,
                   const std::vector<std::string> &known) {
   std::string count = unknown.calls == 1 ? "1 call" : std::to_string(unknown.calls) + " calls";
+  if (const std::optional<Refusal> refusal = refused_write(target))
+    return Diagnostic{"TSC-O070",
+                      refusal->message + " (" + count + ")",
+                      "",
+                      "",
+                      unknown.first->name,
+                      source_line(*unknown.first),
+                      refusal->next_step};
   std::string near = support::did_you_mean(target, known);
   return Diagnostic{"TSC-O001",
                     "the operator " + target + " is not supported (" + count + ")",

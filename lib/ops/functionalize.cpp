@@ -1,177 +1,18 @@
 #include "ops/functionalize.h"
 
+#include "ops/memory.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/rewrite.h"
 #include "ops/shape_rules.h"
-#include "ops/source_line.h"
-#include "support/diagnostic.h"
 
 #include <algorithm>
 
 namespace tsc::ops {
 
-using graph::NodeId;
 using graph::NodeKind;
-using graph::NodeRef;
 
 namespace {
-
-/// Nodes of the new graph that stand for memory, each with the node that holds its present value. A
-/// view remembers the node that it views; when its memory has been written to since, it is taken
-/// anew from there.
-class Memory {
-public:
-  explicit Memory(GraphBuilder &builder) : builder_(&builder) {}
-
-  /// The node that holds the present value of `slot`'s memory, seen as `slot` sees it.
-  NodeId present(NodeId slot) {
-    std::vector<NodeId> stale; // innermost last
-    NodeId at = slot;
-    while (true) {
-      Slot &state = slot_of(at);
-      if (!state.viewed || state.version == slot_of(state.root).version)
-        break;
-      stale.push_back(at);
-      at = *state.viewed;
-    }
-    for (size_t i = stale.size(); i-- > 0;) {
-      Node view = builder_->graph().node(stale[i]);
-      NodeId base = slot_of(*slot_of(stale[i]).viewed).value;
-      view.args[0] = NodeRef{base};
-      Argument again = builder_->emit(view.target, view.args, view.kwargs);
-      const Slot state = slot_of(stale[i]);
-      set_value(stale[i], again.node()->id, slot_of(state.root).version);
-    }
-    return slot_of(slot).value;
-  }
-
-  /// `value` is written to the memory that `slot` sees.
-  void write(NodeId slot, NodeId value, const Call &call) {
-    NodeId root = slot_of(slot).root;
-    NodeId at = slot, written = value;
-    std::vector<std::pair<NodeId, NodeId>> updates;
-    while (slot_of(at).viewed) {
-      NodeId viewed = *slot_of(at).viewed;
-      updates.emplace_back(at, written);
-      NodeId before = present(viewed);
-      written = write_through(at, before, written, call);
-      at = viewed;
-    }
-    size_t version = slot_of(root).version + 1;
-    set_value(root, written, version);
-    for (const auto &update : updates)
-      set_value(update.first, update.second, version);
-  }
-
-  /// Makes the slot of a node that was just appended: a view is of the memory as it is now.
-  void note(NodeId id) { slot_of(id); }
-
-  bool was_written(NodeId slot) { return slot_of(slot_of(slot).root).version != 0; }
-
-private:
-  struct Slot {
-    std::optional<NodeId> viewed; // of a view: the node that it views
-    NodeId root = 0;
-    NodeId value = 0;
-    size_t version = 0; // of the root when `value` was taken; a root's: how often it was written to
-  };
-  GraphBuilder *builder_;
-  std::unordered_map<NodeId, Slot> slots_;
-  std::unordered_map<NodeId, NodeId> owners_; // a node that holds a slot's value -> the slot
-
-  void set_value(NodeId slot, NodeId value, size_t version) {
-    Slot &state = slot_of(slot);
-    state.value = value;
-    state.version = version;
-    owners_[value] = slot;
-  }
-
-  /// Slots are made when they are first looked at. Chains of views are followed to the first known
-  /// slot.
-  Slot &slot_of(NodeId id) {
-    auto found = slots_.find(id);
-    if (found != slots_.end())
-      return found->second;
-    std::vector<NodeId> chain = {id};
-    while (true) {
-      std::optional<NodeId> viewed = viewed_by(chain.back());
-      if (!viewed)
-        break;
-      chain.push_back(*viewed);
-      if (slots_.count(*viewed) != 0)
-        break;
-    }
-    for (size_t i = chain.size(); i-- > 0;) {
-      if (slots_.count(chain[i]) != 0)
-        continue;
-      Slot slot;
-      slot.viewed = viewed_by(chain[i]);
-      slot.value = chain[i];
-      slot.root = slot.viewed ? slots_.at(*slot.viewed).root : chain[i];
-      slot.version = slot.viewed ? slots_.at(slot.root).version : 0;
-      slots_.emplace(chain[i], slot);
-    }
-    return slots_.at(id);
-  }
-
-  std::optional<NodeId> viewed_by(NodeId id) const {
-    const Node &node = builder_->graph().node(id);
-    if (node.kind != NodeKind::call_function || node.args.empty() || !node.args[0].node())
-      return std::nullopt;
-    if (find_operator(node.target)->effect != Effect::view)
-      return std::nullopt;
-    NodeId viewed = node.args[0].node()->id;
-    auto owner = owners_.find(viewed);
-    return owner == owners_.end() ? viewed : owner->second;
-  }
-
-  /// The value of what `view` views, `before`, once `written` has been stored through the view.
-  NodeId write_through(NodeId view, NodeId before, NodeId written, const Call &call) {
-    const Node node = builder_->graph().node(view);
-    const TensorMeta base = *builder_->graph().node(before).value->tensor();
-    Argument value = NodeRef{written};
-    std::string_view target = node.target;
-    auto argument = [&](size_t i, Argument fallback) {
-      return i < node.args.size() ? node.args[i] : fallback;
-    };
-    Argument result;
-    if (target == "aten.slice.Tensor")
-      result = builder_->call("aten.slice_scatter.default",
-                              {NodeRef{before}, value, argument(1, 0), argument(2, graph::None{}),
-                               argument(3, graph::None{}), argument(4, 1)});
-    else if (target == "aten.select.int")
-      result = builder_->call("aten.select_scatter.default",
-                              {NodeRef{before}, value, node.args.at(1), node.args.at(2)});
-    else if (target == "aten.view.default" || target == "aten.unsqueeze.default" ||
-             target == "aten.squeeze.dims")
-      result = builder_->call("aten.reshape.default", {value, sizes_argument(base.layout.sizes)});
-    else if (target == "aten.permute.default")
-      result = builder_->call("aten.permute.default", {value, inverse(node, base.layout.rank())});
-    else if (target == "aten.expand.default" &&
-             builder_->meta(value).layout.sizes == base.layout.sizes)
-      result = value;
-    else
-      throw support::UserError(
-          support::ExitCode::unsupported,
-          support::Diagnostic{
-              "TSC-O006",
-              call.node().target + " writes through " + node.target + ", which is not supported",
-              "", "", call.node().name, source_line(call.node()),
-              "write to the tensor itself, or to a slice, view or permutation of it"});
-    return result.node()->id;
-  }
-
-  static Argument inverse(const Node &permute, size_t rank) {
-    std::vector<size_t> order(rank);
-    const Arguments &dims = *permute.args.at(1).list();
-    for (size_t i = 0; i < dims.size(); ++i) {
-      int64_t dim = std::get<int64_t>(dims[i].value);
-      order[static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim)] = i;
-    }
-    return ints_argument(order);
-  }
-};
 
 bool has_writes(const Graph &graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) {
@@ -180,6 +21,13 @@ bool has_writes(const Graph &graph) {
     const Operator &row = *find_operator(node.target);
     return row.effect == Effect::mutates && mutates(row, Call(graph, node, row.schema));
   });
+}
+
+graph::OutputKind mutation_of(graph::InputKind kind) {
+  if (kind == graph::InputKind::user)
+    return graph::OutputKind::input_mutation;
+  return kind == graph::InputKind::parameter ? graph::OutputKind::parameter_mutation
+                                             : graph::OutputKind::buffer_mutation;
 }
 
 class Functionalize {
@@ -230,11 +78,24 @@ private:
     return node;
   }
 
+  Arguments strided_arguments(const Node &old, const Node &node) {
+    const Call call = rewrite_.call(node, *find_operator(node.target));
+    const NodeRef *viewed = old.args.empty() ? nullptr : old.args[0].node();
+    const NodeRef *slot = viewed ? slots_[viewed->id].node() : nullptr;
+    if (!slot)
+      call.tensor("self"); // says that it is none
+    return memory_.strided_arguments(slot->id, call);
+  }
+
   void visit(NodeId id, const Node &old) {
     GraphBuilder &builder = rewrite_.builder();
     builder.set_source(old);
+    memory_.set_source(old);
     Node node = with_present_arguments(old);
+    if (old.target == "aten.as_strided.default")
+      node.args = strided_arguments(old, node);
     builder.set_source(node);
+    memory_.set_source(node);
     const Operator &row = *find_operator(old.target);
     if (row.effect == Effect::mutates && mutates(row, rewrite_.call(node, row))) {
       rewrite_.replace(id, mutate(old, node, row));
@@ -322,6 +183,10 @@ private:
                 call.node().target + " would store sizes " + print_sizes(sizes) + " in " +
                     print_sizes(before.layout.sizes),
                 "make the result's sizes those of the tensor that is written");
+    const Node &memory = builder.graph().node(memory_.root(slot));
+    if (memory.kind == NodeKind::get_attr)
+      call.fail("TSC-O073", call.node().target + " writes to the constant " + memory.target,
+                "clone() it before, or make it a buffer of the model");
     memory_.write(slot, value.node()->id, call);
   }
 
@@ -333,10 +198,7 @@ private:
       if (!slot || !memory_.was_written(slot->id))
         continue;
       graph::OutputSpec output;
-      output.kind = input.kind == graph::InputKind::buffer ? graph::OutputKind::buffer_mutation
-                    : input.kind == graph::InputKind::parameter
-                        ? graph::OutputKind::parameter_mutation
-                        : graph::OutputKind::input_mutation;
+      output.kind = mutation_of(input.kind);
       output.target = input.target.empty() ? rewrite_.source().node(input.node).name : input.target;
       output.value = NodeRef{memory_.present(slot->id)};
       values.push_back(output.value);

@@ -152,6 +152,58 @@ Argument index_select(GraphBuilder &builder, const Call &call) {
                       {{"memory_format", graph::MemoryFormat::contiguous}});
 }
 
+/// The position of the only index, if it is a mask.
+std::optional<size_t> only_mask(const Call &call) {
+  std::optional<size_t> at;
+  const Argument::List *list = call["indices"].list();
+  for (size_t i = 0; list && i < list->size(); ++i) {
+    const Value *value = call.value_of((*list)[i]);
+    if (!value || !value->tensor())
+      continue;
+    if (at || (value->tensor()->dtype != DType::boolean && value->tensor()->dtype != DType::u8))
+      return std::nullopt;
+    at = i;
+  }
+  return at;
+}
+
+/// self[mask] = values: where the mask holds, the values, which must not depend on how many places
+/// that is, or else be one for each place of a whole tensor.
+Argument masked_put(GraphBuilder &builder, const Call &call, size_t at) {
+  const TensorMeta self = call.tensor("self"), values = call.tensor("values");
+  Argument mask = call["indices"].list()->at(at);
+  Sizes sizes = builder.meta(mask).layout.sizes;
+  const size_t rank = self.layout.rank(), covered = sizes.size();
+  const size_t behind = rank - std::min(rank, at + covered);
+  Sizes shape = values.layout.sizes;
+  const bool counted = shape.size() > behind && !shape[shape.size() - behind - 1].is_integer(1);
+  if (counted) {
+    if (covered != rank || shape.size() != 1 || call.boolean("accumulate"))
+      index_metas(call); // refuses the mask
+    return builder.call("aten.masked_scatter.default", {call["self"], mask, call["values"]});
+  }
+  sizes.insert(sizes.end(), behind, Expr(1));
+  mask = convert(builder, builder.call("aten.reshape.default", {mask, sizes_argument(sizes)}),
+                 DType::boolean);
+  if (shape.size() > behind) { // one dimension of size 1 stands for all that the mask covers
+    const auto place = shape.end() - static_cast<ptrdiff_t>(behind) - 1;
+    if (covered == 0)
+      shape.erase(place);
+    else
+      shape.insert(place, covered - 1, Expr(1));
+  }
+  Argument source = builder.call("aten.reshape.default", {call["values"], sizes_argument(shape)});
+  source = convert(builder, source, self.dtype);
+  if (call.boolean("accumulate"))
+    source = builder.call(kAdd, {call["self"], source});
+  return builder.call(kWhere, {mask, source, call["self"]});
+}
+
+Argument index_put(GraphBuilder &builder, const Call &call) {
+  const std::optional<size_t> mask = only_mask(call);
+  return mask ? masked_put(builder, call, *mask) : builder.keep(call);
+}
+
 void add_gathers(Table &table) {
   table
       .add("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
@@ -185,9 +237,11 @@ void add_scatters(Table &table) {
       .add_with_in_place("index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
                          "accumulate=False) -> Tensor")
       .shape([](const Call &call) {
-        index_metas(call);
+        if (!only_mask(call))
+          index_metas(call);
         return like_clone(call);
       })
+      .decompose(index_put)
       .lowers("index_put");
   table
       .add("_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool "

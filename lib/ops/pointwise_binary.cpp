@@ -182,8 +182,7 @@ void add_division(Table &table) {
     return builder.call("aten.div.Tensor_mode", {call["self"], call["other"]},
                         {{"rounding_mode", "floor"}});
   };
-  table.add_with_in_place("floor_divide(Tensor self, Tensor other) -> Tensor")
-      .decompose(floor_divide);
+  table.add("floor_divide(Tensor self, Tensor other) -> Tensor").decompose(floor_divide);
   table.add_with_in_place("floor_divide.Scalar(Tensor self, Scalar other) -> Tensor")
       .decompose(floor_divide);
 }
@@ -223,7 +222,7 @@ Argument pow_tensor_scalar(GraphBuilder &builder, const Call &call) {
 }
 
 void add_power(Table &table) {
-  table.add_with_in_place("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor")
+  table.add("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor")
       .shape(elementwise(Promotion::common, {"self", "exponent"}))
       .lowers("pow");
   table.add("pow.Scalar(Scalar self, Tensor exponent) -> Tensor")

@@ -1,6 +1,7 @@
 #include "ops/table.h"
 
 #include "ops/builder.h"
+#include "ops/in_place_forms.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -108,6 +109,35 @@ Row Table::add_mutating(std::string_view schema, std::string_view functional) {
   return Row(row);
 }
 
+void Table::add_in_place_forms() {
+  std::unordered_map<std::string_view, const Operator *> known;
+  for (const Operator &row : rows_)
+    known.emplace(row.name, &row);
+  for (const InPlaceForm &form : in_place_forms()) {
+    const std::string name = "aten." + std::string(form.name);
+    const auto functional = known.find("aten." + std::string(form.functional));
+    if (functional == known.end() || known.count(name) != 0)
+      continue;
+    Operator row;
+    row.name = keep_text(name);
+    row.schema = functional->second->schema;
+    const std::string_view target = functional->second->name;
+    if (form.is_view) {
+      row.effect = Effect::view;
+      row.decompose = [target](GraphBuilder &builder, const Call &call) {
+        return builder.call(target, call.node().args, call.node().kwargs);
+      };
+    } else {
+      row.schema.parameters[0].alias = "a!";
+      row.schema.returns[0].alias = "a!";
+      row.effect = Effect::mutates;
+      row.functional = target;
+      row.shape = [target](const Call &call) { return value_of_mutating(call, target); };
+    }
+    rows_.push_back(std::move(row));
+  }
+}
+
 bool mutates(const Operator &row, const Call &call) {
   return row.effect == Effect::mutates && (!row.mutates_if || row.mutates_if(call));
 }
@@ -129,6 +159,7 @@ const std::vector<Operator> &operators() {
 #define TSC_FAMILY(name) add_##name(table);
 #include "ops/families.def"
 #undef TSC_FAMILY
+    table.add_in_place_forms();
     return table.take();
   }();
   return rows;

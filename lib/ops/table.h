@@ -53,6 +53,10 @@ public:
   /// ("-> Tensor(a!)") left out, then the new value of every marked parameter in order, None for
   /// one that is not given. A new value that is the argument itself writes nothing.
   Row add_mutating(std::string_view schema, std::string_view functional);
+  /// Adds ATen's in-place form of every row that has one and lacks it: "add_.Scalar" to
+  /// "add.Scalar", or, for those that change sizes and strides only, a view: "unsqueeze_" to
+  /// "unsqueeze". Call it after all families.
+  void add_in_place_forms();
 
   /// The rows in name order. Throws InternalError if two have one name.
   std::vector<Operator> take();

@@ -1,3 +1,4 @@
+#include "ops/functionalize.h"
 #include "sample_graph.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
@@ -106,25 +107,219 @@ TEST_CASE("the stored value takes the dtype of the memory") {
         std::string::npos);
 }
 
-TEST_CASE("a write that does not fit, or goes through an unsupported view, says so") {
+namespace {
+
+std::string message_of(const graph::Graph &graph) {
+  try {
+    run_graph_passes(graph, {});
+  } catch (const support::UserError &error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+graph::Graph functionalized(const graph::Graph &graph) {
+  return functionalize(infer_shapes(graph, {}), {});
+}
+
+} // namespace
+
+TEST_CASE("a write through a diagonal stores the diagonal's elements") {
   SampleGraph sample;
-  Argument x = sample.input("x", DType::f32, {4, 4});
+  Argument x = sample.input("x", DType::f32, {4, 5});
+  Argument d = sample.call("d", "aten.diagonal.default", {x, 1});
+  sample.call("w", "aten.neg_.default", {d});
+  CHECK(calls_of(functionalized(sample.finish({x}))) ==
+        "d = aten.diagonal.default(%x, 1)\n"
+        "neg = aten.neg.default(%d)\n"
+        "diagonal = aten.diagonal.default(%x, 1, 0, 1)\n"
+        "iota = prims.iota.default(4), kwargs = {start: 0, step: 1, dtype: torch.int64, device: "
+        "cuda:0, requires_grad: False})\n"
+        "iota_1 = prims.iota.default(4), kwargs = {start: 1, step: 1, dtype: torch.int64, device: "
+        "cuda:0, requires_grad: False})\n"
+        "permute = aten.permute.default(%neg, [0])\n"
+        "index_put = aten.index_put.default(%x, [%iota, %iota_1], %permute)\n");
+}
+
+TEST_CASE("a view of the whole, or one that renames elements, is written to as the whole") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4, 6});
+  Argument all = sample.call("all", "aten.slice.Tensor", {x, 0, 0, INT64_MAX});
+  Argument same = sample.call("same", "aten.view.default", {all, List{4, 6}});
+  Argument turned = sample.call("turned", "aten.permute.default", {same, List{1, 0}});
+  Argument bits = sample.call("bits", "aten.view.dtype", {turned, DType::i32});
+  sample.call("w", "aten.add_.Tensor", {bits, 1});
+  CHECK(calls_of(functionalized(sample.finish({x}))) ==
+        "all = aten.slice.Tensor(%x, 0, 0, 9223372036854775807)\n"
+        "same = aten.view.default(%all, [4, 6])\n"
+        "turned = aten.permute.default(%same, [1, 0])\n"
+        "bits = aten.view.dtype(%turned, torch.int32)\n"
+        "add = aten.add.Tensor(%bits, 1)\n"
+        "view = aten.view.dtype(%add, torch.float32)\n"
+        "permute = aten.permute.default(%view, [1, 0])\n");
+}
+
+TEST_CASE("as_strided sees the whole memory, whatever it is taken of") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4, 6});
   Argument y = sample.call("y", "aten.exp.default", {x});
-  Argument d = sample.call("d", "aten.diagonal.default", {y});
-  sample.call("w", "aten.zero_.default", {d});
-  CHECK_THROWS_WITH(run_graph_passes(sample.finish({y}), {}),
-                    "error TSC-O006: aten.zero_.default writes through aten.diagonal.default, "
-                    "which is not supported\n"
-                    "  at node w\n"
-                    "  in File \"model.py\", line 3, in forward: y = f(x)\n"
-                    "  next: write to the tensor itself, or to a slice, view or permutation of it");
+  Argument part = sample.call("part", "aten.slice.Tensor", {y, 0, 1, 4});
+  sample.call("w1", "aten.add_.Tensor", {part, 1});
+  Argument strided = sample.call("strided", "aten.as_strided.default", {part, List{2}, List{7}});
+  sample.call("w2", "aten.mul_.Tensor", {y, 2});
+  Argument z = sample.call("z", "aten.neg.default", {strided});
+  CHECK(calls_of(functionalized(sample.finish({z}))) ==
+        "y = aten.exp.default(%x)\n"
+        "part = aten.slice.Tensor(%y, 0, 1, 4)\n"
+        "add = aten.add.Tensor(%part, 1)\n"
+        "slice_scatter = aten.slice_scatter.default(%y, %add, 0, 1, 4, 1)\n"
+        "strided = aten.as_strided.default(%slice_scatter, [2], [7], 6)\n"
+        "mul = aten.mul.Tensor(%slice_scatter, 2)\n"
+        "as_strided = aten.as_strided.default(%mul, [2], [7], 6)\n"
+        "z = aten.neg.default(%as_strided)\n");
+}
+
+TEST_CASE("views in place are views: sizes change, memory does not") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4, 6});
+  Argument y = sample.call("y", "aten.unsqueeze_.default", {x, 0});
+  Argument z = sample.call("z", "aten.transpose_.default", {y, 1, 2});
+  sample.call("w", "aten.add_.Tensor", {z, 1});
+  graph::Graph graph = functionalized(sample.finish({z}));
+  CHECK(calls_of(graph) == "unsqueeze = aten.unsqueeze.default(%x, 0)\n"
+                           "permute = aten.permute.default(%unsqueeze, [0, 2, 1])\n"
+                           "add = aten.add.Tensor(%permute, 1)\n"
+                           "permute_1 = aten.permute.default(%add, [0, 2, 1])\n"
+                           "view = aten.view.default(%permute_1, [4, 6])\n");
+  REQUIRE(graph.outputs.size() == 2);
+  CHECK(graph.outputs[0].target == "x");
+}
+
+TEST_CASE("a source that overlaps what it is written to is read first") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {5});
+  Argument from = sample.call("from", "aten.slice.Tensor", {x, 0, 0, 4});
+  Argument to = sample.call("to", "aten.slice.Tensor", {x, 0, 1, 5});
+  sample.call("w", "aten.copy_.default", {to, from});
+  CHECK(calls_of(run_graph_passes(sample.finish({x}), {})) ==
+        "from = aten.slice.Tensor(%x, 0, 0, 4)\n"
+        "clone = aten.clone.default(%from)\n"
+        "slice_scatter = aten.slice_scatter.default(%x, %clone, 0, 1, 5, 1)\n");
+}
+
+TEST_CASE("an operator that writes nothing for its arguments leaves its input alone") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4});
+  Argument y = sample.call("y", "aten.dropout_.default", {x, 0.5, false});
+  graph::Graph graph = functionalized(sample.finish({y}));
+  CHECK(calls_of(graph).empty());
+  CHECK(graph.outputs.size() == 1);
+}
+
+TEST_CASE("constants of the file that are inputs are mutated by name") {
+  SampleGraph sample;
+  Argument c = sample.input("c", DType::f32, {4}, InputKind::constant_tensor);
+  sample.call("w", "aten.add_.Tensor", {c, 1});
+  graph::Graph graph = functionalized(sample.finish({c}));
+  REQUIRE(graph.outputs.size() == 2);
+  CHECK(graph.outputs[0].kind == OutputKind::buffer_mutation);
+  CHECK(graph.outputs[0].target == "module.c");
+}
+
+TEST_CASE("a write that does not fit, or reaches an element twice, says so") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {1, 4});
+  Argument e = sample.call("e", "aten.expand.default", {x, List{3, 4}});
+  sample.call("w", "aten.zero_.default", {e});
+  CHECK(message_of(sample.finish({x})) ==
+        "error TSC-O072: aten.zero_.default writes through aten.expand.default: several elements "
+        "are one in memory\n"
+        "  at node w\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: clone() the expanded tensor before writing to it");
+  SampleGraph strided;
+  Argument s = strided.input("s", DType::f32, {8});
+  Argument v = strided.call("v", "aten.as_strided.default", {s, List{3, 3}, List{2, 1}});
+  strided.call("w", "aten.zero_.default", {v});
+  CHECK(message_of(strided.finish({s})) ==
+        "error TSC-O072: a write goes through aten.as_strided: several elements are one in memory\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: use sizes and strides that reach each element once");
   SampleGraph larger;
   Argument a = larger.input("a", DType::f32, {4});
   Argument b = larger.input("b", DType::f32, {3, 4});
   larger.call("w", "aten.add_.Tensor", {a, b});
-  CHECK_THROWS_WITH(run_graph_passes(larger.finish({b}), {}),
-                    "error TSC-O047: aten.add_.Tensor would store sizes [3, 4] in [4]\n"
-                    "  at node w\n"
-                    "  in File \"model.py\", line 2, in forward: y = f(x)\n"
-                    "  next: make the result's sizes those of the tensor that is written");
+  CHECK(message_of(larger.finish({b})) ==
+        "error TSC-O047: aten.add_.Tensor would store sizes [3, 4] in [4]\n"
+        "  at node w\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: make the result's sizes those of the tensor that is written");
+  SampleGraph region;
+  Argument r = region.input("r", DType::f32, {4, 4});
+  Argument d = region.call("d", "aten.diagonal_scatter.default", {r, r});
+  CHECK(message_of(region.finish({d})) ==
+        "error TSC-O074: aten.diagonal_scatter.default: src has sizes [4, 4], the region has [4]\n"
+        "  at node d\n"
+        "  in File \"model.py\", line 1, in forward: y = f(x)\n"
+        "  next: pass a src of the region's sizes");
+}
+
+TEST_CASE("memory that cannot be followed says so") {
+  SampleGraph gaps;
+  graph::Graph with_gaps = [&] {
+    Argument x = gaps.input("x", DType::f32, {4, 3});
+    gaps.call("w", "aten.add_.Tensor", {x, 1});
+    Argument v = gaps.call("v", "aten.as_strided.default", {x, List{2}, List{5}});
+    return gaps.finish({v});
+  }();
+  graph::TensorMeta meta = *with_gaps.nodes[0].value->tensor();
+  meta.layout.strides = {6, 2};
+  with_gaps.nodes[0].value = graph::Value{meta};
+  CHECK(message_of(with_gaps) ==
+        "error TSC-O071: as_strided of memory with gaps that has been written to is not supported\n"
+        "  at node v\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: take slices of the tensor, or call contiguous() before writing");
+  SampleGraph constant;
+  Argument c = constant.input("c", DType::f32, {4});
+  constant.call("w", "aten.add_.Tensor", {c, 1});
+  graph::Graph graph = constant.finish({c});
+  graph.nodes[0].kind = graph::NodeKind::get_attr;
+  graph.inputs.clear();
+  CHECK(message_of(graph) == "error TSC-O073: aten.add_.Tensor writes to the constant c\n"
+                             "  at node w\n"
+                             "  in File \"model.py\", line 1, in forward: y = f(x)\n"
+                             "  next: clone() it before, or make it a buffer of the model");
+}
+
+TEST_CASE("ways of writing that no graph can hold say what to write instead") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4});
+  sample.call("a", "aten.add.out", {x, x}, {{"out", x}});
+  sample.call("b", "aten.sum.IntList_out", {x, List{0}}, {{"out", x}});
+  sample.call("c", "aten.resize_.default", {x, List{2}});
+  sample.call("d", "aten.set_.source_Tensor", {x, x});
+  sample.call("e", "aten._foreach_add_.Scalar", {List{x, x}, 1});
+  CHECK(
+      message_of(sample.finish({x})) ==
+      "error TSC-O070: aten.add.out writes its result to a tensor given as out= (1 call)\n"
+      "  at node a\n"
+      "  in File \"model.py\", line 1, in forward: y = f(x)\n"
+      "  next: call it without out=, and copy_() the result where it belongs\n"
+      "error TSC-O070: aten.sum.IntList_out writes its result to a tensor given as out= (1 call)\n"
+      "  at node b\n"
+      "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+      "  next: call it without out=, and copy_() the result where it belongs\n"
+      "error TSC-O070: aten.resize_.default gives a tensor other memory (1 call)\n"
+      "  at node c\n"
+      "  in File \"model.py\", line 3, in forward: y = f(x)\n"
+      "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"
+      "error TSC-O070: aten.set_.source_Tensor gives a tensor other memory (1 call)\n"
+      "  at node d\n"
+      "  in File \"model.py\", line 4, in forward: y = f(x)\n"
+      "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"
+      "error TSC-O070: aten._foreach_add_.Scalar works on lists of tensors (1 call)\n"
+      "  at node e\n"
+      "  in File \"model.py\", line 5, in forward: y = f(x)\n"
+      "  next: call the operator on each tensor in a loop (optimizers: foreach=False)");
 }

@@ -1,0 +1,133 @@
+#include "ops/memory.h"
+
+#include "ops/shape_rules.h"
+#include "ops/source_line.h"
+#include "ops/write_through.h"
+#include "support/diagnostic.h"
+
+namespace tsc::ops {
+
+namespace {
+
+constexpr std::string_view kStrided = "aten.as_strided.default";
+
+} // namespace
+
+NodeId Memory::present(NodeId slot) {
+  std::vector<NodeId> stale; // innermost last
+  NodeId at = slot;
+  while (true) {
+    const Slot &state = slot_of(at);
+    if (!state.viewed || state.version == slot_of(state.root).version)
+      break;
+    stale.push_back(at);
+    at = *state.viewed;
+  }
+  for (size_t i = stale.size(); i-- > 0;) {
+    Node view = builder_->graph().node(stale[i]);
+    const NodeId viewed = *slot_of(stale[i]).viewed;
+    const NodeId base = view.target == kStrided ? in_own_strides(viewed) : slot_of(viewed).value;
+    view.args[0] = NodeRef{base};
+    const Argument again = builder_->emit(view.target, view.args, view.kwargs);
+    set_value(stale[i], again.node()->id, slot_of(slot_of(stale[i]).root).version);
+  }
+  return slot_of(slot).value;
+}
+
+void Memory::write(NodeId slot, NodeId value, const Call &call) {
+  const NodeId root = slot_of(slot).root;
+  NodeId at = slot, written = value;
+  std::vector<std::pair<NodeId, NodeId>> updates;
+  while (slot_of(at).viewed) {
+    const NodeId viewed = *slot_of(at).viewed;
+    updates.emplace_back(at, written);
+    const Node view = builder_->graph().node(at);
+    const NodeId before = view.target == kStrided ? in_own_strides(viewed) : present(viewed);
+    written = write_through(*builder_, view, viewed, before, written, call);
+    at = viewed;
+  }
+  const size_t version = slot_of(root).version + 1;
+  set_value(root, written, version);
+  for (const auto &update : updates)
+    set_value(update.first, update.second, version);
+}
+
+bool Memory::was_written(NodeId slot) { return slot_of(root(slot)).version != 0; }
+
+Arguments Memory::strided_arguments(NodeId slot, const Call &call) {
+  const TensorMeta viewed = *builder_->graph().node(slot).value->tensor();
+  const Argument offset =
+      call.has("storage_offset") ? call["storage_offset"] : size_argument(viewed.layout.offset);
+  return {NodeRef{in_own_strides(root(slot))}, call["size"], call["stride"], offset};
+}
+
+void Memory::set_value(NodeId slot, NodeId value, size_t version) {
+  Slot &state = slot_of(slot);
+  state.value = value;
+  state.version = version;
+  owners_[value] = slot;
+}
+
+/// Slots are made when they are first looked at. Chains of views are followed to the first known
+/// slot.
+Memory::Slot &Memory::slot_of(NodeId id) {
+  auto found = slots_.find(id);
+  if (found != slots_.end())
+    return found->second;
+  std::vector<NodeId> chain = {id};
+  while (const std::optional<NodeId> viewed = argument_viewed_by(chain.back())) {
+    chain.push_back(*viewed);
+    if (slots_.count(*viewed) != 0)
+      break;
+  }
+  for (size_t i = chain.size(); i-- > 0;) {
+    if (slots_.count(chain[i]) != 0)
+      continue;
+    Slot slot;
+    slot.viewed = argument_viewed_by(chain[i]);
+    slot.value = chain[i];
+    slot.root = slot.viewed ? slots_.at(*slot.viewed).root : chain[i];
+    slot.version = slot.viewed ? slots_.at(slot.root).version : 0;
+    if (slot.viewed && builder_->graph().node(chain[i]).target == kStrided)
+      slot.viewed = slot.root; // offsets are into the whole memory
+    slots_.emplace(chain[i], slot);
+  }
+  return slots_.at(id);
+}
+
+std::optional<NodeId> Memory::argument_viewed_by(NodeId id) const {
+  const Node &node = builder_->graph().node(id);
+  if (node.kind != graph::NodeKind::call_function || node.args.empty() || !node.args[0].node())
+    return std::nullopt;
+  if (find_operator(node.target)->effect != Effect::view)
+    return std::nullopt;
+  const NodeId viewed = node.args[0].node()->id;
+  const auto owner = owners_.find(viewed);
+  return owner == owners_.end() ? viewed : owner->second;
+}
+
+/// The present value of `root`'s memory with the strides that the memory has.
+NodeId Memory::in_own_strides(NodeId root) {
+  const NodeId value = slot_of(root).value;
+  const TensorMeta own = *builder_->graph().node(root).value->tensor();
+  if (value == root || builder_->meta(NodeRef{value}).layout.strides == own.layout.strides)
+    return value;
+  if (!is_non_overlapping_and_dense(own.layout, builder_->ranges()))
+    throw support::UserError(
+        support::ExitCode::unsupported,
+        support::Diagnostic{"TSC-O071",
+                            "as_strided of memory with gaps that has been written to is not "
+                            "supported",
+                            "", "", source_->name, source_line(*source_),
+                            "take slices of the tensor, or call contiguous() before writing"});
+  const std::vector<size_t> order = tensor::stride_order(own.layout.strides);
+  std::vector<size_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    inverse[order[i]] = i;
+  Argument result = builder_->call("aten.permute.default", {NodeRef{value}, ints_argument(order)});
+  result = builder_->call("aten.clone.default", {result},
+                          {{"memory_format", graph::MemoryFormat::contiguous}});
+  return builder_->call("aten.permute.default", {result, ints_argument(inverse)}).node()->id;
+}
+
+} // namespace tsc::ops
