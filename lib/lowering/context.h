@@ -6,6 +6,7 @@
 #include "ir/ir.h"
 #include "lowering/lower.h"
 
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <variant>
@@ -63,6 +64,15 @@ struct Poison {};
 using NodeValue =
     std::variant<Poison, graph::None, TensorValue, std::vector<TensorValue>, Expr, double, bool>;
 
+/// An update that is stored into the memory of a mutated input (in_place.h).
+struct InPlaceUpdate {
+  graph::NodeId input = 0;
+  TensorValue place; // where its result lies in the input: an index map over an unrealized whole
+  /// slice_scatter or select_scatter whose source is an update of that very region: when it comes
+  /// to this node, nothing is left to do.
+  bool region_is_updated = false;
+};
+
 struct Context {
   Context(const graph::Graph &graph, const LoweringOptions &options);
 
@@ -75,7 +85,10 @@ struct Context {
   std::vector<std::vector<graph::NodeId>> users; // by NodeId, each user once, ascending
   std::vector<bool> returned;                    // by NodeId: a user output
   std::unordered_map<graph::NodeId, const graph::InputSpec *> input_specs;
-  graph::NodeId current = 0; // the node that is being lowered
+  graph::NodeId current = 0;                                 // the node that is being lowered
+  std::map<graph::NodeId, InPlaceUpdate> in_place;           // by the updating node
+  std::unordered_map<graph::NodeId, BufferId> input_buffers; // by placeholder
+  std::unordered_map<BufferId, BufferId> present_buffers;    // of inputs updated in place
   std::unordered_map<uint64_t, std::vector<LoopId>>
       loads;               // load nodes by hash of buffer and layout
   size_t buffer_count = 0; // computed ones: the next is buf<buffer_count>

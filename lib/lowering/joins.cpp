@@ -1,5 +1,6 @@
 // Operators whose result takes each element from one of several places: masked regions.
 #include "lowering/build.h"
+#include "lowering/in_place.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
 
@@ -116,9 +117,24 @@ NodeValue overwrite(Context &context, const TensorValue &self, const Operand &so
                    elementwise(context, Op::where, result.dtype, sizes, {written, inserted, kept}));
 }
 
+/// Stores `source` into the memory of `self`, which is a mutated input: element (i...) at
+/// index(i...).
+std::optional<TensorValue> store_region(Context &context, const TensorValue &self,
+                                        const TensorValue &source, std::vector<Expr> sizes,
+                                        std::vector<Expr> index) {
+  ir::Scatter scatter;
+  scatter.value = broadcast_operand(context, source, sizes);
+  scatter.sizes = std::move(sizes);
+  scatter.index = std::move(index);
+  return scatter_in_place(context, self, std::move(scatter));
+}
+
 NodeValue slice_scatter(Context &context, const ops::Call &call) {
   const TensorValue self = tensor_argument(context, call, "self");
   const TensorValue source = convert(context, tensor_argument(context, call, "src"), self.dtype);
+  if (const std::optional<TensorValue> updated = updated_in_place(context, source)) {
+    return *updated;
+  }
   const std::vector<Expr> &sizes = self.sizes;
   const size_t dimension = dimension_argument(call, "dim", sizes.size());
   const Expr size = sizes[dimension], step = call.size("step"), position = ir::variable(dimension);
@@ -132,6 +148,17 @@ NodeValue slice_scatter(Context &context, const ops::Call &call) {
                : symbolic::minimum(value, size);
   };
   const Expr start = bound("start", 0), end = bound("end", size);
+  std::vector<Expr> region = identity_index(sizes.size());
+  region[dimension] = region[dimension] * step + start;
+  std::vector<Expr> region_sizes = sizes;
+  region_sizes[dimension] = source.sizes[dimension];
+  if (symbolic::numel(region_sizes).is_integer(0)) {
+    return self;
+  }
+  if (std::optional<TensorValue> stored =
+          store_region(context, self, source, region_sizes, region)) {
+    return *stored;
+  }
   std::optional<Operand> written;
   if (!start.is_integer(0)) {
     written = compare_index(context, Op::ge, position, start, sizes);
@@ -159,6 +186,16 @@ NodeValue select_scatter(Context &context, const ops::Call &call) {
   Expr at = call.size("index");
   if (at.is_integer() && at.value() < 0) {
     at = at + self.sizes[dimension];
+  }
+  if (const std::optional<TensorValue> updated = updated_in_place(context, source)) {
+    return *updated;
+  }
+  std::vector<Expr> region_sizes = self.sizes, region = identity_index(self.sizes.size() - 1);
+  region_sizes.erase(region_sizes.begin() + static_cast<std::ptrdiff_t>(dimension));
+  region.insert(region.begin() + static_cast<std::ptrdiff_t>(dimension), at);
+  if (std::optional<TensorValue> stored =
+          store_region(context, self, source, region_sizes, region)) {
+    return *stored;
   }
   const Operand written = compare_index(context, Op::eq, ir::variable(dimension), at, self.sizes);
   std::vector<Expr> index;

@@ -2,6 +2,7 @@
 
 #include "lowering/build.h"
 #include "lowering/context.h"
+#include "lowering/in_place.h"
 #include "lowering/outputs.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
@@ -89,6 +90,7 @@ NodeValue lower_placeholder(Context &context, const graph::Node &node) {
   known.node = context.current;
   const BufferId buffer =
       add_named_buffer(context, node, *meta, ir::Buffer::Role::input, known.target);
+  context.input_buffers.emplace(context.current, buffer);
   context.module.inputs.push_back(buffer);
   context.module.input_specs.push_back(std::move(known));
   return tensor_of_buffer(context, buffer);
@@ -261,6 +263,7 @@ Context::Context(const graph::Graph &graph, const LoweringOptions &options)
 ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
   Context context(graph, options);
   std::vector<support::Diagnostic> problems;
+  plan_in_place(context);
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     context.current = id;
     lower_node(context, problems);

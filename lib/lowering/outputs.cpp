@@ -2,6 +2,7 @@
 
 #include "ir/body.h"
 #include "lowering/build.h"
+#include "lowering/in_place.h"
 #include "lowering/realize.h"
 #include "support/diagnostic.h"
 
@@ -35,10 +36,13 @@ TensorValue *tensor_of_output(Context &context, const graph::Argument &argument)
   return node ? std::get_if<TensorValue>(&context.values[node->id]) : nullptr;
 }
 
-/// True if `value` is exactly the memory of `input`.
+/// True if `value` is exactly the memory of `input`, as it is after all updates in place.
 bool is_unchanged(const Context &context, const TensorValue &value, BufferId input) {
-  return !value.is_view() && value.storage->buffer == input &&
-         context.module.buffer(input).mutates == kNone;
+  const ir::Buffer &buffer = context.module.buffer(input);
+  const bool whole =
+      value.layout ? *value.layout == buffer.layout && value.dtype == buffer.dtype : !value.index;
+  return whole && value.storage->realized() &&
+         value.storage->buffer == present_buffer(context, input);
 }
 
 /// True if evaluating `value` in place of `target` would read what a mutation has overwritten, its
@@ -56,16 +60,20 @@ bool reads_mutated(Context &context, const TensorValue &value, BufferId target,
   }
   const Expr own = layout.linear_index(index);
   return std::any_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
-    return op.op == Op::load &&
-           std::find(mutated.begin(), mutated.end(), op.buffer) != mutated.end() &&
-           (op.buffer != target || body.indices[op.index] != own);
+    if (op.op != Op::load) {
+      return false;
+    }
+    const BufferId memory = context.module.storage_of(op.buffer);
+    return std::find(mutated.begin(), mutated.end(), memory) != mutated.end() &&
+           (memory != target || body.indices[op.index] != own);
   });
 }
 
 /// Memory that is an input which some mutation overwrites must be copied before.
 void protect(Context &context, TensorValue &value, const std::vector<BufferId> &mutated) {
   if (value.storage->realized() &&
-      std::find(mutated.begin(), mutated.end(), value.storage->buffer) != mutated.end()) {
+      std::find(mutated.begin(), mutated.end(), context.module.storage_of(value.storage->buffer)) !=
+          mutated.end()) {
     value = copy(context, value);
   }
 }
@@ -111,12 +119,12 @@ ir::Output plain_output(Context &context, const graph::OutputSpec &spec) {
 ir::BufferView write_back(Context &context, const TensorValue &value, BufferId target) {
   ir::BufferView view;
   view.dtype = context.module.buffer(target).dtype;
-  view.buffer = target;
+  view.buffer = present_buffer(context, target);
   if (!is_unchanged(context, value, target)) {
     const TensorValue converted = convert(context, value, view.dtype);
     ir::Pointwise store;
     store.value = operand_of(context, converted);
-    view.buffer = mutate(context, target, std::move(store));
+    view.buffer = mutate(context, view.buffer, std::move(store));
   }
   view.layout = context.module.buffer(view.buffer).layout;
   return view;
@@ -148,8 +156,12 @@ void lower_outputs(Context &context) {
       context.current = specs[i].value.node()->id;
     }
     if (targets[i]) {
-      const bool overwritten = value->storage->realized() && value->storage->buffer != *targets[i];
-      if (overwritten || (value->is_view() && value->storage->buffer == *targets[i])) {
+      const bool realized = value->storage->realized();
+      const bool own = realized && context.module.storage_of(value->storage->buffer) == *targets[i];
+      if (is_unchanged(context, *value, *targets[i])) {
+        continue;
+      }
+      if ((realized && !own) || (value->is_view() && own)) {
         protect(context, *value, mutated);
       } else if (!value->storage->realized() &&
                  (value->is_view() || reads_mutated(context, *value, *targets[i], mutated))) {

@@ -1,5 +1,7 @@
-// Operators that write at run-time indices: into a copy of their input.
+// Operators that write at run-time indices: into a copy of their input, or into the input itself
+// where it is mutated.
 #include "lowering/build.h"
+#include "lowering/in_place.h"
 #include "lowering/indices.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
@@ -8,8 +10,12 @@ namespace tsc::lowering {
 
 namespace {
 
-/// Runs `scatter` on a copy of `self`; the result is that memory afterwards.
-TensorValue scatter_into_copy(Context &context, const TensorValue &self, ir::Scatter scatter) {
+/// Runs `scatter` on a copy of `self`, or on `self` where it may be overwritten; the result is that
+/// memory afterwards.
+TensorValue scatter_into(Context &context, const TensorValue &self, ir::Scatter scatter) {
+  if (std::optional<TensorValue> result = scatter_in_place(context, self, scatter)) {
+    return *result;
+  }
   const BufferId target = copy(context, self).storage->buffer;
   decide_layout_as(context, target, tensor::contiguous_strides(self.sizes));
   return tensor_of_buffer(context, mutate(context, target, std::move(scatter)));
@@ -47,7 +53,7 @@ TensorValue scatter_along(Context &context, const ops::Call &call, std::string_v
   }
   scatter.value = source_operand(context, call, source, self, scatter.sizes);
   scatter.mode = mode;
-  return scatter_into_copy(context, self, std::move(scatter));
+  return scatter_into(context, self, std::move(scatter));
 }
 
 NodeValue scatter(Context &context, const ops::Call &call) {
@@ -94,7 +100,7 @@ NodeValue index_put(Context &context, const ops::Call &call) {
   const TensorValue values = convert(context, tensor_argument(context, call, "values"), self.dtype);
   scatter.value = broadcast_operand(context, values, scatter.sizes);
   scatter.mode = call.boolean("accumulate") ? ir::StoreMode::atomic_add : ir::StoreMode::plain;
-  return scatter_into_copy(context, self, std::move(scatter));
+  return scatter_into(context, self, std::move(scatter));
 }
 
 } // namespace
