@@ -36,6 +36,12 @@ std::vector<Case> read_cases(const std::string &family) {
     Case one;
     one.name = graph.at("name").get<std::string>();
     one.model = graph.at("model").dump();
+    const std::string prefix = one.name + "/weight/";
+    for (auto at = tensors.lower_bound(prefix); at != tensors.end(); ++at) {
+      if (at->first.compare(0, prefix.size(), prefix) != 0)
+        break;
+      one.weights.emplace(at->first.substr(prefix.size()), at->second);
+    }
     one.inputs = numbered(tensors, one.name + "/input_");
     one.outputs = numbered(tensors, one.name + "/output_");
     for (size_t i = 0; i < one.outputs.size(); ++i) {

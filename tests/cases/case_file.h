@@ -11,9 +11,10 @@ namespace tsc::testing {
 
 struct Case {
   std::string name;
-  std::string model; // torch.export's model.json
+  std::string model;         // torch.export's model.json
+  tensor::TensorMap weights; // buffers and constants
   std::vector<tensor::HostTensor> inputs;
-  std::vector<tensor::HostTensor> outputs;    // eager
+  std::vector<tensor::HostTensor> outputs;    // eager; what was mutated in front
   std::vector<tensor::HostTensor> references; // float64; an empty tensor where there is none
 };
 

@@ -72,7 +72,8 @@ void run_on_reference(const std::string &family) {
   for (size_t i = 0; i < compiled.cases.size(); ++i) {
     try {
       check_outputs(family, compiled.cases[i], compiled.compilations[i].program,
-                    driver::run_reference(compiled.compilations[i], compiled.cases[i].inputs, {}),
+                    driver::run_reference(compiled.compilations[i], compiled.cases[i].inputs,
+                                          compiled.cases[i].weights),
                     "reference");
     } catch (const std::exception &error) {
       FAIL_CHECK(family << "/" << compiled.cases[i].name << " on reference: " << error.what());
@@ -85,14 +86,17 @@ void run_on_session(const std::string &family, const std::vector<runtime::Sessio
   Compiled compiled = compile_family(family);
   std::vector<program::Program> programs;
   std::vector<tensor::HostTensor> inputs;
+  tensor::TensorMap weights; // named as merge_programs does
   for (size_t i = 0; i < compiled.cases.size(); ++i) {
+    for (const auto &[name, weight] : compiled.cases[i].weights)
+      weights.emplace("p" + std::to_string(i) + "_" + name, weight);
     programs.push_back(compiled.compilations[i].program);
     for (const tensor::HostTensor &input : compiled.cases[i].inputs)
       inputs.push_back(input);
   }
   program::Program merged = testing::merge_programs(programs);
   for (const runtime::SessionOptions &options : variants) {
-    std::unique_ptr<runtime::Session> session = runtime::Session::create(merged, {}, options);
+    std::unique_ptr<runtime::Session> session = runtime::Session::create(merged, weights, options);
     std::vector<tensor::HostTensor> outputs = session->run(inputs);
     size_t next = 0;
     for (size_t i = 0; i < compiled.cases.size(); ++i) {
