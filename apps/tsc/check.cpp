@@ -1,8 +1,7 @@
 #include "commands.h"
 
+#include "driver/check.h"
 #include "graph/read.h"
-#include "ops/passes.h"
-#include "support/diagnostic.h"
 
 #include <nlohmann/json.hpp>
 
@@ -12,43 +11,78 @@
 namespace tsc::app {
 namespace {
 
+using nlohmann::json;
+
 struct Flags {
   std::string graph;
   bool json = false;
 };
 
-int run(const Flags &flags) {
-  std::vector<support::Diagnostic> problems;
-  support::ExitCode code = support::ExitCode::ok;
+struct Result {
   size_t nodes = 0;
+  driver::CheckReport report;
+};
+
+/// A file that cannot be read has the reader's report.
+Result check_file(const std::string &path) {
+  Result result;
   try {
-    graph::Graph graph = graph::read_graph(flags.graph);
-    nodes = graph.nodes.size();
-    ops::PassOptions options;
-    options.cleanup = graph.stage != "post_grad";
-    ops::run_graph_passes(std::move(graph), options);
+    graph::Graph graph = graph::read_graph(path);
+    result.nodes = graph.nodes.size();
+    result.report = driver::check(std::move(graph), {});
   } catch (const support::UserError &error) {
-    problems = error.with_file(flags.graph).diagnostics();
-    code = error.exit_code();
+    for (const support::Diagnostic &diagnostic : error.diagnostics())
+      result.report.problems.push_back({diagnostic, "", {}, {}});
+    result.report.exit_code = error.exit_code();
   }
+  for (driver::Problem &problem : result.report.problems)
+    if (problem.diagnostic.file.empty())
+      problem.diagnostic.file = path;
+  return result;
+}
+
+json to_json(const driver::Problem &problem) {
+  const support::Diagnostic &diagnostic = problem.diagnostic;
+  json result = {{"code", diagnostic.code},          {"message", diagnostic.message},
+                 {"file", diagnostic.file},          {"place", diagnostic.place},
+                 {"node", diagnostic.node},          {"source_line", diagnostic.source_line},
+                 {"next_step", diagnostic.next_step}};
+  if (!problem.target.empty()) {
+    json arguments = json::array();
+    for (const ops::DescribedArgument &argument : problem.arguments)
+      arguments.push_back(
+          {{"name", argument.name}, {"value", argument.value}, {"type", argument.type}});
+    result["operator"] = problem.target;
+    result["arguments"] = arguments;
+  }
+  if (!problem.places.empty()) {
+    json places = json::array();
+    for (const driver::Place &place : problem.places)
+      places.push_back({{"node", place.node}, {"source_line", place.source_line}});
+    result["places"] = places;
+  }
+  return result;
+}
+
+int run(const Flags &flags) {
+  const Result result = check_file(flags.graph);
   if (flags.json) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const support::Diagnostic &problem : problems)
-      list.push_back({{"code", problem.code},
-                      {"message", problem.message},
-                      {"file", problem.file},
-                      {"place", problem.place},
-                      {"node", problem.node},
-                      {"source_line", problem.source_line},
-                      {"next_step", problem.next_step}});
-    std::printf("%s\n", nlohmann::json{{"nodes", nodes}, {"problems", list}}.dump(2).c_str());
-    return static_cast<int>(code);
+    json problems = json::array();
+    for (const driver::Problem &problem : result.report.problems)
+      problems.push_back(to_json(problem));
+    std::printf("%s\n", json{{"file", flags.graph},
+                             {"nodes", result.nodes},
+                             {"exit_code", static_cast<int>(result.report.exit_code)},
+                             {"problems", problems}}
+                            .dump(2)
+                            .c_str());
+  } else if (result.report.problems.empty()) {
+    std::printf("%s: %zu nodes, no problems\n", flags.graph.c_str(), result.nodes);
   }
-  for (const support::Diagnostic &problem : problems)
-    std::fprintf(stderr, "%s\n", support::to_string(problem).c_str());
-  if (problems.empty())
-    std::printf("%s: %zu nodes, no problems\n", flags.graph.c_str(), nodes);
-  return static_cast<int>(code);
+  if (!flags.json)
+    for (const driver::Problem &problem : result.report.problems)
+      std::fprintf(stderr, "%s\n", driver::to_string(problem, flags.graph).c_str());
+  return static_cast<int>(result.report.exit_code);
 }
 
 } // namespace
@@ -56,7 +90,7 @@ int run(const Flags &flags) {
 void add_check(CLI::App &app, int &exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
-      app.add_subcommand("check", "report every problem of a graph; nothing is compiled");
+      app.add_subcommand("check", "report every problem of a graph; nothing is written");
   command->add_option("GRAPH", flags->graph, "graph JSON, torch.export model.json or .pt2 archive")
       ->required();
   command->add_flag("--json", flags->json, "print one JSON object");

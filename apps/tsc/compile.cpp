@@ -93,8 +93,11 @@ void run(const Flags &flags) {
   if (!flags.weights.empty())
     source = driver::parse_data_source(flags.weights);
   // A bare model.json has no weights: OUT then takes them when it is loaded.
+  std::vector<std::string> warnings;
   if (source || !compilation.graph.weights.empty())
-    weights = driver::load_weights(compilation.program, compilation.graph.weights, source);
+    weights =
+        driver::load_weights(compilation.program, compilation.graph.weights, source, warnings);
+  print_warnings(warnings, flags.weights);
   emit::EmitOptions options;
   options.weights = &weights;
   emit::emit(compilation.program, flags.out, options);

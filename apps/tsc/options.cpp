@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include "driver/check.h"
 #include "graph/read.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -29,6 +30,11 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
   command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
 }
 
+void print_warnings(const std::vector<std::string> &warnings, const std::string &file) {
+  for (const std::string &warning : warnings)
+    std::fprintf(stderr, "warning: %s\n  at %s\n", warning.c_str(), file.c_str());
+}
+
 std::string default_arch() { return "sm_90"; }
 
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
@@ -53,6 +59,11 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   } catch (const support::UserError &error) {
     if (error.exit_code() == support::ExitCode::usage) // the command line's fault, not the file's
       throw;
+    // A pass stops at its own problems: what `tsc check` says has those of all passes. The graph
+    // went into the pipeline; it is read again.
+    driver::CheckReport report = driver::check(graph::read_graph(flags.graph), options);
+    if (!report.problems.empty())
+      throw driver::CheckFailed(report, flags.graph);
     throw error.with_file(flags.graph);
   }
   compilation.times.insert(compilation.times.begin(), driver::PassTime{"read", read_ms});

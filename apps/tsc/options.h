@@ -23,6 +23,9 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
 /// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr.
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last);
 
+/// "warning: TEXT" lines to stderr, and the file they are about.
+void print_warnings(const std::vector<std::string> &warnings, const std::string &file);
+
 /// The architecture of the present GPU, else sm_90.
 std::string default_arch();
 

@@ -2,7 +2,9 @@
 #include "options.h"
 #include "run_report.h"
 
+#include "driver/expected.h"
 #include "driver/inputs.h"
+#include "driver/match_inputs.h"
 #include "driver/reference.h"
 #include "emit/emit.h"
 #include "support/diagnostic.h"
@@ -12,6 +14,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -79,20 +82,57 @@ void write_outputs(const program::Program &program, const std::vector<tensor::Ho
   tensor::write_tensors(path, named);
 }
 
+/// What a run takes besides the program.
+struct Data {
+  std::vector<tensor::HostTensor> inputs;
+  tensor::TensorMap weights, expected;
+};
+
+/// All problems of all files in one report; nothing has run yet.
+Data load_data(const Flags &flags, const Subject &subject) {
+  const program::Program &program = subject.compilation.program;
+  Data data;
+  std::vector<support::Diagnostic> problems;
+  const auto collect = [&](const std::function<void()> &part) {
+    try {
+      part();
+    } catch (const support::UserError &error) {
+      if (error.exit_code() != support::ExitCode::bad_input)
+        throw;
+      problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
+    }
+  };
+  const driver::DataSource inputs =
+      driver::parse_data_source(flags.inputs.empty() ? "random" : flags.inputs);
+  std::optional<driver::DataSource> weights;
+  if (!flags.weights.empty())
+    weights = driver::parse_data_source(flags.weights);
+  std::map<std::string, driver::DataHint> hints;
+  if (!subject.from_folder)
+    hints = driver::data_hints(subject.compilation.graph);
+  collect([&] { data.inputs = driver::load_inputs(program, inputs, hints); });
+  if (problems.empty() && !flags.expect.empty())
+    collect([&] {
+      data.expected = tensor::read_tensors(flags.expect);
+      driver::check_expected(program, driver::output_sizes(program, data.inputs), data.expected,
+                             flags.expect);
+    });
+  std::vector<std::string> warnings;
+  collect([&] {
+    data.weights = driver::load_weights(program, subject.own_weights, weights, warnings);
+  });
+  if (!problems.empty())
+    throw support::UserError(support::ExitCode::bad_input, std::move(problems));
+  print_warnings(warnings, flags.weights);
+  return data;
+}
+
 int run(const Flags &flags) {
   Subject subject = load(flags);
   const program::Program &program = subject.compilation.program;
   if (flags.inputs.empty() && !program.inputs.empty())
     std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
-  std::map<std::string, driver::DataHint> hints;
-  if (!subject.from_folder)
-    hints = driver::data_hints(subject.compilation.graph);
-  std::vector<tensor::HostTensor> inputs = driver::load_inputs(
-      program, driver::parse_data_source(flags.inputs.empty() ? "random" : flags.inputs), hints);
-  std::optional<driver::DataSource> source;
-  if (!flags.weights.empty())
-    source = driver::parse_data_source(flags.weights);
-  tensor::TensorMap weights = driver::load_weights(program, subject.own_weights, source);
+  const Data data = load_data(flags, subject);
 
   RunReport report;
   report.graph = flags.graph;
@@ -106,19 +146,19 @@ int run(const Flags &flags) {
           support::Diagnostic{"TSC-C007", "the reference device runs graphs, not compiled folders",
                               flags.graph, "", "", "",
                               "give the graph the folder was compiled from"});
-    outputs = driver::run_reference(subject.compilation, inputs, weights);
+    outputs = driver::run_reference(subject.compilation, data.inputs, data.weights);
   } else {
     std::unique_ptr<runtime::Session> session =
-        runtime::Session::create(program, weights, session_options(flags, report.device));
-    outputs = session->run(inputs);
+        runtime::Session::create(program, data.weights, session_options(flags, report.device));
+    outputs = session->run(data.inputs);
     if (flags.bench > 0)
-      report.samples_ms = session->bench(inputs, flags.bench);
+      report.samples_ms = session->bench(data.inputs, flags.bench);
     report.timing = session->timing();
   }
   if (!flags.outputs.empty())
     write_outputs(program, outputs, flags.outputs);
   if (!flags.expect.empty())
-    report.comparisons = driver::compare_with_file(program, outputs, flags.expect);
+    report.comparisons = driver::compare_outputs(program, outputs, data.expected);
   print_report(report, flags.json);
   if (flags.outputs.empty() && !flags.json)
     print_outputs(program, outputs);

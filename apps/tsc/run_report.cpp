@@ -1,6 +1,5 @@
 #include "run_report.h"
 
-#include "support/diagnostic.h"
 #include "support/text.h"
 
 #include <nlohmann/json.hpp>

@@ -48,11 +48,8 @@ std::string_view value_type(DType dtype) {
   case DType::f64:
     return "double";
   default:
-    throw support::UserError(
-        support::ExitCode::unsupported,
-        {.code = "TSC-K001",
-         .message = "kernels cannot compute with " + std::string(tensor::torch_name(dtype)),
-         .next_step = "convert the tensor to a float or integer type before it is used"});
+    throw support::InternalError(
+        "codegen", "", "lowering let " + std::string(tensor::torch_name(dtype)) + " through");
   }
 }
 
@@ -199,10 +196,7 @@ std::string operation_text(const Value &value, std::span<const ArgumentText> arg
   if (value.op == Op::to_dtype_bitcast) {
     if (storage_type(value.dtype) != value_type(value.dtype) ||
         storage_type(arguments[0].dtype) != value_type(arguments[0].dtype))
-      throw support::UserError(support::ExitCode::unsupported,
-                               {.code = "TSC-K002",
-                                .message = "kernels cannot reinterpret the bits of 16-bit floats",
-                                .next_step = "view the tensor with a 32-bit type"});
+      throw support::InternalError("codegen", "", "lowering let a bitcast of 16 bits through");
     return "tc_bitcast<" + std::string(value_type(value.dtype)) + ">(" + arguments[0].text + ")";
   }
   if (value.op == Op::where)

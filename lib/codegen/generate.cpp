@@ -179,12 +179,7 @@ private:
 
   void add_extern(const ir::Operation &operation) {
     const auto &call = std::get<ir::Extern>(operation.kind);
-    if (call.library != ir::Library::matmul)
-      throw support::UserError(
-          support::ExitCode::unsupported,
-          {.code = "TSC-K003",
-           .message = "no library runs " + call.kernel,
-           .next_step = "replace the operator by ones that tsc check accepts"});
+    require(call.library == ir::Library::matmul, "codegen", "no library runs " + call.kernel);
     const ir::Buffer &out = module_.buffer(operation.outputs[0]);
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
     const size_t rank = out.layout.rank();

@@ -1,38 +1,87 @@
 #include "driver/expected.h"
 
+#include "driver/match_inputs.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
+#include <set>
+
 namespace tsc::driver {
+namespace {
+
+using support::Diagnostic;
+
+std::string reference_name(const std::string &output) {
+  const bool numbered = support::starts_with(output, "output_");
+  return "reference_" + (numbered ? output.substr(7) : output);
+}
+
+} // namespace
+
+void check_expected(const program::Program &program, const std::vector<std::vector<int64_t>> &sizes,
+                    const tensor::TensorMap &expected, const std::string &path) {
+  std::vector<Diagnostic> problems;
+  const auto add = [&](const char *code, std::string message, std::string next_step) {
+    problems.push_back({code, std::move(message), path, "", "", "", std::move(next_step)});
+  };
+  std::vector<std::string> names;
+  std::set<std::string> known;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const program::OutputInfo &output = program.outputs[i];
+    if (output.buffer < 0)
+      continue;
+    names.push_back(output.name);
+    known.insert({output.name, reference_name(output.name)});
+    auto found = expected.find(output.name);
+    if (found == expected.end()) {
+      add("TSC-R123", "output '" + output.name + "' has no expected value", "add it to the file");
+      continue;
+    }
+    const std::string computed = describe_tensor(output.dtype, {sizes[i].begin(), sizes[i].end()});
+    if (computed != describe_tensor(found->second))
+      add("TSC-R125",
+          "output '" + output.name + "' is " + computed + ", the file has " +
+              describe_tensor(found->second),
+          "save the values that PyTorch gives for these inputs, unconverted");
+  }
+  for (const auto &entry : expected) {
+    if (known.count(entry.first))
+      continue;
+    const std::string near = support::did_you_mean(entry.first, names);
+    add("TSC-R123", "the file holds '" + entry.first + "', which is no output of the graph",
+        near.empty() ? "remove it" : "did you mean '" + near + "'?");
+  }
+  if (problems.empty())
+    return;
+  problems.back().next_step += "\n  the graph gives: " + support::join(names, ", ");
+  throw support::UserError(support::ExitCode::bad_input, std::move(problems));
+}
+
+std::vector<OutputAgreement> compare_outputs(const program::Program &program,
+                                             const std::vector<tensor::HostTensor> &outputs,
+                                             const tensor::TensorMap &expected) {
+  std::vector<OutputAgreement> results;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.outputs[i].buffer < 0)
+      continue;
+    const std::string &name = program.outputs[i].name;
+    const auto reference = expected.find(reference_name(name));
+    results.push_back(
+        {name, tensor::compare(outputs[i], expected.at(name),
+                               reference != expected.end() ? &reference->second : nullptr)});
+  }
+  return results;
+}
 
 std::vector<OutputAgreement> compare_with_file(const program::Program &program,
                                                const std::vector<tensor::HostTensor> &outputs,
                                                const std::string &expect) {
   const tensor::TensorMap file = tensor::read_tensors(expect);
-  std::vector<OutputAgreement> results;
-  std::vector<std::string> missing, names;
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
-    if (program.outputs[i].buffer < 0)
-      continue;
-    const std::string &name = program.outputs[i].name;
-    names.push_back(name);
-    const auto expected = file.find(name);
-    if (expected == file.end()) {
-      missing.push_back(name);
-      continue;
-    }
-    const bool numbered = support::starts_with(name, "output_");
-    const auto reference = file.find("reference_" + (numbered ? name.substr(7) : name));
-    results.push_back(
-        {name, tensor::compare(outputs[i], expected->second,
-                               reference != file.end() ? &reference->second : nullptr)});
-  }
-  if (!missing.empty() || results.empty())
-    throw support::UserError(
-        support::ExitCode::bad_input,
-        support::Diagnostic{"TSC-R123", "no expected values for: " + support::join(missing, ", "),
-                            expect, "", "", "", "the graph gives: " + support::join(names, ", ")});
-  return results;
+  std::vector<std::vector<int64_t>> sizes;
+  for (const tensor::HostTensor &output : outputs)
+    sizes.push_back(output.sizes());
+  check_expected(program, sizes, file, expect);
+  return compare_outputs(program, outputs, file);
 }
 
 } // namespace tsc::driver

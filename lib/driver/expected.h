@@ -14,10 +14,21 @@ struct OutputAgreement {
   tensor::Agreement agreement;
 };
 
+/// Whether outputs of these sizes (one list an output) can be compared with `expected`, the content
+/// of the file `path`: so that this is known before anything runs. The float64 reference of
+/// "output_N" is "reference_N", that of "mutated_NAME" is "reference_mutated_NAME", if the file has
+/// it. Errors: UserError (bad_input) with every problem: TSC-R123 names that are missing or no
+/// output's, TSC-R125 another dtype or shape.
+void check_expected(const program::Program &program, const std::vector<std::vector<int64_t>> &sizes,
+                    const tensor::TensorMap &expected, const std::string &path);
+
 /// Compares each output of `program`, mutated buffers and inputs included, with the tensor of its
-/// name in the file `expect`. The float64 reference of "output_N" is "reference_N", that of
-/// "mutated_NAME" is "reference_mutated_NAME", if the file has it. Errors: UserError (bad_input)
-/// TSC-R123 naming every output without expected values; those of reading the file.
+/// name. Precondition: check_expected.
+std::vector<OutputAgreement> compare_outputs(const program::Program &program,
+                                             const std::vector<tensor::HostTensor> &outputs,
+                                             const tensor::TensorMap &expected);
+
+/// Both, with a file. Errors: those of check_expected and of reading the file.
 std::vector<OutputAgreement> compare_with_file(const program::Program &program,
                                                const std::vector<tensor::HostTensor> &outputs,
                                                const std::string &expect);

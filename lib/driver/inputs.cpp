@@ -1,5 +1,6 @@
 #include "driver/inputs.h"
 
+#include "driver/match_inputs.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/text.h"
@@ -15,13 +16,6 @@ using support::Diagnostic;
 using support::ExitCode;
 using support::UserError;
 using tensor::HostTensor;
-
-std::string shape_text(const std::vector<int64_t> &sizes) {
-  std::vector<std::string> parts;
-  for (int64_t size : sizes)
-    parts.push_back(std::to_string(size));
-  return "[" + support::join(parts, ", ") + "]";
-}
 
 /// Sizes with symbols set to a small value of their range.
 std::vector<int64_t> concrete_sizes(const program::Program &program, const tensor::Layout &layout) {
@@ -134,83 +128,119 @@ std::vector<HostTensor> load_inputs(const program::Program &program, const DataS
     }
     return inputs;
   }
-  tensor::TensorMap file = tensor::read_tensors(source.path);
-  std::vector<std::string> missing, wanted;
-  std::set<std::string> used;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    std::string positional = "input_" + std::to_string(i);
-    wanted.push_back(program.inputs[i].name);
-    auto found = file.find(program.inputs[i].name);
-    if (found == file.end())
-      found = file.find(positional);
-    if (found == file.end()) {
-      missing.push_back(program.inputs[i].name + " (or " + positional + ")");
-      continue;
-    }
-    used.insert(found->first);
-    inputs.push_back(found->second.contiguous());
-  }
-  std::vector<std::string> names;
-  for (const auto &entry : file) {
-    names.push_back(entry.first);
-    if (!used.count(entry.first) && missing.empty())
-      throw UserError(
-          ExitCode::bad_input,
-          Diagnostic{"TSC-R121",
-                     "the inputs hold '" + entry.first + "', which the graph does not take",
-                     source.path, "", "", "", "the graph takes: " + support::join(wanted, ", ")});
-  }
-  if (!missing.empty())
-    throw UserError(ExitCode::bad_input,
-                    Diagnostic{"TSC-R121", "inputs are missing: " + support::join(missing, ", "),
-                               source.path, "", "", "",
-                               "the file holds: " + support::join(names, ", ")});
-  return inputs;
+  return match_inputs(program, tensor::read_tensors(source.path), source.path);
 }
 
-tensor::TensorMap load_weights(const program::Program &program, const tensor::TensorMap &from_graph,
-                               const std::optional<DataSource> &source) {
-  tensor::TensorMap file;
-  if (source && !source->random)
-    file = tensor::read_tensors(source->path);
-  tensor::TensorMap weights;
-  std::vector<Diagnostic> problems;
-  for (const program::Buffer &buffer : program.buffers) {
-    if (buffer.role != program::Role::weight || weights.count(buffer.weight))
-      continue;
-    std::vector<int64_t> sizes = concrete_sizes(program, buffer.layout);
+namespace {
+
+/// Chooses every weight from the file, the graph's own archive or at random, and notes what is
+/// wrong with the file.
+class WeightLoader {
+public:
+  WeightLoader(const program::Program &program, const tensor::TensorMap &from_graph,
+               const std::optional<DataSource> &source)
+      : program_(program), from_graph_(from_graph), source_(source) {
+    if (source && !source->random)
+      file_ = tensor::read_tensors(source->path);
+  }
+
+  tensor::TensorMap run(std::vector<std::string> &warnings) {
+    for (const program::Buffer &buffer : program_.buffers)
+      if (buffer.role == program::Role::weight && names_.insert(buffer.weight).second)
+        load(buffer);
+    check_names(warnings);
+    if (!problems_.empty())
+      throw UserError(ExitCode::bad_input, std::move(problems_));
+    return std::move(weights_);
+  }
+
+private:
+  const program::Program &program_;
+  const tensor::TensorMap &from_graph_;
+  const std::optional<DataSource> &source_;
+  tensor::TensorMap file_, weights_;
+  std::set<std::string> names_;
+  std::vector<std::string> missing_;
+  std::vector<Diagnostic> problems_;
+
+  void add(const char *code, std::string message, std::string next_step) {
+    problems_.push_back(
+        {code, std::move(message), source_ ? source_->path : "", "", "", "", std::move(next_step)});
+  }
+
+  void load(const program::Buffer &buffer) {
+    const std::vector<int64_t> sizes = concrete_sizes(program_, buffer.layout);
     const HostTensor *tensor = nullptr;
-    if (auto found = file.find(buffer.weight); found != file.end())
+    if (auto found = file_.find(buffer.weight); found != file_.end())
       tensor = &found->second;
-    else if (auto own = from_graph.find(buffer.weight); own != from_graph.end())
+    else if (auto own = from_graph_.find(buffer.weight); own != from_graph_.end())
       tensor = &own->second;
     if (tensor) {
       if (tensor->dtype() != buffer.dtype || tensor->sizes() != sizes)
-        problems.push_back(
-            {"TSC-R122",
-             "weight '" + buffer.weight + "' is " +
-                 std::string(tensor::torch_name(tensor->dtype())) + " " +
-                 shape_text(tensor->sizes()) + ", the graph has " +
-                 std::string(tensor::torch_name(buffer.dtype)) + " " + shape_text(sizes),
-             source ? source->path : "", "", "", "", "give a weight of that dtype and shape"});
-      weights[buffer.weight] = *tensor;
-      continue;
-    }
-    if (source && source->random) {
+        add("TSC-R122",
+            "weight '" + buffer.weight + "' is " + describe_tensor(*tensor) + ", the graph takes " +
+                describe_tensor(buffer.dtype, {sizes.begin(), sizes.end()}),
+            "give a weight of that dtype and shape");
+      weights_[buffer.weight] = *tensor;
+    } else if (source_ && source_->random) {
       DataHint hint;
       hint.positive = buffer.weight.find("running_var") != std::string::npos;
-      double fan_in = sizes.size() >= 2 ? static_cast<double>(sizes.back()) : 1.0;
-      weights[buffer.weight] = random_for(buffer.weight, buffer.dtype, sizes, source->seed, hint,
-                                          1.0 / std::sqrt(std::max(1.0, fan_in)));
-      continue;
+      const double fan_in = sizes.size() >= 2 ? static_cast<double>(sizes.back()) : 1.0;
+      weights_[buffer.weight] = random_for(buffer.weight, buffer.dtype, sizes, source_->seed, hint,
+                                           1.0 / std::sqrt(std::max(1.0, fan_in)));
+    } else {
+      missing_.push_back(buffer.weight);
+      std::vector<std::string> names;
+      for (const auto &entry : file_)
+        names.push_back(entry.first);
+      const std::string near = support::did_you_mean(buffer.weight, names);
+      add("TSC-R122", "weight '" + buffer.weight + "' is missing",
+          near.empty()
+              ? "give it with --weights FILE (safetensors, by this name), or --weights random"
+              : "is it the file's '" + near + "'? rename that");
     }
-    problems.push_back(
-        {"TSC-R122", "weight '" + buffer.weight + "' is missing", source ? source->path : "", "",
-         "", "", "give it with --weights FILE (safetensors, by this name), or --weights random"});
   }
-  if (!problems.empty())
-    throw UserError(ExitCode::bad_input, std::move(problems));
-  return weights;
+
+  /// A checkpoint may hold more than the graph takes: that is said, and an error only if the file
+  /// holds nothing else.
+  void check_names(std::vector<std::string> &warnings) {
+    constexpr size_t kMostNames = 5;
+    std::vector<std::string> unknown;
+    for (const auto &entry : file_)
+      if (!names_.count(entry.first))
+        unknown.push_back(entry.first);
+    if (unknown.empty())
+      return;
+    const std::vector<std::string> known(names_.begin(), names_.end());
+    const auto text_of = [&](const std::string &name) {
+      const std::string near = support::did_you_mean(name, known);
+      return "'" + name + "'" + (near.empty() ? "" : " (did you mean '" + near + "'?)");
+    };
+    if (unknown.size() == file_.size()) {
+      add("TSC-R124",
+          "no name in the file is a weight of the graph, " + text_of(unknown.front()) + " neither",
+          known.empty()
+              ? "the graph takes no weights: leave --weights out"
+              : "the graph takes '" + known.front() + "'" +
+                    (known.size() == 1 ? ""
+                                       : " and " + std::to_string(known.size() - 1) + " more"));
+      return;
+    }
+    for (size_t i = 0; i < unknown.size() && i < kMostNames; ++i)
+      warnings.push_back("the weights hold " + text_of(unknown[i]) +
+                         ", which the graph does not take");
+    if (unknown.size() > kMostNames)
+      warnings.push_back("the weights hold " + std::to_string(unknown.size() - kMostNames) +
+                         " more names that the graph does not take");
+  }
+};
+
+} // namespace
+
+tensor::TensorMap load_weights(const program::Program &program, const tensor::TensorMap &from_graph,
+                               const std::optional<DataSource> &source,
+                               std::vector<std::string> &warnings) {
+  return WeightLoader(program, from_graph, source).run(warnings);
 }
 
 } // namespace tsc::driver

@@ -29,17 +29,19 @@ struct DataHint {
 /// through views, casts and copies stays below the extent it indexes.
 std::map<std::string, DataHint> data_hints(const graph::Graph &graph);
 
-/// User inputs of `program`, in its order, from a file (names: the input's own, or input_0.. by
-/// position) or at random. Symbolic sizes of random inputs take `symbol_value`. Errors: UserError
-/// (bad_input) TSC-R121: missing, surplus or unknown names, both sides listed.
+/// User inputs of `program`, in its order, from a file (match_inputs) or at random. Symbolic sizes
+/// of random inputs take a small value of their range. Errors: those of match_inputs.
 std::vector<tensor::HostTensor> load_inputs(const program::Program &program,
                                             const DataSource &source,
                                             const std::map<std::string, DataHint> &hints);
 
 /// All weights of `program`: those of the graph's own archive, overridden or supplied by `source`
-/// if given. Errors: UserError (bad_input) TSC-R122 listing every weight that is missing or differs
-/// in dtype or shape.
+/// if given. A file may hold names that the graph does not take, as whole checkpoints do: each of
+/// the first is a line of `warnings`, with the nearest name that the graph takes. Errors: UserError
+/// (bad_input) with all problems: TSC-R122 for every weight that is missing or differs in dtype or
+/// shape, TSC-R124 if the file holds no weight of the graph at all.
 tensor::TensorMap load_weights(const program::Program &program, const tensor::TensorMap &from_graph,
-                               const std::optional<DataSource> &source);
+                               const std::optional<DataSource> &source,
+                               std::vector<std::string> &warnings);
 
 } // namespace tsc::driver

@@ -21,7 +21,8 @@ using support::UserError;
 
 constexpr const char *kProgramFile = "program.json";
 constexpr const char *kWeightsFile = "weights.safetensors";
-/// program.json begins with its format: that much is read to recognize it.
+/// program.json and the list of files begin with their format: that much is read to recognize
+/// them.
 constexpr size_t kRecognizedBytes = 64;
 
 /// The weights that the program uses; nothing if it has none or none were given.
@@ -45,6 +46,31 @@ tensor::TensorMap used_weights(const program::Program &program, const tensor::Te
   return used;
 }
 
+/// The first bytes of a file, filled up with zeros.
+std::string head_of(const fs::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kRecognizedBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head;
+}
+
+/// Every file that the list names must be there. A folder without a list is one of an older tsc, or
+/// a program alone.
+void check_files(const std::string &folder) {
+  std::ifstream list(fs::path(folder) / kFileList);
+  std::string name;
+  if (!std::getline(list, name)) // the first line says what the file is
+    return;
+  std::vector<Diagnostic> problems;
+  std::error_code error;
+  while (std::getline(list, name))
+    if (!fs::exists(fs::path(folder) / name, error))
+      problems.push_back({"TSC-E005", "the folder lacks " + name, folder, "", "", "",
+                          "copy the whole folder, or write it again with tsc compile"});
+  if (!problems.empty())
+    throw UserError(ExitCode::bad_input, std::move(problems));
+}
+
 } // namespace
 
 void emit(const program::Program &program, const std::string &folder, const EmitOptions &options) {
@@ -57,18 +83,18 @@ void emit(const program::Program &program, const std::string &folder, const Emit
   for (const EmbeddedFile &file : embedded_files())
     writer.write(std::string(file.name), file.text);
   if (!weights.empty())
-    tensor::write_tensors(writer.path_of(kWeightsFile), weights);
+    tensor::write_tensors(writer.add(kWeightsFile), weights);
   writer.commit();
 }
 
 bool is_emitted_folder(const std::string &path) {
-  std::ifstream file(fs::path(path) / kProgramFile, std::ios::binary);
-  std::string head(kRecognizedBytes, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find("\"format\": \"tsc-program\"") != std::string::npos;
+  return head_of(fs::path(path) / kFileList).rfind("tsc-folder ", 0) == 0 ||
+         head_of(fs::path(path) / kProgramFile).find("\"format\": \"tsc-program\"") !=
+             std::string::npos;
 }
 
 program::Program read_emitted_program(const std::string &folder) {
+  check_files(folder);
   std::string path = (fs::path(folder) / kProgramFile).string();
   std::ifstream file(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(file)), {});

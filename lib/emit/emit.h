@@ -15,8 +15,11 @@ struct EmitOptions {
 /// written by tsc (it holds program.json); otherwise UserError (usage) TSC-E001.
 void emit(const program::Program &program, const std::string &folder, const EmitOptions &options);
 
-/// True if `path` is such a folder.
+/// True if `path` is such a folder, or what is left of one.
 bool is_emitted_folder(const std::string &path);
+/// Errors: UserError (bad_input) TSC-E005 for every file that the folder's list names and that is
+/// not there, TSC-E004 if the program cannot be read, TSC-P0nn if it is broken or of another
+/// version.
 program::Program read_emitted_program(const std::string &folder);
 tensor::TensorMap read_emitted_weights(const std::string &folder); // empty if there are none
 

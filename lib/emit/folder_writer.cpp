@@ -3,6 +3,9 @@
 #include "emit/emit.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
+#include <array>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +22,42 @@ using support::UserError;
   throw UserError(ExitCode::usage, Diagnostic{"TSC-E002", "cannot write: " + why, path, "", "", "",
                                               "choose another folder with -o, or make room there"});
 }
+
+// ---- interruptions: noted, and acted upon between two files
+
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+volatile std::sig_atomic_t received = 0;
+std::array<struct sigaction, kSignals.size()> previous;
+
+void note_signal(int signal) { received = signal; }
+
+void catch_signals() {
+  received = 0;
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    sigaction(kSignals[i], &action, &previous[i]);
+  for (size_t i = 0; i < kSignals.size(); ++i) // nohup's choice stands
+    if (previous[i].sa_handler == SIG_IGN)
+      sigaction(kSignals[i], &previous[i], nullptr);
+}
+
+void release_signals() {
+  for (size_t i = 0; i < kSignals.size(); ++i)
+    sigaction(kSignals[i], &previous[i], nullptr);
+  if (const int signal = received; signal != 0) {
+    received = 0;
+    std::raise(signal);
+  }
+}
+
+void throw_if_interrupted(const std::string &folder) {
+  if (received != 0)
+    throw UserError(ExitCode::usage, Diagnostic{"TSC-E006", "interrupted; nothing was written",
+                                                folder, "", "", "", "run the command again"});
+}
+
+// ---- folders
 
 void check_replaceable(const std::string &folder) {
   std::error_code error;
@@ -58,27 +97,42 @@ std::string make_aside(const std::string &folder) {
 FolderWriter::FolderWriter(const std::string &folder) : folder_(resolved(folder)) {
   check_replaceable(folder_);
   aside_ = make_aside(folder_);
+  catch_signals();
 }
 
 FolderWriter::~FolderWriter() {
   std::error_code error;
   if (!aside_.empty())
     fs::remove_all(aside_, error);
+  release_signals();
+}
+
+std::string FolderWriter::add(const std::string &name) {
+  throw_if_interrupted(folder_);
+  names_.push_back(name);
+  const fs::path path = fs::path(aside_) / name;
+  std::error_code error; // what cannot be made cannot be written to either
+  fs::create_directories(path.parent_path(), error);
+  return path.string();
 }
 
 void FolderWriter::write(const std::string &name, std::string_view text) {
-  fs::path path = path_of(name);
-  std::error_code error;
-  fs::create_directories(path.parent_path(), error);
+  const std::string path = add(name);
   std::ofstream file(path, std::ios::binary);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
   if (!file)
-    cannot_write(path.string(), std::generic_category().message(errno));
+    cannot_write((fs::path(folder_) / name).string(), std::generic_category().message(errno));
 }
 
 void FolderWriter::commit() {
   std::error_code error;
+  std::sort(names_.begin(), names_.end());
+  std::string list = "tsc-folder 1\n";
+  for (const std::string &name : names_)
+    list += name + "\n";
+  write(kFileList, list);
+  throw_if_interrupted(folder_);
   check_replaceable(folder_); // it may have come meanwhile
   std::string old;
   if (fs::exists(folder_, error)) {

@@ -1,5 +1,6 @@
 #include "emit/model_source.h"
 
+#include "engine/tsc_model.h"
 #include "program/tables.h"
 #include "support/text.h"
 
@@ -83,7 +84,11 @@ public:
   std::string run() {
     out_ = "// The program as tables: what engine/engine.cpp walks. Sizes are {number} or {0, "
            "expression}.\n"
-           "#include \"engine/model_hooks.h\"\n\nnamespace tsc_engine {\nnamespace {\n";
+           "#include \"engine/model_hooks.h\"\n#include \"tsc_model.h\"\n\n"
+           "static_assert(TSC_ABI_VERSION == " +
+           std::to_string(TSC_ABI_VERSION) +
+           ", \"TSC-E007: these tables and the engine are of two versions of tsc\");\n\n"
+           "namespace tsc_engine {\nnamespace {\n";
     symbols();
     pools();
     buffers();

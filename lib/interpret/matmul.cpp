@@ -91,11 +91,8 @@ std::vector<int64_t> Machine::broadcast_positions(tensor::Layout from,
 }
 
 void Machine::matmul(const ir::Operation &operation, const ir::Extern &call) {
-  if (call.library != ir::Library::matmul)
-    throw support::UserError(
-        support::ExitCode::unsupported,
-        support::Diagnostic{"TSC-R106", "the reference device cannot run " + call.kernel, "",
-                            operation.name, "", "", "run on the host or on the GPU instead"});
+  support::require(call.library == ir::Library::matmul, "interpret",
+                   operation.name + " calls " + call.kernel);
   support::require(call.inputs.size() >= 2, "interpret", "a matrix product of two operands");
   const tensor::Layout &layout = module_.buffer(operation.outputs[0]).layout;
   ProductShape shape =

@@ -1,6 +1,7 @@
 // Elementwise operators: operands converted to the dtype of computation, broadcast, computed.
 #include "lowering/build.h"
 #include "lowering/registry.h"
+#include "support/diagnostic.h"
 
 #include <array>
 #include <utility>
@@ -181,6 +182,13 @@ NodeValue bitcast(Context &context, const ops::Call &call) {
   const DType dtype = result_meta(context).dtype;
   if (dtype == value.dtype) {
     return value;
+  }
+  if (tensor::is_reduced_float(dtype) || tensor::is_reduced_float(value.dtype)) {
+    throw support::UserError(support::ExitCode::unsupported,
+                             {.code = "TSC-K002",
+                              .message = "kernels cannot reinterpret the bits of 16-bit floats",
+                              .node = call.node().name,
+                              .next_step = "view the tensor with a 32-bit type"});
   }
   value = rounded(context, value);
   LoopNode node;

@@ -6,6 +6,7 @@
 #include "lowering/outputs.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
+#include "ops/source_line.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
@@ -34,6 +35,23 @@ std::vector<std::vector<graph::NodeId>> users_of(const graph::Graph &graph) {
   }
   return users;
 }
+
+/// What lowering refused, and whether all of it is well-formed.
+struct Refusals {
+  std::vector<support::Diagnostic> problems;
+  support::ExitCode exit_code = support::ExitCode::unsupported;
+
+  /// Places are the user's: the first node that `node` came from.
+  void add(const support::UserError &error, const graph::Node &node) {
+    for (support::Diagnostic problem : error.diagnostics()) {
+      problem.node = node.origins.empty() ? node.name : node.origins.front();
+      problems.push_back(std::move(problem));
+    }
+    if (error.exit_code() != support::ExitCode::unsupported) {
+      exit_code = error.exit_code();
+    }
+  }
+};
 
 /// The last line of a stack trace that is not blank: the user's code.
 std::string source_line_of(const std::string &stack_trace) {
@@ -124,9 +142,51 @@ bool depends_on_poison(const Context &context, const graph::Node &node) {
   diagnostic.code = "TSC-O060";
   diagnostic.message = "operator " + node.target + " has no lowering";
   diagnostic.node = node.name;
-  diagnostic.source_line = source_line_of(node.stack_trace);
+  diagnostic.source_line = ops::source_line(node);
   diagnostic.next_step = "see docs/operators.md for the operators that tsc compiles";
   throw support::UserError(support::ExitCode::unsupported, diagnostic);
+}
+
+/// Kernels compute with these; what others hold can only be passed on as it is.
+bool is_computable(tensor::DType dtype) {
+  return !tensor::is_complex(dtype) && dtype != DType::f8e4m3fn && dtype != DType::f8e5m2;
+}
+
+/// Refuses what a kernel cannot compute with: the result's dtype, or an argument's.
+void check_dtypes(const Context &context, const ops::Call &call) {
+  const auto check = [&](const graph::Value &value, const auto &check_again) -> void {
+    if (const graph::Value::List *list = value.list()) {
+      for (const graph::Value &item : *list) {
+        check_again(item, check_again);
+      }
+    }
+    const graph::TensorMeta *meta = value.tensor();
+    if (meta == nullptr || is_computable(meta->dtype)) {
+      return;
+    }
+    support::Diagnostic diagnostic;
+    diagnostic.code = "TSC-K001";
+    diagnostic.message =
+        "kernels cannot compute with " + std::string(tensor::torch_name(meta->dtype));
+    diagnostic.node = call.node().name;
+    diagnostic.source_line = ops::source_line(call.node());
+    diagnostic.next_step = "convert the tensor to a float or integer type outside of the graph";
+    throw support::UserError(support::ExitCode::unsupported, diagnostic);
+  };
+  const auto check_node = [&](graph::NodeRef used) {
+    if (context.graph.node(used.id).value) {
+      check(*context.graph.node(used.id).value, check);
+    }
+  };
+  for (const graph::Argument &argument : call.node().args) {
+    graph::for_each_node(argument, check_node);
+  }
+  for (const auto &[name, argument] : call.node().kwargs) {
+    graph::for_each_node(argument, check_node);
+  }
+  if (call.node().value) {
+    check(*call.node().value, check);
+  }
 }
 
 /// What lowering computed must be what the graph says: the same dtype and the same sizes.
@@ -158,6 +218,7 @@ NodeValue lower_call(Context &context, const graph::Node &node) {
     refuse(node);
   }
   const ops::Call call(context.graph, node, op->schema, context.ranges);
+  check_dtypes(context, call);
   return lowering->second(context, call);
 }
 
@@ -179,7 +240,29 @@ void settle(Context &context, const graph::Node &node, NodeValue &value) {
   }
 }
 
-void lower_node(Context &context, std::vector<support::Diagnostic> &problems) {
+/// A tensor out of nowhere for what could not be lowered, so that its users are looked at as well:
+/// nobody will see the module.
+NodeValue stand_in(Context &context, const graph::Node &node, const graph::Value &value) {
+  if (const graph::TensorMeta *meta = value.tensor()) {
+    return tensor_of_buffer(context,
+                            add_named_buffer(context, node, *meta, ir::Buffer::Role::input, ""));
+  }
+  const graph::Value::List *list = value.list();
+  if (list == nullptr) {
+    return Poison{};
+  }
+  std::vector<TensorValue> items;
+  for (const graph::Value &item : *list) {
+    NodeValue one = stand_in(context, node, item);
+    if (!std::holds_alternative<TensorValue>(one)) {
+      return Poison{};
+    }
+    items.push_back(std::get<TensorValue>(std::move(one)));
+  }
+  return items;
+}
+
+void lower_node(Context &context, Refusals &refusals) {
   const graph::Node &node = context.graph.node(context.current);
   NodeValue &value = context.values[context.current];
   switch (node.kind) {
@@ -190,7 +273,7 @@ void lower_node(Context &context, std::vector<support::Diagnostic> &problems) {
     value = lower_get_attr(context, node);
     return;
   case graph::NodeKind::output:
-    if (problems.empty()) {
+    if (refusals.problems.empty()) {
       lower_outputs(context);
     }
     return;
@@ -205,8 +288,8 @@ void lower_node(Context &context, std::vector<support::Diagnostic> &problems) {
     check_value(node, value);
     settle(context, node, value);
   } catch (const support::UserError &error) {
-    value = Poison{};
-    problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
+    value = node.value ? stand_in(context, node, *node.value) : NodeValue{Poison{}};
+    refusals.add(error, node);
   }
 }
 
@@ -262,14 +345,14 @@ Context::Context(const graph::Graph &graph, const LoweringOptions &options)
 
 ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
   Context context(graph, options);
-  std::vector<support::Diagnostic> problems;
+  Refusals refusals;
   plan_in_place(context);
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     context.current = id;
-    lower_node(context, problems);
+    lower_node(context, refusals);
   }
-  if (!problems.empty()) {
-    throw support::UserError(support::ExitCode::unsupported, std::move(problems));
+  if (!refusals.problems.empty()) {
+    throw support::UserError(refusals.exit_code, std::move(refusals.problems));
   }
   for (BufferId id = 0; id < context.module.buffers.size(); ++id) {
     decide_layout(context, id);

@@ -41,8 +41,8 @@ TensorValue tensor_value(Context &context, const ops::Call &call, const graph::A
     if (const TensorValue *tensor = std::get_if<TensorValue>(&value)) {
       return *tensor;
     }
-    call.fail("TSC-O061", "an argument of " + call.node().target + " is not a tensor",
-              "pass a tensor or a number");
+    throw support::InternalError("lowering", call.node().name,
+                                 "an argument of " + call.node().target + " is not a tensor");
   }
   if (const bool *b = std::get_if<bool>(&argument.value)) {
     return number_value(context, *b);
@@ -56,9 +56,9 @@ TensorValue tensor_value(Context &context, const ops::Call &call, const graph::A
   if (const Expr *e = std::get_if<Expr>(&argument.value)) {
     return tensor_of(context, index_operand(context, *e, DType::i64, {}).node);
   }
-  call.fail("TSC-O061",
-            "an argument of " + call.node().target + " is neither a tensor nor a number",
-            "pass a tensor or a number");
+  throw support::InternalError("lowering", call.node().name,
+                               "an argument of " + call.node().target +
+                                   " is neither a tensor nor a number");
 }
 
 TensorValue tensor_argument(Context &context, const ops::Call &call, std::string_view parameter) {

@@ -5,6 +5,7 @@
 #include "lowering/indices.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
+#include "support/diagnostic.h"
 
 namespace tsc::lowering {
 
@@ -68,8 +69,12 @@ NodeValue scatter_add(Context &context, const ops::Call &call) {
 NodeValue scatter_reduce(Context &context, const ops::Call &call) {
   const std::string reduce = call.string("reduce").value_or("");
   if (reduce != "sum" || !call.boolean("include_self")) {
-    call.fail("TSC-O064", "scatter_reduce with reduce='" + reduce + "' is not supported",
-              "use reduce='sum' with include_self=True");
+    throw support::UserError(
+        support::ExitCode::unsupported,
+        {.code = "TSC-O064",
+         .message = "scatter_reduce with reduce='" + reduce + "' is not supported",
+         .node = call.node().name,
+         .next_step = "use reduce='sum' with include_self=True"});
   }
   return scatter_along(context, call, "src", ir::StoreMode::atomic_add);
 }

@@ -3,6 +3,7 @@
 #include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
+#include "support/diagnostic.h"
 
 #include <algorithm>
 
@@ -119,11 +120,9 @@ NodeValue get_item(Context &context, const ops::Call &call) {
   const auto *list =
       node ? std::get_if<std::vector<TensorValue>>(&context.values[node->id]) : nullptr;
   const int64_t index = call.integer("index");
-  if (list == nullptr || index < 0 || index >= static_cast<int64_t>(list->size())) {
-    call.fail("TSC-O063",
-              "result " + std::to_string(index) + " of " + call.node().name + " is not computed",
-              "drop the node that uses it");
-  }
+  support::require(
+      list != nullptr && index >= 0 && index < static_cast<int64_t>(list->size()), "lowering",
+      "result " + std::to_string(index) + " of " + call.node().name + " is not computed");
   return (*list)[static_cast<size_t>(index)];
 }
 

@@ -133,6 +133,12 @@ Argument hard_swish(GraphBuilder &builder, const Call &call, const Argument &x) 
 }
 
 Argument glu(GraphBuilder &builder, const Call &call) {
+  const std::vector<Expr> sizes = call.tensor("self").layout.sizes;
+  const Expr size =
+      sizes.empty() ? Expr(1) : sizes[normalize_dim(call, call.integer("dim"), sizes.size())];
+  if (size.is_integer() && size.value() % 2 != 0)
+    call.fail("TSC-O027", "aten.glu of a dimension of odd size " + symbolic::print(size),
+              "make its size even");
   Argument halves = builder.call("aten.chunk.default", {call["self"], 2, call["dim"]});
   Argument gate = builder.call("aten.sigmoid.default", {builder.item(halves, 1)});
   return builder.call(kMul, {builder.item(halves, 0), gate});

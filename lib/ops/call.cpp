@@ -1,4 +1,5 @@
 // The arguments of one call, bound to the operator's schema.
+#include "ops/describe_call.h"
 #include "ops/operator.h"
 #include "ops/source_line.h"
 #include "support/diagnostic.h"
@@ -14,11 +15,14 @@ Call::Call(const Graph &graph, const Node &node, const Schema &schema,
     : graph_(&graph), node_(&node), schema_(&schema), ranges_(std::move(ranges)),
       arguments_(schema.parameters.size()), metas_(schema.parameters.size()) {
   const std::vector<Parameter> &parameters = schema.parameters;
+  const auto known_form = [&] {
+    return "the form that tsc knows: " + describe_schema(node.target, schema);
+  };
   if (node.args.size() > parameters.size())
     fail("TSC-O010",
          node.target + " takes " + std::to_string(parameters.size()) + " arguments, " +
              std::to_string(node.args.size()) + " given",
-         "export the graph again with a PyTorch between 2.8 and 2.11");
+         known_form());
   std::vector<bool> given(parameters.size(), false);
   for (size_t i = 0; i < node.args.size(); ++i) {
     arguments_[i] = node.args[i];
@@ -29,8 +33,7 @@ Call::Call(const Graph &graph, const Node &node, const Schema &schema,
     while (i < parameters.size() && parameters[i].name != keyword.first)
       ++i;
     if (i == parameters.size())
-      fail("TSC-O011", node.target + " has no argument '" + keyword.first + "'",
-           "export the graph again with a PyTorch between 2.8 and 2.11");
+      fail("TSC-O011", node.target + " has no argument '" + keyword.first + "'", known_form());
     if (given[i])
       fail("TSC-O012", node.target + ": argument '" + keyword.first + "' is given twice",
            "give it once, by position or by name");
@@ -44,7 +47,7 @@ Call::Call(const Graph &graph, const Node &node, const Schema &schema,
       arguments_[i] = *parameters[i].default_value;
     else if (parameters[i].type.back() != '?')
       fail("TSC-O013", node.target + ": argument '" + parameters[i].name + "' is missing",
-           "give it, the schema has no default");
+           known_form());
   }
 }
 

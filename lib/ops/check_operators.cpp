@@ -1,8 +1,11 @@
+#include "ops/argument_kinds.h"
 #include "ops/operator.h"
 #include "ops/passes.h"
 #include "ops/source_line.h"
+#include "ops/suggest.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace tsc::ops {
@@ -12,88 +15,85 @@ using support::Diagnostic;
 
 namespace {
 
-struct Unknown {
-  size_t calls = 0;
-  const Node *first = nullptr;
-};
+Diagnostic diagnostic(const Node &node, const char *code, std::string message,
+                      std::string next_step) {
+  return {code, std::move(message), "", "", node.name, source_line(node), std::move(next_step)};
+}
 
-/// What to do instead of a way of writing that no graph of tsc can hold; nothing for other targets.
-struct Refusal {
-  std::string message, next_step;
-};
-std::optional<Refusal> refused_write(const std::string &target) {
+/// An operator without a row: what to do instead of a way of writing that no graph of tsc can hold,
+/// or the nearest that there is.
+Diagnostic unknown_operator(const Node &node) {
+  const std::string &target = node.target;
   const std::string overload = target.substr(target.rfind('.') + 1);
   const auto has = [&](std::string_view prefix) { return target.rfind(prefix, 0) == 0; };
   if (overload == "out" || (overload.size() > 4 && overload.substr(overload.size() - 4) == "_out"))
-    return Refusal{target + " writes its result to a tensor given as out=",
-                   "call it without out=, and copy_() the result where it belongs"};
+    return diagnostic(node, "TSC-O070", target + " writes its result to a tensor given as out=",
+                      "call it without out=, and copy_() the result where it belongs");
   if (has("aten.resize") || has("aten._resize_output_") || has("aten.set_."))
-    return Refusal{target + " gives a tensor other memory",
-                   "make a new tensor instead: reshape, narrow, torch.empty or clone"};
+    return diagnostic(node, "TSC-O070", target + " gives a tensor other memory",
+                      "make a new tensor instead: reshape, narrow, torch.empty or clone");
   if (has("aten._foreach_") || has("aten._fused_"))
-    return Refusal{target + " works on lists of tensors",
-                   "call the operator on each tensor in a loop (optimizers: foreach=False)"};
-  return std::nullopt;
+    return diagnostic(node, "TSC-O070", target + " works on lists of tensors",
+                      "call the operator on each tensor in a loop (optimizers: foreach=False)");
+  return diagnostic(node, "TSC-O001", "the operator " + target + " is not supported",
+                    suggest_operator(target));
 }
 
-Diagnostic report(const std::string &target, const Unknown &unknown,
-                  const std::vector<std::string> &known) {
-  std::string count = unknown.calls == 1 ? "1 call" : std::to_string(unknown.calls) + " calls";
-  if (const std::optional<Refusal> refusal = refused_write(target))
-    return Diagnostic{"TSC-O070",
-                      refusal->message + " (" + count + ")",
-                      "",
-                      "",
-                      unknown.first->name,
-                      source_line(*unknown.first),
-                      refusal->next_step};
-  std::string near = support::did_you_mean(target, known);
-  return Diagnostic{"TSC-O001",
-                    "the operator " + target + " is not supported (" + count + ")",
-                    "",
-                    "",
-                    unknown.first->name,
-                    source_line(*unknown.first),
-                    near.empty()
-                        ? "docs/operators.md lists what is supported"
-                        : "did you mean " + near + "? docs/operators.md lists what is supported"};
+/// One report an operator, at the place of its first call.
+class UnknownOperators {
+public:
+  /// The count follows when all calls are known.
+  void add(const Node &node, std::vector<Diagnostic> &problems) {
+    auto [known, inserted] = calls_.try_emplace(node.target, Calls{problems.size(), 0});
+    ++known->second.count;
+    if (inserted)
+      problems.push_back(unknown_operator(node));
+  }
+  void write_counts(std::vector<Diagnostic> &problems) const {
+    for (const auto &[target, calls] : calls_)
+      problems[calls.place].message +=
+          calls.count == 1 ? " (1 call)" : " (" + std::to_string(calls.count) + " calls)";
+  }
+  size_t count() const { return calls_.size(); }
+
+private:
+  struct Calls {
+    size_t place, count;
+  };
+  std::unordered_map<std::string, Calls> calls_; // by target
+};
+
+void check_arguments(const graph::Graph &graph, const Node &node,
+                     std::vector<Diagnostic> &problems) {
+  try {
+    Call call(graph, node, find_operator(node.target)->schema);
+    std::vector<Diagnostic> wrong = check_argument_kinds(call);
+    problems.insert(problems.end(), wrong.begin(), wrong.end());
+  } catch (const support::UserError &error) {
+    problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
+  }
 }
 
 } // namespace
 
 graph::Graph check_operators(graph::Graph graph, const PassOptions &) {
-  std::vector<std::string> order; // in order of first use
-  std::unordered_map<std::string, Unknown> unknown;
-  for (const Node &node : graph.nodes) {
-    if (node.kind != NodeKind::call_function || find_operator(node.target))
-      continue;
-    Unknown &entry = unknown[node.target];
-    if (entry.calls++ == 0) {
-      entry.first = &node;
-      order.push_back(node.target);
-    }
-  }
+  UnknownOperators unknown;
   std::vector<Diagnostic> problems;
-  if (!order.empty()) {
-    std::vector<std::string> known;
-    for (const Operator &row : operators())
-      known.emplace_back(row.name);
-    for (const std::string &target : order)
-      problems.push_back(report(target, unknown[target], known));
-    throw support::UserError(support::ExitCode::unsupported, std::move(problems));
-  }
   for (const Node &node : graph.nodes) {
     if (node.kind != NodeKind::call_function)
       continue;
-    try {
-      Call call(graph, node, find_operator(node.target)->schema);
-    } catch (const support::UserError &error) {
-      problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
-    }
+    if (find_operator(node.target))
+      check_arguments(graph, node, problems);
+    else
+      unknown.add(node, problems);
   }
-  if (!problems.empty())
-    throw support::UserError(support::ExitCode::bad_input, std::move(problems));
-  return graph;
+  if (problems.empty())
+    return graph;
+  unknown.write_counts(problems);
+  const bool all_unknown = unknown.count() == problems.size();
+  throw support::UserError(all_unknown ? support::ExitCode::unsupported
+                                       : support::ExitCode::bad_input,
+                           std::move(problems));
 }
 
 } // namespace tsc::ops

@@ -3,6 +3,7 @@
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
+#include "support/diagnostic.h"
 
 namespace tsc::ops {
 namespace {
@@ -61,8 +62,7 @@ Argument to(GraphBuilder &builder, const Call &call) {
 Value convert_element_type_value(const Call &call) {
   const TensorMeta &a = call.tensor("a");
   std::optional<DType> dtype = call.dtype("dtype");
-  if (!dtype)
-    call.fail("TSC-O033", call.node().target + " without a dtype", "give a dtype");
+  support::require(dtype.has_value(), "ops", "a conversion without a dtype");
   return tensor_value(*dtype, a.layout.sizes, preserved_strides(a.layout, call.ranges()), a.device);
 }
 

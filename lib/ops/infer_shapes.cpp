@@ -60,17 +60,17 @@ bool has_own_state(const Node &node) {
          node.target.find("native_batch_norm") != std::string::npos;
 }
 
-/// True if a tensor argument has no value because its own inference failed.
-bool depends_on_failed(const Graph &graph, const Node &node) {
-  bool failed = false;
+/// True if an argument is a node whose value nobody knows.
+bool depends_on_unknown(const Graph &graph, const Node &node) {
+  bool unknown = false;
   auto visit = [&](graph::NodeRef reference) {
-    failed = failed || !graph.node(reference.id).value;
+    unknown = unknown || !graph.node(reference.id).value;
   };
   for (const Argument &argument : node.args)
     graph::for_each_node(argument, visit);
   for (const auto &keyword : node.kwargs)
     graph::for_each_node(keyword.second, visit);
-  return failed;
+  return unknown;
 }
 
 } // namespace
@@ -78,29 +78,32 @@ bool depends_on_failed(const Graph &graph, const Node &node) {
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
   auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
   std::vector<Diagnostic> problems;
-  support::ExitCode code = support::ExitCode::bad_input;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (graph.nodes[i].kind != NodeKind::call_function)
+  support::ExitCode code = support::ExitCode::unsupported; // unless something is wrong
+  for (Node &node : graph.nodes) {
+    // What is wrong keeps the value that the file recorded, so that its users are checked too.
+    if (node.kind != NodeKind::call_function || depends_on_unknown(graph, node))
       continue;
-    if (depends_on_failed(graph, graph.nodes[i])) {
-      graph.nodes[i].value.reset();
-      continue;
-    }
-    Node &node = graph.nodes[i];
-    std::optional<Value> recorded = std::move(node.value);
-    node.value.reset();
     try {
       Value inferred = infer_value(graph, node, ranges);
-      if (recorded && !has_own_state(node) && !agree(*recorded, inferred))
-        problems.push_back(Diagnostic{"TSC-O050",
-                                      node.target + " yields " + describe(inferred) +
-                                          ", the file says " + describe(*recorded),
-                                      "", "", node.name, source_line(node),
-                                      "correct the node's val, or leave it out"});
-      node.value = std::move(inferred);
+      if (!node.value || has_own_state(node) || agree(*node.value, inferred)) {
+        node.value = std::move(inferred);
+        continue;
+      }
+      problems.push_back(Diagnostic{"TSC-O050",
+                                    node.target + " yields " + describe(inferred) +
+                                        ", the file says " + describe(*node.value),
+                                    "", "", node.name, source_line(node),
+                                    "correct the node's val, or leave it out"});
+      code = support::ExitCode::bad_input;
     } catch (const support::UserError &error) {
-      problems.insert(problems.end(), error.diagnostics().begin(), error.diagnostics().end());
-      if (error.exit_code() == support::ExitCode::unsupported)
+      for (Diagnostic diagnostic : error.diagnostics()) {
+        if (diagnostic.node.empty()) // of an expression, say
+          diagnostic.node = node.name;
+        if (diagnostic.source_line.empty())
+          diagnostic.source_line = source_line(node);
+        problems.push_back(std::move(diagnostic));
+      }
+      if (error.exit_code() != support::ExitCode::unsupported)
         code = error.exit_code();
     }
   }

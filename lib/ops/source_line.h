@@ -7,8 +7,8 @@
 
 namespace tsc::ops {
 
-/// The innermost frame of the node's stack trace: "File \"m.py\", line 3, in forward: x = x + 1",
-/// or "".
+/// The innermost frame of the node's stack trace that is not in PyTorch itself (else the innermost):
+/// "File \"m.py\", line 3, in forward: x = x + 1", or "".
 std::string source_line(const graph::Node &node);
 
 } // namespace tsc::ops

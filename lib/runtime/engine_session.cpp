@@ -15,24 +15,39 @@ using support::ExitCode;
 using support::UserError;
 using tensor::HostTensor;
 
-/// The error that the user sees. `bad_argument`: the code of what the caller got wrong.
-[[noreturn]] void rethrow(const tsc_engine::Error &error, const char *bad_argument) {
+/// What the engine was asked for when it failed: a bad argument is then in the weights, the shapes
+/// of the inputs, or the program.
+enum class Activity : uint8_t { loading, binding, running };
+
+/// The error that the user sees.
+[[noreturn]] void rethrow(const tsc_engine::Error &error, Activity activity) {
+  const std::string what = error.what();
   switch (error.status) {
   case tsc_engine::Status::bad_argument:
-    throw UserError(ExitCode::bad_input, {.code = bad_argument,
-                                          .message = error.what(),
-                                          .next_step = "compare with the signature of the graph"});
+    if (activity == Activity::loading)
+      throw UserError(ExitCode::bad_input,
+                      {.code = "TSC-R113",
+                       .message = "the weights do not fit the program: " + what,
+                       .next_step = "give weights of these names, dtypes and shapes"});
+    if (activity == Activity::binding)
+      throw UserError(ExitCode::bad_input,
+                      {.code = "TSC-R116",
+                       .message = "the program cannot run with inputs of these shapes: " + what,
+                       .next_step = "compare with the signature of the graph"});
+    throw UserError(ExitCode::bad_input, {.code = "TSC-R117",
+                                          .message = "the device refuses the program: " + what,
+                                          .next_step = "compile the graph again with this tsc"});
   case tsc_engine::Status::out_of_memory:
     throw UserError(ExitCode::device,
                     {.code = "TSC-R015",
-                     .message = error.what(),
+                     .message = "the device is out of memory: " + what,
                      .next_step = "free memory on the device, or use smaller inputs"});
   case tsc_engine::Status::device:
     throw UserError(ExitCode::device, {.code = "TSC-R013",
-                                       .message = error.what(),
+                                       .message = "the device failed: " + what,
                                        .next_step = "run with --device reference to compare"});
   default:
-    throw support::InternalError("run", "", error.what());
+    throw support::InternalError("run", "", what);
   }
 }
 
@@ -141,7 +156,7 @@ void EngineSession::load_weights(const tensor::TensorMap &weights) {
     timing_.weight_bytes = set->bytes();
     instance_ = std::make_unique<tsc_engine::Instance>(set);
   } catch (const tsc_engine::Error &error) {
-    rethrow(error, "TSC-R113");
+    rethrow(error, Activity::loading);
   }
   workspace_ = std::make_unique<DeviceMemory>(*device_.device);
   timing_.load_ms =
@@ -164,7 +179,7 @@ void EngineSession::bind(const std::vector<HostTensor> &inputs) {
           outputs_[i].buffer < 0 ? nullptr : output_memory_[i].reserve(instance_->output_bytes(i)));
     workspace_->reserve(timing_.workspace_bytes);
   } catch (const tsc_engine::Error &error) {
-    rethrow(error, "TSC-R112");
+    rethrow(error, Activity::binding);
   }
 }
 
@@ -228,7 +243,7 @@ std::vector<HostTensor> EngineSession::run(const std::vector<HostTensor> &inputs
     for (size_t i = 0; i < outputs_.size(); ++i)
       results.push_back(download(i));
   } catch (const tsc_engine::Error &error) {
-    rethrow(error, "TSC-R112");
+    rethrow(error, Activity::running);
   }
   return results;
 }
@@ -245,7 +260,7 @@ std::vector<double> EngineSession::bench(const std::vector<HostTensor> &inputs, 
         },
         repeats);
   } catch (const tsc_engine::Error &error) {
-    rethrow(error, "TSC-R112");
+    rethrow(error, Activity::running);
   }
 }
 

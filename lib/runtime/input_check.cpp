@@ -61,18 +61,19 @@ void check_inputs(const std::vector<program::InputInfo> &expected,
   }
   std::vector<Diagnostic> problems;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string name = "input '" + expected[i].name + "' is ";
+    const std::string name = expected[i].name;
     if (inputs[i].dtype() != dtypes[i])
       problems.push_back({.code = "TSC-R111",
-                          .message = name + std::string(tensor::torch_name(inputs[i].dtype())) +
+                          .message = "input '" + name + "' is " +
+                                     std::string(tensor::torch_name(inputs[i].dtype())) +
                                      ", the graph takes " +
                                      std::string(tensor::torch_name(dtypes[i])),
                           .next_step = "convert it before it is saved"});
     const tsc_engine::Range &sizes = tables.inputs[i].view.sizes;
     if (!shape_fits(tables, sizes, inputs[i].sizes()))
       problems.push_back({.code = "TSC-R112",
-                          .message = name + shape_text(inputs[i].sizes()) + ", the graph takes " +
-                                     shape_text(tables, sizes),
+                          .message = "input '" + name + "' is " + shape_text(inputs[i].sizes()) +
+                                     ", the graph takes " + shape_text(tables, sizes),
                           .next_step = "give a tensor of this shape, or export the graph with "
                                        "dynamic shapes"});
   }

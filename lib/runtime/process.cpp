@@ -79,13 +79,14 @@ std::string find_program(const std::string &name) {
 
 TemporaryFolder::TemporaryFolder() {
   const char *base = std::getenv("TMPDIR");
-  std::string pattern = std::string(base && base[0] == '/' ? base : "/tmp") + "/tsc-XXXXXX";
+  const std::string parent = base && base[0] == '/' ? base : "/tmp";
+  std::string pattern = parent + "/tsc-XXXXXX";
   if (!mkdtemp(pattern.data()))
-    throw support::UserError(support::ExitCode::device,
-                             {.code = "TSC-R014",
-                              .message = "no temporary folder could be made as '" + pattern +
-                                         "': " + std::strerror(errno),
-                              .next_step = "set TMPDIR to a folder that can be written"});
+    throw support::UserError(
+        support::ExitCode::device,
+        {.code = "TSC-R014",
+         .message = "no temporary folder can be made in '" + parent + "': " + std::strerror(errno),
+         .next_step = "set TMPDIR to a folder that can be written"});
   path_ = pattern;
 }
 

@@ -84,6 +84,14 @@ void write_aside(const std::string &path, const std::function<void(const std::st
     std::filesystem::rename(aside, path, error);
     if (error)
       fail_file("TSC-T005", "cannot write the file: " + error.message(), path);
+  } catch (const support::UserError &error) {
+    std::filesystem::remove_all(aside, ignored);
+    // The user knows the file by its own name.
+    std::vector<support::Diagnostic> problems = error.diagnostics();
+    for (support::Diagnostic &problem : problems)
+      if (problem.place.rfind(aside, 0) == 0)
+        problem.place = path + problem.place.substr(aside.size());
+    throw support::UserError(error.exit_code(), std::move(problems));
   } catch (...) {
     std::filesystem::remove_all(aside, ignored);
     throw;

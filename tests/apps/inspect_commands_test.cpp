@@ -33,10 +33,12 @@ const std::string kBadReport =
     "error TSC-O001: the operator aten.expp.default is not supported (1 call)\n"
     "  at bad.json (node a)\n"
     "  in File \"model.py\", line 7, in forward: a = torch.expp(x)\n"
+    "  call aten.expp.default(x: float32[2, 3])\n"
     "  next: did you mean aten.exp.default? docs/operators.md lists what is supported\n"
     "error TSC-O001: the operator aten.unheard_of_thing.default is not supported (1 call)\n"
     "  at bad.json (node b)\n"
     "  in File \"model.py\", line 8, in forward: b = unheard_of_thing(a)\n"
+    "  call aten.unheard_of_thing.default(a)\n"
     "  next: docs/operators.md lists what is supported\n";
 
 size_t count(const std::string &text, const std::string &part) {
@@ -61,13 +63,66 @@ TEST_CASE("check reports every unsupported operator at once") {
   CHECK(outcome.err == kBadReport);
   CHECK_FALSE(std::filesystem::exists(place.path("out")));
 
-  outcome = place.run({"check", "bad.json", "--json"});
+  for (const std::vector<std::string> &command : {std::vector<std::string>{"run", "bad.json"},
+                                                  {"dump-schedule", "bad.json"},
+                                                  {"explain", "bad.json"},
+                                                  {"compile", "bad.json", "--emit=graph"}}) {
+    outcome = place.run(command);
+    INFO(command[0]);
+    CHECK(outcome.exit_code == 4);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err == kBadReport);
+  }
+}
+
+TEST_CASE("check gives its report as data") {
+  Workplace place;
+  place.file("bad.json", kBadGraph);
+  const Outcome outcome = place.run({"check", "bad.json", "--json"});
   CHECK(outcome.exit_code == 4);
   CHECK(outcome.err == "");
-  nlohmann::json report = nlohmann::json::parse(outcome.out);
+  const nlohmann::json report = nlohmann::json::parse(outcome.out);
+  const nlohmann::json first = {
+      {"code", "TSC-O001"},
+      {"message", "the operator aten.expp.default is not supported (1 call)"},
+      {"file", "bad.json"},
+      {"place", ""},
+      {"node", "a"},
+      {"source_line", "File \"model.py\", line 7, in forward: a = torch.expp(x)"},
+      {"next_step", "did you mean aten.exp.default? docs/operators.md lists what is supported"},
+      {"operator", "aten.expp.default"},
+      {"arguments", {{{"name", ""}, {"value", "x"}, {"type", "float32[2, 3]"}}}},
+      {"places",
+       {{{"node", "a"},
+         {"source_line", "File \"model.py\", line 7, in forward: a = torch.expp(x)"}}}}};
+  CHECK(report.at("file") == "bad.json");
+  CHECK(report.at("nodes") == 4);
+  CHECK(report.at("exit_code") == 4);
   REQUIRE(report.at("problems").size() == 2);
-  CHECK(report["problems"][0].at("code") == "TSC-O001");
+  CHECK(report["problems"][0] == first);
   CHECK(report["problems"][1].at("node") == "b");
+  const Outcome good = place.run({"check", sample("seed_004.json"), "--json"});
+  CHECK(good.exit_code == 0);
+  CHECK(nlohmann::json::parse(good.out) == nlohmann::json({{"file", sample("seed_004.json")},
+                                                           {"nodes", 5},
+                                                           {"exit_code", 0},
+                                                           {"problems", nlohmann::json::array()}}));
+}
+
+TEST_CASE("check reports what the reader refuses, as text and as data") {
+  Workplace place;
+  place.file("torn.json", "{\"format\": \"tsc-graph\", ");
+  const Outcome text = place.run({"check", "torn.json"});
+  CHECK(text.exit_code == 3);
+  CHECK(text.out == "");
+  const Outcome data = place.run({"check", "torn.json", "--json"});
+  CHECK(data.exit_code == 3);
+  CHECK(data.err == "");
+  const nlohmann::json report = nlohmann::json::parse(data.out);
+  REQUIRE(report.at("problems").size() == 1);
+  CHECK(text.err.rfind("error " + report["problems"][0].at("code").get<std::string>() + ": " +
+                           report["problems"][0].at("message").get<std::string>() + "\n",
+                       0) == 0);
 }
 
 TEST_CASE("check of a good graph says so") {

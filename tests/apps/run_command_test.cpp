@@ -82,60 +82,115 @@ TEST_CASE("numbers that differ have exit code 1, in text and in JSON") {
   CHECK(report.at("comparisons").at(0).at("agrees") == false);
 }
 
-TEST_CASE("a file to compare with must hold every output") {
+TEST_CASE("a file to compare with is checked before anything runs") {
   Workplace place;
-  place.tensors("other.npz", {{"output_7", row_sums()}});
-  Outcome outcome =
-      place.run({"run", kGraph, "--device=host", "--inputs=random", "--expect=other.npz"});
-  CHECK(outcome.exit_code == 3);
-  CHECK(outcome.out == "");
-  CHECK(outcome.err == "error TSC-R123: no expected values for: output_0\n  at other.npz\n"
-                       "  next: the graph gives: output_0\n");
+  place.tensors("in.npz", good_inputs());
+  const auto refused = [&](const std::string &file) {
+    Outcome outcome = place.run({"run", kGraph, "--device=host", "--inputs=in.npz", "--expect",
+                                 file, "--outputs=out.safetensors"});
+    CHECK(outcome.exit_code == 3);
+    CHECK(outcome.out == "");
+    CHECK_FALSE(std::filesystem::exists(place.path("out.safetensors")));
+    return outcome.err;
+  };
+  place.tensors("other.npz", {{"output_1", row_sums()}, {"reference_0", row_sums()}});
+  CHECK(refused("other.npz") ==
+        "error TSC-R123: output 'output_0' has no expected value\n  at other.npz\n"
+        "  next: add it to the file\n"
+        "error TSC-R123: the file holds 'output_1', which is no output of the graph\n"
+        "  at other.npz\n  next: did you mean 'output_0'?\n  the graph gives: output_0\n");
+  place.tensors("wide.npz", {{"output_0", tensor::HostTensor(tensor::DType::f64, {64})}});
+  CHECK(refused("wide.npz") ==
+        "error TSC-R125: output 'output_0' is float32[64], the file has float64[64]\n"
+        "  at wide.npz\n  next: save the values that PyTorch gives for these inputs, unconverted\n"
+        "  the graph gives: output_0\n");
+  place.tensors("short.npz", {{"output_0", ramp({63}, 0, 1)}});
+  CHECK(refused("short.npz")
+            .rfind("error TSC-R125: output 'output_0' is float32[64], the file has "
+                   "float32[63]\n",
+                   0) == 0);
 }
 
-TEST_CASE("inputs that do not fit are refused with both sides") {
+TEST_CASE("inputs that do not fit are refused with both sides, all at once") {
   Workplace place;
   place.tensors("one.npz", {{"input_0", ramp(kShape, 0, 1)}});
   check_refused(place, "one.npz",
-                "error TSC-R121: inputs are missing: arg1_1 (or input_1)\n  at one.npz\n"
-                "  next: the file holds: input_0\n");
-  place.tensors("names.npz", {{"left", ramp(kShape, 0, 1)}, {"right", ramp(kShape, 0, 1)}});
+                "error TSC-R121: input 'arg1_1' (or 'input_1') is missing\n  at one.npz\n"
+                "  next: add it to the file\n"
+                "  the graph takes, and the file gives:\n"
+                "    arg0_1 float32[64, 128], input_0 float32[64, 128]\n"
+                "    arg1_1 float32[64, 128], nothing\n");
+  place.tensors("names.npz", {{"arg0_1", ramp(kShape, 0, 1)}, {"arg11", ramp({3}, 0, 1)}});
   check_refused(place, "names.npz",
-                "error TSC-R121: inputs are missing: arg0_1 (or input_0), arg1_1 (or input_1)\n"
-                "  at names.npz\n  next: the file holds: left, right\n");
-  tensor::TensorMap many = good_inputs();
-  many["input_2"] = ramp({1}, 0, 1);
-  place.tensors("many.npz", many);
-  check_refused(place, "many.npz",
-                "error TSC-R121: the inputs hold 'input_2', which the graph does not take\n"
-                "  at many.npz\n  next: the graph takes: arg0_1, arg1_1\n");
-  // Rank and dtype of different inputs: both in one report.
+                "error TSC-R121: input 'arg1_1' (or 'input_1') is missing\n  at names.npz\n"
+                "  next: is it the file's 'arg11'? rename that\n"
+                "error TSC-R121: the file holds 'arg11', which the graph does not take\n"
+                "  at names.npz\n  next: did you mean 'arg1_1'?\n"
+                "  the graph takes, and the file gives:\n"
+                "    arg0_1 float32[64, 128], arg0_1 float32[64, 128]\n"
+                "    arg1_1 float32[64, 128], nothing\n"
+                "    nothing, arg11 float32[3]\n");
+  // Rank, dtype and a name too many: in one report.
   place.tensors("kinds.npz", {{"input_0", ramp({8192}, 0, 1)},
-                              {"input_1", tensor::HostTensor(tensor::DType::f64, kShape)}});
-  check_refused(place, "kinds.npz",
-                "error TSC-R112: input 'arg0_1' is [8192], the graph takes [64, 128]\n"
-                "  next: give a tensor of this shape, or export the graph with dynamic shapes\n"
-                "error TSC-R111: input 'arg1_1' is torch.float64, the graph takes torch.float32\n"
-                "  next: convert it before it is saved\n");
+                              {"input_1", tensor::HostTensor(tensor::DType::f64, kShape)},
+                              {"mask", ramp({1}, 0, 1)}});
+  check_refused(
+      place, "kinds.npz",
+      "error TSC-R121: the file holds 'mask', which the graph does not take\n"
+      "  at kinds.npz\n  next: remove it\n"
+      "error TSC-R112: input 'arg0_1' is float32[8192], the graph takes float32[64, 128]\n"
+      "  at kinds.npz\n  next: give a tensor of 2 dimensions\n"
+      "error TSC-R111: input 'arg1_1' is float64[64, 128], the graph takes float32[64, 128]\n"
+      "  at kinds.npz\n  next: convert it before it is saved\n"
+      "  the graph takes, and the file gives:\n"
+      "    arg0_1 float32[64, 128], input_0 float32[8192]\n"
+      "    arg1_1 float32[64, 128], input_1 float64[64, 128]\n"
+      "    nothing, mask float32[1]\n");
   place.tensors("size.npz", {{"input_0", ramp({5, 128}, 0, 1)}, {"input_1", ramp(kShape, 0, 1)}});
-  check_refused(place, "size.npz",
-                "error TSC-R112: input 'arg0_1' is [5, 128], the graph takes [64, 128]\n"
-                "  next: give a tensor of this shape, or export the graph with dynamic shapes\n");
+  check_refused(
+      place, "size.npz",
+      "error TSC-R112: input 'arg0_1' is float32[5, 128], the graph takes float32[64, 128]\n"
+      "  at size.npz\n"
+      "  next: give a tensor of this shape, or export the graph with dynamic shapes\n"
+      "  the graph takes, and the file gives:\n"
+      "    arg0_1 float32[64, 128], input_0 float32[5, 128]\n"
+      "    arg1_1 float32[64, 128], input_1 float32[64, 128]\n");
   check_refused(place, "absent.npz",
                 "error TSC-T002: cannot read the file: No such file or directory\n"
                 "  at absent.npz\n");
 }
 
-TEST_CASE("the reference device refuses inputs of another dtype") {
+TEST_CASE("sizes out of range, and sizes that contradict each other, are refused") {
   Workplace place;
-  place.tensors("wide.npz", {{"input_0", ramp(kShape, 0, 1)},
-                             {"input_1", tensor::HostTensor(tensor::DType::f64, kShape)}});
-  Outcome outcome = place.run({"run", kGraph, "--device=reference", "--inputs=wide.npz"});
-  CHECK(outcome.exit_code == 3);
-  CHECK(outcome.out == "");
-  CHECK(outcome.err ==
-        "error TSC-R111: input 'arg1_1' is torch.float64, the graph takes torch.float32\n"
-        "  next: convert it before it is saved\n");
+  place.file("dynamic.json", R"({
+    "format": "tsc-graph", "version": 1, "name": "dynamic", "symbols": {"s0": [2, 16]},
+    "nodes": [
+      {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": ["s0", 3]}},
+      {"name": "y", "op": "placeholder", "val": {"dtype": "float32", "size": ["2*s0", 3]}},
+      {"name": "z", "op": "call_function", "target": "aten.cat.default",
+       "args": [[{"node": "x"}, {"node": "y"}], 0]},
+      {"name": "output", "op": "output", "args": [[{"node": "z"}]]}],
+    "signature": {"inputs": [{"node": "x", "kind": "user"}, {"node": "y", "kind": "user"}],
+                  "outputs": [{"kind": "user", "value": {"node": "z"}}]}})");
+  const auto run = [&](int64_t x, int64_t y, const std::string &device) {
+    place.tensors("in.npz", {{"x", ramp({x, 3}, 0, 1)}, {"y", ramp({y, 3}, 0, 1)}});
+    return place.run({"run", "dynamic.json", "--device", device, "--inputs=in.npz"});
+  };
+  for (const std::string device : {"host", "reference"}) {
+    CHECK(run(4, 8, device).exit_code == 0);
+    Outcome outcome = run(17, 8, device);
+    CHECK(outcome.exit_code == 3);
+    CHECK(outcome.err ==
+          "error TSC-R114: input 'x' is float32[17, 3]: size 17 of dimension 0 is outside [2, 16], "
+          "the range of s0\n  at in.npz\n"
+          "  next: give a size in the range, or export the graph with another one\n"
+          "error TSC-R112: input 'y' is float32[8, 3], the graph takes float32[2*s0, 3]: size 8 of "
+          "dimension 0, expected 2*s0 = 34\n  at in.npz\n"
+          "  next: make the sizes of all inputs agree\n"
+          "  the graph takes, and the file gives:\n"
+          "    x float32[s0, 3], x float32[17, 3]\n"
+          "    y float32[2*s0, 3], y float32[8, 3]\n");
+  }
 }
 
 TEST_CASE("without --inputs the inputs are random, and that is said") {
@@ -166,17 +221,65 @@ TEST_CASE("every missing weight is listed") {
   CHECK(outcome.err == expected);
 }
 
-TEST_CASE("a weight that does not fit is refused with both sides") {
+TEST_CASE("weights that do not fit are refused with both sides, together with the inputs") {
   Workplace place;
-  place.tensors("w.safetensors", {{"model.lm_head.weight", ramp({509, 63}, 0, 1)}});
+  place.tensors("w.safetensors", {{"model.lm_head.weight", ramp({509, 63}, 0, 1)},
+                                  {"model.lm_head.bias", ramp({509}, 0, 1)}});
+  place.tensors("in.npz", {{"ids", ramp({1}, 0, 1)}});
   Outcome outcome = place.run({"run", sample("gpt2_small/default.pt2"), "--device=host", "--inputs",
                                sample("gpt2_small/inputs.npz"), "--weights", "w.safetensors"});
   CHECK(outcome.exit_code == 3);
   CHECK(outcome.out == "");
-  CHECK(outcome.err ==
-        "error TSC-R122: weight 'model.lm_head.weight' is torch.float32 [509, 63], the graph has "
-        "torch.float32 [509, 64]\n  at w.safetensors\n"
-        "  next: give a weight of that dtype and shape\n");
+  const std::string weights =
+      "error TSC-R122: weight 'model.lm_head.weight' is float32[509, 63], the graph takes "
+      "float32[509, 64]\n  at w.safetensors\n"
+      "  next: give a weight of that dtype and shape\n";
+  CHECK(outcome.err == weights);
+  outcome = place.run({"run", sample("gpt2_small/default.pt2"), "--device=host", "--inputs=in.npz",
+                       "--weights=w.safetensors"});
+  CHECK(outcome.err.rfind("error TSC-R121: ", 0) == 0);
+  CHECK(outcome.err.substr(outcome.err.find("error TSC-R122")) == weights);
+}
+
+TEST_CASE("a missing weight names the file's nearest; names that nothing takes are said") {
+  Workplace place;
+  const std::string graph = place.file("linear.json", testing::linear_graph());
+  tensor::TensorMap weights = {{"fc.weight", ramp({3, 4}, 0, 1)}, {"fc.bais", ramp({3}, 0, 1)}};
+  place.tensors("renamed.safetensors", weights);
+  Outcome outcome = place.run(
+      {"run", graph, "--device=host", "--inputs=random", "--weights=renamed.safetensors"});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err == "error TSC-R122: weight 'fc.bias' is missing\n  at renamed.safetensors\n"
+                       "  next: is it the file's 'fc.bais'? rename that\n");
+  // More than the graph takes, as whole checkpoints hold.
+  weights["fc.bias"] = weights["fc.bais"];
+  weights["step"] = ramp({1}, 0, 1);
+  place.tensors("checkpoint.safetensors", weights);
+  const std::string warnings =
+      "warning: the weights hold 'fc.bais' (did you mean 'fc.bias'?), which the graph does not "
+      "take\n  at checkpoint.safetensors\n"
+      "warning: the weights hold 'step', which the graph does not take\n"
+      "  at checkpoint.safetensors\n";
+  outcome = place.run(
+      {"run", graph, "--device=host", "--inputs=random", "--weights=checkpoint.safetensors"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err == warnings);
+  outcome = place.run({"compile", graph, "-o", "out", "--weights=checkpoint.safetensors"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err == warnings);
+  for (int i = 0; i < 7; ++i)
+    weights["optimizer_" + std::to_string(i)] = ramp({1}, 0, 1);
+  place.tensors("checkpoint.safetensors", weights);
+  outcome = place.run({"compile", graph, "-o", "out", "--weights=checkpoint.safetensors"});
+  CHECK(outcome.err.find("warning: the weights hold 4 more names that the graph does not take\n") !=
+        std::string::npos);
+  place.tensors("other.safetensors", {{"encoder.weight", ramp({1}, 0, 1)}});
+  outcome =
+      place.run({"run", "out", "--device=host", "--inputs=random", "--weights=other.safetensors"});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err == "error TSC-R124: no name in the file is a weight of the graph, "
+                       "'encoder.weight' neither\n  at other.safetensors\n"
+                       "  next: the graph takes 'fc.bias' and 1 more\n");
 }
 
 TEST_CASE("a compiled folder gives the numbers of its graph") {

@@ -39,10 +39,22 @@ std::string Workplace::tensors(const std::string &name, const tensor::TensorMap 
 }
 
 Outcome Workplace::run(const std::vector<std::string> &arguments) const {
-  std::vector<std::string> words = {"/usr/bin/env", "-C",      folder_,
-                                    "-u",           "TSC_LOG", "XDG_CACHE_HOME=" + path("cache"),
-                                    TSC_BINARY};
+  std::vector<std::string> words = {TSC_BINARY};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  return spawn(std::move(words));
+}
+
+Outcome Workplace::run_after(const std::string &commands,
+                             const std::vector<std::string> &arguments) const {
+  std::vector<std::string> words = {"/bin/sh", "-c", commands + "\nexec \"$0\" \"$@\"", TSC_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return spawn(std::move(words));
+}
+
+Outcome Workplace::spawn(std::vector<std::string> command) const {
+  std::vector<std::string> words = {"/usr/bin/env", "-C",      folder_,
+                                    "-u",           "TSC_LOG", "XDG_CACHE_HOME=" + path("cache")};
+  words.insert(words.end(), command.begin(), command.end());
   std::vector<char *> pointers;
   for (std::string &word : words)
     pointers.push_back(word.data());
@@ -62,6 +74,23 @@ Outcome Workplace::run(const std::vector<std::string> &arguments) const {
   int status = 0;
   waitpid(process, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+}
+
+std::string linear_graph() {
+  return R"({"format": "tsc-graph", "version": 1, "name": "linear",
+    "nodes": [
+      {"name": "w", "op": "placeholder", "val": {"dtype": "float32", "size": [3, 4]}},
+      {"name": "b", "op": "placeholder", "val": {"dtype": "float32", "size": [3]}},
+      {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [2, 4]}},
+      {"name": "y", "op": "call_function", "target": "aten.linear.default",
+       "args": [{"node": "x"}, {"node": "w"}, {"node": "b"}]},
+      {"name": "z", "op": "call_function", "target": "aten.relu.default", "args": [{"node": "y"}]},
+      {"name": "output", "op": "output", "args": [[{"node": "z"}]]}],
+    "signature": {
+      "inputs": [{"node": "w", "kind": "parameter", "target": "fc.weight"},
+                 {"node": "b", "kind": "parameter", "target": "fc.bias"},
+                 {"node": "x", "kind": "user"}],
+      "outputs": [{"kind": "user", "value": {"node": "z"}}]}})";
 }
 
 std::string sample(const std::string &name) {

@@ -27,11 +27,16 @@ public:
   std::string tensors(const std::string &name, const tensor::TensorMap &tensors) const;
   /// Runs tsc inside the folder.
   Outcome run(const std::vector<std::string> &arguments) const;
+  /// The same after shell commands: limits, traps.
+  Outcome run_after(const std::string &commands, const std::vector<std::string> &arguments) const;
 
 private:
   std::string folder_;
+  Outcome spawn(std::vector<std::string> words) const;
 };
 
+/// Graph JSON of x @ fc.weight.T + fc.bias: x float32 [2, 4], fc.weight [3, 4], fc.bias [3].
+std::string linear_graph();
 /// Path below graphs/.
 std::string sample(const std::string &name);
 std::string read_text(const std::string &path);

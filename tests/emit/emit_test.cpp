@@ -1,10 +1,13 @@
 #include "emit/emit.h"
+#include "emit/folder_writer.h"
 #include "sample_program.h"
 #include "support/diagnostic.h"
 #include "temporary_folder.h"
 
 #include "testing/catch.h"
 
+#include <csignal>
+#include <cstdlib>
 #include <map>
 
 using namespace tsc;
@@ -111,4 +114,57 @@ TEST_CASE("Missing weights are named before anything is written", "[emit]") {
       Catch::Matchers::Contains("error TSC-E003: weight \"layer.bias\" is missing") &&
           Catch::Matchers::Contains("weight \"layer.count\" is missing"));
   CHECK(fs::is_empty(temporary.path));
+}
+
+TEST_CASE("An interruption leaves nothing behind, and is passed on", "[emit]") {
+  TemporaryFolder temporary;
+  static volatile std::sig_atomic_t passed_on = 0;
+  const auto before = std::signal(SIGTERM, [](int) { passed_on = 1; });
+  const std::string out = (temporary.path / "out").string();
+  {
+    emit::FolderWriter writer(out);
+    writer.write("kernels/a.cu", "a");
+    std::raise(SIGTERM);
+    CHECK(passed_on == 0);
+    CHECK_THROWS_WITH(writer.write("b", "b"),
+                      "error TSC-E006: interrupted; nothing was written\n  at " +
+                          (fs::canonical(temporary.path) / "out").string() +
+                          "\n  next: run the command again");
+    CHECK_THROWS(writer.commit());
+  }
+  CHECK(passed_on == 1);
+  std::signal(SIGTERM, before);
+  CHECK(fs::is_empty(temporary.path));
+}
+
+TEST_CASE("The tables say which version of the engine they are for", "[emit]") {
+  TemporaryFolder temporary;
+  const fs::path out = temporary.path / "out";
+  emit::emit(program::sample_program(), out.string(), {});
+  const std::string command = std::string(TSC_TEST_CXX) + " -std=c++17 -fsyntax-only -I" +
+                              out.string() + " " + (out / "model.cpp").string() + " 2> " +
+                              (temporary.path / "errors").string();
+  CHECK(std::system(command.c_str()) == 0);
+  std::string header = read_text(out / "tsc_model.h");
+  const std::string version = "#define TSC_ABI_VERSION 1u";
+  REQUIRE(header.find(version) != std::string::npos);
+  std::ofstream(out / "tsc_model.h")
+      << header.replace(header.find(version), version.size(), "#define TSC_ABI_VERSION 99u");
+  CHECK(std::system(command.c_str()) != 0);
+  CHECK(read_text(temporary.path / "errors")
+            .find("TSC-E007: these tables and the engine are of two versions of tsc") !=
+        std::string::npos);
+}
+
+TEST_CASE("CMake names what a folder lacks", "[emit]") {
+  TemporaryFolder temporary;
+  const fs::path out = temporary.path / "out";
+  emit::emit(program::sample_program(), out.string(), {});
+  fs::remove(out / "engine" / "packer.h");
+  const std::string command = std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " +
+                              (temporary.path / "build").string() + " -DTSC_DEVICE=host > " +
+                              (temporary.path / "log").string() + " 2>&1";
+  CHECK(std::system(command.c_str()) != 0);
+  CHECK(read_text(temporary.path / "log").find("TSC-E005: the folder lacks engine/packer.h") !=
+        std::string::npos);
 }

@@ -6,11 +6,13 @@
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <sys/resource.h>
 
 namespace {
 
@@ -223,12 +225,12 @@ TEST_CASE("inputs that do not fit are reported, all at once, with both sides") {
           dynamic->run({HostTensor(DType::f32, {2, 4, 1})});
         }) == "error TSC-R112: input 'x' is [2, 4, 1], the graph takes [s0, 4]\n"
               "  next: give a tensor of this shape, or export the graph with dynamic shapes");
-  CHECK(
-      message_of([&] {
-        dynamic->run({HostTensor(DType::f32, {2000, 4})});
-      }) ==
-      "error TSC-R112: input \"x\", dimension 0: size 2000 is outside [1, 1024], the range of s0\n"
-      "  next: compare with the signature of the graph");
+  CHECK(message_of([&] {
+          dynamic->run({HostTensor(DType::f32, {2000, 4})});
+        }) == "error TSC-R116: the program cannot run with inputs of these shapes: input \"x\", "
+              "dimension 0: "
+              "size 2000 is outside [1, 1024], the range of s0\n"
+              "  next: compare with the signature of the graph");
 }
 
 TEST_CASE("weights that are missing or differ are reported together") {
@@ -238,9 +240,10 @@ TEST_CASE("weights that are missing or differ are reported together") {
   weights["layer.w"] = HostTensor(DType::f32, {3, 4});
   CHECK(message_of([&] {
           Session::create(program::sample_program(), weights, options(Plan::serial, folder.path()));
-        }) == "error TSC-R113: weight \"layer.w\" has shape [3, 4], the model needs [4, 3]\n"
-              "weight \"layer.bias\" is missing\n"
-              "  next: compare with the signature of the graph");
+        }) ==
+        "error TSC-R113: the weights do not fit the program: weight \"layer.w\" has shape [3, 4], "
+        "the model needs [4, 3]\nweight \"layer.bias\" is missing\n"
+        "  next: give weights of these names, dtypes and shapes");
 }
 
 TEST_CASE("without a compiler, and with one that fails, the error says what to do") {
@@ -264,6 +267,74 @@ TEST_CASE("without a compiler, and with one that fails, the error says what to d
   INFO(message);
   CHECK(message.find("error TSC-R011: the C++ compiler failed on kernels with exit code 9:\n"
                      "no licence\n") == 0);
+}
+
+TEST_CASE("kernels that cannot be loaded, and folders that cannot be written, are said") {
+  const runtime::TemporaryFolder folder;
+  const auto create = [&] {
+    Session::create(row_sum_program(), {}, options(Plan::serial, folder.path()));
+  };
+  {
+    const std::string script = folder.path() + "/careless";
+    std::ofstream(script) << "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n"
+                             "while [ \"$1\" != -o ]; do shift; done\necho junk > \"$2\"\n";
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    const Environment compiler("CXX", script);
+    const std::string message = message_of(create);
+    INFO(message);
+    CHECK(message.rfind("error TSC-R012: compiled kernels cannot be loaded: ", 0) == 0);
+    CHECK(message.find("unit_0.so: file too short\n"
+                       "  next: remove the cache folder, and see that it allows execution") !=
+          std::string::npos);
+  }
+  {
+    const Environment temporary("TMPDIR", "/nowhere");
+    CHECK(message_of(create) == "error TSC-R014: no temporary folder can be made in '/nowhere': No "
+                                "such file or directory\n"
+                                "  next: set TMPDIR to a folder that can be written");
+  }
+  // A full disk: files end after 64 bytes.
+  struct rlimit before {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const struct rlimit small = {64, before.rlim_max};
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = message_of(create);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, previous);
+  INFO(message);
+  CHECK(message.rfind("error TSC-R014: '", 0) == 0);
+  CHECK(message.find("' cannot be written\n  next: free some space, or set TMPDIR") !=
+        std::string::npos);
+}
+
+TEST_CASE("what the engine refuses while it runs says whose fault it is") {
+  const runtime::TemporaryFolder folder;
+  const HostTensor x(DType::f32, {5, 300});
+  const auto run = [&](const program::Program &program, Plan plan) {
+    return message_of(
+        [&] { Session::create(program, {}, options(plan, folder.path()))->run({x}); });
+  };
+  program::Program huge = row_sum_program();
+  huge.buffers[1] = program::make_buffer("sums", program::Role::output, {Expr(int64_t{1} << 46)});
+  huge.outputs[0].layout = huge.buffers[1].layout;
+  CHECK(run(huge, Plan::serial) ==
+        "error TSC-R015: the device is out of memory: no memory for 281474976710656 bytes\n"
+        "  next: free memory on the device, or use smaller inputs");
+  program::Program greedy = row_sum_program();
+  greedy.kernels[0].serial.shared_bytes = Expr(1 << 30);
+  CHECK(run(greedy, Plan::serial) ==
+        "error TSC-R117: the device refuses the program: step 0 (row_sum): kernel row_sum: "
+        "1073741824 bytes of shared memory (at most 232448)\n"
+        "  next: compile the graph again with this tsc");
+  program::Program careless = row_sum_program();
+  std::string &text = careless.kernels[0].cuda.text;
+  text.replace(text.find("shared.partial[threadIdx.x / 32] ="), 34,
+               "shared.partial[threadIdx.x / 32 + 1] =");
+  CHECK(run(careless, Plan::cuda) ==
+        "error TSC-R013: the device failed: step 0 (row_sum): kernel row_sum, block (0, 0, 0), "
+        "wrote past the end of its shared memory\n"
+        "  next: run with --device reference to compare");
 }
 
 TEST_CASE("g++ and clang++ compile kernels of both plans") {

@@ -1,0 +1,192 @@
+#include "driver/check.h"
+
+#include "driver/cut_nodes.h"
+#include "ops/inline_subgraphs.h"
+#include "ops/source_line.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace tsc::driver {
+namespace {
+
+using graph::Graph;
+using graph::NodeKind;
+using support::Diagnostic;
+using support::ExitCode;
+using support::UserError;
+
+/// Passes that stop at their first problem take a round for each: a report longer than this helps
+/// nobody.
+constexpr size_t kMostRounds = 100;
+constexpr size_t kMostPlaces = 5; // of an unsupported operator, in the text
+
+class Checker {
+public:
+  Checker(Graph graph, const CompileOptions &options)
+      : options_(options), whole_(std::move(graph)), rest_(whole_) {
+    options_.after = nullptr;
+  }
+
+  CheckReport run() {
+    for (size_t round = 0; round < kMostRounds; ++round)
+      if (!try_once(round != 0))
+        break;
+    describe();
+    return std::move(report_);
+  }
+
+private:
+  CompileOptions options_;
+  const Graph whole_; // as the user wrote it, wrappers' subgraphs inlined
+  Graph rest_;        // what has not been refused yet
+  CheckReport report_;
+  std::set<std::pair<std::string, std::string>> known_; // node and message
+
+  /// One walk through the pipeline. True if something was refused and cut out.
+  bool try_once(bool again) {
+    try {
+      // First what gives every node its value: those of refused nodes stand for them later.
+      rest_ = ops::infer_shapes(ops::check_operators(rest_, {}), {});
+      compile(rest_, options_);
+      return false;
+    } catch (const UserError &error) {
+      if (error.exit_code() == ExitCode::usage)
+        throw;
+      return note(error);
+    } catch (const support::InternalError &) {
+      if (!again)
+        throw;
+      return false; // a graph with holes is none of the user's
+    }
+  }
+
+  /// Adds what is new, and cuts out all that was refused. True if there was something to cut.
+  bool note(const UserError &error) {
+    std::set<std::string> refused;
+    bool is_new = false;
+    for (const Diagnostic &diagnostic : error.diagnostics()) {
+      const std::vector<std::string> nodes = refused_by(diagnostic);
+      refused.insert(nodes.begin(), nodes.end());
+      if (!known_.emplace(diagnostic.node, diagnostic.message).second)
+        continue;
+      is_new = true;
+      Problem &problem = find_or_add(diagnostic);
+      for (const std::string &node : nodes)
+        if (is_missing_feature(diagnostic))
+          problem.places.push_back({node, ""});
+    }
+    if (is_new && report_.exit_code != ExitCode::bad_input)
+      report_.exit_code = error.exit_code();
+    return cut_nodes(rest_, refused) != 0;
+  }
+
+  /// What tsc does not have is one problem, however many nodes ask for it.
+  static bool is_missing_feature(const Diagnostic &diagnostic) {
+    return diagnostic.code.rfind("TSC-O00", 0) == 0 || diagnostic.code.rfind("TSC-K", 0) == 0 ||
+           diagnostic.code == "TSC-O060" || diagnostic.code == "TSC-O070";
+  }
+  Problem &find_or_add(const Diagnostic &diagnostic) {
+    for (Problem &problem : report_.problems)
+      if (is_missing_feature(diagnostic) && problem.diagnostic.code == diagnostic.code &&
+          problem.diagnostic.message == diagnostic.message)
+        return problem;
+    report_.problems.push_back({diagnostic, "", {}, {}});
+    return report_.problems.back();
+  }
+
+  /// The diagnostic's node; of an unknown operator, every call of it.
+  std::vector<std::string> refused_by(const Diagnostic &diagnostic) const {
+    std::string unknown;
+    std::vector<std::string> nodes;
+    for (const graph::Node &node : rest_.nodes) {
+      if (node.kind != NodeKind::call_function || ops::find_operator(node.target))
+        continue;
+      if (node.name == diagnostic.node)
+        unknown = node.target;
+      if (!unknown.empty() && node.target == unknown)
+        nodes.push_back(node.name);
+    }
+    return nodes.empty() ? std::vector<std::string>{diagnostic.node} : nodes;
+  }
+
+  /// Fills in the calls and source lines, and sorts by node.
+  void describe() {
+    Graph valued = whole_; // with the values that were found on the way
+    for (size_t i = 0; i < valued.nodes.size(); ++i)
+      if (!valued.nodes[i].value)
+        valued.nodes[i].value = rest_.nodes[i].value;
+    std::unordered_map<std::string, size_t> positions;
+    for (size_t i = 0; i < valued.nodes.size(); ++i)
+      positions.emplace(valued.nodes[i].name, i);
+    const auto position_of = [&](const Problem &problem) {
+      auto found = positions.find(problem.diagnostic.node);
+      return found == positions.end() ? positions.size() : found->second;
+    };
+    for (Problem &problem : report_.problems) {
+      const size_t position = position_of(problem);
+      if (position == positions.size() || valued.nodes[position].kind != NodeKind::call_function)
+        continue;
+      const graph::Node &node = valued.nodes[position];
+      problem.target = node.target;
+      problem.arguments = ops::describe_arguments(valued, node);
+      problem.diagnostic.source_line = ops::source_line(node);
+      for (Place &place : problem.places)
+        if (auto found = positions.find(place.node); found != positions.end())
+          place.source_line = ops::source_line(valued.nodes[found->second]);
+    }
+    std::stable_sort(
+        report_.problems.begin(), report_.problems.end(),
+        [&](const Problem &a, const Problem &b) { return position_of(a) < position_of(b); });
+  }
+};
+
+std::vector<Diagnostic> diagnostics_of(const CheckReport &report) {
+  std::vector<Diagnostic> diagnostics;
+  for (const Problem &problem : report.problems)
+    diagnostics.push_back(problem.diagnostic);
+  return diagnostics;
+}
+
+} // namespace
+
+CheckReport check(Graph graph, const CompileOptions &options) {
+  CheckReport report;
+  try {
+    graph = ops::inline_subgraphs(std::move(graph), {});
+  } catch (const UserError &error) {
+    for (const Diagnostic &diagnostic : error.diagnostics())
+      report.problems.push_back({diagnostic, "", {}, {}});
+    report.exit_code = error.exit_code();
+    return report;
+  }
+  return Checker(std::move(graph), options).run();
+}
+
+std::string to_string(const Problem &problem, const std::string &file) {
+  Diagnostic diagnostic = problem.diagnostic;
+  if (diagnostic.file.empty())
+    diagnostic.file = file;
+  const std::string next_step = std::move(diagnostic.next_step);
+  diagnostic.next_step.clear();
+  std::string text = support::to_string(diagnostic);
+  if (!problem.target.empty())
+    text += "\n  call " + ops::describe_call(problem.target, problem.arguments);
+  for (size_t i = 1; i < problem.places.size() && i < kMostPlaces; ++i)
+    text += "\n  also at node " + problem.places[i].node +
+            (problem.places[i].source_line.empty() ? "" : " in " + problem.places[i].source_line);
+  if (problem.places.size() > kMostPlaces)
+    text += "\n  also at " + std::to_string(problem.places.size() - kMostPlaces) + " more nodes";
+  if (!next_step.empty())
+    text += "\n  next: " + next_step;
+  return text;
+}
+
+CheckFailed::CheckFailed(const CheckReport &report, const std::string &file)
+    : UserError(report.exit_code, diagnostics_of(report)) {
+  for (const Problem &problem : report.problems)
+    text_ += (text_.empty() ? "" : "\n") + to_string(problem, file);
+}
+
+} // namespace tsc::driver

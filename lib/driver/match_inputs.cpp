@@ -1,0 +1,209 @@
+#include "driver/match_inputs.h"
+
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <optional>
+#include <set>
+
+namespace tsc::driver {
+namespace {
+
+using support::Diagnostic;
+using support::ExitCode;
+using support::UserError;
+using symbolic::Expr;
+using tensor::HostTensor;
+
+std::string describe_range(const program::Symbol &symbol) {
+  return "[" + std::to_string(symbol.low) + ", " +
+         (symbol.high == INT64_MAX ? "inf" : std::to_string(symbol.high)) + "]";
+}
+
+/// One look at a file with the program's signature in mind.
+class InputMatcher {
+public:
+  InputMatcher(const program::Program &program, const tensor::TensorMap &file,
+               const std::string &path)
+      : program_(program), file_(file), path_(path) {}
+
+  std::vector<HostTensor> run() {
+    find_names();
+    for (size_t i = 0; i < given_.size(); ++i)
+      if (given_[i])
+        check_type(i);
+    bind_symbols();
+    for (size_t i = 0; i < given_.size(); ++i)
+      if (given_[i])
+        check_sizes(i);
+    if (!problems_.empty()) {
+      problems_.back().next_step += both_sides();
+      throw UserError(ExitCode::bad_input, std::move(problems_));
+    }
+    std::vector<HostTensor> inputs;
+    for (const HostTensor *tensor : given_)
+      inputs.push_back(tensor->contiguous());
+    return inputs;
+  }
+
+private:
+  const program::Program &program_;
+  const tensor::TensorMap &file_;
+  const std::string &path_;
+  std::vector<const HostTensor *> given_; // by input; null: missing
+  std::vector<std::string> names_;        // in the file
+  std::vector<std::string> unknown_;      // names of the file that nothing takes
+  std::vector<bool> fits_;                // dtype and rank
+  symbolic::Bindings symbols_;
+  std::vector<Diagnostic> problems_;
+
+  const program::Buffer &buffer(size_t input) const {
+    return program_.buffers[program_.inputs[input].buffer];
+  }
+  void add(const char *code, std::string message, std::string next_step) {
+    problems_.push_back({code, std::move(message), path_, "", "", "", std::move(next_step)});
+  }
+
+  void find_names() {
+    std::set<std::string> used;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      auto found = file_.find(program_.inputs[i].name);
+      if (found == file_.end())
+        found = file_.find("input_" + std::to_string(i));
+      given_.push_back(found == file_.end() ? nullptr : &found->second);
+      names_.push_back(found == file_.end() ? "" : found->first);
+      used.insert(names_.back());
+    }
+    fits_.assign(given_.size(), false);
+    for (const auto &entry : file_)
+      if (!used.count(entry.first))
+        unknown_.push_back(entry.first);
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < given_.size(); ++i) {
+      if (given_[i])
+        continue;
+      missing.push_back(program_.inputs[i].name);
+      const std::string near = support::did_you_mean(missing.back(), unknown_);
+      add("TSC-R121",
+          "input '" + missing.back() + "' (or 'input_" + std::to_string(i) + "') is missing",
+          near.empty() ? "add it to the file" : "is it the file's '" + near + "'? rename that");
+    }
+    for (const std::string &name : unknown_) {
+      const std::string near = support::did_you_mean(name, missing);
+      add("TSC-R121", "the file holds '" + name + "', which the graph does not take",
+          near.empty() ? "remove it" : "did you mean '" + near + "'?");
+    }
+  }
+
+  void check_type(size_t i) {
+    const std::string name = program_.inputs[i].name, given = describe_tensor(*given_[i]),
+                      taken = describe_tensor(buffer(i).dtype, buffer(i).layout.sizes);
+    fits_[i] = given_[i]->sizes().size() == buffer(i).layout.rank();
+    if (given_[i]->dtype() != buffer(i).dtype)
+      add("TSC-R111", "input '" + name + "' is " + given + ", the graph takes " + taken,
+          "convert it before it is saved");
+    if (!fits_[i])
+      add("TSC-R112", "input '" + name + "' is " + given + ", the graph takes " + taken,
+          "give a tensor of " + std::to_string(buffer(i).layout.rank()) + " dimensions");
+  }
+
+  /// A symbol has the value of the first dimension that is the symbol itself.
+  void bind_symbols() {
+    for (const program::Symbol &symbol : program_.symbols) {
+      for (size_t i = 0; i < given_.size() && !symbols_.count(symbol.symbol); ++i) {
+        const std::vector<Expr> &sizes = buffer(i).layout.sizes;
+        for (size_t axis = 0; fits_[i] && axis < sizes.size(); ++axis)
+          if (sizes[axis] == symbol.symbol && !symbols_.count(symbol.symbol))
+            bind(symbol, i, axis);
+      }
+    }
+  }
+  void bind(const program::Symbol &symbol, size_t i, size_t axis) {
+    const int64_t value = given_[i]->sizes()[axis];
+    symbols_[symbol.symbol] = value;
+    if (value < symbol.low || value > symbol.high)
+      add("TSC-R114",
+          "input '" + program_.inputs[i].name + "' is " + describe_tensor(*given_[i]) + ": size " +
+              std::to_string(value) + " of dimension " + std::to_string(axis) + " is outside " +
+              describe_range(symbol) + ", the range of " + symbolic::print(symbol.symbol),
+          "give a size in the range, or export the graph with another one");
+  }
+
+  void check_sizes(size_t i) {
+    const std::vector<Expr> &sizes = buffer(i).layout.sizes;
+    for (size_t axis = 0; fits_[i] && axis < sizes.size(); ++axis) {
+      const int64_t value = given_[i]->sizes()[axis];
+      const std::optional<int64_t> expected = evaluate(sizes[axis]);
+      if (!expected || *expected == value)
+        continue;
+      const std::string name = program_.inputs[i].name, given = describe_tensor(*given_[i]),
+                        taken = describe_tensor(buffer(i).dtype, sizes);
+      if (sizes[axis].is_integer()) {
+        add("TSC-R112", "input '" + name + "' is " + given + ", the graph takes " + taken,
+            "give a tensor of this shape, or export the graph with dynamic shapes");
+        return;
+      }
+      add("TSC-R112",
+          "input '" + name + "' is " + given + ", the graph takes " + taken + ": size " +
+              std::to_string(value) + " of dimension " + std::to_string(axis) + ", expected " +
+              symbolic::print(sizes[axis]) + " = " + std::to_string(*expected),
+          "make the sizes of all inputs agree");
+    }
+  }
+
+  std::optional<int64_t> evaluate(Expr size) const {
+    for (Expr symbol : symbolic::free_symbols(size))
+      if (!symbols_.count(symbol))
+        return std::nullopt; // its input is missing, or of another rank
+    return symbolic::evaluate(size, symbols_);
+  }
+
+  /// A line an input: what the graph takes, and what was given.
+  std::string both_sides() const {
+    std::string text = "\n  the graph takes, and the file gives:";
+    for (size_t i = 0; i < given_.size(); ++i)
+      text += "\n    " + program_.inputs[i].name + " " +
+              describe_tensor(buffer(i).dtype, buffer(i).layout.sizes) + ", " +
+              (given_[i] ? names_[i] + " " + describe_tensor(*given_[i]) : "nothing");
+    for (const std::string &name : unknown_)
+      text += "\n    nothing, " + name + " " + describe_tensor(file_.at(name));
+    return text;
+  }
+};
+
+} // namespace
+
+std::string describe_tensor(tensor::DType dtype, const std::vector<Expr> &sizes) {
+  std::vector<std::string> parts;
+  for (Expr size : sizes)
+    parts.push_back(symbolic::print(size));
+  return std::string(tensor::torch_name(dtype)).substr(6) + "[" + support::join(parts, ", ") + "]";
+}
+
+std::string describe_tensor(const HostTensor &tensor) {
+  return describe_tensor(tensor.dtype(), {tensor.sizes().begin(), tensor.sizes().end()});
+}
+
+std::vector<HostTensor> match_inputs(const program::Program &program, const tensor::TensorMap &file,
+                                     const std::string &path) {
+  return InputMatcher(program, file, path).run();
+}
+
+std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,
+                                               const std::vector<HostTensor> &inputs) {
+  symbolic::Bindings symbols;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const std::vector<Expr> &sizes = program.buffers[program.inputs[i].buffer].layout.sizes;
+    for (size_t axis = 0; axis < sizes.size(); ++axis)
+      symbols.try_emplace(sizes[axis], inputs[i].sizes()[axis]);
+  }
+  std::vector<std::vector<int64_t>> result;
+  for (const program::OutputInfo &output : program.outputs) {
+    result.emplace_back();
+    for (Expr size : output.layout.sizes)
+      result.back().push_back(symbolic::evaluate(size, symbols));
+  }
+  return result;
+}
+
+} // namespace tsc::driver
