@@ -22,6 +22,32 @@ void set_up_logging(const std::string &flag) {
   spdlog::set_level(spdlog::level::from_str(level));
 }
 
+/// What `word` was meant to be: a subcommand, or an option of those that were named.
+std::string nearest(const CLI::App &app, const std::string &word) {
+  std::vector<std::string> known;
+  std::vector<const CLI::App *> scopes = {&app};
+  for (const CLI::App *command : app.get_subcommands({}))
+    known.push_back(command->get_name());
+  for (const CLI::App *command : app.get_subcommands())
+    scopes.push_back(command);
+  for (const CLI::App *scope : scopes)
+    for (const CLI::Option *option : scope->get_options())
+      if (!option->get_lnames().empty())
+        known.push_back("--" + option->get_lnames().front());
+  return tsc::support::did_you_mean(word.substr(0, word.find('=')), known);
+}
+
+/// CLI11's own message, and the nearest word for each that was not understood.
+int usage_error(const CLI::App &app, const CLI::ParseError &error) {
+  const int code = app.exit(error);
+  if (code == 0) // --help, --version
+    return 0;
+  for (const std::string &word : app.remaining(true))
+    if (const std::string near = nearest(app, word); !near.empty())
+      std::fprintf(stderr, "did you mean %s?\n", near.c_str());
+  return static_cast<int>(tsc::support::ExitCode::usage);
+}
+
 int fail(tsc::support::ExitCode code, const char *text) {
   std::fprintf(stderr, "%s\n", text);
   return static_cast<int>(code);
@@ -49,8 +75,7 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::usage);
+    return usage_error(app, error);
   } catch (const tsc::support::UserError &error) {
     return fail(error.exit_code(), error.what());
   } catch (const std::bad_alloc &) {

@@ -1,4 +1,5 @@
 #include "options.h"
+#include "progress.h"
 
 #include "driver/check.h"
 #include "graph/read.h"
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 namespace tsc::app {
 
@@ -42,9 +44,13 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   options.policy = flags.policy;
   options.archs = flags.archs.empty() ? std::vector<std::string>{default_arch()} : flags.archs;
   options.last = last;
+  std::optional<Progress> progress(std::in_place);
+  progress->show("reading " + flags.graph);
   std::vector<std::string> passes;
   options.after = [&](std::string_view name, const std::function<std::string()> &text) {
     passes.emplace_back(name);
+    if (flags.dump_after.empty())
+      progress->show("compiled up to " + passes.back());
     if (std::find(flags.dump_after.begin(), flags.dump_after.end(), name) != flags.dump_after.end())
       std::fprintf(stderr, "# after %s\n%s\n", passes.back().c_str(), text().c_str());
   };
@@ -66,6 +72,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
       throw driver::CheckFailed(report, flags.graph);
     throw error.with_file(flags.graph);
   }
+  progress.reset();
   compilation.times.insert(compilation.times.begin(), driver::PassTime{"read", read_ms});
   for (const std::string &name : flags.dump_after) {
     if (std::find(passes.begin(), passes.end(), name) == passes.end())

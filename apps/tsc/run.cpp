@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "options.h"
+#include "progress.h"
 #include "run_report.h"
 
 #include "driver/expected.h"
@@ -148,8 +149,11 @@ int run(const Flags &flags) {
                               "give the graph the folder was compiled from"});
     outputs = driver::run_reference(subject.compilation, data.inputs, data.weights);
   } else {
+    Progress progress;
+    progress.show("compiling kernels");
     std::unique_ptr<runtime::Session> session =
         runtime::Session::create(program, data.weights, session_options(flags, report.device));
+    progress.show("running");
     outputs = session->run(data.inputs);
     if (flags.bench > 0)
       report.samples_ms = session->bench(data.inputs, flags.bench);

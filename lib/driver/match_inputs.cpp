@@ -3,6 +3,7 @@
 #include "support/diagnostic.h"
 #include "support/text.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -200,8 +201,12 @@ std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,
   std::vector<std::vector<int64_t>> result;
   for (const program::OutputInfo &output : program.outputs) {
     result.emplace_back();
-    for (Expr size : output.layout.sizes)
-      result.back().push_back(symbolic::evaluate(size, symbols));
+    for (Expr size : output.layout.sizes) {
+      const std::vector<Expr> needed = symbolic::free_symbols(size);
+      const bool known = std::all_of(needed.begin(), needed.end(),
+                                     [&](Expr symbol) { return symbols.count(symbol) != 0; });
+      result.back().push_back(known ? symbolic::evaluate(size, symbols) : kUnknownSize);
+    }
   }
   return result;
 }

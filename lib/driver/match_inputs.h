@@ -21,6 +21,8 @@ std::vector<tensor::HostTensor> match_inputs(const program::Program &program,
                                              const tensor::TensorMap &file,
                                              const std::string &path);
 
+/// A size that only the run shows.
+inline constexpr int64_t kUnknownSize = -1;
 /// Sizes of every output for inputs that fit; none of a constant.
 std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,
                                                const std::vector<tensor::HostTensor> &inputs);

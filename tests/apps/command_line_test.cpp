@@ -71,6 +71,20 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "  next: give a seed in decimal digits, as in random:7\n");
 }
 
+TEST_CASE("misspelt commands and options name the nearest") {
+  Workplace place;
+  const std::string graph = sample("seed_004.json");
+  check_usage(place.run({"chek", graph}),
+              "The following arguments were not expected: " + graph +
+                  " chek\nRun with --help for more information.\ndid you mean check?\n");
+  check_usage(place.run({"run", graph, "--input=random"}),
+              "The following argument was not expected: --input=random\n"
+              "Run with --help for more information.\ndid you mean --inputs?\n");
+  check_usage(place.run({"compile", graph, "--emit=graf"}),
+              "--emit: graf not in {graph,ir,schedule,cuda,program}\n"
+              "Run with --help for more information.\n");
+}
+
 TEST_CASE("explain offers the nearest name") {
   Workplace place;
   check_usage(place.run({"explain", sample("seed_004.json"), "add", "sum_2"}),
@@ -134,4 +148,28 @@ TEST_CASE("logging goes to stderr and is quiet unless asked for") {
   Outcome chatty = place.run({"--log-level=info", "dump-schedule", graph, "--no-code"});
   CHECK(chatty.out == quiet.out);
   CHECK(chatty.err == "info: " + graph + ": 5 nodes\n");
+}
+
+TEST_CASE("progress is shown on a terminal only, on one line that goes away") {
+  Workplace place;
+  const std::string graph = sample("seed_004.json");
+  const std::vector<std::string> arguments = {"run", graph, "--device=host", "--inputs=random"};
+  const Outcome piped = place.run(arguments);
+  CHECK(piped.exit_code == 0);
+  CHECK(piped.err == "");
+  const Outcome seen = place.run_on_terminal(arguments);
+  CHECK(seen.exit_code == 0);
+  const std::string wipe = "\r\x1b[K";
+  CHECK(seen.err.rfind(wipe + "reading " + graph + " ...", 0) == 0);
+  CHECK(seen.err.find(wipe + "compiled up to lower ...") != std::string::npos);
+  CHECK(seen.err.find(wipe + "compiling kernels ...") != std::string::npos);
+  CHECK(seen.err.find('\n') == std::string::npos);
+  CHECK(seen.err.substr(seen.err.size() - wipe.size()) == wipe);
+  // An error stands alone on its lines.
+  const Outcome refused = place.run_on_terminal({"run", "nope.json"});
+  CHECK(refused.exit_code == 3);
+  CHECK(
+      refused.err ==
+      wipe + "reading nope.json ..." + wipe +
+          "error TSC-T002: cannot read the file: No such file or directory\r\n  at nope.json\r\n");
 }

@@ -217,6 +217,32 @@ TEST_CASE("each form that can be emitted goes to stdout") {
   }
 }
 
+TEST_CASE("the graph of every format can be printed") {
+  Workplace place;
+  // As the passes leave it, in FX's text.
+  const Outcome json = place.run({"compile", sample("seed_004.json"), "--emit=graph"});
+  CHECK(json.exit_code == 0);
+  CHECK(json.err == "");
+  CHECK(json.out ==
+        "graph():\n"
+        "    %arg0_1 : [num_users=1] = placeholder[target=arg0_1]\n"
+        "    %arg1_1 : [num_users=1] = placeholder[target=arg1_1]\n"
+        "    %add : [num_users=1] = call_function[target=torch.ops.aten.add.Tensor]"
+        "(args = (%arg0_1, %arg1_1), kwargs = {})\n"
+        "    %sum_1 : [num_users=1] = call_function[target=torch.ops.aten.sum.dim_IntList]"
+        "(args = (%add, [1]), kwargs = {})\n"
+        "    return (sum_1,)\n");
+  for (const std::string file : {"anchors/seed_add_sum/model.json", "gpt2_small/default.pt2"}) {
+    const Outcome outcome = place.run({"compile", sample(file), "--emit=graph"});
+    INFO(file);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err == "");
+    CHECK(outcome.out.rfind("graph():\n    %", 0) == 0);
+    CHECK(outcome.out.find("call_function[target=torch.ops.aten.") != std::string::npos);
+    CHECK(outcome.out.find("\n    return (") != std::string::npos);
+  }
+}
+
 TEST_CASE("dumps and times go to stderr, results to stdout") {
   Workplace place;
   const std::string graph = sample("seed_004.json");

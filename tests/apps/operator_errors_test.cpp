@@ -110,6 +110,13 @@ const WrongCall kWrongCalls[] = {
     {"aten.mm.default", R"(["$x", "$row"])", 3,
      "O040: aten.mm.default: sizes [2, 3] and [4] do not multiply",
      "make the last size of the first equal the second last of the second"},
+    {"aten.scaled_dot_product_attention.default", R"(["$row", "$row", "$row"])", 3,
+     "O042: tsc.attention.default needs 2 or more dimensions", "pass [.., length, depth]"},
+    {"aten.scaled_dot_product_attention.default", R"(["$heads", "$wide", "$wide"])", 3,
+     "O042: tsc.attention.default: query depth 8 is not key depth 7", "make the last sizes equal"},
+    {"aten.scaled_dot_product_attention.default", R"(["$heads", "$groups", "$groups"])", 3,
+     "O042: tsc.attention.default: 3 query heads, 2 key heads",
+     "make the query heads a multiple of the key heads", R"({"enable_gqa": true})"},
     {"aten.embedding.default", R"(["$row", "$index"])", 3,
      "O043: aten.embedding: the weight has 1 dimensions", "pass a matrix"},
     {"aten.einsum.default", R"(["ij,jk", ["$x"]])", 3,
@@ -151,6 +158,9 @@ json graph_of(const WrongCall &call) {
   placeholder("mask", "bool", {2, 3});
   placeholder("half", "float16", {3, 2});
   placeholder("square", "float32", {3, 3});
+  placeholder("heads", "float32", {1, 3, 4, 8});
+  placeholder("wide", "float32", {1, 3, 4, 7});
+  placeholder("groups", "float32", {1, 2, 4, 8});
   nodes.push_back({{"name", "y"},
                    {"op", "call_function"},
                    {"target", call.target},

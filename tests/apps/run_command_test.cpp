@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstring>
 #include <filesystem>
 
 using namespace tsc;
@@ -191,6 +192,29 @@ TEST_CASE("sizes out of range, and sizes that contradict each other, are refused
           "    x float32[s0, 3], x float32[17, 3]\n"
           "    y float32[2*s0, 3], y float32[8, 3]\n");
   }
+}
+
+TEST_CASE("what no device computes with is passed on as it is, or refused") {
+  Workplace place;
+  place.file("pass.json", R"({"format": "tsc-graph", "version": 1, "name": "pass",
+    "nodes": [{"name": "x", "op": "placeholder", "val": {"dtype": "float8_e4m3fn", "size": [2]}},
+      {"name": "output", "op": "output", "args": [[{"node": "x"}]]}],
+    "signature": {"inputs": [{"node": "x", "kind": "user"}],
+      "outputs": [{"kind": "user", "value": {"node": "x"}}]}})");
+  tensor::HostTensor bytes(tensor::DType::f8e4m3fn, {2});
+  std::memcpy(bytes.data(), "\x38\x7b", 2);
+  place.tensors("x.safetensors", {{"x", bytes}});
+  const Outcome host = place.run(
+      {"run", "pass.json", "--device=host", "--inputs=x.safetensors", "--outputs=y.safetensors"});
+  CHECK(host.exit_code == 0);
+  const tensor::TensorMap result = tensor::read_tensors(place.path("y.safetensors"));
+  CHECK(std::memcmp(result.at("output_0").data(), bytes.data(), 2) == 0);
+  const Outcome reference =
+      place.run({"run", "pass.json", "--device=reference", "--inputs=x.safetensors"});
+  CHECK(reference.exit_code == 4);
+  CHECK(reference.out == "");
+  CHECK(reference.err == "error TSC-R105: the reference device has no values of dtype "
+                         "torch.float8_e4m3fn\n  next: convert the tensor to float32\n");
 }
 
 TEST_CASE("without --inputs the inputs are random, and that is said") {

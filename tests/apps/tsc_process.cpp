@@ -41,17 +41,35 @@ std::string Workplace::tensors(const std::string &name, const tensor::TensorMap 
 Outcome Workplace::run(const std::vector<std::string> &arguments) const {
   std::vector<std::string> words = {TSC_BINARY};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return spawn(std::move(words));
+  return spawn(std::move(words), path(".stderr"));
 }
 
 Outcome Workplace::run_after(const std::string &commands,
                              const std::vector<std::string> &arguments) const {
   std::vector<std::string> words = {"/bin/sh", "-c", commands + "\nexec \"$0\" \"$@\"", TSC_BINARY};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return spawn(std::move(words));
+  return spawn(std::move(words), path(".stderr"));
 }
 
-Outcome Workplace::spawn(std::vector<std::string> command) const {
+Outcome Workplace::run_on_terminal(const std::vector<std::string> &arguments) const {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0)
+    throw std::runtime_error("no terminal can be made");
+  const int other_end = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC); // keeps it alive
+  std::vector<std::string> words = {TSC_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  Outcome outcome = spawn(std::move(words), ptsname(terminal));
+  fcntl(terminal, F_SETFL, O_NONBLOCK);
+  char buffer[4096];
+  outcome.err.clear();
+  for (ssize_t count = 0; (count = read(terminal, buffer, sizeof buffer)) > 0;)
+    outcome.err.append(buffer, static_cast<size_t>(count));
+  close(other_end);
+  close(terminal);
+  return outcome;
+}
+
+Outcome Workplace::spawn(std::vector<std::string> command, const std::string &err) const {
   std::vector<std::string> words = {"/usr/bin/env", "-C",      folder_,
                                     "-u",           "TSC_LOG", "XDG_CACHE_HOME=" + path("cache")};
   words.insert(words.end(), command.begin(), command.end());
@@ -60,12 +78,13 @@ Outcome Workplace::spawn(std::vector<std::string> command) const {
     pointers.push_back(word.data());
   pointers.push_back(nullptr);
 
-  const std::string out = path(".stdout"), err = path(".stderr");
+  const std::string out = path(".stdout");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, 0600);
   pid_t process = 0;
   int failed = posix_spawn(&process, pointers[0], &actions, nullptr, pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -73,7 +92,9 @@ Outcome Workplace::spawn(std::vector<std::string> command) const {
     throw std::runtime_error(std::string("tsc does not start: ") + std::strerror(failed));
   int status = 0;
   waitpid(process, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out), read_text(err)};
+  const bool is_file = std::filesystem::is_regular_file(err);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(out),
+          is_file ? read_text(err) : ""};
 }
 
 std::string linear_graph() {

@@ -29,10 +29,12 @@ public:
   Outcome run(const std::vector<std::string> &arguments) const;
   /// The same after shell commands: limits, traps.
   Outcome run_after(const std::string &commands, const std::vector<std::string> &arguments) const;
+  /// With a terminal for stderr: what a person would see there, control codes included.
+  Outcome run_on_terminal(const std::vector<std::string> &arguments) const;
 
 private:
   std::string folder_;
-  Outcome spawn(std::vector<std::string> words) const;
+  Outcome spawn(std::vector<std::string> words, const std::string &err) const;
 };
 
 /// Graph JSON of x @ fc.weight.T + fc.bias: x float32 [2, 4], fc.weight [3, 4], fc.bias [3].
