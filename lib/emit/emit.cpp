@@ -9,7 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 namespace tsc::emit {
 namespace {
@@ -97,10 +97,13 @@ program::Program read_emitted_program(const std::string &folder) {
   check_files(folder);
   std::string path = (fs::path(folder) / kProgramFile).string();
   std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (file.bad() || text.empty())
-    throw UserError(ExitCode::bad_input, Diagnostic{"TSC-E004", "cannot be read", path, "", "", "",
-                                                    "give a folder that tsc compile wrote"});
+  std::ostringstream bytes;
+  bytes << file.rdbuf(); // fails without throwing, on a folder too
+  const std::string text = std::move(bytes).str();
+  if (!file || text.empty())
+    throw UserError(ExitCode::bad_input,
+                    Diagnostic{"TSC-E004", "the program cannot be read", path, "", "", "",
+                               "give a folder that tsc compile wrote"});
   return program::from_json(text, path);
 }
 

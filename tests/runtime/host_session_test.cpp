@@ -316,13 +316,14 @@ TEST_CASE("what the engine refuses while it runs says whose fault it is") {
         [&] { Session::create(program, {}, options(plan, folder.path()))->run({x}); });
   };
   program::Program huge = row_sum_program();
-  huge.buffers[1] = program::make_buffer("sums", program::Role::output, {Expr(int64_t{1} << 46)});
+  huge.buffers[1] =
+      program::make_buffer("sums", program::Role::output, {program::Expr(int64_t{1} << 46)});
   huge.outputs[0].layout = huge.buffers[1].layout;
   CHECK(run(huge, Plan::serial) ==
         "error TSC-R015: the device is out of memory: no memory for 281474976710656 bytes\n"
         "  next: free memory on the device, or use smaller inputs");
   program::Program greedy = row_sum_program();
-  greedy.kernels[0].serial.shared_bytes = Expr(1 << 30);
+  greedy.kernels[0].serial.shared_bytes = program::Expr(1 << 30);
   CHECK(run(greedy, Plan::serial) ==
         "error TSC-R117: the device refuses the program: step 0 (row_sum): kernel row_sum: "
         "1073741824 bytes of shared memory (at most 232448)\n"
