@@ -25,6 +25,11 @@ const WrongCall kWrongCalls[] = {
     {"aten.view.dtype", R"(["$x", {"dtype": "float64"}])", 4,
      "O002: aten.view.dtype between element sizes is not supported",
      "view as a dtype of the same size"},
+    {"aten.batch_norm.default", R"(["$image", null, null, null, null, true, 0.1, 1e-5, false])", 4,
+     "O003: aten.batch_norm in training mode is not supported",
+     "call model.eval() before exporting"},
+    {"aten.adaptive_avg_pool2d.default", R"(["$image", [2, 2]])", 4,
+     "O007: adaptive_avg_pool2d to [2, 2] is not supported", "pool to [1, 1], or use avg_pool2d"},
     {"aten.index.Tensor", R"(["$x", ["$mask"]])", 4,
      "O004: aten.index.Tensor with a mask: the result's size depends on data",
      "use torch.where, or integer indices"},
@@ -105,6 +110,9 @@ const WrongCall kWrongCalls[] = {
      "pass the last sizes of the input"},
     {"aten.mm.default", R"(["$x", "$half"])", 3,
      "O041: aten.mm.default of torch.float32 and torch.float16", "convert both to one dtype"},
+    {"aten.convolution.default", R"(["$x", "$x", null, [1], [0], [1], false, [0], 1])", 3,
+     "O048: aten.convolution: input [2, 3], weight [2, 3]",
+     "pass [N, C, ..] and [O, C / groups, ..] with as many dimensions"},
     {"operator.getitem", R"(["$x", 0])", 3, "O046: operator.getitem: index 0 of a single result",
      "choose one of the results"},
     {"aten.mm.default", R"(["$x", "$row"])", 3,
@@ -158,6 +166,7 @@ json graph_of(const WrongCall &call) {
   placeholder("mask", "bool", {2, 3});
   placeholder("half", "float16", {3, 2});
   placeholder("square", "float32", {3, 3});
+  placeholder("image", "float32", {1, 4, 5, 5});
   placeholder("heads", "float32", {1, 3, 4, 8});
   placeholder("wide", "float32", {1, 3, 4, 7});
   placeholder("groups", "float32", {1, 2, 4, 8});
