@@ -96,7 +96,7 @@ void run(const Flags &flags) {
   std::vector<std::string> warnings;
   if (source || !compilation.graph.weights.empty())
     weights =
-        driver::load_weights(compilation.program, compilation.graph.weights, source, warnings);
+        driver::load_weights(compilation.program, compilation.graph.weights, source, &warnings);
   print_warnings(warnings, flags.weights);
   emit::EmitOptions options;
   options.weights = &weights;

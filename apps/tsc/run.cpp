@@ -120,7 +120,7 @@ Data load_data(const Flags &flags, const Subject &subject) {
     });
   std::vector<std::string> warnings;
   collect([&] {
-    data.weights = driver::load_weights(program, subject.own_weights, weights, warnings);
+    data.weights = driver::load_weights(program, subject.own_weights, weights, &warnings);
   });
   if (!problems.empty())
     throw support::UserError(support::ExitCode::bad_input, std::move(problems));

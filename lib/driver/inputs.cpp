@@ -239,8 +239,9 @@ private:
 
 tensor::TensorMap load_weights(const program::Program &program, const tensor::TensorMap &from_graph,
                                const std::optional<DataSource> &source,
-                               std::vector<std::string> &warnings) {
-  return WeightLoader(program, from_graph, source).run(warnings);
+                               std::vector<std::string> *warnings) {
+  std::vector<std::string> ignored;
+  return WeightLoader(program, from_graph, source).run(warnings ? *warnings : ignored);
 }
 
 } // namespace tsc::driver

@@ -37,11 +37,11 @@ std::vector<tensor::HostTensor> load_inputs(const program::Program &program,
 
 /// All weights of `program`: those of the graph's own archive, overridden or supplied by `source`
 /// if given. A file may hold names that the graph does not take, as whole checkpoints do: each of
-/// the first is a line of `warnings`, with the nearest name that the graph takes. Errors: UserError
-/// (bad_input) with all problems: TSC-R122 for every weight that is missing or differs in dtype or
-/// shape, TSC-R124 if the file holds no weight of the graph at all.
+/// the first is a line of `warnings` (may be null), with the nearest name that the graph takes.
+/// Errors: UserError (bad_input) with all problems: TSC-R122 for every weight that is missing or
+/// differs in dtype or shape, TSC-R124 if the file holds no weight of the graph at all.
 tensor::TensorMap load_weights(const program::Program &program, const tensor::TensorMap &from_graph,
                                const std::optional<DataSource> &source,
-                               std::vector<std::string> &warnings);
+                               std::vector<std::string> *warnings = nullptr);
 
 } // namespace tsc::driver
