@@ -73,6 +73,12 @@ struct InPlaceUpdate {
   bool region_is_updated = false;
 };
 
+/// A tensor input's memory.
+struct InputMemory {
+  BufferId buffer = kNone;
+  std::vector<graph::NodeId> names; // nodes whose value is this memory since its last update
+};
+
 struct Context {
   Context(const graph::Graph &graph, const LoweringOptions &options);
 
@@ -85,10 +91,10 @@ struct Context {
   std::vector<std::vector<graph::NodeId>> users; // by NodeId, each user once, ascending
   std::vector<bool> returned;                    // by NodeId: a user output
   std::unordered_map<graph::NodeId, const graph::InputSpec *> input_specs;
-  graph::NodeId current = 0;                                 // the node that is being lowered
-  std::map<graph::NodeId, InPlaceUpdate> in_place;           // by the updating node
-  std::unordered_map<graph::NodeId, BufferId> input_buffers; // by placeholder
-  std::unordered_map<BufferId, BufferId> present_buffers;    // of inputs updated in place
+  graph::NodeId current = 0;                                   // the node that is being lowered
+  std::map<graph::NodeId, InPlaceUpdate> in_place;             // by the updating node
+  std::unordered_map<graph::NodeId, InputMemory> input_memory; // by placeholder
+  std::unordered_map<BufferId, BufferId> present_buffers;      // of inputs updated in place
   std::unordered_map<uint64_t, std::vector<LoopId>>
       loads;               // load nodes by hash of buffer and layout
   size_t buffer_count = 0; // computed ones: the next is buf<buffer_count>

@@ -53,13 +53,13 @@ public:
       : context_(context), input_(input), memory_(memory), now_(context.current) {}
 
   /// Everything that depends on the input without memory of its own and is used after this node.
+  /// What named the memory before its last update was taken care of then.
   void run() {
-    visit(input_);
-    for (const auto &[node, update] : context_.in_place) {
-      if (update.input == input_ && node < now_) {
-        visit(node);
-      }
+    std::vector<NodeId> &names = context_.input_memory.at(input_).names;
+    for (const NodeId node : names) {
+      visit(node);
     }
+    names.clear();
     while (!open_.empty()) {
       const NodeId node = open_.back();
       open_.pop_back();
@@ -178,11 +178,11 @@ std::optional<TensorValue> scatter_in_place(Context &context, const TensorValue 
   const auto found = context.in_place.find(context.current);
   if (found == context.in_place.end() || !self.storage->realized() ||
       context.module.storage_of(self.storage->buffer) !=
-          context.input_buffers.at(found->second.input)) {
+          context.input_memory.at(found->second.input).buffer) {
     return std::nullopt;
   }
   const InPlaceUpdate &update = found->second;
-  const BufferId memory = context.input_buffers.at(update.input);
+  const BufferId memory = context.input_memory.at(update.input).buffer;
   Preserver(context, update.input, memory).run();
   if (update.place.index) {
     scatter.index = reindexed({kNone, *update.place.index}, scatter.index).index;
@@ -196,6 +196,7 @@ std::optional<TensorValue> scatter_in_place(Context &context, const TensorValue 
   }
   const BufferId after = mutate(context, target, std::move(scatter));
   context.present_buffers[memory] = after;
+  context.input_memory.at(update.input).names.push_back(context.current);
   return seen_at(context, after, update.place);
 }
 
@@ -205,10 +206,11 @@ std::optional<TensorValue> updated_in_place(Context &context, const TensorValue 
       !source.storage->realized()) {
     return std::nullopt;
   }
-  const BufferId memory = context.input_buffers.at(found->second.input);
+  const BufferId memory = context.input_memory.at(found->second.input).buffer;
   if (context.module.storage_of(source.storage->buffer) != memory) {
     return std::nullopt;
   }
+  context.input_memory.at(found->second.input).names.push_back(context.current);
   return seen_at(context, present_buffer(context, memory), found->second.place);
 }
 

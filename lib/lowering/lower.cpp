@@ -108,7 +108,7 @@ NodeValue lower_placeholder(Context &context, const graph::Node &node) {
   known.node = context.current;
   const BufferId buffer =
       add_named_buffer(context, node, *meta, ir::Buffer::Role::input, known.target);
-  context.input_buffers.emplace(context.current, buffer);
+  context.input_memory[context.current] = {buffer, {context.current}};
   context.module.inputs.push_back(buffer);
   context.module.input_specs.push_back(std::move(known));
   return tensor_of_buffer(context, buffer);

@@ -5,6 +5,7 @@
 #include "ops/precision.h"
 #include "ops/rewrite.h"
 #include "ops/shape_rules.h"
+#include "support/diagnostic.h"
 
 #include <algorithm>
 
@@ -30,11 +31,30 @@ graph::OutputKind mutation_of(graph::InputKind kind) {
                                              : graph::OutputKind::buffer_mutation;
 }
 
+/// The bytes of a weight, [first, last).
+struct Bytes {
+  const std::byte *first = nullptr, *last = nullptr;
+};
+Bytes bytes_of(const tensor::HostTensor &weight) {
+  if (weight.numel() == 0)
+    return {};
+  int64_t reach = 1; // elements
+  for (size_t i = 0; i < weight.sizes().size(); ++i)
+    reach += (weight.sizes()[i] - 1) * weight.strides()[i];
+  return {weight.data(),
+          weight.data() + static_cast<size_t>(reach) * tensor::size_in_bytes(weight.dtype())};
+}
+bool same_memory(const tensor::HostTensor &a, const tensor::HostTensor &b) {
+  return a.numel() != 0 && a.data() == b.data() && a.dtype() == b.dtype() &&
+         a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
 class Functionalize {
 public:
   explicit Functionalize(Graph graph) : rewrite_(std::move(graph)), memory_(rewrite_.builder()) {}
 
   Graph run() {
+    find_weights();
     for (NodeId id = 0; id < rewrite_.source().nodes.size(); ++id) {
       const Node &old = rewrite_.source().node(id);
       if (old.kind == NodeKind::output)
@@ -45,7 +65,9 @@ public:
         visit(id, old);
       if (old.kind == NodeKind::output)
         continue;
-      slots_.push_back(rewrite_.mapped(Argument(NodeRef{id})));
+      const auto tied = tied_.find(id);
+      slots_.push_back(tied != tied_.end() ? slots_[tied->second]
+                                           : rewrite_.mapped(Argument(NodeRef{id})));
       graph::for_each_node(slots_.back(), [this](NodeRef slot) { memory_.note(slot.id); });
     }
     Graph graph = rewrite_.take();
@@ -58,6 +80,52 @@ private:
   Memory memory_;
   std::vector<Argument> slots_; // old node -> node or list of nodes of the new graph, as first made
   std::vector<graph::OutputSpec> outputs_;
+  std::vector<std::pair<NodeId, const tensor::HostTensor *>> weights_; // inputs that came with data
+
+  std::unordered_map<NodeId, NodeId> tied_; // input -> an earlier input that is the same tensor
+
+  /// Buffers that are one tensor under two names are one memory, that of the first name.
+  void find_weights() {
+    const tensor::TensorMap &weights = rewrite_.builder().graph().weights;
+    std::unordered_map<const std::byte *, std::pair<NodeId, const tensor::HostTensor *>> first;
+    for (const graph::InputSpec &input : rewrite_.source().inputs) {
+      const auto weight = weights.find(input.target);
+      if (input.target.empty() || weight == weights.end())
+        continue;
+      weights_.emplace_back(input.node, &weight->second);
+      const auto [same, inserted] =
+          first.emplace(weight->second.data(), std::pair{input.node, &weight->second});
+      if (!inserted && same_memory(*same->second.second, weight->second))
+        tied_.emplace(input.node, same->second.first);
+    }
+  }
+
+  /// Throws TSC-O075 if an input that was written shares a part of its memory with another one.
+  void check_shared_memory() {
+    const std::vector<uint32_t> users = graph::count_users(rewrite_.source());
+    for (const auto &[written, weight] : weights_) {
+      if (!memory_.was_written(slots_[written].node()->id))
+        continue;
+      const Bytes own = bytes_of(*weight);
+      for (const auto &[node, other_weight] : weights_) {
+        const Bytes other = bytes_of(*other_weight);
+        const bool overlap = own.first < other.last && other.first < own.last;
+        if (overlap && users[node] != 0 && !same_memory(*weight, *other_weight))
+          refuse_shared(written, node);
+      }
+    }
+  }
+  [[noreturn]] void refuse_shared(NodeId written, NodeId other) const {
+    const Graph &source = rewrite_.source();
+    throw support::UserError(
+        support::ExitCode::unsupported,
+        support::Diagnostic{"TSC-O075",
+                            "the graph writes to " + source.node(written).name +
+                                ", a part of whose memory is " + source.node(other).name,
+                            "", "", source.node(written).name, "",
+                            "register one of them and take a view of it in forward(), or clone() "
+                            "the other"});
+  }
 
   Argument present(const Argument &argument) {
     return map_references(argument, [this](NodeRef reference) -> Argument {
@@ -192,10 +260,11 @@ private:
 
   /// Mutated inputs become outputs, in front of the others.
   void finish(const Node &old) {
+    check_shared_memory();
     Arguments values;
     for (const graph::InputSpec &input : rewrite_.source().inputs) {
       const NodeRef *slot = slots_[input.node].node();
-      if (!slot || !memory_.was_written(slot->id))
+      if (!slot || !memory_.was_written(slot->id) || tied_.count(input.node) != 0)
         continue;
       graph::OutputSpec output;
       output.kind = mutation_of(input.kind);

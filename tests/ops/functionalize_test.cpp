@@ -292,6 +292,38 @@ TEST_CASE("memory that cannot be followed says so") {
                              "  next: clone() it before, or make it a buffer of the model");
 }
 
+TEST_CASE("buffers that are one tensor under two names are written once, under the first") {
+  SampleGraph sample;
+  Argument a = sample.input("a", DType::f32, {4}, InputKind::buffer);
+  Argument b = sample.input("b", DType::f32, {4}, InputKind::buffer);
+  sample.call("w", "aten.add_.Tensor", {a, 1});
+  Argument y = sample.call("y", "aten.neg.default", {b});
+  graph::Graph graph = sample.finish({y});
+  tensor::HostTensor memory(DType::f32, {4});
+  graph.weights = {{"module.a", memory}, {"module.b", memory}};
+  graph = functionalized(graph);
+  CHECK(calls_of(graph) == "add = aten.add.Tensor(%a, 1)\n"
+                           "y = aten.neg.default(%add)\n");
+  REQUIRE(graph.outputs.size() == 2);
+  CHECK(graph.outputs[0].target == "module.a");
+}
+
+TEST_CASE("a write to a buffer that another one is a part of says so") {
+  SampleGraph sample;
+  Argument a = sample.input("a", DType::f32, {4}, InputKind::buffer);
+  Argument b = sample.input("b", DType::f32, {2}, InputKind::buffer);
+  sample.call("w", "aten.add_.Tensor", {a, 1});
+  Argument y = sample.call("y", "aten.neg.default", {b});
+  graph::Graph graph = sample.finish({y});
+  auto memory = std::make_shared<tensor::HostTensor>(DType::f32, std::vector<int64_t>{4});
+  tensor::HostTensor part(DType::f32, {2}, {1}, memory, memory->data() + 8, true);
+  graph.weights = {{"module.a", *memory}, {"module.b", part}};
+  CHECK(message_of(graph) ==
+        "error TSC-O075: the graph writes to a, a part of whose memory is b\n"
+        "  at node a\n"
+        "  next: register one of them and take a view of it in forward(), or clone() the other");
+}
+
 TEST_CASE("ways of writing that no graph can hold say what to write instead") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {4});
