@@ -109,9 +109,12 @@ Data load_data(const Flags &flags, const Subject &subject) {
   if (!flags.weights.empty())
     weights = driver::parse_data_source(flags.weights);
   std::map<std::string, driver::DataHint> hints;
-  if (!subject.from_folder)
+  driver::Constants constants;
+  if (!subject.from_folder) {
     hints = driver::data_hints(subject.compilation.graph);
-  collect([&] { data.inputs = driver::load_inputs(program, inputs, hints); });
+    constants = driver::constants_of(subject.compilation.graph);
+  }
+  collect([&] { data.inputs = driver::load_inputs(program, inputs, hints, constants); });
   if (problems.empty() && !flags.expect.empty())
     collect([&] {
       data.expected = tensor::read_tensors(flags.expect);

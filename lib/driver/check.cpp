@@ -30,10 +30,12 @@ public:
   }
 
   CheckReport run() {
-    for (size_t round = 0; round < kMostRounds; ++round)
-      if (!try_once(round != 0))
-        break;
+    size_t round = 0;
+    while (round < kMostRounds && try_once(round != 0))
+      ++round;
     describe();
+    if (round == kMostRounds)
+      report_.problems.back().diagnostic.next_step += "; then check again, there may be more";
     return std::move(report_);
   }
 

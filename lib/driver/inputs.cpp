@@ -1,6 +1,5 @@
 #include "driver/inputs.h"
 
-#include "driver/match_inputs.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/text.h"
@@ -116,7 +115,8 @@ std::map<std::string, DataHint> data_hints(const graph::Graph &graph) {
 }
 
 std::vector<HostTensor> load_inputs(const program::Program &program, const DataSource &source,
-                                    const std::map<std::string, DataHint> &hints) {
+                                    const std::map<std::string, DataHint> &hints,
+                                    const Constants &constants) {
   std::vector<HostTensor> inputs;
   if (source.random) {
     for (const program::InputInfo &input : program.inputs) {
@@ -128,7 +128,7 @@ std::vector<HostTensor> load_inputs(const program::Program &program, const DataS
     }
     return inputs;
   }
-  return match_inputs(program, tensor::read_tensors(source.path), source.path);
+  return match_inputs(program, tensor::read_tensors(source.path), source.path, constants);
 }
 
 namespace {

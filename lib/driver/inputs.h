@@ -1,6 +1,7 @@
 // Where inputs and weights come from: files, or random data that the graph can digest.
 #pragma once
 
+#include "driver/match_inputs.h"
 #include "graph/graph.h"
 #include "program/program.h"
 #include "tensor/host_tensor.h"
@@ -33,7 +34,8 @@ std::map<std::string, DataHint> data_hints(const graph::Graph &graph);
 /// of random inputs take a small value of their range. Errors: those of match_inputs.
 std::vector<tensor::HostTensor> load_inputs(const program::Program &program,
                                             const DataSource &source,
-                                            const std::map<std::string, DataHint> &hints);
+                                            const std::map<std::string, DataHint> &hints,
+                                            const Constants &constants = {});
 
 /// All weights of `program`: those of the graph's own archive, overridden or supplied by `source`
 /// if given. A file may hold names that the graph does not take, as whole checkpoints do: each of

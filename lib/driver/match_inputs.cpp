@@ -1,5 +1,6 @@
 #include "driver/match_inputs.h"
 
+#include "ops/describe_call.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
@@ -25,8 +26,8 @@ std::string describe_range(const program::Symbol &symbol) {
 class InputMatcher {
 public:
   InputMatcher(const program::Program &program, const tensor::TensorMap &file,
-               const std::string &path)
-      : program_(program), file_(file), path_(path) {}
+               const std::string &path, const Constants &constants)
+      : program_(program), file_(file), path_(path), constants_(constants) {}
 
   std::vector<HostTensor> run() {
     find_names();
@@ -51,6 +52,7 @@ private:
   const program::Program &program_;
   const tensor::TensorMap &file_;
   const std::string &path_;
+  const Constants &constants_;
   std::vector<const HostTensor *> given_; // by input; null: missing
   std::vector<std::string> names_;        // in the file
   std::vector<std::string> unknown_;      // names of the file that nothing takes
@@ -76,9 +78,14 @@ private:
       used.insert(names_.back());
     }
     fits_.assign(given_.size(), false);
-    for (const auto &entry : file_)
-      if (!used.count(entry.first))
+    for (const auto &entry : file_) {
+      if (used.count(entry.first))
+        continue;
+      if (constants_.count(entry.first))
+        check_constant(entry.first, entry.second);
+      else
         unknown_.push_back(entry.first);
+    }
     std::vector<std::string> missing;
     for (size_t i = 0; i < given_.size(); ++i) {
       if (given_[i])
@@ -94,6 +101,20 @@ private:
       add("TSC-R121", "the file holds '" + name + "', which the graph does not take",
           near.empty() ? "remove it" : "did you mean '" + near + "'?");
     }
+  }
+
+  /// A scalar that the export made part of the graph.
+  void check_constant(const std::string &name, const HostTensor &tensor) {
+    std::string given = describe_tensor(tensor);
+    if (tensor.sizes().empty())
+      given = tensor.dtype() == tensor::DType::boolean ? tensor.get_int64(0) ? "True" : "False"
+              : tensor::is_floating(tensor.dtype())    ? support::python_repr(tensor.get_double(0))
+                                                       : std::to_string(tensor.get_int64(0));
+    if (given != constants_.at(name))
+      add("TSC-R115",
+          "input '" + name + "' is " + given + ", the graph was exported with " +
+              constants_.at(name),
+          "leave it out, or export the graph with this value");
   }
 
   void check_type(size_t i) {
@@ -166,6 +187,9 @@ private:
       text += "\n    " + program_.inputs[i].name + " " +
               describe_tensor(buffer(i).dtype, buffer(i).layout.sizes) + ", " +
               (given_[i] ? names_[i] + " " + describe_tensor(*given_[i]) : "nothing");
+    for (const auto &[name, value] : constants_)
+      text += "\n    " + name + " = " + value + ", " +
+              (file_.count(name) ? name + " " + describe_tensor(file_.at(name)) : "nothing");
     for (const std::string &name : unknown_)
       text += "\n    nothing, " + name + " " + describe_tensor(file_.at(name));
     return text;
@@ -185,9 +209,18 @@ std::string describe_tensor(const HostTensor &tensor) {
   return describe_tensor(tensor.dtype(), {tensor.sizes().begin(), tensor.sizes().end()});
 }
 
+Constants constants_of(const graph::Graph &graph) {
+  Constants constants;
+  for (const graph::InputSpec &input : graph.inputs)
+    if (input.kind == graph::InputKind::user && input.constant)
+      constants.emplace(graph.node(input.node).name,
+                        ops::describe_argument(graph, *input.constant));
+  return constants;
+}
+
 std::vector<HostTensor> match_inputs(const program::Program &program, const tensor::TensorMap &file,
-                                     const std::string &path) {
-  return InputMatcher(program, file, path).run();
+                                     const std::string &path, const Constants &constants) {
+  return InputMatcher(program, file, path, constants).run();
 }
 
 std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,

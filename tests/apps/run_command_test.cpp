@@ -194,6 +194,33 @@ TEST_CASE("sizes out of range, and sizes that contradict each other, are refused
   }
 }
 
+TEST_CASE("scalars that the export made constant may be given, but not differ") {
+  Workplace place;
+  place.file("scaled.json", R"({"format": "tsc-graph", "version": 1, "name": "scaled",
+    "nodes": [
+      {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [4]}},
+      {"name": "n", "op": "placeholder", "val": 3},
+      {"name": "y", "op": "call_function", "target": "aten.mul.Tensor", "args": [{"node": "x"}, 3]},
+      {"name": "output", "op": "output", "args": [[{"node": "y"}]]}],
+    "signature": {"inputs": [{"node": "x", "kind": "user"},
+                             {"node": "n", "kind": "user", "constant": 3}],
+      "outputs": [{"kind": "user", "value": {"node": "y"}}]}})");
+  tensor::HostTensor scalar(tensor::DType::i64, {});
+  const auto run = [&](double value) {
+    scalar.set_double(0, value);
+    place.tensors("in.npz", {{"x", ramp({4}, 0, 1)}, {"n", scalar}});
+    return place.run({"run", "scaled.json", "--device=reference", "--inputs=in.npz"});
+  };
+  CHECK(run(3).exit_code == 0);
+  const Outcome other = run(4);
+  CHECK(other.exit_code == 3);
+  CHECK(other.err == "error TSC-R115: input 'n' is 4, the graph was exported with 3\n  at in.npz\n"
+                     "  next: leave it out, or export the graph with this value\n"
+                     "  the graph takes, and the file gives:\n"
+                     "    x float32[4], x float32[4]\n"
+                     "    n = 3, n int64[]\n");
+}
+
 TEST_CASE("what no device computes with is passed on as it is, or refused") {
   Workplace place;
   place.file("pass.json", R"({"format": "tsc-graph", "version": 1, "name": "pass",
