@@ -199,7 +199,7 @@ TEST_CASE("scalars that the export made constant may be given, but not differ") 
   place.file("scaled.json", R"({"format": "tsc-graph", "version": 1, "name": "scaled",
     "nodes": [
       {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [4]}},
-      {"name": "n", "op": "placeholder", "val": 3},
+      {"name": "n", "op": "placeholder", "val": {"int": 3}},
       {"name": "y", "op": "call_function", "target": "aten.mul.Tensor", "args": [{"node": "x"}, 3]},
       {"name": "output", "op": "output", "args": [[{"node": "y"}]]}],
     "signature": {"inputs": [{"node": "x", "kind": "user"},
