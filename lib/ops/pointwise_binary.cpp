@@ -64,6 +64,12 @@ void add_arithmetic(Table &table) {
   }
   for (std::string_view overload :
        {"Tensor(Tensor self, Tensor other, *, ", "Scalar(Tensor self, Scalar other, "})
+    table.add(keep_text("subtract." + std::string(overload) + "Scalar alpha=1) -> Tensor"))
+        .decompose([](GraphBuilder &builder, const Call &call) {
+          return builder.call(kSub, {call["self"], call["other"]}, {{"alpha", call["alpha"]}});
+        });
+  for (std::string_view overload :
+       {"Tensor(Tensor self, Tensor other, *, ", "Scalar(Tensor self, Scalar other, "})
     table.add(keep_text("rsub." + std::string(overload) + "Scalar alpha=1) -> Tensor"))
         .decompose([](GraphBuilder &builder, const Call &call) {
           return builder.call(kSub, {call["other"], call["self"]}, {{"alpha", call["alpha"]}});
@@ -178,6 +184,11 @@ void add_division(Table &table) {
       .add_with_in_place(
           "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor")
       .decompose(div_mode);
+  for (std::string_view type : {"Tensor", "Scalar"})
+    table
+        .add(keep_text("divide." + std::string(type) + "_mode(Tensor self, " + std::string(type) +
+                       " other, *, str? rounding_mode) -> Tensor"))
+        .decompose(div_mode);
   auto floor_divide = [](GraphBuilder &builder, const Call &call) {
     return builder.call("aten.div.Tensor_mode", {call["self"], call["other"]},
                         {{"rounding_mode", "floor"}});

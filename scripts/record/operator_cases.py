@@ -597,7 +597,7 @@ def in_place_operators(c):
     case("unary", "x.abs_().add_(0.5).log_().exp_().sqrt_().rsqrt_().reciprocal_().sin_().tanh_().sigmoid_()", x)
     case("activations", "torch.relu_(x); torch.nn.functional.silu(x, inplace=True); torch.nn.functional.hardtanh_(x, -0.3, 0.8); torch.nn.functional.leaky_relu_(x, 0.2); torch.nn.functional.elu_(x)", x)
     case("arithmetic", "x.sub_(y, alpha=2).mul_(y).div_(2).pow_(2).remainder_(1.5).add_(1).fmod_(1.1).floor_divide_(0.3).clamp_(-1, 2).lerp_(y, 0.3)", x, y)
-    case("second_names", "x.multiply_(2).divide_(y.abs() + 1).true_divide_(3).negative_()", x, y)
+    case("second_names", "x.multiply_(2).divide_(y.abs() + 1).true_divide_(3).negative_().subtract_(y, alpha=2).divide_(0.7, rounding_mode='floor')", x, y)
     case("comparisons", "x.lt_(y).mul_(2); x.greater_(1).add_(1).not_equal_(1)", x, y)
     case("integers", "x.mul_(3); x.bitwise_xor_(5).bitwise_left_shift_(1); x &= 30; x |= 1; x ^= 2; x <<= 1; x >>= 1; x //= 3; x %= 7", c.ints(4, 5))
     case("fused", "x.addcmul_(y, y, value=0.5).addcdiv_(y, y.abs() + 1).addmm_(y, y.t() @ x)", x, y)

@@ -1,4 +1,6 @@
 #include "ops/functionalize.h"
+#include "ops/in_place_forms.h"
+#include "ops/operator.h"
 #include "sample_graph.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
@@ -262,6 +264,39 @@ TEST_CASE("a write that does not fit, or reaches an element twice, says so") {
         "  at node d\n"
         "  in File \"model.py\", line 1, in forward: y = f(x)\n"
         "  next: pass a src of the region's sizes");
+}
+
+TEST_CASE("windows that overlap are not written through") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {6});
+  Argument w = sample.input("w", DType::f32, {3, 3});
+  Argument y = sample.call("y", "tsc.unfold_scatter.default", {x, w, 0, 3, 1});
+  CHECK(message_of(sample.finish({y})) ==
+        "error TSC-O072: a write goes through overlapping windows of aten.unfold: several elements "
+        "are one in memory\n"
+        "  at node y\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: clone() the windows before writing to them");
+}
+
+TEST_CASE("every functional operator that ATen has an in-place form of has it here") {
+  std::string_view last;
+  size_t known = 0;
+  for (const InPlaceForm &form : in_place_forms()) {
+    CHECK(last < form.name);
+    last = form.name;
+    const Operator *functional = find_operator("aten." + std::string(form.functional));
+    const Operator *in_place = find_operator("aten." + std::string(form.name));
+    INFO(form.name);
+    CHECK((in_place != nullptr) >= (functional != nullptr));
+    if (!functional || !in_place)
+      continue;
+    ++known;
+    CHECK(in_place->effect == (form.is_view ? Effect::view : Effect::mutates));
+    CHECK(in_place->schema.parameters.size() == functional->schema.parameters.size());
+    CHECK((form.is_view || in_place->schema.is_mutable()));
+  }
+  CHECK(known > 180);
 }
 
 TEST_CASE("memory that cannot be followed says so") {
