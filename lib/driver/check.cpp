@@ -98,19 +98,24 @@ private:
     return report_.problems.back();
   }
 
-  /// The diagnostic's node; of an unknown operator, every call of it.
+  /// The diagnostic's node; of an unknown operator, every call of it. A diagnostic that names no
+  /// node of the graph stands for the calls of its source line.
   std::vector<std::string> refused_by(const Diagnostic &diagnostic) const {
-    std::string unknown;
-    std::vector<std::string> nodes;
+    std::vector<std::string> same_operator, same_line;
+    const graph::Node *found = nullptr;
     for (const graph::Node &node : rest_.nodes) {
-      if (node.kind != NodeKind::call_function || ops::find_operator(node.target))
+      if (node.kind != NodeKind::call_function)
         continue;
       if (node.name == diagnostic.node)
-        unknown = node.target;
-      if (!unknown.empty() && node.target == unknown)
-        nodes.push_back(node.name);
+        found = &node;
+      if (found && node.target == found->target && !ops::find_operator(node.target))
+        same_operator.push_back(node.name);
+      if (!diagnostic.source_line.empty() && ops::source_line(node) == diagnostic.source_line)
+        same_line.push_back(node.name);
     }
-    return nodes.empty() ? std::vector<std::string>{diagnostic.node} : nodes;
+    if (!same_operator.empty())
+      return same_operator;
+    return found || same_line.empty() ? std::vector<std::string>{diagnostic.node} : same_line;
   }
 
   /// Fills in the calls and source lines, and sorts by node.

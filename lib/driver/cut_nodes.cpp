@@ -69,10 +69,29 @@ void remove_from_outputs(Graph &graph, const std::vector<bool> &unknown) {
     output.value = without(output.value, unknown);
 }
 
+/// What only refused calls used is still looked at: it becomes a result of the graph.
+void keep_alive(Graph &graph, const std::vector<graph::NodeId> &used) {
+  Argument::List *results = nullptr;
+  for (Node &node : graph.nodes)
+    if (node.kind == NodeKind::output && !node.args.empty())
+      results = std::get_if<Argument::List>(&node.args[0].value);
+  if (!results)
+    return;
+  for (const graph::NodeId id : used) {
+    const Node &node = graph.node(id);
+    const bool is_call = node.kind == NodeKind::call_function;
+    if (!is_call || (node.value && !node.value->tensor()))
+      continue;
+    results->push_back(graph::NodeRef{id});
+    graph.outputs.push_back({graph::OutputKind::user, graph::NodeRef{id}, ""});
+  }
+}
+
 } // namespace
 
 size_t cut_nodes(Graph &graph, const std::set<std::string> &refused) {
   size_t count = 0;
+  std::vector<graph::NodeId> used; // by calls that were cut out
   std::vector<bool> unknown(graph.nodes.size(), false);
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     Node &node = graph.nodes[id];
@@ -85,9 +104,17 @@ size_t cut_nodes(Graph &graph, const std::set<std::string> &refused) {
     if (!node.value && node.target == "operator.getitem" && node.args.size() == 2 &&
         node.args[0].node())
       node.value = element(graph.node(node.args[0].node()->id), node.args[1]);
+    const auto note = [&](graph::NodeRef reference) { used.push_back(reference.id); };
+    for (const Argument &argument : node.args)
+      graph::for_each_node(argument, note);
+    for (const auto &keyword : node.kwargs)
+      graph::for_each_node(keyword.second, note);
     make_placeholder(node);
     unknown[id] = !is_known(node);
   }
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  keep_alive(graph, used);
   remove_from_outputs(graph, unknown);
   return count;
 }

@@ -123,6 +123,27 @@ error TSC-O050: aten.sum.default yields torch.float32 [], the file says torch.fl
   CHECK(driver::check(graph, {}).exit_code == support::ExitCode::bad_input);
 }
 
+TEST_CASE("what every pass refuses is in one report") {
+  WrongGraph wrong;
+  wrong.input("x", "float32", {2, 3}).input("row", "float32", {1, 3});
+  wrong.input("empty", "float32", {2, 0}).input("c", "complex64", {2});
+  wrong.call("wide", "aten.expand.default", {"$row", {2, 3}})
+      .call("stored", "aten.zero_.default", {"$wide"})
+      .call("larger", "aten.add_.Tensor", {"$row", "$x"})
+      .call("padded", "aten.pad.default", {"$x", {1, 1}, "circle"})
+      .call("most", "aten.amax.default", {"$empty", {1}})
+      .call("conjugate", "aten.neg.default", {"$c"})
+      .call("doubled", "aten.add.Tensor", {"$most", "$most"})
+      .call("seen", "aten.view.default", {"$doubled", {5}});
+  std::vector<std::string> found;
+  for (const driver::Problem &problem :
+       driver::check(wrong.graph({"stored", "larger", "padded", "conjugate", "seen"}), {}).problems)
+    found.push_back(problem.diagnostic.code + " " + problem.diagnostic.node);
+  // Functionalization (its first and its second problem), decomposition, lowering, kernels, shapes.
+  CHECK(found == std::vector<std::string>{"TSC-O072 stored", "TSC-O047 larger", "TSC-O005 padded",
+                                          "TSC-O062 most", "TSC-K001 conjugate", "TSC-O022 seen"});
+}
+
 TEST_CASE("an unsupported operator is one problem, with all its places") {
   WrongGraph wrong;
   wrong.input("x", "float32", {2, 3});
