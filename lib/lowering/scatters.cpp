@@ -11,11 +11,31 @@ namespace tsc::lowering {
 
 namespace {
 
+/// True if `self` is the memory that another scatter made its copy in, and nobody else uses its
+/// result.
+bool is_last_use_of_copy(const Context &context, const TensorValue &self) {
+  const graph::NodeRef *node = context.graph.node(context.current).args[0].node();
+  if (node == nullptr || self.is_view() || !self.storage->realized() ||
+      context.users[node->id].size() != 1) {
+    return false;
+  }
+  const ir::Buffer &buffer = context.module.buffer(self.storage->buffer);
+  const BufferId memory = context.module.storage_of(self.storage->buffer);
+  if (buffer.mutates == kNone || context.module.buffer(memory).role != ir::Buffer::Role::computed) {
+    return false;
+  }
+  // The node that made it, not one that yields it again.
+  return context.module.operations[buffer.operation].origins == std::vector<uint32_t>{node->id};
+}
+
 /// Runs `scatter` on a copy of `self`, or on `self` where it may be overwritten; the result is that
 /// memory afterwards.
 TensorValue scatter_into(Context &context, const TensorValue &self, ir::Scatter scatter) {
   if (std::optional<TensorValue> result = scatter_in_place(context, self, scatter)) {
     return *result;
+  }
+  if (is_last_use_of_copy(context, self)) {
+    return tensor_of_buffer(context, mutate(context, self.storage->buffer, std::move(scatter)));
   }
   const BufferId target = copy(context, self).storage->buffer;
   decide_layout_as(context, target, tensor::contiguous_strides(self.sizes));

@@ -123,3 +123,21 @@ TEST_CASE("a chain that also computes on the whole is stored at its end") {
   CHECK(summary(c.maker.lower()) ==
         "op0 pointwise buf0 => cache f32 [2, 8, 4] [32, 4, 1] <- step, cache\n");
 }
+
+TEST_CASE("scatters one after the other work on one copy, unless one in between is needed") {
+  const std::string first_two = "op0 pointwise buf0 f32 [2, 8, 4] [32, 4, 1] <- cache\n"
+                                "op1 scatter buf1 => buf0 f32 [2, 8, 4] [32, 4, 1] <- at, step\n";
+  for (const bool needed : {false, true}) {
+    Cache c;
+    const NodeRef first = c.put(c.cache, c.step);
+    c.maker.output(c.put(first, c.maker.call("aten.neg.default", {c.step})));
+    if (needed) {
+      c.maker.output(c.maker.call("aten.exp.default", {first}));
+    }
+    CHECK(summary(c.maker.lower()) ==
+          first_two + (needed ? "op2 pointwise buf2 f32 [2, 8, 4] [32, 4, 1] <- buf1\n"
+                                "op3 scatter buf3 => buf2 f32 [2, 8, 4] [32, 4, 1] <- at, step\n"
+                                "op4 pointwise buf4 f32 [2, 8, 4] [32, 4, 1] <- buf1\n"
+                              : "op2 scatter buf2 => buf1 f32 [2, 8, 4] [32, 4, 1] <- at, step\n"));
+  }
+}
