@@ -17,9 +17,10 @@ using support::Diagnostic;
 using support::ExitCode;
 using support::UserError;
 
-/// Passes that stop at their first problem take a round for each: a report longer than this helps
-/// nobody.
-constexpr size_t kMostRounds = 100;
+/// Passes that stop at their first problem take a round for each. This many nodes are walked
+/// through, a few seconds' worth, but in at least as many rounds as make a report of use.
+constexpr size_t kMostWalked = 2'000'000;
+constexpr size_t kFewestRounds = 20, kMostRounds = 1000;
 constexpr size_t kMostPlaces = 5; // of an unsupported operator, in the text
 
 class Checker {
@@ -27,14 +28,18 @@ public:
   Checker(Graph graph, const CompileOptions &options)
       : options_(options), whole_(std::move(graph)), rest_(whole_) {
     options_.after = nullptr;
+    for (size_t i = 0; i < whole_.nodes.size(); ++i)
+      position_.emplace(whole_.nodes[i].name, i);
   }
 
   CheckReport run() {
+    const size_t most = std::clamp(kMostWalked / std::max<size_t>(whole_.nodes.size(), 1),
+                                   kFewestRounds, kMostRounds);
     size_t round = 0;
-    while (round < kMostRounds && try_once(round != 0))
+    while (round < most && try_once(round != 0))
       ++round;
     describe();
-    if (round == kMostRounds)
+    if (round == most)
       report_.problems.back().diagnostic.next_step += "; then check again, there may be more";
     return std::move(report_);
   }
@@ -42,9 +47,11 @@ public:
 private:
   CompileOptions options_;
   const Graph whole_; // as the user wrote it, wrappers' subgraphs inlined
-  Graph rest_;        // what has not been refused yet
+  Graph rest_;        // what has not been refused yet, node by node
+  std::unordered_map<std::string, size_t> position_; // in both, by name
   CheckReport report_;
   std::set<std::pair<std::string, std::string>> known_; // node and message
+  std::unordered_map<std::string, size_t> missing_;     // message -> problem that it is in
 
   /// One walk through the pipeline. True if something was refused and cut out.
   bool try_once(bool again) {
@@ -90,32 +97,41 @@ private:
            diagnostic.code == "TSC-O060" || diagnostic.code == "TSC-O070";
   }
   Problem &find_or_add(const Diagnostic &diagnostic) {
-    for (Problem &problem : report_.problems)
-      if (is_missing_feature(diagnostic) && problem.diagnostic.code == diagnostic.code &&
-          problem.diagnostic.message == diagnostic.message)
-        return problem;
+    const auto [known, inserted] =
+        missing_.try_emplace(diagnostic.message, report_.problems.size());
+    if (is_missing_feature(diagnostic) && !inserted)
+      return report_.problems[known->second];
     report_.problems.push_back({diagnostic, "", {}, {}});
     return report_.problems.back();
   }
 
-  /// The diagnostic's node; of an unknown operator, every call of it. A diagnostic that names no
-  /// node of the graph stands for the calls of its source line.
+  /// The diagnostic's node and what is refused with it: every call of an unknown operator, every
+  /// equal call if lowering refuses it. A diagnostic that names no node of the graph stands for the
+  /// calls of its source line.
   std::vector<std::string> refused_by(const Diagnostic &diagnostic) const {
-    std::vector<std::string> same_operator, same_line;
-    const graph::Node *found = nullptr;
-    for (const graph::Node &node : rest_.nodes) {
-      if (node.kind != NodeKind::call_function)
-        continue;
-      if (node.name == diagnostic.node)
-        found = &node;
-      if (found && node.target == found->target && !ops::find_operator(node.target))
-        same_operator.push_back(node.name);
-      if (!diagnostic.source_line.empty() && ops::source_line(node) == diagnostic.source_line)
-        same_line.push_back(node.name);
+    const auto at = position_.find(diagnostic.node);
+    std::vector<std::string> names;
+    if (at == position_.end()) {
+      for (const graph::Node &node : rest_.nodes)
+        if (!diagnostic.source_line.empty() && ops::source_line(node) == diagnostic.source_line)
+          names.push_back(node.name);
+      return names;
     }
-    if (!same_operator.empty())
-      return same_operator;
-    return found || same_line.empty() ? std::vector<std::string>{diagnostic.node} : same_line;
+    const graph::Node &first = rest_.nodes[at->second];
+    if (first.kind != NodeKind::call_function)
+      return {first.name};
+    const bool is_unknown = !ops::find_operator(first.target);
+    if (!is_unknown && !is_of_lowering(diagnostic))
+      return {first.name};
+    for (const graph::Node &node : rest_.nodes)
+      if (node.kind == NodeKind::call_function && node.target == first.target &&
+          (is_unknown || (node.args == first.args && node.kwargs == first.kwargs)))
+        names.push_back(node.name);
+    return names;
+  }
+  /// Lowering sees one call where clean-up has merged equal ones.
+  static bool is_of_lowering(const Diagnostic &diagnostic) {
+    return diagnostic.code.rfind("TSC-O06", 0) == 0 || diagnostic.code.rfind("TSC-K", 0) == 0;
   }
 
   /// Fills in the calls and source lines, and sorts by node.
@@ -124,23 +140,20 @@ private:
     for (size_t i = 0; i < valued.nodes.size(); ++i)
       if (!valued.nodes[i].value)
         valued.nodes[i].value = rest_.nodes[i].value;
-    std::unordered_map<std::string, size_t> positions;
-    for (size_t i = 0; i < valued.nodes.size(); ++i)
-      positions.emplace(valued.nodes[i].name, i);
     const auto position_of = [&](const Problem &problem) {
-      auto found = positions.find(problem.diagnostic.node);
-      return found == positions.end() ? positions.size() : found->second;
+      auto found = position_.find(problem.diagnostic.node);
+      return found == position_.end() ? position_.size() : found->second;
     };
     for (Problem &problem : report_.problems) {
       const size_t position = position_of(problem);
-      if (position == positions.size() || valued.nodes[position].kind != NodeKind::call_function)
+      if (position == position_.size() || valued.nodes[position].kind != NodeKind::call_function)
         continue;
       const graph::Node &node = valued.nodes[position];
       problem.target = node.target;
       problem.arguments = ops::describe_arguments(valued, node);
       problem.diagnostic.source_line = ops::source_line(node);
       for (Place &place : problem.places)
-        if (auto found = positions.find(place.node); found != positions.end())
+        if (auto found = position_.find(place.node); found != position_.end())
           place.source_line = ops::source_line(valued.nodes[found->second]);
     }
     std::stable_sort(

@@ -164,6 +164,21 @@ TEST_CASE("an unsupported operator is one problem, with all its places") {
                   "  also at 3 more nodes\n") != std::string::npos);
 }
 
+TEST_CASE("equal calls are all places of what lowering refuses") {
+  WrongGraph wrong;
+  wrong.input("c", "complex64", {2, 3});
+  std::vector<std::string> outputs;
+  for (int i = 0; i < 120; ++i) {
+    outputs.push_back("call_" + std::to_string(i));
+    wrong.call(outputs.back(), "aten.neg.default", {"$c"});
+  }
+  const driver::CheckReport report = driver::check(wrong.graph(outputs), {});
+  REQUIRE(report.problems.size() == 1);
+  CHECK(report.problems[0].places.size() == 120);
+  CHECK(report.problems[0].diagnostic.next_step ==
+        "convert the tensor to a float or integer type outside of the graph");
+}
+
 TEST_CASE("the next step of an unsupported operator is the best that is known") {
   const auto next_step = [](const std::string &target) {
     WrongGraph wrong;
