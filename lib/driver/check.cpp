@@ -19,7 +19,7 @@ using support::UserError;
 
 /// Passes that stop at their first problem take a round for each. This many nodes are walked
 /// through, a few seconds' worth, but in at least as many rounds as make a report of use.
-constexpr size_t kMostWalked = 2'000'000;
+constexpr size_t kMostWalked = 500'000;
 constexpr size_t kFewestRounds = 20, kMostRounds = 1000;
 constexpr size_t kMostPlaces = 5; // of an unsupported operator, in the text
 
