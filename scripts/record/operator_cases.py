@@ -563,6 +563,13 @@ def mutated_inputs(c):
     case("reads_itself_reversed", "x[0:2] = x[0:2].flip(0); return x", c.randn(3, 4))
     case("index_reads_itself", "x[x[:3].clone()] += 1; return x", torch.tensor([0, 2, 1, 4, 3]))
     case("old_view_needed", "a = x[:, 1:3] * 1; x[:, 2] = y; return a, a + x[:, 1:3]", c.randn(4, 5), c.randn(4))
+    case("loop", """
+    for t in range(4): x[t] = torch.tanh(x[t - 1] + y)
+    return x[3], x[:2] * 2""", c.randn(4, 5), c.randn(5))
+    case("histogram", "x[y] = x[y] + 1; x.scatter_add_(0, y, torch.ones_like(y)); return x * 1", c.ints(6), torch.tensor([1, 4, 2]))
+    case("strided_regions", "x[::2, 1::3] = y; x[-1] = -1; x[:, -2:] = x[:, :2]; return x.sum(0)", c.randn(6, 8), c.randn(3, 3))
+    case("fresh", "z = torch.zeros(5, 5); z[torch.arange(5), torch.arange(5)] = y; z[:, x[0] > 0] = 2; z[1] = y; z[torch.tensor([3, 0])] = x[:2]; return z, z.t() @ z",
+         c.randn(3, 5), c.randn(5))
     case("old_matrix", "a = x @ y; x[0] = 0; return a + x @ y", c.randn(4, 4), c.randn(4, 4))
 
 
