@@ -25,6 +25,14 @@ template <class Read> Argument read_each(const JsonValue &list, Read read) {
 
 } // namespace
 
+/// A higher-order operator that yields a tuple of one says so; then a getitem unpacks it.
+bool is_tuple_of_one(const JsonValue &node) {
+  const JsonValue *single = optional_member(node, "is_hop_single_tensor_return");
+  return single != nullptr && !expect_boolean(*single) &&
+         support::starts_with(expect_string(member(node, "target")), "torch.ops.higher_order.") &&
+         member(node, "outputs").count == 1;
+}
+
 /// SymIntArgument, SymFloatArgument, SymBoolArgument.
 Argument ExportGraphReader::read_symbolic(const JsonValue &value) const {
   const JsonValue &choice = expect_union(value);
@@ -40,7 +48,7 @@ Argument ExportGraphReader::read_symbolic(const JsonValue &value) const {
           "the kind of symbolic argument '" + std::string(choice.key) + "' is not known here");
 }
 
-Argument ExportGraphReader::read_list(const JsonValue &list) const {
+Argument ExportGraphReader::read_list(const JsonValue &list) {
   auto tensor = [this](const JsonValue &element) -> Argument {
     expect_only_keys(element, {"name"});
     return lookup(member(element, "name"));
@@ -71,7 +79,17 @@ Argument ExportGraphReader::read_list(const JsonValue &list) const {
           "export the model with PyTorch 2.8 to 2.11");
 }
 
-Argument ExportGraphReader::read_argument(const JsonValue &value) const {
+/// A node's value, or an object that the file keeps under this name.
+Argument ExportGraphReader::read_custom_object(const JsonValue &value) const {
+  expect_only_keys(value, {"name", "class_fqn"});
+  const JsonValue &name = member(value, "name");
+  std::string_view class_name = expect_string(member(value, "class_fqn"));
+  if (ids_.count(expect_string(name)) != 0)
+    return lookup(name);
+  return CustomObject{std::string(expect_name(name)), std::string(class_name)};
+}
+
+Argument ExportGraphReader::read_argument(const JsonValue &value) {
   const JsonValue &choice = expect_union(value);
   std::string_view kind = choice.key;
   if (kind == "as_tensor") {
@@ -102,19 +120,20 @@ Argument ExportGraphReader::read_argument(const JsonValue &value) const {
     return read_argument(choice);
   if (kind == "as_operator")
     return operator_name(expect_string(choice));
-  if (kind == "as_custom_obj") {
-    expect_only_keys(choice, {"name", "class_fqn"});
-    const JsonValue &name = member(choice, "name");
-    if (ids_.count(expect_string(name)) != 0)
-      return lookup(name);
-    fail_unsupported_at(choice, "TSC-G017",
-                        "the custom object '" + std::string(name.string) + "' is not supported",
-                        "pass tensors instead of script objects");
+  if (kind == "as_complex") {
+    expect_only_keys(choice, {"real", "imag"});
+    return Complex{expect_number(member(choice, "real")), expect_number(member(choice, "imag"))};
   }
-  if (kind == "as_complex" || kind == "as_string_to_argument" || kind == "as_graph")
-    fail_unsupported_at(choice, "TSC-G017",
-                        "arguments of kind '" + std::string(kind) + "' are not supported here",
-                        "rewrite the model without them before export");
+  if (kind == "as_custom_obj")
+    return read_custom_object(choice);
+  if (kind == "as_string_to_argument") {
+    Argument::Dictionary dictionary;
+    for (const JsonValue &entry : expect_object(choice))
+      dictionary.entries.emplace_back(std::string(entry.key), read_argument(entry));
+    return dictionary;
+  }
+  if (kind == "as_graph")
+    return read_graph_argument(choice);
   if (choice.kind == JsonKind::array || choice.kind == JsonKind::null)
     return read_list(choice);
   fail_at(choice, "TSC-G007", "the kind of argument '" + std::string(kind) + "' is not known",
@@ -194,26 +213,19 @@ std::optional<Value> ExportGraphReader::read_output(const JsonValue &output, Nod
 
 void ExportGraphReader::read_node_outputs(const JsonValue &node, const JsonValue &outputs,
                                           NodeId id) {
+  if (const JsonValue *name = own_value(node)) {
+    graph_.nodes[id].value = value_of(*name, expect_union(*outputs.begin()).key);
+    bind(*name, id);
+    return;
+  }
   if (outputs.count == 0) {
     graph_.nodes[id].value = Value{None{}};
     return;
   }
-  // A higher-order operator that yields a tuple of one says so; then a getitem unpacks it.
-  const JsonValue *single = optional_member(node, "is_hop_single_tensor_return");
-  bool tuple_of_one = outputs.count == 1 && single != nullptr && !expect_boolean(*single) &&
-                      support::starts_with(graph_.nodes[id].target, "higher_order.");
-  if (outputs.count == 1 && !tuple_of_one) {
+  if (outputs.count == 1 && !is_tuple_of_one(node)) {
     const JsonValue &choice = expect_union(*outputs.begin());
     if (choice.key == "as_none") {
       graph_.nodes[id].value = Value{None{}};
-      return;
-    }
-    if (choice.key == "as_tensor" || choice.key == "as_sym_int" || choice.key == "as_sym_float" ||
-        choice.key == "as_sym_bool") {
-      const JsonValue &name =
-          choice.key == "as_tensor" ? member(choice, "name") : expect_union(choice);
-      graph_.nodes[id].value = value_of(name, choice.key);
-      bind(name, id);
       return;
     }
     if (choice.key == "as_tensors") {

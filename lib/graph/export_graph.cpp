@@ -20,7 +20,7 @@ std::string target_name(std::string_view target) {
 }
 
 bool is_higher_order(std::string_view target) {
-  return support::starts_with(target, "torch.ops.higher_order.");
+  return support::starts_with(target, "higher_order.");
 }
 
 std::string_view text_member(const JsonValue &object, std::string_view name) {
@@ -40,11 +40,11 @@ void index_by_key(const JsonValue *object,
 } // namespace
 
 std::string NodeNames::unique(const std::string &base) {
-  if (take(base))
+  if (reserved_.count(base) == 0 && take(base))
     return base;
   for (size_t &next = next_[base];;) {
     std::string name = base + "_" + std::to_string(++next);
-    if (take(name))
+    if (reserved_.count(name) == 0 && take(name))
       return name;
   }
 }
@@ -66,6 +66,7 @@ Graph ExportGraphReader::read(const JsonValue &graph,
   }
   for (const JsonValue &node : nodes)
     read_node(node);
+  owner_ = nullptr;
   read_outputs(graph);
   return std::move(graph_);
 }
@@ -75,6 +76,9 @@ void ExportGraphReader::index_values(const JsonValue &graph) {
   index_by_key(&member(graph, "sym_int_values"), sym_ints_);
   index_by_key(&member(graph, "sym_bool_values"), sym_bools_);
   index_by_key(optional_member(graph, "sym_float_values"), sym_floats_);
+  for (const auto *index : {&tensors_, &sym_ints_, &sym_bools_, &sym_floats_})
+    for (const auto &entry : *index)
+      names_.reserve(entry.first);
 }
 
 NodeRef ExportGraphReader::lookup(const JsonValue &name) const {
@@ -168,24 +172,49 @@ void ExportGraphReader::read_input(const JsonValue &input, const std::string &na
     bind(*bound, id);
 }
 
-std::string ExportGraphReader::node_name(const JsonValue &node) const {
-  if (const JsonValue *name = optional_member(node, "name"))
-    return std::string(expect_name(*name));
-  // Files from before the schema had names: a node of one tensor is called as its tensor.
+/// The one value that a node yields, if it stands for the node itself; else nullptr.
+const JsonValue *ExportGraphReader::own_value(const JsonValue &node) const {
   const JsonValue &outputs = expect_array(member(node, "outputs"));
-  if (outputs.count == 1) {
-    const JsonValue &output = expect_union(*outputs.begin());
-    const JsonValue *name = nullptr;
-    if (output.key == "as_tensor")
-      name = output.find("name");
-    else if (support::starts_with(output.key, "as_sym_") && output.kind == JsonKind::object)
-      name = output.find("as_name");
-    if (name != nullptr)
-      return std::string(expect_name(*name));
+  if (outputs.count != 1 || is_tuple_of_one(node))
+    return nullptr;
+  const JsonValue &choice = expect_union(*outputs.begin());
+  if (choice.key == "as_tensor")
+    return &member(choice, "name");
+  bool symbolic =
+      choice.key == "as_sym_int" || choice.key == "as_sym_float" || choice.key == "as_sym_bool";
+  if (!symbolic)
+    return nullptr;
+  const JsonValue &name = expect_union(choice);
+  return name.key == "as_name" ? &name : nullptr;
+}
+
+/// The name of a node that the file leaves unnamed and that is not called as its value: after its
+/// operator, as torch.export.load does.
+std::string ExportGraphReader::name_after_operator(const JsonValue &node) {
+  std::string name(target_name(expect_name(member(node, "target"))));
+  name = name.substr(name.find('.') + 1); // the operator with its overload, without its namespace
+  for (char &c : name) {
+    bool upper = c >= 'A' && c <= 'Z';
+    bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    c = upper ? static_cast<char>(c - 'A' + 'a') : plain ? c : '_';
   }
-  std::vector<std::string> parts = support::split(expect_name(member(node, "target")), '.');
-  // torch.ops.aten.split.Tensor: the operator's name without its overload.
-  return parts.size() >= 2 ? parts[parts.size() - 2] : parts.back();
+  const JsonValue &outputs = member(node, "outputs");
+  if (outputs.count == 1 && expect_union(*outputs.begin()).key == "as_none")
+    name += "_unused";
+  return names_.unique(name);
+}
+
+void ExportGraphReader::name_node(const JsonValue &value, Node &node) {
+  const JsonValue *given = optional_member(value, "name");
+  if (given == nullptr)
+    given = own_value(value);
+  if (given == nullptr) {
+    node.name = name_after_operator(value);
+    return;
+  }
+  node.name = expect_name(*given);
+  if (!names_.take(node.name))
+    fail_at(*given, "TSC-G011", "the name '" + node.name + "' is given twice");
 }
 
 void ExportGraphReader::read_node(const JsonValue &value) {
@@ -194,11 +223,7 @@ void ExportGraphReader::read_node(const JsonValue &value) {
   try {
     expect_only_keys(
         value, {"target", "inputs", "outputs", "metadata", "is_hop_single_tensor_return", "name"});
-    node.name = node_name(value);
-    if (optional_member(value, "name") == nullptr)
-      node.name = names_.unique(node.name);
-    else if (!names_.take(node.name))
-      fail_at(member(value, "name"), "TSC-G011", "the name '" + node.name + "' is given twice");
+    name_node(value, node);
     node.origins = {node.name};
     node.target = target_name(expect_name(member(value, "target")));
     if (const JsonValue *metadata = optional_member(value, "metadata")) {
@@ -232,7 +257,8 @@ void ExportGraphReader::read_node(const JsonValue &value) {
 }
 
 void ExportGraphReader::read_node_inputs(const JsonValue &inputs, Node &node) {
-  bool higher_order = is_higher_order("torch.ops." + node.target);
+  bool higher_order = is_higher_order(node.target);
+  owner_ = &node;
   for (const JsonValue &input : expect_array(inputs)) {
     expect_only_keys(input, {"name", "arg", "kind"});
     std::string_view name = expect_string(member(input, "name"));
@@ -242,10 +268,7 @@ void ExportGraphReader::read_node_inputs(const JsonValue &inputs, Node &node) {
       if (kind < 0 || kind > 2)
         fail_at(*number, "TSC-G007", "the argument kind " + std::to_string(kind) + " is unknown");
     }
-    const JsonValue &argument = member(input, "arg");
-    const JsonValue &choice = expect_union(argument);
-    Argument value =
-        choice.key == "as_graph" ? read_graph_argument(choice, node) : read_argument(argument);
+    Argument value = read_argument(member(input, "arg"));
     bool positional = name.empty() || (!higher_order && kind == 1);
     if (positional) {
       node.args.push_back(std::move(value));
@@ -258,7 +281,9 @@ void ExportGraphReader::read_node_inputs(const JsonValue &inputs, Node &node) {
   }
 }
 
-Argument ExportGraphReader::read_graph_argument(const JsonValue &value, const Node &owner) {
+Argument ExportGraphReader::read_graph_argument(const JsonValue &value) {
+  if (owner_ == nullptr)
+    fail_at(value, "TSC-G007", "a graph cannot be returned");
   expect_only_keys(value, {"name", "graph"});
   std::string name(expect_name(member(value, "name")));
   Graph subgraph = ExportGraphReader(problems_).read(member(value, "graph"), {});
@@ -277,8 +302,8 @@ Argument ExportGraphReader::read_graph_argument(const JsonValue &value, const No
   node.kind = NodeKind::get_attr;
   node.name = names_.unique(name);
   node.target = name;
-  node.stack_trace = owner.stack_trace;
-  node.nn_module_stack = owner.nn_module_stack;
+  node.stack_trace = owner_->stack_trace;
+  node.nn_module_stack = owner_->nn_module_stack;
   node.origins = {node.name};
   graph_.nodes.push_back(std::move(node));
   return NodeRef{static_cast<NodeId>(graph_.nodes.size() - 1)};

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kSchemaMajor = 8;
 constexpr const char *kSaveAgain =
-    "load it with the PyTorch that wrote it, and save it again with PyTorch 2.9 to 2.11: "
+    "load it with the PyTorch that wrote it, and save it again with PyTorch 2.8 to 2.11: "
     "torch.export.save(torch.export.load(OLD), NEW)";
 
 void check_schema_version(const JsonValue &root) {
@@ -116,7 +116,7 @@ NamedInput read_input_spec(const JsonValue &value) {
           "export the model with PyTorch 2.8 to 2.11");
 }
 
-OutputSpec read_output_spec(const JsonValue &value, const ExportGraphReader &reader) {
+OutputSpec read_output_spec(const JsonValue &value, ExportGraphReader &reader) {
   const JsonValue &choice = expect_union(value);
   OutputSpec spec;
   if (choice.key == "user_output") {
@@ -184,8 +184,9 @@ std::vector<SymbolRange> read_ranges(const JsonValue &constraints) {
       fail_at(constraint, "TSC-G015",
               "the range of '" + std::string(constraint.key) +
                   "' is empty: " + std::to_string(range.low) + " to " + std::to_string(range.high));
-    // Ranges of derived expressions ("2*s0") follow from those of their symbols.
-    if (!is_symbol_name(constraint.key))
+    // Ranges of derived expressions ("2*s0") follow from those of their symbols; floats ("zf0",
+    // "zuf0") are no part of a size.
+    if (!is_symbol_name(constraint.key) || constraint.key[0] == 'z')
       continue;
     range.symbol = symbolic::symbol(constraint.key);
     ranges.push_back(range);

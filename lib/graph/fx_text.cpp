@@ -4,6 +4,8 @@
 #include "support/diagnostic.h"
 #include "support/text.h"
 
+#include <cmath>
+
 namespace tsc::graph {
 
 namespace {
@@ -20,6 +22,19 @@ std::string_view memory_format_name(MemoryFormat format) {
     break;
   }
   return "torch.preserve_format";
+}
+
+/// repr() of a complex number: no ".0", no real part that is 0.
+std::string complex_repr(const Complex &value) {
+  auto part = [](double number) {
+    std::string text = support::python_repr(number);
+    bool whole = text.size() > 2 && text.compare(text.size() - 2, 2, ".0") == 0;
+    return whole ? text.substr(0, text.size() - 2) : text;
+  };
+  std::string imaginary = part(value.imaginary) + "j";
+  if (value.real == 0 && !std::signbit(value.real))
+    return imaginary;
+  return "(" + part(value.real) + (imaginary[0] == '-' ? "" : "+") + imaginary + ")";
 }
 
 /// How Python prints an argument: str() inside a call, repr() inside the returned tuple.
@@ -48,6 +63,18 @@ struct ArgumentPrinter {
   void operator()(MemoryFormat value) { text += memory_format_name(value); }
   void operator()(const TensorLayoutKind &value) { text += value.name; }
   void operator()(const GraphRef &value) { text += value.name; }
+  void operator()(const Complex &value) { text += complex_repr(value); }
+  void operator()(const CustomObject &value) { text += value.name; }
+  void operator()(const Argument::Dictionary &dictionary) {
+    text += '{';
+    for (size_t i = 0; i < dictionary.entries.size(); ++i) {
+      if (i != 0)
+        text += ", ";
+      text += dictionary.entries[i].first + ": ";
+      print(dictionary.entries[i].second);
+    }
+    text += '}';
+  }
   void operator()(const Argument::List &list) {
     text += '[';
     print_elements(list);

@@ -2,11 +2,87 @@
 
 #include "support/diagnostic.h"
 
-#include <unordered_map>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 
 namespace tsc::graph {
 
-bool operator==(const Argument &a, const Argument &b) { return a.value == b.value; }
+namespace {
+
+/// NaN is what it is: an argument equals itself.
+bool same_number(double a, double b) {
+  return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
+}
+
+template <class Content> bool same_value(const Content &a, const Content &b) {
+  if (a.index() != b.index())
+    return false;
+  const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  return x && y ? same_number(*x, *y) : a == b;
+}
+
+bool same_tensor(const tensor::HostTensor &a, const tensor::HostTensor &b) {
+  if (a.dtype() != b.dtype() || a.sizes() != b.sizes())
+    return false;
+  tensor::HostTensor x = a.contiguous(), y = b.contiguous();
+  return x.size_in_bytes() == 0 || std::memcmp(x.data(), y.data(), x.size_in_bytes()) == 0;
+}
+
+bool same_node(const Node &a, const Node &b) {
+  return a.name == b.name && a.kind == b.kind && a.target == b.target && a.args == b.args &&
+         a.kwargs == b.kwargs && a.value == b.value && a.stack_trace == b.stack_trace &&
+         a.nn_module_stack == b.nn_module_stack && a.origins == b.origins;
+}
+
+bool same_input(const InputSpec &a, const InputSpec &b) {
+  return a.kind == b.kind && a.node == b.node && a.target == b.target &&
+         a.persistent == b.persistent && a.constant == b.constant;
+}
+
+bool same_output(const OutputSpec &a, const OutputSpec &b) {
+  return a.kind == b.kind && a.value == b.value && a.target == b.target;
+}
+
+bool same_range(const SymbolRange &a, const SymbolRange &b) {
+  return a.symbol == b.symbol && a.low == b.low && a.high == b.high;
+}
+
+} // namespace
+
+bool operator==(const Argument &a, const Argument &b) { return same_value(a.value, b.value); }
+bool operator==(const Argument::Dictionary &a, const Argument::Dictionary &b) {
+  return a.entries == b.entries;
+}
+bool operator==(const Value &a, const Value &b) { return same_value(a.value, b.value); }
+
+std::map<std::string, const tensor::HostTensor *> constants_of(const Graph &graph) {
+  std::map<std::string, const tensor::HostTensor *> result;
+  auto add = [&](const std::string &name) {
+    auto found = graph.weights.find(name);
+    if (found != graph.weights.end())
+      result.emplace(name, &found->second);
+  };
+  for (const InputSpec &input : graph.inputs)
+    if (input.kind == InputKind::constant_tensor)
+      add(input.target);
+  for (const Node &node : graph.nodes)
+    if (node.kind == NodeKind::get_attr)
+      add(node.target);
+  return result;
+}
+
+bool operator==(const Graph &a, const Graph &b) {
+  auto constants = constants_of(a), others = constants_of(b);
+  return a.name == b.name && a.stage == b.stage &&
+         std::ranges::equal(a.nodes, b.nodes, same_node) &&
+         std::ranges::equal(a.inputs, b.inputs, same_input) &&
+         std::ranges::equal(a.outputs, b.outputs, same_output) &&
+         std::ranges::equal(a.symbols, b.symbols, same_range) && a.subgraphs == b.subgraphs &&
+         std::ranges::equal(constants, others, [](const auto &x, const auto &y) {
+           return x.first == y.first && same_tensor(*x.second, *y.second);
+         });
+}
 
 symbolic::Ranges Graph::ranges() const {
   symbolic::Ranges ranges;
@@ -21,6 +97,9 @@ void for_each_node(const Argument &argument, const std::function<void(NodeRef)> 
   else if (const Argument::List *list = argument.list())
     for (const Argument &element : *list)
       for_each_node(element, visit);
+  else if (const Argument::Dictionary *dictionary = argument.dictionary())
+    for (const auto &entry : dictionary->entries)
+      for_each_node(entry.second, visit);
 }
 
 std::vector<uint32_t> count_users(const Graph &graph) {

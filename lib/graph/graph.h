@@ -43,12 +43,27 @@ struct GraphRef { // a subgraph as argument
   friend bool operator==(const GraphRef &, const GraphRef &) = default;
 };
 
+struct Complex {
+  double real = 0, imaginary = 0;
+  friend bool operator==(const Complex &, const Complex &) = default;
+};
+/// A script object: as an argument the name under which the file keeps it, as a value its class
+/// only.
+struct CustomObject {
+  std::string name, class_name;
+  friend bool operator==(const CustomObject &, const CustomObject &) = default;
+};
+
 /// An argument of a node. Symbolic ints that are not a node's value are Expr (an integer Expr is
 /// never stored: plain int64 is used).
 struct Argument {
   using List = std::vector<Argument>;
+  struct Dictionary { // in order, as in Python
+    std::vector<std::pair<std::string, Argument>> entries;
+    friend bool operator==(const Dictionary &, const Dictionary &);
+  };
   std::variant<None, bool, int64_t, double, std::string, Expr, NodeRef, DType, Device, MemoryFormat,
-               TensorLayoutKind, GraphRef, List>
+               TensorLayoutKind, GraphRef, Complex, CustomObject, List, Dictionary>
       value;
 
   Argument() = default;
@@ -59,6 +74,7 @@ struct Argument {
   bool is_none() const { return std::holds_alternative<None>(value); }
   const NodeRef *node() const { return std::get_if<NodeRef>(&value); }
   const List *list() const { return std::get_if<List>(&value); }
+  const Dictionary *dictionary() const { return std::get_if<Dictionary>(&value); }
   friend bool operator==(const Argument &, const Argument &);
 };
 
@@ -71,11 +87,13 @@ struct TensorMeta {
   friend bool operator==(const TensorMeta &, const TensorMeta &) = default;
 };
 /// None: a node without a value; int/bool/float: Python scalars (an Expr for a symbolic int).
+/// Symbolic floats and bools have no Value: they are what their node computes.
 struct Value {
   using List = std::vector<Value>;
-  std::variant<None, TensorMeta, Expr, double, bool, std::string, List> value;
+  std::variant<None, TensorMeta, Expr, double, bool, std::string, CustomObject, List> value;
   const TensorMeta *tensor() const { return std::get_if<TensorMeta>(&value); }
   const List *list() const { return std::get_if<List>(&value); }
+  friend bool operator==(const Value &, const Value &);
 };
 
 enum class NodeKind : uint8_t { placeholder, get_attr, call_function, output };
@@ -115,8 +133,10 @@ enum class OutputKind : uint8_t {
 };
 struct OutputSpec {
   OutputKind kind = OutputKind::user;
-  Argument value;     // NodeRef, None, or a constant
-  std::string target; // mutated buffer's qualified name or input's node name
+  Argument value; // NodeRef, None, or a constant
+  /// The mutated buffer's or parameter's qualified name, or the input's node; of a gradient, the
+  /// parameter or the input that it belongs to.
+  std::string target;
 };
 
 struct SymbolRange {
@@ -140,6 +160,12 @@ struct Graph {
   const Node &node(NodeId id) const { return nodes[id]; }
   symbolic::Ranges ranges() const;
 };
+
+/// The tensors that stand in the graph itself, by name: lifted constants and what get_attr names.
+std::map<std::string, const tensor::HostTensor *> constants_of(const Graph &graph);
+
+/// Equal in everything that graph JSON carries: all but parameters and buffers' values.
+bool operator==(const Graph &, const Graph &);
 
 /// Number of nodes that use each node (arguments, nested lists and the output included).
 std::vector<uint32_t> count_users(const Graph &graph);

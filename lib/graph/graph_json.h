@@ -22,6 +22,8 @@ std::string_view output_kind_name(OutputKind kind);
 std::optional<InputKind> parse_input_kind(std::string_view name);
 std::optional<OutputKind> parse_output_kind(std::string_view name);
 std::string_view memory_format_json_name(MemoryFormat format);
+/// True if a constant of this dtype lists its elements as numbers; others give their bytes.
+bool is_listed(DType dtype);
 
 /// Reads arguments and values; what they refer to must be known.
 class GraphJsonValues {
@@ -40,6 +42,7 @@ public:
 
 private:
   TensorMeta read_tensor(const JsonValue &value) const;
+  Argument read_structured(const JsonValue &choice) const;
   Argument read_tagged(const JsonValue &value) const;
   std::vector<Expr> read_expressions(const JsonValue &value) const;
   Lookup lookup_;

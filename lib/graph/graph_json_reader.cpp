@@ -2,6 +2,7 @@
 #include "graph/problems.h"
 
 #include <algorithm>
+#include <charconv>
 #include <unordered_map>
 
 namespace tsc::graph {
@@ -107,26 +108,18 @@ private:
     }
   }
 
-  /// {"dtype": ..., "size": [...], "data": [numbers in row-major order]}
+  /// {"dtype": ..., "size": [...], "data": [numbers in row-major order]}, or "bytes" for "data".
   HostTensor read_constant(const JsonValue &constant) {
-    expect_only_keys(constant, {"dtype", "size", "data"});
+    expect_only_keys(constant, {"dtype", "size", "data", "bytes"});
     const JsonValue &dtype = member(constant, "dtype");
     std::optional<DType> type = tensor::parse_dtype(expect_string(dtype));
     if (!type)
       fail_at(dtype, "TSC-G012", "unknown dtype '" + std::string(dtype.string) + "'");
     std::vector<int64_t> sizes;
-    int64_t count = 1, extent = 1;
+    int64_t count = read_sizes(member(constant, "size"), sizes);
+    if (!is_listed(*type))
+      return read_bytes(member(constant, "bytes"), *type, count, std::move(sizes));
     const JsonValue &data = expect_array(member(constant, "data"));
-    for (const JsonValue &size : expect_array(member(constant, "size"))) {
-      if (expect_integer(size) < 0)
-        fail_at(size, "TSC-G013", "a tensor has the negative size " + std::to_string(size.integer));
-      // Empty dimensions count as 1, so that the strides stay within 64 bits.
-      if (__builtin_mul_overflow(extent, std::max<int64_t>(size.integer, 1), &extent) ||
-          extent > INT32_MAX)
-        fail_at(size, "TSC-G014", "a constant has more elements than it can list");
-      count *= size.integer;
-      sizes.push_back(size.integer);
-    }
     if (count != static_cast<int64_t>(data.count))
       fail_at(data, "TSC-G023",
               "a constant of " + std::to_string(count) + " elements lists " +
@@ -140,6 +133,43 @@ private:
         tensor.set_int64(index++, element.boolean ? 1 : 0);
       else
         tensor.set_double(index++, expect_number(element));
+    }
+    return tensor;
+  }
+
+  /// Fills `sizes`; the number of elements.
+  int64_t read_sizes(const JsonValue &value, std::vector<int64_t> &sizes) {
+    int64_t count = 1, extent = 1;
+    for (const JsonValue &size : expect_array(value)) {
+      if (expect_integer(size) < 0)
+        fail_at(size, "TSC-G013", "a tensor has the negative size " + std::to_string(size.integer));
+      // Empty dimensions count as 1, so that the strides stay within 64 bits.
+      if (__builtin_mul_overflow(extent, std::max<int64_t>(size.integer, 1), &extent) ||
+          extent > INT32_MAX)
+        fail_at(size, "TSC-G014", "a constant has more elements than it can list");
+      count *= size.integer;
+      sizes.push_back(size.integer);
+    }
+    return count;
+  }
+
+  /// Two hexadecimal digits a byte, little-endian elements in row-major order.
+  HostTensor read_bytes(const JsonValue &value, DType dtype, int64_t count,
+                        std::vector<int64_t> sizes) {
+    std::string_view text = expect_string(value);
+    size_t needed = static_cast<size_t>(count) * tensor::size_in_bytes(dtype);
+    if (text.size() != 2 * needed)
+      fail_at(value, "TSC-G023",
+              "a constant of " + std::to_string(needed) + " bytes gives " +
+                  std::to_string(text.size()) + " hexadecimal digits");
+    HostTensor tensor(dtype, std::move(sizes));
+    for (size_t i = 0; i < needed; ++i) {
+      unsigned byte = 0;
+      auto parsed = std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, byte, 16);
+      if (parsed.ec != std::errc() || parsed.ptr != text.data() + 2 * i + 2)
+        fail_at(value, "TSC-G006",
+                "expected hexadecimal digits, found '" + std::string(text.substr(2 * i, 2)) + "'");
+      tensor.data()[i] = static_cast<std::byte>(byte);
     }
     return tensor;
   }

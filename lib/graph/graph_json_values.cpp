@@ -130,6 +130,10 @@ std::string_view memory_format_json_name(MemoryFormat format) {
   return {};
 }
 
+bool is_listed(DType dtype) {
+  return !tensor::is_complex(dtype) && dtype != DType::f8e4m3fn && dtype != DType::f8e5m2;
+}
+
 Expr GraphJsonValues::read_expression(const JsonValue &value) const {
   if (value.kind == JsonKind::integer)
     return value.integer;
@@ -205,8 +209,11 @@ Value GraphJsonValues::read_value(const JsonValue &value) const {
     return Value{expect_boolean(choice)};
   if (choice.key == "string")
     return Value{std::string(expect_string(choice))};
+  if (choice.key == "custom_object")
+    return Value{CustomObject{"", std::string(expect_string(choice))}};
   fail_at(choice, "TSC-G007", "the kind of value '" + std::string(choice.key) + "' is not known",
-          "values are tensors (dtype, size, ...), int, float, bool, string, null or a list");
+          "values are tensors (dtype, size, ...), int, float, bool, string, custom_object, null or "
+          "a list");
 }
 
 Argument GraphJsonValues::read_tagged(const JsonValue &value) const {
@@ -239,8 +246,29 @@ Argument GraphJsonValues::read_tagged(const JsonValue &value) const {
       fail_at(choice, "TSC-G010", "there is no subgraph '" + name + "'");
     return GraphRef{name};
   }
+  return read_structured(choice);
+}
+
+Argument GraphJsonValues::read_structured(const JsonValue &choice) const {
+  if (choice.key == "complex") {
+    if (expect_array(choice).count != 2)
+      fail_at(choice, "TSC-G006", "a complex number is [real, imaginary]");
+    return Complex{read_double(choice.begin()[0]), read_double(choice.begin()[1])};
+  }
+  if (choice.key == "custom_object") {
+    expect_only_keys(choice, {"name", "class"});
+    return CustomObject{std::string(expect_name(member(choice, "name"))),
+                        std::string(expect_string(member(choice, "class")))};
+  }
+  if (choice.key == "dict") {
+    Argument::Dictionary dictionary;
+    for (const JsonValue &entry : expect_object(choice))
+      dictionary.entries.emplace_back(std::string(entry.key), read_argument(entry));
+    return dictionary;
+  }
   fail_at(choice, "TSC-G007", "the kind of argument '" + std::string(choice.key) + "' is not known",
-          "it is node, expr, float, dtype, device, layout, memory_format or graph");
+          "it is node, expr, float, complex, dtype, device, layout, memory_format, graph, dict or "
+          "custom_object");
 }
 
 Argument GraphJsonValues::read_argument(const JsonValue &value) const {

@@ -9,6 +9,8 @@ namespace tsc::graph {
 
 namespace {
 
+constexpr char kDigits[] = "0123456789abcdef";
+
 /// Prints JSON text: one node a line, keys in the order of docs/graph-format.md.
 class Writer {
 public:
@@ -39,7 +41,6 @@ public:
 
 private:
   void string(std::string_view value) {
-    constexpr char kDigits[] = "0123456789abcdef";
     text_ += '"';
     for (char c : value) {
       auto byte = static_cast<unsigned char>(c);
@@ -116,6 +117,36 @@ private:
   void print(MemoryFormat value) { tagged("memory_format", memory_format_json_name(value)); }
   void print(const TensorLayoutKind &value) { tagged("layout", value.name.substr(6)); }
   void print(const GraphRef &value) { tagged("graph", value.name); }
+  void print(const Complex &value) {
+    text_ += "{\"complex\": [";
+    number(value.real);
+    text_ += ", ";
+    number(value.imaginary);
+    text_ += "]}";
+  }
+  void print(const CustomObject &value) {
+    text_ += "{\"custom_object\": {\"name\": ";
+    string(value.name);
+    key("class");
+    string(value.class_name);
+    text_ += "}}";
+  }
+  void print(const Argument::Dictionary &dictionary) {
+    text_ += "{\"dict\": ";
+    entries(dictionary.entries);
+    text_ += '}';
+  }
+  void entries(const std::vector<std::pair<std::string, Argument>> &list) {
+    text_ += '{';
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (i != 0)
+        text_ += ", ";
+      string(list[i].first);
+      text_ += ": ";
+      argument(list[i].second);
+    }
+    text_ += '}';
+  }
   void print(const Argument::List &list) {
     text_ += '[';
     for (size_t i = 0; i < list.size(); ++i) {
@@ -161,6 +192,7 @@ private:
   }
   void print_value(bool v) { text_ += v ? "{\"bool\": true}" : "{\"bool\": false}"; }
   void print_value(const std::string &v) { tagged("string", v); }
+  void print_value(const CustomObject &v) { tagged("custom_object", v.class_name); }
   void print_value(const Value::List &list) {
     text_ += '[';
     for (size_t i = 0; i < list.size(); ++i) {
@@ -193,8 +225,10 @@ private:
       key("args");
       print(node.args);
     }
-    if (!node.kwargs.empty())
-      write_kwargs(node);
+    if (!node.kwargs.empty()) {
+      key("kwargs");
+      entries(node.kwargs);
+    }
     if (node.value) {
       key("val");
       value(*node.value);
@@ -209,19 +243,6 @@ private:
     }
     if (node.origins != std::vector<std::string>{node.name})
       write_origins(node);
-    text_ += '}';
-  }
-
-  void write_kwargs(const Node &node) {
-    key("kwargs");
-    text_ += '{';
-    for (size_t i = 0; i < node.kwargs.size(); ++i) {
-      if (i != 0)
-        text_ += ", ";
-      string(node.kwargs[i].first);
-      text_ += ": ";
-      argument(node.kwargs[i].second);
-    }
     text_ += '}';
   }
 
@@ -267,25 +288,8 @@ private:
     text_ += "\n" + indent + "},\n";
   }
 
-  /// Tensors that stand in the graph itself: lifted constants and what get_attr names.
-  std::map<std::string, const tensor::HostTensor *> constants() const {
-    std::map<std::string, const tensor::HostTensor *> result;
-    auto add = [&](const std::string &name) {
-      auto found = graph_.weights.find(name);
-      if (found != graph_.weights.end())
-        result.emplace(name, &found->second);
-    };
-    for (const InputSpec &input : graph_.inputs)
-      if (input.kind == InputKind::constant_tensor)
-        add(input.target);
-    for (const Node &node : graph_.nodes)
-      if (node.kind == NodeKind::get_attr)
-        add(node.target);
-    return result;
-  }
-
   void write_constants(const std::string &indent) {
-    auto tensors = constants();
+    auto tensors = constants_of(graph_);
     if (tensors.empty())
       return;
     text_ += indent + "\"constants\": {";
@@ -306,6 +310,12 @@ private:
     text_ += ", \"size\": [";
     for (size_t i = 0; i < tensor.sizes().size(); ++i)
       text_ += (i == 0 ? "" : ", ") + std::to_string(tensor.sizes()[i]);
+    if (!is_listed(tensor.dtype())) {
+      text_ += "], \"bytes\": ";
+      string(hexadecimal(tensor.contiguous()));
+      text_ += '}';
+      return;
+    }
     text_ += "], \"data\": [";
     bool integral = tensor::is_integral(tensor.dtype(), true);
     for (int64_t i = 0; i < tensor.numel(); ++i) {
@@ -317,6 +327,15 @@ private:
         constant_number(tensor.get_double(i));
     }
     text_ += "]}";
+  }
+  static std::string hexadecimal(const tensor::HostTensor &tensor) {
+    std::string text;
+    for (size_t i = 0; i < tensor.size_in_bytes(); ++i) {
+      auto byte = static_cast<unsigned char>(tensor.data()[i]);
+      text += kDigits[byte >> 4];
+      text += kDigits[byte & 15];
+    }
+    return text;
   }
   void constant_number(double value) {
     if (std::isfinite(value))

@@ -33,6 +33,20 @@ struct KeyPrinter {
   }
   void operator()(const graph::TensorLayoutKind &value) { text += 'l' + value.name; }
   void operator()(const graph::GraphRef &value) { text += 'g' + value.name; }
+  void operator()(const graph::Complex &value) {
+    text += 'c' + support::python_repr(value.real) + ',' + support::python_repr(value.imaginary);
+  }
+  void operator()(const graph::CustomObject &value) {
+    text += 'o' + std::to_string(value.name.size()) + ':' + value.name;
+  }
+  void operator()(const Argument::Dictionary &dictionary) {
+    text += '{';
+    for (const auto &entry : dictionary.entries) {
+      (*this)(entry.first);
+      print(entry.second);
+    }
+    text += '}';
+  }
   void operator()(const Arguments &list) {
     text += '[';
     for (const Argument &item : list)

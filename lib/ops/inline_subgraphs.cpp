@@ -1,9 +1,11 @@
 #include "ops/inline_subgraphs.h"
 
 #include "ops/rewrite.h"
+#include "ops/source_line.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tsc::ops {
 
@@ -13,100 +15,285 @@ using graph::NodeRef;
 
 namespace {
 
+constexpr std::string_view kAutocast = "higher_order.wrap_with_autocast";
 /// Their arguments: the mode, the subgraph, the subgraph's inputs.
 constexpr std::string_view kWrappers[] = {"higher_order.wrap_with_set_grad_enabled",
-                                          "higher_order.wrap_with_autocast", "higher_order.wrap",
+                                          kAutocast,
+                                          "higher_order.wrap",
                                           "higher_order.wrap_activation_checkpoint",
-                                          "higher_order.tag_activation_checkpoint"};
+                                          "higher_order.tag_activation_checkpoint",
+                                          "higher_order.invoke_subgraph",
+                                          "higher_order.hints_wrapper",
+                                          "higher_order.strict_mode"};
 
 bool is_wrapper(const Node &node) {
-  return std::find(std::begin(kWrappers), std::end(kWrappers), node.target) != std::end(kWrappers);
+  return node.kind == NodeKind::call_function &&
+         std::find(std::begin(kWrappers), std::end(kWrappers), node.target) != std::end(kWrappers);
 }
 
 /// The name of the subgraph that `argument` gives, directly or through a get_attr node.
-const Graph *subgraph_of(const Graph &graph, const Argument &argument) {
-  std::string name;
+const std::string *subgraph_name(const Graph &graph, const Argument &argument) {
+  const std::string *name = nullptr;
   if (const graph::GraphRef *reference = std::get_if<graph::GraphRef>(&argument.value))
-    name = reference->name;
+    name = &reference->name;
   else if (const NodeRef *node = argument.node();
            node && graph.node(node->id).kind == NodeKind::get_attr)
-    name = graph.node(node->id).target;
-  auto found = graph.subgraphs.find(name);
-  return found == graph.subgraphs.end() ? nullptr : &found->second;
+    name = &graph.node(node->id).target;
+  return name && graph.subgraphs.count(*name) != 0 ? name : nullptr;
 }
 
-/// Copies the subgraph's nodes; the result is what it returns.
-Argument splice(GraphBuilder &builder, const Graph &subgraph, const Node &call, Arguments inputs) {
-  std::vector<Argument> replacements(subgraph.nodes.size());
-  size_t next_input = 0;
-  auto mapped = [&](const Argument &argument) {
-    return map_references(argument, [&](NodeRef reference) { return replacements[reference.id]; });
-  };
-  for (NodeId id = 0; id < subgraph.nodes.size(); ++id) {
-    Node node = subgraph.node(id);
-    if (node.kind == NodeKind::placeholder) {
-      support::require(next_input < inputs.size(), "inline_subgraphs", "too few inputs");
-      replacements[id] = inputs[next_input++];
+/// Position of the subgraph among a wrapper's arguments; nothing if there is none.
+std::optional<size_t> subgraph_position(const Graph &graph, const Node &node) {
+  for (size_t i = 0; i < node.args.size(); ++i)
+    if (subgraph_name(graph, node.args[i]))
+      return i;
+  return std::nullopt;
+}
+
+/// What follows the subgraph: its inputs, one by one or in a list. invoke_subgraph has a name
+/// before them, hints_wrapper dictionaries after them.
+Arguments inputs_of(const Node &node, size_t position) {
+  Arguments inputs;
+  bool named = node.target == "higher_order.invoke_subgraph";
+  for (size_t i = position + 1 + (named ? 1 : 0); i < node.args.size(); ++i) {
+    if (const Arguments *list = node.args[i].list())
+      inputs.insert(inputs.end(), list->begin(), list->end());
+    else if (!node.args[i].dictionary())
+      inputs.push_back(node.args[i]);
+  }
+  return inputs;
+}
+
+[[noreturn]] void fail(const Node &node, const char *code, std::string message,
+                       std::string next_step) {
+  throw support::UserError(support::ExitCode::bad_input,
+                           support::Diagnostic{code, std::move(message), "", "", node.name,
+                                               source_line(node), std::move(next_step)});
+}
+
+/// What goes with the wrappers of a graph: get_attr nodes that only they use.
+std::vector<bool> vanishing_nodes(const Graph &graph) {
+  std::vector<bool> vanishing(graph.nodes.size(), false);
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const Node &node = graph.node(id);
+    vanishing[id] = node.kind == NodeKind::get_attr && graph.subgraphs.count(node.target) != 0;
+    std::optional<size_t> position =
+        is_wrapper(node) ? subgraph_position(graph, node) : std::nullopt;
+    auto keep = [&](NodeRef reference) { vanishing[reference.id] = false; };
+    for (size_t i = 0; i < node.args.size(); ++i)
+      if (i != position)
+        graph::for_each_node(node.args[i], keep);
+    for (const auto &keyword : node.kwargs)
+      graph::for_each_node(keyword.second, keep);
+  }
+  return vanishing;
+}
+
+/// Names of the subgraphs that staying nodes call.
+std::set<std::string> called_subgraphs(const Graph &graph, const std::vector<bool> &vanishing) {
+  std::set<std::string> names;
+  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const Node &node = graph.node(id);
+    if (node.kind == NodeKind::get_attr && !vanishing[id])
+      names.insert(node.target);
+    if (is_wrapper(node) && subgraph_position(graph, node))
       continue;
-    }
-    for (Argument &argument : node.args)
-      argument = mapped(argument);
-    for (auto &keyword : node.kwargs)
-      keyword.second = mapped(keyword.second);
-    if (node.kind == NodeKind::output)
-      return node.args.at(0);
-    node.name = builder.fresh_name("." + node.name);
-    if (node.origins.empty() || node.origins == std::vector<std::string>{subgraph.node(id).name})
-      node.origins = {node.name};
-    if (node.stack_trace.empty())
-      node.stack_trace = call.stack_trace;
-    replacements[id] = NodeRef{builder.append(std::move(node))};
+    for (const Argument &argument : node.args)
+      if (const auto *reference = std::get_if<graph::GraphRef>(&argument.value))
+        names.insert(reference->name);
   }
-  throw support::InternalError("inline_subgraphs", call.name, "the subgraph has no output");
+  return names;
 }
 
-/// One level; what is inlined may hold further wrappers.
-graph::Graph inline_once(graph::Graph graph) {
-  Rewrite rewrite(std::move(graph));
-  for (NodeId id = 0; id < rewrite.source().nodes.size(); ++id) {
-    const Node &old = rewrite.source().node(id);
-    const Graph *subgraph = nullptr;
-    Node node = rewrite.take_mapped(id);
-    size_t at = 0;
-    if (old.kind == NodeKind::call_function && is_wrapper(old)) {
-      while (at < old.args.size() && !(subgraph = subgraph_of(rewrite.source(), old.args[at])))
-        ++at;
+const TensorMeta *first_float(const Value &value) {
+  if (const TensorMeta *meta = value.tensor())
+    return tensor::is_floating(meta->dtype) ? meta : nullptr;
+  if (const Value::List *list = value.list())
+    for (const Value &item : *list)
+      if (const TensorMeta *meta = first_float(item))
+        return meta;
+  return nullptr;
+}
+
+class Inliner {
+public:
+  explicit Inliner(Graph graph) : rewrite_(std::move(graph)) {}
+
+  Graph run() {
+    const Graph &source = rewrite_.source();
+    std::vector<bool> vanishing = vanishing_nodes(source);
+    for (const std::string &name : called_subgraphs(source, vanishing))
+      if (auto found = source.subgraphs.find(name); found != source.subgraphs.end())
+        subgraphs_.insert(*found);
+    for (NodeId id = 0; id < source.nodes.size(); ++id) {
+      const Node &old = source.node(id);
+      if (vanishing[id])
+        continue;
+      std::optional<size_t> position =
+          is_wrapper(old) ? subgraph_position(source, old) : std::nullopt;
+      Node node = rewrite_.take_mapped(id);
+      if (position)
+        rewrite_.replace(id,
+                         splice(source.subgraphs.at(*subgraph_name(source, old.args[*position])),
+                                node, inputs_of(node, *position), old.target == kAutocast));
+      else if (const Arguments *list = unpacked(node))
+        rewrite_.replace(id, element(node, *list));
+      else
+        rewrite_.replace(id, NodeRef{rewrite_.builder().append(std::move(node))});
     }
-    if (subgraph) {
-      Arguments inputs(node.args.begin() + static_cast<ptrdiff_t>(at) + 1, node.args.end());
-      rewrite.replace(id, splice(rewrite.builder(), *subgraph, node, std::move(inputs)));
-    } else if (old.target == "operator.getitem" && node.args.size() == 2 && node.args[0].list()) {
-      rewrite.replace(
-          id, node.args[0].list()->at(static_cast<size_t>(std::get<int64_t>(node.args[1].value))));
-    } else {
-      rewrite.replace(id, NodeRef{rewrite.builder().append(std::move(node))});
+    Graph result = rewrite_.take();
+    result.subgraphs = std::move(subgraphs_);
+    return result;
+  }
+
+private:
+  GraphBuilder &builder() { return rewrite_.builder(); }
+
+  static const Arguments *unpacked(const Node &node) {
+    return node.target == "operator.getitem" && node.args.size() == 2 ? node.args[0].list()
+                                                                      : nullptr;
+  }
+
+  static Argument element(const Node &node, const Arguments &list) {
+    const int64_t *index = std::get_if<int64_t>(&node.args[1].value);
+    if (!index || *index < 0 || *index >= static_cast<int64_t>(list.size()))
+      fail(node, "TSC-O046",
+           "operator.getitem: index " + (index ? std::to_string(*index) : "that is no integer") +
+               " of " + std::to_string(list.size()) + " results",
+           "choose one of the results");
+    return list[static_cast<size_t>(*index)];
+  }
+
+  /// Copies the subgraph's nodes; the result is what it returns.
+  Argument splice(const Graph &subgraph, const Node &call, Arguments inputs, bool autocast) {
+    std::vector<Argument> replacements(subgraph.nodes.size());
+    size_t placeholders = 0;
+    for (const Node &node : subgraph.nodes)
+      placeholders += node.kind == NodeKind::placeholder;
+    if (placeholders != inputs.size())
+      fail(call, "TSC-O010",
+           call.target + " takes " + std::to_string(placeholders) +
+               " arguments for its subgraph, " + std::to_string(inputs.size()) + " given",
+           "export the graph again with a PyTorch between 2.8 and 2.11");
+    std::vector<bool> vanishing = vanishing_nodes(subgraph);
+    std::map<std::string, std::string> moved; // inner subgraphs' names here
+    auto mapped = [&](const Argument &argument) {
+      return map_references(argument,
+                            [&](NodeRef reference) { return replacements[reference.id]; });
+    };
+    for (NodeId id = 0; id < subgraph.nodes.size(); ++id) {
+      const Node &old = subgraph.node(id);
+      if (old.kind == NodeKind::placeholder)
+        replacements[id] = inputs[id]; // placeholders stand first
+      if (old.kind == NodeKind::placeholder || vanishing[id])
+        continue;
+      Node node = old;
+      for (Argument &argument : node.args)
+        argument = mapped(argument);
+      for (auto &keyword : node.kwargs)
+        keyword.second = mapped(keyword.second);
+      if (node.kind == NodeKind::output)
+        return node.args.at(0);
+      if (node.stack_trace.empty())
+        node.stack_trace = call.stack_trace;
+      std::optional<size_t> position =
+          is_wrapper(old) ? subgraph_position(subgraph, old) : std::nullopt;
+      if (position) {
+        const Graph &inner = subgraph.subgraphs.at(*subgraph_name(subgraph, old.args[*position]));
+        replacements[id] =
+            splice(inner, node, inputs_of(node, *position), autocast || old.target == kAutocast);
+        continue;
+      }
+      if (const Arguments *list = unpacked(node)) {
+        replacements[id] = element(node, *list);
+        continue;
+      }
+      move_subgraphs(subgraph, node, moved);
+      node.name = builder().fresh_name("." + node.name);
+      if (node.origins.empty() || node.origins == std::vector<std::string>{old.name})
+        node.origins = {node.name};
+      if (autocast)
+        cast_operands(node);
+      replacements[id] = NodeRef{builder().append(std::move(node))};
+    }
+    throw support::InternalError("inline_subgraphs", call.name, "the subgraph has no output");
+  }
+
+  /// `node` of `subgraph` comes to stand in the outer graph: the graphs that it names follow.
+  void move_subgraphs(const Graph &subgraph, Node &node,
+                      std::map<std::string, std::string> &moved) {
+    auto follow = [&](std::string &name) {
+      auto found = subgraph.subgraphs.find(name);
+      if (found == subgraph.subgraphs.end())
+        return;
+      auto [entry, added] = moved.try_emplace(name, name);
+      for (size_t i = 1; added && subgraphs_.count(entry->second) != 0; ++i)
+        entry->second = name + "_" + std::to_string(i);
+      if (added)
+        subgraphs_.emplace(entry->second, found->second);
+      name = entry->second;
+    };
+    if (node.kind == NodeKind::get_attr)
+      follow(node.target);
+    for (Argument &argument : node.args)
+      if (graph::GraphRef *reference = std::get_if<graph::GraphRef>(&argument.value))
+        follow(reference->name);
+  }
+
+  /// An export in its default form records no casts of autocast: it records what each operator
+  /// yielded under it. Where the operands as they stand give another dtype, autocast has cast the
+  /// floating ones to the dtype that the result has (its rule for every operator that it touches;
+  /// float64 it leaves alone).
+  void cast_operands(Node &node) {
+    const TensorMeta *recorded = node.value ? first_float(*node.value) : nullptr;
+    if (node.kind != NodeKind::call_function || !recorded || !find_operator(node.target) ||
+        yields(node, recorded->dtype))
+      return;
+    DType dtype = recorded->dtype;
+    builder().set_source(node);
+    auto cast = [&](const Argument &argument) {
+      return map_references(argument, [&](NodeRef reference) -> Argument {
+        const std::optional<Value> &value = builder().graph().node(reference.id).value;
+        const TensorMeta *meta = value ? value->tensor() : nullptr;
+        if (!meta || !tensor::is_floating(meta->dtype) || meta->dtype == dtype ||
+            meta->dtype == DType::f64)
+          return reference;
+        return builder().emit("prims.convert_element_type.default", {reference, dtype});
+      });
+    };
+    for (Argument &argument : node.args)
+      argument = cast(argument);
+    for (auto &keyword : node.kwargs)
+      keyword.second = cast(keyword.second);
+  }
+
+  bool yields(const Node &node, DType dtype) const {
+    try {
+      Value value =
+          infer_value(rewrite_.builder().graph(), node, rewrite_.builder().shared_ranges());
+      const TensorMeta *meta = first_float(value);
+      return meta && meta->dtype == dtype;
+    } catch (const support::UserError &) { // operands of different dtypes, as autocast allows
+      return false;
     }
   }
-  return rewrite.take();
+
+  Rewrite rewrite_;
+  std::map<std::string, Graph> subgraphs_;
+};
+
+/// Graphs that are called and stay: their own wrappers vanish, too.
+void inline_inside(std::map<std::string, Graph> &subgraphs) {
+  for (auto &entry : subgraphs)
+    entry.second = inline_subgraphs(std::move(entry.second), {});
 }
 
 } // namespace
 
 graph::Graph inline_subgraphs(graph::Graph graph, const PassOptions &) {
-  constexpr int kDeepest = 100; // no model nests deeper
-  for (int depth = 0; depth < kDeepest; ++depth) {
-    if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_wrapper))
-      return graph;
-    // Subgraphs of subgraphs are looked up in the outer graph.
-    std::map<std::string, Graph> nested;
-    for (auto &entry : graph.subgraphs)
-      for (auto &inner : entry.second.subgraphs)
-        nested.emplace(inner.first, inner.second);
-    std::map<std::string, Graph> all = graph.subgraphs;
-    all.insert(nested.begin(), nested.end());
-    graph.subgraphs = std::move(all);
-    graph = inline_once(std::move(graph));
-  }
+  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), is_wrapper))
+    graph = Inliner(std::move(graph)).run();
+  inline_inside(graph.subgraphs);
   return graph;
 }
 

@@ -8,6 +8,12 @@ Argument map_references(const Argument &argument,
                         const std::function<Argument(graph::NodeRef)> &replacement) {
   if (const graph::NodeRef *reference = argument.node())
     return replacement(*reference);
+  if (const Argument::Dictionary *dictionary = argument.dictionary()) {
+    Argument::Dictionary result;
+    for (const auto &entry : dictionary->entries)
+      result.entries.emplace_back(entry.first, map_references(entry.second, replacement));
+    return result;
+  }
   const Arguments *list = argument.list();
   if (!list)
     return argument;

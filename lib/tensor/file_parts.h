@@ -50,7 +50,7 @@ private:
 TensorMap parse_safetensors(const Payload &bytes, const std::string &path);
 bool is_safetensors(std::string_view bytes);
 void write_safetensors(const std::string &path, const TensorMap &tensors);
-TensorMap parse_npz(const Payload &bytes, const std::string &path);
+TensorMap parse_npz(const ZipArchive &archive, const std::string &path);
 void write_npz(const std::string &path, const TensorMap &tensors);
 
 } // namespace tsc::tensor

@@ -63,8 +63,7 @@ private:
 
 } // namespace
 
-TensorMap parse_npz(const Payload &bytes, const std::string &path) {
-  ZipArchive archive(bytes, path);
+TensorMap parse_npz(const ZipArchive &archive, const std::string &path) {
   TensorMap tensors;
   for (const ZipArchive::Member &member : archive.members()) {
     std::string name = member.name;

@@ -2,6 +2,7 @@
 #include "tensor/file_parts.h"
 #include "tensor/mapped_file.h"
 #include "tensor/npy.h"
+#include "tensor/torch_file.h"
 
 #include <filesystem>
 
@@ -86,8 +87,10 @@ void write_folder(const std::string &path, const TensorMap &tensors) {
 TensorMap parse_tensors(const std::shared_ptr<void> &owner, std::string_view bytes,
                         const std::string &label) {
   Payload payload{owner, reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()};
-  if (ZipArchive::is_zip(bytes))
-    return parse_npz(payload, label);
+  if (ZipArchive::is_zip(bytes)) {
+    ZipArchive archive(payload, label);
+    return is_torch_file(archive) ? parse_torch_file(archive, label) : parse_npz(archive, label);
+  }
   if (is_safetensors(bytes))
     return parse_safetensors(payload, label);
   if (bytes.substr(0, 6) == std::string_view("\x93NUMPY", 6))

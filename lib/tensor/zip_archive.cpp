@@ -3,6 +3,7 @@
 #include "support/diagnostic.h"
 
 #include <minizip/unzip.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -18,6 +19,9 @@ namespace {
 // Deflate cannot pack better than this; what claims more lies about its size.
 constexpr uint64_t kMaxDeflateRatio = 1032;
 constexpr size_t kMaxNameLength = 4096; // bytes
+// What is parsed may unpack into this much, or into kTextRatio times its packed bytes.
+constexpr uint64_t kPlainText = uint64_t{1} << 28, kTextRatio = 100;
+constexpr size_t kStep = size_t{1} << 24; // zlib and minizip count in 32 bits
 constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint16_t kStored = 0, kDeflated = 8;
 
@@ -118,6 +122,7 @@ ZipArchive::Member read_member(unzFile handle, const Payload &bytes, const std::
   member.compressed_size = info.compressed_size;
   member.offset = unzGetCurrentFileZStreamPos64(handle);
   member.stored = info.compression_method == kStored;
+  member.checksum = static_cast<uint32_t>(info.crc);
   unzCloseCurrentFile(handle);
   unz64_file_pos position = {};
   unzGetFilePos64(handle, &position);
@@ -180,8 +185,38 @@ const ZipArchive::Member *ZipArchive::find(std::string_view name) const {
 }
 
 Payload ZipArchive::read(const Member &member) const {
-  if (member.stored)
-    return {bytes_.owner, bytes_.data + member.offset, static_cast<size_t>(member.size)};
+  if (!member.stored)
+    return unpack(member);
+  if (member.size <= kVerifiedBytes)
+    verify(member);
+  return {bytes_.owner, bytes_.data + member.offset, static_cast<size_t>(member.size)};
+}
+
+Payload ZipArchive::read_text(const Member &member) const {
+  if (member.size > kPlainText && member.size / kTextRatio > member.compressed_size)
+    fail(label_, "TSC-T011",
+         "the zip member claims " + std::to_string(member.size) + " bytes of text unpacked from " +
+             std::to_string(member.compressed_size),
+         member.name);
+  if (member.stored && member.size > kVerifiedBytes)
+    verify(member);
+  return read(member);
+}
+
+/// Of a stored member.
+void ZipArchive::verify(const Member &member) const {
+  auto checksum = crc32(0, nullptr, 0);
+  for (uint64_t done = 0; done < member.size;) {
+    uint64_t count = std::min<uint64_t>(kStep, member.size - done);
+    checksum = crc32(checksum, reinterpret_cast<const Bytef *>(bytes_.data + member.offset + done),
+                     static_cast<uInt>(count));
+    done += count;
+  }
+  if (static_cast<uint32_t>(checksum) != member.checksum)
+    fail(label_, "TSC-T011", "the zip member's checksum is wrong", member.name);
+}
+
+Payload ZipArchive::unpack(const Member &member) const {
   Unzip archive(bytes_, label_);
   unz64_file_pos position = {member.directory_position, member.directory_index};
   if (unzGoToFilePos64(archive.handle(), &position) != UNZ_OK ||
@@ -192,7 +227,6 @@ Payload ZipArchive::read(const Member &member) const {
   std::shared_ptr<std::byte[]> memory(new std::byte[size == 0 ? 1 : size]);
   size_t done = 0;
   while (done < size) {
-    constexpr size_t kStep = size_t{1} << 24; // minizip counts in 32 bits
     int count = unzReadCurrentFile(archive.handle(), memory.get() + done,
                                    static_cast<unsigned>(std::min(kStep, size - done)));
     if (count <= 0)

@@ -27,6 +27,7 @@ public:
     uint64_t compressed_size = 0; // bytes in the archive
     uint64_t offset = 0;          // of the payload, from the start of the archive
     bool stored = true;           // else deflated
+    uint32_t checksum = 0;        // CRC-32 of the unpacked bytes, as the directory says
     uint64_t directory_position = 0, directory_index = 0; // where minizip finds the entry again
   };
 
@@ -43,13 +44,22 @@ public:
 
   const std::vector<Member> &members() const { return members_; } // in archive order
   const Member *find(std::string_view name) const;
-  /// A stored member's bytes as a view of the archive, a deflated one's unpacked.
+  /// A stored member's bytes as a view of the archive, a deflated one's unpacked. Checksums are
+  /// compared but for stored members of more than kVerifiedBytes: those are mapped and not touched,
+  /// so that a large file opens at once. Errors: TSC-T011.
   Payload read(const Member &member) const;
+  /// The same for what is parsed: the checksum is always compared, and a member that claims to
+  /// unpack into far more than the archive could mean is refused.
+  Payload read_text(const Member &member) const;
+  static constexpr uint64_t kVerifiedBytes = uint64_t{1} << 20;
 
   ZipArchive(const ZipArchive &) = delete;
   ZipArchive &operator=(const ZipArchive &) = delete;
 
 private:
+  Payload unpack(const Member &member) const;
+  void verify(const Member &member) const;
+
   Payload bytes_;
   std::string label_;
   std::vector<Member> members_;
