@@ -3,6 +3,7 @@
 
 #include "driver/inputs.h"
 #include "emit/emit.h"
+#include "graph/read.h"
 #include "support/diagnostic.h"
 
 #include <nlohmann/json.hpp>
@@ -31,6 +32,15 @@ driver::Form form_of(const std::string &name) {
   if (name == "cuda")
     return driver::Form::cuda;
   return driver::Form::program;
+}
+
+/// The graph as it was read: no pass has run, so that its operators need not exist.
+std::optional<std::string> form_as_read(const Flags &flags) {
+  if (flags.emit_form == "fx")
+    return graph::to_text(graph::read_graph(flags.graph)) + "\n";
+  if (flags.emit_form == "json")
+    return graph::to_json(graph::read_graph(flags.graph));
+  return std::nullopt;
 }
 
 struct StepCounts {
@@ -76,9 +86,10 @@ void run(const Flags &flags) {
                                support::Diagnostic{"TSC-C008", "-o and --emit exclude each other",
                                                    "", "", "", "",
                                                    "leave -o out: the form goes to stdout"});
+    std::optional<std::string> as_read = form_as_read(flags);
     driver::Form form = form_of(flags.emit_form);
     driver::Form last = form == driver::Form::cuda ? driver::Form::program : form;
-    std::string text = driver::render(compile_with_flags(flags, last), form);
+    std::string text = as_read ? *as_read : driver::render(compile_with_flags(flags, last), form);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }
@@ -114,8 +125,10 @@ void add_compile(CLI::App &app, int &exit_code) {
   command->add_option("-o,--out", flags->out, "the folder to write");
   command
       ->add_option("--emit", flags->emit_form,
-                   "print this form to stdout instead: graph, ir, schedule, cuda, program")
-      ->check(CLI::IsMember({"graph", "ir", "schedule", "cuda", "program"}));
+                   "print this form to stdout instead: fx (the graph as read, as torch.fx prints "
+                   "it), json (the same as graph JSON), graph (after the passes), ir, schedule, "
+                   "cuda, program")
+      ->check(CLI::IsMember({"fx", "json", "graph", "ir", "schedule", "cuda", "program"}));
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
   command->add_flag("--json", flags->json, "print one JSON object");

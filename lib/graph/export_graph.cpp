@@ -140,7 +140,7 @@ void ExportGraphReader::read_input(const JsonValue &input, const std::string &na
   } else if (choice.key == "as_custom_obj") {
     expect_only_keys(choice, {"name", "class_fqn"});
     bound = &member(choice, "name");
-    node.value = Value{None{}};
+    node.value = Value{CustomObject{"", std::string(expect_string(member(choice, "class_fqn")))}};
   } else if (choice.key == "as_sym_int" || choice.key == "as_sym_float" ||
              choice.key == "as_sym_bool") {
     const JsonValue &symbol = expect_union(choice);
@@ -295,7 +295,7 @@ Argument ExportGraphReader::read_graph_argument(const JsonValue &value) {
   }
   auto found = graph_.subgraphs.find(name);
   // One graph may be called several times; it is then written out at each call.
-  if (found != graph_.subgraphs.end() && to_text(found->second) != to_text(subgraph))
+  if (found != graph_.subgraphs.end() && !(found->second == subgraph))
     fail_at(value, "TSC-G011", "two different subgraphs are called '" + name + "'");
   graph_.subgraphs.emplace(name, std::move(subgraph));
   Node node;

@@ -1,7 +1,10 @@
 #include "graph/export_reader.h"
 
+#include "graph/check_signature.h"
 #include "graph/export_graph.h"
 #include "graph/export_values.h"
+
+#include <set>
 
 namespace tsc::graph {
 
@@ -129,8 +132,7 @@ OutputSpec read_output_spec(const JsonValue &value, ExportGraphReader &reader) {
       continue;
     expect_only_keys(choice, {"arg", row.target_key});
     spec.kind = row.kind;
-    if (row.kind != OutputKind::token)
-      spec.value = reader.lookup(member(member(choice, "arg"), "name"));
+    spec.value = reader.lookup(member(member(choice, "arg"), "name"));
     if (!row.target_key.empty())
       spec.target = expect_string(member(choice, row.target_key));
     return spec;
@@ -194,6 +196,42 @@ std::vector<SymbolRange> read_ranges(const JsonValue &constraints) {
   return ranges;
 }
 
+void collect_symbols(const Value &value, std::vector<Expr> &symbols) {
+  auto add = [&](Expr expression) {
+    if (!expression.is_integer())
+      for (Expr symbol : symbolic::free_symbols(expression))
+        symbols.push_back(symbol);
+  };
+  if (const Expr *size = std::get_if<Expr>(&value.value))
+    add(*size);
+  if (const Value::List *list = value.list())
+    for (const Value &item : *list)
+      collect_symbols(item, symbols);
+  if (const TensorMeta *meta = value.tensor()) {
+    for (Expr size : meta->layout.sizes)
+      add(size);
+    for (Expr stride : meta->layout.strides)
+      add(stride);
+    add(meta->layout.offset);
+  }
+}
+
+/// Symbols that sizes in `part` use and no constraint names have no upper bound.
+void declare_symbols(Graph &graph, const Graph &part) {
+  std::set<std::string> known;
+  for (const SymbolRange &range : graph.symbols)
+    known.insert(range.symbol.name());
+  std::vector<Expr> used;
+  for (const Node &node : part.nodes)
+    if (node.value)
+      collect_symbols(*node.value, used);
+  for (Expr symbol : used)
+    if (known.insert(symbol.name()).second)
+      graph.symbols.push_back({symbol, 0, INT64_MAX});
+  for (const auto &entry : part.subgraphs)
+    declare_symbols(graph, entry.second);
+}
+
 } // namespace
 
 bool is_export_program(const JsonValue &root) {
@@ -224,6 +262,9 @@ Graph read_export_program(const JsonValue &root, const std::string &label) {
     for (const JsonValue &spec : expect_array(member(signature, "output_specs")))
       graph.outputs.push_back(read_output_spec(spec, reader));
     graph.symbols = read_ranges(member(root, "range_constraints"));
+    declare_symbols(graph, graph);
+    if (!problems.any())
+      check_signature(graph, json_pointer(signature) + "/output_specs", problems);
   } catch (const UserError &error) {
     problems.add(error);
   }

@@ -2,6 +2,7 @@
 
 #include "graph/sympy_text.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace tsc::graph {
@@ -92,6 +93,22 @@ Expr read_export_sym_int(const JsonValue &value) {
   }
 }
 
+void check_tensor_layout(const JsonValue &at, const TensorMeta &meta) {
+  int64_t last = meta.layout.offset.as_integer().value_or(0);
+  bool wrong = last < 0;
+  for (size_t i = 0; i < meta.layout.sizes.size(); ++i) {
+    int64_t size = meta.layout.sizes[i].as_integer().value_or(1);
+    int64_t stride = meta.layout.strides[i].as_integer().value_or(0), step = 0;
+    wrong = wrong || stride < 0 ||
+            __builtin_mul_overflow(std::max<int64_t>(size - 1, 0), stride, &step) ||
+            __builtin_add_overflow(last, step, &last);
+  }
+  auto bytes = static_cast<int64_t>(tensor::size_in_bytes(meta.dtype));
+  wrong = wrong || last == INT64_MAX || __builtin_mul_overflow(last + 1, bytes, &last);
+  if (wrong)
+    fail_at(at, "TSC-G014", "the tensor's strides or offset leave 64 bits, or are negative");
+}
+
 void check_tensor_size(const JsonValue &at, const TensorMeta &meta) {
   auto bytes = static_cast<int64_t>(tensor::size_in_bytes(meta.dtype));
   for (Expr size : meta.layout.sizes) {
@@ -137,6 +154,7 @@ TensorMeta read_export_tensor_meta(const JsonValue &value) {
             "a tensor of " + std::to_string(meta.layout.sizes.size()) + " sizes has " +
                 std::to_string(meta.layout.strides.size()) + " strides");
   check_tensor_size(member(value, "sizes"), meta);
+  check_tensor_layout(value, meta);
   return meta;
 }
 

@@ -50,6 +50,9 @@ bool same_range(const SymbolRange &a, const SymbolRange &b) {
 
 } // namespace
 
+bool operator==(const Complex &a, const Complex &b) {
+  return same_number(a.real, b.real) && same_number(a.imaginary, b.imaginary);
+}
 bool operator==(const Argument &a, const Argument &b) { return same_value(a.value, b.value); }
 bool operator==(const Argument::Dictionary &a, const Argument::Dictionary &b) {
   return a.entries == b.entries;

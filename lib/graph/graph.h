@@ -45,7 +45,7 @@ struct GraphRef { // a subgraph as argument
 
 struct Complex {
   double real = 0, imaginary = 0;
-  friend bool operator==(const Complex &, const Complex &) = default;
+  friend bool operator==(const Complex &, const Complex &); // NaN equals itself
 };
 /// A script object: as an argument the name under which the file keeps it, as a value its class
 /// only.

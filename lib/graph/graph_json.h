@@ -32,8 +32,9 @@ public:
   using Lookup = std::function<NodeRef(const JsonValue &name)>;
   explicit GraphJsonValues(Lookup lookup) : lookup_(std::move(lookup)) {}
 
-  std::set<std::string> symbols;   // declared
-  std::set<std::string> subgraphs; // names that {"graph": ...} may give
+  const GraphJsonValues *outer = nullptr; // of the graph around a subgraph
+  std::set<std::string> symbols;          // declared
+  std::set<std::string> subgraphs;        // names that {"graph": ...} may give
 
   Argument read_argument(const JsonValue &value) const;
   Value read_value(const JsonValue &value) const;
@@ -45,6 +46,7 @@ private:
   Argument read_structured(const JsonValue &choice) const;
   Argument read_tagged(const JsonValue &value) const;
   std::vector<Expr> read_expressions(const JsonValue &value) const;
+  bool is_declared(const std::string &symbol) const;
   Lookup lookup_;
 };
 

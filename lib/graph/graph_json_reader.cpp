@@ -1,3 +1,4 @@
+#include "graph/check_signature.h"
 #include "graph/graph_json.h"
 #include "graph/problems.h"
 
@@ -33,6 +34,7 @@ public:
     if (problems_.any()) // the signature would repeat them
       return {};
     read_signature();
+    check_signature(graph_, json_pointer(root_) + "/signature/outputs", problems_);
     return std::move(graph_);
   }
 
@@ -89,7 +91,7 @@ private:
           subgraph, {"name", "stage", "symbols", "subgraphs", "constants", "nodes", "signature"});
       std::string name(subgraph.key);
       GraphJsonReader reader(subgraph, problems_);
-      reader.values_.symbols = values_.symbols; // those of the outer graph hold inside
+      reader.values_.outer = &values_; // its symbols hold inside
       graph_.subgraphs.emplace(name, reader.read());
       values_.subgraphs.insert(name);
     }

@@ -134,6 +134,13 @@ bool is_listed(DType dtype) {
   return !tensor::is_complex(dtype) && dtype != DType::f8e4m3fn && dtype != DType::f8e5m2;
 }
 
+bool GraphJsonValues::is_declared(const std::string &symbol) const {
+  for (const GraphJsonValues *graph = this; graph != nullptr; graph = graph->outer)
+    if (graph->symbols.count(symbol) != 0)
+      return true;
+  return false;
+}
+
 Expr GraphJsonValues::read_expression(const JsonValue &value) const {
   if (value.kind == JsonKind::integer)
     return value.integer;
@@ -150,7 +157,7 @@ Expr GraphJsonValues::read_expression(const JsonValue &value) const {
     throw UserError(error.exit_code(), std::move(diagnostics));
   }
   for (Expr symbol : symbolic::free_symbols(expression))
-    if (symbols.count(symbol.name()) == 0)
+    if (!is_declared(symbol.name()))
       fail_at(value, "TSC-G010", "the symbol '" + symbol.name() + "' is not declared",
               "add it to 'symbols' with its range");
   return expression;
@@ -182,6 +189,7 @@ TensorMeta GraphJsonValues::read_tensor(const JsonValue &value) const {
   }
   if (const JsonValue *offset = optional_member(value, "offset"))
     meta.layout.offset = read_expression(*offset);
+  check_tensor_layout(value, meta);
   if (const JsonValue *device = optional_member(value, "device"))
     meta.device = read_device(*device);
   if (const JsonValue *flag = optional_member(value, "requires_grad"))

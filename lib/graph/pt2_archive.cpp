@@ -36,8 +36,12 @@ std::string trimmed(std::string_view text) {
 
 Pt2Archive::Pt2Archive(const ZipArchive &zip, const std::string &label) : zip_(zip), label_(label) {
   for (const ZipArchive::Member &member : zip.members())
-    if (ends_with(member.name, "/archive_format"))
+    if (ends_with(member.name, "/archive_format")) {
+      if (!root_.empty())
+        fail(ExitCode::bad_input, "TSC-G022", "the archive has several root folders", member.name,
+             "save the model again with torch.export.save");
       root_ = member.name.substr(0, member.name.size() - std::strlen("archive_format"));
+    }
   if (root_.empty() || text("archive_format") != "pt2")
     fail_old();
   if (find("byteorder") != nullptr && text("byteorder") != "little")

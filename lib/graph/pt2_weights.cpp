@@ -18,9 +18,6 @@ using tensor::ZipArchive;
 
 namespace {
 
-// A stored value may be expanded to many elements; beyond this that is no weight but a trap.
-constexpr int64_t kMaxRepeatedBytes = int64_t{1} << 32;
-
 constexpr const char *kDamaged = "save the model again; the archive may be damaged";
 
 [[noreturn]] void fail(ExitCode exit_code, const char *code, std::string message,
@@ -52,8 +49,8 @@ struct WeightReader {
 
   /// A file of torch.save inside the archive; its storages are views of the archive, too.
   void read_pickled(const std::string &path) {
-    std::string place = archive.label() + ": " + archive.full_name(path);
-    ZipArchive file(archive.zip().read(archive.member(path)), place);
+    std::string place = archive.full_name(path);
+    ZipArchive file(archive.zip().read(archive.member(path)), archive.label() + ": " + place);
     if (!tensor::is_torch_file(file))
       fail(ExitCode::bad_input, "TSC-G022", "the member is no file of torch.save",
            archive.full_name(path), kDamaged);
@@ -106,8 +103,7 @@ struct WeightReader {
     view.strides = integers(at, meta.layout.strides);
     view.offset = integers(at, {meta.layout.offset})[0];
     std::optional<int64_t> needed = tensor::bytes_reached(view);
-    if (!needed)
-      fail_at(at, "TSC-G014", "the tensor's strides or offset leave 64 bits, or are negative");
+    support::require(needed.has_value(), "make_weight", "the layout was checked");
     if (*needed != 0 && payload.size == 0)
       return std::nullopt;
     if (*needed > static_cast<int64_t>(payload.size))
@@ -116,7 +112,7 @@ struct WeightReader {
                " bytes, its member has " + std::to_string(payload.size),
            archive.full_name(path), kDamaged);
     int64_t bytes = dense_bytes(view);
-    if (bytes > std::max(kMaxRepeatedBytes, static_cast<int64_t>(payload.size)))
+    if (bytes > std::max(tensor::kMaxRepeatedBytes, static_cast<int64_t>(payload.size)))
       fail_at(at, "TSC-G014",
               "the tensor repeats " + std::to_string(payload.size) + " stored bytes as " +
                   std::to_string(bytes),

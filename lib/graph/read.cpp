@@ -16,6 +16,11 @@ using support::UserError;
 
 namespace {
 
+/// As torch.save wrote before it wrote zip archives, and as pickle writes.
+bool is_bare_pickle(std::string_view bytes) {
+  return bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+}
+
 [[noreturn]] void throw_unrecognized(const std::string &label) {
   throw UserError(ExitCode::bad_input,
                   Diagnostic{"TSC-G001", "this is no graph file", label, "", "", "",
@@ -24,6 +29,13 @@ namespace {
 }
 
 Graph parse_json(std::string_view bytes, const std::string &label) {
+  if (is_bare_pickle(bytes))
+    throw UserError(
+        ExitCode::unsupported,
+        Diagnostic{"TSC-G021", "this is a pickled PyTorch file, not an exported program", label, "",
+                   "", "",
+                   "export the model: "
+                   "torch.export.save(torch.export.export(model, inputs), 'model.pt2')"});
   size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || bytes[first] != '{')
     throw_unrecognized(label);

@@ -4,6 +4,8 @@
 #include "tensor/storage_view.h"
 #include "tensor/torch_pickle.h"
 
+#include <algorithm>
+
 namespace tsc::tensor {
 
 namespace {
@@ -39,6 +41,12 @@ HostTensor tensor_of(const ZipArchive &archive, const std::string &root,
     fail_file("TSC-T042",
               "the tensor '" + pickled.name + "' needs " + std::to_string(*needed) +
                   " bytes, its storage has " + std::to_string(member->size),
+              label + ": " + path, "save the file again; it may be damaged");
+  uint64_t dense = *tensor_bytes(pickled.view.dtype, pickled.view.sizes);
+  if (dense > std::max<uint64_t>(kMaxRepeatedBytes, member->size))
+    fail_file("TSC-T042",
+              "the tensor '" + pickled.name + "' repeats " + std::to_string(member->size) +
+                  " stored bytes as " + std::to_string(dense),
               label + ": " + path, "save the file again; it may be damaged");
   return view_storage(archive.read(*member), pickled.view);
 }

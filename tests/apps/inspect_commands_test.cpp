@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 using namespace tsc;
 using testing::Outcome;
@@ -255,4 +257,28 @@ TEST_CASE("dumps and times go to stderr, results to stdout") {
   CHECK(count(dumped.err, "# after ") == 2);
   CHECK(dumped.err.find(" ms  lower\n") != std::string::npos);
   CHECK(dumped.err.find(" ms  total\n") != std::string::npos);
+}
+
+TEST_CASE("the graph as it was read is printed in both forms, though operators are missing") {
+  Workplace place;
+  const std::string folder = std::string(TSC_SOURCE_DIR) + "/tests/graph/data/2.11/";
+  std::ifstream file(folder + "loops.txt");
+  std::string expected{std::istreambuf_iterator<char>(file), {}};
+  REQUIRE_FALSE(expected.empty());
+  Outcome text = place.run({"compile", folder + "loops.pt2", "--emit=fx"});
+  CHECK(text.exit_code == 0);
+  CHECK(text.out == expected + "\n");
+  Outcome json = place.run({"compile", folder + "loops.pt2", "--emit=json"});
+  CHECK(json.exit_code == 0);
+  place.file("loops.json", json.out);
+  CHECK(place.run({"compile", "loops.json", "--emit=fx"}).out == text.out);
+  CHECK(place.run({"compile", "loops.json", "--emit=json"}).out == json.out);
+  // Both formats get the same report.
+  Outcome archive = place.run({"check", folder + "loops.pt2"});
+  Outcome written = place.run({"check", "loops.json"});
+  CHECK(archive.exit_code == written.exit_code);
+  std::string report = archive.err;
+  for (size_t at; (at = report.find(folder + "loops.pt2")) != std::string::npos;)
+    report.replace(at, folder.size() + 9, "loops.json");
+  CHECK(report == written.err);
 }

@@ -1,4 +1,4 @@
-#include "../tensor/zip_bytes.h"
+#include "../tensor/pickle_bytes.h"
 #include "files.h"
 #include "graph/read.h"
 #include "support/diagnostic.h"
@@ -18,16 +18,16 @@ using tsc::testing::ZipMember;
 
 namespace {
 
-/// The members of tests/graph/data/tiny.pt2, to be changed and packed again.
-std::vector<ZipMember> tiny_members() {
-  std::string bytes = file_text("tests/graph/data/tiny.pt2");
+/// The members of an archive, to be changed and packed again.
+std::vector<ZipMember> members_of(const std::string &bytes) {
   tsc::tensor::ZipArchive archive(
-      {nullptr, reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()}, "tiny");
+      {nullptr, reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()}, "archive");
   std::vector<ZipMember> members;
   for (const auto &member : archive.members())
     members.push_back({member.name, std::string(archive.read(member).text())});
   return members;
 }
+std::vector<ZipMember> tiny_members() { return members_of(file_text("tests/graph/data/tiny.pt2")); }
 
 ZipMember &find(std::vector<ZipMember> &members, const std::string &ending) {
   for (ZipMember &member : members)
@@ -92,6 +92,16 @@ TEST_CASE("older and foreign archives say how to save again") {
             .find("error TSC-G021: the archive was written by PyTorch 2.7 or older\n"
                   "  at m.pt2: serialized_exported_program.json\n"
                   "  next: load it with the PyTorch that wrote it and save it again") == 0);
+  CHECK(report({{"m/data.pkl", ""}, {"m/constants.pkl", ""}, {"m/code/m.py", ""}}) ==
+        "error TSC-G021: this is a TorchScript file, not an exported program\n"
+        "  at m.pt2: m/constants.pkl\n"
+        "  next: export the model that it was made from: "
+        "torch.export.save(torch.export.export(model, inputs), 'model.pt2')");
+  CHECK_THROWS_WITH(
+      parse_graph("\x80\x02\x8a\nl\xfc\x9c", "old.pt"),
+      "error TSC-G021: this is a pickled PyTorch file, not an exported program\n  at old.pt\n"
+      "  next: export the model: "
+      "torch.export.save(torch.export.export(model, inputs), 'model.pt2')");
   CHECK(
       report({{"model/data.pkl", ""}})
           .find("error TSC-G021: this is a pickled PyTorch file, not an exported program\n"
@@ -150,6 +160,116 @@ TEST_CASE("archives that lack or contradict something") {
   members = tiny_members();
   find(members, "/byteorder").payload = "big";
   CHECK(report(members).find("error TSC-G022: the archive's numbers are not little-endian") == 0);
+}
+
+TEST_CASE("archives that are damaged or made to mislead") {
+  std::vector<ZipMember> members = tiny_members();
+  find(members, "/weight_1").checksum = 1;
+  CHECK(report(members).find("error TSC-T011: the zip member's checksum is wrong\n"
+                             "  at m.pt2: tiny/data/weights/weight_1\n") == 0);
+
+  members = tiny_members();
+  find(members, "models/model.json").checksum = 1;
+  CHECK(report(members) == "error TSC-T011: the zip member's checksum is wrong\n"
+                           "  at m.pt2: tiny/models/model.json\n"
+                           "  next: write the file again; it may be damaged");
+
+  members = tiny_members();
+  ZipMember &escaping = find(members, "weights_config.json");
+  escaping.payload = replaced(escaping.payload, "\"path_name\": \"weight_0\"",
+                              "\"path_name\": \"../../../etc/passwd\"");
+  CHECK(report(members).find("error TSC-G022: the archive lacks the member "
+                             "'tiny/data/weights/../../../etc/passwd'\n"
+                             "  at m.pt2: tiny/data/weights/model_weights_config.json\n"
+                             "  next: save the model again with torch.export.save") == 0);
+
+  members = tiny_members();
+  find(members, "weights_config.json").name = "tiny/data/weights/other_weights_config.json";
+  CHECK(report(members) == "error TSC-G022: the archive lacks the member "
+                           "'tiny/data/weights/model_weights_config.json'\n"
+                           "  at m.pt2\n  next: save the model again with torch.export.save");
+
+  members = tiny_members();
+  ZipMember &dtype = find(members, "weights_config.json");
+  dtype.payload = replaced(dtype.payload, "\"dtype\": 7", "\"dtype\": 5");
+  CHECK(report(members).find("needs ") != std::string::npos);
+  dtype.payload = replaced(dtype.payload, "\"dtype\": 5", "\"dtype\": 6");
+  CHECK(report(members).find("' has another dtype or shape than the graph says\n"
+                             "  at m.pt2 (node ") != std::string::npos);
+
+  members = tiny_members();
+  ZipMember &twice = find(members, "constants_config.json");
+  twice.payload = replaced(twice.payload, "\"constant\"", "\"first.weight\"");
+  CHECK(report(members).find("error TSC-G011: the name 'first.weight' is given twice\n"
+                             "  at m.pt2: tiny/data/constants/model_constants_config.json: "
+                             "tiny/data/constants/") == 0);
+
+  members = tiny_members();
+  members.push_back({"second/archive_format", "pt2"});
+  CHECK(report(members) == "error TSC-G022: the archive has several root folders\n"
+                           "  at m.pt2: second/archive_format\n"
+                           "  next: save the model again with torch.export.save");
+}
+
+TEST_CASE("a stored value that repeats without end is no weight") {
+  std::vector<ZipMember> members = tiny_members();
+  ZipMember &config = find(members, "weights_config.json");
+  size_t at = config.payload.find("\"sizes\": [");
+  size_t end = config.payload.find("\"layout\"", at);
+  config.payload.replace(
+      at, end - at,
+      R"("sizes": [{"as_int": 1048576}, {"as_int": 1048576}], "requires_grad": false,
+         "device": {"type": "cpu", "index": null}, "strides": [{"as_int": 0}, {"as_int": 0}],
+         "storage_offset": {"as_int": 0}, )");
+  std::string text = report(members);
+  CHECK(text.find("error TSC-G014: the tensor repeats ") == 0);
+  CHECK(text.find("  next: save the model again; the archive may be damaged") != std::string::npos);
+}
+
+TEST_CASE("sample inputs and script objects are never read") {
+  std::vector<ZipMember> members = tiny_members();
+  find(members, "sample_inputs/model.pt").payload = "cos\nsystem\n(X\4\0\0\0exittR.";
+  CHECK(report(members) == "nothing");
+  ZipMember &config = find(members, "constants_config.json");
+  config.payload =
+      replaced(config.payload, "{\"config\": {",
+               R"({"config": {"object": {"path_name": "custom_obj_0", "is_param": false,
+                               "use_pickle": true, "tensor_meta": null}, )");
+  CHECK(report(members) == "nothing");
+}
+
+TEST_CASE("a program that was exported without values has no weights") {
+  std::vector<ZipMember> members = tiny_members();
+  find(members, "/weight_1").payload.clear(); // first.weight and second.weight
+  Graph graph = parse_graph(zip_bytes(members), "m.pt2");
+  CHECK(graph.weights.count("first.weight") == 0);
+  CHECK(graph.weights.count("first.bias") == 1);
+}
+
+TEST_CASE("pickled weights of PyTorch 2.8 that lie") {
+  namespace pickle = tsc::testing::pickle;
+  const std::string path = "tests/graph/data/2.8/weights.pt2";
+  auto with_weights = [&](const std::string &bytes) {
+    std::vector<ZipMember> members = members_of(file_text(path));
+    find(members, "data/weights/model.pt").payload = bytes;
+    return report(members);
+  };
+  std::string evil = "\x80\x02" + pickle::call("os", "system", {pickle::text("id")}) + ".";
+  CHECK(with_weights(pickle::file(evil, {})) ==
+        "error TSC-T041: the pickle is no dict of plain tensors: it names 'os.system'\n"
+        "  at m.pt2: weights/data/weights/model.pt: archive/data.pkl: byte 2\n"
+        "  next: nothing of it was run; save a dict of plain tensors, or write .safetensors");
+  CHECK(with_weights("not a zip") ==
+        "error TSC-T010: the zip archive has no readable directory; it may be cut off\n"
+        "  at m.pt2: weights/data/weights/model.pt\n"
+        "  next: write the file again; it may be damaged");
+  CHECK(with_weights(zip_bytes({{"archive/version", "3"}})) ==
+        "error TSC-G022: the member is no file of torch.save\n"
+        "  at m.pt2: weights/data/weights/model.pt\n"
+        "  next: save the model again; the archive may be damaged");
+  CHECK(with_weights(pickle::file(pickle::dictionary({}), {}))
+            .find("error TSC-G023: the archive holds no tensor for 'first.weight'\n"
+                  "  at m.pt2 (node p_first_weight)") != std::string::npos);
 }
 
 TEST_CASE("every prefix of an archive is an error, never a crash") {

@@ -158,3 +158,89 @@ TEST_CASE("all problems of a file are in one report") {
     CHECK(error.diagnostics()[2].code == "TSC-G010");
   }
 }
+
+TEST_CASE("layouts that leave what can be counted") {
+  const char *text =
+      "error TSC-G014: the tensor's strides or offset leave 64 bits, or are negative\n"
+      "  at g.json: /nodes/0/val (node x)";
+  CHECK(report("\"size\": [2, 3]", "\"size\": [2, 3], \"stride\": [-3, 1]") == text);
+  CHECK(report("\"size\": [2, 3]", "\"size\": [2, 3], \"offset\": -1") == text);
+  CHECK(report("\"size\": [2, 3]",
+               "\"size\": [2, 3], \"stride\": [9223372036854775807, 4611686018427387904]") == text);
+  CHECK(report("\"size\": [2, 3]", "\"size\": [2, 3], \"offset\": 9223372036854775807") == text);
+  CHECK(report("\"size\": [2, 3]", "\"size\": [3037000500, 3037000500]") ==
+        "error TSC-G014: a tensor has more than 2^63 - 1 bytes\n"
+        "  at g.json: /nodes/0/val/size (node x)");
+}
+
+TEST_CASE("a signature must say what the graph says") {
+  const std::string end = "[{\"node\": \"a\"}]]}]";
+  auto outputs = [&](const std::string &list) {
+    return report(end, end + ", \"signature\": {\"outputs\": [" + list + "]}");
+  };
+  CHECK(outputs(R"({"kind": "user", "value": {"node": "a"}})") == "nothing");
+  CHECK(outputs("") == "error TSC-G015: the signature names 0 outputs, the graph returns 1\n"
+                       "  at g.json: /signature/outputs");
+  CHECK(outputs(R"({"kind": "user", "value": {"node": "x"}})") ==
+        "error TSC-G015: the signature's output 0 is not what the graph returns there\n"
+        "  at g.json: /signature/outputs/0");
+  std::string next = "\n  at g.json: /signature/outputs/0\n"
+                     "  next: name a buffer, parameter or input as the signature's inputs do";
+  CHECK(outputs(R"({"kind": "buffer_mutation", "value": {"node": "a"}, "target": "x"})") ==
+        "error TSC-G026: the mutated buffer 'x' is no input of the graph" + next);
+  CHECK(outputs(R"({"kind": "parameter_mutation", "value": {"node": "a"}, "target": "w"})") ==
+        "error TSC-G026: the mutated parameter 'w' is no input of the graph" + next);
+  CHECK(outputs(R"({"kind": "input_mutation", "value": {"node": "a"}, "target": "a"})") ==
+        "error TSC-G026: the mutated input 'a' is no input of the graph" + next);
+  CHECK(outputs(R"({"kind": "gradient", "value": {"node": "a"}, "target": "w"})") ==
+        "error TSC-G026: the gradient's parameter or input 'w' is no input of the graph" + next);
+  CHECK(outputs(R"({"kind": "gradient", "value": {"node": "a"}, "target": "x"})") == "nothing");
+}
+
+TEST_CASE("arguments and constants of rare kinds that are malformed") {
+  auto argument = [](const std::string &json) { return report("{\"node\": \"x\"}]", json + "]"); };
+  CHECK(argument(R"({"complex": [1]})")
+            .find("error TSC-G006: a complex number is [real, imaginary]\n"
+                  "  at g.json: /nodes/1/args/0/complex (node a)") == 0);
+  CHECK(argument(R"({"custom_object": {"name": "o"}})")
+            .find("error TSC-G005: the key 'class' is missing\n"
+                  "  at g.json: /nodes/1/args/0/custom_object (node a)") == 0);
+  CHECK(argument(R"({"dict": {"a": {"node": "y"}}})")
+            .find("error TSC-G010: 'y' is used before it is defined\n"
+                  "  at g.json: /nodes/1/args/0/dict/a/node (node a)") == 0);
+  auto constant = [](const std::string &json) {
+    return report("\"nodes\": [", "\"constants\": {\"c\": " + json + "}, \"nodes\": [");
+  };
+  CHECK(constant(R"({"dtype": "complex64", "size": [1], "bytes": "00"})") ==
+        "error TSC-G023: a constant of 8 bytes gives 2 hexadecimal digits\n"
+        "  at g.json: /constants/c/bytes");
+  CHECK(constant(R"({"dtype": "float8_e5m2", "size": [2], "bytes": "0x+1"})") ==
+        "error TSC-G006: expected hexadecimal digits, found '0x'\n"
+        "  at g.json: /constants/c/bytes");
+  CHECK(constant(R"({"dtype": "complex64", "size": [1], "data": [1]})") ==
+        "error TSC-G005: the key 'bytes' is missing\n  at g.json: /constants/c");
+  CHECK(constant(R"({"dtype": "float32", "size": [65536, 65536], "data": []})") ==
+        "error TSC-G014: a constant has more elements than it can list\n"
+        "  at g.json: /constants/c/size/1");
+}
+
+TEST_CASE("nesting costs no stack") {
+  std::string lists = std::string(200, '[') + std::string(200, ']');
+  CHECK(report("\"kwargs\": {}", "\"kwargs\": {\"dim\": " + lists + "}") == "nothing");
+  std::string dictionaries;
+  for (int i = 0; i < 120; ++i)
+    dictionaries += "{\"dict\": {\"a\": ";
+  CHECK(report("\"kwargs\": {}", "\"kwargs\": {\"dim\": " + dictionaries + "1" +
+                                     std::string(240, '}') + "}") == "nothing");
+}
+
+TEST_CASE("ten thousand mistakes are a short report") {
+  std::string nodes;
+  for (int i = 0; i < 10000; ++i)
+    nodes +=
+        R"({"name": "n)" + std::to_string(i) +
+        R"(", "op": "call_function", "target": "aten.relu.default", "args": [{"node": "?"}]},)";
+  std::string text = report("{\"name\": \"output\"", nodes + "{\"name\": \"output\"");
+  CHECK(text.size() < 20000);
+  CHECK(text.find("and see 9950 more problems") != std::string::npos);
+}

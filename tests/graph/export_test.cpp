@@ -185,28 +185,142 @@ TEST_CASE("symbols, ranges and signatures are read") {
   CHECK(std::get<Expr>(graph.nodes[1].value->value) == tsc::symbolic::symbol("s0"));
   REQUIRE(graph.inputs.size() == 2);
   CHECK(graph.inputs[1].kind == InputKind::user);
+  // A symbol that no constraint names has no upper bound.
+  Graph unnamed =
+      parse_graph(replaced(program(""), R"("s0": {"min_val": 2, "max_val": null})", ""), "m.json");
+  REQUIRE(unnamed.symbols.size() == 1);
+  CHECK(unnamed.symbols[0].low == 0);
+  // Floats and derived expressions have ranges, too.
+  Graph floats =
+      parse_graph(replaced(program(""), R"("range_constraints": {)",
+                           R"("range_constraints": {"zuf0": {"min_val": null, "max_val": null},
+                                          "2*s0": {"min_val": 4, "max_val": 8}, )"),
+                  "m.json");
+  CHECK(floats.symbols.size() == 1);
+}
+
+namespace {
+
+/// A program of every kind of input and output.
+std::string whole_signature() {
   std::string text = program("");
-  text = replaced(text, R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}})",
-                  R"({"buffer": {"arg": {"name": "x"}, "buffer_name": "b", "persistent": false}})");
-  text = replaced(text, R"([{"user_output": {"arg": {"as_tensor": {"name": "f"}}}}])",
-                  R"([{"buffer_mutation": {"arg": {"name": "f"}, "buffer_name": "b"}},
+  std::string tensors;
+  for (const char *name : {"p", "b", "c", "t"})
+    tensors += std::string("\"") + name + "\": " + kTensor + ", ";
+  text = replaced(text, R"("tensor_values": {)", R"("tensor_values": {)" + tensors);
+  text = replaced(text,
+                  R"("inputs": [{"as_tensor": {"name": "x"}}, {"as_sym_int": {"as_name": "n"}}])",
+                  R"("inputs": [{"as_tensor": {"name": "t"}}, {"as_tensor": {"name": "p"}},
+                       {"as_tensor": {"name": "b"}}, {"as_tensor": {"name": "c"}},
+                       {"as_custom_obj": {"name": "o", "class_fqn": "__torch__.C"}},
+                       {"as_tensor": {"name": "x"}}, {"as_sym_int": {"as_name": "n"}},
+                       {"as_none": true}, {"as_int": 3}, {"as_float": "Infinity"},
+                       {"as_bool": true}, {"as_string": "mean"}])");
+  text = replaced(text, R"([{"user_input": {"arg": {"as_tensor": {"name": "x"}}}},
+                  {"user_input": {"arg": {"as_sym_int": {"as_name": "n"}}}}])",
+                  R"([{"token": {"arg": {"name": "t"}}},
+                      {"parameter": {"arg": {"name": "p"}, "parameter_name": "layer.weight"}},
+                      {"buffer": {"arg": {"name": "b"}, "buffer_name": "count", "persistent": false}},
+                      {"tensor_constant": {"arg": {"name": "c"}, "tensor_constant_name": "scale"}},
+                      {"custom_obj": {"arg": {"name": "o", "class_fqn": "__torch__.C"}, "custom_obj_name": "obj"}},
+                      {"user_input": {"arg": {"as_tensor": {"name": "x"}}}},
+                      {"user_input": {"arg": {"as_sym_int": {"as_name": "n"}}}},
+                      {"constant_input": {"name": "mask", "value": {"as_none": true}}},
+                      {"constant_input": {"name": "count", "value": {"as_int": 3}}},
+                      {"constant_input": {"name": "scale", "value": {"as_float": "Infinity"}}},
+                      {"constant_input": {"name": "flag", "value": {"as_bool": true}}},
+                      {"constant_input": {"name": "mode", "value": {"as_string": "mean"}}}])");
+  text = replaced(text, R"("outputs": [{"as_tensor": {"name": "f"}}],
+  "nodes")",
+                  R"("outputs": [{"as_tensor": {"name": "t"}}, {"as_tensor": {"name": "f"}},
+                       {"as_tensor": {"name": "f"}}, {"as_tensor": {"name": "f"}}, {"as_tensor": {"name": "f"}},
+                       {"as_tensor": {"name": "f"}}, {"as_tensor": {"name": "f"}},
+                       {"as_sym_int": {"as_name": "n"}}, {"as_none": true}, {"as_int": 3},
+                       {"as_float": 0.5}, {"as_bool": false}, {"as_string": "s"}],
+  "nodes")");
+  return replaced(text, R"([{"user_output": {"arg": {"as_tensor": {"name": "f"}}}}])",
+                  R"([{"token": {"arg": {"name": "t"}}},
+                      {"buffer_mutation": {"arg": {"name": "f"}, "buffer_name": "count"}},
                       {"user_input_mutation": {"arg": {"name": "f"}, "user_input_name": "x"}},
-                      {"parameter_mutation": {"arg": {"name": "f"}, "parameter_name": "p"}},
+                      {"parameter_mutation": {"arg": {"name": "f"}, "parameter_name": "layer.weight"}},
                       {"loss_output": {"arg": {"name": "f"}}},
-                      {"gradient_to_parameter": {"arg": {"name": "f"}, "parameter_name": "p"}},
+                      {"gradient_to_parameter": {"arg": {"name": "f"}, "parameter_name": "layer.weight"}},
                       {"gradient_to_user_input": {"arg": {"name": "f"}, "user_input_name": "x"}},
-                      {"user_output": {"arg": {"as_int": 3}}}])");
-  Graph mutating = parse_graph(text, "m.json");
-  CHECK(mutating.inputs[0].kind == InputKind::buffer);
-  CHECK_FALSE(mutating.inputs[0].persistent);
-  REQUIRE(mutating.outputs.size() == 7);
-  CHECK(mutating.outputs[0].kind == OutputKind::buffer_mutation);
-  CHECK(mutating.outputs[0].target == "b");
-  CHECK(mutating.outputs[1].kind == OutputKind::input_mutation);
-  CHECK(mutating.outputs[2].kind == OutputKind::parameter_mutation);
-  CHECK(mutating.outputs[3].kind == OutputKind::loss);
-  CHECK(mutating.outputs[5].kind == OutputKind::gradient);
-  CHECK(mutating.outputs[6].value == Argument(3));
+                      {"user_output": {"arg": {"as_sym_int": {"as_name": "n"}}}},
+                      {"user_output": {"arg": {"as_none": true}}},
+                      {"user_output": {"arg": {"as_int": 3}}},
+                      {"user_output": {"arg": {"as_float": 0.5}}},
+                      {"user_output": {"arg": {"as_bool": false}}},
+                      {"user_output": {"arg": {"as_string": "s"}}}])");
+}
+
+} // namespace
+
+TEST_CASE("the whole signature is read, and survives graph JSON") {
+  Graph graph = parse_graph(whole_signature(), "m.json");
+  using Kind = InputKind;
+  std::vector<Kind> kinds;
+  for (const InputSpec &input : graph.inputs)
+    kinds.push_back(input.kind);
+  CHECK(kinds == std::vector<Kind>{Kind::token, Kind::parameter, Kind::buffer,
+                                   Kind::constant_tensor, Kind::custom_object, Kind::user,
+                                   Kind::user, Kind::user, Kind::user, Kind::user, Kind::user,
+                                   Kind::user});
+  CHECK(graph.inputs[1].target == "layer.weight");
+  CHECK_FALSE(graph.inputs[2].persistent);
+  CHECK(graph.inputs[3].target == "scale");
+  CHECK(graph.inputs[4].target == "obj");
+  CHECK(std::get<CustomObject>(graph.nodes[4].value->value).class_name == "__torch__.C");
+  CHECK(graph.inputs[6].constant == std::nullopt);
+  CHECK(graph.inputs[7].constant == Argument(None{}));
+  CHECK(graph.inputs[9].constant == Argument(std::numeric_limits<double>::infinity()));
+  CHECK(graph.inputs[11].constant == Argument("mean"));
+  CHECK(graph.nodes[11].name == "mode");
+  REQUIRE(graph.outputs.size() == 13);
+  CHECK(graph.outputs[0].kind == OutputKind::token);
+  CHECK(graph.outputs[0].value == Argument(NodeRef{0}));
+  CHECK(graph.outputs[1].kind == OutputKind::buffer_mutation);
+  CHECK(graph.outputs[1].target == "count");
+  CHECK(graph.outputs[2].kind == OutputKind::input_mutation);
+  CHECK(graph.outputs[3].kind == OutputKind::parameter_mutation);
+  CHECK(graph.outputs[4].kind == OutputKind::loss);
+  CHECK(graph.outputs[5].kind == OutputKind::gradient);
+  CHECK(graph.outputs[6].target == "x");
+  CHECK(graph.outputs[12].value == Argument("s"));
+  CHECK(to_text(graph).find("return (t, f, f, f, f, f, f, n, None, 3, 0.5, False, 's')") !=
+        std::string::npos);
+  Graph again = parse_graph(to_json(graph), "again");
+  CHECK(again == graph);
+}
+
+TEST_CASE("signatures that the graph contradicts") {
+  const std::string specs = "\n  at m.json: /graph_module/signature/output_specs";
+  CHECK(report(replaced(program(""), R"([{"user_output": {"arg": {"as_tensor": {"name": "f"}}}}])",
+                        "[]")) ==
+        "error TSC-G015: the signature names 0 outputs, the graph returns 1" + specs);
+  CHECK(report(replaced(program(""), R"("user_output": {"arg": {"as_tensor": {"name": "f"}}})",
+                        R"("user_output": {"arg": {"as_tensor": {"name": "x"}}})")) ==
+        "error TSC-G015: the signature's output 0 is not what the graph returns there" + specs +
+            "/0");
+  CHECK(report(replaced(whole_signature(), R"("buffer_name": "count"}})",
+                        R"("buffer_name": "q"}})")) ==
+        "error TSC-G026: the mutated buffer 'q' is no input of the graph" + specs +
+            "/1\n  next: name a buffer, parameter or input as the signature's inputs do");
+  CHECK(report(replaced(whole_signature(),
+                        R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}},)", "")) ==
+        "error TSC-G015: the signature names 11 inputs, the graph has 12\n"
+        "  at m.json: /graph_module/signature/input_specs");
+  CHECK(report(replaced(program(""), R"("user_output": {"arg": {"as_tensor": {"name": "f"}}})",
+                        R"("user_output": {"arg": {"as_graph": {"name": "g", "graph": {}}}})")) ==
+        "error TSC-G007: a graph cannot be returned" + specs + "/0/user_output/arg/as_graph");
+}
+
+TEST_CASE("strides and offsets that leave what can be counted") {
+  for (const char *change :
+       {R"("strides": [{"as_int": -3})", R"("strides": [{"as_int": 9223372036854775807})"})
+    CHECK(report(replaced(program(""), R"("strides": [{"as_int": 3})", change)) ==
+          "error TSC-G014: the tensor's strides or offset leave 64 bits, or are negative\n"
+          "  at m.json: /graph_module/graph/tensor_values/x");
 }
 
 TEST_CASE("subgraphs are read with their get_attr nodes") {

@@ -23,6 +23,7 @@ std::vector<std::string> documented_examples() {
 void check_round_trip(const Graph &graph) {
   std::string json = to_json(graph);
   Graph again = parse_graph(json, "again");
+  CHECK(again == graph);
   CHECK(to_json(again) == json);
   CHECK(to_text(again) == to_text(graph));
 }
@@ -31,7 +32,7 @@ void check_round_trip(const Graph &graph) {
 
 TEST_CASE("every example of docs/graph-format.md is read, and written back the same") {
   std::vector<std::string> examples = documented_examples();
-  CHECK(examples.size() == 6);
+  CHECK(examples.size() == 7);
   for (const std::string &example : examples) {
     INFO(example);
     check_round_trip(parse_graph(example, "docs/graph-format.md"));
