@@ -3,6 +3,7 @@
 #include "support/diagnostic.h"
 
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace {
 constexpr int kMaxNesting = 100;
 constexpr int64_t kMaxExponent = 16;
 constexpr size_t kMaxTerms = 1000;
+// A size times such a fraction is exact in double precision, as PyTorch computes it.
+constexpr int64_t kMaxDenominator = int64_t{1} << 20;
+constexpr double kMaxNumerator = 1048576;
 
 /// Recursive descent over CALL := NAME '(' [CALL | 'text' | integer | NAME '=' NAME]... ')'.
 class Reader {
@@ -110,23 +114,79 @@ private:
       expect(')');
       return value;
     }
-    // ceil(a / b) and floor(a / b) arrive as a rounding of a true division.
+    // ceil(a / b) and floor(1.5 * a) arrive as roundings of floats. Sizes are not negative: to
+    // truncate is to floor.
     if (name == "CeilToInt" || name == "FloorToInt" || name == "TruncToInt") {
-      std::string_view inner = word();
-      if (inner != "IntTrueDiv") {
-        position_ = start;
-        fail("the rounding of '" + std::string(inner) + "' is not supported",
-             ExitCode::unsupported);
-      }
-      expect('(');
-      std::vector<Expr> operands = list(depth + 1);
+      Ratio ratio = real(depth + 1);
       expect(')');
-      require_count(operands, 2);
-      return name == "CeilToInt" ? symbolic::ceil_div(operands[0], divisor(operands[1]))
-                                 : symbolic::floor_div(operands[0], divisor(operands[1]));
+      return name == "CeilToInt" ? symbolic::ceil_div(ratio.numerator, divisor(ratio.denominator))
+                                 : symbolic::floor_div(ratio.numerator, divisor(ratio.denominator));
     }
     std::vector<Expr> operands = list(depth + 1);
     return apply(name, operands, start);
+  }
+
+  /// A float that depends on sizes; both parts are integers.
+  struct Ratio {
+    Expr numerator, denominator = 1;
+  };
+
+  Ratio real(int depth) {
+    if (depth > kMaxNesting)
+      fail("it is nested too deep");
+    skip_spaces();
+    size_t start = position_;
+    std::string name(word());
+    expect('(');
+    if (name == "Float")
+      return float_literal();
+    if (name == "ToFloat" || name == "IntTrueDiv") {
+      std::vector<Expr> operands = list(depth + 1);
+      require_count(operands, name == "ToFloat" ? 1 : 2);
+      return {operands[0], name == "ToFloat" ? Expr(1) : operands[1]};
+    }
+    if (name == "Mul") {
+      Ratio product{1};
+      do {
+        Ratio factor = real(depth + 1);
+        product = {multiply(product.numerator, factor.numerator),
+                   multiply(product.denominator, factor.denominator)};
+      } while (accept(','));
+      expect(')');
+      return product;
+    }
+    if (name == "Integer") {
+      int64_t value = integer_literal();
+      expect(')');
+      return {value};
+    }
+    position_ = start;
+    fail("the rounding of '" + name + "' is not supported", ExitCode::unsupported);
+  }
+
+  /// After "Float(": '1.5', precision=53). As a fraction, which is exact where floats are.
+  Ratio float_literal() {
+    size_t start = position_;
+    expect('\'');
+    double value = 0;
+    auto parsed = std::from_chars(text_.data() + position_, text_.data() + text_.size(), value);
+    if (parsed.ec != std::errc())
+      fail("expected a number");
+    position_ = static_cast<size_t>(parsed.ptr - text_.data());
+    expect('\'');
+    while (accept(',')) {
+      word();
+      expect('=');
+      word();
+    }
+    expect(')');
+    for (int64_t denominator = 1; denominator <= kMaxDenominator; denominator *= 2) {
+      double numerator = value * static_cast<double>(denominator);
+      if (numerator >= 0 && numerator <= kMaxNumerator && numerator == std::floor(numerator))
+        return {static_cast<int64_t>(numerator), denominator};
+    }
+    position_ = start;
+    fail("the float is no sum of few powers of 2", ExitCode::unsupported);
   }
 
   /// Operands up to the closing parenthesis.

@@ -20,6 +20,16 @@ TEST_CASE("sympy's srepr form reads as expressions") {
         parse_sympy("Max(Max(1, s0), u1)"));
   CHECK(parse_sympy("CeilToInt(IntTrueDiv(" + s0 + ", Integer(3)))") ==
         tsc::symbolic::ceil_div(parse_sympy("s0"), 3));
+  // What interpolate with a scale factor writes.
+  std::string real = "ToFloat(" + s0 + ")";
+  CHECK(parse_sympy("TruncToInt(Mul(Float('1.5', precision=53), " + real + "))") ==
+        tsc::symbolic::floor_div(3 * parse_sympy("s0"), 2));
+  CHECK(parse_sympy("FloorToInt(Mul(Float('2.0', precision=53), " + real + "))") ==
+        2 * parse_sympy("s0"));
+  CHECK(parse_sympy("CeilToInt(Mul(Float('0.25', precision=53), " + real + ", Integer(3)))") ==
+        tsc::symbolic::ceil_div(3 * parse_sympy("s0"), 4));
+  CHECK(parse_sympy("FloorToInt(IntTrueDiv(" + s0 + ", " + s0 + "))") ==
+        tsc::symbolic::floor_div(parse_sympy("s0"), parse_sympy("s0")));
   CHECK(parse_sympy("ModularIndexing(" + s0 + ", Integer(2), Integer(4))") ==
         parse_sympy("ModularIndexing(s0, 2, 4)"));
 }
@@ -35,6 +45,14 @@ TEST_CASE("expressions that cannot be read say where") {
   CHECK_THROWS_WITH(parse_sympy("FloorDiv(Integer(7), Integer(0))"),
                     "error TSC-G016: cannot read the size expression 'FloorDiv(Integer(7), "
                     "Integer(0))': a divisor is not positive at column 33");
+  CHECK_THROWS_WITH(
+      parse_sympy("TruncToInt(Float('0.1', precision=53))"),
+      "error TSC-G016: cannot read the size expression 'TruncToInt(Float('0.1', precision=53))': "
+      "the float is no sum of few powers of 2 at column 18");
+  CHECK_THROWS_WITH(
+      parse_sympy("TruncToInt(FloatPow(Integer(2), Integer(3)))"),
+      "error TSC-G016: cannot read the size expression 'TruncToInt(FloatPow(Integer(2), "
+      "Integer(3)))': the rounding of 'FloatPow' is not supported at column 12");
   CHECK_THROWS_WITH(
       parse_sympy("sin(Integer(1))"),
       "error TSC-G016: cannot read the size expression 'sin(Integer(1))': the function "
