@@ -31,21 +31,30 @@ bool is_wrapper(const Node &node) {
          std::find(std::begin(kWrappers), std::end(kWrappers), node.target) != std::end(kWrappers);
 }
 
+using Subgraphs = std::map<std::string, Graph>;
+
+/// A graph's nodes, and the graphs that they name (a Rewrite moves those out of its source).
+struct Scope {
+  const Graph &graph;
+  const Subgraphs &subgraphs;
+};
+
 /// The name of the subgraph that `argument` gives, directly or through a get_attr node.
-const std::string *subgraph_name(const Graph &graph, const Argument &argument) {
+const std::string *subgraph_name(const Scope &scope, const Argument &argument) {
   const std::string *name = nullptr;
   if (const graph::GraphRef *reference = std::get_if<graph::GraphRef>(&argument.value))
     name = &reference->name;
   else if (const NodeRef *node = argument.node();
-           node && graph.node(node->id).kind == NodeKind::get_attr)
-    name = &graph.node(node->id).target;
-  return name && graph.subgraphs.count(*name) != 0 ? name : nullptr;
+           node && scope.graph.node(node->id).kind == NodeKind::get_attr)
+    name = &scope.graph.node(node->id).target;
+  return name && scope.subgraphs.count(*name) != 0 ? name : nullptr;
 }
 
-/// Position of the subgraph among a wrapper's arguments; nothing if there is none.
-std::optional<size_t> subgraph_position(const Graph &graph, const Node &node) {
-  for (size_t i = 0; i < node.args.size(); ++i)
-    if (subgraph_name(graph, node.args[i]))
+/// Position of the subgraph among a wrapper's arguments; nothing if there is none, or `node` is no
+/// wrapper.
+std::optional<size_t> subgraph_position(const Scope &scope, const Node &node) {
+  for (size_t i = 0; is_wrapper(node) && i < node.args.size(); ++i)
+    if (subgraph_name(scope, node.args[i]))
       return i;
   return std::nullopt;
 }
@@ -72,13 +81,13 @@ Arguments inputs_of(const Node &node, size_t position) {
 }
 
 /// What goes with the wrappers of a graph: get_attr nodes that only they use.
-std::vector<bool> vanishing_nodes(const Graph &graph) {
+std::vector<bool> vanishing_nodes(const Scope &scope) {
+  const Graph &graph = scope.graph;
   std::vector<bool> vanishing(graph.nodes.size(), false);
   for (NodeId id = 0; id < graph.nodes.size(); ++id) {
     const Node &node = graph.node(id);
-    vanishing[id] = node.kind == NodeKind::get_attr && graph.subgraphs.count(node.target) != 0;
-    std::optional<size_t> position =
-        is_wrapper(node) ? subgraph_position(graph, node) : std::nullopt;
+    vanishing[id] = node.kind == NodeKind::get_attr && scope.subgraphs.count(node.target) != 0;
+    std::optional<size_t> position = subgraph_position(scope, node);
     auto keep = [&](NodeRef reference) { vanishing[reference.id] = false; };
     for (size_t i = 0; i < node.args.size(); ++i)
       if (i != position)
@@ -90,13 +99,13 @@ std::vector<bool> vanishing_nodes(const Graph &graph) {
 }
 
 /// Names of the subgraphs that staying nodes call.
-std::set<std::string> called_subgraphs(const Graph &graph, const std::vector<bool> &vanishing) {
+std::set<std::string> called_subgraphs(const Scope &scope, const std::vector<bool> &vanishing) {
   std::set<std::string> names;
-  for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-    const Node &node = graph.node(id);
+  for (NodeId id = 0; id < scope.graph.nodes.size(); ++id) {
+    const Node &node = scope.graph.node(id);
     if (node.kind == NodeKind::get_attr && !vanishing[id])
       names.insert(node.target);
-    if (is_wrapper(node) && subgraph_position(graph, node))
+    if (subgraph_position(scope, node))
       continue;
     for (const Argument &argument : node.args)
       if (const auto *reference = std::get_if<graph::GraphRef>(&argument.value))
@@ -117,25 +126,26 @@ const TensorMeta *first_float(const Value &value) {
 
 class Inliner {
 public:
-  explicit Inliner(Graph graph) : rewrite_(std::move(graph)) {}
+  explicit Inliner(Graph graph)
+      : source_subgraphs_(std::move(graph.subgraphs)), rewrite_(std::move(graph)) {}
 
   Graph run() {
     const Graph &source = rewrite_.source();
-    std::vector<bool> vanishing = vanishing_nodes(source);
-    for (const std::string &name : called_subgraphs(source, vanishing))
-      if (auto found = source.subgraphs.find(name); found != source.subgraphs.end())
+    const Scope scope{source, source_subgraphs_};
+    std::vector<bool> vanishing = vanishing_nodes(scope);
+    for (const std::string &name : called_subgraphs(scope, vanishing))
+      if (auto found = source_subgraphs_.find(name); found != source_subgraphs_.end())
         subgraphs_.insert(*found);
     for (NodeId id = 0; id < source.nodes.size(); ++id) {
       const Node &old = source.node(id);
       if (vanishing[id])
         continue;
-      std::optional<size_t> position =
-          is_wrapper(old) ? subgraph_position(source, old) : std::nullopt;
+      std::optional<size_t> position = subgraph_position(scope, old);
+      std::string called = position ? *subgraph_name(scope, old.args[*position]) : "";
       Node node = rewrite_.take_mapped(id);
       if (position)
-        rewrite_.replace(id,
-                         splice(source.subgraphs.at(*subgraph_name(source, old.args[*position])),
-                                node, inputs_of(node, *position), old.target == kAutocast));
+        rewrite_.replace(id, splice(source_subgraphs_.at(called), node, inputs_of(node, *position),
+                                    node.target == kAutocast));
       else if (const Arguments *list = unpacked(node))
         rewrite_.replace(id, element(node, *list));
       else
@@ -175,7 +185,8 @@ private:
            call.target + " takes " + std::to_string(placeholders) +
                " arguments for its subgraph, " + std::to_string(inputs.size()) + " given",
            "export the graph again with a PyTorch between 2.8 and 2.11");
-    std::vector<bool> vanishing = vanishing_nodes(subgraph);
+    const Scope scope{subgraph, subgraph.subgraphs};
+    std::vector<bool> vanishing = vanishing_nodes(scope);
     std::map<std::string, std::string> moved; // inner subgraphs' names here
     auto mapped = [&](const Argument &argument) {
       return map_references(argument,
@@ -196,10 +207,8 @@ private:
         return node.args.at(0);
       if (node.stack_trace.empty())
         node.stack_trace = call.stack_trace;
-      std::optional<size_t> position =
-          is_wrapper(old) ? subgraph_position(subgraph, old) : std::nullopt;
-      if (position) {
-        const Graph &inner = subgraph.subgraphs.at(*subgraph_name(subgraph, old.args[*position]));
+      if (std::optional<size_t> position = subgraph_position(scope, old)) {
+        const Graph &inner = subgraph.subgraphs.at(*subgraph_name(scope, old.args[*position]));
         replacements[id] =
             splice(inner, node, inputs_of(node, *position), autocast || old.target == kAutocast);
         continue;
@@ -278,12 +287,13 @@ private:
     }
   }
 
+  Subgraphs source_subgraphs_;
   Rewrite rewrite_;
-  std::map<std::string, Graph> subgraphs_;
+  Subgraphs subgraphs_; // of the result
 };
 
 /// Graphs that are called and stay: their own wrappers vanish, too.
-void inline_inside(std::map<std::string, Graph> &subgraphs) {
+void inline_inside(Subgraphs &subgraphs) {
   for (auto &entry : subgraphs)
     entry.second = inline_subgraphs(std::move(entry.second), {});
 }

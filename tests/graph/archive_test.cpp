@@ -108,6 +108,12 @@ TEST_CASE("older and foreign archives say how to save again") {
                 "  at m.pt2: model/data.pkl\n"
                 "  next: export the model: torch.export.save(torch.export.export(model, inputs)") ==
       0);
+  // What AOTInductor packs.
+  CHECK(report({{"m/archive_format", "pt2"},
+                {"m/byteorder", "little"},
+                {"m/data/aotinductor/model/m.so", "ELF"}}) ==
+        "error TSC-G022: the archive holds no exported program\n  at m.pt2: m/models/\n"
+        "  next: write it with torch.export.save");
   CHECK(report({{"readme", ""}}) ==
         "error TSC-G001: this zip archive is no exported program\n  at m.pt2\n"
         "  next: give an archive written by torch.export.save");

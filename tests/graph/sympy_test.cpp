@@ -46,9 +46,10 @@ TEST_CASE("expressions that cannot be read say where") {
                     "error TSC-G016: cannot read the size expression 'FloorDiv(Integer(7), "
                     "Integer(0))': a divisor is not positive at column 33");
   CHECK_THROWS_WITH(
-      parse_sympy("TruncToInt(Float('0.1', precision=53))"),
-      "error TSC-G016: cannot read the size expression 'TruncToInt(Float('0.1', precision=53))': "
-      "the float is no sum of few powers of 2 at column 18");
+      parse_sympy("TruncToInt(Mul(Float('0.1', precision=53), ToFloat(Symbol('s0'))))"),
+      "error TSC-G016: cannot read the size expression 'TruncToInt(Mul(Float('0.1', "
+      "precision=53), ToFloat(Symbol('s0'))))': the float is no sum of few powers of 2 at column "
+      "22");
   CHECK_THROWS_WITH(
       parse_sympy("TruncToInt(FloatPow(Integer(2), Integer(3)))"),
       "error TSC-G016: cannot read the size expression 'TruncToInt(FloatPow(Integer(2), "
