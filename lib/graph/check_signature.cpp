@@ -24,8 +24,8 @@ public:
     }
   }
 
-  /// "" if `output` is sound.
-  std::string problem_of(const OutputSpec &output) const {
+  /// What `output` names that is not there; nullptr if it is sound.
+  const char *missing_target(const OutputSpec &output) const {
     switch (output.kind) {
     case OutputKind::buffer_mutation:
       return missing(buffers_, output.target, "the mutated buffer");
@@ -35,19 +35,17 @@ public:
       return missing(users_, output.target, "the mutated input");
     case OutputKind::gradient:
       if (users_.count(output.target) != 0)
-        return "";
+        return nullptr;
       return missing(parameters_, output.target, "the gradient's parameter or input");
     default:
-      return "";
+      return nullptr;
     }
   }
 
 private:
-  static std::string missing(const std::set<std::string> &known, const std::string &target,
+  static const char *missing(const std::set<std::string> &known, const std::string &target,
                              const char *what) {
-    return known.count(target) != 0
-               ? ""
-               : std::string(what) + " '" + target + "' is no input of the graph";
+    return known.count(target) != 0 ? nullptr : what;
   }
 
   std::set<std::string> parameters_, buffers_, users_;
@@ -77,12 +75,13 @@ void check_signature(const Graph &graph, const std::string &outputs, Problems &p
                                                     "the signature's output " + std::to_string(i) +
                                                         " is not what the graph returns there",
                                                     "", place, "", "", ""}));
-    std::string problem = targets.problem_of(graph.outputs[i]);
-    if (!problem.empty())
-      problems.add(UserError(ExitCode::bad_input,
-                             Diagnostic{"TSC-G026", problem, "", place, "", "",
-                                        "name a buffer, parameter or input as the signature's "
-                                        "inputs do"}));
+    if (const char *what = targets.missing_target(graph.outputs[i]))
+      problems.add(UserError(
+          ExitCode::bad_input,
+          Diagnostic{
+              "TSC-G026",
+              std::string(what) + " '" + graph.outputs[i].target + "' is no input of the graph", "",
+              place, "", "", "name a buffer, parameter or input as the signature's inputs do"}));
   }
 }
 

@@ -24,19 +24,6 @@ std::string_view memory_format_name(MemoryFormat format) {
   return "torch.preserve_format";
 }
 
-/// repr() of a complex number: no ".0", no real part that is 0.
-std::string complex_repr(const Complex &value) {
-  auto part = [](double number) {
-    std::string text = support::python_repr(number);
-    bool whole = text.size() > 2 && text.compare(text.size() - 2, 2, ".0") == 0;
-    return whole ? text.substr(0, text.size() - 2) : text;
-  };
-  std::string imaginary = part(value.imaginary) + "j";
-  if (value.real == 0 && !std::signbit(value.real))
-    return imaginary;
-  return "(" + part(value.real) + (imaginary[0] == '-' ? "" : "+") + imaginary + ")";
-}
-
 /// How Python prints an argument: str() inside a call, repr() inside the returned tuple.
 struct ArgumentPrinter {
   const Graph &graph;
@@ -63,7 +50,7 @@ struct ArgumentPrinter {
   void operator()(MemoryFormat value) { text += memory_format_name(value); }
   void operator()(const TensorLayoutKind &value) { text += value.name; }
   void operator()(const GraphRef &value) { text += value.name; }
-  void operator()(const Complex &value) { text += complex_repr(value); }
+  void operator()(const Complex &value) { text += python_repr(value); }
   void operator()(const CustomObject &value) { text += value.name; }
   void operator()(const Argument::Dictionary &dictionary) {
     text += '{';
@@ -133,6 +120,18 @@ void print_output(const Graph &graph, const Node &node, std::string &text) {
 }
 
 } // namespace
+
+std::string python_repr(const Complex &value) {
+  auto part = [](double number) {
+    std::string text = support::python_repr(number);
+    bool whole = text.size() > 2 && text.compare(text.size() - 2, 2, ".0") == 0;
+    return whole ? text.substr(0, text.size() - 2) : text;
+  };
+  std::string imaginary = part(value.imaginary) + "j";
+  if (value.real == 0 && !std::signbit(value.real))
+    return imaginary;
+  return "(" + part(value.real) + (imaginary[0] == '-' ? "" : "+") + imaginary + ")";
+}
 
 std::string to_text(const Graph &graph) {
   std::vector<uint32_t> users = count_users(graph);

@@ -172,6 +172,9 @@ std::vector<uint32_t> count_users(const Graph &graph);
 /// Calls `visit` for every NodeRef inside `argument`, in order.
 void for_each_node(const Argument &argument, const std::function<void(NodeRef)> &visit);
 
+/// "(0.5-2j)": no ".0", no real part that is 0, as in Python.
+std::string python_repr(const Complex &value);
+
 /// The FX text form: equal, byte for byte, to str(ExportedProgram.graph) of PyTorch 2.11.
 std::string to_text(const Graph &graph);
 

@@ -147,7 +147,13 @@ struct WeightReader {
       if (input.kind != InputKind::parameter && input.kind != InputKind::buffer &&
           input.kind != InputKind::constant_tensor)
         continue;
-      std::string problem = problem_of(input);
+      auto found = graph.weights.find(input.target);
+      std::string problem;
+      if (found == graph.weights.end() && without_data.count(input.target) == 0)
+        problem = "the archive holds no tensor for '" + input.target + "'";
+      else if (found != graph.weights.end() && !fits(graph.node(input.node), found->second))
+        problem = "the stored tensor '" + input.target +
+                  "' has another dtype or shape than the graph says";
       if (!problem.empty())
         problems.add(UserError(ExitCode::bad_input,
                                Diagnostic{"TSC-G023", problem, "", "", graph.node(input.node).name,
@@ -155,21 +161,12 @@ struct WeightReader {
     }
   }
 
-  std::string problem_of(const InputSpec &input) const {
-    auto found = graph.weights.find(input.target);
-    if (found == graph.weights.end())
-      return without_data.count(input.target) != 0
-                 ? ""
-                 : "the archive holds no tensor for '" + input.target + "'";
-    const Node &node = graph.node(input.node);
+  static bool fits(const Node &node, const HostTensor &tensor) {
     const TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
     if (meta == nullptr)
-      return "";
-    std::vector<Expr> sizes(found->second.sizes().begin(), found->second.sizes().end());
-    if (meta->dtype == found->second.dtype() && meta->layout.sizes == sizes)
-      return "";
-    return "the stored tensor '" + input.target +
-           "' has another dtype or shape than the graph says";
+      return true;
+    std::vector<Expr> sizes(tensor.sizes().begin(), tensor.sizes().end());
+    return meta->dtype == tensor.dtype() && meta->layout.sizes == sizes;
   }
 };
 

@@ -40,6 +40,23 @@ struct ArgumentPrinter {
   }
   std::string operator()(const graph::TensorLayoutKind &value) const { return value.name; }
   std::string operator()(const graph::GraphRef &value) const { return value.name; }
+  std::string operator()(const graph::Complex &value) const { return graph::python_repr(value); }
+  std::string operator()(const graph::CustomObject &value) const {
+    return value.name + ", an object of " + value.class_name;
+  }
+  std::string operator()(const Argument::Dictionary &dictionary) const {
+    std::vector<std::string> parts;
+    for (const auto &entry : dictionary.entries) {
+      if (parts.size() == kMostElements) {
+        parts.push_back("and " + std::to_string(dictionary.entries.size() - kMostElements) +
+                        " more");
+        break;
+      }
+      parts.push_back(support::python_repr(entry.first) + ": " +
+                      describe_argument(graph, entry.second));
+    }
+    return "{" + support::join(parts, ", ") + "}";
+  }
   std::string operator()(const Argument::List &list) const {
     std::vector<std::string> parts;
     for (const Argument &item : list) {
