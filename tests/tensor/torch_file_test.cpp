@@ -94,7 +94,7 @@ TEST_CASE("newer pickle protocols say the same") {
 }
 
 TEST_CASE("a pickle that wants more than tensors is refused, and nothing of it is run") {
-  CHECK(report("\x80\x02" + pickle::call("os", "system", {pickle::text("touch /tmp/x")}) + ".",
+  CHECK(report("\x80\x02" + pickle::call("os", "system", {pickle::text("touch x")}) + ".",
                ExitCode::unsupported) ==
         "error TSC-T041: the pickle is no dict of plain tensors: it names 'os.system'\n"
         "  at t.pt: archive/data.pkl: byte 2\n"
