@@ -102,6 +102,17 @@ BufferId realize(Context &context, Storage &storage) {
   return storage.buffer;
 }
 
+void realize_hint(Context &context, Storage &storage) {
+  constexpr size_t kCheap = 6; // operations: a load, a conversion, one comparison and a choice
+  if (storage.realized()) {
+    return;
+  }
+  const LoopCost &cost = cost_of(context, storage);
+  if (cost.nontrivial_reads > 1 || (cost.reads > 0 && cost.operations > kCheap)) {
+    realize(context, storage);
+  }
+}
+
 void realize_by_policy(Context &context, TensorValue &value) {
   Storage &storage = *value.storage;
   const std::vector<graph::NodeId> &users = context.users[context.current];

@@ -102,6 +102,16 @@ NodeValue diagonal(Context &context, const ops::Call &call) {
   return index_map(context, value, sizes, index);
 }
 
+NodeValue unfold_operator(Context &context, const ops::Call &call) {
+  const TensorValue value = tensor_argument(context, call, "self");
+  if (value.sizes.empty()) {
+    return slice(context, unsqueeze(context, value, 0), 0, 0, call.size("size"), 1);
+  }
+  const size_t dimension = dimension_argument(call, "dimension", value.sizes.size());
+  return unfold(context, value, dimension, result_meta(context).layout.sizes[dimension],
+                call.size("size"), call.size("step"));
+}
+
 NodeValue as_strided(Context &context, const ops::Call &call) {
   TensorValue value = tensor_argument(context, call, "self");
   const ir::BufferView base = realized_view(context, value);
@@ -137,6 +147,7 @@ void add_views(Registry &registry) {
   registry["slice"] = slice_operator;
   registry["select"] = select_operator;
   registry["diagonal"] = diagonal;
+  registry["unfold"] = unfold_operator;
   registry["as_strided"] = as_strided;
   registry["getitem"] = get_item;
 }

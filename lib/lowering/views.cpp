@@ -150,6 +150,22 @@ TensorValue slice(Context &context, const TensorValue &value, size_t dimension, 
   return index_map(context, value, std::move(sizes), index);
 }
 
+TensorValue unfold(Context &context, const TensorValue &value, size_t dimension, Expr count,
+                   Expr size, Expr step) {
+  if (std::optional<Layout> layout = layout_of(context, value)) {
+    layout->sizes[dimension] = count;
+    layout->sizes.push_back(size);
+    layout->strides.push_back(layout->strides[dimension]);
+    layout->strides[dimension] *= step;
+    return with_layout(value, std::move(*layout));
+  }
+  std::vector<Expr> sizes = value.sizes, index = identity_index(value.sizes.size());
+  sizes[dimension] = count;
+  sizes.push_back(size);
+  index[dimension] = index[dimension] * step + ir::variable(value.sizes.size());
+  return index_map(context, value, std::move(sizes), index);
+}
+
 TensorValue select(Context &context, const TensorValue &value, size_t dimension, Expr index) {
   const TensorValue one = slice(context, value, dimension, index, 1, 1);
   return squeeze(context, one, {dimension});

@@ -14,6 +14,10 @@ TensorValue slice(Context &context, const TensorValue &value, size_t dimension, 
                   Expr size, Expr step);
 TensorValue select(Context &context, const TensorValue &value, size_t dimension, Expr index);
 TensorValue unsqueeze(Context &context, const TensorValue &value, size_t dimension);
+/// `count` windows of `size` elements of one dimension, `step` apart; the windows' elements are a
+/// last dimension.
+TensorValue unfold(Context &context, const TensorValue &value, size_t dimension, Expr count,
+                   Expr size, Expr step);
 /// Drops dimensions of size 1.
 TensorValue squeeze(Context &context, const TensorValue &value,
                     const std::vector<size_t> &dimensions);

@@ -2,11 +2,16 @@
 
 #include "ops/rewrite.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 
 using graph::NodeKind;
 
 namespace {
+
+constexpr std::string_view kAttention = "tsc.attention.default",
+                           kConvolution = "aten.convolution.default";
 
 /// An int or bool that depends on sizes alone: users take it as an argument.
 std::optional<Argument> as_scalar(const Node &node) {
@@ -63,14 +68,25 @@ graph::Graph decompose_keeping(graph::Graph graph,
 }
 
 graph::Graph decompose(graph::Graph graph, const PassOptions &) {
-  return decompose_keeping(std::move(graph), {"tsc.attention.default"});
+  return decompose_keeping(std::move(graph), {kAttention, kConvolution});
 }
 
+namespace {
+
+bool calls(const Graph &graph, std::string_view target) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [&](const Node &node) { return node.target == target; });
+}
+
+} // namespace
+
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &) {
-  bool any = false;
-  for (const Node &node : graph.nodes)
-    any = any || node.target == "tsc.attention.default";
-  return any ? decompose_keeping(std::move(graph), {}) : std::move(graph);
+  return calls(graph, kAttention) ? decompose_keeping(std::move(graph), {kConvolution})
+                                  : std::move(graph);
+}
+
+graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &) {
+  return calls(graph, kConvolution) ? decompose_keeping(std::move(graph), {}) : std::move(graph);
 }
 
 } // namespace tsc::ops

@@ -13,10 +13,11 @@ namespace tsc::ops {
 /// remain, besides `composites`; assertions and symbolic scalars are gone.
 graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::string_view> composites);
 
-/// All but attention, which becomes tsc.attention nodes: a backend with a fused kernel may take
-/// them.
+/// All but attention, which becomes tsc.attention nodes, and convolution: a library may take them.
 graph::Graph decompose(graph::Graph graph, const PassOptions &options);
 /// tsc.attention as matrix products and softmax.
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options);
+/// aten.convolution as windows, matrix products and sums.
+graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options);
 
 } // namespace tsc::ops

@@ -15,6 +15,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"functionalize", functionalize},
       {"decompose", decompose},
       {"decompose_attention", decompose_attention},
+      {"decompose_convolution", decompose_convolution},
       {"clean_up", clean_up},
   };
   return passes;

@@ -46,6 +46,7 @@ bool is_non_overlapping_and_dense(const tensor::Layout &layout, const symbolic::
 /// Strides of a fresh tensor; `like` serves preserve_format.
 std::vector<Expr> strides_in_format(const Call &call, const tensor::Layout &like,
                                     graph::MemoryFormat format);
+/// [N, C, spatial..] nested as N, spatial.., C.
 std::vector<Expr> channels_last_strides(const std::vector<Expr> &sizes);
 
 Value tensor_value(DType dtype, std::vector<Expr> sizes, std::vector<Expr> strides,

@@ -130,8 +130,14 @@ std::vector<Expr> elementwise_strides(const std::vector<Expr> &sizes,
 
 std::vector<Expr> channels_last_strides(const std::vector<Expr> &sizes) {
   auto at_least_one = [&](size_t dim) { return sizes[dim].is_integer(0) ? Expr(1) : sizes[dim]; };
-  Expr row = at_least_one(3) * at_least_one(1); // N, C, H, W with C innermost
-  return {at_least_one(2) * row, Expr(1), row, at_least_one(1)};
+  std::vector<Expr> strides(sizes.size(), Expr(1));
+  Expr next = at_least_one(1);
+  for (size_t i = sizes.size(); i-- > 2;) {
+    strides[i] = next;
+    next *= at_least_one(i);
+  }
+  strides[0] = next;
+  return strides;
 }
 
 bool is_non_overlapping_and_dense(const Layout &layout, const Ranges &ranges) {

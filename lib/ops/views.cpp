@@ -189,6 +189,34 @@ Value diagonal_value(const Call &call) {
   return view_of(self, sizes, strides, offset);
 }
 
+/// Windows of `size` elements, `step` apart, in a last dimension of their own: memory seen twice
+/// where they overlap.
+Value unfold_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  const size_t rank = self.layout.rank();
+  const size_t dim = normalize_dim(call, call.integer("dimension"), rank);
+  const Expr length = call.size("size"), step = call.size("step");
+  std::vector<Expr> sizes = self.layout.sizes, strides = self.layout.strides;
+  const Expr extent = rank == 0 ? Expr(1) : sizes[dim];
+  if (step.is_integer() && step.value() < 1)
+    call.fail("TSC-O026", call.node().target + ": the step is " + symbolic::print(step),
+              "use a positive step");
+  if (length.is_integer() && extent.is_integer() &&
+      (length.value() < 0 || length.value() > extent.value()))
+    call.fail("TSC-O025",
+              call.node().target + ": a window of " + symbolic::print(length) +
+                  " is outside size " + symbolic::print(extent),
+              "choose a window that fits");
+  strides.push_back(rank == 0 ? Expr(1) : strides[dim]);
+  sizes.push_back(length);
+  if (rank > 0) {
+    const Expr count = symbolic::floor_div(extent - length, step) + Expr(1);
+    sizes[dim] = symbolic::simplify(count, call.ranges());
+    strides[dim] = strides[dim] * step;
+  }
+  return view_of(self, sizes, strides, self.layout.offset);
+}
+
 /// The bits of an element seen as another dtype of the same width.
 Value view_dtype_value(const Call &call) {
   const TensorMeta &self = call.tensor("self");
@@ -255,6 +283,8 @@ void add_views(Table &table) {
       as_strided_value, "as_strided");
   add("diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", diagonal_value,
       "diagonal");
+  add("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold_value,
+      "unfold");
   add("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", view_dtype_value, "bitcast");
 }
 

@@ -1,0 +1,129 @@
+// Sliding windows are index maps with a mask where they reach beyond what they slide over: padding
+// and window fuse with whatever reads them.
+#include "lowering/build.h"
+#include "lowering/realize.h"
+#include "lowering/registry.h"
+
+namespace tsc::lowering {
+
+namespace {
+
+/// The positions at which all of several conditions on index expressions hold.
+class Conditions {
+public:
+  Conditions(Context &context, std::span<const Expr> sizes)
+      : context_(context), sizes_(sizes.begin(), sizes.end()), ranges_(*context.ranges) {
+    for (size_t k = 0; k < sizes_.size(); ++k) {
+      ranges_.set_size(ir::variable(k), sizes_[k]);
+    }
+  }
+
+  /// Demands that `index` lies in [0, extent); what can be proved is not asked at run time.
+  void require_inside(Expr index, Expr extent) {
+    if (!symbolic::known_nonnegative(index, ranges_)) {
+      require(Op::ge, index, 0);
+    }
+    if (!symbolic::known_less(index, extent, ranges_)) {
+      require(Op::lt, index, extent);
+    }
+  }
+
+  void require(Op comparison, Expr index, Expr bound) {
+    const Operand left = index_operand(context_, index, DType::i64, sizes_);
+    const Operand right = index_operand(context_, bound, DType::i64, sizes_);
+    const Operand holds =
+        elementwise_operand(context_, comparison, DType::boolean, sizes_, {left, right});
+    mask_ = mask_ ? elementwise_operand(context_, Op::logical_and, DType::boolean, sizes_,
+                                        {*mask_, holds})
+                  : holds;
+  }
+
+  /// `element` where the conditions hold, `fill` elsewhere.
+  TensorValue choose(DType dtype, const Operand &element, const tensor::Scalar &fill) const {
+    const LoopId loop = mask_ ? masked_operand(context_, dtype, sizes_, *mask_, element, fill).node
+                              : view_loop(context_, dtype, sizes_, element);
+    return tensor_of(context_, loop);
+  }
+
+private:
+  Context &context_;
+  std::vector<Expr> sizes_;
+  symbolic::Ranges ranges_;
+  std::optional<Operand> mask_;
+};
+
+/// What the windows slide over: a value that is more than one read is computed once, not once a
+/// window.
+TensorValue source_argument(Context &context, const ops::Call &call) {
+  const TensorValue value = tensor_argument(context, call, "self");
+  realize_hint(context, *value.storage);
+  return value;
+}
+
+NodeValue windows(Context &context, const ops::Call &call) {
+  const TensorValue value = source_argument(context, call);
+  const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
+  const std::vector<Expr> stride = call.sizes("stride"), padding = call.sizes("padding"),
+                          dilation = call.sizes("dilation");
+  const size_t lead = value.sizes.size() - stride.size();
+  std::vector<Expr> index = identity_index(value.sizes.size());
+  Conditions inside(context, sizes);
+  for (size_t k = 0; k < stride.size(); ++k) {
+    const Expr position = ir::variable(lead + k), tap = ir::variable(lead + stride.size() + k);
+    index[lead + k] = position * stride[k] + tap * dilation[k] - padding[k];
+    inside.require_inside(index[lead + k], value.sizes[lead + k]);
+  }
+  return inside.choose(value.dtype, reindexed(operand_of(context, value), index),
+                       call.scalar("fill"));
+}
+
+NodeValue overlaps(Context &context, const ops::Call &call) {
+  const TensorValue value = source_argument(context, call);
+  const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
+  const std::vector<Expr> stride = call.sizes("stride"), padding = call.sizes("padding"),
+                          dilation = call.sizes("dilation");
+  const size_t count = stride.size(), lead = value.sizes.size() - 2 * count;
+  std::vector<Expr> index = identity_index(value.sizes.size());
+  Conditions inside(context, sizes);
+  for (size_t k = 0; k < count; ++k) {
+    const Expr at =
+        ir::variable(lead + k) + padding[k] - ir::variable(lead + count + k) * dilation[k];
+    if (!stride[k].is_integer(1)) {
+      inside.require(Op::eq, symbolic::mod(at, stride[k]), 0);
+    }
+    index[lead + k] = symbolic::floor_div(at, stride[k]);
+    inside.require_inside(index[lead + k], value.sizes[lead + k]);
+  }
+  return inside.choose(value.dtype, reindexed(operand_of(context, value), index), int64_t{0});
+}
+
+NodeValue adaptive_windows(Context &context, const ops::Call &call) {
+  const TensorValue value = source_argument(context, call);
+  const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
+  const std::vector<Expr> positions = call.sizes("size");
+  const size_t lead = value.sizes.size() - positions.size();
+  std::vector<Expr> index = identity_index(value.sizes.size());
+  Conditions inside(context, sizes);
+  for (size_t k = 0; k < positions.size(); ++k) {
+    const Expr size = value.sizes[lead + k], position = ir::variable(lead + k);
+    const Expr first = symbolic::floor_div(position * size, positions[k]);
+    index[lead + k] = first + ir::variable(lead + positions.size() + k);
+    const Expr remainder = symbolic::mod(size, positions[k]);
+    if (!remainder.is_integer(0)) {
+      inside.require(Op::lt, index[lead + k],
+                     symbolic::ceil_div((position + 1) * size, positions[k]));
+    }
+  }
+  return inside.choose(value.dtype, reindexed(operand_of(context, value), index),
+                       call.scalar("fill"));
+}
+
+} // namespace
+
+void add_windows(Registry &registry) {
+  registry["windows"] = windows;
+  registry["overlaps"] = overlaps;
+  registry["adaptive_windows"] = adaptive_windows;
+}
+
+} // namespace tsc::lowering
