@@ -464,7 +464,8 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
   require(!group.bodies.empty() && group.bodies.size() == group.members.size(), "codegen",
           "a group of loops comes without its bodies");
   // A reduction over everything may come with its loops counted as iteration loops: what it stores
-  // does not move with them, so they all reduce.
+  // does not move with them, so they all reduce. Whatever else the group holds then walks over the
+  // elements of that one row.
   const auto reduces_all = [](const ir::LoopBody &body) {
     return body.iteration_count > 0 && !body.is_reduction() &&
            std::any_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
@@ -472,7 +473,7 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
                     !mentions(body.indices[op.index], body.variables);
            });
   };
-  if (std::all_of(group.bodies.begin(), group.bodies.end(), reduces_all)) {
+  if (std::any_of(group.bodies.begin(), group.bodies.end(), reduces_all)) {
     scheduler::Group whole = group;
     for (ir::LoopBody &body : whole.bodies)
       body.iteration_count = 0;
