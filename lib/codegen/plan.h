@@ -36,7 +36,7 @@ struct RowWalk {
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`
-/// apart, share one.
+/// apart, share one. One thread: the row's loop is unrolled, nothing is shared.
 struct ColumnWalk {
   int columns = 32, threads = 8;
   bool guard_row = false;

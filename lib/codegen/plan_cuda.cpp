@@ -190,6 +190,37 @@ void plan_columns(const ir::Module &module, const scheduler::Group &group, Kerne
                      walks_text(plan, "column");
 }
 
+/// True if rows are so short, and so many, that a thread had better take a whole one: windows of
+/// pools and depthwise convolutions, whose neighbours along the row variable are neighbours in
+/// memory.
+bool has_short_rows(const KernelGraph &graph) {
+  constexpr int64_t kLongest = 64, kFewest = 2048, kWidestStep = 4;
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  if (!elements || *elements > kLongest || (rows && *rows < kFewest) ||
+      graph.row_variables.empty() || graph.element_variables.empty())
+    return false;
+  return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    if (value.op != Op::load || value.level != Level::element)
+      return value.level != Level::element || value.op != Op::store;
+    const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
+    return step && step->is_integer() && step->value() >= 0 && step->value() <= kWidestStep;
+  });
+}
+
+void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan) {
+  ColumnWalk walk;
+  walk.columns = kRowBlock;
+  walk.threads = 1;
+  classify_accesses(module, plan, 1);
+  plan.preloaded.assign(plan.graph.values.size(), false);
+  fill_phases(plan, group, false);
+  walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
+  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
+  plan.block = walk.block();
+  plan.walk = walk;
+  plan.description = "short rows, a thread a row, " + walks_text(plan, "row");
+}
+
 /// Many elements divided by one number: its reciprocal once, then three instructions an element
 /// instead of ten.
 void choose_divisions(KernelPlan &plan) {
@@ -262,10 +293,14 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
   if (!plan.graph.reduces) {
     if (!plan_tile(module, group, plan))
       plan_flat(module, group, plan, target);
-  } else if (!scans && prefers_columns(module, plan.graph)) {
+  } else if (!scans && (has_short_rows(plan.graph) || prefers_columns(module, plan.graph))) {
+    const bool short_rows = has_short_rows(plan.graph);
     if (!given)
       plan.graph = build_kernel_graph(module, group, {});
-    plan_columns(module, group, plan, target);
+    if (short_rows)
+      plan_short_rows(module, group, plan);
+    else
+      plan_columns(module, group, plan, target);
   } else {
     plan_rows(module, group, plan, target, given);
   }

@@ -106,6 +106,10 @@ private:
                             " + static_cast<int>(threadIdx.x) / " + threads,
                         row_->guard_row);
       }
+    } else if (alone()) {
+      row_coordinates(as_index("blockIdx.x") + " * " + std::to_string(column_->columns) +
+                          " + static_cast<int>(threadIdx.x)",
+                      column_->guard_row);
     } else if (column_) {
       const std::string columns = std::to_string(column_->columns);
       line("const int lane = static_cast<int>(threadIdx.x) / " + columns + ";");
@@ -118,13 +122,15 @@ private:
     if (has_shared())
       line("TC_SMEM(" + kernel_ + "_shared, shared);");
   }
+  /// Each thread has a row of its own.
+  bool alone() const { return column_ && column_->threads == 1; }
   bool has_shared() const {
     const bool reduces = std::any_of(graph_.values.begin(), graph_.values.end(),
                                      [](const Value &value) { return value.op == Op::reduction; });
     const bool scans = graph_.scans_end_phases &&
                        std::any_of(graph_.values.begin(), graph_.values.end(),
                                    [](const Value &value) { return value.op == Op::scan; });
-    return tile_ || scans || (reduces && (column_ || (row_ && row_->threads > 32)));
+    return tile_ || scans || (reduces && ((column_ && !alone()) || (row_ && row_->threads > 32)));
   }
   void row_coordinates(const std::string &row, bool guard) {
     if (graph_.row_variables.empty() && !guard)
@@ -188,6 +194,8 @@ private:
       }
       guard = row_->guard_run ? size_text(graph_.elements()) : "";
     } else {
+      if (alone())
+        line("TC_UNROLL");
       open(loop_header());
       ++braces;
       run = "k";
@@ -199,6 +207,8 @@ private:
     if (row_)
       return "for (" + index_ + " k = lane; k < " + count +
              "; k += " + std::to_string(row_->threads) + ")";
+    if (alone())
+      return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
     if (column_)
       return "for (" + index_ + " k = lane; k < " + count +
              "; k += " + std::to_string(column_->threads) + ")";
@@ -443,7 +453,7 @@ private:
       std::string result = name;
       if (separate_accumulators()) {
         result = "tc_merge<" + op + ">(" + name + ")";
-      } else if (column_) {
+      } else if (column_ && !alone()) {
         shared_.push_back(type + " " + name + "[" + std::to_string(column_->block()) + "]");
         result = "tc_column_reduce<" + op + ", " + std::to_string(column_->columns) + ", " +
                  std::to_string(column_->threads) + ">(" + name + ", shared." + name + ")";
@@ -555,7 +565,7 @@ private:
     if (plan_.row_stores.empty())
       return;
     std::vector<std::string> conditions;
-    if (row_ || column_)
+    if (row_ || (column_ && !alone()))
       conditions.push_back("lane == 0");
     if ((row_ && row_->guard_row) || (column_ && column_->guard_row))
       conditions.push_back("live");

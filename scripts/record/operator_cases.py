@@ -766,6 +766,7 @@ def convolution(c):
     c.case("columns_nan", lambda x, w: F.conv2d(x, w, padding=1), torch.where(r(1, 3, 5, 6) > 2, math.nan, r(1, 3, 5, 6)), r(8, 3, 3, 3))
     c.case("two_layers", lambda x, w, b, v: F.conv2d(F.conv2d(x, w, b, padding=1).relu(), v, stride=2, padding=1), r(1, 3, 8, 8), r(8, 3, 3, 3), r(8), r(9, 8, 3, 3))
     c.case("batch_norm_relu", lambda x, w, m, v, g, b: F.batch_norm(F.conv2d(x, w, padding=1), m, v, g, b).relu(), r(2, 3, 6, 7), r(8, 3, 3, 3), r(8), r(8, positive=True), r(8), r(8))
+    c.case("many_short_rows", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=5, stride=(2, 1)).relu(), r(1, 5, 41, 25, dtype=torch.float16), r(5, 1, 3, 3, dtype=torch.float16), r(5, dtype=torch.float16))
 
 
 @family
@@ -833,6 +834,9 @@ def pooling(c):
     c.case("unfold_unbatched", lambda x: F.unfold(x, 3), r(3, 5, 7))
     c.case("fold", lambda x: F.fold(x, (5, 7), (2, 3), padding=1, stride=2), r(2, 18, 12))
     c.case("fold_unbatched", lambda x: F.fold(x, (6, 6), 3, dilation=2), r(18, 4))
+    c.case("many_short_rows", lambda x: F.max_pool2d(x, 3, 1, 1, return_indices=True), r(1, 3, 26, 29, dtype=torch.float16))
+    c.case("many_short_rows_average", lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), r(1, 3, 26, 29, dtype=torch.float16))
+    c.case("mean_layer_norm", lambda x, w, b: F.layer_norm(F.adaptive_avg_pool2d(x.relu() + 1, 1).flatten(1), (64,), w, b), r(1, 64, 2, 2), r(64), r(64))
     c.case("fold_of_unfold", lambda x: F.fold(F.unfold(x, 3, padding=1), (5, 6), 3, padding=1), r(1, 2, 5, 6))
 
 
