@@ -19,6 +19,7 @@ const Registry &registry() {
     add_gathers(result);
     add_scatters(result);
     add_joins(result);
+    add_ordering(result);
     add_windows(result);
     return result;
   }();

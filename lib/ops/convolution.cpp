@@ -183,8 +183,7 @@ void add_convolution(Table &table) {
       "dilation, bool transposed, SymInt[] output_padding, SymInt groups";
   table.add(keep_text("convolution" + std::string(parameters) + ") -> Tensor"))
       .shape([](const Call &call) { return Value{convolution_of(call).result}; })
-      .decompose(compute_convolution)
-      .lowers("convolution");
+      .decompose(compute_convolution);
   for (std::string_view flags :
        {"", ".deprecated"}) // how the library may go about it: no business of ours
     table

@@ -322,40 +322,12 @@ void add_region_scatters(Table &table) {
       .lowers("select_scatter");
 }
 
-/// Values and indices along one dimension, of the same sizes but for `count` along it.
-Value values_and_indices(const Call &call, std::optional<Expr> count) {
-  const TensorMeta &self = call.tensor("self");
-  Sizes sizes = self.layout.sizes;
-  size_t dim = normalize_dim(call, call.integer("dim"), sizes.size());
-  if (count && !sizes.empty())
-    sizes[dim] = *count;
-  Sizes strides =
-      count ? tensor::contiguous_strides(sizes) : preserved_strides(self.layout, call.ranges());
-  return Value{Value::List{tensor_value(self.dtype, sizes, strides, self.device),
-                           tensor_value(DType::i64, sizes, strides, self.device)}};
-}
-
-void add_orderings(Table &table) {
-  table
-      .add(
-          "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)")
-      .shape([](const Call &call) { return values_and_indices(call, std::nullopt); })
-      .lowers("sort");
-  table
-      .add("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> "
-           "(Tensor values, Tensor "
-           "indices)")
-      .shape([](const Call &call) { return values_and_indices(call, call.size("k")); })
-      .lowers("topk");
-}
-
 } // namespace
 
 void add_indexing(Table &table) {
   add_gathers(table);
   add_scatters(table);
   add_region_scatters(table);
-  add_orderings(table);
 }
 
 } // namespace tsc::ops

@@ -2,6 +2,8 @@
 
 #include "ops/shape_rules.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 
 bool is_channels_last(const tensor::Layout &layout) {
@@ -23,10 +25,17 @@ Argument in_layout(GraphBuilder &builder, const Argument &x, const tensor::Layou
     same = same && (layout.sizes[i].is_integer(1) || layout.strides[i] == meta.layout.strides[i]);
   if (same || symbolic::numel(layout.sizes).is_integer(0))
     return x;
-  const graph::MemoryFormat format = !is_channels_last(layout) ? graph::MemoryFormat::contiguous
-                                     : layout.rank() == 4      ? graph::MemoryFormat::channels_last
-                                                          : graph::MemoryFormat::channels_last_3d;
-  return builder.call("aten.clone.default", {x}, {{"memory_format", format}});
+  // Nested as asked for: the dimensions in that order, copied, and back.
+  const std::vector<size_t> order = tensor::stride_order(layout.strides);
+  std::vector<size_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    inverse[order[i]] = i;
+  const bool sorted = std::is_sorted(order.begin(), order.end());
+  const Argument ordered =
+      sorted ? x : builder.call("aten.permute.default", {x, ints_argument(order)});
+  const Argument copied = builder.call("aten.clone.default", {ordered},
+                                       {{"memory_format", graph::MemoryFormat::contiguous}});
+  return sorted ? copied : builder.call("aten.permute.default", {copied, ints_argument(inverse)});
 }
 
 } // namespace tsc::ops

@@ -10,8 +10,8 @@ namespace tsc::ops {
 bool is_channels_last(const tensor::Layout &layout);
 /// A fresh tensor of `sizes` in the order of `input`.
 Value value_like(const TensorMeta &input, DType dtype, std::vector<Expr> sizes);
-/// `x`, copied if its strides are not those of `layout` (contiguous or channels last; strides of
-/// dimensions of size 1 do not count).
+/// `x`, copied if its strides are not those of `layout`, which is dense (strides of dimensions of
+/// size 1 do not count).
 Argument in_layout(GraphBuilder &builder, const Argument &x, const tensor::Layout &layout);
 
 } // namespace tsc::ops

@@ -840,6 +840,65 @@ def pooling(c):
     c.case("fold_of_unfold", lambda x: F.fold(F.unfold(x, 3, padding=1), (5, 6), 3, padding=1), r(1, 2, 5, 6))
 
 
+@family
+def sorting(c):
+    r = c.randn
+    for short, dtype in {**FLOATS, "f64": torch.float64}.items():
+        c.case(f"sort_{short}", lambda x: torch.sort(x, stable=True), c.randn(3, 37, dtype=dtype))
+        c.case(f"sort_descending_{short}", lambda x: torch.sort(x, descending=True, stable=True), c.randn(3, 37, dtype=dtype))
+        c.case(f"topk_{short}", lambda x: torch.topk(x, 5)[0], c.randn(4, 41, dtype=dtype))
+    for short, dtype in {**INTS, "bool": torch.bool}.items():
+        x = c.bools(3, 29) if short == "bool" else c.ints(3, 29, low=-100, high=100, dtype=dtype)
+        c.case(f"sort_{short}", lambda x: torch.sort(x, stable=True), x)
+        c.case(f"sort_descending_{short}", lambda x: torch.sort(x, descending=True, stable=True), x.clone())
+    extreme = torch.tensor([[2**63 - 1, -(2**63), 0, -1, 1, 2**63 - 1, -(2**63), 2**40, -(2**40)]])
+    c.case("sort_i64_extreme", lambda x: (*torch.sort(x, stable=True), *torch.sort(x, descending=True, stable=True)), extreme)
+    special = torch.stack([c.special(), c.special().flip(0)])
+    for short, dtype in {**FLOATS, "f64": torch.float64}.items():
+        c.case(f"sort_special_{short}", lambda x: torch.sort(x, stable=True), special.to(dtype))
+        c.case(f"sort_special_descending_{short}", lambda x: torch.sort(x, descending=True, stable=True), special.to(dtype))
+    c.case("sort_ties", lambda x: torch.sort(x, stable=True), c.ints(4, 50, low=0, high=4).float())
+    c.case("sort_ties_descending", lambda x: torch.sort(x, descending=True, stable=True), c.ints(4, 50, low=0, high=4).float())
+    c.case("sort_dim0", lambda x: torch.sort(x, 0), r(17, 5))
+    c.case("sort_dim1", lambda x: torch.sort(x, dim=1, descending=True), r(3, 19, 4))
+    c.case("sort_transposed", lambda x: torch.sort(x.t(), -1), r(17, 5))
+    c.case("sort_transposed_dim0", lambda x: torch.sort(x.t(), 0)[0].reshape(-1), r(17, 5))
+    c.case("sort_one", lambda x: torch.sort(x), r(5, 1))
+    c.case("sort_scalar", lambda x: torch.sort(x), r())
+    c.case("sort_empty", lambda x: torch.sort(x), r(3, 0))
+    c.case("sort_no_rows", lambda x: torch.sort(x, 1), r(0, 7))
+    c.case("sort_default", lambda x: torch.sort(x)[0] * 2, r(501))
+    c.case("sort_computed", lambda x, y: torch.sort((x * y).relu(), stable=True), r(5, 33, dtype=torch.bfloat16), r(33, dtype=torch.bfloat16))
+    c.case("argsort", lambda x: torch.argsort(x, -1), r(5, 33))
+    c.case("argsort_stable", lambda x: torch.argsort(x, dim=0, descending=True, stable=True), c.ints(23, 3, low=0, high=5))
+    c.case("msort", lambda x: torch.msort(x), r(9, 4))
+    c.case("sort_long", lambda x: torch.sort(x, stable=True), c.ints(2, 4999, low=-1500, high=1500).to(torch.int16))
+    c.case("sort_long_descending", lambda x: torch.sort(x, descending=True, stable=True), (r(1, 4608) * 64).round().to(torch.float16) / 64)
+    long_special = r(4501)
+    long_special[::7] = math.nan
+    long_special[::5] = math.inf
+    long_special[::11] = -0.0
+    long_special[::13] = 0.0
+    c.case("sort_long_special", lambda x: torch.sort(x, stable=True)[1], long_special)
+    c.case("topk_smallest", lambda x: torch.topk(x, 3, largest=False), r(5, 33))
+    c.case("topk_dim", lambda x: torch.topk(x, 2, dim=1), r(3, 9, 4))
+    c.case("topk_all", lambda x: torch.topk(x, 7, dim=0), r(7, 3))
+    c.case("topk_none", lambda x: torch.topk(x, 0), r(7, 3))
+    c.case("topk_one", lambda x: torch.topk(x, 1), r(7, 8))
+    c.case("topk_scalar", lambda x: torch.topk(x, 1), r())
+    c.case("topk_unsorted", lambda x: torch.topk(x, 5, sorted=False)[0].sum(-1), r(5, 33))
+    c.case("topk_special", lambda x: (torch.topk(x, 9)[0], torch.topk(x, 9, largest=False)[0]), special)
+    c.case("topk_long", lambda x: torch.topk(x, 11)[0], r(5003))
+    c.case("topk_routing", lambda x: (lambda v: (v[0] / v[0].sum(-1, keepdim=True), v[1]))(torch.topk(torch.softmax(x, -1), 2)), r(13, 8))
+    c.case("kthvalue", lambda x: torch.kthvalue(x, 4), r(5, 33))
+    c.case("kthvalue_dim", lambda x: torch.kthvalue(x, 2, 0, keepdim=True), c.ints(11, 3, low=-1000, high=1000))
+    c.case("median", lambda x: torch.median(x), r(4, 9))
+    c.case("median_i64", lambda x: torch.median(x), c.ints(4, 9))
+    c.case("median_dim", lambda x: torch.median(x, 1), r(5, 12))
+    c.case("median_dim_i64", lambda x: torch.median(x, 0, keepdim=True)[0], c.ints(6, 5))
+    c.case("median_nan", lambda x: (torch.median(x, -1)[0], torch.nanmedian(x, -1)[0], torch.median(x), torch.nanmedian(x)), torch.tensor([[1.0, math.nan, 3.0, -2.0], [5.0, 2.0, math.inf, 1.0], [math.nan, math.nan, math.nan, math.nan]]))
+
+
 def main():
     for name in sys.argv[1:] or list(FAMILIES):
         c = Family(name)

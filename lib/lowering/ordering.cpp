@@ -1,0 +1,125 @@
+// Sorting's inner step: where keys belong in sorted chunks.
+#include "lowering/build.h"
+#include "lowering/realize.h"
+#include "lowering/reductions.h"
+#include "lowering/registry.h"
+#include "support/diagnostic.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tsc::lowering {
+
+namespace {
+
+/// Nodes over one domain, spelled as expressions.
+class Domain {
+public:
+  Domain(Context &context, std::vector<Expr> sizes) : context_(context), sizes_(std::move(sizes)) {}
+
+  const std::vector<Expr> &sizes() const { return sizes_; }
+  Operand number(int64_t value) { return constant_operand(context_, value, DType::i64); }
+  Operand index(Expr expr) { return index_operand(context_, expr, DType::i64, sizes_); }
+  Operand call(Op op, DType dtype, std::vector<Operand> operands) {
+    return elementwise_operand(context_, op, dtype, sizes_, std::move(operands));
+  }
+  Operand test(Op op, const Operand &left, const Operand &right) {
+    return call(op, DType::boolean, {left, right});
+  }
+  /// `value` at `at`, which may mention ir::operand_value(1): `position`, in [0, extent).
+  Operand element(const TensorValue &value, const std::vector<Expr> &at, const Operand &position,
+                  Expr extent) {
+    const Operand viewed = reindexed(operand_of(context_, value), at);
+    return {view_loop(context_, value.dtype, sizes_, viewed, {position}, {extent}),
+            identity_index(sizes_.size())};
+  }
+
+private:
+  Context &context_;
+  std::vector<Expr> sizes_;
+};
+
+/// Integers that order as the elements do: NaN above everything, -0.0 with 0.0. The bits of a float
+/// are sign and magnitude; turning the magnitude of negative ones around makes them two's
+/// complement.
+NodeValue order_keys(Context &context, const ops::Call &call) {
+  const DType dtype = result_meta(context).dtype;
+  TensorValue value = rounded(context, tensor_argument(context, call, "self"));
+  const bool floating = tensor::is_floating(value.dtype), wide = dtype == DType::i64;
+  value = convert(context, value, !floating ? dtype : wide ? DType::f64 : DType::f32);
+  Domain domain(context, value.sizes);
+  Operand keys = operand_of(context, value);
+  if (floating) {
+    const Operand x = keys, zero = constant_operand(context, 0.0, value.dtype);
+    const Operand one_zero =
+        domain.call(Op::where, value.dtype, {domain.test(Op::eq, x, zero), zero, x});
+    const Operand bits = domain.call(Op::to_dtype_bitcast, dtype, {one_zero});
+    context.module.loops[bits.node].source_dtype = value.dtype;
+    const auto number = [&](int64_t n) { return constant_operand(context, n, dtype); };
+    const Operand magnitude =
+        number(wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max());
+    const Operand sign =
+        domain.call(Op::bitwise_right_shift, dtype, {bits, number(wide ? 63 : 31)});
+    const Operand turned = domain.call(Op::bitwise_and, dtype, {sign, magnitude});
+    const Operand ordered = domain.call(Op::bitwise_xor, dtype, {bits, turned});
+    const Operand nan = domain.call(Op::isnan, DType::boolean, {x});
+    keys = domain.call(Op::where, dtype, {nan, magnitude, ordered});
+  }
+  if (call.boolean("descending")) {
+    keys = domain.call(Op::bitwise_not, dtype, {keys});
+  }
+  const TensorValue result = tensor_of(context, view_loop(context, dtype, value.sizes, keys));
+  realize_hint(context, *result.storage); // every key is compared with every other
+  return result;
+}
+
+/// For each key [rows, n] the elements of all other chunks [rows, chunks, length] that come before
+/// it: a binary search in each. Chunk n / length is its own; equal keys of earlier chunks come
+/// before, those of later chunks after.
+NodeValue places(Context &context, const ops::Call &call) {
+  const TensorValue sorted = tensor_argument(context, call, "sorted");
+  const TensorValue keys = tensor_argument(context, call, "keys");
+  const std::optional<int64_t> length = sorted.sizes[2].as_integer();
+  support::require(length && *length > 0 && (*length & (*length - 1)) == 0, "lowering",
+                   "sorted chunks hold a power of two of keys");
+  Domain domain(context, {keys.sizes[0], keys.sizes[1], sorted.sizes[1]});
+  const std::vector<Expr> at = {ir::variable(0), ir::variable(2), ir::operand_value(1)};
+  const Operand key =
+      reindexed(operand_of(context, keys), std::vector<Expr>{ir::variable(0), ir::variable(1)});
+  const Operand own = domain.index(symbolic::floor_div(ir::variable(1), sorted.sizes[2]));
+  const Operand chunk = domain.index(ir::variable(2));
+  const Operand earlier = domain.test(Op::lt, chunk, own);
+  Operand found = domain.number(0);
+  // Each step knows that `found` elements come before; one more step than the logarithm, for all.
+  for (int64_t step = *length / 2; true; step /= 2) {
+    const int64_t width = std::max<int64_t>(step, 1);
+    const Operand probe =
+        width == 1 ? found : domain.call(Op::add, DType::i64, {found, domain.number(width - 1)});
+    const Operand other = domain.element(sorted, at, probe, sorted.sizes[2]);
+    const Operand ties = domain.test(Op::logical_and, domain.test(Op::eq, other, key), earlier);
+    const Operand before = domain.test(Op::logical_or, domain.test(Op::lt, other, key), ties);
+    const Operand further = domain.call(Op::add, DType::i64, {found, domain.number(width)});
+    found = domain.call(Op::where, DType::i64, {before, further, found});
+    if (step == 0) {
+      break;
+    }
+  }
+  const Operand elsewhere = domain.call(Op::where, DType::i64,
+                                        {domain.test(Op::eq, chunk, own), domain.number(0), found});
+  ReductionSpec spec;
+  spec.kind = ir::ReductionKind::sum;
+  spec.dtype = spec.source_dtype = DType::i64;
+  spec.sizes = keys.sizes;
+  spec.reduction_sizes = {sorted.sizes[1]};
+  spec.inputs = {elsewhere};
+  return reduce(context, spec)[0];
+}
+
+} // namespace
+
+void add_ordering(Registry &registry) {
+  registry["order_keys"] = order_keys;
+  registry["places"] = places;
+}
+
+} // namespace tsc::lowering
