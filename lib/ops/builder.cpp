@@ -1,5 +1,6 @@
 #include "ops/builder.h"
 
+#include "ops/source_line.h"
 #include "support/diagnostic.h"
 
 namespace tsc::ops {
@@ -138,6 +139,16 @@ Value value_of_result(const Graph &graph, const Argument &result) {
   return Value{};
 }
 
+/// `error` of one of the nodes that stand for `node`, which is the one that the user wrote.
+support::UserError at_node(const support::UserError &error, const Node &node) {
+  std::vector<support::Diagnostic> diagnostics = error.diagnostics();
+  for (support::Diagnostic &diagnostic : diagnostics) {
+    diagnostic.node = node.name;
+    diagnostic.source_line = source_line(node);
+  }
+  return support::UserError(error.exit_code(), std::move(diagnostics));
+}
+
 /// Runs the decomposition in a scratch graph that holds the node's inputs only.
 Value value_by_decomposition(const Graph &graph, const Node &node, const Operator &row,
                              const std::shared_ptr<const symbolic::Ranges> &ranges) {
@@ -174,7 +185,12 @@ Value value_by_decomposition(const Graph &graph, const Node &node, const Operato
   for (auto &keyword : copy.kwargs)
     import_nested(keyword.second);
   GraphBuilder builder(scratch, ranges);
-  return value_of_result(scratch, row.decompose(builder, Call(scratch, copy, row.schema, ranges)));
+  try {
+    return value_of_result(scratch,
+                           row.decompose(builder, Call(scratch, copy, row.schema, ranges)));
+  } catch (const support::UserError &error) {
+    throw at_node(error, node);
+  }
 }
 
 } // namespace
