@@ -190,8 +190,8 @@ Cut cut_columns(const Convolution &c, Expr columns) {
   Cut cut;
   if (one <= kLargestColumns) {
     cut.parts = parts_of(batch, kLargestColumns / one);
-  } else if (!c.transposed && batch == 1) {
-    const int64_t rows = c.positions[0].value(), row = one / rows;
+  } else if (!c.transposed) {
+    const int64_t rows = c.positions[0].value(), row = *elements / rows * bytes;
     cut.dimension = 2;
     if (row <= kLargestColumns)
       cut.parts = parts_of(rows, kLargestColumns / row);

@@ -201,6 +201,21 @@ def resnet_hf():
 
 
 @small
+def densenet():
+    from torchvision.models import DenseNet
+
+    return DenseNet(growth_rate=4, block_config=(2, 2), num_init_features=8, bn_size=2, num_classes=7), (pixels(45, 1),)
+
+
+@small
+def efficientnet():
+    from torchvision.models.efficientnet import EfficientNet, MBConvConfig
+
+    blocks = [MBConvConfig(1, 3, 1, 32, 8, 1, 1, 1), MBConvConfig(4, 3, 2, 8, 16, 2, 1, 1), MBConvConfig(4, 5, 2, 16, 24, 1, 1, 1)]
+    return EfficientNet(blocks, dropout=0.2, last_channel=40, num_classes=7), (pixels(37),)
+
+
+@small
 def wav2vec2():
     return hugging_face("Wav2Vec2Config", "Wav2Vec2Model", (torch.randn(2, 400),), conv_dim=[16, 16], conv_kernel=[10, 3],
                         conv_stride=[5, 2], num_feat_extract_layers=2, num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2,

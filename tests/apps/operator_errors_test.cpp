@@ -28,8 +28,6 @@ const WrongCall kWrongCalls[] = {
     {"aten.batch_norm.default", R"(["$image", null, null, null, null, true, 0.1, 1e-5, false])", 4,
      "O003: aten.batch_norm in training mode is not supported",
      "call model.eval() before exporting"},
-    {"aten.adaptive_avg_pool2d.default", R"(["$image", [2, 2]])", 4,
-     "O007: adaptive_avg_pool2d to [2, 2] is not supported", "pool to [1, 1], or use avg_pool2d"},
     {"aten.index.Tensor", R"(["$x", ["$mask"]])", 4,
      "O004: aten.index.Tensor with a mask: the result's size depends on data",
      "use torch.where, or integer indices"},

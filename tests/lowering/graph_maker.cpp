@@ -54,7 +54,7 @@ void GraphMaker::output(NodeRef value) {
   outputs_.push_back(std::move(spec));
 }
 
-ir::Module GraphMaker::lower(const target::Policy &policy, bool clean_up) {
+graph::Graph GraphMaker::graph() const {
   graph::Graph graph = graph_;
   graph.outputs = mutations_;
   graph.outputs.insert(graph.outputs.end(), outputs_.begin(), outputs_.end());
@@ -67,11 +67,15 @@ ir::Module GraphMaker::lower(const target::Policy &policy, bool clean_up) {
   }
   node.args = {Argument(values)};
   graph.nodes.push_back(std::move(node));
+  return graph;
+}
+
+ir::Module GraphMaker::lower(const target::Policy &policy, bool clean_up) {
   LoweringOptions options;
   options.policy = &policy;
   ops::PassOptions passes;
   passes.cleanup = clean_up;
-  return lowering::lower(ops::run_graph_passes(std::move(graph), passes), options);
+  return lowering::lower(ops::run_graph_passes(graph(), passes), options);
 }
 
 std::string body_of(const ir::Module &module, size_t operation) {

@@ -24,6 +24,8 @@ public:
   /// The new value of input `name`.
   void mutate(const std::string &name, NodeRef value);
   void output(NodeRef value);
+  /// As made, with its outputs; no pass has run.
+  graph::Graph graph() const;
   /// Runs the passes and lowers. Without clean-up the graph is lowered node by node as it stands.
   ir::Module lower(const target::Policy &policy = target::default_policy(), bool clean_up = true);
 
