@@ -37,9 +37,9 @@ size_t count(const graph::Graph &graph, std::string_view target) {
 TEST_CASE("a convolution of one tap is a product of views") {
   CHECK(calls_of(convolution(DType::f32, {1, 8, 5, 7}, {6, 8, 1, 1})) ==
         "view = aten.view.default(%w, [6, 8])\n"
-        "view_1 = aten.view.default(%x, [8, 35])\n"
-        "mm = aten.mm.default(%view, %view_1)\n"
-        "view_2 = aten.view.default(%mm, [1, 6, 5, 7])\n");
+        "view_3 = aten.view.default(%x, [8, 35])\n"
+        "mm = aten.mm.default(%view, %view_3)\n"
+        "view_6 = aten.view.default(%mm, [1, 6, 5, 7])\n");
 }
 
 TEST_CASE("a convolution of many outputs multiplies columns, one of few adds up") {
