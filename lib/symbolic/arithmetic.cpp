@@ -41,6 +41,14 @@ Expr product_of_factors(std::vector<Expr> factors) {
 Expr raise(Expr base, int64_t exponent) {
   if (exponent == 1)
     return base;
+  if (exponent > kMaxExponent)
+    throw support::UserError(support::ExitCode::bad_input,
+                             support::Diagnostic{"TSC-G092",
+                                                 "an index or size expression has the power " +
+                                                     std::to_string(exponent) + ", more than " +
+                                                     std::to_string(kMaxExponent),
+                                                 "", "", "", "",
+                                                 "simplify the sizes that the graph computes"});
   return Builder::intern(Kind::power, {base, Expr(exponent)});
 }
 
@@ -277,7 +285,9 @@ Expr divide_exactly(Expr e, int64_t divisor) {
 
 std::optional<Expr> divide_term(Expr term, Expr divisor) {
   Term x = term_of(term), y = term_of(divisor);
-  if (y.coefficient == 0 || x.coefficient % y.coefficient != 0)
+  // INT64_MIN / -1 leaves 64 bits.
+  if (y.coefficient == 0 || (y.coefficient == -1 && x.coefficient == INT64_MIN) ||
+      x.coefficient % y.coefficient != 0)
     return std::nullopt;
   std::span<const Expr> dividends = factors_of(x.monomial), divisors = factors_of(y.monomial);
   std::vector<Expr> factors;

@@ -77,6 +77,13 @@ const Node *new_integer(int64_t value) {
   return node;
 }
 
+[[noreturn]] void throw_too_large(const std::string &how) {
+  throw support::UserError(
+      support::ExitCode::bad_input,
+      support::Diagnostic{"TSC-G092", "an index or size expression " + how, "", "", "", "",
+                          "split the graph, or make the tensors in between contiguous"});
+}
+
 } // namespace
 
 const Node *Builder::intern_integer(int64_t value) {
@@ -125,27 +132,25 @@ Expr Builder::intern(Kind kind, std::vector<Expr> operands, int64_t value) {
       monomial = intern(Kind::mul, {operands.begin() + 1, operands.end()}, 1).node_;
   }
   uint32_t depth = 0;
-  uint64_t symbol_mask = 0;
+  uint64_t symbol_mask = 0, parts = 1;
   for (Expr operand : operands) {
     depth = std::max(depth, operand.node_->depth);
+    parts += operand.node_->parts;
     symbol_mask |= operand.node_->symbol_mask;
   }
   if (kind != Kind::add && kind != Kind::mul && kind != Kind::power)
     ++depth;
   if (depth > kMaxDepth)
-    throw support::UserError(
-        support::ExitCode::bad_input,
-        support::Diagnostic{"TSC-G092",
-                            "an index or size expression nests deeper than " +
-                                std::to_string(kMaxDepth) + " divisions",
-                            "", "", "", "",
-                            "split the graph, or make the tensors in between contiguous"});
+    throw_too_large("nests deeper than " + std::to_string(kMaxDepth) + " divisions");
+  if (parts > kMaxParts)
+    throw_too_large("has more than " + std::to_string(kMaxParts) + " parts");
   const Node *node = shard_of(hash).find_or_make(hash, matches, [&] {
     auto *made = new Node;
     made->kind = kind;
     made->hash = hash;
     made->value = value;
     made->depth = depth;
+    made->parts = static_cast<uint32_t>(parts);
     made->symbol_mask = symbol_mask;
     made->monomial = monomial;
     made->operands = std::move(operands);

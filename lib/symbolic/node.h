@@ -9,10 +9,16 @@ namespace tsc::symbolic {
 /// Deepest nesting of FloorDiv, ModularIndexing, Min, ... that is built (TSC-G092 beyond it), so
 /// that walks over an expression may recurse.
 inline constexpr uint32_t kMaxDepth = 400;
+/// Parts of an expression as a tree, shared ones counted each time (TSC-G092 beyond it): printing
+/// and evaluating walk the tree, which sharing lets grow exponentially in the number of nodes.
+inline constexpr uint64_t kMaxParts = 200'000;
+/// Largest exponent that is built (TSC-G092 beyond it): any larger power of 2 leaves 64 bits.
+inline constexpr int64_t kMaxExponent = 64;
 
 struct Node {
   Kind kind = Kind::integer;
   uint32_t depth = 0;       // 0 for integers and symbols
+  uint32_t parts = 1;       // nodes of the tree, this one included
   uint64_t hash = 0;        // of the content
   int64_t value = 0;        // integer: the value; mul: the coefficient
   uint64_t symbol_mask = 0; // bit (hash of a symbol mod 64) for every symbol below

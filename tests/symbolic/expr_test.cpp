@@ -154,6 +154,35 @@ TEST_CASE("nesting beyond the limit is a coded error, not a crash") {
   CHECK(code == "TSC-G092");
 }
 
+TEST_CASE("sharing cannot make an expression that takes forever to print or evaluate") {
+  Expr e = z0;
+  std::string message;
+  try {
+    for (int i = 0; i < 100; ++i) // a tree of 2^i parts
+      e = floor_div(e, 3) * mod(e, 5);
+  } catch (const tsc::support::UserError &error) {
+    message = error.what();
+  }
+  CHECK(message == "error TSC-G092: an index or size expression has more than 200000 parts\n"
+                   "  next: split the graph, or make the tensors in between contiguous");
+}
+
+TEST_CASE("powers stay small: evaluating and cancelling them takes steps") {
+  Expr power = 1;
+  for (int i = 0; i < 64; ++i)
+    power *= s0;
+  CHECK(evaluate(power, {{s0, -1}}) == 1);
+  CHECK_THROWS_WITH(power * s0,
+                    "error TSC-G092: an index or size expression has the power 65, more than 64\n"
+                    "  next: simplify the sizes that the graph computes");
+}
+
+TEST_CASE("the least integer is not divided by -1") {
+  CHECK_THROWS_WITH(floor_div(Expr(INT64_MIN) * s0, -1 * s0),
+                    "error TSC-G093: FloorDiv by -1; divisors and moduli must be positive\n"
+                    "  next: correct the size expression");
+}
+
 TEST_CASE("the order of expressions is sympy's") {
   std::vector<Expr> sorted = {
       5, s0, z0, z0 * s0, s0 + z0, floor_div(z0, 2), mod(z0, 2), minimum(z0, s0)};
