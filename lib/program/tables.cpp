@@ -12,6 +12,8 @@ namespace engine = tsc_engine;
 
 /// Deeper than the engine's stack; index expressions of real graphs need fewer than ten.
 constexpr int kMaxDepth = 60;
+/// Words of one expression: powers of powers would multiply them.
+constexpr size_t kMaxWords = 65536;
 /// 2**63 is beyond int64.
 constexpr int64_t kMaxExponent = 62;
 
@@ -67,6 +69,7 @@ private:
     storage_.texts.push_back(symbolic::print(e));
     row.text = storage_.texts.back().c_str();
     row.code.first = static_cast<int32_t>(storage_.code.size());
+    start_ = storage_.code.size();
     emit(e, 0);
     row.code.count = static_cast<int32_t>(storage_.code.size()) - row.code.first;
     symbolic::Interval interval = symbolic::bounds(e, ranges_);
@@ -91,7 +94,7 @@ private:
   /// Leaves the value of `e` on the stack, which holds `depth` values before. Recursion is as deep
   /// as the expression nests, which the parser bounds.
   void emit(Expr e, int depth) {
-    if (depth >= kMaxDepth)
+    if (depth >= kMaxDepth || storage_.code.size() - start_ > kMaxWords)
       too_large(e);
     switch (e.kind()) {
     case symbolic::Kind::integer:
@@ -142,6 +145,7 @@ private:
   }
 
   Storage &storage_;
+  size_t start_ = 0; // in the code, of the expression being compiled
   symbolic::Ranges ranges_;
   std::unordered_map<Expr, int64_t, symbolic::ExprHash> symbols_;
   std::unordered_map<Expr, int32_t, symbolic::ExprHash> numbers_;

@@ -46,8 +46,12 @@ enum class Activity : uint8_t { loading, binding, running };
     throw UserError(ExitCode::device, {.code = "TSC-R013",
                                        .message = "the device failed: " + what,
                                        .next_step = "run with --device reference to compare"});
-  default:
-    throw support::InternalError("run", "", what);
+  default: // what bind checks: a program.json that was edited, or a fault of the compiler
+    throw UserError(ExitCode::bad_input,
+                    {.code = "TSC-P012",
+                     .message = "the program contradicts itself: " + what,
+                     .next_step = "compile the graph again with this version of tsc; if that does "
+                                  "not help, report it with the graph"});
   }
 }
 

@@ -203,6 +203,13 @@ TEST_CASE("Weights that do not fit are all named", "[engine]") {
                     "weight \"layer.w\" has shape [3], the model needs [4, 3]\n"
                     "weight \"layer.bias\" is f16, the model needs f32\n"
                     "weight \"layer.count\" is missing");
+  auto unknown = [](const char *) -> WeightData {
+    return {kW, static_cast<tsc_engine::DType>(14), kBiasSizes, 1}; // a type that files may hold
+  };
+  CHECK_THROWS_WITH(WeightSet(model, device, unknown),
+                    "weight \"layer.w\" is of another type, the model needs f32\n"
+                    "weight \"layer.bias\" is of another type, the model needs f32\n"
+                    "weight \"layer.count\" is of another type, the model needs i64");
   CHECK(device->live.empty());
 }
 
@@ -226,6 +233,45 @@ TEST_CASE("A product that reaches beyond its buffer is refused at bind", "[engin
   Sample sample(program);
   Instance instance(sample.weights);
   CHECK(error_of_bind(instance, 2, 4) == "step 2 (matmul): buffer moved is too small for it");
+}
+
+TEST_CASE("An input or output that reaches beyond its buffer is refused at bind", "[engine]") {
+  program::Program program = program::sample_program();
+  program.outputs[0].layout.sizes[1] = 4;
+  {
+    Sample sample(program);
+    Instance instance(sample.weights);
+    CHECK(error_of_bind(instance, 2, 4) ==
+          "output \"output_0\" reaches beyond its buffer of 24 bytes");
+  }
+  program = program::sample_program();
+  program.buffers[0].bytes = 8;
+  {
+    Sample sample(program);
+    Instance instance(sample.weights);
+    CHECK(error_of_bind(instance, 2, 4) == "input \"x\" reaches beyond its buffer of 8 bytes");
+  }
+  program = program::sample_program();
+  symbolic::Expr s0 = symbolic::symbol("s0");
+  program.outputs[0].layout.strides[0] = 4 - s0;
+  Sample sample(program);
+  Instance instance(sample.weights);
+  CHECK(error_of_bind(instance, 5, 4) ==
+        "a size or stride of output \"output_0\" is negative for these shapes");
+}
+
+TEST_CASE("A buffer over folded memory is no larger than what was folded", "[engine]") {
+  program::Program program = program::sample_program();
+  symbolic::Expr s0 = symbolic::symbol("s0");
+  program::Buffer alias = program::make_buffer("alias", program::Role::intermediate, {s0});
+  alias.alias_of = 4; // twice, 48 bytes
+  program.buffers.push_back(alias);
+  auto last = static_cast<uint32_t>(program.buffers.size() - 1);
+  program.steps.push_back({program::Copy{{0, 0}, {last, 0}, 4 * s0}, "copy"});
+  Sample sample(program);
+  Instance instance(sample.weights);
+  CHECK(error_of_bind(instance, 12, 4).empty());
+  CHECK(error_of_bind(instance, 13, 4) == "step 5 (copy): buffer alias is too small for it");
 }
 
 TEST_CASE("Sizes beyond 64 bits are errors", "[engine]") {

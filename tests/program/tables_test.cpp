@@ -53,6 +53,23 @@ TEST_CASE("Expression code gives what the expression gives", "[program]") {
       }
 }
 
+TEST_CASE("An expression whose code would explode is refused", "[program]") {
+  program::Program sample = program::sample_program();
+  Expr e = symbolic::symbol("s0");
+  for (int i = 0; i < 4; ++i) { // 60^4 multiplications, were they written out
+    Expr part = symbolic::floor_div(e, Expr(2));
+    e = 1;
+    for (int j = 0; j < 60; ++j)
+      e *= part;
+  }
+  sample.outputs[0].layout.offset = e;
+  CHECK_THROWS_WITH(
+      program::build_tables(sample),
+      Catch::Matchers::StartsWith("error TSC-P010: the size expression ") &&
+          Catch::Matchers::EndsWith(" is too large to evaluate when shapes are bound\n"
+                                    "  next: make the symbol's dimension static"));
+}
+
 TEST_CASE("Steps elsewhere are refused", "[program]") {
   program::Program sample = program::sample_program();
   sample.steps[1].stream = 1;

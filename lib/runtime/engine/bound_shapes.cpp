@@ -203,7 +203,46 @@ void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
   }
 }
 
+/// No element of `view` may lie outside its buffer of `bytes`.
+void check_view(const Tables &tables, const TensorView &view, int64_t bytes, const int64_t *symbols,
+                const std::string &what) {
+  auto value = [&](const Range &range, int32_t axis) {
+    int64_t result =
+        evaluate(tables, tables.sizes[static_cast<size_t>(range.first + axis)], symbols);
+    if (result < 0)
+      throw Error(Status::bad_argument,
+                  "a size or stride of " + what + " is negative for these shapes");
+    return result;
+  };
+  int64_t last = evaluate(tables, view.offset, symbols);
+  if (last < 0)
+    throw Error(Status::bad_argument, "the offset of " + what + " is negative for these shapes");
+  bool is_empty = false;
+  for (int32_t axis = 0; axis < view.sizes.count; ++axis) {
+    int64_t size = value(view.sizes, axis), stride = value(view.strides, axis);
+    is_empty |= size == 0;
+    if (size > 0)
+      last = add(last, multiply(size - 1, stride));
+  }
+  auto element = static_cast<int64_t>(size_in_bytes(view.dtype));
+  if (!is_empty && multiply(add(last, 1), element) > bytes)
+    throw Error(Status::internal,
+                what + " reaches beyond its buffer of " + std::to_string(bytes) + " bytes");
+}
+
 } // namespace
+
+void check_views(const Model &model, const int64_t *symbols,
+                 const std::vector<int64_t> &buffer_bytes) {
+  const Tables &tables = model.tables;
+  for (const Input &input : tables.inputs)
+    check_view(tables, input.view, buffer_bytes[static_cast<size_t>(input.buffer)], symbols,
+               std::string("input \"") + input.name + "\"");
+  for (const Output &output : tables.outputs)
+    if (output.buffer >= 0)
+      check_view(tables, output.view, buffer_bytes[static_cast<size_t>(output.buffer)], symbols,
+                 std::string("output \"") + output.name + "\"");
+}
 
 ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
                             const std::vector<int64_t> &buffer_bytes, bool once) {
@@ -252,6 +291,8 @@ std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols) 
     result[i] = by_root[model.roots[i]];
     if (home.kind == Home::Kind::weight)
       result[i] = tables.weights[home.position].bytes;
+    if (home.kind == Home::Kind::folded)
+      result[i] = model.folded_bytes[home.position];
     if (home.kind == Home::Kind::input && symbols != nullptr) {
       auto buffer = static_cast<size_t>(tables.inputs[home.position].buffer);
       result[i] = evaluate(tables, tables.buffers[buffer].bytes, symbols);

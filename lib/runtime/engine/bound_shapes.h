@@ -68,4 +68,9 @@ struct BoundShapes {
 /// Extents with aliases followed: a buffer may use all that its memory holds.
 std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols);
 
+/// Throws unless every element of every input and output lies in its buffer: callers copy by these
+/// views.
+void check_views(const Model &model, const int64_t *symbols,
+                 const std::vector<int64_t> &buffer_bytes);
+
 } // namespace tsc_engine

@@ -23,7 +23,9 @@ std::vector<int64_t> constants(const Tables &tables, const Range &range) {
 const char *dtype_text(DType dtype) {
   static const char *const kNames[] = {"bool", "u8",  "i8",  "i16",  "i32", "i64", "u16",
                                        "u32",  "u64", "f16", "bf16", "f32", "f64"};
-  return kNames[static_cast<size_t>(dtype)];
+  auto position = static_cast<size_t>(dtype);
+  // A caller's tensor may be of a type that no model takes.
+  return position < sizeof kNames / sizeof kNames[0] ? kNames[position] : "of another type";
 }
 
 bool is_contiguous(const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides) {

@@ -134,6 +134,7 @@ size_t Instance::bind(const int64_t *const *shapes) {
     bound->key = std::move(key);
     bound->symbols = ShapeChecker(tables, shapes).symbols();
     bound->buffer_bytes = buffer_extents(model(), bound->symbols.data());
+    check_views(model(), bound->symbols.data(), bound->buffer_bytes);
     {
       std::lock_guard<std::mutex> lock(weights_->prepare_);
       bound->steps = resolve_steps(model(), weights_->device(), bound->symbols.data(),
