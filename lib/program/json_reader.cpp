@@ -10,6 +10,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace tsc::program {
 namespace {
@@ -335,18 +336,44 @@ Program read_program(const Cursor &root) {
   return program;
 }
 
+[[noreturn]] void fail_json(std::string message, const std::string &label, std::string place = "") {
+  throw UserError(ExitCode::bad_input,
+                  Diagnostic{"TSC-P002", std::move(message), label, std::move(place), "", "",
+                             "compile the graph again; the file was cut or edited"});
+}
+
+/// A key that stands twice is an error: either of its values could be meant.
+Json parse(std::string_view text, const std::string &label) {
+  constexpr size_t kMaxDepth = 32; // a program nests six deep
+  std::vector<std::set<std::string>> keys;
+  auto check = [&](int depth, Json::parse_event_t event, Json &parsed) {
+    auto level = static_cast<size_t>(depth);
+    if (level > kMaxDepth)
+      fail_json("the JSON is nested more than " + std::to_string(kMaxDepth) + " levels deep",
+                label);
+    if (event == Json::parse_event_t::object_start) {
+      keys.resize(level);
+      keys.emplace_back();
+    } else if (event == Json::parse_event_t::key &&
+               !keys[level - 1].insert(parsed.get<std::string>()).second) {
+      fail_json("the key " + in_quotes(parsed.get<std::string>()) + " stands twice in one object",
+                label);
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, check);
+  } catch (const Json::parse_error &error) {
+    fail_json("this is not JSON", label, "byte " + std::to_string(error.byte));
+  } catch (const Json::out_of_range &) {
+    fail_json("a number of the JSON is beyond the range of a double", label);
+  }
+}
+
 } // namespace
 
 Program from_json(std::string_view text, const std::string &label) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error &error) {
-    throw UserError(ExitCode::bad_input,
-                    Diagnostic{"TSC-P002", "this is not JSON", label,
-                               "byte " + std::to_string(error.byte), "", "",
-                               "compile the graph again; the file was cut or edited"});
-  }
+  Json json = parse(text, label);
   try {
     Program program = read_program(Cursor{&json});
     validate(program, label);

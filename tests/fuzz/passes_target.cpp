@@ -4,6 +4,7 @@
 #include "graph/read.h"
 #include "support/diagnostic.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace {
@@ -33,8 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tsc::program::Program again;
     try {
       again = tsc::program::from_json(text, "again");
-    } catch (const tsc::support::UserError &) {
-      std::abort(); // what tsc compiles, tsc must take
+    } catch (const tsc::support::UserError &error) { // what tsc compiles, tsc must take
+      std::fprintf(stderr, "the program does not read back: %s\n", error.what());
+      std::abort();
     }
     if (tsc::program::to_json(again) != text)
       std::abort();

@@ -59,6 +59,18 @@ TEST_CASE("A program that is cut is refused", "[program]") {
     CHECK(error_of(text.substr(0, length)).find("TSC-P002: this is not JSON") != std::string::npos);
 }
 
+TEST_CASE("JSON that no reader should take is refused", "[program]") {
+  std::string text = program::to_json(program::sample_program());
+  const std::string next =
+      "  at p.json\n  next: compile the graph again; the file was cut or edited";
+  CHECK(error_of(replaced(text, "\"version\": 1", "\"version\": 1e999")) ==
+        "error TSC-P002: a number of the JSON is beyond the range of a double\n" + next);
+  CHECK(error_of(replaced(text, "\"version\": 1", "\"version\": 1, \"version\": 1")) ==
+        "error TSC-P002: the key \"version\" stands twice in one object\n" + next);
+  CHECK(error_of(std::string(100, '[') + std::string(100, ']')) ==
+        "error TSC-P002: the JSON is nested more than 32 levels deep\n" + next);
+}
+
 TEST_CASE("Errors of program.json name the place", "[program]") {
   std::string text = program::to_json(program::sample_program());
   CHECK(error_of(replaced(text, "\"version\": 1", "\"version\": 7")) ==
