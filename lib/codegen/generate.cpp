@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tsc::codegen {
 
@@ -33,6 +34,7 @@ public:
       add_group(schedule_.groups[i], splits_.find(i));
     add_outputs();
     add_symbols();
+    check_symbols();
     mark_once();
     apply_inplace();
     return std::move(program_);
@@ -302,6 +304,39 @@ private:
       if (bound)
         program_.symbols.push_back({range.symbol, range.low, range.high});
     }
+  }
+
+  /// Every symbol that memory, results or launches need has a value when shapes are bound.
+  void check_symbols() {
+    std::set<std::string> unbound;
+    const auto check = [&](Expr e) {
+      for (const Expr symbol : symbolic::free_symbols(e))
+        if (std::none_of(program_.symbols.begin(), program_.symbols.end(),
+                         [&](const program::Symbol &known) { return known.symbol == symbol; }))
+          unbound.insert(symbol.name());
+    };
+    const auto check_layout = [&](const tensor::Layout &layout) {
+      std::for_each(layout.sizes.begin(), layout.sizes.end(), check);
+      std::for_each(layout.strides.begin(), layout.strides.end(), check);
+      check(layout.offset);
+    };
+    for (const program::Buffer &buffer : program_.buffers) {
+      check_layout(buffer.layout);
+      check(buffer.bytes);
+    }
+    for (const program::OutputInfo &output : program_.outputs)
+      check_layout(output.layout);
+    for (const program::Step &step : program_.steps)
+      if (const auto *launch = std::get_if<program::Launch>(&step.kind))
+        std::for_each(launch->sizes.begin(), launch->sizes.end(), check);
+    if (!unbound.empty())
+      throw support::UserError(
+          support::ExitCode::unsupported,
+          {.code = "TSC-K004",
+           .message = "no dimension of an input is exactly " +
+                      support::join({unbound.begin(), unbound.end()}, ", ") +
+                      ": nothing gives it a value when the program runs",
+           .next_step = "make it static, or pass a tensor that has it as a dimension"});
   }
 
   /// Steps that depend on weights alone, and whose result nothing else changes, run when weights

@@ -18,8 +18,7 @@ TensorMeta read_export_tensor_meta(const JsonValue &value);
 /// Throws TSC-G013 (negative size) or TSC-G014 (more than 2^63 - 1 bytes) at `at`. Symbolic sizes
 /// pass.
 void check_tensor_size(const JsonValue &at, const TensorMeta &meta);
-/// Throws TSC-G014 if strides or offset are negative or lead out of 64 bits. Precondition: sizes
-/// are checked, and there are as many strides.
-void check_tensor_layout(const JsonValue &at, const TensorMeta &meta);
+/// Likewise the strides and the offset: not negative, and the extent fits int64 (in bytes).
+void check_tensor_strides(const JsonValue &at, const TensorMeta &meta);
 
 } // namespace tsc::graph

@@ -189,7 +189,7 @@ TensorMeta GraphJsonValues::read_tensor(const JsonValue &value) const {
   }
   if (const JsonValue *offset = optional_member(value, "offset"))
     meta.layout.offset = read_expression(*offset);
-  check_tensor_layout(value, meta);
+  check_tensor_strides(value, meta);
   if (const JsonValue *device = optional_member(value, "device"))
     meta.device = read_device(*device);
   if (const JsonValue *flag = optional_member(value, "requires_grad"))
