@@ -25,6 +25,7 @@ namespace {
 struct Flags : CompileFlags {
   std::string inputs, weights, outputs, expect, device, plan = "serial";
   int bench = 0;
+  uint64_t seed = 0;
   bool reverse = false, no_cache = false, json = false;
 };
 
@@ -150,13 +151,16 @@ int run(const Flags &flags) {
           support::Diagnostic{"TSC-C007", "the reference device runs graphs, not compiled folders",
                               flags.graph, "", "", "",
                               "give the graph the folder was compiled from"});
-    outputs = driver::run_reference(subject.compilation, data.inputs, data.weights);
+    driver::ReferenceOptions options;
+    options.seed = flags.seed;
+    outputs = driver::run_reference(subject.compilation, data.inputs, data.weights, options);
   } else {
     Progress progress;
     progress.show("compiling kernels");
     std::unique_ptr<runtime::Session> session =
         runtime::Session::create(program, data.weights, session_options(flags, report.device));
     progress.show("running");
+    session->set_seed(flags.seed);
     outputs = session->run(data.inputs);
     if (flags.bench > 0)
       report.samples_ms = session->bench(data.inputs, flags.bench);
@@ -200,6 +204,8 @@ void add_run(CLI::App &app, int &exit_code) {
       ->check(CLI::IsMember({"serial", "cuda"}));
   command->add_flag("--reverse", flags->reverse,
                     "host, cuda plan: run a block's threads in reverse order");
+  command->add_option("--seed", flags->seed,
+                      "of the graph's random operators, as dropout in training (default: 0)");
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
       ->expected(0, 1)
       ->default_str("100")

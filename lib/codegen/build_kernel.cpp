@@ -163,8 +163,13 @@ std::string one_line(const std::string &text) {
   return result;
 }
 
+bool draws(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value &value) { return ir::is_random(value.op); });
+}
+
 std::string header(const program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
-                   const std::string &plan) {
+                   const KernelPlan &plan) {
   constexpr size_t kMostNodes = 24;
   std::string text = "// " + kernel.name + "\n";
   std::string last_source;
@@ -178,8 +183,9 @@ std::string header(const program::Kernel &kernel, const std::vector<const ir::Or
   if (origins.size() > kMostNodes)
     text += "//   and " + std::to_string(origins.size() - kMostNodes) + " more nodes\n";
   text += "// Reads " + symbolic::print(kernel.bytes_read) + " bytes, writes " +
-          symbolic::print(kernel.bytes_written) + ".\n// Plan: " + plan +
-          ".\n#include \"tsc_prelude.h\"\n\n";
+          symbolic::print(kernel.bytes_written) + ".\n// Plan: " + plan.description +
+          ".\n#include \"tsc_prelude.h\"\n" +
+          (draws(plan.graph) ? "#include \"tc_random.h\"\n\n" : "\n");
   return text;
 }
 
@@ -234,8 +240,8 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
   count_bytes(module, serial.graph, kernel);
   for (const ir::Origin *origin : origins)
     kernel.origins.push_back(origin->node);
-  kernel.cuda = variant(cuda, header(kernel, origins, cuda.description) + cuda_text);
-  kernel.serial = variant(serial, header(kernel, origins, serial.description) + serial_text);
+  kernel.cuda = variant(cuda, header(kernel, origins, cuda) + cuda_text);
+  kernel.serial = variant(serial, header(kernel, origins, serial) + serial_text);
   replace_all(kernel.cuda.text, kPlaceholder, kernel.name);
   replace_all(kernel.serial.text, kPlaceholder, kernel.name);
   built.pointers = parameters.storages;

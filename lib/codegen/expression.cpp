@@ -171,6 +171,15 @@ std::string cast_text(const Value &value, const ArgumentText &argument) {
   return converted(argument.text, argument.dtype, value.dtype);
 }
 
+/// seed, stream and offset are 64-bit integers whatever is drawn.
+std::string random_text(const Value &value, std::span<const ArgumentText> arguments) {
+  std::vector<std::string> texts;
+  for (const ArgumentText &argument : arguments)
+    texts.push_back(converted(argument.text, argument.dtype, DType::i64));
+  return call(std::string(ir::op_name(value.op)) + "<" + std::string(value_type(value.dtype)) + ">",
+              texts);
+}
+
 /// The dtype in which an operation is computed: its result's, or for predicates that of its
 /// arguments.
 DType compute_dtype(const Value &value, std::span<const ArgumentText> arguments) {
@@ -203,6 +212,8 @@ std::string operation_text(const Value &value, std::span<const ArgumentText> arg
     return truth(arguments[0]) + " ? " +
            converted(arguments[1].text, arguments[1].dtype, value.dtype) + " : " +
            converted(arguments[2].text, arguments[2].dtype, value.dtype);
+  if (ir::is_random(value.op))
+    return random_text(value, arguments);
   const DType dtype = compute_dtype(value, arguments);
   std::vector<std::string> texts;
   for (const ArgumentText &argument : arguments)

@@ -89,11 +89,17 @@ private:
   void add_inputs() {
     for (size_t i = 0; i < module_.inputs.size(); ++i) {
       const ir::Buffer &buffer = module_.buffer(module_.inputs[i]);
-      const bool weight = !buffer.weight.empty();
-      const uint32_t id = add_buffer(buffer, weight ? Role::weight : Role::input, buffer.name);
+      const bool random = i < module_.input_specs.size() &&
+                          module_.input_specs[i].kind == graph::InputKind::random_state;
+      const Role role = random                  ? Role::random_state
+                        : buffer.weight.empty() ? Role::input
+                                                : Role::weight;
+      const uint32_t id = add_buffer(buffer, role, buffer.name);
       buffer_of_[module_.inputs[i]] = id;
-      if (!weight)
-        program_.inputs.push_back({buffer.name, id, false});
+      if (role == Role::input)
+        program_.inputs.push_back({buffer.name, id, false, buffer.scalar});
+      if (buffer.scalar)
+        program_.buffers[id].bytes = 0;
     }
   }
 
@@ -215,6 +221,8 @@ private:
       program::OutputInfo info;
       if (is_mutation(output)) {
         add_mutation(output, info);
+        if (program_.buffers[static_cast<size_t>(info.buffer)].role == Role::random_state)
+          continue; // nobody's output
       } else if (const auto *view = std::get_if<ir::BufferView>(&output.value)) {
         info.name = "output_" + std::to_string(number++);
         add_user_output(*view, info, given);
@@ -294,15 +302,21 @@ private:
 
   // ---- the whole
 
+  /// Every symbol that an input says, each after those that its own dimension needs.
   void add_symbols() {
-    for (const graph::SymbolRange &range : module_.symbols) {
-      const bool bound = std::any_of(
-          program_.inputs.begin(), program_.inputs.end(), [&](const program::InputInfo &input) {
-            const auto &sizes = program_.buffers[input.buffer].layout.sizes;
-            return std::find(sizes.begin(), sizes.end(), range.symbol) != sizes.end();
-          });
-      if (bound)
-        program_.symbols.push_back({range.symbol, range.low, range.high});
+    std::vector<graph::SymbolRange> left = module_.symbols;
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (auto range = left.begin(); range != left.end();) {
+        program_.symbols.push_back({range->symbol, range->low, range->high});
+        if (program::binding_of(program_, program_.symbols.size() - 1)) {
+          range = left.erase(range);
+          progress = true;
+        } else {
+          program_.symbols.pop_back();
+          ++range;
+        }
+      }
     }
   }
 
@@ -403,6 +417,19 @@ Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
       splits.emplace(i, std::move(*split));
   }
   return Assembler(splits.empty() ? module : *extended, schedule, options, splits).assemble();
+}
+
+std::string prelude_includes(const std::vector<std::string_view> &texts) {
+  std::string lines;
+  for (const PreludeFile &file : prelude_files()) {
+    const std::string line = "#include \"" + std::string(file.name) + "\"\n";
+    const auto includes = [&](std::string_view text) {
+      return text.find(line) != std::string_view::npos;
+    };
+    if (file.name == "tsc_prelude.h" || std::any_of(texts.begin(), texts.end(), includes))
+      lines += line;
+  }
+  return lines;
 }
 
 } // namespace tsc::codegen

@@ -23,4 +23,8 @@ struct PreludeFile {
 };
 const std::vector<PreludeFile> &prelude_files();
 
+/// The first lines of a translation unit of kernels: includes of tsc_prelude.h and of what else the
+/// texts include, each once. They stand outside of the scopes that kernels are put in.
+std::string prelude_includes(const std::vector<std::string_view> &texts);
+
 } // namespace tsc::codegen

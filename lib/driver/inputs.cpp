@@ -16,11 +16,16 @@ using support::ExitCode;
 using support::UserError;
 using tensor::HostTensor;
 
-/// Sizes with symbols set to a small value of their range.
-std::vector<int64_t> concrete_sizes(const program::Program &program, const tensor::Layout &layout) {
+/// Symbols set to a small value of their range.
+symbolic::Bindings concrete_symbols(const program::Program &program) {
   symbolic::Bindings bindings;
   for (const program::Symbol &symbol : program.symbols)
     bindings[symbol.symbol] = std::clamp<int64_t>(8, symbol.low, symbol.high);
+  return bindings;
+}
+
+std::vector<int64_t> concrete_sizes(const program::Program &program, const tensor::Layout &layout) {
+  const symbolic::Bindings bindings = concrete_symbols(program);
   std::vector<int64_t> sizes;
   for (symbolic::Expr size : layout.sizes)
     sizes.push_back(symbolic::evaluate(size, bindings));
@@ -121,6 +126,11 @@ std::vector<HostTensor> load_inputs(const program::Program &program, const DataS
   if (source.random) {
     for (const program::InputInfo &input : program.inputs) {
       const program::Buffer &buffer = program.buffers[input.buffer];
+      if (input.value) {
+        inputs.emplace_back(tensor::DType::i64, std::vector<int64_t>{});
+        inputs.back().set_int64(0, symbolic::evaluate(*input.value, concrete_symbols(program)));
+        continue;
+      }
       auto hint = hints.find(input.name);
       inputs.push_back(random_for(input.name, buffer.dtype, concrete_sizes(program, buffer.layout),
                                   source.seed, hint == hints.end() ? DataHint{} : hint->second,

@@ -4,17 +4,40 @@
 #include "support/diagnostic.h"
 
 namespace tsc::driver {
+namespace {
+
+bool is_random_state(const ir::Module &module, size_t input) {
+  return module.input_specs[input].kind == graph::InputKind::random_state;
+}
+
+/// The next state, which no caller sees.
+bool shows_random_state(const ir::Module &module, const ir::Output &output) {
+  for (size_t i = 0; i < module.inputs.size(); ++i)
+    if (is_random_state(module, i) && output.kind == graph::OutputKind::input_mutation &&
+        output.target == module.buffer(module.inputs[i]).name)
+      return true;
+  return false;
+}
+
+} // namespace
 
 std::vector<tensor::HostTensor> run_reference(const Compilation &compilation,
                                               const std::vector<tensor::HostTensor> &inputs,
                                               const tensor::TensorMap &weights,
-                                              bool round_buffers) {
+                                              const ReferenceOptions &options) {
   const ir::Module &module = compilation.module;
   std::vector<tensor::HostTensor> all;
   std::vector<support::Diagnostic> problems; // shapes are the interpreter's to check
   size_t user = 0;
   for (size_t i = 0; i < module.inputs.size(); ++i) {
     const ir::Buffer &buffer = module.buffer(module.inputs[i]);
+    if (is_random_state(module, i)) {
+      tensor::HostTensor state(tensor::DType::i64, {2});
+      state.set_int64(0, static_cast<int64_t>(options.seed));
+      state.set_int64(1, static_cast<int64_t>(options.call));
+      all.push_back(std::move(state));
+      continue;
+    }
     if (buffer.weight.empty()) {
       support::require(user < inputs.size(), "run_reference", "too few inputs");
       const tensor::HostTensor &input = inputs[user++];
@@ -34,7 +57,12 @@ std::vector<tensor::HostTensor> run_reference(const Compilation &compilation,
   }
   if (!problems.empty())
     throw support::UserError(support::ExitCode::bad_input, std::move(problems));
-  return interpret::run(module, all, round_buffers).outputs;
+  std::vector<tensor::HostTensor> outputs =
+      interpret::run(module, all, options.round_buffers).outputs;
+  for (size_t i = module.outputs.size(); i-- > 0;)
+    if (shows_random_state(module, module.outputs[i]))
+      outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(i));
+  return outputs;
 }
 
 } // namespace tsc::driver

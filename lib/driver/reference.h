@@ -6,10 +6,14 @@
 
 namespace tsc::driver {
 
+struct ReferenceOptions {
+  bool round_buffers = true;   // false: intermediates stay in double
+  uint64_t seed = 0, call = 0; // of random numbers, as Session::set_seed and the run's number
+};
 /// Outputs parallel to compilation.program.outputs, as a Session gives them. Needs Form::program.
 std::vector<tensor::HostTensor> run_reference(const Compilation &compilation,
                                               const std::vector<tensor::HostTensor> &inputs,
                                               const tensor::TensorMap &weights,
-                                              bool round_buffers = true);
+                                              const ReferenceOptions &options = {});
 
 } // namespace tsc::driver

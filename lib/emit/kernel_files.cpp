@@ -39,9 +39,12 @@ std::string with_prelude(const std::string &text) {
 /// of all.
 std::string unit_text(const Kernels &kernels, size_t unit, const std::string &folder,
                       const std::string &ending) {
-  std::string text = "// Kernels that are compiled together.\n#include \"tsc_prelude.h\"\n";
   size_t first = unit * kKernelsPerUnit;
   size_t end = std::min(first + kKernelsPerUnit, kernels.size());
+  std::vector<std::string_view> texts;
+  for (size_t i = first; i < end; ++i)
+    texts.emplace_back(kernels[i]->cuda.text); // both variants include the same
+  std::string text = "// Kernels that are compiled together.\n" + codegen::prelude_includes(texts);
   for (size_t i = first; i < end; ++i) {
     const std::string &name = kernels[i]->name;
     text += "namespace tc_kernel_" + name + " {\n#include \"" + folder + name + ending + "\"\n}\n";

@@ -68,7 +68,7 @@ std::string text(DType dtype) {
   return std::string("DType::") + kNames[static_cast<size_t>(dtype)];
 }
 std::string text(Role role) {
-  static const char *const kNames[] = {"input", "weight", "output", "intermediate"};
+  static const char *const kNames[] = {"input", "weight", "output", "intermediate", "random_state"};
   return std::string("Role::") + kNames[static_cast<size_t>(role)];
 }
 std::string text(bool value) { return value ? "true" : "false"; }
@@ -138,8 +138,11 @@ private:
     table("Symbol", "kSymbols", tables_.symbols, [&](size_t i) {
       const Symbol &symbol = tables_.symbols[i];
       return row({literal(symbol.name), number(symbol.low), number(symbol.high),
-                  std::to_string(symbol.input), std::to_string(symbol.dimension)}) +
-             comment(std::string("dimension ") + std::to_string(symbol.dimension) + " of input " +
+                  std::to_string(symbol.input), std::to_string(symbol.dimension),
+                  number(symbol.coefficient), text(symbol.offset)}) +
+             comment((symbol.dimension < 0
+                          ? std::string("input ")
+                          : "dimension " + std::to_string(symbol.dimension) + " of input ") +
                      tables_.inputs[static_cast<size_t>(symbol.input)].name);
     });
   }
@@ -192,7 +195,7 @@ private:
     table("Input", "kInputs", tables_.inputs, [&](size_t i) {
       const Input &input = tables_.inputs[i];
       return row({literal(input.name), std::to_string(input.buffer), text(input.view),
-                  text(input.mutated)});
+                  text(input.mutated), text(input.is_scalar), text(input.value)});
     });
     table("Output", "kOutputs", tables_.outputs, [&](size_t i) {
       const Output &output = tables_.outputs[i];

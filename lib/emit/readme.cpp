@@ -28,8 +28,9 @@ std::string signature(const program::Program &program) {
   for (const program::InputInfo &input : program.inputs) {
     const program::Buffer &buffer = program.buffers[input.buffer];
     text += "| input `" + cell(input.name) + "` | " +
-            std::string(tensor::short_name(buffer.dtype)) + " | " + shape(buffer.layout) + " | " +
-            (input.mutated ? "mutated" : "") + " |\n";
+            std::string(tensor::short_name(buffer.dtype)) + " | " +
+            (input.value ? "an integer: " + symbolic::print(*input.value) : shape(buffer.layout)) +
+            " | " + (input.mutated ? "mutated" : "") + " |\n";
   }
   for (const program::OutputInfo &output : program.outputs)
     if (output.buffer < 0)

@@ -113,7 +113,15 @@ struct Node {
   std::vector<std::string> origins;
 };
 
-enum class InputKind : uint8_t { user, parameter, buffer, constant_tensor, token, custom_object };
+enum class InputKind : uint8_t {
+  user,
+  parameter,
+  buffer,
+  constant_tensor,
+  token,
+  custom_object,
+  random_state, // {seed, call number}, int64: made by ops::seed_random, kept by what runs the program
+};
 struct InputSpec {
   InputKind kind = InputKind::user;
   NodeId node = 0;        // the placeholder

@@ -26,23 +26,6 @@ bool is_left_out(const ir::Buffer &buffer, const tensor::HostTensor &data) {
   return !buffer.weight.empty() && data.sizes() == std::vector<int64_t>{0};
 }
 
-/// Solves `size` == value for its only unbound symbol, where it is affine in it.
-void bind_affine(Expr size, int64_t value, symbolic::Bindings &bindings) {
-  symbolic::Substitution known;
-  for (const auto &binding : bindings)
-    known.emplace(binding.first, Expr(binding.second));
-  Expr left = symbolic::substitute(size, known);
-  std::vector<Expr> symbols = symbolic::free_symbols(left);
-  if (symbols.size() != 1)
-    return;
-  std::optional<Expr> coefficient = symbolic::coefficient_of(left, symbols[0]);
-  Expr rest = symbolic::offset_of(left, symbols);
-  if (!coefficient || !coefficient->is_integer() || !rest.is_integer() ||
-      coefficient->is_integer(0) || (value - rest.value()) % coefficient->value() != 0)
-    return;
-  bindings[symbols[0]] = (value - rest.value()) / coefficient->value();
-}
-
 bool is_bound(Expr e, const symbolic::Bindings &bindings) {
   for (Expr symbol : symbolic::free_symbols(e)) {
     if (bindings.count(symbol) == 0)
@@ -51,51 +34,108 @@ bool is_bound(Expr e, const symbolic::Bindings &bindings) {
   return true;
 }
 
+/// What an input says about the symbols: `size` is `value`.
+struct Statement {
+  Expr size;
+  int64_t value = 0;
+  std::string place; // "input \"x\", dimension 0: size 5"
+  bool exact = false;
+};
+
+std::vector<Statement> statements_of(const ir::Module &module,
+                                     const std::vector<tensor::HostTensor> &inputs) {
+  std::vector<Statement> statements;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ir::Buffer &buffer = module.buffer(module.inputs[i]);
+    if (is_left_out(buffer, inputs[i]))
+      continue;
+    if (inputs[i].sizes().size() != buffer.layout.sizes.size())
+      fail_shape(buffer, inputs[i]);
+    const auto add = [&](Expr size, int64_t value, const std::string &what) {
+      statements.push_back({size, value,
+                            "input \"" + buffer.name + "\"" + what + " " + std::to_string(value),
+                            size.is_symbol()});
+    };
+    if (buffer.scalar)
+      add(*buffer.scalar, inputs[i].get_int64(0), ": value");
+    for (size_t k = 0; k < buffer.layout.sizes.size(); ++k)
+      add(buffer.layout.sizes[k], inputs[i].sizes()[k],
+          ", dimension " + std::to_string(k) + ": size");
+  }
+  return statements;
+}
+
+[[noreturn]] void contradict(const Statement &statement, const symbolic::Bindings &bindings) {
+  std::string expected = symbolic::print(statement.size);
+  if (is_bound(statement.size, bindings))
+    expected = std::to_string(symbolic::evaluate(statement.size, bindings)) +
+               (statement.size.is_integer() ? "" : ", the value of " + expected);
+  throw support::UserError(support::ExitCode::bad_input,
+                           support::Diagnostic{"TSC-R101",
+                                               statement.place + ", expected " + expected, "", "",
+                                               "", "", "pass a tensor of that shape"});
+}
+
+[[noreturn]] void refuse(const Statement &statement, const graph::SymbolRange &range) {
+  const std::string bounds = "[" + (range.low == INT64_MIN ? "-inf" : std::to_string(range.low)) +
+                             ", " + (range.high == INT64_MAX ? "inf" : std::to_string(range.high)) +
+                             "]";
+  const std::string name = range.symbol.name();
+  throw support::UserError(
+      support::ExitCode::bad_input,
+      support::Diagnostic{"TSC-R102",
+                          statement.place +
+                              (statement.exact ? " is outside " + bounds + ", the range of " + name
+                                               : " is not " + symbolic::print(statement.size) +
+                                                     " for a " + name + " in " + bounds),
+                          "", "", "", "", "pass inputs of sizes in that range"});
+}
+
+/// Solves the statement for its only unbound symbol, where it is affine in it, and checks the
+/// symbol's range. Gives whether it is bound now.
+bool bind(const Statement &statement, const ir::Module &module, symbolic::Bindings &bindings) {
+  symbolic::Substitution known;
+  for (const auto &binding : bindings)
+    known.emplace(binding.first, Expr(binding.second));
+  const Expr left = symbolic::substitute(statement.size, known);
+  const std::vector<Expr> symbols = symbolic::free_symbols(left);
+  if (symbols.size() != 1)
+    return false;
+  const std::optional<Expr> coefficient = symbolic::coefficient_of(left, symbols[0]);
+  const Expr rest = symbolic::offset_of(left, symbols);
+  if (!coefficient || !coefficient->is_integer() || !rest.is_integer() || coefficient->value() <= 0)
+    return false;
+  int64_t multiple = 0;
+  const bool fits = !__builtin_sub_overflow(statement.value, rest.value(), &multiple) &&
+                    multiple % coefficient->value() == 0;
+  const int64_t value = fits ? multiple / coefficient->value() : 0;
+  for (const graph::SymbolRange &range : module.symbols)
+    if (range.symbol == symbols[0] && (!fits || value < range.low || value > range.high))
+      refuse(statement, range);
+  bindings[symbols[0]] = value;
+  return true;
+}
+
 } // namespace
 
 symbolic::Bindings bind_sizes(const ir::Module &module,
                               const std::vector<tensor::HostTensor> &inputs) {
   support::require(inputs.size() == module.inputs.size(), "interpret", "one tensor an input");
+  const std::vector<Statement> statements = statements_of(module, inputs);
   symbolic::Bindings bindings;
   // Sizes that are a symbol first: they decide what the others are.
-  for (bool symbols_only : {true, false}) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const ir::Buffer &buffer = module.buffer(module.inputs[i]);
-      if (is_left_out(buffer, inputs[i]))
-        continue;
-      if (inputs[i].sizes().size() != buffer.layout.sizes.size())
-        fail_shape(buffer, inputs[i]);
-      for (size_t k = 0; k < buffer.layout.sizes.size(); ++k) {
-        Expr size = buffer.layout.sizes[k];
-        if (size.is_symbol() && symbols_only)
-          bindings.emplace(size, inputs[i].sizes()[k]);
-        else if (!symbols_only && !is_bound(size, bindings))
-          bind_affine(size, inputs[i].sizes()[k], bindings);
-      }
-    }
+  for (const Statement &statement : statements)
+    if (statement.exact)
+      bind(statement, module, bindings);
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (const Statement &statement : statements)
+      progress = bind(statement, module, bindings) || progress;
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const ir::Buffer &buffer = module.buffer(module.inputs[i]);
-    if (is_left_out(buffer, inputs[i]))
-      continue;
-    for (size_t k = 0; k < buffer.layout.sizes.size(); ++k) {
-      Expr size = buffer.layout.sizes[k];
-      if (!is_bound(size, bindings) || symbolic::evaluate(size, bindings) != inputs[i].sizes()[k])
-        fail_shape(buffer, inputs[i]);
-    }
-  }
-  for (const graph::SymbolRange &range : module.symbols) {
-    auto found = bindings.find(range.symbol);
-    if (found == bindings.end() || (found->second >= range.low && found->second <= range.high))
-      continue;
-    throw support::UserError(
-        support::ExitCode::bad_input,
-        support::Diagnostic{"TSC-R102",
-                            "size " + range.symbol.name() + " is " + std::to_string(found->second) +
-                                ", but the graph allows " + std::to_string(range.low) + " to " +
-                                std::to_string(range.high),
-                            "", "", "", "", "pass inputs of sizes in that range"});
-  }
+  for (const Statement &statement : statements)
+    if (!is_bound(statement.size, bindings) ||
+        symbolic::evaluate(statement.size, bindings) != statement.value)
+      contradict(statement, bindings);
   return bindings;
 }
 

@@ -365,7 +365,7 @@ private:
                      "operand count of ops." + std::string(ir::op_name(node.op)));
     made.code = Code::apply;
     made.op = node.op;
-    DType operand_dtype = node.dtype;
+    DType operand_dtype = ir::is_random(node.op) ? DType::i64 : node.dtype;
     if (takes_any_kind(node.op)) {
       // Floats if any operand is one; the operands' dtype matters for unsigned comparison.
       operand_dtype = dtype_of(frame.args[0]);

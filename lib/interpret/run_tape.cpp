@@ -1,4 +1,5 @@
 // Runs tapes: one instruction at a time over a chunk of points.
+#include "interpret/random.h"
 #include "interpret/tape.h"
 
 #include "support/diagnostic.h"
@@ -121,6 +122,15 @@ void TapeRunner::apply(const Instruction &instruction, const Points &points) {
         floats[p] = float_from_bits(to, bits);
       else
         integers[p] = wrap_to(to, bits);
+    });
+  } else if (ir::is_random(instruction.op)) {
+    const int64_t *const *args = integer_args; // seed, stream, offset
+    points.for_each([&](size_t p) {
+      if (instruction.is_float())
+        floats[p] =
+            random_real(instruction.op, instruction.dtype, args[0][p], args[1][p], args[2][p]);
+      else
+        integers[p] = random_bits(args[0][p], args[1][p], args[2][p]);
     });
   } else if (instruction.is_float()) {
     apply_float(instruction.op, instruction.dtype, points, float_args, floats);

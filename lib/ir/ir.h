@@ -62,6 +62,8 @@ enum class Op : uint8_t {
   set_indirect, // binds a run-time index symbol to a value, wrapped and bounds-checked
 };
 std::string_view op_name(Op op); // as in the logs: "truediv"
+/// Draws random numbers: rand, randn, rand_exponential, rand_bits.
+bool is_random(Op op);
 int operand_count(Op op);        // -1 for those below the table
 
 /// Iteration variable k of every LoopNode's domain and of every operation's loops: symbol "i<k>".
@@ -188,6 +190,9 @@ struct Buffer {
   std::vector<BufferId> aliases; // buffers whose storage this one shares
   /// Constant or input that is a parameter, buffer or constant: its qualified name.
   std::string weight;
+  /// Input that is an integer of the caller, not a tensor (dtype i64, rank 0): its value over the
+  /// symbols. No operation reads it; it binds symbols.
+  std::optional<Expr> scalar;
 };
 
 struct Operation {

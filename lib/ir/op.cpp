@@ -37,6 +37,10 @@ static_assert(kOps.size() == static_cast<size_t>(Op::set_indirect) + 1);
 
 std::string_view op_name(Op op) { return kOps[static_cast<size_t>(op)].name; }
 
+bool is_random(Op op) {
+  return op == Op::rand || op == Op::randn || op == Op::rand_exponential || op == Op::rand_bits;
+}
+
 int operand_count(Op op) { return kOps[static_cast<size_t>(op)].operands; }
 
 Expr variable(size_t k) {

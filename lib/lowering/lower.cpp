@@ -90,22 +90,39 @@ BufferId add_named_buffer(Context &context, const graph::Node &node, const graph
   return static_cast<BufferId>(context.module.buffers.size() - 1);
 }
 
-NodeValue lower_placeholder(Context &context, const graph::Node &node) {
-  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-  if (meta == nullptr) {
-    if (node.value) {
-      if (const Expr *expr = std::get_if<Expr>(&node.value->value)) {
-        return *expr;
-      }
-    }
-    return graph::None{};
-  }
+graph::InputSpec spec_of_input(const Context &context) {
   graph::InputSpec known;
   const auto spec = context.input_specs.find(context.current);
   if (spec != context.input_specs.end()) {
     known = *spec->second;
   }
   known.node = context.current;
+  return known;
+}
+
+/// An integer of the caller: it has a place among the inputs, and binds symbols.
+void add_scalar_input(Context &context, const graph::Node &node, Expr value) {
+  graph::TensorMeta meta;
+  meta.dtype = DType::i64;
+  const BufferId buffer = add_named_buffer(context, node, meta, ir::Buffer::Role::input, "");
+  context.module.buffers[buffer].scalar = value;
+  context.module.inputs.push_back(buffer);
+  context.module.input_specs.push_back(spec_of_input(context));
+}
+
+NodeValue lower_placeholder(Context &context, const graph::Node &node) {
+  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+  if (meta == nullptr) {
+    const Expr *expr = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
+    if (expr == nullptr) {
+      return graph::None{};
+    }
+    if (!expr->is_integer()) {
+      add_scalar_input(context, node, *expr);
+    }
+    return *expr;
+  }
+  graph::InputSpec known = spec_of_input(context);
   const BufferId buffer =
       add_named_buffer(context, node, *meta, ir::Buffer::Role::input, known.target);
   context.input_memory[context.current] = {buffer, {context.current}};

@@ -26,6 +26,7 @@ const LoopCost &cost_of(Context &context, Storage &storage) {
         ++cost.reads;
         cost.nontrivial_reads += body.indices[op.index].is_integer() ? 0 : 1;
       }
+      cost.draws += ir::is_random(op.op) ? 1 : 0;
     }
     storage.cost = cost;
   }
@@ -136,7 +137,9 @@ void realize_by_policy(Context &context, TensorValue &value) {
       }
     }
   }
-  const bool reused = users.size() > 1 && (cost.reads > policy.realize_reads_threshold || large);
+  // A draw costs more than reading a mask of one byte an element does.
+  const bool reused =
+      users.size() > 1 && (cost.reads > policy.realize_reads_threshold || large || cost.draws > 0);
   const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
                            cost.nontrivial_reads > 1;
   if (reused || accumulated || cost.operations > kLargestInlined) {

@@ -13,6 +13,7 @@ const Registry &registry() {
     add_conversions(result);
     add_views(result);
     add_creation(result);
+    add_random(result);
     add_reductions(result);
     add_scans(result);
     add_products(result);

@@ -21,6 +21,7 @@ void add_elementwise(Registry &registry);
 void add_conversions(Registry &registry);
 void add_views(Registry &registry);
 void add_creation(Registry &registry);
+void add_random(Registry &registry);
 void add_reductions(Registry &registry);
 void add_scans(Registry &registry);
 void add_products(Registry &registry);

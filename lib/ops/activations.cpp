@@ -144,14 +144,6 @@ Argument glu(GraphBuilder &builder, const Call &call) {
   return builder.call(kMul, {builder.item(halves, 0), gate});
 }
 
-/// Without training, dropout is its input.
-Argument dropout(GraphBuilder &, const Call &call) {
-  if (call.has("train") && call.boolean("train") && call.number("p") != 0)
-    call.fail("TSC-O032", call.node().target + " in training mode draws random numbers",
-              "call model.eval() before exporting");
-  return call["input"];
-}
-
 Argument clamped(GraphBuilder &builder, const Call &call) {
   return clamp_between(builder, call["self"], call["min_val"], call["max_val"]);
 }
@@ -185,19 +177,6 @@ void add_activations(Table &table) {
         return clamp_between(builder, call["self"], 0, 6);
       });
   table.add("glu(Tensor self, int dim=-1) -> Tensor").decompose(glu);
-  for (std::string_view name : {"dropout", "feature_dropout", "alpha_dropout"})
-    table.add(keep_text(std::string(name) + "(Tensor(a) input, float p, bool train) -> Tensor(a)"))
-        .effect(Effect::view)
-        .decompose(dropout);
-  table.add("native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
-      .decompose([](GraphBuilder &builder, const Call &call) {
-        Argument kept = dropout(builder, call);
-        Argument mask =
-            builder.call("aten.ones_like.default", {call["input"]}, {{"dtype", DType::boolean}});
-        return Arguments{kept, mask};
-      });
-  table.add_mutating("dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)",
-                     "aten.dropout.default");
 }
 
 } // namespace tsc::ops

@@ -184,7 +184,9 @@ Argument attention(GraphBuilder &builder, const Call &call) {
   scores = builder.call(kMul, {scores, call["scale"]});
   scores = apply_mask(builder, call, scores, shapes);
   Probabilities softmax = probabilities(builder, scores, call.has("attn_mask"));
-  Argument weights = convert(builder, softmax.values, dtype);
+  Argument weights =
+      builder.call("aten.dropout.default", {softmax.values, call["dropout_p"], true});
+  weights = convert(builder, weights, dtype);
   Expr batch = symbolic::numel(shapes.key_batch);
   weights = builder.call("aten.reshape.default",
                          {weights, sizes_argument({batch, rows, shapes.columns})});
@@ -205,9 +207,6 @@ Argument to_attention(GraphBuilder &builder, const Call &call) {
     if (parameter.name == "enable_gqa")
       grouped = call.boolean("enable_gqa");
   }
-  if (call.number("dropout_p") != 0)
-    call.fail("TSC-O032", call.node().target + " with dropout draws random numbers",
-              "call model.eval() before exporting");
   double scale = 0;
   if (call.has("scale")) {
     scale = call.number("scale");
@@ -219,7 +218,7 @@ Argument to_attention(GraphBuilder &builder, const Call &call) {
     scale = 1 / std::sqrt(static_cast<double>(depth.value()));
   }
   return builder.call(kAttention, {call["query"], call["key"], call["value"], mask,
-                                   call["is_causal"], scale, grouped});
+                                   call["is_causal"], scale, grouped, call["dropout_p"]});
 }
 
 /// The forms that return more than output and logsumexp: what remains is for the backward pass or
@@ -246,7 +245,7 @@ void add_attention(Table &table) {
   table
       .add("tsc::attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
            "is_causal, float scale, "
-           "bool enable_gqa) -> (Tensor output, Tensor logsumexp)")
+           "bool enable_gqa, float dropout_p=0.0) -> (Tensor output, Tensor logsumexp)")
       .shape(attention_value)
       .decompose(attention)
       .lowers("attention");

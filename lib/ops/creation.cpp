@@ -1,4 +1,5 @@
 // Tensors from nothing: full, arange, empty and their kin.
+#include "ops/factories.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -9,16 +10,7 @@
 namespace tsc::ops {
 namespace {
 
-constexpr std::string_view kOptions =
-    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 constexpr std::string_view kFull = "aten.full.default";
-
-/// "NAME(PARAMETERS, *, OPTIONS[, MemoryFormat? memory_format=None]) -> Tensor"
-std::string_view factory(std::string_view parameters, bool with_format = false) {
-  std::string format = with_format ? ", MemoryFormat? memory_format=None" : "";
-  return keep_text(std::string(parameters) + ", *, " + std::string(kOptions) + format +
-                   ") -> Tensor");
-}
 
 DType dtype_of_fill(const Argument &value) {
   if (std::holds_alternative<bool>(value.value))
@@ -37,26 +29,14 @@ Argument full(GraphBuilder &builder, const std::vector<Expr> &sizes, const Argum
                       {{"dtype", dtype}, {"device", device}});
 }
 
-/// A fill with the strides that `like` would have when copied: filled in memory order, then
-/// permuted.
+/// A fill with the strides that `like` would have when copied.
 Argument full_like(GraphBuilder &builder, const Call &call, const Argument &value) {
   const TensorMeta self = call.tensor("self");
   DType dtype = call.dtype("dtype").value_or(self.dtype);
   tensor::Device device = device_argument(call, self.device);
-  graph::MemoryFormat format = graph::MemoryFormat::preserve;
-  if (const auto *given = std::get_if<graph::MemoryFormat>(&call["memory_format"].value))
-    format = *given;
-  std::vector<Expr> strides = strides_in_format(call, self.layout, format);
-  if (strides == tensor::contiguous_strides(self.layout.sizes))
-    return full(builder, self.layout.sizes, value, dtype, device);
-  std::vector<size_t> order = tensor::stride_order(strides), inverse(order.size());
-  std::vector<Expr> sizes;
-  for (size_t i = 0; i < order.size(); ++i) {
-    sizes.push_back(self.layout.sizes[order[i]]);
-    inverse[order[i]] = i;
-  }
-  Argument ordered = full(builder, sizes, value, dtype, device);
-  return builder.call("aten.permute.default", {ordered, ints_argument(inverse)});
+  return made_like(builder, call, [&](const std::vector<Expr> &sizes) {
+    return full(builder, sizes, value, dtype, device);
+  });
 }
 
 Argument new_full(GraphBuilder &builder, const Call &call, const Argument &value) {

@@ -4,6 +4,7 @@
 #include "ops/decompose.h"
 #include "ops/functionalize.h"
 #include "ops/inline_subgraphs.h"
+#include "ops/seed_random.h"
 
 namespace tsc::ops {
 
@@ -16,6 +17,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"decompose", decompose},
       {"decompose_attention", decompose_attention},
       {"decompose_convolution", decompose_convolution},
+      {"seed_random", seed_random},
       {"clean_up", clean_up},
   };
   return passes;

@@ -165,7 +165,7 @@ void read(const Cursor &at, Symbol &symbol) {
   if (!starts_right || !is_word)
     at.at("name").fail("TSC-P004", in_quotes(name) + " is no symbol");
   symbol.symbol = symbolic::symbol(name);
-  symbol.low = at.at("low").integer(0, INT64_MAX);
+  symbol.low = at.at("low").integer(INT64_MIN, INT64_MAX);
   if (Cursor high = at.optional("high"); high.exists())
     symbol.high = high.integer(symbol.low, INT64_MAX);
 }
@@ -301,6 +301,8 @@ void read(const Cursor &at, InputInfo &input) {
   input.name = at.at("name").text();
   input.buffer = at.at("buffer").index();
   input.mutated = at.flag("mutated", false);
+  if (Cursor value = at.optional("value"); value.exists())
+    input.value = value.expression();
 }
 
 void read(const Cursor &at, OutputInfo &output) {

@@ -172,6 +172,8 @@ Json write(const InputInfo &input) {
   Json result = {{"name", input.name}, {"buffer", input.buffer}};
   if (input.mutated)
     result["mutated"] = true;
+  if (input.value)
+    result["value"] = expression(*input.value);
   return result;
 }
 

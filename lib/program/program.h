@@ -18,8 +18,9 @@ using tensor::Layout;
 
 inline constexpr int kVersion = 1;
 
-/// A size known only at bind time; bound from the first input dimension that is exactly this
-/// symbol.
+/// A size known only at bind time; bound from the first input dimension (or integer input) that is
+/// exactly this symbol, or else from the first that is a multiple of it plus what earlier symbols
+/// say: program::binding_of finds it.
 struct Symbol {
   Expr symbol;
   int64_t low = 0, high = INT64_MAX;
@@ -30,7 +31,9 @@ enum class Role : uint8_t {
   weight,       // parameter, buffer or constant: owned by the weight set
   output,       // user output: the caller's memory
   intermediate, // packed into the workspace
+  random_state, // {seed, call number}, int64: the instance's own, kept between runs
 };
+inline constexpr int64_t kRandomStateBytes = 16;
 struct Buffer {
   std::string name;
   DType dtype = DType::f32;
@@ -109,6 +112,9 @@ struct InputInfo {
   std::string name; // user input's name
   uint32_t buffer = 0;
   bool mutated = false;
+  /// An integer, not a tensor: its value over the symbols. Its buffer (i64, rank 0, no bytes) is
+  /// nobody's operand.
+  std::optional<Expr> value = std::nullopt;
 };
 struct OutputInfo {
   std::string name; // "output_0", "mutated_NAME"
@@ -131,6 +137,17 @@ struct Program {
   std::vector<InputInfo> inputs;
   std::vector<OutputInfo> outputs;
 };
+
+/// Where a symbol's value comes from: dimension `dimension` of input `input` (-1: the value of an
+/// integer input) is coefficient * symbol + offset, offset over symbols that come earlier.
+struct Binding {
+  size_t input = 0;
+  int dimension = -1;
+  int64_t coefficient = 1;
+  Expr offset = 0;
+};
+/// Nothing if no input says what symbol number `symbol` is.
+std::optional<Binding> binding_of(const Program &program, size_t symbol);
 
 /// Buffers that a step reads and writes, each once, ascending.
 std::vector<uint32_t> reads(const Program &program, const Step &step);

@@ -22,7 +22,7 @@ static_assert(static_cast<int>(DType::boolean) == static_cast<int>(engine::DType
               static_cast<int>(DType::f16) == static_cast<int>(engine::DType::f16) &&
               static_cast<int>(DType::f64) == static_cast<int>(engine::DType::f64));
 static_assert(static_cast<int>(Role::input) == static_cast<int>(engine::Role::input) &&
-              static_cast<int>(Role::intermediate) == static_cast<int>(engine::Role::intermediate));
+              static_cast<int>(Role::random_state) == static_cast<int>(engine::Role::random_state));
 
 struct Storage {
   std::deque<std::string> texts; // addresses stay
@@ -157,15 +157,12 @@ public:
       : program_(program), storage_(storage), expressions_(program, storage) {}
 
   void run() {
-    for (const Symbol &symbol : program_.symbols)
-      add_symbol(symbol);
+    for (size_t i = 0; i < program_.symbols.size(); ++i)
+      add_symbol(i);
     for (const Buffer &buffer : program_.buffers)
       add_buffer(buffer);
     for (const InputInfo &input : program_.inputs)
-      storage_.inputs.push_back(
-          {text(input.name), static_cast<int32_t>(input.buffer),
-           view(program_.buffers[input.buffer].dtype, program_.buffers[input.buffer].layout),
-           input.mutated});
+      add_input(input);
     for (const OutputInfo &output : program_.outputs)
       add_output(output);
     for (const Kernel &kernel : program_.kernels)
@@ -195,17 +192,32 @@ private:
     return view;
   }
 
-  void add_symbol(const Symbol &symbol) {
-    for (size_t input = 0; input < program_.inputs.size(); ++input) {
-      const std::vector<Expr> &sizes = program_.buffers[program_.inputs[input].buffer].layout.sizes;
-      for (size_t axis = 0; axis < sizes.size(); ++axis)
-        if (sizes[axis] == symbol.symbol) {
-          storage_.symbols.push_back({text(symbol.symbol.name()), symbol.low, symbol.high,
-                                      static_cast<int32_t>(input), static_cast<int32_t>(axis)});
-          return;
-        }
-    }
-    throw support::InternalError("program tables", symbol.symbol.name(), "no input binds it");
+  void add_symbol(size_t number) {
+    const Symbol &symbol = program_.symbols[number];
+    const std::optional<Binding> binding = binding_of(program_, number);
+    support::require(binding.has_value(), "program tables",
+                     symbol.symbol.name() + ": no input binds it");
+    engine::Symbol row;
+    row.name = text(symbol.symbol.name());
+    row.low = symbol.low;
+    row.high = symbol.high;
+    row.input = static_cast<int32_t>(binding->input);
+    row.dimension = binding->dimension;
+    row.coefficient = binding->coefficient;
+    row.offset = expressions_.size(binding->offset);
+    storage_.symbols.push_back(row);
+  }
+  void add_input(const InputInfo &input) {
+    const Buffer &buffer = program_.buffers[input.buffer];
+    engine::Input row;
+    row.name = text(input.name);
+    row.buffer = static_cast<int32_t>(input.buffer);
+    row.view = view(buffer.dtype, buffer.layout);
+    row.mutated = input.mutated;
+    row.is_scalar = input.value.has_value();
+    if (input.value)
+      row.value = expressions_.size(*input.value);
+    storage_.inputs.push_back(row);
   }
 
   void add_buffer(const Buffer &buffer) {

@@ -59,17 +59,11 @@ private:
                "/symbols");
       ranges_.set(symbol.symbol, {symbol.low, symbol.high});
     }
-    std::unordered_set<Expr, symbolic::ExprHash> bound;
-    for (const InputInfo &input : program_.inputs)
-      if (input.buffer < program_.buffers.size())
-        for (Expr size : program_.buffers[input.buffer].layout.sizes)
-          if (size.is_symbol())
-            bound.insert(size);
     for (size_t i = 0; i < program_.symbols.size(); ++i)
-      if (bound.count(program_.symbols[i].symbol) == 0)
+      if (!binding_of(program_, i))
         report("TSC-P008",
-               "no dimension of an input is exactly \"" +
-                   symbolic::print(program_.symbols[i].symbol) + "\": nothing binds it",
+               "no dimension of an input says what \"" +
+                   symbolic::print(program_.symbols[i].symbol) + "\" is: nothing binds it",
                place("symbols", i));
   }
 
@@ -125,6 +119,9 @@ private:
              where);
     if (buffer.role == Role::weight)
       check_weight(buffer, where);
+    if (buffer.role == Role::random_state &&
+        (buffer.dtype != DType::i64 || !buffer.bytes.is_integer(kRandomStateBytes)))
+      report("TSC-P009", "a random state that is not two int64 numbers", where);
   }
   void check_weight(const Buffer &buffer, const std::string &where) {
     bool is_static = buffer.bytes.is_integer() && buffer.layout.offset.is_integer();
@@ -237,7 +234,8 @@ private:
   }
   void check_once_buffer(uint32_t buffer, const std::string &where) {
     const Buffer &row = program_.buffers[buffer];
-    if (row.role == Role::input || row.role == Role::output || !row.bytes.is_integer())
+    if (row.role == Role::input || row.role == Role::output || row.role == Role::random_state ||
+        !row.bytes.is_integer())
       report("TSC-P009",
              "a step that runs once touches buffer \"" + row.name + "\", which belongs to a run",
              where);
@@ -298,6 +296,8 @@ private:
           program_.buffers[input.buffer].role != Role::input)
         report("TSC-P009", "the buffer of input \"" + input.name + "\" is no input",
                place("inputs", i));
+      if (input.value)
+        check_symbols_of(*input.value, place("inputs", i));
       if (!names.insert(input.name).second)
         report("TSC-P009", "two inputs are named \"" + input.name + "\"", place("inputs", i));
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <utility>
 
 namespace tsc::runtime {
@@ -117,6 +118,7 @@ public:
   }
 
   std::vector<HostTensor> run(const std::vector<HostTensor> &inputs) override;
+  void set_seed(uint64_t seed) override { instance_->set_seed(device_.stream, seed, 0); }
   std::vector<double> bench(const std::vector<HostTensor> &inputs, int repeats) override;
   const Timing &timing() const override { return timing_; }
 
@@ -170,8 +172,12 @@ void EngineSession::load_weights(const tensor::TensorMap &weights) {
 void EngineSession::bind(const std::vector<HostTensor> &inputs) {
   check_inputs(inputs_, input_dtypes_, tables_.tables, inputs);
   std::vector<const int64_t *> shapes;
-  for (const HostTensor &input : inputs)
-    shapes.push_back(input.sizes().data());
+  std::deque<int64_t> values; // of integer inputs; addresses stay
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs_[i].value)
+      shapes.push_back(&values.emplace_back(inputs[i].get_int64(0)));
+    else
+      shapes.push_back(inputs[i].sizes().data());
   try {
     timing_.workspace_bytes = instance_->bind(shapes.data());
     input_pointers_.clear();
@@ -191,6 +197,8 @@ void EngineSession::upload(const std::vector<HostTensor> &inputs) {
   std::vector<HostTensor> contiguous; // both alive until the copies are done
   std::vector<std::vector<std::byte>> storages;
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs_[i].value)
+      continue;
     contiguous.push_back(inputs[i].contiguous());
     const HostTensor &input = contiguous.back();
     const size_t bytes = instance_->input_bytes(i);

@@ -1,5 +1,6 @@
 #include "runtime/kernel_units.h"
 
+#include "codegen/generate.h"
 #include "support/diagnostic.h"
 #include "support/thread_pool.h"
 
@@ -33,7 +34,10 @@ std::vector<uint32_t> distinct_kernels(const program::Program &program, Plan pla
 /// Each kernel's helpers get a scope of their own; the prelude is outside of all.
 std::string unit_text(const program::Program &program, Plan plan,
                       const std::vector<uint32_t> &kernels) {
-  std::string text = "#include \"tsc_prelude.h\"\n";
+  std::vector<std::string_view> texts;
+  for (const uint32_t kernel : kernels)
+    texts.emplace_back(kernel_text(program.kernels[kernel], plan));
+  std::string text = codegen::prelude_includes(texts);
   for (size_t i = 0; i < kernels.size(); ++i) {
     const program::Kernel &kernel = program.kernels[kernels[i]];
     text += "namespace tc_kernel_" + std::to_string(i) + " {\n#line 1 \"" + kernel.name +

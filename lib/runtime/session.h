@@ -47,6 +47,9 @@ public:
   /// Errors: UserError (bad_input) TSC-R1nn when a count, dtype, rank or size differs from the
   /// signature, with both sides.
   virtual std::vector<tensor::HostTensor> run(const std::vector<tensor::HostTensor> &inputs) = 0;
+  /// The next run draws the numbers of (seed, 0), the one after it those of (seed, 1), ...; a new
+  /// session starts so with seed 0.
+  virtual void set_seed(uint64_t seed) = 0;
   /// Milliseconds per run (events on the GPU, L2 flushed between runs; wall clock on the host),
   /// `repeats` samples.
   virtual std::vector<double> bench(const std::vector<tensor::HostTensor> &inputs, int repeats) = 0;

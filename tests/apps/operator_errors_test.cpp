@@ -93,9 +93,24 @@ const WrongCall kWrongCalls[] = {
      R"({"rounding_mode": "up"})"},
     {"aten.clamp.default", R"(["$x"])", 3, "O031: aten.clamp.default: neither min nor max is given",
      "give one of them"},
-    {"aten.dropout.default", R"(["$x", 0.5, true])", 3,
-     "O032: aten.dropout.default in training mode draws random numbers",
-     "call model.eval() before exporting"},
+    {"aten.dropout.default", R"(["$x", 1.5, true])", 3,
+     "O032: aten.dropout.default: the probability is 1.5", "pass a probability from 0 to 1"},
+    {"aten.uniform.default", R"(["$x", 2.0, 1.0])", 3,
+     "O032: aten.uniform.default: nothing lies between 2.0 and 1.0", "pass from <= to"},
+    {"aten.normal_functional.default", R"(["$x", 0.0, -1.0])", 3,
+     "O032: aten.normal_functional.default: the standard deviation is -1.0",
+     "pass a number that is not negative"},
+    {"aten.exponential.default", R"(["$x", 0.0])", 3,
+     "O032: aten.exponential.default: the rate is 0.0", "pass a number above 0"},
+    {"aten.randint.low", "[5, 5, [2]]", 3,
+     "O032: aten.randint.low: no integer lies from 5 to 5, which is excluded", "pass low < high"},
+    {"aten.rand_like.default", R"(["$index"])", 3,
+     "O032: aten.rand_like.default of torch.int64 has no meaning",
+     "ask for a floating-point dtype"},
+    {"aten.feature_dropout.default", R"(["$row", 0.5, true])", 3,
+     "O035: aten.feature_dropout.default needs 2 or more dimensions", "pass [batch, features, ..]"},
+    {"aten.multinomial.default", R"(["$cube", 1])", 3,
+     "O035: aten.multinomial.default of 3 dimensions", "pass [categories] or [rows, categories]"},
     {"aten.arange.start_step", "[0, 5, 0]", 3, "O034: aten.arange: the step is '0'",
      "use a step that is a number other than 0"},
     {"aten.tril.default", R"(["$row"])", 3, "O035: aten.tril.default needs 2 or more dimensions",
@@ -216,6 +231,7 @@ json graph_of(const WrongCall &call) {
   };
   placeholder("x", "float32", {2, 3});
   placeholder("row", "float32", json::array({4}));
+  placeholder("cube", "float32", {2, 3, 4});
   placeholder("empty", "float32", {2, 0});
   placeholder("index", "int64", {2, 3});
   placeholder("mask", "bool", {2, 3});

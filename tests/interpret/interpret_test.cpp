@@ -538,11 +538,14 @@ TEST_CASE("sizes are bound from the inputs and checked") {
   CHECK(doubles_of(result.outputs[0]) == std::vector<double>{11, 22, 33, 44});
   CHECK(result.outputs[1].get_int64(0) == 4);
   CHECK_THROWS_WITH(interpret::run(b.module, {two, HostTensor(DType::f32, {5})}),
-                    "error TSC-R101: input in1 has shape [5], but the graph takes [2*s0]\n"
+                    "error TSC-R101: input \"in1\", dimension 0: size 5, expected 4, the value of "
+                    "2*s0\n  next: pass a tensor of that shape");
+  CHECK_THROWS_WITH(interpret::run(b.module, {two, HostTensor(DType::f32, {4, 1})}),
+                    "error TSC-R101: input in1 has shape [4, 1], but the graph takes [2*s0]\n"
                     "  at node in1\n  next: pass a tensor of that shape");
   CHECK_THROWS_WITH(
       interpret::run(b.module, {HostTensor(DType::f32, {9, 2}), HostTensor(DType::f32, {18})}),
-      "error TSC-R102: size s0 is 9, but the graph allows 1 to 8\n"
+      "error TSC-R102: input \"in0\", dimension 0: size 9 is outside [1, 8], the range of s0\n"
       "  next: pass inputs of sizes in that range");
 }
 

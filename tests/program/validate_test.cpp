@@ -54,7 +54,7 @@ TEST_CASE("Unsound programs are refused", "[program]") {
   CHECK(problem_after([](Program &p) { p.inputs[0].buffer = 5; }) ==
         "TSC-P009 /inputs/0 the buffer of input \"x\" is no input");
   CHECK(problem_after([](Program &p) { p.inputs[0].buffer = 1; }) ==
-        "TSC-P008 /symbols/0 no dimension of an input is exactly \"s0\": nothing binds it");
+        "TSC-P008 /symbols/0 no dimension of an input says what \"s0\" is: nothing binds it");
   CHECK(problem_after([](Program &p) { p.outputs[0].buffer = 8; }) ==
         "TSC-P006 /outputs/0 buffer 8 does not exist: there are 8");
   CHECK(problem_after([](Program &p) { p.buffers[1].layout.offset = 1; }) ==

@@ -1,10 +1,10 @@
 // Example of the C ABI: runs the model once and prints each output's shape and checksum.
 //
-//   run_model [--weights FILE] [--data FOLDER] [INPUT=SIZE,SIZE,...]...
+//   run_model [--weights FILE] [--data FOLDER] [--seed N] [INPUT=SIZE,SIZE,...]...
 //
 // Inputs are FOLDER/INPUT.raw where there is such a file (contiguous elements), else pseudo-random;
 // outputs go to FOLDER/OUTPUT.raw. Sizes that depend on symbols take their lower bound unless
-// given. Tensors are taken as contiguous.
+// given. Tensors are taken as contiguous. --seed is that of the model's random numbers.
 #include "tsc_model.h"
 
 #include <cstdio>
@@ -82,7 +82,9 @@ std::vector<int64_t> shape_of(const TscTensorInfo &input,
     for (int32_t axis = 0; axis < input.rank; ++axis)
       sizes.push_back(input.sizes[axis].expression != nullptr ? input.sizes[axis].low
                                                               : input.sizes[axis].value);
-  if (sizes.size() != static_cast<size_t>(input.rank))
+  if (input.value != nullptr && sizes.empty()) // an integer: INPUT=VALUE
+    sizes.push_back(input.value->expression != nullptr ? input.value->low : input.value->value);
+  if (sizes.size() != static_cast<size_t>(input.value != nullptr ? 1 : input.rank))
     fail(input.name, "wrong number of sizes");
   return sizes;
 }
@@ -104,15 +106,18 @@ uint64_t checksum(const std::vector<char> &bytes) { // FNV-1a
 int main(int argc, char **argv) {
   std::string weights_path = "weights.safetensors", data;
   std::map<std::string, std::string> shapes_given;
+  uint64_t seed = 0;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     size_t equals = argument.find('=');
     if ((argument == "--weights" || argument == "--data") && i + 1 < argc)
       (argument == "--data" ? data : weights_path) = argv[++i];
+    else if (argument == "--seed" && i + 1 < argc)
+      seed = std::strtoull(argv[++i], nullptr, 10);
     else if (equals != std::string::npos)
       shapes_given[argument.substr(0, equals)] = argument.substr(equals + 1);
     else
-      fail(argv[i], "expected --weights FILE, --data FOLDER or INPUT=SIZE,SIZE,...");
+      fail(argv[i], "expected --weights FILE, --data FOLDER, --seed N or INPUT=SIZE,SIZE,...");
   }
 
   const TscModelInfo *model = tsc_describe();
@@ -152,6 +157,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < model->output_count; ++i)
     check(tsc_memory_allocate(weights, output_bytes[i], &outputs[i]), "output");
 
+  check(tsc_instance_set_seed(instance, nullptr, seed, 0), "seed", instance);
   check(tsc_instance_run(instance, nullptr, inputs.data(), outputs.data(), workspace), "run",
         instance);
 

@@ -59,8 +59,13 @@ std::shared_ptr<const Model> model() {
 class Description {
 public:
   Description() : tables_(model_tables()) {
-    for (const Input &input : tables_.inputs)
+    for (const Input &input : tables_.inputs) {
       inputs_.push_back(tensor(input.name, input.view, input.mutated));
+      if (input.is_scalar) {
+        sizes_.push_back({size(input.value)});
+        inputs_.back().value = sizes_.back().data();
+      }
+    }
     for (const Output &output : tables_.outputs) {
       outputs_.push_back(tensor(output.name, output.view, output.is_mutation));
       if (output.buffer < 0)
@@ -215,6 +220,10 @@ TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *siz
 
 void tsc_instance_set_poison(TscInstance *instance, int on) {
   instance->instance.set_poison(on != 0);
+}
+
+TscStatus tsc_instance_set_seed(TscInstance *instance, void *stream, uint64_t seed, uint64_t call) {
+  return guarded(instance->error, [&] { instance->instance.set_seed(stream, seed, call); });
 }
 
 const char *tsc_instance_error(const TscInstance *instance) { return instance->error.c_str(); }

@@ -22,12 +22,13 @@ namespace tsc_engine {
 /// Whose memory a buffer lives in, once aliases are followed.
 struct Home {
   enum class Kind : uint8_t {
-    input,     // position: of the input
-    weight,    // position: of the weight
-    output,    // position: of the first output that shows the buffer
-    folded,    // written by run-once steps; position: in Model::folded_bytes
-    workspace, // position: in Model::lifetimes
-    none,      // no step touches it
+    input,        // position: of the input
+    weight,       // position: of the weight
+    output,       // position: of the first output that shows the buffer
+    folded,       // written by run-once steps; position: in Model::folded_bytes
+    workspace,    // position: in Model::lifetimes
+    random_state, // the instance's
+    none,         // no step touches it
   } kind = Kind::none;
   uint32_t position = 0;
 };
@@ -113,9 +114,10 @@ public:
   explicit Instance(std::shared_ptr<WeightSet> weights);
   ~Instance();
 
-  /// `shapes[i]` points at the sizes of input i (as many as its rank). Returns the workspace that
-  /// run needs. Shapes seen before cost a lookup. Errors: Error (bad_argument) naming input,
-  /// dimension, value and what is allowed; the instance keeps its last good binding.
+  /// `shapes[i]` points at the sizes of input i (as many as its rank), or at the value of an
+  /// integer input. Returns the workspace that run needs. Shapes seen before cost a lookup. Errors:
+  /// Error (bad_argument) naming input, dimension, value and what is allowed; the instance keeps
+  /// its last good binding.
   size_t bind(const int64_t *const *shapes);
 
   /// Runs all steps on `stream`: no allocation, no synchronization, first error thrown. `inputs[i]`
@@ -136,6 +138,11 @@ public:
   /// Values of the symbols, for texts of constant outputs that name them.
   const std::vector<int64_t> &symbols() const;
 
+  /// From the next run on random numbers are those of `seed`, the first run being number `call`. An
+  /// instance starts with (0, 0); every run of a program that draws adds 1 to the call number, in
+  /// device memory: runs that are replayed from a captured graph count as well. Queued on `stream`.
+  void set_seed(Stream stream, uint64_t seed, uint64_t call);
+
   /// Fills workspace and outputs with 0xFF before each run: a read of what was never written shows
   /// as NaN.
   void set_poison(bool poison) { poison_ = poison; }
@@ -144,6 +151,7 @@ public:
   WeightSet &weights() const { return *weights_; }
 
 private:
+  char *random_state();
   void set_bases(void *const *inputs, void *const *outputs, void *workspace);
   void poison(Stream stream, void *const *outputs, void *workspace);
   void copy_outputs(Stream stream, void *const *outputs);
@@ -151,7 +159,8 @@ private:
   std::shared_ptr<WeightSet> weights_;
   std::vector<std::shared_ptr<BoundShapes>> cache_; // latest last
   std::shared_ptr<BoundShapes> bound_;
-  std::vector<char *> bases_; // by buffer
+  std::vector<char *> bases_;    // by buffer
+  void *random_state_ = nullptr; // {seed, call number}; null if nothing draws
   bool poison_ = false;
   StepObserver *observer_ = nullptr;
 };

@@ -2,6 +2,7 @@
 #include "engine/packer.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tsc_engine {
 namespace {
@@ -17,33 +18,55 @@ public:
 
   std::vector<int64_t> symbols() {
     for (const Symbol &symbol : tables_.symbols) {
-      int64_t value = size_of(symbol.input, symbol.dimension);
-      if (value < symbol.low || value > symbol.high)
-        throw Error(Status::bad_argument,
-                    place(symbol.input, symbol.dimension) + " is outside [" +
-                        std::to_string(symbol.low) + ", " +
-                        (symbol.high == INT64_MAX ? "inf" : std::to_string(symbol.high)) +
-                        "], the range of " + symbol.name);
+      const int64_t given = size_of(symbol.input, symbol.dimension);
+      const int64_t offset = evaluate(tables_, symbol.offset, symbols_.data());
+      int64_t multiple = 0;
+      const bool fits =
+          !__builtin_sub_overflow(given, offset, &multiple) && multiple % symbol.coefficient == 0;
+      const int64_t value = fits ? multiple / symbol.coefficient : 0;
+      if (!fits || value < symbol.low || value > symbol.high)
+        refuse(symbol);
       symbols_.push_back(value);
     }
-    for (size_t i = 0; i < tables_.inputs.count; ++i)
-      for (int32_t axis = 0; axis < tables_.inputs[i].view.sizes.count; ++axis)
-        check(static_cast<int32_t>(i), axis);
+    for (size_t i = 0; i < tables_.inputs.count; ++i) {
+      const Input &input = tables_.inputs[i];
+      if (input.is_scalar)
+        check(static_cast<int32_t>(i), -1, input.value);
+      for (int32_t axis = 0; axis < input.view.sizes.count; ++axis)
+        check(static_cast<int32_t>(i), axis,
+              tables_.sizes[static_cast<size_t>(input.view.sizes.first + axis)]);
+    }
     return symbols_;
   }
 
 private:
+  /// axis -1: the value of an integer input.
   int64_t size_of(int32_t input, int32_t axis) const {
-    return shapes_[static_cast<size_t>(input)][axis];
+    return shapes_[static_cast<size_t>(input)][axis < 0 ? 0 : axis];
+  }
+  const Size &promised(int32_t input, int32_t axis) const {
+    const Input &row = tables_.inputs[static_cast<size_t>(input)];
+    return axis < 0 ? row.value : tables_.sizes[static_cast<size_t>(row.view.sizes.first + axis)];
   }
   std::string place(int32_t input, int32_t axis) const {
-    return std::string("input \"") + tables_.inputs[static_cast<size_t>(input)].name +
-           "\", dimension " + std::to_string(axis) + ": size " +
-           std::to_string(size_of(input, axis));
+    std::string text =
+        std::string("input \"") + tables_.inputs[static_cast<size_t>(input)].name + "\"";
+    text += axis < 0 ? ": value " : ", dimension " + std::to_string(axis) + ": size ";
+    return text + std::to_string(size_of(input, axis));
   }
-  void check(int32_t input, int32_t axis) const {
-    const Range &sizes = tables_.inputs[static_cast<size_t>(input)].view.sizes;
-    const Size &size = tables_.sizes[static_cast<size_t>(sizes.first + axis)];
+  [[noreturn]] void refuse(const Symbol &symbol) const {
+    const Size &size = promised(symbol.input, symbol.dimension);
+    const std::string range =
+        "[" + (symbol.low == INT64_MIN ? "-inf" : std::to_string(symbol.low)) + ", " +
+        (symbol.high == INT64_MAX ? "inf" : std::to_string(symbol.high)) + "]";
+    const char *text = tables_.expressions[static_cast<size_t>(size.expression)].text;
+    if (std::strcmp(text, symbol.name) == 0)
+      throw Error(Status::bad_argument, place(symbol.input, symbol.dimension) + " is outside " +
+                                            range + ", the range of " + symbol.name);
+    throw Error(Status::bad_argument, place(symbol.input, symbol.dimension) + " is not " + text +
+                                          " for a " + symbol.name + " in " + range);
+  }
+  void check(int32_t input, int32_t axis, const Size &size) const {
     int64_t expected = evaluate(tables_, size, symbols_.data());
     if (size_of(input, axis) == expected)
       return;
@@ -60,9 +83,12 @@ private:
 
 std::vector<int64_t> key_of(const Tables &tables, const int64_t *const *shapes) {
   std::vector<int64_t> key;
-  for (size_t i = 0; i < tables.inputs.count; ++i)
-    for (int32_t axis = 0; axis < tables.inputs[i].view.sizes.count; ++axis)
+  for (size_t i = 0; i < tables.inputs.count; ++i) {
+    const Input &input = tables.inputs[i];
+    const int32_t count = input.is_scalar ? 1 : input.view.sizes.count;
+    for (int32_t axis = 0; axis < count; ++axis)
       key.push_back(shapes[i][axis]);
+  }
   return key;
 }
 
@@ -115,9 +141,29 @@ Instance::Instance(std::shared_ptr<WeightSet> weights)
       bases_[i] = static_cast<char *>(weights_->weight(home.position));
     else if (home.kind == Home::Kind::folded)
       bases_[i] = static_cast<char *>(weights_->folded(home.position));
+    else if (home.kind == Home::Kind::random_state)
+      bases_[i] = random_state();
   }
 }
-Instance::~Instance() = default;
+Instance::~Instance() {
+  if (random_state_ != nullptr)
+    weights_->device().release(random_state_);
+}
+
+char *Instance::random_state() {
+  if (random_state_ == nullptr) {
+    random_state_ = weights_->device().allocate(2 * sizeof(uint64_t));
+    set_seed(nullptr, 0, 0);
+    weights_->device().synchronize(nullptr); // the first run may be on another stream
+  }
+  return static_cast<char *>(random_state_);
+}
+
+void Instance::set_seed(Stream stream, uint64_t seed, uint64_t call) {
+  const uint64_t state[] = {seed, call};
+  if (random_state_ != nullptr)
+    weights_->device().upload(random_state_, state, sizeof state, stream);
+}
 
 size_t Instance::bind(const int64_t *const *shapes) {
   const Tables &tables = model().tables;

@@ -62,6 +62,9 @@ public:
     for (uint32_t buffer = 0; buffer < tables_.buffers.count; ++buffer)
       if (tables_.buffers[buffer].role == Role::weight)
         claim(buffer, {Home::Kind::weight, static_cast<uint32_t>(tables_.buffers[buffer].weight)});
+    for (uint32_t buffer = 0; buffer < tables_.buffers.count; ++buffer)
+      if (tables_.buffers[buffer].role == Role::random_state)
+        claim(buffer, {Home::Kind::random_state, 0});
     claim_folded();
     for (uint32_t i = 0; i < tables_.outputs.count; ++i) {
       int32_t buffer = tables_.outputs[i].buffer;

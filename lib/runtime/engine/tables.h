@@ -48,14 +48,17 @@ struct Size {
   int32_t expression = -1;
 };
 
-/// Bound from dimension `dimension` of input `input`.
+/// Bound from dimension `dimension` of input `input`, whose size is coefficient * symbol + offset;
+/// the offset is over symbols that come earlier. Dimension -1: the value of an integer input.
 struct Symbol {
   const char *name = "";
   int64_t low = 0, high = INT64_MAX; // inclusive
   int32_t input = 0, dimension = 0;
+  int64_t coefficient = 1;
+  Size offset;
 };
 
-enum class Role : int32_t { input, weight, output, intermediate };
+enum class Role : int32_t { input, weight, output, intermediate, random_state };
 struct Buffer {
   const char *name = "";
   DType dtype = DType::f32;
@@ -83,6 +86,9 @@ struct Input {
   int32_t buffer = 0;
   TensorView view;
   bool mutated = false;
+  /// An integer, not a tensor: bind takes `value` in the place of sizes, run needs no memory.
+  bool is_scalar = false;
+  Size value;
 };
 struct Output {
   const char *name = "";

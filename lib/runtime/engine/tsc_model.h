@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define TSC_ABI_VERSION 1u
+#define TSC_ABI_VERSION 2u
 #define TSC_API __attribute__((visibility("default")))
 
 typedef enum TscStatus {
@@ -65,6 +65,8 @@ typedef struct TscTensorInfo {
   int32_t
       is_mutated; /* input, weight: a run writes it. output: it shows a mutated input or weight */
   const char *constant; /* output that is no tensor: its text ("None", "3"); else null */
+  const TscSize *value; /* input that is an integer, no tensor: what it says about the symbols; else
+                           null. It has no memory */
 } TscTensorInfo;
 
 typedef struct TscModelInfo {
@@ -103,7 +105,8 @@ TSC_API size_t tsc_weights_bytes(const TscWeights *weights); /* device memory he
 TSC_API TscStatus tsc_instance_create(TscWeights *weights, TscInstance **instance);
 TSC_API void tsc_instance_destroy(TscInstance *instance);
 
-/* shapes[i] points at the sizes of input i. Shapes seen before cost a lookup. */
+/* shapes[i] points at the sizes of input i, or at the value of an integer input. Shapes seen before
+ * cost a lookup. */
 TSC_API TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const *shapes,
                                     size_t *workspace_bytes);
 /* `inputs` and `outputs` are device pointers, one per input and output, aligned to 16 bytes, of the
@@ -121,6 +124,13 @@ TSC_API TscStatus tsc_instance_output(TscInstance *instance, size_t output, int6
 /* On: workspace and outputs are filled with 0xFF before each run, so that a read of what was never
  * written shows. */
 TSC_API void tsc_instance_set_poison(TscInstance *instance, int on);
+
+/* Random numbers of the next run are those of (seed, call), of the run after it those of (seed,
+ * call
+ * + 1), and so on; an instance starts with (0, 0). Equal pairs give equal numbers on every device.
+ * No effect on a model that draws none. Queued on the stream: runs on it see it in order. */
+TSC_API TscStatus tsc_instance_set_seed(TscInstance *instance, void *stream, uint64_t seed,
+                                        uint64_t call);
 
 /* Text of the last failure: of this instance, or of this thread's last call that had no instance.
  */

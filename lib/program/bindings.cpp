@@ -1,0 +1,56 @@
+// Which input says what a symbol is.
+#include "program/program.h"
+
+#include <algorithm>
+
+namespace tsc::program {
+namespace {
+
+/// `size` as coefficient * symbol + offset, if the offset needs only the first `known` symbols.
+std::optional<Binding> affine(const Program &program, Expr size, size_t known) {
+  const Expr symbol = program.symbols[known].symbol;
+  if (!symbolic::depends_on(size, symbol))
+    return std::nullopt;
+  const std::optional<Expr> coefficient = symbolic::coefficient_of(size, symbol);
+  if (!coefficient || !coefficient->is_integer() || coefficient->value() <= 0)
+    return std::nullopt;
+  Binding binding;
+  binding.coefficient = coefficient->value();
+  binding.offset = symbolic::offset_of(size, std::vector<Expr>{symbol});
+  for (const Expr other : symbolic::free_symbols(binding.offset))
+    if (std::none_of(program.symbols.begin(),
+                     program.symbols.begin() + static_cast<std::ptrdiff_t>(known),
+                     [&](const Symbol &earlier) { return earlier.symbol == other; }))
+      return std::nullopt;
+  return binding;
+}
+
+} // namespace
+
+std::optional<Binding> binding_of(const Program &program, size_t symbol) {
+  std::optional<Binding> found;
+  for (size_t input = 0; input < program.inputs.size(); ++input) {
+    const InputInfo &info = program.inputs[input];
+    std::vector<Expr> sizes;
+    if (info.value)
+      sizes = {*info.value};
+    else if (info.buffer < program.buffers.size())
+      sizes = program.buffers[info.buffer].layout.sizes;
+    for (size_t axis = 0; axis < sizes.size(); ++axis) {
+      const bool exact = sizes[axis] == program.symbols[symbol].symbol;
+      if (found && !exact)
+        continue;
+      std::optional<Binding> binding = affine(program, sizes[axis], symbol);
+      if (!binding)
+        continue;
+      binding->input = input;
+      binding->dimension = info.value ? -1 : static_cast<int>(axis);
+      found = binding;
+      if (exact)
+        return found;
+    }
+  }
+  return found;
+}
+
+} // namespace tsc::program
