@@ -87,7 +87,7 @@ std::vector<Statement> statements_of(const ir::Module &module,
                           statement.place +
                               (statement.exact ? " is outside " + bounds + ", the range of " + name
                                                : " is not " + symbolic::print(statement.size) +
-                                                     " for a " + name + " in " + bounds),
+                                                     " with " + name + " in " + bounds),
                           "", "", "", "", "pass inputs of sizes in that range"});
 }
 

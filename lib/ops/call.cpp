@@ -133,6 +133,8 @@ std::optional<Expr> size_of(const Call &call, const Argument &argument) {
   const Value *value = call.value_of(argument);
   if (value && std::holds_alternative<Expr>(value->value))
     return std::get<Expr>(value->value);
+  if (value && std::holds_alternative<bool>(value->value))
+    return Expr(std::get<bool>(value->value) ? 1 : 0);
   return std::nullopt;
 }
 

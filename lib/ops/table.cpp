@@ -28,7 +28,7 @@ std::string name_of(std::string_view schema) {
     space = name.substr(0, colons);
     name = name.substr(colons + 2);
   }
-  if (space == "operator")
+  if (space == "operator" || space == "torch" || space == "math") // Python's own functions
     return space + "." + name;
   return space + "." + name + (name.find('.') == std::string::npos ? ".default" : "");
 }

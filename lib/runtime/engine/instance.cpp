@@ -64,7 +64,7 @@ private:
       throw Error(Status::bad_argument, place(symbol.input, symbol.dimension) + " is outside " +
                                             range + ", the range of " + symbol.name);
     throw Error(Status::bad_argument, place(symbol.input, symbol.dimension) + " is not " + text +
-                                          " for a " + symbol.name + " in " + range);
+                                          " with " + symbol.name + " in " + range);
   }
   void check(int32_t input, int32_t axis, const Size &size) const {
     int64_t expected = evaluate(tables_, size, symbols_.data());

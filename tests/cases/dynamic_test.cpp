@@ -1,0 +1,199 @@
+// Graphs with dynamic shapes, each compiled once and run with several sizes against PyTorch's
+// numbers, and what is said when sizes do not fit.
+#include "driver/compile.h"
+#include "driver/inputs.h"
+#include "driver/reference.h"
+#include "graph/read.h"
+#include "runtime/session.h"
+#include "testing/catch.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+using namespace tsc;
+using tensor::HostTensor;
+
+namespace {
+
+struct Run {
+  std::vector<HostTensor> inputs;
+  std::vector<HostTensor> outputs;
+};
+struct DynamicGraph {
+  std::string name;
+  driver::Compilation compilation;
+  tensor::TensorMap weights;
+  std::vector<Run> runs;
+};
+
+std::vector<HostTensor> numbered(const tensor::TensorMap &tensors, const std::string &prefix) {
+  std::vector<HostTensor> list;
+  for (size_t i = 0; tensors.count(prefix + std::to_string(i)) != 0; ++i)
+    list.push_back(tensors.at(prefix + std::to_string(i)));
+  return list;
+}
+
+std::vector<DynamicGraph> read_graphs() {
+  const char *moved = std::getenv("TSC_SOURCE_DIR"); // for tests that run elsewhere than built
+  const std::string folder = std::string(moved ? moved : TSC_SOURCE_DIR) + "/tests/cases/dynamic";
+  std::ifstream file(folder + "/graphs.json");
+  REQUIRE(file);
+  const tensor::TensorMap tensors = tensor::read_tensors(folder + "/tensors.safetensors");
+  std::vector<DynamicGraph> graphs;
+  for (const nlohmann::json &entry : nlohmann::json::parse(file)) {
+    DynamicGraph graph;
+    graph.name = entry.at("name").get<std::string>();
+    INFO(graph.name);
+    graph.compilation =
+        driver::compile(graph::parse_graph(entry.at("model").dump(), graph.name), {});
+    const std::string prefix = graph.name + "/weight/";
+    for (const auto &[key, value] : tensors)
+      if (key.compare(0, prefix.size(), prefix) == 0)
+        graph.weights[key.substr(prefix.size())] = value;
+    for (size_t run = 0;; ++run) {
+      const std::string at = graph.name + "/" + std::to_string(run);
+      Run one{numbered(tensors, at + "/input_"), numbered(tensors, at + "/output_")};
+      if (one.inputs.empty())
+        break;
+      graph.runs.push_back(std::move(one));
+    }
+    graphs.push_back(std::move(graph));
+  }
+  return graphs;
+}
+
+using Runner = std::function<std::vector<HostTensor>(const std::vector<HostTensor> &)>;
+
+void check_graphs(const std::function<Runner(const DynamicGraph &)> &runner) {
+  const std::vector<DynamicGraph> graphs = read_graphs();
+  CHECK(graphs.size() == 8);
+  for (const DynamicGraph &graph : graphs) {
+    REQUIRE(graph.runs.size() == 3);
+    const Runner run = runner(graph);
+    for (size_t number = 0; number < graph.runs.size(); ++number) {
+      const Run &recorded = graph.runs[number];
+      const std::vector<HostTensor> outputs = run(recorded.inputs);
+      REQUIRE(outputs.size() == recorded.outputs.size());
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const tensor::Agreement agreement =
+            tensor::compare(outputs[i], recorded.outputs[i], nullptr, {});
+        INFO(graph.name << ", run " << number << ", output " << i << ": " << agreement.reason);
+        CHECK(agreement.ok);
+      }
+    }
+  }
+}
+
+Runner in_session(const DynamicGraph &graph, const runtime::SessionOptions &options) {
+  std::shared_ptr<runtime::Session> session = runtime::Session::create(
+      graph.compilation.program,
+      driver::load_weights(graph.compilation.program, graph.weights, std::nullopt), options);
+  return [session](const std::vector<HostTensor> &inputs) { return session->run(inputs); };
+}
+
+/// What one graph says to inputs of these sizes, on the reference and on the host.
+void check_refusal(const DynamicGraph &graph, const std::vector<HostTensor> &inputs,
+                   const std::string &message) {
+  INFO(graph.name);
+  try {
+    driver::run_reference(graph.compilation, inputs, graph.weights);
+    FAIL_CHECK("the reference took them");
+  } catch (const support::UserError &error) {
+    CHECK(error.diagnostics().front().message == message);
+  }
+  try {
+    in_session(graph, {})(inputs);
+    FAIL_CHECK("the host took them");
+  } catch (const support::UserError &error) {
+    CHECK(error.diagnostics().front().message == message);
+  }
+}
+
+HostTensor zeros(std::vector<int64_t> sizes, tensor::DType dtype = tensor::DType::f32) {
+  return HostTensor(dtype, std::move(sizes));
+}
+HostTensor integer(int64_t value) {
+  HostTensor tensor(tensor::DType::i64, {});
+  tensor.set_int64(0, value);
+  return tensor;
+}
+
+const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::string &name) {
+  for (const DynamicGraph &graph : graphs)
+    if (graph.name == name)
+      return graph;
+  throw std::runtime_error("no graph " + name);
+}
+
+} // namespace
+
+TEST_CASE("dynamic graphs on reference") {
+  check_graphs([](const DynamicGraph &graph) -> Runner {
+    return [&graph](const std::vector<HostTensor> &inputs) {
+      return driver::run_reference(graph.compilation, inputs, graph.weights);
+    };
+  });
+}
+TEST_CASE("dynamic graphs on host, serial plan") {
+  check_graphs([](const DynamicGraph &graph) { return in_session(graph, {}); });
+}
+TEST_CASE("dynamic graphs on host, cuda plan") {
+  runtime::SessionOptions options;
+  options.plan = runtime::Plan::cuda;
+  check_graphs([&](const DynamicGraph &graph) { return in_session(graph, options); });
+}
+TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
+  std::string why;
+  if (!runtime::cuda_available(&why)) {
+    WARN("not run: " << why);
+    return;
+  }
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  check_graphs([&](const DynamicGraph &graph) { return in_session(graph, options); });
+}
+
+TEST_CASE("sizes outside their range are refused with input, dimension and range") {
+  const std::vector<DynamicGraph> graphs = read_graphs();
+  // The symbol that a dimension is (-1: an integer input's value).
+  auto symbol = [&](const DynamicGraph &graph, size_t input, int dimension) {
+    const program::InputInfo &info = graph.compilation.program.inputs[input];
+    return symbolic::print(dimension < 0 ? *info.value
+                                         : graph.compilation.program.buffers[info.buffer]
+                                               .layout.sizes[static_cast<size_t>(dimension)]);
+  };
+  const DynamicGraph &block = named(graphs, "block"), &tokens = named(graphs, "tokens"),
+                     &pairs = named(graphs, "pairs"), &counts = named(graphs, "counts");
+  check_refusal(block, {zeros({9, 7, 16})},
+                "input \"x\", dimension 0: size 9 is outside [2, 8], the range of " +
+                    symbol(block, 0, 0));
+  check_refusal(block, {zeros({2, 33, 16})},
+                "input \"x\", dimension 1: size 33 is outside [3, 32], the range of " +
+                    symbol(block, 0, 1));
+  check_refusal(tokens, {zeros({4, 5}, tensor::DType::i64), zeros({3}, tensor::DType::i64)},
+                "input \"lengths\", dimension 0: size 3, expected 4, the value of " +
+                    symbol(tokens, 0, 0));
+  const std::string half = pairs.compilation.program.symbols[0].symbol.name();
+  for (int64_t size : {7, 42, 2})
+    check_refusal(pairs, {zeros({size, 5})},
+                  "input \"x\", dimension 0: size " + std::to_string(size) + " is not 2*" + half +
+                      " with " + half + " in [2, 20]");
+  check_refusal(counts, {zeros({9, 2}), integer(-3), integer(2)},
+                "input \"n\": value -3 is outside [1, inf], the range of " + symbol(counts, 1, -1));
+}
+
+TEST_CASE("an integer input binds a symbol and takes no memory") {
+  const std::vector<DynamicGraph> graphs = read_graphs();
+  const program::Program &program = named(graphs, "counts").compilation.program;
+  REQUIRE(program.inputs.size() == 3);
+  CHECK_FALSE(program.inputs[0].value);
+  REQUIRE(program.inputs[1].value);
+  CHECK(program.inputs[1].value->is_symbol());
+  CHECK(program.buffers[program.inputs[1].buffer].bytes.is_integer(0));
+  const program::Program again = program::from_json(program::to_json(program), "counts");
+  REQUIRE(again.inputs[2].value);
+  CHECK(*again.inputs[2].value == *program.inputs[2].value);
+}
