@@ -1,9 +1,12 @@
 #include "graph/sympy_text.h"
 
+#include "graph/indicators.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -106,6 +109,8 @@ private:
       fail("it is nested too deep");
     size_t start = position_;
     std::string name(word());
+    if (name == "true" || name == "false")
+      return name == "true" ? 1 : 0;
     expect('(');
     if (name == "Symbol")
       return symbol();
@@ -122,6 +127,8 @@ private:
       return name == "CeilToInt" ? symbolic::ceil_div(ratio.numerator, divisor(ratio.denominator))
                                  : symbolic::floor_div(ratio.numerator, divisor(ratio.denominator));
     }
+    if (name == "Piecewise")
+      return piecewise(depth + 1);
     std::vector<Expr> operands = list(depth + 1);
     return apply(name, operands, start);
   }
@@ -189,6 +196,66 @@ private:
     fail("the float is no sum of few powers of 2", ExitCode::unsupported);
   }
 
+  /// After "Piecewise(": ExprCondPair(value, condition), ...; the first whose condition holds, and
+  /// the last one holds always.
+  Expr piecewise(int depth) {
+    std::vector<std::vector<Expr>> pairs;
+    do {
+      size_t start = position_;
+      if (word() != "ExprCondPair") {
+        position_ = start;
+        fail("expected ExprCondPair");
+      }
+      expect('(');
+      pairs.push_back(list(depth + 1));
+      require_count(pairs.back(), 2);
+    } while (accept(','));
+    expect(')');
+    Expr result = pairs.back()[0];
+    for (size_t i = pairs.size() - 1; i-- > 0;)
+      result = chosen(pairs[i][1], pairs[i][0], result);
+    return result;
+  }
+
+  /// 1 or 0; nothing if `name` is no relation.
+  std::optional<Expr> relation(const std::string &name, const std::vector<Expr> &operands) {
+    if (name == "Not") {
+      require_count(operands, 1);
+      return negation(operands[0]);
+    }
+    static constexpr std::string_view kRelations[] = {"StrictLessThan",
+                                                      "LessThan",
+                                                      "StrictGreaterThan",
+                                                      "GreaterThan",
+                                                      "Equality",
+                                                      "Unequality",
+                                                      "And",
+                                                      "Or"};
+    const auto *found = std::find(std::begin(kRelations), std::end(kRelations), name);
+    if (found == std::end(kRelations))
+      return std::nullopt;
+    require_count(operands, 2);
+    const Expr a = operands[0], b = operands[1];
+    switch (found - std::begin(kRelations)) {
+    case 0:
+      return less(a, b);
+    case 1:
+      return less_or_equal(a, b);
+    case 2:
+      return less(b, a);
+    case 3:
+      return less_or_equal(b, a);
+    case 4:
+      return negation(unequal(a, b));
+    case 5:
+      return unequal(a, b);
+    case 6:
+      return symbolic::minimum(a, b);
+    default:
+      return symbolic::maximum(a, b);
+    }
+  }
+
   /// Operands up to the closing parenthesis.
   std::vector<Expr> list(int depth) {
     std::vector<Expr> operands;
@@ -242,6 +309,8 @@ private:
       require_count(operands, 2);
       return symbolic::mod(operands[0], divisor(operands[1]));
     }
+    if (std::optional<Expr> condition = relation(name, operands))
+      return *condition;
     position_ = start;
     fail("the function '" + name + "' is not supported", ExitCode::unsupported);
   }

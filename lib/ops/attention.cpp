@@ -217,8 +217,11 @@ Argument to_attention(GraphBuilder &builder, const Call &call) {
                 "make the last size of the query static, or pass scale");
     scale = 1 / std::sqrt(static_cast<double>(depth.value()));
   }
-  return builder.call(kAttention, {call["query"], call["key"], call["value"], mask,
-                                   call["is_causal"], scale, grouped, call["dropout_p"]});
+  Arguments args = {call["query"],     call["key"], call["value"], mask,
+                    call["is_causal"], scale,       grouped};
+  if (call.number("dropout_p") != 0)
+    args.push_back(call["dropout_p"]);
+  return builder.call(kAttention, std::move(args));
 }
 
 /// The forms that return more than output and logsumexp: what remains is for the backward pass or

@@ -1,4 +1,5 @@
 // Ints and bools that depend on sizes. They vanish: their users take the expression.
+#include "graph/indicators.h"
 #include "ops/builder.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
@@ -212,9 +213,6 @@ void add_unary(Table &table) {
 // A condition is True or False where the ranges decide it, else an integer expression that is 1 or
 // 0. What the export asserts holds where the ranges do, and is dropped.
 
-/// 1 if a > 0, else 0, for an integer a.
-Expr positive(Expr a) { return symbolic::minimum(Expr(1), symbolic::maximum(Expr(0), a)); }
-
 Argument condition(GraphBuilder &builder, Expr value) {
   const Expr simple = symbolic::simplify(value, builder.ranges());
   const symbolic::Interval bounds = symbolic::bounds(simple, builder.ranges());
@@ -226,13 +224,12 @@ Argument condition(GraphBuilder &builder, Expr value) {
 void add_conditions(Table &table) {
   using Compare = Expr (*)(Expr, Expr);
   const std::pair<std::string_view, Compare> forms[] = {
-      {"gt", [](Expr a, Expr b) { return positive(a - b); }},
-      {"ge", [](Expr a, Expr b) { return positive(a - b + 1); }},
-      {"lt", [](Expr a, Expr b) { return positive(b - a); }},
-      {"le", [](Expr a, Expr b) { return positive(b - a + 1); }},
-      {"ne", [](Expr a, Expr b) { return symbolic::maximum(positive(a - b), positive(b - a)); }},
-      {"eq",
-       [](Expr a, Expr b) { return 1 - symbolic::maximum(positive(a - b), positive(b - a)); }},
+      {"gt", [](Expr a, Expr b) { return graph::less(b, a); }},
+      {"ge", [](Expr a, Expr b) { return graph::less_or_equal(b, a); }},
+      {"lt", graph::less},
+      {"le", graph::less_or_equal},
+      {"ne", graph::unequal},
+      {"eq", [](Expr a, Expr b) { return graph::negation(graph::unequal(a, b)); }},
       {"and_", [](Expr a, Expr b) { return symbolic::minimum(a, b); }},
       {"or_", [](Expr a, Expr b) { return symbolic::maximum(a, b); }}};
   for (const auto &[name, compare] : forms) {
@@ -248,16 +245,16 @@ void add_conditions(Table &table) {
   for (std::string_view name : {"operator::not_", "torch::sym_not"})
     table.add(keep_text(std::string(name) + "(Scalar a) -> bool"))
         .decompose([](GraphBuilder &builder, const Call &call) {
-          return condition(builder, 1 - call.size("a"));
+          return condition(builder, graph::negation(call.size("a")));
         });
   table.add("torch::sym_ite(Scalar c, Scalar a, Scalar b) -> Scalar")
       .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
         const Argument choice = condition(builder, call.size("c"));
         if (const bool *known = std::get_if<bool>(&choice.value))
           return call[*known ? "a" : "b"];
-        const Expr chosen = std::get<Expr>(choice.value);
-        return size_argument(symbolic::simplify(
-            chosen * call.size("a") + (1 - chosen) * call.size("b"), builder.ranges()));
+        const Expr value =
+            graph::chosen(std::get<Expr>(choice.value), call.size("a"), call.size("b"));
+        return size_argument(symbolic::simplify(value, builder.ranges()));
       });
 }
 

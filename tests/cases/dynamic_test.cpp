@@ -5,6 +5,7 @@
 #include "driver/reference.h"
 #include "graph/read.h"
 #include "runtime/session.h"
+#include "support/diagnostic.h"
 #include "testing/catch.h"
 
 #include <nlohmann/json.hpp>

@@ -34,7 +34,35 @@ TEST_CASE("sympy's srepr form reads as expressions") {
         parse_sympy("ModularIndexing(s0, 2, 4)"));
 }
 
+TEST_CASE("choices read as arithmetic with conditions that are 1 or 0") {
+  const std::string n = "Symbol('n')", m = "Symbol('m')";
+  const auto value = [&](const std::string &condition, int64_t at_n, int64_t at_m) {
+    const tsc::symbolic::Expr e = parse_sympy("Piecewise(ExprCondPair(Integer(5), " + condition +
+                                              "), ExprCondPair(" + n + ", true))");
+    return tsc::symbolic::evaluate(
+        e, {{tsc::symbolic::symbol("n"), at_n}, {tsc::symbolic::symbol("m"), at_m}});
+  };
+  const std::string operands = "(" + n + ", " + m + ")";
+  for (int64_t m_value : {2, 3, 4}) { // n is 3
+    CHECK(value("StrictLessThan" + operands, 3, m_value) == (3 < m_value ? 5 : 3));
+    CHECK(value("LessThan" + operands, 3, m_value) == (3 <= m_value ? 5 : 3));
+    CHECK(value("StrictGreaterThan" + operands, 3, m_value) == (3 > m_value ? 5 : 3));
+    CHECK(value("GreaterThan" + operands, 3, m_value) == (3 >= m_value ? 5 : 3));
+    CHECK(value("Equality" + operands, 3, m_value) == (3 == m_value ? 5 : 3));
+    CHECK(value("Unequality" + operands, 3, m_value) == (3 != m_value ? 5 : 3));
+    CHECK(value("Not(Equality" + operands + ")", 3, m_value) == (3 != m_value ? 5 : 3));
+    CHECK(value("And(LessThan" + operands + ", Unequality" + operands + ")", 3, m_value) ==
+          (3 < m_value ? 5 : 3));
+    CHECK(value("Or(StrictLessThan" + operands + ", Equality" + operands + ")", 3, m_value) ==
+          (3 <= m_value ? 5 : 3));
+  }
+}
+
 TEST_CASE("expressions that cannot be read say where") {
+  CHECK_THROWS_WITH(
+      parse_sympy("Piecewise(Integer(1))"),
+      "error TSC-G016: cannot read the size expression 'Piecewise(Integer(1))': expected "
+      "ExprCondPair at column 11");
   CHECK_THROWS_WITH(parse_sympy("Add(Integer(1), Integer(2)"),
                     "error TSC-G016: cannot read the size expression 'Add(Integer(1), Integer(2)': "
                     "expected ')' at column 27");

@@ -22,14 +22,14 @@ TEST_CASE("equal random operators are never one, and each has its stream") {
   // The node that clean-up removed keeps its number: those of the others do not move.
   CHECK(calls_of(graph) ==
         "random_uniform_1 = tsc.random_uniform.default(%random_state, 1, [4], 0.0, 1.0), kwargs = "
-        "{dtype: torch.float32, device: cpu})\n"
+        "{dtype: torch.float32, device: cuda:0})\n"
         "random_uniform_2 = tsc.random_uniform.default(%random_state, 2, [4], 0.0, 1.0), kwargs = "
-        "{dtype: torch.float32, device: cpu})\n"
-        "add = aten.add.Tensor(%random_uniform_1, %random_uniform_2)\n"
-        "mul = aten.mul.Tensor(%x, %add)\n"
+        "{dtype: torch.float32, device: cuda:0})\n"
+        "y = aten.add.Tensor(%random_uniform_1, %random_uniform_2)\n"
+        "z = aten.mul.Tensor(%x, %y)\n"
         "iota = prims.iota.default(2), kwargs = {start: 0, step: 1, dtype: torch.int64, device: "
         "cpu, requires_grad: False})\n"
-        "add_1 = aten.add.Tensor(%random_state, %iota)\n");
+        "add = aten.add.Tensor(%random_state, %iota)\n");
   REQUIRE(graph.inputs.size() == 2);
   CHECK(graph.inputs[1].kind == graph::InputKind::random_state);
   CHECK(graph.node(graph.inputs[1].node).name == "random_state");
