@@ -28,7 +28,7 @@ TEST_CASE("equal random operators are never one, and each has its stream") {
         "y = aten.add.Tensor(%random_uniform_1, %random_uniform_2)\n"
         "z = aten.mul.Tensor(%x, %y)\n"
         "iota = prims.iota.default(2), kwargs = {start: 0, step: 1, dtype: torch.int64, device: "
-        "cpu, requires_grad: False})\n"
+        "cuda:0, requires_grad: False})\n"
         "add = aten.add.Tensor(%random_state, %iota)\n");
   REQUIRE(graph.inputs.size() == 2);
   CHECK(graph.inputs[1].kind == graph::InputKind::random_state);
