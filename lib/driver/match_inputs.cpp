@@ -129,26 +129,40 @@ private:
           "give a tensor of " + std::to_string(buffer(i).layout.rank()) + " dimensions");
   }
 
-  /// A symbol has the value of the first dimension that is the symbol itself.
+  /// Symbols as the engine binds them. One that no input of the file decides is left open.
   void bind_symbols() {
-    for (const program::Symbol &symbol : program_.symbols) {
-      for (size_t i = 0; i < given_.size() && !symbols_.count(symbol.symbol); ++i) {
-        const std::vector<Expr> &sizes = buffer(i).layout.sizes;
-        for (size_t axis = 0; fits_[i] && axis < sizes.size(); ++axis)
-          if (sizes[axis] == symbol.symbol && !symbols_.count(symbol.symbol))
-            bind(symbol, i, axis);
-      }
+    for (size_t number = 0; number < program_.symbols.size(); ++number) {
+      const std::optional<program::Binding> binding = program::binding_of(program_, number);
+      if (binding && fits_[binding->input])
+        bind(program_.symbols[number], *binding);
     }
   }
-  void bind(const program::Symbol &symbol, size_t i, size_t axis) {
-    const int64_t value = given_[i]->sizes()[axis];
+  void bind(const program::Symbol &symbol, const program::Binding &binding) {
+    const HostTensor &given = *given_[binding.input];
+    const std::optional<int64_t> offset = evaluate(binding.offset);
+    const bool is_dimension = binding.dimension >= 0;
+    if (!is_dimension && given.dtype() != tensor::DType::i64)
+      return; // reported
+    const int64_t said =
+        is_dimension ? given.sizes()[static_cast<size_t>(binding.dimension)] : given.get_int64(0);
+    int64_t multiple = 0;
+    if (!offset || __builtin_sub_overflow(said, *offset, &multiple) ||
+        multiple % binding.coefficient != 0)
+      return; // binding refuses it
+    const int64_t value = multiple / binding.coefficient;
     symbols_[symbol.symbol] = value;
-    if (value < symbol.low || value > symbol.high)
-      add("TSC-R114",
-          "input '" + program_.inputs[i].name + "' is " + describe_tensor(*given_[i]) + ": size " +
-              std::to_string(value) + " of dimension " + std::to_string(axis) + " is outside " +
-              describe_range(symbol) + ", the range of " + symbolic::print(symbol.symbol),
-          "give a size in the range, or export the graph with another one");
+    if (value >= symbol.low && value <= symbol.high)
+      return;
+    const std::string name = symbolic::print(symbol.symbol);
+    std::string what = is_dimension ? "size " + std::to_string(said) + " of dimension " +
+                                          std::to_string(binding.dimension)
+                                    : "the value " + std::to_string(said);
+    if (value != said)
+      what += " makes " + name + " " + std::to_string(value) + ", which";
+    add("TSC-R114",
+        "input '" + program_.inputs[binding.input].name + "' is " + describe_tensor(given) + ": " +
+            what + " is outside " + describe_range(symbol) + ", the range of " + name,
+        "give a size in the range, or export the graph with another one");
   }
 
   void check_sizes(size_t i) {

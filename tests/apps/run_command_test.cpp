@@ -221,6 +221,76 @@ TEST_CASE("scalars that the export made constant may be given, but not differ") 
                      "    n = 3, n int64[]\n");
 }
 
+TEST_CASE("integer inputs and multiples of symbols are bound, and held to their ranges") {
+  Workplace place;
+  place.file("scaled.json", R"({
+    "format": "tsc-graph", "version": 1, "name": "scaled",
+    "symbols": {"s0": [2, 16], "s1": [0, null]},
+    "nodes": [
+      {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": ["2*s0"]}},
+      {"name": "n", "op": "placeholder", "val": {"int": "s1"}},
+      {"name": "y", "op": "call_function", "target": "aten.mul.Tensor",
+       "args": [{"node": "x"}, {"node": "n"}]},
+      {"name": "output", "op": "output", "args": [[{"node": "y"}]]}],
+    "signature": {"inputs": [{"node": "x", "kind": "user"}, {"node": "n", "kind": "user"}],
+                  "outputs": [{"kind": "user", "value": {"node": "y"}}]}})");
+  const auto run = [&](int64_t size, int64_t n, const std::string &device) {
+    tensor::HostTensor integer(tensor::DType::i64, {});
+    integer.set_int64(0, n);
+    place.tensors("in.safetensors", {{"x", ramp({size}, 1, 0)}, {"n", integer}});
+    return place.run({"run", "scaled.json", "--device", device, "--inputs=in.safetensors",
+                      "--outputs=out.safetensors"});
+  };
+  const std::string both_sides = "  next: give a size in the range, or export the graph with "
+                                 "another one\n  the graph takes, and the file gives:\n";
+  for (const std::string device : {"host", "reference"}) {
+    CHECK(run(6, 7, device).exit_code == 0);
+    const tensor::HostTensor y = tensor::read_tensors(place.path("out.safetensors")).at("output_0");
+    REQUIRE(y.sizes() == std::vector<int64_t>{6});
+    CHECK(y.get_double(5) == 7 * ramp({6}, 1, 0).get_double(5));
+    CHECK(run(40, 7, device).err ==
+          "error TSC-R114: input 'x' is float32[40]: size 40 of dimension 0 makes s0 20, which is "
+          "outside [2, 16], the range of s0\n  at in.safetensors\n" +
+              both_sides + "    x float32[2*s0], x float32[40]\n    n int64[], n int64[]\n");
+    CHECK(run(6, -1, device).err ==
+          "error TSC-R114: input 'n' is int64[]: the value -1 is outside [0, inf], the range of "
+          "s1\n  at in.safetensors\n" +
+              both_sides + "    x float32[2*s0], x float32[6]\n    n int64[], n int64[]\n");
+  }
+  CHECK(run(7, 1, "reference").err ==
+        "error TSC-R102: input \"x\", dimension 0: size 7 is not 2*s0 with s0 in [2, 16]\n"
+        "  next: pass inputs of sizes in that range\n");
+  CHECK(run(7, 1, "host").err ==
+        "error TSC-R116: the program cannot run with inputs of these shapes: input \"x\", "
+        "dimension 0: size 7 is not 2*s0 with s0 in [2, 16]\n"
+        "  next: compare with the signature of the graph\n");
+}
+
+TEST_CASE("--seed decides what a graph draws") {
+  Workplace place;
+  place.file("draw.json", R"({"format": "tsc-graph", "version": 1, "name": "draw",
+    "nodes": [{"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [100]}},
+      {"name": "y", "op": "call_function", "target": "aten.dropout.default",
+       "args": [{"node": "x"}, 0.5, true]},
+      {"name": "output", "op": "output", "args": [[{"node": "y"}]]}]})");
+  place.tensors("x.safetensors", {{"x", ramp({100}, 1, 1)}});
+  const auto draw = [&](const std::string &device, const std::string &seed) {
+    const Outcome outcome =
+        place.run({"run", "draw.json", "--device", device, "--inputs=x.safetensors", "--seed", seed,
+                   "--outputs=y.safetensors"});
+    CHECK(outcome.exit_code == 0);
+    const tensor::HostTensor y = tensor::read_tensors(place.path("y.safetensors")).at("output_0");
+    std::string kept;
+    for (int64_t i = 0; i < y.numel(); ++i)
+      kept += y.get_double(i) != 0 ? '1' : '0';
+    return kept;
+  };
+  const std::string first = draw("host", "1");
+  CHECK(draw("host", "1") == first);
+  CHECK(draw("reference", "1") == first);
+  CHECK(draw("host", "18446744073709551615") != first);
+}
+
 TEST_CASE("what no device computes with is passed on as it is, or refused") {
   Workplace place;
   place.file("pass.json", R"({"format": "tsc-graph", "version": 1, "name": "pass",

@@ -425,6 +425,21 @@ TEST_CASE("operators in place draw into their memory") {
   }
 }
 
+TEST_CASE("what dropout yields is its input's memory outside of training only") {
+  for (const bool trains : {true, false}) {
+    const std::string train = trains ? "true" : "false";
+    const driver::Compilation compilation =
+        compile_graph(input("x", "float32", "[8]"),
+                      node("d", "aten.dropout.default", R"([{"node": "x"}, 0.5, )" + train + "]") +
+                          "," + node("w", "aten.add_.Tensor", R"([{"node": "d"}, 1])") + "," +
+                          node("y", "aten.mul.Tensor", R"([{"node": "x"}, 2])"),
+                      reference("y"));
+    CHECK(compilation.program.outputs.size() == (trains ? 1 : 2));
+    const std::vector<HostTensor> outputs = on_reference(compilation, {ramp({8})}, 0, 0);
+    CHECK(outputs.back().get_double(0) == 2 * (ramp({8}).get_double(0) + (trains ? 0 : 1)));
+  }
+}
+
 TEST_CASE("attention with dropout drops weights, not values") {
   const std::string value = R"({"node": "q"}, {"node": "q"}, {"node": "ones"}, null, )";
   const driver::Compilation compilation = compile_graph(
