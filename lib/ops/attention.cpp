@@ -114,7 +114,9 @@ Argument apply_mask(GraphBuilder &builder, const Call &call, Argument scores,
     scores = builder.call(kWhere, {visible, scores, -INFINITY});
   }
   if (const TensorMeta *mask = call.optional_tensor("attn_mask")) {
-    if (mask->dtype == DType::boolean)
+    // The form without a fused kernel takes a mask that is added, whatever its dtype.
+    bool added = call.node().target == "aten._scaled_dot_product_attention_math.default";
+    if (mask->dtype == DType::boolean && !added)
       scores = builder.call(kWhere, {call["attn_mask"], scores, -INFINITY});
     else
       scores = builder.call(kAdd, {scores, call["attn_mask"]});
@@ -162,7 +164,12 @@ Argument in_promised_order(GraphBuilder &builder, const Argument &output, const 
   return builder.call("aten.permute.default", {ordered, ints_argument(inverse)});
 }
 
-Argument attention(GraphBuilder &builder, const Call &call) {
+struct Attention {
+  Argument output, weights; // [batch.., rows, value_depth], [batch.., rows, columns]
+  Argument logsumexp;
+};
+
+Attention attend(GraphBuilder &builder, const Call &call, double scale) {
   Shapes shapes = shapes_of(call);
   const TensorMeta query_meta = call.tensor("query");
   DType dtype = query_meta.dtype;
@@ -181,20 +188,45 @@ Argument attention(GraphBuilder &builder, const Call &call) {
       "aten.view.default",
       {products, sizes_argument(with_matrix(shapes.batch, shapes.rows, shapes.columns))});
   scores = widen(builder, scores);
-  scores = builder.call(kMul, {scores, call["scale"]});
+  scores = builder.call(kMul, {scores, scale});
   scores = apply_mask(builder, call, scores, shapes);
   Probabilities softmax = probabilities(builder, scores, call.has("attn_mask"));
-  Argument weights =
+  Attention result;
+  Argument values =
       builder.call("aten.dropout.default", {softmax.values, call["dropout_p"], true});
-  weights = convert(builder, weights, dtype);
+  result.weights = convert(builder, values, dtype);
+  result.logsumexp = softmax.logsumexp;
   Expr batch = symbolic::numel(shapes.key_batch);
-  weights = builder.call("aten.reshape.default",
-                         {weights, sizes_argument({batch, rows, shapes.columns})});
+  Argument weights = builder.call("aten.reshape.default",
+                                  {result.weights, sizes_argument({batch, rows, shapes.columns})});
   Argument output = builder.call("aten.bmm.default", {weights, value});
-  output = builder.call(
+  result.output = builder.call(
       "aten.view.default",
       {output, sizes_argument(with_matrix(shapes.batch, shapes.rows, shapes.value_depth))});
-  return Arguments{in_promised_order(builder, output, query_meta), softmax.logsumexp};
+  return result;
+}
+
+Argument attention(GraphBuilder &builder, const Call &call) {
+  Attention result = attend(builder, call, call.number("scale"));
+  return Arguments{in_promised_order(builder, result.output, call.tensor("query")),
+                   result.logsumexp};
+}
+
+/// The factor of the scores: what is asked for, or 1 / sqrt(depth).
+double scale_of(const Call &call) {
+  if (call.has("scale"))
+    return call.number("scale");
+  Expr depth = call.tensor("query").layout.sizes.back();
+  if (!depth.is_integer())
+    call.fail("TSC-O016", call.node().target + ": the depth is '" + symbolic::print(depth) + "'",
+              "make the last size of the query static, or pass scale");
+  return 1 / std::sqrt(static_cast<double>(depth.value()));
+}
+
+void refuse_dropout(const Call &call) {
+  if (call.number("dropout_p") != 0)
+    call.fail("TSC-O032", call.node().target + " with dropout draws random numbers",
+              "call model.eval() before exporting");
 }
 
 /// Any of PyTorch's forms as tsc.attention: (output, logsumexp).
@@ -207,18 +239,8 @@ Argument to_attention(GraphBuilder &builder, const Call &call) {
     if (parameter.name == "enable_gqa")
       grouped = call.boolean("enable_gqa");
   }
-  double scale = 0;
-  if (call.has("scale")) {
-    scale = call.number("scale");
-  } else {
-    Expr depth = call.tensor("query").layout.sizes.back();
-    if (!depth.is_integer())
-      call.fail("TSC-O016", call.node().target + ": the depth is '" + symbolic::print(depth) + "'",
-                "make the last size of the query static, or pass scale");
-    scale = 1 / std::sqrt(static_cast<double>(depth.value()));
-  }
-  Arguments args = {call["query"],     call["key"], call["value"], mask,
-                    call["is_causal"], scale,       grouped};
+  Arguments args = {call["query"],     call["key"],    call["value"], mask,
+                    call["is_causal"], scale_of(call), grouped};
   if (call.number("dropout_p") != 0)
     args.push_back(call["dropout_p"]);
   return builder.call(kAttention, std::move(args));
@@ -242,6 +264,21 @@ Argument to_attention_with_state(GraphBuilder &builder, const Call &call) {
   return results;
 }
 
+/// (output, weights): what the forms without a fused kernel yield.
+Argument attention_with_weights(GraphBuilder &builder, const Call &call) {
+  refuse_dropout(call);
+  Attention result = attend(builder, call, scale_of(call));
+  return Arguments{result.output, result.weights};
+}
+
+/// Softmax where a row that is -inf throughout gives zeros.
+Argument safe_softmax(GraphBuilder &builder, const Call &call) {
+  Argument values = builder.call("aten.softmax.int", {call["self"], call["dim"], call["dtype"]});
+  Argument hidden = builder.call("aten.eq.Tensor", {call["self"], -INFINITY});
+  Argument all = builder.call("aten.all.dim", {hidden, call["dim"], true});
+  return builder.call(kWhere, {all, 0.0, values});
+}
+
 } // namespace
 
 void add_attention(Table &table) {
@@ -260,7 +297,19 @@ void add_attention(Table &table) {
       .decompose([](GraphBuilder &builder, const Call &call) {
         return builder.item(to_attention(builder, call), 0);
       });
+  table
+      .add("_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? "
+           "attn_mask=None, float dropout_p=0.0, bool is_causal=False, Tensor? dropout_mask=None, "
+           "*, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)")
+      .decompose(attention_with_weights);
+  table.add("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor")
+      .decompose(safe_softmax);
   const std::string_view fused[] = {
+      "_scaled_dot_product_fused_attention_overrideable(Tensor query, Tensor key, Tensor value, "
+      "Tensor? attn_bias=None, float dropout_p=0.0, bool is_causal=False, bool "
+      "return_debug_mask=False, *, float? scale=None) -> (Tensor output, Tensor logsumexp, Tensor "
+      "cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor philox_seed, Tensor "
+      "philox_offset, Tensor debug_attn_mask)",
       "_scaled_dot_product_flash_attention(Tensor query, Tensor key, Tensor value, float "
       "dropout_p=0.0, bool "
       "is_causal=False, bool return_debug_mask=False, *, float? scale=None) -> (Tensor output, "

@@ -1,7 +1,6 @@
 #include "ops/builder.h"
 
 #include "ops/source_line.h"
-#include "support/diagnostic.h"
 
 namespace tsc::ops {
 
@@ -73,8 +72,29 @@ Argument GraphBuilder::emit_named(std::string name, std::string_view target, Arg
     node.nn_module_stack = source_->nn_module_stack;
     node.origins = source_->origins;
   }
-  node.value = infer_value(*graph_, node, ranges_);
+  try {
+    node.value = infer_value(*graph_, node, ranges_);
+  } catch (const support::UserError &error) {
+    throw_for_source(error);
+  }
   return graph::NodeRef{append(std::move(node))};
+}
+
+void GraphBuilder::throw_for_source(const support::UserError &error) const {
+  if (!source_)
+    throw error;
+  std::vector<support::Diagnostic> diagnostics = error.diagnostics();
+  const Operator *row = find_operator(source_->target);
+  // What a write leads to is said by functionalization.
+  bool decomposed = row != nullptr && row->effect != Effect::mutates;
+  for (support::Diagnostic &diagnostic : diagnostics) {
+    diagnostic.node = users_name(*source_);
+    diagnostic.source_line = source_line(*source_);
+    std::string operation = source_->target.substr(0, source_->target.rfind('.'));
+    if (decomposed && diagnostic.message.find(operation) == std::string::npos)
+      diagnostic.message += " (in the decomposition of " + source_->target + ")";
+  }
+  throw support::UserError(error.exit_code(), std::move(diagnostics));
 }
 
 Argument GraphBuilder::emit(std::string_view target, Arguments args, Keywords kwargs) {
@@ -107,7 +127,11 @@ Argument GraphBuilder::call(std::string_view target, Arguments args, Keywords kw
     node.stack_trace = source_->stack_trace;
     node.origins = source_->origins;
   }
-  return row->decompose(*this, Call(*graph_, node, row->schema, ranges_));
+  try {
+    return row->decompose(*this, Call(*graph_, node, row->schema, ranges_));
+  } catch (const support::UserError &error) {
+    throw_for_source(error);
+  }
 }
 
 Argument GraphBuilder::item(const Argument &result, int64_t index) {
@@ -139,16 +163,6 @@ Value value_of_result(const Graph &graph, const Argument &result) {
   return Value{};
 }
 
-/// `error` of one of the nodes that stand for `node`, which is the one that the user wrote.
-support::UserError at_node(const support::UserError &error, const Node &node) {
-  std::vector<support::Diagnostic> diagnostics = error.diagnostics();
-  for (support::Diagnostic &diagnostic : diagnostics) {
-    diagnostic.node = node.name;
-    diagnostic.source_line = source_line(node);
-  }
-  return support::UserError(error.exit_code(), std::move(diagnostics));
-}
-
 /// Runs the decomposition in a scratch graph that holds the node's inputs only.
 Value value_by_decomposition(const Graph &graph, const Node &node, const Operator &row,
                              const std::shared_ptr<const symbolic::Ranges> &ranges) {
@@ -159,6 +173,7 @@ Value value_by_decomposition(const Graph &graph, const Node &node, const Operato
   copy.args = node.args;
   copy.kwargs = node.kwargs;
   copy.stack_trace = node.stack_trace;
+  copy.origins = node.origins;
   std::unordered_map<graph::NodeId, graph::NodeId> inputs;
   auto import = [&](Argument &argument) {
     graph::NodeRef *reference = std::get_if<graph::NodeRef>(&argument.value);
@@ -185,12 +200,8 @@ Value value_by_decomposition(const Graph &graph, const Node &node, const Operato
   for (auto &keyword : copy.kwargs)
     import_nested(keyword.second);
   GraphBuilder builder(scratch, ranges);
-  try {
-    return value_of_result(scratch,
-                           row.decompose(builder, Call(scratch, copy, row.schema, ranges)));
-  } catch (const support::UserError &error) {
-    throw at_node(error, node);
-  }
+  builder.set_source(copy);
+  return value_of_result(scratch, row.decompose(builder, Call(scratch, copy, row.schema, ranges)));
 }
 
 } // namespace

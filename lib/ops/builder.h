@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/operator.h"
+#include "support/diagnostic.h"
 
 #include <unordered_map>
 #include <unordered_set>
@@ -62,6 +63,9 @@ private:
   std::unordered_map<std::string, size_t> next_suffix_;
 
   Argument emit_named(std::string name, std::string_view target, Arguments args, Keywords kwargs);
+  /// Throws `error` again, its diagnostics naming the source node instead of one that the user
+  /// never wrote.
+  [[noreturn]] void throw_for_source(const support::UserError &error) const;
 };
 
 /// The Value that `node` yields, by its operator's shape rule or decomposition. UserError if the

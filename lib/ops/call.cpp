@@ -61,7 +61,13 @@ size_t Call::position(std::string_view parameter) const {
 
 void Call::fail(std::string code, std::string message, std::string next_step) const {
   throw UserError(ExitCode::bad_input,
-                  Diagnostic{std::move(code), std::move(message), "", "", node_->name,
+                  Diagnostic{std::move(code), std::move(message), "", "", users_name(*node_),
+                             source_line(*node_), std::move(next_step)});
+}
+
+void Call::refuse(std::string code, std::string message, std::string next_step) const {
+  throw UserError(ExitCode::unsupported,
+                  Diagnostic{std::move(code), std::move(message), "", "", users_name(*node_),
                              source_line(*node_), std::move(next_step)});
 }
 

@@ -49,7 +49,7 @@ void add_transposes(Table &table) {
   };
   table.add("t(Tensor(a) self) -> Tensor(a)").effect(Effect::view).decompose(reversed);
   table.add("numpy_T(Tensor(a) self) -> Tensor(a)").effect(Effect::view).decompose(reversed);
-  for (std::string_view name : {"mT", "matrix_H"})
+  for (std::string_view name : {"mT", "mH", "matrix_H", "adjoint"})
     table.add(keep_text(std::string(name) + "(Tensor(a) self) -> Tensor(a)"))
         .effect(Effect::view)
         .decompose([](GraphBuilder &builder, const Call &call) {
@@ -74,12 +74,13 @@ void add_transposes(Table &table) {
     }
     return builder.call(kPermute, {call["self"], ints_argument(order)});
   };
-  table.add("movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)")
-      .effect(Effect::view)
-      .decompose(move);
-  table.add("movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)")
-      .effect(Effect::view)
-      .decompose(move);
+  for (std::string_view name : {"movedim", "moveaxis"})
+    for (std::string_view form :
+         {".int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+          ".intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"})
+      table.add(keep_text(std::string(name) + std::string(form)))
+          .effect(Effect::view)
+          .decompose(move);
 }
 
 /// view() inserts the copy where strides need it.

@@ -119,7 +119,10 @@ void add_casts(Table &table) {
     std::string_view name;
     DType dtype;
   };
-  const Named named[] = {{"_cast_Float", DType::f32}, {"_cast_Half", DType::f16}};
+  const Named named[] = {{"_cast_Float", DType::f32},  {"_cast_Half", DType::f16},
+                         {"_cast_Double", DType::f64}, {"_cast_Long", DType::i64},
+                         {"_cast_Int", DType::i32},    {"_cast_Short", DType::i16},
+                         {"_cast_Char", DType::i8},    {"_cast_Byte", DType::u8}};
   for (const Named &each : named) {
     DType dtype = each.dtype;
     table
@@ -152,7 +155,8 @@ void add_conversions(Table &table) {
   table.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor").decompose(copy);
   table.add_mutating("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
                      "aten.copy.default");
-  for (std::string_view name : {"alias", "detach", "lift_fresh", "detach_", "view_of"}) {
+  for (std::string_view name : {"alias", "detach", "lift_fresh", "detach_", "lift", "resolve_conj",
+                                "resolve_neg", "cpu", "view_of"}) {
     std::string space = name == "view_of" ? "prims::" : "";
     table.add(keep_text(space + std::string(name) + "(Tensor(a) self) -> Tensor(a)"))
         .effect(Effect::view)

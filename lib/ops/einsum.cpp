@@ -3,7 +3,6 @@
 #include "ops/pointwise_rules.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
-#include "support/diagnostic.h"
 #include "support/text.h"
 
 #include <algorithm>
@@ -12,20 +11,20 @@
 namespace tsc::ops {
 namespace {
 
-/// A tensor whose dimensions carry labels.
+/// A tensor whose dimensions carry labels: letters, and for what "..." stands for the characters
+/// from 1 on, the last dimension's being kEllipsisEnd - 1.
 struct Labelled {
   Argument tensor;
   std::string labels;
 };
+constexpr char kEllipsisEnd = 'A';
+constexpr size_t kMostDimensions = 16; // so that their labels stay behind '.' and ','
 
 bool has(const std::string &labels, char label) { return labels.find(label) != std::string::npos; }
 
-[[noreturn]] void fail_equation(const Call &call, const std::string &equation,
-                                const std::string &what) {
-  throw support::UserError(
-      support::ExitCode::unsupported,
-      support::Diagnostic{"TSC-O008", "aten.einsum '" + equation + "': " + what, "", "",
-                          call.node().name, "", "write it with matmul, permute and sum"});
+[[noreturn]] void refuse(const Call &call, const std::string &what) {
+  call.refuse("TSC-O008", "aten.einsum '" + call.string("equation").value_or("") + "': " + what,
+              "write it with matmul, permute and sum");
 }
 
 struct Equation {
@@ -33,36 +32,126 @@ struct Equation {
   std::string output;
 };
 
-/// "ij,jk->ik"; without "->" the output is the labels that occur once, sorted.
-Equation parse(const Call &call) {
+/// "..." in `labels` as the labels of `count` dimensions.
+std::string without_ellipsis(const Call &call, const std::string &labels, size_t count) {
+  size_t dots = labels.find("...");
+  std::string result = labels;
+  if (dots != std::string::npos) {
+    if (count > kMostDimensions)
+      refuse(call, "'...' stands for too many dimensions");
+    std::string own;
+    for (size_t i = 0; i < count; ++i)
+      own += static_cast<char>(static_cast<size_t>(kEllipsisEnd) - count + i);
+    result.replace(dots, 3, own);
+  }
+  if (has(result, '.'))
+    refuse(call, "a '.' that is not part of one '...' of an operand");
+  return result;
+}
+
+/// "ij,jk->ik"; without "->" the output is "..." and the labels that occur once, sorted. `ranks`
+/// are those of the operands.
+Equation parse(const Call &call, const std::vector<size_t> &ranks) {
   std::string text;
   for (char c : call.string("equation").value_or(""))
     if (c != ' ')
       text += c;
-  Equation equation;
   size_t arrow = text.find("->");
+  Equation equation;
   equation.inputs = support::split(text.substr(0, arrow), ',');
+  if (ranks.empty() || ranks.size() != equation.inputs.size())
+    call.fail("TSC-O044",
+              "aten.einsum: " + std::to_string(ranks.size()) + " tensors for " +
+                  std::to_string(equation.inputs.size()) + " operands",
+              "pass one tensor an operand");
+  size_t widest = 0;
   std::map<char, int> counts;
-  for (const std::string &labels : equation.inputs) {
-    for (char label : labels) {
-      if (label == '.')
-        fail_equation(call, text, "'...' is not supported");
-      if (std::count(labels.begin(), labels.end(), label) > 1)
-        fail_equation(call, text, "a label twice in one operand is not supported");
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    std::string &labels = equation.inputs[i];
+    bool open = labels.find("...") != std::string::npos;
+    size_t named = labels.size() - (open ? 3 : 0);
+    if (named > ranks[i] || (!open && named != ranks[i]))
+      call.fail("TSC-O044",
+                "aten.einsum: operand " + std::to_string(i) +
+                    " has not as many dimensions as labels",
+                "give every dimension a label");
+    labels = without_ellipsis(call, labels, ranks[i] - named);
+    widest = std::max(widest, open ? ranks[i] - named : 0);
+    for (char label : labels)
       ++counts[label];
-    }
   }
   if (arrow != std::string::npos) {
-    equation.output = text.substr(arrow + 2);
+    equation.output = without_ellipsis(call, text.substr(arrow + 2), widest);
   } else {
     for (const auto &entry : counts)
-      if (entry.second == 1)
+      if (entry.first < kEllipsisEnd || entry.second == 1)
         equation.output += entry.first;
   }
   for (char label : equation.output)
-    if (counts.count(label) == 0)
-      fail_equation(call, text, "an output label is in no operand");
+    if (counts.count(label) == 0 ||
+        std::count(equation.output.begin(), equation.output.end(), label) > 1)
+      refuse(call, "an output label is in no operand, or twice in the output");
   return equation;
+}
+
+/// A label that occurs twice stands for the diagonal of its dimensions.
+Labelled with_diagonals(GraphBuilder &builder, Labelled x) {
+  for (size_t i = 0; i < x.labels.size();) {
+    size_t second = x.labels.find(x.labels[i], i + 1);
+    if (second == std::string::npos) {
+      ++i;
+      continue;
+    }
+    char label = x.labels[i];
+    x.tensor = builder.call("aten.diagonal.default",
+                            {x.tensor, 0, static_cast<int64_t>(i), static_cast<int64_t>(second)});
+    x.labels.erase(second, 1);
+    x.labels.erase(i, 1);
+    x.labels += label; // a diagonal becomes the last dimension
+  }
+  return x;
+}
+
+/// Sizes of all labels. A dimension of size 1 goes along with any other size.
+std::map<char, Expr> sizes_of(GraphBuilder &builder, const Call &call,
+                              const std::vector<Labelled> &operands) {
+  std::map<char, Expr> sizes;
+  for (const Labelled &x : operands) {
+    TensorMeta meta = builder.meta(x.tensor);
+    for (size_t i = 0; i < x.labels.size(); ++i) {
+      Expr size = meta.layout.sizes[i];
+      auto inserted = sizes.emplace(x.labels[i], size);
+      Expr &known = inserted.first->second;
+      if (known.is_integer(1))
+        known = size;
+      if (!size.is_integer(1) && known.is_integer() && size.is_integer() && known != size) {
+        std::string label = x.labels[i] < kEllipsisEnd ? "..." : std::string(1, x.labels[i]);
+        call.fail("TSC-O020",
+                  "aten.einsum: label '" + label + "' has sizes " + symbolic::print(known) +
+                      " and " + symbolic::print(size),
+                  "make them equal");
+      }
+    }
+  }
+  return sizes;
+}
+
+/// Drops dimensions of size 1 that only go along with a larger one of another operand.
+Labelled without_broadcast(GraphBuilder &builder, const Labelled &x,
+                           const std::map<char, Expr> &sizes) {
+  TensorMeta meta = builder.meta(x.tensor);
+  Labelled result;
+  std::vector<size_t> dropped;
+  for (size_t i = 0; i < x.labels.size(); ++i) {
+    if (meta.layout.sizes[i].is_integer(1) && !sizes.at(x.labels[i]).is_integer(1))
+      dropped.push_back(i);
+    else
+      result.labels += x.labels[i];
+  }
+  result.tensor = dropped.empty()
+                      ? x.tensor
+                      : builder.call("aten.squeeze.dims", {x.tensor, ints_argument(dropped)});
+  return result;
 }
 
 /// Sums over the labels that `kept` does not hold.
@@ -90,7 +179,7 @@ Argument permuted(GraphBuilder &builder, const Labelled &x, const std::string &o
 }
 
 /// The product of two operands summed over the labels that both have and nobody needs later.
-Labelled contract(GraphBuilder &builder, const Call &call, Labelled a, Labelled b,
+Labelled contract(GraphBuilder &builder, const std::map<char, Expr> &sizes, Labelled a, Labelled b,
                   const std::string &needed) {
   a = sum_others(builder, a, needed + b.labels);
   b = sum_others(builder, b, needed + a.labels);
@@ -105,20 +194,6 @@ Labelled contract(GraphBuilder &builder, const Call &call, Labelled a, Labelled 
   auto by_need = [&](char x, char y) { return needed.find(x) < needed.find(y); };
   for (std::string *labels : {&batch, &rows, &columns})
     std::stable_sort(labels->begin(), labels->end(), by_need);
-  std::map<char, Expr> sizes;
-  for (const Labelled *x : {&a, &b}) {
-    TensorMeta meta = builder.meta(x->tensor);
-    for (size_t i = 0; i < x->labels.size(); ++i) {
-      auto inserted = sizes.emplace(x->labels[i], meta.layout.sizes[i]);
-      if (!inserted.second && inserted.first->second != meta.layout.sizes[i] &&
-          inserted.first->second.is_integer() && meta.layout.sizes[i].is_integer())
-        call.fail("TSC-O020",
-                  std::string("aten.einsum: label '") + x->labels[i] + "' has sizes " +
-                      symbolic::print(inserted.first->second) + " and " +
-                      symbolic::print(meta.layout.sizes[i]),
-                  "make them equal");
-    }
-  }
   auto extent = [&](const std::string &labels) {
     Expr product(1);
     for (char label : labels)
@@ -132,7 +207,12 @@ Labelled contract(GraphBuilder &builder, const Call &call, Labelled a, Labelled 
   };
   Argument left = as_batch(a, rows, inner);
   Argument right = as_batch(b, inner, columns);
-  Argument product = builder.call("aten.bmm.default", {left, right});
+  // Without a sum there is nothing for a matrix product to do.
+  Argument product = inner.empty() ? builder.call(kMul, {left, right})
+                                   : builder.call("aten.bmm.default", {left, right});
+  if (!builder.meta(product).layout.is_contiguous()) // as the result of a matrix product is
+    product = builder.call("aten.clone.default", {product},
+                           {{"memory_format", graph::MemoryFormat::contiguous}});
   Labelled result;
   result.labels = batch + rows + columns;
   std::vector<Expr> shape;
@@ -143,26 +223,23 @@ Labelled contract(GraphBuilder &builder, const Call &call, Labelled a, Labelled 
 }
 
 Argument einsum(GraphBuilder &builder, const Call &call) {
-  Equation equation = parse(call);
   const Arguments *tensors = call["tensors"].list();
-  size_t count = tensors ? tensors->size() : 0;
-  if (count == 0 || count != equation.inputs.size())
-    call.fail("TSC-O044",
-              "aten.einsum: " + std::to_string(count) + " tensors for " +
-                  std::to_string(equation.inputs.size()) + " operands",
-              "pass one tensor an operand");
-  for (size_t i = 0; i < count; ++i)
-    if (builder.meta((*tensors)[i]).layout.rank() != equation.inputs[i].size())
-      call.fail("TSC-O044",
-                "aten.einsum: operand " + std::to_string(i) +
-                    " has not as many dimensions as labels",
-                "give every dimension a label");
-  Labelled result{(*tensors)[0], equation.inputs[0]};
-  for (size_t i = 1; i < count; ++i) {
+  std::vector<size_t> ranks;
+  for (const TensorMeta &meta : call.tensors("tensors"))
+    ranks.push_back(meta.layout.rank());
+  Equation equation = parse(call, ranks);
+  std::vector<Labelled> operands;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    operands.push_back(with_diagonals(builder, {(*tensors)[i], equation.inputs[i]}));
+  std::map<char, Expr> sizes = sizes_of(builder, call, operands);
+  for (Labelled &x : operands)
+    x = without_broadcast(builder, x, sizes);
+  Labelled result = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
     std::string needed = equation.output;
-    for (size_t later = i + 1; later < count; ++later)
-      needed += equation.inputs[later];
-    result = contract(builder, call, result, {(*tensors)[i], equation.inputs[i]}, needed);
+    for (size_t later = i + 1; later < operands.size(); ++later)
+      needed += operands[later].labels;
+    result = contract(builder, sizes, result, operands[i], needed);
   }
   std::string order = equation.output; // then what is summed
   for (char label : result.labels)

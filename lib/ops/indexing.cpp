@@ -43,11 +43,9 @@ std::vector<std::optional<TensorMeta>> index_metas(const Call &call) {
     }
     const TensorMeta &meta = *value->tensor();
     if (meta.dtype == DType::boolean || meta.dtype == DType::u8)
-      throw support::UserError(
-          support::ExitCode::unsupported,
-          support::Diagnostic{
-              "TSC-O004", call.node().target + " with a mask: the result's size depends on data",
-              "", "", call.node().name, "", "use torch.where, or integer indices"});
+      call.refuse("TSC-O004",
+                  call.node().target + " with a mask: the result's size depends on data",
+                  "use torch.where, or integer indices");
     require_integers(call, meta);
     metas.emplace_back(meta);
   }
@@ -232,6 +230,25 @@ void add_gathers(Table &table) {
       });
 }
 
+/// The old names of scatter_reduce's ways: "add" and "multiply".
+Argument scatter_with_reduction(GraphBuilder &builder, const Call &call) {
+  std::string reduce = call.string("reduce").value_or("");
+  Argument source = call[call.schema().parameters[3].name];
+  if (!source.node()) {
+    const TensorMeta self = call.tensor("self"), index = call.tensor("index");
+    source = builder.call("aten.full.default", {sizes_argument(index.layout.sizes), source},
+                          {{"dtype", self.dtype}, {"device", self.device}});
+  }
+  if (reduce == "add")
+    return builder.call("aten.scatter_add.default",
+                        {call["self"], call["dim"], call["index"], source});
+  if (reduce != "multiply")
+    call.fail("TSC-O030", call.node().target + ": unknown reduction '" + reduce + "'",
+              "use 'add' or 'multiply'");
+  return builder.call("aten.scatter_reduce.two",
+                      {call["self"], call["dim"], call["index"], source, "prod"});
+}
+
 void add_scatters(Table &table) {
   table
       .add_with_in_place("index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
@@ -266,7 +283,19 @@ void add_scatters(Table &table) {
           "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
           "include_self=True) -> Tensor")
       .shape(scatter_value)
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        if (call.string("reduce").value_or("") != "mean")
+          return builder.keep(call);
+        return builder.call("tsc.scatter_mean.default", {call["self"], call["dim"], call["index"],
+                                                         call["src"], call["include_self"]});
+      })
       .lowers("scatter_reduce");
+  for (std::string_view source : {"reduce(Tensor self, int dim, Tensor index, Tensor src",
+                                  "value_reduce(Tensor self, int dim, Tensor index, Scalar value"})
+    table
+        .add_with_in_place(
+            keep_text("scatter." + std::string(source) + ", *, str reduce) -> Tensor"))
+        .decompose(scatter_with_reduction);
   table
       .add_with_in_place("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar "
                          "alpha=1) -> Tensor")

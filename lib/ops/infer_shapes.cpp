@@ -53,24 +53,30 @@ std::string describe(const Value &value) {
   return "a scalar";
 }
 
-/// Empty states of fused attention are recorded with sizes of the kernel's own; only two results
-/// are kept.
-bool has_own_state(const Node &node) {
-  return node.target.find("_scaled_dot_product_") != std::string::npos ||
-         node.target.find("native_batch_norm") != std::string::npos;
+/// Results that PyTorch records otherwise than it computes them: states of fused kernels that only
+/// a backward pass reads, and the last states of an LSTM, with a dimension too many.
+bool is_recorded_loosely(const Node &node) {
+  for (std::string_view part :
+       {"_scaled_dot_product_", "batch_norm", "embedding_bag", "aten.lstm."})
+    if (node.target.find(part) != std::string::npos)
+      return true;
+  return false;
 }
 
-/// True if an argument is a node whose value nobody knows.
-bool depends_on_unknown(const Graph &graph, const Node &node) {
-  bool unknown = false;
-  auto visit = [&](graph::NodeRef reference) {
-    unknown = unknown || !graph.node(reference.id).value;
-  };
+bool any_argument(const Node &node, const std::function<bool(graph::NodeRef)> &holds) {
+  bool any = false;
+  auto visit = [&](graph::NodeRef reference) { any = any || holds(reference); };
   for (const Argument &argument : node.args)
     graph::for_each_node(argument, visit);
   for (const auto &keyword : node.kwargs)
     graph::for_each_node(keyword.second, visit);
-  return unknown;
+  return any;
+}
+
+/// True if an argument is a node whose value nobody knows.
+bool depends_on_unknown(const Graph &graph, const Node &node) {
+  return any_argument(node,
+                      [&](graph::NodeRef reference) { return !graph.node(reference.id).value; });
 }
 
 } // namespace
@@ -79,13 +85,20 @@ graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
   auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
   std::vector<Diagnostic> problems;
   support::ExitCode code = support::ExitCode::unsupported; // unless something is wrong
-  for (Node &node : graph.nodes) {
+  std::vector<bool> differs(graph.nodes.size(), false);    // from what is recorded, and rightly
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node &node = graph.nodes[i];
     // What is wrong keeps the value that the file recorded, so that its users are checked too.
     if (node.kind != NodeKind::call_function || depends_on_unknown(graph, node))
       continue;
     try {
       Value inferred = infer_value(graph, node, ranges);
-      if (!node.value || has_own_state(node) || agree(*node.value, inferred)) {
+      bool agrees = !node.value || agree(*node.value, inferred);
+      differs[i] =
+          !agrees && (is_recorded_loosely(node) || any_argument(node, [&](graph::NodeRef argument) {
+                        return differs[argument.id];
+                      }));
+      if (agrees || differs[i]) {
         node.value = std::move(inferred);
         continue;
       }

@@ -1,33 +1,47 @@
-// Layer, group, batch and RMS normalization. Statistics are computed in f32 or wider.
+// Layer, group, RMS and local response normalization, weight normalization. Statistics are computed
+// in f32 or wider.
+#include "ops/normalization.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
-#include "support/diagnostic.h"
 
 namespace tsc::ops {
-namespace {
 
-struct Normalized {
-  Argument values; // (x - mean) * rstd, wide
-  Argument mean, rstd;
-};
-
-/// Over `dims`, kept: rstd = 1 / sqrt(variance + eps).
 Normalized normalize(GraphBuilder &builder, const Argument &x, const std::vector<size_t> &dims,
                      double eps) {
   Argument wide = widen(builder, x);
   Argument pair = builder.emit("aten.var_mean.correction", {wide, ints_argument(dims)},
                                {{"correction", 0}, {"keepdim", true}});
-  Argument variance = builder.item(pair, 0);
   Normalized result;
+  result.variance = builder.item(pair, 0);
   result.mean = builder.item(pair, 1);
-  Argument shifted_variance = builder.call(kAdd, {variance, eps});
+  Argument shifted_variance = builder.call(kAdd, {result.variance, eps});
   result.rstd = builder.call("aten.rsqrt.default", {shifted_variance});
   Argument centred = builder.call(kSub, {wide, result.mean});
   result.values = builder.call(kMul, {centred, result.rstd});
   return result;
 }
+
+Argument scale_and_shift(GraphBuilder &builder, Argument x, const Argument &weight,
+                         const Argument &bias) {
+  if (!weight.is_none())
+    x = builder.call(kMul, {x, weight});
+  if (!bias.is_none())
+    x = builder.call(kAdd, {x, bias});
+  return x;
+}
+
+Argument over_channels(GraphBuilder &builder, const Argument &vector, size_t rank) {
+  if (vector.is_none())
+    return vector;
+  Argument result = widen(builder, vector);
+  for (size_t i = 2; i < rank; ++i)
+    result = builder.call("aten.unsqueeze.default", {result, -1});
+  return result;
+}
+
+namespace {
 
 Argument contiguous(GraphBuilder &builder, const Argument &x) {
   if (builder.meta(x).layout.is_contiguous())
@@ -52,15 +66,6 @@ std::vector<size_t> normalized_dims(const Call &call) {
   for (size_t i = rank - shape.size(); i < rank; ++i)
     dims.push_back(i);
   return dims;
-}
-
-Argument scale_and_shift(GraphBuilder &builder, Argument x, const Argument &weight,
-                         const Argument &bias) {
-  if (!weight.is_none())
-    x = builder.call(kMul, {x, weight});
-  if (!bias.is_none())
-    x = builder.call(kAdd, {x, bias});
-  return x;
 }
 
 Argument native_layer_norm(GraphBuilder &builder, const Call &call) {
@@ -102,53 +107,6 @@ Argument rms_norm(GraphBuilder &builder, const Call &call) {
   return builder.item(rms_norm_with_statistics(builder, call), 0);
 }
 
-/// A vector over the channels as [C, 1, 1, ...] so that it broadcasts over [N, C, ...].
-Argument over_channels(GraphBuilder &builder, const Argument &vector, size_t rank) {
-  if (vector.is_none())
-    return vector;
-  Argument result = widen(builder, vector);
-  for (size_t i = 2; i < rank; ++i)
-    result = builder.call("aten.unsqueeze.default", {result, -1});
-  return result;
-}
-
-/// With the recorded statistics: (x - mean) / sqrt(variance + eps) * weight + bias.
-Argument batch_norm_inference(GraphBuilder &builder, const Call &call) {
-  const TensorMeta input = call.tensor("input");
-  size_t rank = input.layout.rank();
-  Argument x = widen(builder, call["input"]);
-  Argument mean = over_channels(builder, call["running_mean"], rank);
-  Argument variance = widen(builder, call["running_var"]);
-  Argument shifted = builder.call(kAdd, {variance, call["eps"]});
-  Argument deviation = builder.call("aten.sqrt.default", {shifted});
-  Argument inverse = builder.call("aten.reciprocal.default", {deviation});
-  Argument rstd = over_channels(builder, inverse, rank);
-  Argument centred = builder.call(kSub, {x, mean});
-  Argument normalized = builder.call(kMul, {centred, rstd});
-  Argument weight = over_channels(builder, call["weight"], rank);
-  Argument bias = over_channels(builder, call["bias"], rank);
-  Argument scaled = scale_and_shift(builder, normalized, weight, bias);
-  return convert(builder, scaled, input.dtype);
-}
-
-Argument native_batch_norm_inference(GraphBuilder &builder, const Call &call) {
-  Argument result = batch_norm_inference(builder, call);
-  tensor::Device device = call.tensor("input").device;
-  // The saved statistics of training are empty here.
-  Argument empty = builder.call("aten.full.default", {Arguments{0}, 0.0},
-                                {{"dtype", DType::f32}, {"device", device}});
-  return Arguments{result, empty, empty};
-}
-
-Argument batch_norm(GraphBuilder &builder, const Call &call) {
-  if (call.boolean("training") || !call.has("running_mean"))
-    throw support::UserError(
-        support::ExitCode::unsupported,
-        support::Diagnostic{"TSC-O003", "aten.batch_norm in training mode is not supported", "", "",
-                            call.node().name, "", "call model.eval() before exporting"});
-  return batch_norm_inference(builder, call);
-}
-
 /// [N, C, ..] as [N, groups, C / groups * ..], normalized over the last dimension. `groups` is the
 /// parameter's name.
 Argument group_norm_with_statistics(GraphBuilder &builder, const Call &call,
@@ -175,9 +133,31 @@ Argument group_norm(GraphBuilder &builder, const Call &call) {
   return builder.item(group_norm_with_statistics(builder, call, "num_groups"), 0);
 }
 
+/// (v * g / |v|, |v|), the norm over all dimensions but `dim`; -1 is none of them.
+Argument weight_norm(GraphBuilder &builder, const Call &call) {
+  const TensorMeta v = call.tensor("v");
+  int64_t dim = call.integer("dim");
+  std::vector<size_t> dims;
+  for (size_t i = 0; i < v.layout.rank(); ++i)
+    if (dim == -1 || i != normalize_dim(call, dim, v.layout.rank()))
+      dims.push_back(i);
+  Argument wide = widen(builder, call["v"]);
+  Argument norm =
+      builder.call("aten.linalg_vector_norm.default", {wide, 2, ints_argument(dims), dim != -1});
+  Argument factor = builder.call(kDiv, {widen(builder, call["g"]), norm});
+  Argument weight = convert(builder, builder.call(kMul, {wide, factor}), v.dtype);
+  return Arguments{weight, norm};
+}
+
 } // namespace
 
 void add_normalization(Table &table) {
+  table.add("_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return weight_norm(builder, call).list()->at(0);
+      });
+  table.add("_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)")
+      .decompose(weight_norm);
   table
       .add("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? "
            "bias, float eps) "
@@ -196,16 +176,6 @@ void add_normalization(Table &table) {
       .add("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> "
            "(Tensor, Tensor)")
       .decompose(rms_norm_with_statistics);
-  table
-      .add("_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, "
-           "Tensor running_mean, "
-           "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)")
-      .decompose(native_batch_norm_inference);
-  table
-      .add("batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
-           "running_var, bool "
-           "training, float momentum, float eps, bool cudnn_enabled) -> Tensor")
-      .decompose(batch_norm);
   table
       .add("group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
            "eps=1e-05, bool "

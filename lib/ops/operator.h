@@ -73,6 +73,8 @@ public:
   const std::shared_ptr<const symbolic::Ranges> &shared_ranges() const;
   /// A UserError with code, this node's name and its source line.
   [[noreturn]] void fail(std::string code, std::string message, std::string next_step) const;
+  /// The same for what is well-formed, but not supported.
+  [[noreturn]] void refuse(std::string code, std::string message, std::string next_step) const;
 
 private:
   const Graph *graph_;

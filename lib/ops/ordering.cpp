@@ -31,9 +31,7 @@ int64_t chunk_length(int64_t length) {
   return chunk;
 }
 
-DType key_type(DType dtype) {
-  return tensor::size_in_bytes(dtype) == 8 ? DType::i64 : DType::i32;
-}
+DType key_type(DType dtype) { return tensor::size_in_bytes(dtype) == 8 ? DType::i64 : DType::i32; }
 
 int64_t largest_key(DType key) {
   return key == DType::i64 ? std::numeric_limits<int64_t>::max()

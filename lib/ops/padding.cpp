@@ -2,7 +2,6 @@
 #include "ops/builder.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
-#include "support/diagnostic.h"
 
 namespace tsc::ops {
 namespace {
@@ -22,15 +21,19 @@ Value constant_pad_value(const Call &call) {
   return contiguous_value(self.dtype, sizes, self.device);
 }
 
+enum class Edge : uint8_t { reflect, replicate, circular };
+
 /// Which element of [0, size) stands at each position of [-before, size + after).
-Argument source_positions(GraphBuilder &builder, Expr size, Expr before, Expr after, bool reflect,
+Argument source_positions(GraphBuilder &builder, Expr size, Expr before, Expr after, Edge edge,
                           tensor::Device device) {
   Argument position = builder.call("aten.arange.start_step",
                                    {size_argument(-before), size_argument(size + after), 1},
                                    {{"dtype", DType::i64}, {"device", device}});
   Argument last = size_argument(size - Expr(1));
-  if (!reflect)
+  if (edge == Edge::replicate)
     return builder.call("aten.clamp.default", {position, 0, last});
+  if (edge == Edge::circular)
+    return builder.call("aten.remainder.Tensor", {position, size_argument(size)});
   // |x| mirrors at the first element, last - |last - x| at the last.
   Argument mirrored = builder.call("aten.abs.default", {position});
   Argument from_end = builder.call("aten.sub.Tensor", {last, mirrored});
@@ -39,7 +42,7 @@ Argument source_positions(GraphBuilder &builder, Expr size, Expr before, Expr af
 }
 
 Argument gather_pad(GraphBuilder &builder, const Call &call, std::string_view parameter,
-                    bool reflect) {
+                    Edge edge) {
   const TensorMeta self = call.tensor("self");
   Sizes pad = call.sizes(parameter);
   size_t rank = self.layout.rank();
@@ -54,7 +57,7 @@ Argument gather_pad(GraphBuilder &builder, const Call &call, std::string_view pa
     if (pad[2 * i].is_integer(0) && pad[2 * i + 1].is_integer(0))
       continue;
     Argument positions = source_positions(builder, self.layout.sizes[dim], pad[2 * i],
-                                          pad[2 * i + 1], reflect, self.device);
+                                          pad[2 * i + 1], edge, self.device);
     x = builder.call("aten.index_select.default", {x, static_cast<int64_t>(dim), positions});
   }
   return x;
@@ -62,14 +65,14 @@ Argument gather_pad(GraphBuilder &builder, const Call &call, std::string_view pa
 
 Argument pad(GraphBuilder &builder, const Call &call) {
   std::string mode = call.string("mode").value_or("constant");
-  if (mode == "reflect" || mode == "replicate")
-    return gather_pad(builder, call, "pad", mode == "reflect");
+  if (mode == "reflect" || mode == "replicate" || mode == "circular")
+    return gather_pad(builder, call, "pad",
+                      mode == "reflect"     ? Edge::reflect
+                      : mode == "replicate" ? Edge::replicate
+                                            : Edge::circular);
   if (mode != "constant")
-    throw support::UserError(
-        support::ExitCode::unsupported,
-        support::Diagnostic{"TSC-O005", "aten.pad with mode '" + mode + "' is not supported", "",
-                            "", call.node().name, "",
-                            "use mode 'constant', 'reflect' or 'replicate'"});
+    call.refuse("TSC-O005", "aten.pad with mode '" + mode + "' is not supported",
+                "use mode 'constant', 'reflect', 'replicate' or 'circular'");
   return builder.call("aten.constant_pad_nd.default",
                       {call["self"], call["pad"], call.has("value") ? call["value"] : Argument(0)});
 }
@@ -82,14 +85,18 @@ void add_padding(Table &table) {
       .lowers("constant_pad_nd");
   table.add("pad(Tensor self, SymInt[] pad, str mode='constant', float? value=None) -> Tensor")
       .decompose(pad);
+  table.add("_pad_circular(Tensor self, SymInt[] pad) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return gather_pad(builder, call, "pad", Edge::circular);
+      });
   for (std::string_view kind : {"reflection", "replication"}) {
-    bool reflect = kind == "reflection";
+    Edge edge = kind == "reflection" ? Edge::reflect : Edge::replicate;
     for (std::string_view dims : {"1", "2", "3"})
       table
           .add(keep_text(std::string(kind) + "_pad" + std::string(dims) +
                          "d(Tensor self, SymInt[] padding) -> Tensor"))
-          .decompose([reflect](GraphBuilder &builder, const Call &call) {
-            return gather_pad(builder, call, "padding", reflect);
+          .decompose([edge](GraphBuilder &builder, const Call &call) {
+            return gather_pad(builder, call, "padding", edge);
           });
   }
 }

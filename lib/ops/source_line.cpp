@@ -45,4 +45,8 @@ std::string source_line(const graph::Node &node) {
   return code.empty() ? frame : frame + ": " + code;
 }
 
+const std::string &users_name(const graph::Node &node) {
+  return node.origins.empty() ? node.name : node.origins.front();
+}
+
 } // namespace tsc::ops

@@ -222,10 +222,8 @@ Value view_dtype_value(const Call &call) {
   const TensorMeta &self = call.tensor("self");
   std::optional<DType> dtype = call.dtype("dtype");
   if (!dtype || tensor::size_in_bytes(*dtype) != tensor::size_in_bytes(self.dtype))
-    throw support::UserError(
-        support::ExitCode::unsupported,
-        support::Diagnostic{"TSC-O002", "aten.view.dtype between element sizes is not supported",
-                            "", "", call.node().name, "", "view as a dtype of the same size"});
+    call.refuse("TSC-O002", "aten.view.dtype between element sizes is not supported",
+                "view as a dtype of the same size");
   return tensor_value(*dtype, self.layout.sizes, self.layout.strides, self.device,
                       self.layout.offset);
 }

@@ -245,6 +245,7 @@ TEST_CASE("a write that does not fit, or reaches an element twice, says so") {
   strided.call("w", "aten.zero_.default", {v});
   CHECK(message_of(strided.finish({s})) ==
         "error TSC-O072: a write goes through aten.as_strided: several elements are one in memory\n"
+        "  at node w\n"
         "  in File \"model.py\", line 2, in forward: y = f(x)\n"
         "  next: use sizes and strides that reach each element once");
   SampleGraph larger;

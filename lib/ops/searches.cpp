@@ -1,0 +1,179 @@
+// Looking values up among others by comparing with all of them: searchsorted, isin, one_hot, and
+// counts.
+#include "ops/pointwise_rules.h"
+#include "ops/precision.h"
+#include "ops/shape_rules.h"
+#include "ops/table.h"
+
+namespace tsc::ops {
+namespace {
+
+/// How many of `sorted` (its last dimension) stand before `values`, whose dimensions the sum keeps.
+/// Values equal to an element stand before it, or behind it with `right`; NaN is larger than all.
+Argument insertion_points(GraphBuilder &builder, const Argument &sorted, const Argument &values,
+                          bool right, bool as_int32) {
+  std::string_view after = right ? "aten.gt.Tensor" : "aten.ge.Tensor";
+  Argument behind = builder.call(after, {sorted, values});
+  Argument before = builder.call("aten.logical_not.default", {behind});
+  Argument count = builder.call("aten.sum.dim_IntList", {before, Arguments{-1}});
+  return as_int32 ? convert(builder, count, DType::i32) : count;
+}
+
+Argument value_tensor(GraphBuilder &builder, const Call &call, const TensorMeta &like) {
+  if (call.optional_tensor("self"))
+    return call["self"];
+  return builder.call("aten.full.default", {Arguments{}, call["self"]},
+                      {{"dtype", like.dtype}, {"device", like.device}});
+}
+
+Argument searchsorted(GraphBuilder &builder, const Call &call) {
+  const TensorMeta sequence = call.tensor("sorted_sequence");
+  bool right = call.boolean("right");
+  if (std::optional<std::string> side = call.string("side")) {
+    if (*side != "left" && *side != "right")
+      call.fail("TSC-O030", call.node().target + ": unknown side '" + *side + "'",
+                "use 'left' or 'right'");
+    right = *side == "right";
+  }
+  Argument sorted = call["sorted_sequence"];
+  if (call.has("sorter"))
+    sorted = builder.call("aten.gather.default", {sorted, -1, call["sorter"]});
+  Argument values =
+      builder.call("aten.unsqueeze.default", {value_tensor(builder, call, sequence), -1});
+  if (sequence.layout.rank() > 1) // a sequence for every row
+    sorted = builder.call("aten.unsqueeze.default", {sorted, -2});
+  return insertion_points(builder, sorted, values, right, call.boolean("out_int32"));
+}
+
+Argument bucketize(GraphBuilder &builder, const Call &call) {
+  Argument values = builder.call("aten.unsqueeze.default",
+                                 {value_tensor(builder, call, call.tensor("boundaries")), -1});
+  return insertion_points(builder, call["boundaries"], values, call.boolean("right"),
+                          call.boolean("out_int32"));
+}
+
+Argument is_in(GraphBuilder &builder, const Call &call) {
+  std::string_view elements = call.schema().parameters[0].name,
+                   candidates = call.schema().parameters[1].name;
+  Argument found;
+  if (!call.optional_tensor(candidates)) {
+    found = builder.call("aten.eq.Tensor", {call[elements], call[candidates]});
+  } else {
+    Argument values = call[elements];
+    if (call.optional_tensor(elements))
+      values = builder.call("aten.unsqueeze.default", {values, -1});
+    Argument all = builder.call("aten.reshape.default", {call[candidates], Arguments{-1}});
+    Argument equal = builder.call("aten.eq.Tensor", {all, values});
+    found = builder.call("aten.any.dim", {equal, -1, false});
+  }
+  return call.boolean("invert") ? builder.call("aten.logical_not.default", {found}) : found;
+}
+
+Argument one_hot(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  Expr classes = call.size("num_classes");
+  if (classes.is_integer() && classes.value() < 0)
+    call.refuse("TSC-O004",
+                call.node().target + " without num_classes: the result's size depends on data",
+                "pass num_classes");
+  Argument column = builder.call("aten.unsqueeze.default", {call["self"], -1});
+  Argument numbers = builder.call("aten.arange.default", {size_argument(classes)},
+                                  {{"dtype", DType::i64}, {"device", self.device}});
+  return convert(builder, builder.call("aten.eq.Tensor", {column, numbers}), DType::i64);
+}
+
+Argument dims_of(const Call &call) {
+  if (!call.has("dim"))
+    return Arguments{};
+  return call["dim"].list() ? call["dim"] : Arguments{call["dim"]};
+}
+
+Argument count_nonzero(GraphBuilder &builder, const Call &call) {
+  Argument nonzero = builder.call("aten.ne.Tensor", {call["self"], 0});
+  return builder.call("aten.sum.dim_IntList", {nonzero, dims_of(call), false});
+}
+
+/// The sum of what is not NaN.
+Argument nan_sum(GraphBuilder &builder, const Call &call) {
+  Keywords dtype;
+  if (call.has("dtype"))
+    dtype.emplace_back("dtype", call["dtype"]);
+  Argument x = call["self"];
+  if (tensor::is_floating(call.tensor("self").dtype)) {
+    Argument invalid = builder.call("aten.isnan.default", {x});
+    x = builder.call(kWhere, {invalid, 0.0, x});
+  }
+  return builder.call("aten.sum.dim_IntList", {x, dims_of(call), call["keepdim"]}, dtype);
+}
+
+Argument nan_mean(GraphBuilder &builder, const Call &call) {
+  DType dtype = call.dtype("dtype").value_or(call.tensor("self").dtype);
+  Argument x = widen(builder, convert(builder, call["self"], dtype));
+  Argument invalid = builder.call("aten.isnan.default", {x});
+  Argument valid = builder.call("aten.logical_not.default", {invalid});
+  Argument count = builder.call("aten.sum.dim_IntList", {valid, dims_of(call), call["keepdim"]});
+  Argument numbers = builder.call(kWhere, {invalid, 0.0, x});
+  Argument sum = builder.call("aten.sum.dim_IntList", {numbers, dims_of(call), call["keepdim"]});
+  return convert(builder, builder.call(kDiv, {sum, count}), dtype);
+}
+
+/// Sums what was broadcast: the inverse of expand.
+Argument sum_to_size(GraphBuilder &builder, const Call &call) {
+  std::vector<Expr> from = call.tensor("self").layout.sizes, to = call.sizes("size");
+  if (to.size() > from.size())
+    call.fail("TSC-O022",
+              call.node().target + ": sizes " + print_sizes(to) + " do not hold the sums of " +
+                  print_sizes(from),
+              "choose sizes that broadcast to the tensor's");
+  size_t lead = from.size() - to.size();
+  std::vector<size_t> dims, dropped;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (i < lead)
+      dropped.push_back(i);
+    if (i < lead || (to[i - lead].is_integer(1) && !from[i].is_integer(1)))
+      dims.push_back(i);
+  }
+  Argument x = call["self"];
+  if (!dims.empty())
+    x = builder.call("aten.sum.dim_IntList", {x, ints_argument(dims), true});
+  if (!dropped.empty())
+    x = builder.call("aten.squeeze.dims", {x, ints_argument(dropped)});
+  return x == call["self"] ? builder.call("aten.clone.default", {x}) : x;
+}
+
+} // namespace
+
+void add_searches(Table &table) {
+  for (std::string_view self : {"Tensor", "Scalar"}) {
+    std::string type(self);
+    table
+        .add(keep_text("searchsorted." + type + "(Tensor sorted_sequence, " + type +
+                       " self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? "
+                       "sorter=None) -> Tensor"))
+        .decompose(searchsorted);
+    table
+        .add(keep_text("bucketize." + type + "(" + type +
+                       " self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> "
+                       "Tensor"))
+        .decompose(bucketize);
+  }
+  for (std::string_view form : {"Tensor_Tensor(Tensor elements, Tensor test_elements",
+                                "Tensor_Scalar(Tensor elements, Scalar test_element",
+                                "Scalar_Tensor(Scalar element, Tensor test_elements"})
+    table
+        .add(keep_text("isin." + std::string(form) +
+                       ", *, bool assume_unique=False, bool invert=False) -> Tensor"))
+        .decompose(is_in);
+  table.add("one_hot(Tensor self, int num_classes=-1) -> Tensor").decompose(one_hot);
+  table.add("count_nonzero(Tensor self, int? dim=None) -> Tensor").decompose(count_nonzero);
+  table.add("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor").decompose(count_nonzero);
+  for (bool mean : {false, true})
+    table
+        .add(keep_text(std::string(mean ? "nanmean" : "nansum") +
+                       "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+                       "dtype=None) -> Tensor"))
+        .decompose(mean ? nan_mean : nan_sum);
+  table.add("sum_to_size(Tensor self, SymInt[] size) -> Tensor").decompose(sum_to_size);
+}
+
+} // namespace tsc::ops
