@@ -17,9 +17,12 @@ struct InputKindRow {
   std::string_view name;
 };
 constexpr InputKindRow kInputKinds[] = {
-    {InputKind::user, "user"},     {InputKind::parameter, "parameter"},
-    {InputKind::buffer, "buffer"}, {InputKind::constant_tensor, "constant"},
-    {InputKind::token, "token"},   {InputKind::custom_object, "custom_object"},
+    {InputKind::user, "user"},
+    {InputKind::parameter, "parameter"},
+    {InputKind::buffer, "buffer"},
+    {InputKind::constant_tensor, "constant"},
+    {InputKind::token, "token"},
+    {InputKind::custom_object, "custom_object"},
     {InputKind::random_state, "random_state"},
 };
 struct OutputKindRow {

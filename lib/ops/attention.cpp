@@ -192,8 +192,7 @@ Attention attend(GraphBuilder &builder, const Call &call, double scale) {
   scores = apply_mask(builder, call, scores, shapes);
   Probabilities softmax = probabilities(builder, scores, call.has("attn_mask"));
   Attention result;
-  Argument values =
-      builder.call("aten.dropout.default", {softmax.values, call["dropout_p"], true});
+  Argument values = builder.call("aten.dropout.default", {softmax.values, call["dropout_p"], true});
   result.weights = convert(builder, values, dtype);
   result.logsumexp = softmax.logsumexp;
   Expr batch = symbolic::numel(shapes.key_batch);

@@ -38,15 +38,6 @@ Argument prelu(GraphBuilder &builder, const Call &call) {
   return sloped(builder, call["self"], slopes, self.dtype);
 }
 
-/// Outside training the slope is the middle of the range that it is drawn from.
-Argument randomized_relu(GraphBuilder &builder, const Call &call) {
-  if (call.boolean("training"))
-    call.fail("TSC-O032", call.node().target + " in training mode draws random numbers",
-              "call model.eval() before exporting");
-  double slope = (call.number("lower") + call.number("upper")) / 2;
-  return sloped(builder, call["self"], slope, call.tensor("self").dtype);
-}
-
 /// 0 within [-lambd, lambd], x outside; NaN stays.
 Argument hard_shrink(GraphBuilder &builder, const Call &call) {
   double bound = call.number("lambd");
@@ -80,10 +71,6 @@ void add_piecewise_activations(Table &table) {
       .decompose([](GraphBuilder &builder, const Call &call) {
         return sloped(builder, call["self"], call["weight"], call.tensor("self").dtype);
       });
-  table
-      .add("rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool "
-           "training=False, Generator? generator=None) -> Tensor")
-      .decompose(randomized_relu);
   table.add("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor").decompose(hard_shrink);
   table.add("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor").decompose(soft_shrink);
   table.add("log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)")
