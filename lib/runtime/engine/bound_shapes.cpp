@@ -236,8 +236,9 @@ void check_views(const Model &model, const int64_t *symbols,
                  const std::vector<int64_t> &buffer_bytes) {
   const Tables &tables = model.tables;
   for (const Input &input : tables.inputs)
-    check_view(tables, input.view, buffer_bytes[static_cast<size_t>(input.buffer)], symbols,
-               std::string("input \"") + input.name + "\"");
+    if (!input.is_scalar) // has no memory
+      check_view(tables, input.view, buffer_bytes[static_cast<size_t>(input.buffer)], symbols,
+                 std::string("input \"") + input.name + "\"");
   for (const Output &output : tables.outputs)
     if (output.buffer >= 0)
       check_view(tables, output.view, buffer_bytes[static_cast<size_t>(output.buffer)], symbols,
