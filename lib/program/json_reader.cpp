@@ -338,9 +338,10 @@ Program read_program(const Cursor &root) {
   return program;
 }
 
-[[noreturn]] void fail_json(std::string message, const std::string &label, std::string place = "") {
+[[noreturn]] void fail_json(const char *code, std::string message, const std::string &label,
+                            std::string place = "") {
   throw UserError(ExitCode::bad_input,
-                  Diagnostic{"TSC-P002", std::move(message), label, std::move(place), "", "",
+                  Diagnostic{code, std::move(message), label, std::move(place), "", "",
                              "compile the graph again; the file was cut or edited"});
 }
 
@@ -351,14 +352,16 @@ Json parse(std::string_view text, const std::string &label) {
   auto check = [&](int depth, Json::parse_event_t event, Json &parsed) {
     auto level = static_cast<size_t>(depth);
     if (level > kMaxDepth)
-      fail_json("the JSON is nested more than " + std::to_string(kMaxDepth) + " levels deep",
+      fail_json("TSC-P002",
+                "the JSON is nested more than " + std::to_string(kMaxDepth) + " levels deep",
                 label);
     if (event == Json::parse_event_t::object_start) {
       keys.resize(level);
       keys.emplace_back();
     } else if (event == Json::parse_event_t::key &&
                !keys[level - 1].insert(parsed.get<std::string>()).second) {
-      fail_json("the key " + in_quotes(parsed.get<std::string>()) + " stands twice in one object",
+      fail_json("TSC-P002",
+                "the key " + in_quotes(parsed.get<std::string>()) + " stands twice in one object",
                 label);
     }
     return true;
@@ -366,9 +369,9 @@ Json parse(std::string_view text, const std::string &label) {
   try {
     return Json::parse(text, check);
   } catch (const Json::parse_error &error) {
-    fail_json("this is not JSON", label, "byte " + std::to_string(error.byte));
+    fail_json("TSC-P002", "this is not JSON", label, "byte " + std::to_string(error.byte));
   } catch (const Json::out_of_range &) {
-    fail_json("a number of the JSON is beyond the range of a double", label);
+    fail_json("TSC-P002", "a number of the JSON is beyond the range of a double", label);
   }
 }
 
