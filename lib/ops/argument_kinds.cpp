@@ -35,6 +35,8 @@ bool is_single(const Argument &argument, std::string_view type) {
 }
 
 bool is_kind(const Argument &argument, std::string_view type) {
+  if (type == "Tensor?") // what may be left out is never a number
+    return argument.is_none() || holds<graph::NodeRef>(argument);
   if (!type.empty() && type.back() == '?') {
     if (argument.is_none())
       return true;

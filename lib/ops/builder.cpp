@@ -51,6 +51,15 @@ graph::NodeId GraphBuilder::append(Node node) {
   return static_cast<graph::NodeId>(graph_->nodes.size() - 1);
 }
 
+void GraphBuilder::set_source(const Node &node) {
+  source_.emplace();
+  source_->name = node.name;
+  source_->target = node.target;
+  source_->stack_trace = node.stack_trace;
+  source_->nn_module_stack = node.nn_module_stack;
+  source_->origins = node.origins;
+}
+
 TensorMeta GraphBuilder::meta(const Argument &argument) const {
   const graph::NodeRef *reference = argument.node();
   support::require(reference && graph_->node(reference->id).value &&

@@ -25,7 +25,8 @@ public:
                std::unordered_set<std::string_view> composites = {});
 
   /// The node that emitted nodes stand for: they take its origins, stack trace and module stack.
-  void set_source(const Node &node) { source_ = &node; }
+  /// Kept by value, without its arguments: the node may move or go.
+  void set_source(const Node &node);
   /// Keeps new names apart from names that are still to come.
   void reserve_name(const std::string &name) { names_.insert(name); }
 
@@ -58,7 +59,7 @@ private:
   Graph *graph_;
   std::shared_ptr<const symbolic::Ranges> ranges_;
   std::unordered_set<std::string_view> composites_;
-  const Node *source_ = nullptr;
+  std::optional<Node> source_;
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, size_t> next_suffix_;
 

@@ -261,6 +261,7 @@ private:
   /// Mutated inputs become outputs, in front of the others.
   void finish(const Node &old) {
     check_shared_memory();
+    rewrite_.builder().set_source(old); // views that are taken anew for the results
     Arguments values;
     for (const graph::InputSpec &input : rewrite_.source().inputs) {
       const NodeRef *slot = slots_[input.node].node();

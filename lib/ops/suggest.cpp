@@ -13,18 +13,8 @@ struct Replacement {
   std::string_view operation; // without the overload; a prefix if it ends in a dot
   std::string_view advice;
 };
-/// Operators that no compiler of static shapes can have, and what says the same.
+/// Operators without a row of their own, and what to do without them.
 constexpr Replacement kReplacements[] = {
-    {"aten.nonzero", "its result's size depends on data: use torch.where(condition, a, b)"},
-    {"aten.nonzero_numpy", "its result's size depends on data: use torch.where(condition, a, b)"},
-    {"aten.masked_select", "its result's size depends on data: use torch.where(mask, x, 0)"},
-    {"aten._unique2", "its result's size depends on data: compute it outside of the model"},
-    {"aten.unique_consecutive",
-     "its result's size depends on data: compute it outside of the model"},
-    {"aten.item",
-     "it reads a tensor on the host: keep the value a tensor, or make it an int input"},
-    {"aten._local_scalar_dense",
-     "it reads a tensor on the host: keep the value a tensor, or make it an int input"},
     {"higher_order.cond", "branches are not compiled: export the branch that is taken, or use "
                           "torch.where(condition, a, b)"},
     {"higher_order.while_loop", "loops are not compiled: export with a fixed number of steps"},

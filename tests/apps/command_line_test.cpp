@@ -81,7 +81,7 @@ TEST_CASE("misspelt commands and options name the nearest") {
               "The following argument was not expected: --input=random\n"
               "Run with --help for more information.\ndid you mean --inputs?\n");
   check_usage(place.run({"compile", graph, "--emit=graf"}),
-              "--emit: graf not in {graph,ir,schedule,cuda,program}\n"
+              "--emit: graf not in {fx,json,graph,ir,schedule,cuda,program}\n"
               "Run with --help for more information.\n");
 }
 

@@ -163,17 +163,23 @@ const WrongCall kWrongCalls[] = {
      "O048: aten.conv2d.default: input [2, 3], weight [8, 4, 3, 3]",
      "pass 2 spatial dimensions after the channels"},
     {"aten.conv2d.default", R"(["$planes", "$kernel", null, [1, 1], [0, 0], [1, 1], 2])", 3,
-     "O048: aten.convolution: the input has 4 channels, the weight takes 8", "make them equal"},
+     "O048: aten.convolution: the input has 4 channels, the weight takes 8 (in the decomposition "
+     "of aten.conv2d.default)",
+     "make them equal"},
     {"aten.convolution.default",
      R"(["$planes", "$kernel", null, [1, 1], [0, 0], [1, 1], true, [0, 0], 3])", 3,
      "O048: aten.convolution: the input has 4 channels, the weight takes 8", "make them equal"},
     {"aten.conv_transpose2d.input", R"(["$planes", "$cross", null, [1, 1], [0, 0], [0, 0], 3])", 3,
-     "O048: aten.convolution: 3 groups of 4 input channels",
+     "O048: aten.convolution: 3 groups of 4 input channels (in the decomposition of "
+     "aten.conv_transpose2d.input)",
      "choose groups that divide the channels"},
     {"aten.conv2d.default", R"(["$planes", "$kernel", null, [0, 1]])", 3,
-     "O048: aten.convolution: stride [0, 1], dilation [1, 1]", "use 1 or more"},
+     "O048: aten.convolution: stride [0, 1], dilation [1, 1] (in the decomposition of "
+     "aten.conv2d.default)",
+     "use 1 or more"},
     {"aten.conv2d.default", R"(["$planes", "$kernel", null, [1, 1], [0, 0], [3, 3]])", 3,
-     "O048: aten.convolution: a window of [3, 3] does not fit into [1, 4, 5, 6]",
+     "O048: aten.convolution: a window of [3, 3] does not fit into [1, 4, 5, 6] (in the "
+     "decomposition of aten.conv2d.default)",
      "make the input larger, or pad it"},
     {"aten.conv2d.padding", R"(["$planes", "$kernel", null, [1, 1], "circular"])", 3,
      "O048: aten.conv2d.padding with padding 'circular'",
