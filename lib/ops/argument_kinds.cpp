@@ -41,6 +41,8 @@ bool is_kind(const Argument &argument, std::string_view type) {
     if (argument.is_none())
       return true;
     type.remove_suffix(1);
+    if (type == "Tensor") // where a number never stands for one
+      return holds<graph::NodeRef>(argument);
   }
   if (type.empty() || type.back() != ']')
     return is_single(argument, type);
@@ -51,7 +53,7 @@ bool is_kind(const Argument &argument, std::string_view type) {
     return holds<graph::NodeRef>(argument) ||
            (open + 2 < type.size() && is_kind(argument, element));
   for (const Argument &item : *list)
-    if (!is_kind(item, element))
+    if (!is_kind(item, element) || (element == "Tensor" && !holds<graph::NodeRef>(item)))
       return false;
   return true;
 }

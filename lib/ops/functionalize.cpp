@@ -179,6 +179,8 @@ private:
         node.value = infer_value(builder.graph(), node, builder.shared_ranges());
       rewrite_.replace(id, NodeRef{builder.append(std::move(node))});
     }
+    builder.set_source(old); // `node` goes; what is presented at the end stands for the last node
+    memory_.set_source(old);
   }
 
   /// A view operator that had nothing to do yields its argument: then the slot stays the argument's
