@@ -2,6 +2,9 @@
 import copy
 import os
 import re
+import shutil
+import struct
+import zipfile
 
 import numpy as np
 import torch
@@ -24,15 +27,34 @@ def _trimmed(trace, frames):
 
 
 def save(program, path, frames=0):
-    """torch.export.save with the stack traces free of the machine's folders, subgraphs included; `frames`: only the
-    innermost ones of each trace (0: all)."""
+    """torch.export.save with the stack traces free of the machine's folders, subgraphs included; `frames`: only the innermost
+    ones of each trace, only the innermost module, and the JSON packed (0: all, as PyTorch writes it)."""
     for module in program.graph_module.modules():
         if not isinstance(module, torch.fx.GraphModule):
             continue
         for node in module.graph.nodes:
             if node.meta.get("stack_trace"):
                 node.meta["stack_trace"] = _trimmed(node.meta["stack_trace"], frames)
+            if frames and node.meta.get("nn_module_stack"):
+                node.meta["nn_module_stack"] = dict(list(node.meta["nn_module_stack"].items())[-1:])
     torch.export.save(program, path)
+    if frames:
+        _pack(path)
+
+
+def _pack(path):
+    """The same archive with its JSON deflated; weights stay stored, their bytes 64-byte aligned as PyTorch leaves them."""
+    packed = f"{path}.packed"
+    with zipfile.ZipFile(path) as given, zipfile.ZipFile(packed, "w") as written:
+        for info in given.infolist():
+            member = zipfile.ZipInfo(info.filename, info.date_time)
+            if info.filename.endswith(".json"):
+                member.compress_type = zipfile.ZIP_DEFLATED
+            else:
+                begin = written.start_dir + 30 + len(info.filename.encode()) + 4
+                member.extra = struct.pack("<2sH", b"FB", -begin % 64) + b"Z" * (-begin % 64)
+            written.writestr(member, given.read(info))
+    shutil.move(packed, path)
 
 
 def decomposed(program):

@@ -266,7 +266,7 @@ TEST_CASE("integer inputs and multiples of symbols are bound, and held to their 
         "  next: compare with the signature of the graph\n");
 }
 
-TEST_CASE("--seed decides what a graph draws") {
+TEST_CASE("the seed decides what a graph draws") {
   Workplace place;
   place.file("draw.json", R"({"format": "tsc-graph", "version": 1, "name": "draw",
     "nodes": [{"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [100]}},

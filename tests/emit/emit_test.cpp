@@ -1,5 +1,6 @@
 #include "emit/emit.h"
 #include "emit/folder_writer.h"
+#include "engine/tsc_model.h"
 #include "sample_program.h"
 #include "support/diagnostic.h"
 #include "temporary_folder.h"
@@ -146,7 +147,8 @@ TEST_CASE("The tables say which version of the engine they are for", "[emit]") {
                               (temporary.path / "errors").string();
   CHECK(std::system(command.c_str()) == 0);
   std::string header = read_text(out / "tsc_model.h");
-  const std::string version = "#define TSC_ABI_VERSION 1u";
+  const std::string version =
+      "#define TSC_ABI_VERSION " + std::to_string(TSC_ABI_VERSION) + "u";
   REQUIRE(header.find(version) != std::string::npos);
   std::ofstream(out / "tsc_model.h")
       << header.replace(header.find(version), version.size(), "#define TSC_ABI_VERSION 99u");
