@@ -75,17 +75,17 @@ private:
   std::string as_index(const std::string &text) const {
     return "static_cast<" + index_ + ">(" + text + ")";
   }
-  /// Declares variables of a nest from a flat position; `flat` is a name, or the only variable's
-  /// value.
+  /// Declares variables of a nest from a flat position, those that `used` names (none: all); `flat`
+  /// is a name, or the only variable's value.
   void decompose(std::span<const Expr> variables, std::span<const Expr> sizes,
-                 const std::string &flat) {
-    std::string rest = flat;
+                 const std::string &flat, const std::vector<bool> &used = {}) {
     Expr inner = 1;
     for (size_t i = variables.size(); i-- > 0;) {
       std::string value = inner.is_integer(1) ? flat : flat + " / " + factor(inner);
       if (i > 0)
         value += " % " + factor(sizes[i]);
-      line("const " + index_ + " " + variables[i].name() + " = " + value + ";");
+      if (used.empty() || used[i])
+        line("const " + index_ + " " + variables[i].name() + " = " + value + ";");
       inner = inner * sizes[i];
     }
   }
@@ -157,6 +157,49 @@ private:
 
   // ---- runs: loop k, its coordinates and its guard
 
+  /// What statements mention of where they are.
+  struct Position {
+    std::vector<bool> variables; // of graph_.element_variables
+    bool flat = false;           // the place in the row
+    bool tiles = false;          // a tile's elements, or (its guard) the place in it
+    bool any() const {
+      return flat || std::find(variables.begin(), variables.end(), true) != variables.end();
+    }
+  };
+  Position nowhere() const {
+    return {std::vector<bool>(graph_.element_variables.size()), false, tile_ && tile_->guard};
+  }
+  void mark(Position &position, std::span<const ValueId> ids) const {
+    for (const ValueId id : ids) {
+      position.flat |= finds_position(id);
+      for (size_t i = 0; i < position.variables.size(); ++i)
+        if (symbolic::depends_on(graph_[id].index, graph_.element_variables[i]))
+          position.variables[i] = true;
+    }
+    position.tiles = position.tiles || (tile_ && position.variables[tile_down()]);
+  }
+  Position position_of(const PhasePlan &phase) const {
+    Position position = nowhere();
+    for (const auto *ids : {&phase.run_values, &phase.elements, &phase.stores, &phase.reductions})
+      for (const ValueId id : *ids)
+        if (tiles_.count(id) != 0)
+          position.tiles = true;
+        else if (!plan_.preloaded[id]) // those were loaded before
+          mark(position, {{id}});
+    return position;
+  }
+  Position everywhere() const { // that a thread needs in any phase
+    Position position = nowhere();
+    mark(position, plan_.preloads);
+    for (const PhasePlan &phase : plan_.phases) {
+      const Position here = position_of(phase);
+      position.flat |= here.flat;
+      for (size_t i = 0; i < position.variables.size(); ++i)
+        position.variables[i] = position.variables[i] || here.variables[i];
+    }
+    return position;
+  }
+
   Expr runs() const { return symbolic::floor_div(graph_.elements(), vector_); }
   std::string scaled(const std::string &run) const {
     if (vector_ == 1)
@@ -165,11 +208,11 @@ private:
     return (simple ? run : "(" + run + ")") + " * " + std::to_string(vector_);
   }
   /// Opens the loop over runs; returns how many braces to close.
-  int open_runs(bool positioned) {
+  int open_runs(const Position &position) {
     int braces = 0;
     std::string run, guard;
     if (tile_)
-      return open_tile_elements(open_tile_runs(false));
+      return open_tile_elements(open_tile_runs(false, position.tiles), position);
     if (flat_) {
       if (steps_ > 1) {
         line("TC_UNROLL");
@@ -200,7 +243,7 @@ private:
       ++braces;
       run = "k";
     }
-    return braces + run_coordinates(run, guard, positioned);
+    return braces + run_coordinates(run, guard, position);
   }
   std::string loop_header() const {
     const std::string count = size_text(runs());
@@ -216,7 +259,7 @@ private:
       return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
     return "for (" + index_ + " k = first; k < last; ++k)";
   }
-  int run_coordinates(const std::string &run, const std::string &guard, bool positioned) {
+  int run_coordinates(const std::string &run, const std::string &guard, const Position &position) {
     if (graph_.element_variables.empty()) {
       if (!flat_ && !(row_ && steps_ > 0))
         return 0;
@@ -226,11 +269,11 @@ private:
     const std::string flat =
         graph_.element_variables.size() == 1 ? graph_.element_variables[0].name() : "e";
     const bool once = steps_ == 1; // one run a thread: good for the whole kernel
-    const bool needed = positioned || once || !guard.empty();
-    if (needed && (!once || !run_declared_)) {
+    const Position wanted = once ? everywhere() : position;
+    if ((wanted.any() || !guard.empty()) && (!once || !run_declared_)) {
       line("const " + index_ + " " + flat + " = " + scaled(run) + ";");
       if (graph_.element_variables.size() > 1)
-        decompose(graph_.element_variables, graph_.element_sizes, "e");
+        decompose(graph_.element_variables, graph_.element_sizes, "e", wanted.variables);
       run_declared_ = true;
     }
     if (guard.empty())
@@ -252,7 +295,9 @@ private:
       return;
     for (const ValueId id : plan_.preloads)
       declare_vectors(id);
-    const int braces = open_runs(true);
+    Position position = nowhere();
+    mark(position, plan_.preloads);
+    const int braces = open_runs(position);
     for (const ValueId id : plan_.preloads)
       line(vectors_[id] + (steps_ > 1 ? "[k]" : "") + " = " +
            (plan_.streamed[id] ? "tc_stream_vec<" : "tc_load_vec<") + std::to_string(vector_) +
@@ -281,7 +326,7 @@ private:
     decompose(variables.first(down), sizes.first(down), "outer");
   }
   /// Runs of a tile: along the inner variable, or (`turned`) along the outer one.
-  int open_tile_runs(bool turned) {
+  int open_tile_runs(bool turned, bool down_used) {
     const int width = turned ? tile_->across : vector_;
     const std::string runs = std::to_string(tile_->edge / width);
     const int steps = tile_->edge * tile_->edge / (width * tile_->block);
@@ -293,15 +338,23 @@ private:
          "static_cast<int>(threadIdx.x);");
     const std::string along = "run % " + runs + (width > 1 ? " * " + std::to_string(width) : "");
     line("const int across = " + (turned ? "run / " + runs : along) +
-         ", down = " + (turned ? along : "run / " + runs) + ";");
+         (down_used ? ", down = " + (turned ? along : "run / " + runs) : "") + ";");
     return 1;
   }
   /// Declares the variables of the tile and opens the guard of tiles that reach past the end.
-  int open_tile_elements(int braces) {
+  int open_tile_elements(int braces, const Position &position) {
     const Expr inner = graph_.element_variables.back(),
                outer = graph_.element_variables[tile_down()];
-    line("const " + index_ + " " + inner.name() + " = " + inner.name() + "_first + across, " +
-         outer.name() + " = " + outer.name() + "_first + down;");
+    std::string declared;
+    const auto declare = [&](size_t variable, const char *offset) {
+      const std::string name = graph_.element_variables[variable].name();
+      if (tile_->guard || position.variables[variable])
+        declared += (declared.empty() ? "" : ", ") + name + " = " + name + "_first + " + offset;
+    };
+    declare(graph_.element_variables.size() - 1, "across");
+    declare(tile_down(), "down");
+    if (!declared.empty())
+      line("const " + index_ + " " + declared + ";");
     if (!tile_->guard)
       return braces;
     open("if (" + inner.name() + " < " + size_text(graph_.element_sizes.back()) + " && " +
@@ -324,7 +377,10 @@ private:
       line("tc_vec<" + type + ", " + width + "> " + name +
            (steps > 1 ? "[" + std::to_string(steps) + "]" : "") + ";");
     }
-    const int braces = open_tile_elements(open_tile_runs(true));
+    Position position = nowhere();
+    for (const auto &[id, name] : tiles_)
+      mark(position, {{id}});
+    const int braces = open_tile_elements(open_tile_runs(true, true), position);
     for (const auto &[id, name] : tiles_)
       line(tile_run(name) + " = tc_load_vec<" + width + ">(" + address(graph_[id]) + ");");
     close_runs(braces);
@@ -332,7 +388,7 @@ private:
   void turn_tiles() {
     if (!tile_)
       return;
-    const int braces = open_tile_runs(true);
+    const int braces = open_tile_runs(true, true);
     line("TC_UNROLL");
     open("for (int j = 0; j < " + std::to_string(tile_->across) + "; ++j)");
     for (const auto &[id, name] : tiles_)
@@ -350,19 +406,6 @@ private:
     if (graph_.element_variables.size() > 1)
       return vector_ > 1 ? "e + j" : "e";
     return graph_.element_variables[0].name() + (vector_ > 1 ? " + j" : "");
-  }
-  /// Whether anything in the walk mentions where it is.
-  bool needs_position(const PhasePlan &phase) const {
-    const auto mentions = [&](ValueId id) {
-      return std::any_of(
-          graph_.element_variables.begin(), graph_.element_variables.end(),
-          [&](Expr variable) { return symbolic::depends_on(graph_[id].index, variable); });
-    };
-    for (const auto *list : {&phase.run_values, &phase.elements, &phase.stores})
-      if (std::any_of(list->begin(), list->end(), mentions))
-        return true;
-    return std::any_of(phase.reductions.begin(), phase.reductions.end(),
-                       [&](ValueId id) { return finds_position(id); });
   }
   bool separate_accumulators() const { return serial_ && vector_ > 1; }
 
@@ -507,7 +550,7 @@ private:
       line("const " + index_ + " last = first + " + chunk + " < " + count + " ? first + " + chunk +
            " : " + count + ";");
     }
-    const int braces = open_runs(needs_position(phase));
+    const int braces = open_runs(position_of(phase));
     for (const ValueId id : phase.run_values)
       define(id);
     print_elements(phase);
