@@ -13,7 +13,8 @@ class Size(ct.Structure):
 
 class TensorInfo(ct.Structure):
     _fields_ = [("name", ct.c_char_p), ("dtype", ct.c_int), ("rank", ct.c_int32), ("sizes", ct.POINTER(Size)),
-                ("strides", ct.POINTER(Size)), ("offset", Size), ("is_mutated", ct.c_int32), ("constant", ct.c_char_p)]
+                ("strides", ct.POINTER(Size)), ("offset", Size), ("is_mutated", ct.c_int32), ("constant", ct.c_char_p),
+                ("value", ct.POINTER(Size))]
 
 
 class ModelInfo(ct.Structure):
@@ -37,7 +38,7 @@ class CompiledModel:
         lib.tsc_create_error.restype = ct.c_char_p
         lib.tsc_instance_error.restype = ct.c_char_p
         self.info = lib.tsc_describe().contents
-        assert self.info.abi_version == 1, self.info.abi_version
+        assert self.info.abi_version == 2, self.info.abi_version
         data, keep = (TensorData * max(1, len(weights)))(), []
         for i, (name, tensor) in enumerate(weights.items()):
             host = tensor.detach().cpu().contiguous()
