@@ -3,6 +3,8 @@
 #include "ops/describe_call.h"
 #include "ops/source_line.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 namespace {
 
@@ -10,11 +12,11 @@ template <class... Kinds> bool holds(const Argument &argument) {
   return (std::holds_alternative<Kinds>(argument.value) || ...);
 }
 
-/// `type` without marks: "Tensor", "SymInt", "ScalarType".
+/// `type` without marks: "SymInt", "ScalarType".
 bool is_single(const Argument &argument, std::string_view type) {
   using graph::NodeRef;
-  if (type == "Tensor") // numbers stand for tensors of rank 0
-    return holds<NodeRef, bool, int64_t, double, Expr>(argument);
+  if (type == "Tensor")
+    return holds<NodeRef>(argument);
   if (type == "int" || type == "SymInt")
     return holds<NodeRef, bool, int64_t, Expr>(argument);
   if (type == "float" || type == "Scalar" || type == "number")
@@ -35,14 +37,10 @@ bool is_single(const Argument &argument, std::string_view type) {
 }
 
 bool is_kind(const Argument &argument, std::string_view type) {
-  if (type == "Tensor?") // what may be left out is never a number
-    return argument.is_none() || holds<graph::NodeRef>(argument);
   if (!type.empty() && type.back() == '?') {
     if (argument.is_none())
       return true;
     type.remove_suffix(1);
-    if (type == "Tensor") // where a number never stands for one
-      return holds<graph::NodeRef>(argument);
   }
   if (type.empty() || type.back() != ']')
     return is_single(argument, type);
@@ -53,9 +51,17 @@ bool is_kind(const Argument &argument, std::string_view type) {
     return holds<graph::NodeRef>(argument) ||
            (open + 2 < type.size() && is_kind(argument, element));
   for (const Argument &item : *list)
-    if (!is_kind(item, element) || (element == "Tensor" && !holds<graph::NodeRef>(item)))
+    if (!is_kind(item, element))
       return false;
   return true;
+}
+
+/// Python's arithmetic: x + 2 is aten.add.Tensor(x, 2), the number a tensor of rank 0.
+bool is_operand(const Schema &schema, const Parameter &parameter) {
+  const auto is_other = [](const Parameter &p) { return p.name == "other" && p.type == "Tensor"; };
+  return is_other(parameter) ||
+         (parameter.name == "self" && parameter.type == "Tensor" &&
+          std::any_of(schema.parameters.begin(), schema.parameters.end(), is_other));
 }
 
 } // namespace
@@ -66,6 +72,7 @@ std::vector<support::Diagnostic> check_argument_kinds(const Call &call) {
     const Argument &argument = call[parameter.name];
     // What is left out has its default, or None where the type allows it.
     if (is_kind(argument, parameter.type) ||
+        (is_operand(call.schema(), parameter) && is_kind(argument, "Scalar")) ||
         (parameter.default_value && argument == *parameter.default_value))
       continue;
     const Node &node = call.node();

@@ -62,9 +62,15 @@ void GraphBuilder::set_source(const Node &node) {
 
 TensorMeta GraphBuilder::meta(const Argument &argument) const {
   const graph::NodeRef *reference = argument.node();
-  support::require(reference && graph_->node(reference->id).value &&
-                       graph_->node(reference->id).value->tensor(),
-                   "ops", "a decomposition takes the meta of something that is not a tensor");
+  if (!reference || !graph_->node(reference->id).value ||
+      !graph_->node(reference->id).value->tensor()) {
+    support::require(source_.has_value(), "ops",
+                     "a decomposition takes the meta of something that is not a tensor");
+    throw support::UserError(
+        support::ExitCode::bad_input,
+        {"TSC-O014", source_->target + ": an argument is not a tensor", "", "",
+         users_name(*source_), source_line(*source_), "pass a tensor"});
+  }
   return *graph_->node(reference->id).value->tensor();
 }
 

@@ -148,6 +148,9 @@ std::optional<Expr> size_of(const Call &call, const Argument &argument) {
 
 Expr Call::size(std::string_view parameter) const {
   std::optional<Expr> value = size_of(*this, (*this)[parameter]);
+  if (!value && schema_->parameters[position(parameter)].type == "Tensor") // or a number
+    fail("TSC-O014", node_->target + ": argument '" + std::string(parameter) + "' is not a tensor",
+         "pass a tensor");
   if (!value)
     fail("TSC-O015",
          node_->target + ": argument '" + std::string(parameter) + "' is not an integer",

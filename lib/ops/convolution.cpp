@@ -74,7 +74,7 @@ Sizes named_padding(GraphBuilder &builder, const Call &call, Argument &input, si
   if (name == "valid")
     return padding;
   const Sizes kernel = call.tensor("weight").layout.sizes;
-  const Sizes dilation = spread(call.sizes("dilation"), rank, Expr(1));
+  const Sizes dilation = spread(call, "dilation", rank, Expr(1));
   Sizes uneven; // (before, after) for the last dimensions, the last first
   bool any = false;
   for (size_t i = rank; i-- > 0;) {
@@ -105,9 +105,9 @@ Argument in_batches(GraphBuilder &builder, const Call &call, Form form) {
     input = builder.call("aten.unsqueeze.default", {input, 0});
   const bool named = call.string("padding").has_value();
   const Sizes padding = named ? named_padding(builder, call, input, rank)
-                              : spread(call.sizes("padding"), rank, Expr(0));
+                              : spread(call, "padding", rank, Expr(0));
   auto list = [&](std::string_view name, Expr fallback) {
-    return sizes_argument(spread(call.sizes(name), rank, fallback));
+    return sizes_argument(spread(call, name, rank, fallback));
   };
   const Argument extra =
       form.transposed ? list("output_padding", Expr(0)) : sizes_argument(Sizes(rank, Expr(0)));
@@ -154,12 +154,12 @@ Convolution convolution_of(const Call &call) {
               "aten.convolution: input " + print_sizes(x) + ", weight " + print_sizes(w),
               "pass [N, C, ..] and [O, C / groups, ..] with as many dimensions");
   const size_t rank = x.size() - 2;
-  result.window = {Sizes(w.begin() + 2, w.end()), spread(call.sizes("stride"), rank, Expr(1)),
-                   spread(call.sizes("padding"), rank, Expr(0)),
-                   spread(call.sizes("dilation"), rank, Expr(1))};
+  result.window = {Sizes(w.begin() + 2, w.end()), spread(call, "stride", rank, Expr(1)),
+                   spread(call, "padding", rank, Expr(0)),
+                   spread(call, "dilation", rank, Expr(1))};
   result.transposed = call.boolean("transposed");
   result.groups = call.size("groups");
-  const Sizes extra = spread(call.sizes("output_padding"), rank, Expr(0));
+  const Sizes extra = spread(call, "output_padding", rank, Expr(0));
   const Window &window = result.window;
   for (size_t i = 0; i < rank; ++i) {
     const Expr reach = window.dilation[i] * (window.kernel[i] - Expr(1));

@@ -31,20 +31,13 @@ void check_rank(const Call &call, size_t rank) {
             "pass [N, C, " + spatial + "] or [C, " + spatial + "]");
 }
 
-Sizes optional_sizes(const Call &call, std::string_view name) {
-  for (const Parameter &parameter : call.schema().parameters)
-    if (parameter.name == name)
-      return call.sizes(name);
-  return {};
-}
-
 Window window_argument(const Call &call, size_t rank) {
   Window window;
-  window.kernel = spread(call.sizes("kernel_size"), rank, Expr(1));
-  const Sizes stride = call.sizes("stride");
-  window.stride = stride.empty() ? window.kernel : spread(stride, rank, Expr(1));
-  window.padding = spread(call.sizes("padding"), rank, Expr(0));
-  window.dilation = spread(optional_sizes(call, "dilation"), rank, Expr(1));
+  window.kernel = spread(call, "kernel_size", rank, Expr(1));
+  window.stride =
+      call.sizes("stride").empty() ? window.kernel : spread(call, "stride", rank, Expr(1));
+  window.padding = spread(call, "padding", rank, Expr(0));
+  window.dilation = spread(call, "dilation", rank, Expr(1));
   for (size_t i = 0; i < rank; ++i) {
     const auto below = [](Expr e, int64_t least) { return e.is_integer() && e.value() < least; };
     if (below(window.kernel[i], 1) || below(window.stride[i], 1) || below(window.dilation[i], 1))
@@ -262,7 +255,7 @@ Argument avg_pool(GraphBuilder &builder, const Call &call, size_t rank) {
 
 Sizes adaptive_positions(const Call &call, size_t rank) {
   check_rank(call, rank);
-  const Sizes positions = spread(call.sizes("output_size"), rank, Expr(1));
+  const Sizes positions = spread(call, "output_size", rank, Expr(1));
   const Sizes sizes = spatial_sizes(call.tensor("self"), rank);
   for (size_t i = 0; i < rank; ++i)
     if (sizes[i].is_integer(0) || (positions[i].is_integer() && positions[i].value() < 0))

@@ -232,10 +232,18 @@ Direction run_direction(GraphBuilder &builder, const Layer &layer, const Argumen
   return result;
 }
 
+const TensorMeta &state_meta(const Call &call, const Argument &state) {
+  const Value *value = call.value_of(state);
+  if (!value || !value->tensor())
+    call.fail("TSC-O090", call.node().target + ": an initial state is not a tensor",
+              "pass tensors as initial states");
+  return *value->tensor();
+}
+
 Value layer_value(const Call &call, Cell cell) {
   Layer layer = layer_of(call, cell);
   const TensorMeta &input = call.tensor("input");
-  const TensorMeta &hidden = *call.value_of(layer.hidden)->tensor();
+  const TensorMeta &hidden = state_meta(call, layer.hidden);
   Expr width = hidden.layout.sizes.back();
   std::vector<Expr> sizes = {layer.length, layer.batch, Expr(layer.directions) * width};
   std::vector<Expr> strides = tensor::contiguous_strides(sizes);
@@ -247,7 +255,7 @@ Value layer_value(const Call &call, Cell cell) {
   values.push_back(contiguous_value(input.dtype, hidden.layout.sizes, input.device));
   if (cell == Cell::lstm)
     values.push_back(contiguous_value(
-        input.dtype, call.value_of(layer.cells)->tensor()->layout.sizes, input.device));
+        input.dtype, state_meta(call, layer.cells).layout.sizes, input.device));
   return Value{std::move(values)};
 }
 

@@ -6,6 +6,7 @@
 #include "ops/table.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tsc::ops {
 namespace {
@@ -20,7 +21,19 @@ Sizes with_last(Sizes sizes, size_t dropped, const Sizes &first, const Sizes &se
   return sizes;
 }
 
+/// One number a spatial dimension in each of these lists, `lists` groups of them at the end of self.
+void check_lists(const Call &call, size_t groups, std::initializer_list<std::string_view> lists) {
+  const size_t rank = call.sizes("size").size();
+  bool good = groups * rank <= call.tensor("self").layout.rank();
+  for (const std::string_view name : lists)
+    good = good && call.sizes(name).size() == rank;
+  if (!good)
+    call.fail("TSC-O048", call.node().target + ": its lists are of different lengths",
+              "pass one number a spatial dimension");
+}
+
 Value windows_value(const Call &call) {
+  check_lists(call, 1, {"kernel", "stride", "padding", "dilation"});
   const TensorMeta &self = call.tensor("self");
   const Sizes size = call.sizes("size");
   return contiguous_value(self.dtype,
@@ -29,6 +42,7 @@ Value windows_value(const Call &call) {
 }
 
 Value overlaps_value(const Call &call) {
+  check_lists(call, 2, {"kernel", "stride", "padding", "dilation"});
   const TensorMeta &self = call.tensor("self");
   const Sizes size = call.sizes("size");
   return contiguous_value(self.dtype,
@@ -42,18 +56,15 @@ Expr longest_window(Expr size, Expr count, const symbolic::Ranges &ranges) {
   if (!n || !parts || *parts == 0)
     return symbolic::simplify(symbolic::ceil_div(size, count) + Expr(1), ranges);
   const int64_t whole = *n / *parts, rest = *n % *parts;
-  // A window reaches from floor(i n / p) to ceil((i + 1) n / p): one element more where the rest
-  // is no multiple of the parts, a second one where it starts inside an element and ends in
-  // another.
+  // Window i reaches from floor(i n / p) to ceil((i + 1) n / p). With f = i rest mod p it holds
+  // whole + ceil((f + rest) / p) elements, and f takes every multiple of gcd(rest, p) below p.
   if (rest == 0)
     return whole;
-  for (int64_t i = 0; i < *parts; ++i)
-    if (((i + 1) * *n + *parts - 1) / *parts - i * *n / *parts == whole + 2)
-      return whole + 2;
-  return whole + 1;
+  return rest > std::gcd(rest, *parts) ? whole + 2 : whole + 1;
 }
 
 Value adaptive_windows_value(const Call &call) {
+  check_lists(call, 1, {});
   const TensorMeta &self = call.tensor("self");
   const Sizes size = call.sizes("size");
   const size_t lead = self.layout.rank() - size.size();
@@ -65,8 +76,8 @@ Value adaptive_windows_value(const Call &call) {
 }
 
 Window window_argument(const Call &call) {
-  return {spread(call.sizes("kernel_size"), 2, Expr(1)), spread(call.sizes("stride"), 2, Expr(1)),
-          spread(call.sizes("padding"), 2, Expr(0)), spread(call.sizes("dilation"), 2, Expr(1))};
+  return {spread(call, "kernel_size", 2, Expr(1)), spread(call, "stride", 2, Expr(1)),
+          spread(call, "padding", 2, Expr(0)), spread(call, "dilation", 2, Expr(1))};
 }
 
 /// How often a window fits.
@@ -106,7 +117,7 @@ Argument col2im(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const size_t rank = self.layout.rank();
   const Window window = window_argument(call);
-  const Sizes output = spread(call.sizes("output_size"), 2, Expr(1));
+  const Sizes output = spread(call, "output_size", 2, Expr(1));
   const Sizes positions = positions_of(call, output, window);
   const Expr taps = window.taps();
   if (rank != 2 && rank != 3)
@@ -135,10 +146,21 @@ Argument col2im(GraphBuilder &builder, const Call &call) {
 
 } // namespace
 
-std::vector<Expr> spread(const std::vector<Expr> &values, size_t count, Expr fallback) {
+std::vector<Expr> spread(const Call &call, std::string_view name, size_t count, Expr fallback) {
+  const std::vector<Parameter> &parameters = call.schema().parameters;
+  const bool has = std::any_of(parameters.begin(), parameters.end(),
+                               [&](const Parameter &parameter) { return parameter.name == name; });
+  const Sizes values = has ? call.sizes(name) : Sizes{};
   if (values.empty())
     return Sizes(count, fallback);
-  return values.size() == 1 ? Sizes(count, values[0]) : values;
+  if (values.size() == 1)
+    return Sizes(count, values[0]);
+  if (values.size() != count)
+    call.fail("TSC-O048",
+              call.node().target + ": argument '" + std::string(name) + "' is " +
+                  print_sizes(values) + " for " + std::to_string(count) + " spatial dimensions",
+              "pass one number, or one a dimension");
+  return values;
 }
 
 Argument windows_of(GraphBuilder &builder, const Argument &x, const Sizes &positions,

@@ -13,8 +13,9 @@ struct Window {
   Expr taps() const { return symbolic::numel(kernel); }
 };
 
-/// `values` for `count` dimensions: one value may stand for all, none for `fallback`.
-std::vector<Expr> spread(const std::vector<Expr> &values, size_t count, Expr fallback);
+/// The argument `name` for `count` dimensions: one value may stand for all, none (or an operator
+/// without this argument) for `fallback`. TSC-O048 for another count.
+std::vector<Expr> spread(const Call &call, std::string_view name, size_t count, Expr fallback);
 
 /// tsc.windows: x [.., sizes..] as [.., positions.., kernel..], `fill` outside of x.
 Argument windows_of(GraphBuilder &builder, const Argument &x, const std::vector<Expr> &positions,

@@ -45,8 +45,17 @@ const WrongCall kWrongCalls[] = {
      "give it once, by position or by name", R"({"self": "$x"})"},
     {"aten.relu.default", "[]", 3, "O013: aten.relu.default: argument 'self' is missing",
      "the form that tsc knows: aten.relu.default(Tensor self)"},
-    {"aten.relu.default", "[3]", 3, "O014: aten.relu.default: no argument is a tensor",
+    {"aten.relu.default", "[3]", 3, "O017: aten.relu.default: argument 'self' is 3, the schema says Tensor",
+     "the form that tsc knows: aten.relu.default(Tensor self)"},
+    {"aten.relu.default", R"(["$parts"])", 3,
+     "O014: aten.relu.default: argument 'self' is not a tensor", "pass a tensor"},
+    {"aten.add.Tensor", "[3, 4]", 3, "O014: aten.add.Tensor: no argument is a tensor",
      "pass a tensor"},
+    {"aten.huber_loss.default", R"(["$x", "$parts"])", 3,
+     "O014: aten.huber_loss.default: argument 'target' is not a tensor", "pass a tensor"},
+    {"aten.avg_pool2d.default", R"(["$planes", [3, 3, 3]])", 3,
+     "O048: aten.avg_pool2d.default: argument 'kernel_size' is [3, 3, 3] for 2 spatial dimensions",
+     "pass one number, or one a dimension"},
     {"aten.cat.default", R"([["$x", 3]])", 3,
      "O017: aten.cat.default: argument 'tensors' is [x: float32[2, 3], 3], the schema says Tensor[]",
      "the form that tsc knows: aten.cat.default(Tensor[] tensors, int dim=0)"},
@@ -344,6 +353,10 @@ json graph_of(const WrongCall &call) {
   placeholder("picture", "float32", {1, 1, 4, 4});
   placeholder("grid", "float32", {1, 2, 2, 2});
   placeholder("matrix", "float32", {4, 5});
+  nodes.push_back({{"name", "parts"},
+                   {"op", "call_function"},
+                   {"target", "aten.unbind.int"},
+                   {"args", with_references(json::parse(R"(["$x", 0])"))}});
   nodes.push_back({{"name", "y"},
                    {"op", "call_function"},
                    {"target", call.target},

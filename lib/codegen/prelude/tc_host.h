@@ -82,8 +82,9 @@ struct TcKernelEntry {
 #endif
 
 /// The running thread. One per translation unit: a kernel never calls into another unit, and every
-/// call that lets other threads run puts it back. Initial-exec: no call of __tls_get_addr per use.
-static __thread TcThread *tc_self __attribute__((tls_model("initial-exec"), unused)) = nullptr;
+/// call that lets other threads run puts it back. Not initial-exec: a process has room for few
+/// libraries of that kind.
+static __thread TcThread *tc_self __attribute__((unused)) = nullptr;
 
 #define threadIdx (tc_self->thread)
 #define blockIdx (tc_self->block)
