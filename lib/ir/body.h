@@ -65,6 +65,9 @@ LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<
 /// accesses, then merges neighbours that every index lets merge.
 LoopBody simplify_and_reorder(const Module &module, const LoopBody &body,
                               std::string_view prefix = "z");
+/// Its first half: the loops as lowered, reordered, none merged. Newer logs of the time before
+/// fusion print these.
+LoopBody reorder_loops(const Module &module, const LoopBody &body, std::string_view prefix = "z");
 
 /// The log's text of the body (`class op0_loop_body:` and what follows), without a trailing
 /// newline.

@@ -50,6 +50,60 @@ LoopRange reorder(LoopRange loops, const std::vector<Expr> &accesses) {
   return result;
 }
 
+/// Neighbours merged that every index lets merge, under a name of its own: the body's variables may
+/// carry the result's prefix already.
+symbolic::MergedLoops merge(const LoopRange &loops, const LoopBody &body,
+                            const symbolic::Ranges &ranges) {
+  return symbolic::merge_loops(loops.variables, loops.sizes, body.indices, "merged", ranges);
+}
+
+symbolic::MergedLoops keep_apart(const LoopRange &loops) {
+  return {loops.sizes, loops.variables, loops.variables};
+}
+
+LoopBody choose_loops(const Module &module, const LoopBody &body, std::string_view prefix,
+                      bool merges) {
+  const std::vector<Expr> accesses = memory_indices(body);
+  const symbolic::Ranges ranges = body.ranges(module);
+  const size_t split = body.iteration_count;
+  const size_t count = body.variables.size();
+
+  std::vector<Expr> variables, sizes;
+  symbolic::Substitution old_to_new;
+  size_t iteration_count = 0;
+  for (const auto &[first, last] : {std::pair{size_t{0}, split}, std::pair{split, count}}) {
+    LoopRange loops;
+    loops.variables.assign(body.variables.begin() + static_cast<std::ptrdiff_t>(first),
+                           body.variables.begin() + static_cast<std::ptrdiff_t>(last));
+    loops.sizes.assign(body.sizes.begin() + static_cast<std::ptrdiff_t>(first),
+                       body.sizes.begin() + static_cast<std::ptrdiff_t>(last));
+    if (loops.variables.empty()) {
+      continue; // the reduction loops of a result without dimensions start at 0 as well
+    }
+    loops = reorder(std::move(loops), accesses);
+    const symbolic::MergedLoops merged = merges ? merge(loops, body, ranges) : keep_apart(loops);
+    symbolic::Substitution renumber;
+    for (size_t i = 0; i < merged.variables.size(); ++i) {
+      const Expr named = symbolic::symbol(prefix, variables.size());
+      renumber.emplace(merged.variables[i], named);
+      variables.push_back(named);
+      sizes.push_back(merged.sizes[i]);
+    }
+    for (size_t i = 0; i < loops.variables.size(); ++i) {
+      old_to_new.emplace(loops.variables[i],
+                         symbolic::substitute(merged.old_variables[i], renumber));
+    }
+    if (last == split) {
+      iteration_count = variables.size();
+    }
+  }
+  std::vector<Expr> old_variables;
+  for (Expr variable : body.variables) {
+    old_variables.push_back(old_to_new.at(variable));
+  }
+  return reindex(body, std::move(variables), std::move(sizes), iteration_count, old_variables);
+}
+
 } // namespace
 
 LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<Expr> sizes,
@@ -95,47 +149,11 @@ LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<
 }
 
 LoopBody simplify_and_reorder(const Module &module, const LoopBody &body, std::string_view prefix) {
-  const std::vector<Expr> accesses = memory_indices(body);
-  const symbolic::Ranges ranges = body.ranges(module);
-  const size_t split = body.iteration_count;
-  const size_t count = body.variables.size();
+  return choose_loops(module, body, prefix, true);
+}
 
-  std::vector<Expr> variables, sizes;
-  symbolic::Substitution old_to_new;
-  size_t iteration_count = 0;
-  for (const auto &[first, last] : {std::pair{size_t{0}, split}, std::pair{split, count}}) {
-    LoopRange loops;
-    loops.variables.assign(body.variables.begin() + static_cast<std::ptrdiff_t>(first),
-                           body.variables.begin() + static_cast<std::ptrdiff_t>(last));
-    loops.sizes.assign(body.sizes.begin() + static_cast<std::ptrdiff_t>(first),
-                       body.sizes.begin() + static_cast<std::ptrdiff_t>(last));
-    if (loops.variables.empty()) {
-      continue; // the reduction loops of a result without dimensions start at 0 as well
-    }
-    loops = reorder(std::move(loops), accesses);
-    // Merged under a name of its own: the body's variables may carry `prefix` already.
-    const symbolic::MergedLoops merged =
-        symbolic::merge_loops(loops.variables, loops.sizes, body.indices, "merged", ranges);
-    symbolic::Substitution renumber;
-    for (size_t i = 0; i < merged.variables.size(); ++i) {
-      const Expr named = symbolic::symbol(prefix, variables.size());
-      renumber.emplace(merged.variables[i], named);
-      variables.push_back(named);
-      sizes.push_back(merged.sizes[i]);
-    }
-    for (size_t i = 0; i < loops.variables.size(); ++i) {
-      old_to_new.emplace(loops.variables[i],
-                         symbolic::substitute(merged.old_variables[i], renumber));
-    }
-    if (last == split) {
-      iteration_count = variables.size();
-    }
-  }
-  std::vector<Expr> old_variables;
-  for (Expr variable : body.variables) {
-    old_variables.push_back(old_to_new.at(variable));
-  }
-  return reindex(body, std::move(variables), std::move(sizes), iteration_count, old_variables);
+LoopBody reorder_loops(const Module &module, const LoopBody &body, std::string_view prefix) {
+  return choose_loops(module, body, prefix, false);
 }
 
 } // namespace tsc::ir

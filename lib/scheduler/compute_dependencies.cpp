@@ -62,6 +62,12 @@ bool can_inplace(const ir::Module &module, const Node &node, const Dependency &r
   return read_memory->index == write.index && read_memory->sizes == write.sizes;
 }
 
+/// How a node stores, if it stores once.
+ir::StoreMode mode_of(const Node &node) {
+  const auto *write = node.writes.size() == 1 ? std::get_if<MemoryDep>(&node.writes[0]) : nullptr;
+  return write ? write->mode : ir::StoreMode::plain;
+}
+
 class DependencyBuilder {
 public:
   explicit DependencyBuilder(State &state) : state_(state), users_(state.module) {}
@@ -97,7 +103,7 @@ private:
         continue;
       const BufferId target = state_.current_name(state_.module.buffer(output).mutates);
       add_user(target, {id, false, false});
-      node.reads.push_back(StarDep{target});
+      node.reads.push_back(StarDep{target, mode_of(node)});
       const size_t count = users_.of(target).size();
       for (size_t i = 0; i < count; ++i) {
         const NodeId reader = users_.of(target)[i].node;

@@ -54,6 +54,54 @@ NormalizedIndex normalize(const ir::LoopBody &body, Expr index, const symbolic::
   return result;
 }
 
+NormalizedIndex rename_loops(const ir::LoopBody &body, Expr index, const symbolic::Ranges &) {
+  NormalizedIndex result;
+  symbolic::Substitution replacements;
+  for (size_t i = 0; i < body.variables.size(); ++i) {
+    result.variables.push_back(symbolic::symbol("d", i));
+    replacements.emplace(body.variables[i], result.variables.back());
+  }
+  result.index = symbolic::substitute(index, replacements);
+  result.sizes = body.sizes;
+  drop_unused_trailing(result);
+  return result;
+}
+
+using Normalize = NormalizedIndex (*)(const ir::LoopBody &, Expr, const symbolic::Ranges &);
+
+Accesses find_accesses_by(const ir::Module &module, const ir::LoopBody &body, Normalize normalize) {
+  const symbolic::Ranges ranges = body.ranges(module);
+  std::vector<std::optional<NormalizedIndex>> normalized(body.indices.size());
+  Accesses accesses;
+  for (const ir::BodyOp &op : body.ops) {
+    const bool is_read = op.op == ir::Op::load;
+    if (!is_read && op.op != ir::Op::store && op.op != ir::Op::store_reduction)
+      continue;
+    std::optional<NormalizedIndex> &index = normalized[op.index];
+    if (!index)
+      index = normalize(body, body.indices[op.index], ranges);
+    MemoryDep dependency{op.buffer, index->index, index->variables, index->sizes,
+                         is_read ? ir::StoreMode::plain : op.mode};
+    (is_read ? accesses.reads : accesses.writes).push_back(std::move(dependency));
+  }
+  remove_duplicates(accesses.reads);
+  remove_duplicates(accesses.writes);
+  return accesses;
+}
+
+/// A value loaded at run time is indirectN in a body and tmpN in a dependency.
+Expr with_loaded_values(Expr index) {
+  symbolic::Substitution replacements;
+  for (const Expr symbol : symbolic::free_symbols(index)) {
+    constexpr std::string_view kIndirect = "indirect";
+    const std::string &name = symbol.name();
+    if (support::starts_with(name, kIndirect))
+      replacements.emplace(symbol,
+                           symbolic::symbol("tmp", std::stoul(name.substr(kIndirect.size()))));
+  }
+  return replacements.empty() ? index : symbolic::substitute(index, replacements);
+}
+
 std::string quoted(const ir::Module &module, BufferId buffer) {
   return support::python_repr(std::string_view(module.buffer(buffer).name));
 }
@@ -64,9 +112,10 @@ std::string memory_text(const ir::Module &module, const MemoryDep &dependency, b
     ranges.push_back(symbolic::print(dependency.variables[i]) + ": " +
                      symbolic::print(dependency.sizes[i]));
   std::string text = "MemoryDep(" + quoted(module, dependency.buffer) + ", " +
-                     symbolic::print(dependency.index) + ", {" + support::join(ranges, ", ") + "}";
+                     symbolic::print(with_loaded_values(dependency.index)) + ", {" +
+                     support::join(ranges, ", ") + "}";
   if (dependency.mode == ir::StoreMode::atomic_add)
-    text += ", 'atomic_add'";
+    text += ", atomic_add";
   else if (!newer_dialect)
     text += ", None";
   return text + ")";
@@ -102,23 +151,11 @@ void remove_duplicates(std::vector<Dependency> &list) {
 }
 
 Accesses find_accesses(const ir::Module &module, const ir::LoopBody &body) {
-  const symbolic::Ranges ranges = body.ranges(module);
-  std::vector<std::optional<NormalizedIndex>> normalized(body.indices.size());
-  Accesses accesses;
-  for (const ir::BodyOp &op : body.ops) {
-    const bool is_read = op.op == ir::Op::load;
-    if (!is_read && op.op != ir::Op::store && op.op != ir::Op::store_reduction)
-      continue;
-    std::optional<NormalizedIndex> &index = normalized[op.index];
-    if (!index)
-      index = normalize(body, body.indices[op.index], ranges);
-    MemoryDep dependency{op.buffer, index->index, index->variables, index->sizes,
-                         is_read ? ir::StoreMode::plain : op.mode};
-    (is_read ? accesses.reads : accesses.writes).push_back(std::move(dependency));
-  }
-  remove_duplicates(accesses.reads);
-  remove_duplicates(accesses.writes);
-  return accesses;
+  return find_accesses_by(module, body, normalize);
+}
+
+Accesses find_unmerged_accesses(const ir::Module &module, const ir::LoopBody &body) {
+  return find_accesses_by(module, body, rename_loops);
 }
 
 int64_t size_hint(const ir::Module &module, Expr size) {
@@ -177,7 +214,10 @@ std::string to_text(const ir::Module &module, const Dependency &dependency, bool
   if (const WeakDep *weak = std::get_if<WeakDep>(&dependency))
     return "WeakDep(name=" + quoted(module, weak->buffer) +
            ", mutating_buf=" + quoted(module, weak->mutating) + ")";
-  return "StarDep(name=" + quoted(module, buffer_of(dependency)) + ", mode=None)";
+  const StarDep &star = std::get<StarDep>(dependency);
+  const bool plain = star.mode == ir::StoreMode::plain;
+  return "StarDep(name=" + quoted(module, star.buffer) +
+         ", mode=" + (plain ? "None" : "'atomic_add'") + ")";
 }
 
 } // namespace tsc::scheduler

@@ -29,6 +29,8 @@ struct Accesses {
   std::vector<Dependency> reads, writes;
 };
 Accesses find_accesses(const ir::Module &module, const ir::LoopBody &body);
+/// The same over the body's own loops, renamed d0, d1, ...: nothing is merged.
+Accesses find_unmerged_accesses(const ir::Module &module, const ir::LoopBody &body);
 
 /// Sizes are expressions; where a number must be had, symbols take this value, within their ranges.
 inline constexpr int64_t kSizeHint = 1024;

@@ -1,5 +1,6 @@
 // The schedule log: byte for byte what the seeds print. docs/schedule-log.md has the grammar.
 #include "scheduler/dependency.h"
+#include "scheduler/unmerge.h"
 
 #include "support/text.h"
 
@@ -13,10 +14,14 @@ namespace {
 /// Python's pprint wraps a list whose one-line form is longer than this.
 constexpr size_t kListWidth = 80;
 
+/// pprint indents what it would wrap, and so it does with an only element, but the logs begin a new
+/// line only where pprint's text has several.
 std::string format_list(const std::vector<std::string> &elements) {
   const std::string line = "[" + support::join(elements, ", ") + "]";
   if (line.size() <= kListWidth)
     return line;
+  if (elements.size() == 1)
+    return "[   " + elements[0] + "]";
   return "\n    [   " + support::join(elements, ",\n        ") + "]";
 }
 
@@ -71,6 +76,11 @@ private:
       return schedule_.nodes[a.members[0]].min_order < schedule_.nodes[b.members[0]].min_order;
     });
     return single;
+  }
+
+  /// Newer logs print loops as lowered until fusion has passed.
+  bool prints_unmerged() const {
+    return options_.newer_dialect && options_.stage == LogStage::pre_fusion;
   }
 
   const ir::Operation &operation(NodeId id) const {
@@ -178,8 +188,16 @@ private:
     return text + name + ".users = " + users_text(output);
   }
 
-  bool is_met(const Dependency &read) const {
-    return module_.buffer(buffer_of(read)).role != ir::Buffer::Role::computed;
+  /// True if no other step of the graph computes what is read. In a fused group that includes what
+  /// a member wrote elsewhere: met is what is not unmet.
+  bool is_met(const Dependency &read, const std::vector<NodeId> &members) const {
+    const BufferId buffer = buffer_of(read);
+    if (module_.buffer(buffer).role != ir::Buffer::Role::computed)
+      return true;
+    return std::any_of(members.begin(), members.end(), [&](NodeId id) {
+      const std::vector<BufferId> &outputs = operation(id).outputs;
+      return std::find(outputs.begin(), outputs.end(), buffer) != outputs.end();
+    });
   }
 
   /// writes, unmet and met dependencies, and the outputs of `members`.
@@ -188,7 +206,7 @@ private:
                        const std::vector<NodeId> &members) const {
     std::vector<Dependency> met, unmet;
     for (const Dependency &read : reads)
-      (is_met(read) ? met : unmet).push_back(read);
+      (is_met(read, members) ? met : unmet).push_back(read);
     std::string text = dependencies_line(name + ".writes", writes) +
                        dependencies_line(name + ".unmet_dependencies", unmet) +
                        dependencies_line(name + ".met_dependencies", met) + name + ".outputs = [\n";
@@ -200,23 +218,31 @@ private:
   }
 
   std::string node_text(NodeId id) const {
-    const Node &node = schedule_.nodes[id];
+    Node node = schedule_.nodes[id];
     const std::string &name = operation(id).name;
+    if (options_.stage == LogStage::pre_fusion)
+      node.reads.insert(node.reads.end(), node.pruned.begin(), node.pruned.end());
+    if (prints_unmerged()) {
+      UnmergedNode unmerged = unmerge(module_, node);
+      node.body = std::move(unmerged.body);
+      node.reads = std::move(unmerged.reads);
+      node.writes = std::move(unmerged.writes);
+    }
     std::string text = name + ": " + class_name(node.node_class) + "(" + ir_class(id) + ")\n";
     text += sections(name, node.writes, node.reads, {id});
     if (const auto *call = std::get_if<ir::Extern>(&operation(id).kind))
       return text + name + ".node.kernel = " + (call->kernel.empty() ? "None" : call->kernel);
     if (node.node_class == NodeClass::scheduler)
-      return text + loops_text(id);
+      return text + loops_text(node);
     text.pop_back();
     return text;
   }
 
-  std::string loops_text(NodeId id) const {
-    const Node &node = schedule_.nodes[id];
-    const std::string &name = operation(id).name;
-    const bool tuples = options_.newer_dialect;
-    std::string text = name + ".group.device = " + tensor::to_string(operation(id).device) + "\n" +
+  std::string loops_text(const Node &node) const {
+    const ir::Operation &operation = module_.operations[node.operation];
+    const std::string &name = operation.name;
+    const bool tuples = options_.newer_dialect && !prints_unmerged();
+    std::string text = name + ".group.device = " + tensor::to_string(operation.device) + "\n" +
                        name + ".group.iteration = (" + symbolic::print(node.numel) + ", " +
                        symbolic::print(node.reduction_numel) + ")\n" + name + ".sizes = (" +
                        format_sizes(node.body.iteration_sizes(), tuples) + ", " +
@@ -250,8 +276,11 @@ private:
       const Node &node = schedule_.nodes[id];
       names.push_back(operation(id).name);
       classes.push_back(class_name(node.node_class));
-      reads.insert(reads.end(), node.reads.begin(), node.reads.end());
-      writes.insert(writes.end(), node.writes.begin(), node.writes.end());
+      const UnmergedNode as_printed = options_.newer_dialect
+                                          ? unmerge(module_, node)
+                                          : UnmergedNode{{}, node.reads, node.writes};
+      reads.insert(reads.end(), as_printed.reads.begin(), as_printed.reads.end());
+      writes.insert(writes.end(), as_printed.writes.begin(), as_printed.writes.end());
     }
     remove_duplicates(reads);
     remove_duplicates(writes);

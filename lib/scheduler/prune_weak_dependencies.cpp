@@ -26,11 +26,13 @@ void prune_weak_dependencies(State &state) {
       }
     }
     for (const NodeId member : schedule.groups[i].members) {
-      std::vector<Dependency> &reads = schedule.nodes[member].reads;
-      const auto redundant = [&](const Dependency &read) {
-        return is_weak(read) && implied.count(producer_group(read)) > 0;
-      };
-      reads.erase(std::remove_if(reads.begin(), reads.end(), redundant), reads.end());
+      Node &node = schedule.nodes[member];
+      const auto first_redundant =
+          std::stable_partition(node.reads.begin(), node.reads.end(), [&](const Dependency &read) {
+            return !is_weak(read) || implied.count(producer_group(read)) == 0;
+          });
+      node.pruned.assign(first_redundant, node.reads.end());
+      node.reads.erase(first_redundant, node.reads.end());
     }
   }
 }

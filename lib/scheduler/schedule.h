@@ -30,6 +30,7 @@ struct MemoryDep {
 };
 struct StarDep { // the whole buffer
   BufferId buffer = ir::kNone;
+  ir::StoreMode mode = ir::StoreMode::plain; // of the mutation that waits for the buffer
   friend bool operator==(const StarDep &, const StarDep &) = default;
 };
 struct WeakDep { // order only: the writer of `mutating` comes after this reader
@@ -53,6 +54,7 @@ struct Node {
   NodeClass node_class = NodeClass::scheduler;
   ir::LoopBody body;                     // scheduler nodes
   std::vector<Dependency> reads, writes; // in body order
+  std::vector<Dependency> pruned;        // reads that only gave an order, which others imply
   Expr numel, reduction_numel;           // group.iteration
   std::vector<NodeId> ancestors_hint;    // direct predecessors, ascending
   size_t min_order = 0, max_order = 0;
@@ -125,7 +127,7 @@ Schedule schedule(const ir::Module &module, const ScheduleOptions &options);
 enum class LogStage : uint8_t { init, pre_fusion, post_fusion };
 struct LogOptions {
   LogStage stage = LogStage::post_fusion;
-  bool newer_dialect = false;
+  bool newer_dialect = false; // PyTorch 2.11's spelling instead of 2.5's
   /// Kernel text of a group, for "opN CUDA code:"; empty function: no code section.
   std::function<std::string(const Group &)> kernel_text;
 };

@@ -113,3 +113,73 @@ TEST_CASE("the newer dialect leaves out plain modes and names device indices") {
   CHECK(log.find("    var_ranges = {p0: 64, p1: 128}\n    index0 = 128*p0 + p1\n") !=
         std::string::npos);
 }
+
+TEST_CASE("the newer dialect prints loops as lowered before fusion, merged ones after it") {
+  scheduler::LogOptions options;
+  options.newer_dialect = true;
+  const std::string after = log_of(seed_002(), options);
+  CHECK(after.find("op0.writes = [MemoryDep('buf0', c0, {c0: 524288})]\n") != std::string::npos);
+  CHECK(after.find("op0.sizes = ((2048, 256), ())\n") != std::string::npos);
+  options.stage = scheduler::LogStage::pre_fusion;
+  const std::string before = log_of(seed_002(), options);
+  const std::string lists = "op0.writes = [MemoryDep('buf0', 256*d0 + d1, {d0: 2048, d1: 256})]\n"
+                            "op0.unmet_dependencies = []\n"
+                            "op0.met_dependencies = \n"
+                            "    [   MemoryDep('arg1_1', d0, {d0: 2048}),\n"
+                            "        MemoryDep('arg2_1', 256*d0 + d1, {d0: 2048, d1: 256})]\n";
+  CHECK(before.find(lists) != std::string::npos);
+  CHECK(before.find("op0.sizes = ([2048, 256], [])\n") != std::string::npos);
+  CHECK(before.find("MemoryDep('arg4_1', d1, {d0: 128, d1: 256})") != std::string::npos);
+}
+
+TEST_CASE("the newer dialect's fused groups name accesses over the loops as lowered") {
+  ModuleBuilder b;
+  const BufferId x = b.input("x", {6, 8});
+  const BufferId sum = b.reduce(b.load(x));
+  const auto row = b.load(sum, {6, 8}, {ir::variable(0)});
+  b.output(b.pointwise(b.binary(ir::Op::sub, b.load(x), row)));
+  scheduler::LogOptions options;
+  options.newer_dialect = true;
+  const std::string log = log_of(b.module, options);
+  const std::string head =
+      "op0_op1: FusedSchedulerNode(SchedulerNode,SchedulerNode)\n"
+      "op0_op1.writes = [MemoryDep('buf0', d0, {d0: 6}), MemoryDep('buf1', 8*d0 + d1, {d0: 6, "
+      "d1: 8})]\n"
+      "op0_op1.unmet_dependencies = []\n"
+      "op0_op1.met_dependencies = [MemoryDep('x', 8*d0 + d1, {d0: 6, d1: 8})]\n";
+  CHECK(log.substr(0, head.size()) == head);
+  const std::string member = "op0_op1.snodes[1] =\nop1: SchedulerNode(ComputedBuffer)\n"
+                             "op1.writes = [MemoryDep('buf1', c0, {c0: 48})]\n";
+  CHECK(log.find(member) != std::string::npos);
+}
+
+TEST_CASE("one element that is too long for a line stays on it, indented") {
+  ModuleBuilder b;
+  const BufferId x =
+      b.input("a_name_that_is_long_enough_for_the_list_to_be_longer_than_a_line", {8});
+  b.output(b.pointwise(b.unary(ir::Op::exp, b.load(x))));
+  const std::string line =
+      "op0.met_dependencies = [   MemoryDep('a_name_that_is_long_enough_for_the_list_"
+      "to_be_longer_than_a_line', c0, {c0: 8}, None)]\n";
+  CHECK(log_of(b.module).find(line) != std::string::npos);
+}
+
+TEST_CASE("atomic stores name their mode and values loaded at run time") {
+  // target[index[i]] += source[i]
+  ModuleBuilder b;
+  const BufferId index = b.input("index", {8});
+  b.module.buffers[index].dtype = tensor::DType::i64;
+  const BufferId source = b.input("source", {8}), start = b.input("start", {4});
+  const BufferId target = b.pointwise(b.unary(ir::Op::exp, b.load(start)));
+  b.output(b.scatter_add(target, index, source));
+  for (const bool newer : {false, true}) {
+    scheduler::LogOptions options;
+    options.newer_dialect = newer;
+    const std::string log = log_of(b.module, options);
+    CHECK(log.find("op1.writes = [MemoryDep('buf1', tmp0, {}, atomic_add)]\n") !=
+          std::string::npos);
+    CHECK(log.find("op1.unmet_dependencies = [StarDep(name='buf0', mode='atomic_add')]\n") !=
+          std::string::npos);
+    CHECK(log.find(" = indirect0\n") != std::string::npos);
+  }
+}

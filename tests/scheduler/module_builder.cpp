@@ -119,6 +119,23 @@ BufferId ModuleBuilder::mutate(BufferId target, LoopId value) {
   return id;
 }
 
+BufferId ModuleBuilder::scatter_add(BufferId target, BufferId index, BufferId source) {
+  const LoopId value = load(source), position = load(index);
+  ir::Scatter scatter;
+  scatter.sizes = module.loops[value].sizes;
+  scatter.value = {value, own_index(value)};
+  scatter.indices = {{position, own_index(position)}};
+  scatter.extents = module.buffers[target].layout.sizes;
+  scatter.index = {ir::operand_value(1)};
+  scatter.mode = ir::StoreMode::atomic_add;
+  ir::Operation operation;
+  operation.kind = std::move(scatter);
+  const BufferId id = add_operation(module.buffers[target].layout.sizes, std::move(operation));
+  module.buffers[id].layout_kind = ir::LayoutKind::mutation;
+  module.buffers[id].mutates = target;
+  return id;
+}
+
 void ModuleBuilder::output(BufferId buffer) {
   ir::Output output;
   output.value =

@@ -34,6 +34,8 @@ public:
   BufferId matmul(BufferId a, BufferId b, std::vector<Expr> sizes);
   /// Overwrites `target` with `value`.
   BufferId mutate(BufferId target, LoopId value);
+  /// target[index[i]] += source[i], atomically; both read have one dimension.
+  BufferId scatter_add(BufferId target, BufferId index, BufferId source);
   void output(BufferId buffer);
 
   Module module;
