@@ -169,7 +169,7 @@ bool draws(const KernelGraph &graph) {
 }
 
 std::string header(const program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
-                   const KernelPlan &plan) {
+                   const std::string &plan, std::span<const std::string_view> further_includes) {
   constexpr size_t kMostNodes = 24;
   std::string text = "// " + kernel.name + "\n";
   std::string last_source;
@@ -183,10 +183,11 @@ std::string header(const program::Kernel &kernel, const std::vector<const ir::Or
   if (origins.size() > kMostNodes)
     text += "//   and " + std::to_string(origins.size() - kMostNodes) + " more nodes\n";
   text += "// Reads " + symbolic::print(kernel.bytes_read) + " bytes, writes " +
-          symbolic::print(kernel.bytes_written) + ".\n// Plan: " + plan.description +
-          ".\n#include \"tsc_prelude.h\"\n" +
-          (draws(plan.graph) ? "#include \"tc_random.h\"\n\n" : "\n");
-  return text;
+          symbolic::print(kernel.bytes_written) + ".\n// Plan: " + plan +
+          ".\n#include \"tsc_prelude.h\"\n";
+  for (const std::string_view file : further_includes)
+    text += "#include \"" + std::string(file) + "\"\n";
+  return text + "\n";
 }
 
 program::KernelVariant variant(const KernelPlan &plan, std::string text) {
@@ -220,30 +221,40 @@ std::vector<const ir::Origin *> origins_of(const ir::Module &module,
   return result;
 }
 
+void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
+                   const std::string &serial_plan,
+                   std::span<const std::string_view> further_includes) {
+  support::ContentHash hash;
+  hash.add(kernel.cuda.text).add(kernel.serial.text).add(symbolic::print(kernel.cuda.grid[0]));
+  kernel.name = stem(origins) + "_" + hash.hex().substr(0, 8);
+  for (const ir::Origin *origin : origins)
+    kernel.origins.push_back(origin->node);
+  const auto finish = [&](std::string &text, const std::string &plan) {
+    text = header(kernel, origins, plan, further_includes) + text;
+    replace_all(text, std::string(kKernelPlaceholder), kernel.name);
+  };
+  finish(kernel.cuda.text, kernel.plan);
+  finish(kernel.serial.text, serial_plan);
+}
+
 BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                          const scheduler::Group &group, const target::Target &target,
                          const KernelGraph *given) {
-  static const std::string kPlaceholder = "tsc_kernel_name";
+  const std::string placeholder(kKernelPlaceholder);
   const KernelPlan cuda = plan_cuda(module, group, target, given),
                    serial = plan_serial(module, group, given);
   const Parameters parameters = find_parameters(module, group, serial.graph);
-  const std::string cuda_text = print_kernel(module, cuda, parameters, kPlaceholder);
-  const std::string serial_text = print_kernel(module, serial, parameters, kPlaceholder);
-  const std::vector<const ir::Origin *> origins = origins_of(module, schedule, group);
   BuiltKernel built;
   program::Kernel &kernel = built.kernel;
-  support::ContentHash hash;
-  hash.add(cuda_text).add(serial_text).add(symbolic::print(cuda.grid));
-  kernel.name = stem(origins) + "_" + hash.hex().substr(0, 8);
   kernel.parameters = parameters.list;
   kernel.plan = cuda.description;
   count_bytes(module, serial.graph, kernel);
-  for (const ir::Origin *origin : origins)
-    kernel.origins.push_back(origin->node);
-  kernel.cuda = variant(cuda, header(kernel, origins, cuda) + cuda_text);
-  kernel.serial = variant(serial, header(kernel, origins, serial) + serial_text);
-  replace_all(kernel.cuda.text, kPlaceholder, kernel.name);
-  replace_all(kernel.serial.text, kPlaceholder, kernel.name);
+  kernel.cuda = variant(cuda, print_kernel(module, cuda, parameters, placeholder));
+  kernel.serial = variant(serial, print_kernel(module, serial, parameters, placeholder));
+  std::vector<std::string_view> includes;
+  if (draws(cuda.graph))
+    includes.push_back("tc_random.h");
+  finish_kernel(kernel, origins_of(module, schedule, group), serial.description, includes);
   built.pointers = parameters.storages;
   built.sizes = parameters.sizes;
   for (const auto &pair : group.inplace)

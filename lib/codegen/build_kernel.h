@@ -17,6 +17,13 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
                          const scheduler::Group &group, const target::Target &target,
                          const KernelGraph *given = nullptr);
 
+/// Names a kernel after its origins and the hash of its texts, in which it is called
+/// kKernelPlaceholder so far, and puts the header comment and the includes above them.
+inline constexpr std::string_view kKernelPlaceholder = "tsc_kernel_name";
+void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
+                   const std::string &serial_plan,
+                   std::span<const std::string_view> further_includes);
+
 /// Origins of a group's operations: user nodes, each once, in graph order.
 std::vector<const ir::Origin *> origins_of(const ir::Module &module,
                                            const scheduler::Schedule &schedule,

@@ -1,6 +1,7 @@
 // Schedule -> Program: buffers with roles, kernels, steps in order, signature.
 #include "codegen/generate.h"
 
+#include "codegen/attention_kernel.h"
 #include "codegen/build_kernel.h"
 #include "codegen/split_rows.h"
 #include "support/diagnostic.h"
@@ -134,7 +135,7 @@ private:
     }
     if (group.node_class == scheduler::NodeClass::external) {
       for (const scheduler::NodeId member : group.members)
-        add_extern(module_.operations[schedule_.nodes[member].operation]);
+        add_extern(group, module_.operations[schedule_.nodes[member].operation]);
       return;
     }
     if (split == splits_.end()) {
@@ -185,8 +186,12 @@ private:
     return operand;
   }
 
-  void add_extern(const ir::Operation &operation) {
+  void add_extern(const scheduler::Group &group, const ir::Operation &operation) {
     const auto &call = std::get<ir::Extern>(operation.kind);
+    if (call.library == ir::Library::attention) {
+      add_kernel(build_attention(module_, schedule_, group, operation));
+      return;
+    }
     require(call.library == ir::Library::matmul, "codegen", "no library runs " + call.kernel);
     const ir::Buffer &out = module_.buffer(operation.outputs[0]);
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;

@@ -32,6 +32,7 @@ struct State {
 
 void run_graph_passes(State &state) {
   ops::PassOptions pass_options;
+  pass_options.fused_attention = state.policy->fused_attention;
   pass_options.cleanup = state.result.graph.stage != "post_grad";
   state.result.graph = ops::run_graph_passes(
       std::move(state.result.graph), pass_options,

@@ -105,8 +105,11 @@ void Machine::execute(const ir::Operation &operation) {
     reduction(operation, *reduces);
   else if (const auto *scans = std::get_if<ir::Scan>(&operation.kind))
     scan(operation, *scans);
+  else if (const auto &call = std::get<ir::Extern>(operation.kind);
+           call.library == ir::Library::attention)
+    attention(operation, call);
   else
-    matmul(operation, std::get<ir::Extern>(operation.kind));
+    matmul(operation, call);
 }
 
 void Machine::pointwise(const ir::Operation &operation, const ir::Pointwise &pointwise) {

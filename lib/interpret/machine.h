@@ -29,6 +29,7 @@ private:
   void reduction(const ir::Operation &operation, const ir::Reduction &reduction);
   void scan(const ir::Operation &operation, const ir::Scan &scan);
   void matmul(const ir::Operation &operation, const ir::Extern &call);
+  void attention(const ir::Operation &operation, const ir::Extern &call);
 
   std::vector<int64_t> values_of(std::span<const Expr> sizes) const;
   /// The output's storage, allocated if it is new.

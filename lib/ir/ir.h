@@ -159,6 +159,11 @@ enum class Library : uint8_t {
   /// out = alpha * (a @ b) + beta * c; inputs a, b[, c]; 2-D or with one batch dimension. c
   /// broadcasts.
   matmul,
+  /// out = softmax(alpha * query @ key^T + mask) @ value; inputs query, key, value[, mask], all of
+  /// rank 4: [batch, heads, length, depth], the mask [batch, heads, rows, columns], broadcast
+  /// dimensions with stride 0. Keys and values may have fewer heads, each shared by a group. A bool
+  /// mask hides where it is false.
+  attention,
   fallback,
 };
 struct Extern {
@@ -167,6 +172,7 @@ struct Extern {
   Library library = Library::matmul;
   std::vector<BufferView> inputs;
   double alpha = 1, beta = 1;
+  bool causal = false;                    // attention: row i sees columns 0 to i
   std::vector<graph::Argument> constants; // fallback
 };
 

@@ -22,6 +22,7 @@ const Registry &registry() {
     add_joins(result);
     add_ordering(result);
     add_windows(result);
+    add_attention(result);
     return result;
   }();
   return all;

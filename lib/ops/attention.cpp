@@ -1,5 +1,6 @@
 // Scaled dot product attention. Every form becomes one node, tsc.attention, which the pass
 // decompose_attention turns into matrix products and a softmax in f32.
+#include "ops/decompose.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -14,7 +15,9 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-constexpr std::string_view kAttention = "tsc.attention.default";
+constexpr std::string_view kAttention = "tsc.attention.default",
+                           kOutputOnly = "tsc.attention.output_only",
+                           kFused = "tsc.fused_attention.default";
 
 /// The shapes of one attention: query [batch.., heads, rows, depth], key and value [batch..,
 /// key_heads, columns, ..]. With grouped queries (heads a multiple of key_heads) the queries of a
@@ -278,7 +281,56 @@ Argument safe_softmax(GraphBuilder &builder, const Call &call) {
   return builder.call(kWhere, {all, 0.0, values});
 }
 
+/// Whether one kernel can compute this call of tsc.attention whole: 16-bit floats, a depth that
+/// fills 16-byte accesses, whole batches, more than a few rows.
+bool fits_one_kernel(const Call &call) {
+  constexpr int64_t kFewRows = 16, kDeepest = 128;
+  const Shapes shapes = shapes_of(call);
+  const TensorMeta &query = call.tensor("query"), &key = call.tensor("key"),
+                   &value = call.tensor("value");
+  const bool dtypes = (query.dtype == DType::f16 || query.dtype == DType::bf16) &&
+                      key.dtype == query.dtype && value.dtype == query.dtype;
+  const bool depths = shapes.depth.is_integer() && shapes.depth.value() % 8 == 0 &&
+                      shapes.depth.value() >= 8 && shapes.depth.value() <= kDeepest &&
+                      shapes.value_depth == shapes.depth;
+  const size_t rank = query.layout.rank();
+  const bool whole = (rank == 3 || rank == 4) &&
+                     without_matrix(query.layout.sizes) == shapes.batch &&
+                     without_matrix(key.layout.sizes) == shapes.key_batch &&
+                     without_matrix(value.layout.sizes) == shapes.key_batch;
+  const bool large = !(shapes.rows.is_integer() && shapes.rows.value() <= kFewRows) &&
+                     !symbolic::numel(query.layout.sizes).is_integer(0) &&
+                     !shapes.columns.is_integer(0);
+  const bool rows_together =
+      attention_value(call).list()->front().tensor()->layout.strides.back().is_integer(1);
+  const TensorMeta *mask = call.optional_tensor("attn_mask");
+  const bool mask_fits = !mask || (mask->layout.rank() <= rank &&
+                                   (mask->dtype == DType::boolean || mask->dtype == DType::f16 ||
+                                    mask->dtype == DType::bf16 || mask->dtype == DType::f32));
+  const double scale = call.number("scale");
+  return dtypes && depths && whole && large && rows_together && mask_fits && scale > 0 &&
+         std::isfinite(scale) && call.number("dropout_p") == 0;
+}
+
 } // namespace
+
+void choose_fused_attention(Graph &graph) {
+  const std::vector<uint32_t> users = graph::count_users(graph);
+  std::vector<bool> output_only(graph.nodes.size(), true); // by node: nobody takes its logsumexp
+  for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+    const Node &node = graph.node(id);
+    const graph::NodeRef *of =
+        node.target == "operator.getitem" && !node.args.empty() ? node.args[0].node() : nullptr;
+    if (of && users[id] > 0 && !(node.args.at(1) == Argument(int64_t{0})))
+      output_only[of->id] = false;
+  }
+  const Operator &row = *find_operator(kAttention);
+  const auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
+  for (graph::NodeId id = 0; id < graph.nodes.size(); ++id)
+    if (graph.node(id).target == kAttention && output_only[id] &&
+        fits_one_kernel(Call(graph, graph.node(id), row.schema, ranges)))
+      graph.nodes[id].target = kOutputOnly;
+}
 
 void add_attention(Table &table) {
   table
@@ -288,6 +340,23 @@ void add_attention(Table &table) {
       .shape(attention_value)
       .decompose(attention)
       .lowers("attention");
+  // One kernel's work: what choose_fused_attention makes of tsc.attention.
+  table
+      .add("tsc::attention.output_only(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
+           "bool is_causal, float scale, bool enable_gqa, float dropout_p=0.0) -> (Tensor output, "
+           "Tensor logsumexp)")
+      .shape(attention_value)
+      .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
+        return Arguments{
+            builder.call(kFused, {call["query"], call["key"], call["value"], call["attn_mask"],
+                                  call["is_causal"], call["scale"], call["enable_gqa"]}),
+            graph::None{}};
+      });
+  table
+      .add("tsc::fused_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
+           "is_causal, float scale, bool enable_gqa) -> Tensor")
+      .shape([](const Call &call) { return attention_value(call).list()->front(); })
+      .lowers("fused_attention");
   table
       .add("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
            "attn_mask=None, float "

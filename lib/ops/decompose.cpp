@@ -80,9 +80,12 @@ bool calls(const Graph &graph, std::string_view target) {
 
 } // namespace
 
-graph::Graph decompose_attention(graph::Graph graph, const PassOptions &) {
-  return calls(graph, kAttention) ? decompose_keeping(std::move(graph), {kConvolution})
-                                  : std::move(graph);
+graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options) {
+  if (!calls(graph, kAttention))
+    return graph;
+  if (options.fused_attention)
+    choose_fused_attention(graph);
+  return decompose_keeping(std::move(graph), {kConvolution});
 }
 
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &) {

@@ -15,7 +15,11 @@ graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::strin
 
 /// All but attention, which becomes tsc.attention nodes, and convolution: a library may take them.
 graph::Graph decompose(graph::Graph graph, const PassOptions &options);
-/// tsc.attention as matrix products and softmax.
+/// Marks the tsc.attention nodes that one kernel computes whole and whose logsumexp nobody takes:
+/// they become tsc.attention.output_only.
+void choose_fused_attention(graph::Graph &graph);
+/// tsc.attention as tsc.fused_attention where `options` and its shapes allow, else as matrix
+/// products and softmax.
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options);
 /// aten.convolution as windows, matrix products and sums.
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options);

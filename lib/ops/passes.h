@@ -10,6 +10,7 @@
 namespace tsc::ops {
 
 struct PassOptions {
+  bool fused_attention = false; // keep attention that one kernel can compute whole
   bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
 };
 struct GraphPass {

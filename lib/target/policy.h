@@ -22,6 +22,8 @@ struct Policy {
   size_t max_distance = 64;             // nodes apart, horizontal fusion
   size_t max_candidates_per_buffer = 64;
   bool loop_ordering_after_fusion = true;
+  /// Attention of 16-bit floats is one kernel where it can be; else products and a softmax.
+  bool fused_attention = true;
   /// Rows of a large product start at multiples of this many bytes, as the matrix library's fast
   /// kernels want; whoever needs other strides copies. 0: rows are never padded.
   int64_t product_row_alignment = 16;

@@ -1,0 +1,193 @@
+#include "codegen/attention_kernel.h"
+
+#include "codegen/expression.h"
+#include "support/hash.h"
+#include "support/text.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tsc::codegen {
+
+namespace {
+
+constexpr int64_t kRows = 128; // of a block: tc_attention_rows
+
+/// The parts of tc_attention.h that the plan names: threads and keys of a step follow the depth.
+struct Shape {
+  int64_t depth = 0;
+  bool wide() const { return (depth + 15) / 16 * 16 > 64; }
+  int threads() const { return wide() ? 256 : 128; }
+  int keys() const { return wide() ? 32 : 64; }
+  int rows_a_warp() const { return wide() ? 16 : 32; }
+};
+
+class AttentionText {
+public:
+  AttentionText(const ir::Module &module, const ir::Operation &operation)
+      : module_(module), call_(std::get<ir::Extern>(operation.kind)),
+        out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
+    shape_.depth = call_.inputs[0].layout.sizes[3].value();
+    for (const ir::BufferView &input : call_.inputs)
+      add_pointer(input.buffer, "in", true);
+    add_pointer(out_id_, "out", false);
+    for (const ir::BufferView &input : call_.inputs)
+      add_sizes(input.layout);
+    add_sizes(out_.layout);
+    for (const Expr size : symbols_) {
+      parameters_.list.push_back(
+          {program::KernelParameter::Kind::size, size.name(), tensor::DType::i64, true});
+      parameters_.sizes.push_back(size);
+    }
+  }
+
+  const Parameters &parameters() const { return parameters_; }
+  const Shape &shape() const { return shape_; }
+  const tensor::Layout &query() const { return call_.inputs[0].layout; }
+
+  std::string print(const std::string &name, int threads) const {
+    const tensor::Layout &key = call_.inputs[1].layout;
+    const std::string type(storage_type(out_.dtype));
+    std::string list;
+    size_t pointer = 0;
+    for (const program::KernelParameter &parameter : parameters_.list) {
+      list += list.empty() ? "" : ", ";
+      if (parameter.kind == program::KernelParameter::Kind::size)
+        list += "long long " + parameter.name;
+      else
+        list += (parameter.is_const ? "const " : "") +
+                std::string(storage_type(module_.buffer(parameters_.storages[pointer++]).dtype)) +
+                " *TC_RESTRICT " + parameter.name;
+    }
+    std::string text = "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + ") " + name +
+                       "(" + list + ") {\n";
+    text += "  tc_attention_problem<" + type + ", " + mask_type() + "> problem;\n";
+    for (size_t i = 0; i < 3; ++i)
+      text += rows(i == 0   ? "query"
+                   : i == 1 ? "key"
+                            : "value",
+                   call_.inputs[i].buffer, call_.inputs[i].layout);
+    tensor::Layout out = out_.layout;
+    while (out.rank() < 4) {
+      out.sizes.insert(out.sizes.begin(), Expr(1));
+      out.strides.insert(out.strides.begin(), Expr(0));
+    }
+    text += rows("out", out_id_, out);
+    if (call_.inputs.size() > 3) {
+      const tensor::Layout &mask = call_.inputs[3].layout;
+      text += rows("mask.rows", call_.inputs[3].buffer, mask);
+      text += "  problem.mask.column_stride = " + number(mask.strides[3]) + ";\n";
+    }
+    text += "  problem.rows = " + integer(query().sizes[2]) + ";\n";
+    text += "  problem.columns = " + integer(key.sizes[2]) + ";\n";
+    text +=
+        "  problem.group = " + integer(symbolic::floor_div(query().sizes[1], key.sizes[1])) + ";\n";
+    text += "  problem.scale = " + literal(call_.alpha, tensor::DType::f32) + ";\n";
+    text += "  tc_attention<" + std::to_string(shape_.depth) + ", " +
+            (call_.causal ? "true" : "false") + ">(problem);\n}\n";
+    return text + "TC_EXPORT(" + name + ", 0)\n";
+  }
+
+private:
+  const ir::Module &module_;
+  const ir::Extern &call_;
+  const ir::Buffer &out_;
+  BufferId out_id_;
+  Shape shape_;
+  Parameters parameters_;
+  std::set<Expr, symbolic::ExprLess> symbols_;
+  size_t inputs_ = 0;
+
+  void add_pointer(BufferId buffer, const std::string &stem, bool is_const) {
+    const BufferId storage = module_.storage_of(buffer);
+    if (std::find(parameters_.storages.begin(), parameters_.storages.end(), storage) !=
+        parameters_.storages.end())
+      return;
+    const std::string name = stem + std::to_string(is_const ? inputs_++ : 0);
+    parameters_.list.push_back(
+        {program::KernelParameter::Kind::pointer, name, module_.buffer(storage).dtype, is_const});
+    parameters_.storages.push_back(storage);
+    parameters_.restricted.push_back(true);
+  }
+  void add_sizes(const tensor::Layout &layout) {
+    const auto add = [&](Expr e) {
+      for (const Expr symbol : symbolic::free_symbols(e))
+        symbols_.insert(symbol);
+    };
+    std::for_each(layout.sizes.begin(), layout.sizes.end(), add);
+    std::for_each(layout.strides.begin(), layout.strides.end(), add);
+    add(layout.offset);
+  }
+  std::string number(Expr e) const { return symbolic::print_cpp(e, module_.ranges); }
+  std::string integer(Expr e) const {
+    return e.is_integer() ? number(e) : "static_cast<int>(" + number(e) + ")";
+  }
+  std::string rows(const std::string &field, BufferId buffer, const tensor::Layout &layout) const {
+    const std::string offset = layout.offset.is_integer(0) ? "" : " + " + number(layout.offset);
+    return "  problem." + field + " = {" + parameters_.name_of(module_.storage_of(buffer)) +
+           offset + ", " + number(layout.strides[0]) + ", " + number(layout.strides[1]) + ", " +
+           number(layout.strides[2]) + "};\n";
+  }
+  /// Two neighbours of a row lie in one aligned pair, and no row ends between them.
+  bool pairs() const {
+    const tensor::Layout &mask = call_.inputs[3].layout;
+    const auto even = [&](Expr e) {
+      return symbolic::simplify(symbolic::mod(e, Expr(2)), module_.ranges).is_integer(0);
+    };
+    return mask.strides[3].is_integer(1) && even(mask.strides[0]) && even(mask.strides[1]) &&
+           even(mask.strides[2]) && even(mask.offset) && even(mask.sizes[3]);
+  }
+  std::string mask_type() const {
+    if (call_.inputs.size() < 4)
+      return "tc_no_mask";
+    const tensor::DType dtype = module_.buffer(call_.inputs[3].buffer).dtype;
+    return "tc_mask<" + std::string(storage_type(dtype)) + ", " + (pairs() ? "true" : "false") +
+           ">";
+  }
+};
+
+Expr bytes_of(const ir::Module &module, const tensor::Layout &layout, BufferId buffer) {
+  Expr count = 1;
+  for (size_t k = 0; k < layout.rank(); ++k)
+    if (!layout.strides[k].is_integer(0))
+      count = count * layout.sizes[k];
+  return count * Expr(static_cast<int64_t>(tensor::size_in_bytes(module.buffer(buffer).dtype)));
+}
+
+} // namespace
+
+BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule &schedule,
+                            const scheduler::Group &group, const ir::Operation &operation) {
+  const auto &call = std::get<ir::Extern>(operation.kind);
+  const AttentionText text(module, operation);
+  const tensor::Layout &query = text.query();
+
+  BuiltKernel built;
+  program::Kernel &kernel = built.kernel;
+  kernel.parameters = text.parameters().list;
+  kernel.bytes_read = 0;
+  for (const ir::BufferView &input : call.inputs)
+    kernel.bytes_read += bytes_of(module, input.layout, input.buffer);
+  const ir::Buffer &out = module.buffer(operation.outputs[0]);
+  kernel.bytes_written = bytes_of(module, out.layout, operation.outputs[0]);
+  const Shape &shape = text.shape();
+  kernel.plan = "attention, " + std::to_string(kRows) + " rows a block, " +
+                std::to_string(shape.rows_a_warp()) + " a warp, " + std::to_string(shape.keys()) +
+                " keys a step, scores in registers, products on tensor cores";
+  const auto variant = [&](int threads) {
+    program::KernelVariant result;
+    result.text = text.print(std::string(kKernelPlaceholder), threads);
+    result.grid = {symbolic::ceil_div(query.sizes[2], Expr(kRows)), query.sizes[1], query.sizes[0]};
+    result.block = {threads, 1, 1};
+    return result;
+  };
+  kernel.cuda = variant(shape.threads());
+  kernel.serial = variant(1);
+  constexpr std::string_view kIncludes[] = {"tc_attention.h"};
+  finish_kernel(kernel, origins_of(module, schedule, group), "attention, row by row", kIncludes);
+  built.pointers = text.parameters().storages;
+  built.sizes = text.parameters().sizes;
+  return built;
+}
+
+} // namespace tsc::codegen

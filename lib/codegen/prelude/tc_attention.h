@@ -1,0 +1,427 @@
+// softmax(scale * query @ key^T + mask) @ value in one pass over keys and values, the scores never
+// in memory (Dao et al., "FlashAttention-2"). Only kernels of attention include it.
+//
+// A block computes 128 rows of one head. On the device each warp holds 16 or 32 of them: products
+// are 16 x 8 x 16 tensor core instructions that accumulate in f32, keys and values come through
+// shared memory, the next ones while these are computed with. A row's largest score and sum are
+// kept as the walk finds them. On the host the block's first thread computes the rows one by one.
+#pragma once
+
+#include "tc_numeric.h"
+
+constexpr int tc_attention_rows = 128; // of a block
+
+/// Element i of row `row` is at[batch * batch_stride + head * head_stride + row * row_stride + i].
+template <class T> struct tc_rows {
+  T *at;
+  long long batch_stride, head_stride, row_stride;
+};
+template <class T> TC_FN T *tc_row(const tc_rows<T> &rows, int batch, int head, int row) {
+  return rows.at + batch * rows.batch_stride + head * rows.head_stride + row * rows.row_stride;
+}
+
+struct tc_no_mask {
+  static constexpr bool present = false;
+};
+/// Added to the scores; of bool, false hides. Pairs: elements 2 i and 2 i + 1 of a row can be
+/// loaded at once.
+template <class M, bool Pairs> struct tc_mask {
+  static constexpr bool present = true;
+  tc_rows<const M> rows;
+  long long column_stride;
+};
+TC_FN float tc_mask_value(bool visible) { return visible ? 0.0f : -TC_INF; }
+template <class M> TC_FN float tc_mask_value(M added) { return tc_get(added); }
+
+template <class T, class Mask> struct tc_attention_problem {
+  tc_rows<const T> query, key, value;
+  tc_rows<T> out;
+  Mask mask;
+  int rows, columns; // queries, keys
+  int group;         // heads of queries that share a head of keys and values
+  float scale;       // positive
+};
+
+#ifndef TC_DEVICE
+
+template <int Depth, bool Causal, class T, class Mask>
+TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
+  if (threadIdx.x != 0)
+    return;
+  const int first = static_cast<int>(blockIdx.x) * tc_attention_rows;
+  const int head = static_cast<int>(blockIdx.y), batch = static_cast<int>(blockIdx.z);
+  for (int row = first; row < first + tc_attention_rows && row < p.rows; ++row) {
+    const T *query = tc_row(p.query, batch, head, row);
+    float query_values[Depth], sums[Depth] = {}, largest = -TC_INF, total = 0.0f;
+    for (int i = 0; i < Depth; ++i)
+      query_values[i] = tc_get(query[i]);
+    const int visible = Causal && row + 1 < p.columns ? row + 1 : p.columns;
+    for (int column = 0; column < visible; ++column) {
+      const T *key = tc_row(p.key, batch, head / p.group, column);
+      const T *value = tc_row(p.value, batch, head / p.group, column);
+      float score = 0.0f;
+      for (int i = 0; i < Depth; ++i)
+        score += query_values[i] * tc_get(key[i]);
+      score *= p.scale;
+      if constexpr (Mask::present)
+        score +=
+            tc_mask_value(tc_row(p.mask.rows, batch, head, row)[column * p.mask.column_stride]);
+      if (score == -TC_INF)
+        continue;
+      if (score > largest) {
+        const float smaller = __builtin_expf(largest - score);
+        for (int i = 0; i < Depth; ++i)
+          sums[i] *= smaller;
+        total *= smaller;
+        largest = score;
+      }
+      const float weight = __builtin_expf(score - largest);
+      total += weight;
+      for (int i = 0; i < Depth; ++i)
+        sums[i] += weight * tc_get(value[i]);
+    }
+    T *out = tc_row(p.out, batch, head, row);
+    for (int i = 0; i < Depth; ++i) // a row that sees nothing is zero
+      tc_store(out + i, total == 0.0f ? 0.0f : sums[i] / total);
+  }
+}
+
+#else
+
+/// Four 8 x 8 matrices of 16-bit elements from shared memory; lane l names row l % 8 of matrix l
+/// / 8.
+TC_FN void tc_load_matrices(unsigned (&r)[4], const unsigned short *row) {
+  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at)
+               : "memory");
+}
+TC_FN void tc_load_matrices_transposed(unsigned (&r)[4], const unsigned short *row) {
+  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at)
+               : "memory");
+}
+/// c[16, 8] += a[16, 16] @ b[16, 8]
+TC_FN void tc_multiply(tc_bf16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+TC_FN void tc_multiply(tc_f16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+TC_FN float tc_fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+template <int Depth> struct tc_attention_tiles {
+  static constexpr int depth = (Depth + 15) / 16 * 16;
+  static constexpr bool wide = depth > 64;
+  static constexpr int keys = wide ? 32 : 64;    // of a step
+  static constexpr int row_tiles = wide ? 1 : 2; // of 16 rows, a warp
+  static constexpr int threads = wide ? 256 : 128;
+  // Rows start an odd number of 16-byte words apart: eight of them lie in different banks.
+  static constexpr int pitch = (depth / 8 | 1) * 8;
+  static constexpr int stage = keys * pitch;
+  static constexpr int shared =
+      4 * stage > tc_attention_rows *pitch ? 4 * stage : tc_attention_rows *pitch;
+};
+
+/// Starts copying `Rows` rows from `first` on into shared memory; what lies past `count` rows or
+/// Depth elements is zero.
+template <int Depth, int Rows, class T>
+TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, int batch, int head,
+                        int first, int count) {
+  using tiles = tc_attention_tiles<Depth>;
+  constexpr int words = tiles::depth / 8;
+  const T *base = tc_row(from, batch, head, 0);
+  TC_UNROLL
+  for (int k = 0; k < (Rows * words + tiles::threads - 1) / tiles::threads; ++k) {
+    const int word = k * tiles::threads + static_cast<int>(threadIdx.x);
+    if (Rows * words % tiles::threads != 0 && word >= Rows * words)
+      break;
+    const int row = word / words, column = word % words * 8;
+    const bool inside = first + row < count && column < Depth;
+    const T *source = base + (inside ? (first + row) * from.row_stride + column : 0);
+    const unsigned target =
+        static_cast<unsigned>(__cvta_generic_to_shared(shared + row * tiles::pitch + column));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+  }
+}
+TC_FN void tc_copies_end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Left> TC_FN void tc_copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+
+/// Scores of a step to start from, in the scores' own unit (before `scale`): the mask divided by
+/// the scale, finite where it is finite. Lane l has rows l / 4 and l / 4 + 8 of each 16, and
+/// columns l % 4 * 2 and the next of each 8.
+template <int KeyTiles, class M, bool Pairs, class T>
+TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
+                           const tc_attention_problem<T, tc_mask<M, Pairs>> &p, int batch, int head,
+                           int row, int first_column) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const float inverse = 1.0f / p.scale;
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const int at = row + lane / 4 + half * 8 < p.rows ? row + lane / 4 + half * 8 : p.rows - 1;
+    const M *mask = tc_row(p.mask.rows, batch, head, at);
+    TC_UNROLL
+    for (int n = 0; n < KeyTiles; ++n) {
+      const int column = first_column + n * 8 + lane % 4 * 2;
+      float added[2] = {0.0f, 0.0f};
+      if constexpr (Pairs) {
+        if (column < p.columns) {
+          const tc_vec<M, 2> pair = tc_load_vec<2>(mask + column);
+          added[0] = tc_mask_value(pair.at[0]);
+          added[1] = tc_mask_value(pair.at[1]);
+        }
+      } else {
+        TC_UNROLL
+        for (int j = 0; j < 2; ++j)
+          if (column + j < p.columns)
+            added[j] = tc_mask_value(mask[(column + j) * p.mask.column_stride]);
+      }
+      TC_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const float limit = 3.402823466e38f, start = added[j] * inverse;
+        const bool finite = added[j] >= -limit && added[j] <= limit;
+        scores[n][half * 2 + j] = finite ? fminf(fmaxf(start, -limit), limit) : start;
+      }
+    }
+  }
+}
+template <int KeyTiles, class T>
+TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
+                           const tc_attention_problem<T, tc_no_mask> &, int, int, int, int) {
+  TC_UNROLL
+  for (int n = 0; n < KeyTiles; ++n)
+    TC_UNROLL
+  for (int j = 0; j < 4; ++j)
+    scores[n][j] = 0.0f;
+}
+
+/// What a warp keeps of 16 rows.
+template <int Depth> struct tc_attention_state {
+  using tiles = tc_attention_tiles<Depth>;
+  float sums[tiles::depth / 8][4]; // of weighted values
+  float largest[2];                // scores, scaled to powers of two
+  float totals[2];                 // of weights: this lane's share
+};
+
+/// Hides columns past the end, and under Causal those after the row's own.
+template <bool Causal, int KeyTiles>
+TC_FN void tc_hide(float (&scores)[KeyTiles][4], int row, int first_column, int columns) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TC_UNROLL
+  for (int n = 0; n < KeyTiles; ++n)
+    TC_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    const int column = first_column + n * 8 + lane % 4 * 2 + j % 2;
+    if (column >= columns || (Causal && column > row + lane / 4 + j / 2 * 8))
+      scores[n][j] = -TC_INF;
+  }
+}
+
+/// Turns scores into weights against the new largest score, and scales what was summed before.
+template <int Depth, int KeyTiles>
+TC_FN void tc_weigh(float (&scores)[KeyTiles][4], tc_attention_state<Depth> &state, float scale) {
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    float largest = -TC_INF;
+    TC_UNROLL
+    for (int n = 0; n < KeyTiles; ++n)
+      largest = fmaxf(largest, fmaxf(scores[n][half * 2], scores[n][half * 2 + 1]));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+    largest = fmaxf(largest * scale, state.largest[half]);
+    const float base = largest == -TC_INF ? 0.0f : largest;
+    const float smaller = tc_fast_exp2(state.largest[half] - base);
+    state.largest[half] = largest;
+    float total = 0.0f;
+    TC_UNROLL
+    for (int n = 0; n < KeyTiles; ++n)
+      TC_UNROLL
+    for (int j = half * 2; j < half * 2 + 2; ++j) {
+      scores[n][j] = tc_fast_exp2(fmaf(scores[n][j], scale, -base));
+      total += scores[n][j];
+    }
+    state.totals[half] = state.totals[half] * smaller + total;
+    TC_UNROLL
+    for (int n = 0; n < tc_attention_tiles<Depth>::depth / 8; ++n) {
+      state.sums[n][half * 2] *= smaller;
+      state.sums[n][half * 2 + 1] *= smaller;
+    }
+  }
+}
+
+template <int Depth, class T>
+TC_FN void tc_write_rows(tc_attention_state<Depth> &state, const tc_rows<T> &out, int batch,
+                         int head, int row, int rows) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    float total = state.totals[half];
+    total += __shfl_xor_sync(0xffffffffu, total, 1);
+    total += __shfl_xor_sync(0xffffffffu, total, 2);
+    const float factor = total == 0.0f ? 0.0f : 1.0f / total; // a row that sees nothing is zero
+    const int at = row + lane / 4 + half * 8;
+    if (at >= rows)
+      continue;
+    T *to = tc_row(out, batch, head, at);
+    TC_UNROLL
+    for (int n = 0; n < tc_attention_tiles<Depth>::depth / 8; ++n) {
+      const int column = n * 8 + lane % 4 * 2;
+      if (n * 8 < Depth)
+        *reinterpret_cast<unsigned *>(to + column) =
+            tc_pack(T{}, state.sums[n][half * 2] * factor, state.sums[n][half * 2 + 1] * factor);
+    }
+  }
+}
+
+template <int Depth, bool Causal, class T, class Mask>
+TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
+  using tiles = tc_attention_tiles<Depth>;
+  constexpr int key_tiles = tiles::keys / 8, steps_of_depth = tiles::depth / 16;
+  __shared__ __align__(16) unsigned short shared[tiles::shared];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  // Under Causal the last rows see most: they go first.
+  const int block = static_cast<int>(Causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+  const int first = block * tc_attention_rows, head = static_cast<int>(blockIdx.y),
+            batch = static_cast<int>(blockIdx.z), key_head = head / p.group;
+  const int warp_row = warp * 16 * tiles::row_tiles; // in the block
+
+  tc_copy_rows<Depth, tc_attention_rows>(shared, p.query, batch, head, first, p.rows);
+  tc_copies_end_group();
+  tc_copies_wait<0>();
+  __syncthreads();
+  unsigned query[tiles::row_tiles][steps_of_depth][4];
+  TC_UNROLL
+  for (int m = 0; m < tiles::row_tiles; ++m)
+    TC_UNROLL
+  for (int k = 0; k < steps_of_depth; ++k)
+    tc_load_matrices(query[m][k], shared + (warp_row + m * 16 + lane % 16) * tiles::pitch + k * 16 +
+                                      lane / 16 * 8);
+  __syncthreads();
+
+  tc_attention_state<Depth> state[tiles::row_tiles];
+  TC_UNROLL
+  for (int m = 0; m < tiles::row_tiles; ++m) {
+    TC_UNROLL
+    for (int n = 0; n < tiles::depth / 8; ++n)
+      TC_UNROLL
+    for (int j = 0; j < 4; ++j)
+      state[m].sums[n][j] = 0.0f;
+    TC_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      state[m].largest[half] = -TC_INF;
+      state[m].totals[half] = 0.0f;
+    }
+  }
+
+  const int end =
+      Causal && first + tc_attention_rows < p.columns ? first + tc_attention_rows : p.columns;
+  const int steps = (end + tiles::keys - 1) / tiles::keys;
+  const auto copy_step = [&](int step) {
+    unsigned short *keys = shared + step % 2 * 2 * tiles::stage;
+    tc_copy_rows<Depth, tiles::keys>(keys, p.key, batch, key_head, step * tiles::keys, p.columns);
+    tc_copy_rows<Depth, tiles::keys>(keys + tiles::stage, p.value, batch, key_head,
+                                     step * tiles::keys, p.columns);
+    tc_copies_end_group();
+  };
+  const float scale = p.scale * 1.4426950408889634f; // weights are powers of two
+  if (steps > 0)
+    copy_step(0);
+  for (int step = 0; step < steps; ++step) {
+    const int first_column = step * tiles::keys;
+    float scores[tiles::row_tiles][key_tiles][4];
+    if (step + 1 < steps)
+      copy_step(step + 1);
+    TC_UNROLL
+    for (int m = 0; m < tiles::row_tiles; ++m)
+      tc_start_scores<key_tiles>(scores[m], p, batch, head, first + warp_row + m * 16,
+                                 first_column);
+    bool sees = !Causal || first_column <= first + warp_row + 16 * tiles::row_tiles - 1;
+    if constexpr (Mask::present) { // nobody computes what no row of the warp sees
+      bool visible = false;
+      TC_UNROLL
+      for (int m = 0; m < tiles::row_tiles; ++m)
+        TC_UNROLL
+      for (int n = 0; n < key_tiles; ++n)
+        TC_UNROLL
+      for (int j = 0; j < 4; ++j)
+        visible = visible || !(scores[m][n][j] == -TC_INF);
+      sees = sees && __any_sync(0xffffffffu, visible);
+    }
+    if (step + 1 < steps)
+      tc_copies_wait<1>();
+    else
+      tc_copies_wait<0>();
+    __syncthreads();
+    const unsigned short *keys = shared + step % 2 * 2 * tiles::stage,
+                         *values = keys + tiles::stage;
+    if (sees) {
+      TC_UNROLL
+      for (int k = 0; k < steps_of_depth; ++k) {
+        TC_UNROLL
+        for (int n = 0; n < key_tiles; n += 2) {
+          unsigned b[4];
+          tc_load_matrices(b, keys + (n * 8 + lane / 16 * 8 + lane % 8) * tiles::pitch + k * 16 +
+                                  lane / 8 % 2 * 8);
+          TC_UNROLL
+          for (int m = 0; m < tiles::row_tiles; ++m) {
+            tc_multiply(T{}, scores[m][n], query[m][k], b[0], b[1]);
+            tc_multiply(T{}, scores[m][n + 1], query[m][k], b[2], b[3]);
+          }
+        }
+      }
+      TC_UNROLL
+      for (int m = 0; m < tiles::row_tiles; ++m) {
+        const int row = first + warp_row + m * 16;
+        if (first_column + tiles::keys > p.columns ||
+            (Causal && first_column + tiles::keys > row + 1))
+          tc_hide<Causal>(scores[m], row, first_column, p.columns);
+        tc_weigh<Depth>(scores[m], state[m], scale);
+      }
+      TC_UNROLL
+      for (int k = 0; k < key_tiles / 2; ++k) {
+        unsigned weights[tiles::row_tiles][4];
+        TC_UNROLL
+        for (int m = 0; m < tiles::row_tiles; ++m)
+          TC_UNROLL
+        for (int i = 0; i < 4; ++i)
+          weights[m][i] = tc_pack(T{}, scores[m][2 * k + i / 2][i % 2 * 2],
+                                  scores[m][2 * k + i / 2][i % 2 * 2 + 1]);
+        TC_UNROLL
+        for (int n = 0; n < tiles::depth / 8; n += 2) {
+          unsigned b[4];
+          tc_load_matrices_transposed(b, values +
+                                             (k * 16 + lane / 8 % 2 * 8 + lane % 8) * tiles::pitch +
+                                             n * 8 + lane / 16 * 8);
+          TC_UNROLL
+          for (int m = 0; m < tiles::row_tiles; ++m) {
+            tc_multiply(T{}, state[m].sums[n], weights[m], b[0], b[1]);
+            tc_multiply(T{}, state[m].sums[n + 1], weights[m], b[2], b[3]);
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+  TC_UNROLL
+  for (int m = 0; m < tiles::row_tiles; ++m)
+    tc_write_rows<Depth>(state[m], p.out, batch, head, first + warp_row + m * 16, p.rows);
+}
+
+#endif

@@ -1,0 +1,87 @@
+// Attention that one kernel computes whole: an external call on realized, strided operands.
+#include "lowering/build.h"
+#include "lowering/realize.h"
+#include "lowering/registry.h"
+
+#include <algorithm>
+
+namespace tsc::lowering {
+
+namespace {
+
+/// True if `e` is surely a multiple of `factor`.
+bool is_multiple(const Context &context, Expr e, int64_t factor) {
+  return symbolic::simplify(symbolic::mod(e, Expr(factor)), *context.ranges).is_integer(0);
+}
+
+/// Rank 4: a head of its own for what has no batch dimension.
+tensor::Layout with_batch(tensor::Layout layout) {
+  while (layout.rank() < 4) {
+    layout.sizes.insert(layout.sizes.begin(), Expr(1));
+    layout.strides.insert(layout.strides.begin(), Expr(0));
+  }
+  return layout;
+}
+
+/// Rows of 16-byte words: the last stride 1, everything else multiples of 8 elements.
+ir::BufferView rows_operand(Context &context, TensorValue value) {
+  ir::BufferView view = realized_view(context, value);
+  const auto fits = [&](const tensor::Layout &layout) {
+    const size_t last = layout.rank() - 1;
+    bool result = is_multiple(context, layout.offset, 8) && layout.strides[last].is_integer(1);
+    for (size_t k = 0; k < last; ++k)
+      result =
+          result && (layout.sizes[k].is_integer(1) || is_multiple(context, layout.strides[k], 8));
+    return result;
+  };
+  if (!fits(view.layout)) {
+    TensorValue dense = copy(context, value);
+    decide_layout_as(context, dense.storage->buffer, tensor::contiguous_strides(dense.sizes));
+    view = *strided_view(context, dense);
+  }
+  view.layout = with_batch(view.layout);
+  return view;
+}
+
+/// The mask over [batch, heads, rows, columns], what it repeats with stride 0.
+ir::BufferView mask_operand(Context &context, TensorValue value, const tensor::Layout &query,
+                            Expr columns) {
+  ir::BufferView view = realized_view(context, value);
+  view.layout = with_batch(view.layout);
+  const std::vector<Expr> sizes = {query.sizes[0], query.sizes[1], query.sizes[2], columns};
+  for (size_t k = 0; k < 4; ++k)
+    if (view.layout.sizes[k].is_integer(1))
+      view.layout.strides[k] = 0;
+  view.layout.sizes = sizes;
+  return view;
+}
+
+NodeValue fused_attention(Context &context, const ops::Call &call) {
+  ir::Extern kernel;
+  kernel.kernel = "tsc.fused_attention";
+  kernel.ir_class = "TemplateBuffer";
+  kernel.library = ir::Library::attention;
+  kernel.alpha = call.number("scale");
+  kernel.causal = call.boolean("is_causal");
+  for (const char *name : {"query", "key", "value"})
+    kernel.inputs.push_back(rows_operand(context, tensor_argument(context, call, name)));
+  if (call.has("attn_mask")) {
+    const tensor::Layout query = kernel.inputs[0].layout;
+    kernel.inputs.push_back(mask_operand(context, tensor_argument(context, call, "attn_mask"),
+                                         query, kernel.inputs[1].layout.sizes[2]));
+  }
+  const graph::TensorMeta &result = result_meta(context);
+  const BufferId buffer =
+      register_buffer(context, result.layout.sizes, result.dtype, result.device);
+  ir::Buffer &out = context.module.buffers[buffer];
+  out.layout.strides = result.layout.strides;
+  out.layout_kind = ir::LayoutKind::fixed;
+  register_operation(context, std::move(kernel), {buffer});
+  return tensor_of_buffer(context, buffer);
+}
+
+} // namespace
+
+void add_attention(Registry &registry) { registry["fused_attention"] = fused_attention; }
+
+} // namespace tsc::lowering
