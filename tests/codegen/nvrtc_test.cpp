@@ -62,3 +62,29 @@ TEST_CASE("tiles and split rows compile without spills") {
   check_sample(test::row_sum(4, 1048576, DType::f32), 64);
   check_sample(test::column_sum(32768, 768, DType::f16), 64);
 }
+
+TEST_CASE("attention compiles without spills at every depth and with every mask") {
+  std::string text = "#include \"tsc_prelude.h\"\n#include \"tc_attention.h\"\n";
+  int count = 0;
+  const auto add = [&](int depth, const std::string &type, const std::string &mask, bool causal) {
+    const std::string name = "attention_" + std::to_string(count++);
+    text += "TC_KERNEL void __launch_bounds__(" + std::to_string(depth > 64 ? 256 : 128) + ") " +
+            name + "(const tc_attention_problem<" + type + ", " + mask +
+            "> problem) { tc_attention<" + std::to_string(depth) + (causal ? ", true" : ", false") +
+            ">(problem); }\n";
+  };
+  for (const int depth : {8, 24, 32, 64, 72, 80, 96, 128})
+    add(depth, depth % 16 == 0 ? "tc_bf16" : "tc_f16", "tc_no_mask", depth % 32 == 0);
+  for (const char *mask : {"tc_mask<bool, true>", "tc_mask<bool, false>", "tc_mask<float, true>",
+                           "tc_mask<tc_f16, false>", "tc_mask<tc_bf16, true>"}) {
+    add(64, "tc_bf16", mask, false);
+    add(128, "tc_f16", mask, true);
+  }
+  for (const char *arch : {"sm_80", "sm_90"}) {
+    const testing::NvrtcUnit compiled = testing::compile_with_nvrtc(text, arch);
+    INFO(compiled.log);
+    CHECK_FALSE(std::regex_search(compiled.log, std::regex("[1-9][0-9]* bytes spill")));
+    CHECK(compiled.log.find("warning") == std::string::npos);
+    CHECK(std::regex_search(compiled.ptx, std::regex("mma\\.sync\\.aligned\\.m16n8k16")));
+  }
+}

@@ -38,7 +38,8 @@ void check_kernel(const program::Kernel &kernel, const std::string &log, const s
   std::smatch match;
   REQUIRE(std::regex_search(log, match, std::regex("Used ([0-9]+) registers")));
   const int registers = std::stoi(match[1]);
-  CHECK(registers <= kMostRegisters);
+  const bool tensor_cores = kernel.plan.find("tensor cores") != std::string::npos;
+  CHECK(registers <= (tensor_cores ? 255 : kMostRegisters)); // sums of whole tiles are registers
   CHECK(registers * kernel.cuda.block[0] <= kRegistersOfBlock);
   if (kernel.plan.find("16-byte accesses") == std::string::npos)
     return;
