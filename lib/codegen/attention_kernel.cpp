@@ -13,13 +13,14 @@ namespace {
 
 constexpr int64_t kRows = 128; // of a block: tc_attention_rows
 
-/// The parts of tc_attention.h that the plan names: threads and keys of a step follow the depth.
+/// tc_attention_tiles of tc_attention.h: threads and keys of a step follow the depth and the mask.
 struct Shape {
   int64_t depth = 0;
+  bool costly_mask = false; // in registers
   bool wide() const { return (depth + 15) / 16 * 16 > 64; }
-  int threads() const { return wide() ? 256 : 128; }
   int keys() const { return wide() ? 32 : 64; }
-  int rows_a_warp() const { return wide() ? 16 : 32; }
+  int rows_a_warp() const { return wide() || costly_mask ? 16 : 32; }
+  int threads() const { return static_cast<int>(kRows) / rows_a_warp() * 32; }
 };
 
 class AttentionText {
@@ -28,6 +29,9 @@ public:
       : module_(module), call_(std::get<ir::Extern>(operation.kind)),
         out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
     shape_.depth = call_.inputs[0].layout.sizes[3].value();
+    shape_.costly_mask =
+        call_.inputs.size() > 3 &&
+        !(pairs() && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
     for (const ir::BufferView &input : call_.inputs)
       add_pointer(input.buffer, "in", true);
     add_pointer(out_id_, "out", false);

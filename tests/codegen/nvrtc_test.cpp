@@ -68,10 +68,10 @@ TEST_CASE("attention compiles without spills at every depth and with every mask"
   int count = 0;
   const auto add = [&](int depth, const std::string &type, const std::string &mask, bool causal) {
     const std::string name = "attention_" + std::to_string(count++);
-    text += "TC_KERNEL void __launch_bounds__(" + std::to_string(depth > 64 ? 256 : 128) + ") " +
-            name + "(const tc_attention_problem<" + type + ", " + mask +
-            "> problem) { tc_attention<" + std::to_string(depth) + (causal ? ", true" : ", false") +
-            ">(problem); }\n";
+    text += "TC_KERNEL void __launch_bounds__(" + std::string("tc_attention_tiles<") +
+            std::to_string(depth) + ", " + mask + ">::threads" + ") " + name +
+            "(const tc_attention_problem<" + type + ", " + mask + "> problem) { tc_attention<" +
+            std::to_string(depth) + (causal ? ", true" : ", false") + ">(problem); }\n";
   };
   for (const int depth : {8, 24, 32, 64, 72, 80, 96, 128})
     add(depth, depth % 16 == 0 ? "tc_bf16" : "tc_f16", "tc_no_mask", depth % 32 == 0);

@@ -21,12 +21,13 @@ template <class T> TC_FN T *tc_row(const tc_rows<T> &rows, int batch, int head, 
 }
 
 struct tc_no_mask {
-  static constexpr bool present = false;
+  static constexpr bool present = false, costly = false;
 };
 /// Added to the scores; of bool, false hides. Pairs: elements 2 i and 2 i + 1 of a row can be
 /// loaded at once.
 template <class M, bool Pairs> struct tc_mask {
   static constexpr bool present = true;
+  static constexpr bool costly = !Pairs || sizeof(M) != 2; // in registers
   tc_rows<const M> rows;
   long long column_stride;
 };
@@ -123,12 +124,12 @@ TC_FN float tc_fast_exp2(float x) {
   return y;
 }
 
-template <int Depth> struct tc_attention_tiles {
+template <int Depth, class Mask> struct tc_attention_tiles {
   static constexpr int depth = (Depth + 15) / 16 * 16;
   static constexpr bool wide = depth > 64;
-  static constexpr int keys = wide ? 32 : 64;    // of a step
-  static constexpr int row_tiles = wide ? 1 : 2; // of 16 rows, a warp
-  static constexpr int threads = wide ? 256 : 128;
+  static constexpr int keys = wide ? 32 : 64;                    // of a step
+  static constexpr int row_tiles = wide || Mask::costly ? 1 : 2; // of 16 rows, a warp
+  static constexpr int threads = row_tiles == 1 ? 256 : 128;
   // Rows start an odd number of 16-byte words apart: eight of them lie in different banks.
   static constexpr int pitch = (depth / 8 | 1) * 8;
   static constexpr int stage = keys * pitch;
@@ -138,22 +139,21 @@ template <int Depth> struct tc_attention_tiles {
 
 /// Starts copying `Rows` rows from `first` on into shared memory; what lies past `count` rows or
 /// Depth elements is zero.
-template <int Depth, int Rows, class T>
+template <class Tiles, int Depth, int Rows, class T>
 TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, int batch, int head,
                         int first, int count) {
-  using tiles = tc_attention_tiles<Depth>;
-  constexpr int words = tiles::depth / 8;
+  constexpr int words = Tiles::depth / 8;
   const T *base = tc_row(from, batch, head, 0);
   TC_UNROLL
-  for (int k = 0; k < (Rows * words + tiles::threads - 1) / tiles::threads; ++k) {
-    const int word = k * tiles::threads + static_cast<int>(threadIdx.x);
-    if (Rows * words % tiles::threads != 0 && word >= Rows * words)
+  for (int k = 0; k < (Rows * words + Tiles::threads - 1) / Tiles::threads; ++k) {
+    const int word = k * Tiles::threads + static_cast<int>(threadIdx.x);
+    if (Rows * words % Tiles::threads != 0 && word >= Rows * words)
       break;
     const int row = word / words, column = word % words * 8;
     const bool inside = first + row < count && column < Depth;
     const T *source = base + (inside ? (first + row) * from.row_stride + column : 0);
     const unsigned target =
-        static_cast<unsigned>(__cvta_generic_to_shared(shared + row * tiles::pitch + column));
+        static_cast<unsigned>(__cvta_generic_to_shared(shared + row * Tiles::pitch + column));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source),
                  "r"(inside ? 16 : 0)
                  : "memory");
@@ -214,10 +214,10 @@ TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
 
 /// What a warp keeps of 16 rows.
 template <int Depth> struct tc_attention_state {
-  using tiles = tc_attention_tiles<Depth>;
-  float sums[tiles::depth / 8][4]; // of weighted values
-  float largest[2];                // scores, scaled to powers of two
-  float totals[2];                 // of weights: this lane's share
+  static constexpr int tiles = (Depth + 15) / 16 * 2; // of 8 columns
+  float sums[tiles][4];                               // of weighted values
+  float largest[2];                                   // scores, scaled to powers of two
+  float totals[2];                                    // of weights: this lane's share
 };
 
 /// Hides columns past the end, and under Causal those after the row's own.
@@ -259,7 +259,7 @@ TC_FN void tc_weigh(float (&scores)[KeyTiles][4], tc_attention_state<Depth> &sta
     }
     state.totals[half] = state.totals[half] * smaller + total;
     TC_UNROLL
-    for (int n = 0; n < tc_attention_tiles<Depth>::depth / 8; ++n) {
+    for (int n = 0; n < tc_attention_state<Depth>::tiles; ++n) {
       state.sums[n][half * 2] *= smaller;
       state.sums[n][half * 2 + 1] *= smaller;
     }
@@ -281,7 +281,7 @@ TC_FN void tc_write_rows(tc_attention_state<Depth> &state, const tc_rows<T> &out
       continue;
     T *to = tc_row(out, batch, head, at);
     TC_UNROLL
-    for (int n = 0; n < tc_attention_tiles<Depth>::depth / 8; ++n) {
+    for (int n = 0; n < tc_attention_state<Depth>::tiles; ++n) {
       const int column = n * 8 + lane % 4 * 2;
       if (n * 8 < Depth)
         *reinterpret_cast<unsigned *>(to + column) =
@@ -292,7 +292,7 @@ TC_FN void tc_write_rows(tc_attention_state<Depth> &state, const tc_rows<T> &out
 
 template <int Depth, bool Causal, class T, class Mask>
 TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
-  using tiles = tc_attention_tiles<Depth>;
+  using tiles = tc_attention_tiles<Depth, Mask>;
   constexpr int key_tiles = tiles::keys / 8, steps_of_depth = tiles::depth / 16;
   __shared__ __align__(16) unsigned short shared[tiles::shared];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -302,7 +302,7 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
             batch = static_cast<int>(blockIdx.z), key_head = head / p.group;
   const int warp_row = warp * 16 * tiles::row_tiles; // in the block
 
-  tc_copy_rows<Depth, tc_attention_rows>(shared, p.query, batch, head, first, p.rows);
+  tc_copy_rows<tiles, Depth, tc_attention_rows>(shared, p.query, batch, head, first, p.rows);
   tc_copies_end_group();
   tc_copies_wait<0>();
   __syncthreads();
@@ -335,9 +335,10 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
   const int steps = (end + tiles::keys - 1) / tiles::keys;
   const auto copy_step = [&](int step) {
     unsigned short *keys = shared + step % 2 * 2 * tiles::stage;
-    tc_copy_rows<Depth, tiles::keys>(keys, p.key, batch, key_head, step * tiles::keys, p.columns);
-    tc_copy_rows<Depth, tiles::keys>(keys + tiles::stage, p.value, batch, key_head,
-                                     step * tiles::keys, p.columns);
+    tc_copy_rows<tiles, Depth, tiles::keys>(keys, p.key, batch, key_head, step * tiles::keys,
+                                            p.columns);
+    tc_copy_rows<tiles, Depth, tiles::keys>(keys + tiles::stage, p.value, batch, key_head,
+                                            step * tiles::keys, p.columns);
     tc_copies_end_group();
   };
   const float scale = p.scale * 1.4426950408889634f; // weights are powers of two
