@@ -245,17 +245,29 @@ TC_FN void tc_weigh(float (&scores)[KeyTiles][4], tc_attention_state<Depth> &sta
       largest = fmaxf(largest, fmaxf(scores[n][half * 2], scores[n][half * 2 + 1]));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-    largest = fmaxf(largest * scale, state.largest[half]);
+    largest = fmaxf(__fmul_rn(largest, scale), state.largest[half]);
     const float base = largest == -TC_INF ? 0.0f : largest;
     const float smaller = tc_fast_exp2(state.largest[half] - base);
     state.largest[half] = largest;
     float total = 0.0f;
-    TC_UNROLL
-    for (int n = 0; n < KeyTiles; ++n)
+    // Scores this low are masked ones of a row that sees nothing else. Equal ones must stay equal:
+    // the difference of an exact product and a rounded one would be huge.
+    if (base < -1e30f) {
       TC_UNROLL
-    for (int j = half * 2; j < half * 2 + 2; ++j) {
-      scores[n][j] = tc_fast_exp2(fmaf(scores[n][j], scale, -base));
-      total += scores[n][j];
+      for (int n = 0; n < KeyTiles; ++n)
+        TC_UNROLL
+      for (int j = half * 2; j < half * 2 + 2; ++j) {
+        scores[n][j] = tc_fast_exp2(__fmul_rn(scores[n][j], scale) - base);
+        total += scores[n][j];
+      }
+    } else {
+      TC_UNROLL
+      for (int n = 0; n < KeyTiles; ++n)
+        TC_UNROLL
+      for (int j = half * 2; j < half * 2 + 2; ++j) {
+        scores[n][j] = tc_fast_exp2(fmaf(scores[n][j], scale, -base));
+        total += scores[n][j];
+      }
     }
     state.totals[half] = state.totals[half] * smaller + total;
     TC_UNROLL
