@@ -19,7 +19,12 @@ struct Shape {
   bool costly_mask = false; // in registers
   bool wide() const { return (depth + 15) / 16 * 16 > 64; }
   int keys() const { return wide() ? 32 : 64; }
-  int rows_a_warp() const { return wide() || costly_mask ? 16 : 32; }
+  int rows_a_warp() const { return costly_mask ? 16 : 32; }
+  int64_t shared_bytes() const { // the queries, keys and values twice, rows an odd number of words
+    const int64_t pitch = ((depth + 15) / 16 * 2 | 1) * 8, queries = kRows * pitch,
+                  stages = 4 * keys() * pitch;
+    return 2 * (wide() ? queries + stages : std::max(queries, stages));
+  }
   int threads() const { return static_cast<int>(kRows) / rows_a_warp() * 32; }
 };
 
@@ -63,8 +68,10 @@ public:
                 std::string(storage_type(module_.buffer(parameters_.storages[pointer++]).dtype)) +
                 " *TC_RESTRICT " + parameter.name;
     }
-    std::string text = "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + ") " + name +
-                       "(" + list + ") {\n";
+    // 256 threads a multiprocessor: all registers that a thread can have.
+    const std::string blocks = threads > 1 ? ", " + std::to_string(256 / threads) : "";
+    std::string text = "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks +
+                       ") " + name + "(" + list + ") {\n";
     text += "  tc_attention_problem<" + type + ", " + mask_type() + "> problem;\n";
     for (size_t i = 0; i < 3; ++i)
       text += rows(i == 0   ? "query"
@@ -183,9 +190,10 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
     result.text = text.print(std::string(kKernelPlaceholder), threads);
     result.grid = {symbolic::ceil_div(query.sizes[2], Expr(kRows)), query.sizes[1], query.sizes[0]};
     result.block = {threads, 1, 1};
-    return result;
+    return result; // the host needs no shared memory
   };
   kernel.cuda = variant(shape.threads());
+  kernel.cuda.shared_bytes = Expr(shape.shared_bytes());
   kernel.serial = variant(1);
   constexpr std::string_view kIncludes[] = {"tc_attention.h"};
   finish_kernel(kernel, origins_of(module, schedule, group), "attention, row by row", kIncludes);

@@ -69,6 +69,7 @@ TEST_CASE("attention compiles without spills at every depth and with every mask"
   const auto add = [&](int depth, const std::string &type, const std::string &mask, bool causal) {
     const std::string name = "attention_" + std::to_string(count++);
     text += "TC_KERNEL void __launch_bounds__(" + std::string("tc_attention_tiles<") +
+            std::to_string(depth) + ", " + mask + ">::threads, 256 / tc_attention_tiles<" +
             std::to_string(depth) + ", " + mask + ">::threads" + ") " + name +
             "(const tc_attention_problem<" + type + ", " + mask + "> problem) { tc_attention<" +
             std::to_string(depth) + (causal ? ", true" : ", false") + ">(problem); }\n";

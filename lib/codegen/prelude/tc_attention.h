@@ -126,15 +126,18 @@ TC_FN float tc_fast_exp2(float x) {
 
 template <int Depth, class Mask> struct tc_attention_tiles {
   static constexpr int depth = (Depth + 15) / 16 * 16;
+  /// Sums of a warp fill the registers: queries stay in shared memory.
   static constexpr bool wide = depth > 64;
-  static constexpr int keys = wide ? 32 : 64;                    // of a step
-  static constexpr int row_tiles = wide || Mask::costly ? 1 : 2; // of 16 rows, a warp
+  static constexpr int keys = wide ? 32 : 64;            // of a step
+  static constexpr int row_tiles = Mask::costly ? 1 : 2; // of 16 rows, a warp
   static constexpr int threads = row_tiles == 1 ? 256 : 128;
   // Rows start an odd number of 16-byte words apart: eight of them lie in different banks.
   static constexpr int pitch = (depth / 8 | 1) * 8;
-  static constexpr int stage = keys * pitch;
-  static constexpr int shared =
-      4 * stage > tc_attention_rows *pitch ? 4 * stage : tc_attention_rows *pitch;
+  static constexpr int queries = tc_attention_rows * pitch, stage = keys * pitch;
+  /// Elements of shared memory. Queries that move to registers leave their place to the stages.
+  static constexpr int shared = wide                  ? queries + 4 * stage
+                                : 4 * stage > queries ? 4 * stage
+                                                      : queries;
 };
 
 /// Starts copying `Rows` rows from `first` on into shared memory; what lies past `count` rows or
@@ -306,7 +309,7 @@ template <int Depth, bool Causal, class T, class Mask>
 TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
   using tiles = tc_attention_tiles<Depth, Mask>;
   constexpr int key_tiles = tiles::keys / 8, steps_of_depth = tiles::depth / 16;
-  __shared__ __align__(16) unsigned short shared[tiles::shared];
+  TC_DYN_SMEM(unsigned short, shared);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   // Under Causal the last rows see most: they go first.
   const int block = static_cast<int>(Causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
@@ -318,14 +321,18 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
   tc_copies_end_group();
   tc_copies_wait<0>();
   __syncthreads();
-  unsigned query[tiles::row_tiles][steps_of_depth][4];
-  TC_UNROLL
-  for (int m = 0; m < tiles::row_tiles; ++m)
+  const unsigned short *own_queries =
+      shared + (warp_row + lane % 16) * tiles::pitch + lane / 16 * 8;
+  unsigned short *stages = shared + (tiles::wide ? tiles::queries : 0);
+  unsigned query[tiles::row_tiles][tiles::wide ? 1 : steps_of_depth][4];
+  if constexpr (!tiles::wide) {
     TC_UNROLL
-  for (int k = 0; k < steps_of_depth; ++k)
-    tc_load_matrices(query[m][k], shared + (warp_row + m * 16 + lane % 16) * tiles::pitch + k * 16 +
-                                      lane / 16 * 8);
-  __syncthreads();
+    for (int m = 0; m < tiles::row_tiles; ++m)
+      TC_UNROLL
+    for (int k = 0; k < steps_of_depth; ++k)
+      tc_load_matrices(query[m][k], own_queries + m * 16 * tiles::pitch + k * 16);
+    __syncthreads();
+  }
 
   tc_attention_state<Depth> state[tiles::row_tiles];
   TC_UNROLL
@@ -346,7 +353,7 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
       Causal && first + tc_attention_rows < p.columns ? first + tc_attention_rows : p.columns;
   const int steps = (end + tiles::keys - 1) / tiles::keys;
   const auto copy_step = [&](int step) {
-    unsigned short *keys = shared + step % 2 * 2 * tiles::stage;
+    unsigned short *keys = stages + step % 2 * 2 * tiles::stage;
     tc_copy_rows<tiles, Depth, tiles::keys>(keys, p.key, batch, key_head, step * tiles::keys,
                                             p.columns);
     tc_copy_rows<tiles, Depth, tiles::keys>(keys + tiles::stage, p.value, batch, key_head,
@@ -382,11 +389,16 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
     else
       tc_copies_wait<0>();
     __syncthreads();
-    const unsigned short *keys = shared + step % 2 * 2 * tiles::stage,
+    const unsigned short *keys = stages + step % 2 * 2 * tiles::stage,
                          *values = keys + tiles::stage;
     if (sees) {
       TC_UNROLL
       for (int k = 0; k < steps_of_depth; ++k) {
+        if constexpr (tiles::wide) {
+          TC_UNROLL
+          for (int m = 0; m < tiles::row_tiles; ++m)
+            tc_load_matrices(query[m][0], own_queries + m * 16 * tiles::pitch + k * 16);
+        }
         TC_UNROLL
         for (int n = 0; n < key_tiles; n += 2) {
           unsigned b[4];
@@ -394,8 +406,8 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
                                   lane / 8 % 2 * 8);
           TC_UNROLL
           for (int m = 0; m < tiles::row_tiles; ++m) {
-            tc_multiply(T{}, scores[m][n], query[m][k], b[0], b[1]);
-            tc_multiply(T{}, scores[m][n + 1], query[m][k], b[2], b[3]);
+            tc_multiply(T{}, scores[m][n], query[m][tiles::wide ? 0 : k], b[0], b[1]);
+            tc_multiply(T{}, scores[m][n + 1], query[m][tiles::wide ? 0 : k], b[2], b[3]);
           }
         }
       }
