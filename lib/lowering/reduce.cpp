@@ -2,6 +2,7 @@
 
 #include "lowering/build.h"
 #include "lowering/realize.h"
+#include "lowering/split_reduction.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -147,6 +148,11 @@ std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec) {
   if (op && count.is_integer() && count.value() < context.policy.unroll_reductions_threshold) {
     return {unroll(context, spec, *op, count.value())};
   }
+  const int64_t splits = number_of_splits(context, spec);
+  return splits > 1 ? reduce_in_parts(context, spec, splits) : register_reduction(context, spec);
+}
+
+std::vector<TensorValue> register_reduction(Context &context, const ReductionSpec &spec) {
   std::vector<TensorValue> results;
   for (size_t item = 0; item < ir::tuple_size(spec.kind); ++item) {
     ir::Reduction reduction;

@@ -17,6 +17,9 @@ struct ReductionSpec {
 /// One tensor for each value of the tuple that the reduction yields (one for most kinds).
 std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec);
 
+/// The same, always as operations.
+std::vector<TensorValue> register_reduction(Context &context, const ReductionSpec &spec);
+
 /// Reducing `dimensions` of `value`: sizes and inputs of the spec.
 ReductionSpec reduction_over(Context &context, const TensorValue &value,
                              const std::vector<size_t> &dimensions, bool keep_dimensions);

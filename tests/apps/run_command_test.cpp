@@ -461,3 +461,61 @@ TEST_CASE("compile replaces only what it wrote itself") {
   for (const auto &entry : std::filesystem::directory_iterator(place.path(".")))
     CHECK(entry.path().filename().string().find("out.") == std::string::npos);
 }
+
+TEST_CASE("reductions that lowering splits agree with those that it leaves whole") {
+  // Sums, extremes and moments of 3 rows of 10007 elements: two parts, the last one masked; as
+  // columns: many parts.
+  std::string graph = R"({"format": "tsc-graph", "version": 1, "name": "split", "nodes": [
+    {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [3, 10007]}},
+    {"name": "y", "op": "placeholder", "val": {"dtype": "float32", "size": [10007, 3]}},
+    {"name": "i", "op": "placeholder", "val": {"dtype": "int32", "size": [3, 10007]}},)";
+  std::string outputs, specs;
+  const auto call = [&](const std::string &name, const std::string &target,
+                        const std::string &arguments, bool returned = true) {
+    graph += R"({"name": ")" + name + R"(", "op": "call_function", "target": ")" + target +
+             R"(", "args": [)" + arguments + "]},\n";
+    if (returned) {
+      outputs += (outputs.empty() ? "" : ", ") + (R"({"node": ")" + name + R"("})");
+      specs += (specs.empty() ? "" : ", ") +
+               (R"({"kind": "user", "value": {"node": ")" + name + R"("}})");
+    }
+  };
+  const std::string x = R"({"node": "x"})", y = R"({"node": "y"})", i = R"({"node": "i"})";
+  call("sum", "aten.sum.dim_IntList", x + ", [1]");
+  call("all_of_it", "aten.sum.dim_IntList", x + ", [0, 1]");
+  call("columns", "aten.sum.dim_IntList", y + ", [0]");
+  call("largest", "aten.amax.default", x + ", [1]");
+  call("smallest", "aten.amin.default", i + ", [1]");
+  call("most", "aten.amax.default", i + ", [1]");
+  call("size", "aten.abs.default", x, false); // a mean that is not near zero
+  call("moments", "aten.var_mean.correction", R"({"node": "size"}, [1])", false);
+  call("variance", "operator.getitem", R"({"node": "moments"}, 0)");
+  call("mean", "operator.getitem", R"({"node": "moments"}, 1)");
+  graph += R"({"name": "output", "op": "output", "args": [[)" + outputs + R"(]]}],
+    "signature": {"inputs": [{"node": "x", "kind": "user"}, {"node": "y", "kind": "user"},
+      {"node": "i", "kind": "user"}], "outputs": [)" +
+           specs + "]}}";
+  Workplace place;
+  place.file("split.json", graph);
+  const std::vector<std::string> run = {"run", "split.json", "--inputs", "random:7"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), run.begin(), run.end());
+    return place.run(more);
+  };
+  const Outcome whole = with({"--device=reference", "--outputs", "whole.safetensors"});
+  REQUIRE(whole.err == "");
+  const Outcome log = place.run(
+      {"dump-schedule", "split.json", "--policy=inductor-2.5", "--no-code", "--stage=pre-fusion"});
+  CHECK(log.out.find("masked_subblock1 = self.masked_subblock1(lt, -inf)") != std::string::npos);
+  CHECK(log.out.find("'welford_combine'") != std::string::npos);
+  for (const char *plan : {"serial", "cuda"}) {
+    const Outcome split = with({"--device=host", std::string("--plan=") + plan,
+                                "--policy=inductor-2.5", "--expect", "whole.safetensors"});
+    INFO(split.out << split.err);
+    CHECK(split.exit_code == 0);
+  }
+  const Outcome split =
+      with({"--device=reference", "--policy=inductor-2.5", "--expect", "whole.safetensors"});
+  INFO(split.out << split.err);
+  CHECK(split.exit_code == 0);
+}

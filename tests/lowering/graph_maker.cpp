@@ -73,6 +73,7 @@ graph::Graph GraphMaker::graph() const {
 ir::Module GraphMaker::lower(const target::Policy &policy, bool clean_up) {
   LoweringOptions options;
   options.policy = &policy;
+  options.target = &target::find_target("sm_80");
   ops::PassOptions passes;
   passes.cleanup = clean_up;
   return lowering::lower(ops::run_graph_passes(graph(), passes), options);
