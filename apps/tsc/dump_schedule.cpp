@@ -4,6 +4,8 @@
 #include "driver/group_kernels.h"
 #include "scheduler/schedule.h"
 
+#include <nlohmann/json.hpp>
+
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -15,7 +17,38 @@ struct Flags : CompileFlags {
   std::string stage = "post-fusion";
   std::string dialect = "2.5";
   bool no_code = false;
+  bool json = false;
 };
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const std::vector<scheduler::StepRecord> &records) {
+  Json steps = Json::array();
+  for (const scheduler::StepRecord &record : records) {
+    Json counts = Json::object(), changes = Json::array();
+    for (const scheduler::StepChange &change : record.changes) {
+      counts[change.kind] = counts.value(change.kind, 0) + 1;
+      changes.push_back({{"kind", change.kind}, {"of", change.subject}, {"text", change.text}});
+    }
+    steps.push_back({{"step", record.step},
+                     {"looks_at", record.looks_at},
+                     {"nodes", record.nodes},
+                     {"groups", record.groups},
+                     {"counts", std::move(counts)},
+                     {"changes", std::move(changes)}});
+  }
+  return {{"steps", std::move(steps)}};
+}
+
+void print(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+/// What each step of the scheduler did.
+void run_init(Flags flags) {
+  flags.record_scheduling = true;
+  const driver::Compilation compilation = compile_with_flags(flags, driver::Form::schedule);
+  print(flags.json ? to_json(compilation.scheduling).dump() + "\n"
+                   : scheduler::to_text(compilation.scheduling));
+}
 
 std::string joined_texts(const driver::Compilation &compilation,
                          const std::vector<uint32_t> &kernels) {
@@ -25,13 +58,24 @@ std::string joined_texts(const driver::Compilation &compilation,
   return text;
 }
 
-void run(const Flags &flags) {
+/// Blocks of the log as an array, one a step of the schedule.
+Json to_json(const std::string &log) {
+  Json blocks = Json::array();
+  constexpr std::string_view kEnd = "\n\n\n";
+  for (size_t begin = 0, end; (end = log.find(kEnd, begin)) != std::string::npos;
+       begin = end + kEnd.size()) {
+    const std::string block = log.substr(begin, end - begin);
+    blocks.push_back({{"name", block.substr(0, block.find(':'))}, {"text", block}});
+  }
+  return {{"blocks", std::move(blocks)}};
+}
+
+void run_log(const Flags &flags) {
   driver::Form last = flags.no_code ? driver::Form::schedule : driver::Form::program;
   driver::Compilation compilation = compile_with_flags(flags, last);
   scheduler::LogOptions options;
-  options.stage = flags.stage == "init"         ? scheduler::LogStage::init
-                  : flags.stage == "pre-fusion" ? scheduler::LogStage::pre_fusion
-                                                : scheduler::LogStage::post_fusion;
+  options.stage = flags.stage == "pre-fusion" ? scheduler::LogStage::pre_fusion
+                                              : scheduler::LogStage::post_fusion;
   options.newer_dialect = flags.dialect == "2.11";
   std::map<std::vector<scheduler::NodeId>, std::string> texts; // by the group's members
   if (!flags.no_code) {
@@ -43,8 +87,8 @@ void run(const Flags &flags) {
       return found == texts.end() ? "" : found->second;
     };
   }
-  std::string text = scheduler::to_log(compilation.module, compilation.schedule, options);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  const std::string log = scheduler::to_log(compilation.module, compilation.schedule, options);
+  print(flags.json ? to_json(log).dump() + "\n" : log);
 }
 
 } // namespace
@@ -54,13 +98,16 @@ void add_dump_schedule(CLI::App &app, int &exit_code) {
   CLI::App *command =
       app.add_subcommand("dump-schedule", "print the schedule in the form of TorchInductor's logs");
   add_compile_flags(*command, *flags, "GRAPH");
-  command->add_option("--stage", flags->stage, "init, pre-fusion or post-fusion")
+  command
+      ->add_option("--stage", flags->stage,
+                   "init (what each step of the scheduler did), pre-fusion or post-fusion")
       ->check(CLI::IsMember({"init", "pre-fusion", "post-fusion"}));
   command->add_option("--dialect", flags->dialect, "spelling of PyTorch 2.5 or 2.11")
       ->check(CLI::IsMember({"2.5", "2.11"}));
   command->add_flag("--no-code", flags->no_code, "leave the kernels' text out");
+  command->add_flag("--json", flags->json, "print one object: the steps, or the log's blocks");
   command->callback([flags, &exit_code] {
-    run(*flags);
+    flags->stage == "init" ? run_init(*flags) : run_log(*flags);
     exit_code = 0;
   });
 }

@@ -44,6 +44,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   options.policy = flags.policy;
   options.archs = flags.archs.empty() ? std::vector<std::string>{default_arch()} : flags.archs;
   options.last = last;
+  options.record_scheduling = flags.record_scheduling;
   std::optional<Progress> progress(std::in_place);
   progress->show("reading " + flags.graph);
   std::vector<std::string> passes;

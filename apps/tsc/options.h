@@ -16,6 +16,7 @@ struct CompileFlags {
   std::vector<std::string> archs;
   std::vector<std::string> dump_after;
   bool time_passes = false;
+  bool record_scheduling = false; // keep what each step of the scheduler did
 };
 /// Declares GRAPH (unless `graph_name` is null), --policy, --arch, --dump-after, --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);

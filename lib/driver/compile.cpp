@@ -50,6 +50,8 @@ void schedule(State &state) {
   scheduler::ScheduleOptions schedule_options;
   schedule_options.policy = state.policy;
   schedule_options.target = state.target;
+  if (state.options->record_scheduling)
+    schedule_options.records = &state.result.scheduling;
   schedule_options.after = [&](std::string_view name, const scheduler::Schedule &schedule) {
     state.finished(name, [&] { return scheduler::to_log(state.result.module, schedule, {}); });
   };

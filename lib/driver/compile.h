@@ -19,7 +19,8 @@ enum class Form : uint8_t { graph, ir, schedule, cuda, program };
 struct CompileOptions {
   std::string policy = "default";
   std::vector<std::string> archs = {"sm_90"};
-  Form last = Form::program; // stop when this form exists
+  Form last = Form::program;      // stop when this form exists
+  bool record_scheduling = false; // fill Compilation::scheduling
   /// Called with the name of every pass (graph passes, lower, scheduler steps, generate) and a
   /// function that renders the state after it.
   std::function<void(std::string_view, const std::function<std::string()> &)> after;
@@ -34,6 +35,7 @@ struct Compilation {
   graph::Graph graph; // after the graph passes
   ir::Module module;
   scheduler::Schedule schedule;
+  std::vector<scheduler::StepRecord> scheduling; // what each step did, if that was asked
   program::Program program;
   std::vector<PassTime> times; // one entry a pass, in running order
 };

@@ -1,3 +1,4 @@
+#include "scheduler/step_record.h"
 #include "scheduler/steps.h"
 
 #include "support/diagnostic.h"
@@ -9,21 +10,39 @@ namespace {
 struct Step {
   std::string_view name;
   void (*function)(State &);
+  std::string_view looks_at; // for --stage=init
 };
 
 constexpr Step kPipeline[] = {
-    {"create-nodes", create_nodes},
-    {"compute-dependencies", compute_dependencies},
-    {"sort-nodes", sort_nodes},
-    {"remove-dead-nodes", remove_dead_nodes},
-    {"number-nodes", number_nodes}, // what the pre-fusion log shows
-    {"fuse-nodes", fuse_nodes},
-    {"prune-weak-dependencies", prune_weak_dependencies},
-    {"express-bodies", express_bodies},
-    {"find-last-uses", find_last_uses},
-    {"find-internal-buffers", find_internal_buffers},
-    {"decide-inplace", decide_inplace}, // after internal buffers: those have no memory to take over
+    {"create-nodes", create_nodes, "operations in the order of lowering"},
+    {"compute-dependencies", compute_dependencies, "reads and writes in the order of lowering"},
+    {"sort-nodes", sort_nodes, "who writes what a node reads"},
+    {"remove-dead-nodes", remove_dead_nodes, "users of every output, last node first"},
+    {"number-nodes", number_nodes, "the order"}, // what the pre-fusion log shows
+    {"fuse-nodes", fuse_nodes, "pairs of groups that share a buffer, in up to ten rounds"},
+    {"prune-weak-dependencies", prune_weak_dependencies, "reads that only give an order"},
+    {"express-bodies", express_bodies, "loops of the members of every group"},
+    {"find-last-uses", find_last_uses, "buffers that groups use, last group first"},
+    {"find-internal-buffers", find_internal_buffers, "users of what the members of a group write"},
+    // after internal buffers: those have no memory to take over
+    {"decide-inplace", decide_inplace, "inputs of a group that die in it"},
 };
+
+void run(const Step &step, State &state) {
+  if (!state.options.records) {
+    step.function(state);
+    return;
+  }
+  const StateCopy before = copy_of(state);
+  step.function(state);
+  StepRecord record;
+  record.step = step.name;
+  record.looks_at = step.looks_at;
+  record.nodes = state.schedule.nodes.size();
+  record.groups = state.schedule.groups.size();
+  record.changes = find_changes(state, before);
+  state.options.records->push_back(std::move(record));
+}
 
 } // namespace
 
@@ -37,7 +56,7 @@ Schedule schedule(const ir::Module &module, const ScheduleOptions &options) {
   support::require(options.policy != nullptr, "scheduler", "a policy is required");
   State state{module, options, {}, {}, {}, {}};
   for (const Step &step : kPipeline) {
-    step.function(state);
+    run(step, state);
     if (options.after)
       options.after(step.name, state.schedule);
   }

@@ -116,21 +116,39 @@ struct Schedule {
   std::vector<FusionDecision> decisions; // accepted and refused, in the order they were made
 };
 
+/// One thing that a step of the pipeline changed.
+struct StepChange {
+  std::string kind;    // node, access, version, user, order, fusion, refusal, group, ...
+  std::string subject; // an operation, a buffer, or a group as op0_op1
+  std::string text;
+};
+/// What one step looked at, what it changed, and how much there was afterwards.
+struct StepRecord {
+  std::string step, looks_at;
+  size_t nodes = 0, groups = 0;
+  std::vector<StepChange> changes;
+};
+
 struct ScheduleOptions {
   const target::Policy *policy = &target::default_policy();
   const target::Target *target = nullptr;
   /// Called with each pipeline step's name and the state after it (--dump-after, --time-passes).
   std::function<void(std::string_view, const Schedule &)> after;
+  /// If not null, gets one record a step (`dump-schedule --stage=init`): copies of the state are
+  /// made for it.
+  std::vector<StepRecord> *records = nullptr;
 };
 Schedule schedule(const ir::Module &module, const ScheduleOptions &options);
 
-enum class LogStage : uint8_t { init, pre_fusion, post_fusion };
+enum class LogStage : uint8_t { pre_fusion, post_fusion };
 struct LogOptions {
   LogStage stage = LogStage::post_fusion;
   bool newer_dialect = false; // PyTorch 2.11's spelling instead of 2.5's
   /// Kernel text of a group, for "opN CUDA code:"; empty function: no code section.
   std::function<std::string(const Group &)> kernel_text;
 };
+/// `dump-schedule --stage=init`: every step in order, with the changes grouped by kind.
+std::string to_text(const std::vector<StepRecord> &records);
 /// The log, byte for byte in the form of the seeds (docs/schedule-log.md).
 std::string to_log(const ir::Module &module, const Schedule &schedule, const LogOptions &options);
 

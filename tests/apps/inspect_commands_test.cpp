@@ -149,6 +149,46 @@ TEST_CASE("dump-schedule prints the seeds' logs") {
   }
 }
 
+TEST_CASE("dump-schedule as JSON holds the same as its text") {
+  Workplace place;
+  const std::vector<std::string> init = {"dump-schedule", sample("seed_002.json"), "--stage=init"};
+  const Outcome text = place.run(init);
+  CHECK(text.exit_code == 0);
+  std::vector<std::string> as_json = init;
+  as_json.push_back("--json");
+  const nlohmann::json steps = nlohmann::json::parse(place.run(as_json).out).at("steps");
+  size_t lines = 0;
+  for (const auto &step : steps) {
+    CHECK(text.out.find(step["step"].get<std::string>() + ": looks at " +
+                        step["looks_at"].get<std::string>() + "\n") != std::string::npos);
+    size_t counted = 0;
+    for (const auto &[kind, number] : step["counts"].items())
+      counted += number.get<size_t>();
+    CHECK(counted == step["changes"].size());
+    for (const auto &change : step["changes"]) {
+      const std::string line = "    " + change["kind"].get<std::string>() + " " +
+                               change["of"].get<std::string>() + ": " +
+                               change["text"].get<std::string>() + "\n";
+      CHECK(text.out.find(line) != std::string::npos);
+      ++lines;
+    }
+  }
+  CHECK(count(text.out, "\n    ") == lines);
+  CHECK(steps.size() >= 11);
+
+  const Outcome log = place.run({"dump-schedule", sample("seed_002.json"), "--no-code"});
+  const Outcome blocks =
+      place.run({"dump-schedule", sample("seed_002.json"), "--no-code", "--json"});
+  std::string joined, names;
+  const nlohmann::json object = nlohmann::json::parse(blocks.out);
+  for (const auto &block : object.at("blocks")) {
+    joined += block["text"].get<std::string>() + "\n\n\n";
+    names += block["name"].get<std::string>() + " ";
+  }
+  CHECK(joined == log.out);
+  CHECK(names == "op0 op1 op2 op3 ");
+}
+
 TEST_CASE("dump-schedule puts each kernel behind its own group") {
   Workplace place;
   // Loops and library calls by turns: op0 and op2 are kernels.
