@@ -97,6 +97,43 @@ TEST_CASE("records name removed nodes, versions, order and pruned reads") {
   CHECK(has(dead, "access op2: reads - WeakDep(name='buf0', mutating_buf='buf2')"));
 }
 
+TEST_CASE("an order that another read of the group implies is pruned") {
+  ModuleBuilder b;
+  const BufferId x = b.input("x", {8});
+  const BufferId read = b.pointwise(b.unary(ir::Op::neg, b.load(x))); // op0
+  b.mutate(x, b.unary(ir::Op::exp, b.load(read)));                    // op1 waits for op0's value
+  const auto records = records_of(b.module);
+  CHECK(changes_of(records, "prune-weak-dependencies") ==
+        Lines{"access op1: reads - WeakDep(name='buf0', mutating_buf='buf1')"});
+}
+
+TEST_CASE("buffers that share memory share their users") {
+  ModuleBuilder b;
+  const BufferId x = b.input("x", {8});
+  const BufferId first = b.matmul(x, x, {8});
+  const BufferId second = b.matmul(first, x, {8});
+  b.module.buffers[second].aliases = {first};
+  b.output(b.pointwise(b.unary(ir::Op::neg, b.load(second))));
+  const auto records = records_of(b.module);
+  const Lines dependencies = changes_of(records, "compute-dependencies");
+  const auto count = [&](const std::string &line) {
+    return std::count(dependencies.begin(), dependencies.end(), line);
+  };
+  CHECK(count("user buf0: + op1") == 1);
+  CHECK(count("user buf1: + op1") == 1); // itself, through the buffer it shares memory with
+  CHECK(count("user buf0: + op2, in place") == 1);
+  CHECK(count("user buf1: + op2, in place") == 1);
+}
+
+TEST_CASE("an operation without elements only allocates") {
+  ModuleBuilder b;
+  const BufferId x = b.input("x", {3, 0});
+  b.output(b.pointwise(b.unary(ir::Op::neg, b.load(x))));
+  CHECK(changes_of(records_of(b.module), "create-nodes") ==
+        Lines{"node op0: made: only allocates",
+              "access op0: writes + MemoryDep('buf0', d0 + d1, {d0: 3, d1: 0}, None)"});
+}
+
 TEST_CASE("the text counts changes by kind") {
   scheduler::StepRecord step;
   step.step = "some-step";
