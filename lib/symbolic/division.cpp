@@ -45,13 +45,41 @@ void cancel_common_factor(Expr &numerator, Expr &divisor) {
   }
 }
 
+/// A divisor of several terms (a size such as (s0 - 1)//2 + 1, or a product of such): its multiples
+/// stand expanded in `e`, so whole sets of terms leave at once.
+void split_multiples_of_sum(Expr e, Expr divisor, std::vector<Expr> &quotients,
+                            std::vector<Expr> &rest) {
+  const Expr first = terms_of(divisor)[0];
+  const size_t least = terms_of(divisor).size();
+  for (bool found = true; found && terms_of(e).size() >= least;) {
+    found = false;
+    for (Expr term : terms_of(e)) {
+      std::optional<Expr> quotient = divide_term(term, first);
+      if (!quotient)
+        continue;
+      Expr left = e - *quotient * divisor;
+      const size_t count = left.is_integer(0) ? 0 : terms_of(left).size();
+      if (count + least > terms_of(e).size())
+        continue; // not all of its terms are there
+      quotients.push_back(*quotient);
+      e = left;
+      found = true;
+      break;
+    }
+  }
+  if (!e.is_integer(0))
+    for (Expr term : terms_of(e))
+      rest.push_back(term);
+}
+
 /// Splits `e` into divisor * quotient + rest, term by term.
 void split_multiples(Expr e, Expr divisor, std::vector<Expr> &quotients, std::vector<Expr> &rest) {
+  if (divisor.kind() == Kind::add) {
+    split_multiples_of_sum(e, divisor, quotients, rest);
+    return;
+  }
   for (Expr term : terms_of(e)) {
-    std::optional<Expr> quotient;
-    if (divisor.kind() != Kind::add)
-      quotient = divide_term(term, divisor);
-    if (quotient)
+    if (std::optional<Expr> quotient = divide_term(term, divisor))
       quotients.push_back(*quotient);
     else
       rest.push_back(term);

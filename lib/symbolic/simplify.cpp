@@ -209,6 +209,11 @@ private:
     return rebuild(e, kept);
   }
 
+  struct DividedTerm { // factor * division
+    Expr factor;
+    Division division;
+  };
+
   /// c*(x div d mod m) + c*m*(x div (d*m)) = c*(x div d); with a further modulus m2 on the second,
   /// c*(x div d mod (m*m2)).
   static Expr join_divisions(Expr e) {
@@ -226,15 +231,36 @@ private:
               return e - terms[i] - terms[j] + *joined;
           }
         }
+        if (inner.division.modulus->kind() == Kind::add)
+          if (std::optional<Expr> joined = join_spread(e, terms[i], inner))
+            return *joined;
       }
     }
     return e;
   }
 
-  struct DividedTerm { // factor * division
-    Expr factor;
-    Division division;
-  };
+  /// As join, where the modulus is a sum: c*m*(x div (d*m)) stands expanded, as several terms.
+  static std::optional<Expr> join_spread(Expr e, Expr low_term, const DividedTerm &low) {
+    Expr modulus = *low.division.modulus;
+    const Expr spread = low.factor * modulus;
+    const size_t least = terms_of(spread).size();
+    for (Expr term : e.operands()) {
+      if (term == low_term)
+        continue;
+      for (DividedTerm high : divisions_in(term)) {
+        high.factor = spread;
+        std::optional<Expr> joined = join(low, high);
+        if (!joined)
+          continue;
+        Expr left = e - low_term - spread * high.division.build();
+        // One term less for each that the multiple holds: all of them were there.
+        const size_t count = left.is_integer(0) ? 0 : terms_of(left).size();
+        if (count + least + 1 <= e.operands().size())
+          return left + *joined;
+      }
+    }
+    return std::nullopt;
+  }
 
   static std::vector<DividedTerm> divisions_in(Expr term) {
     std::vector<DividedTerm> found;

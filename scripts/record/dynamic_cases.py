@@ -1,15 +1,19 @@
-"""Records graphs with dynamic shapes from PyTorch, each run with several sizes, for tests/cases/dynamic.
+"""Records graphs with dynamic shapes from PyTorch, each run with several sizes, for tests/cases/dynamic and
+tests/cases/dynamic_models.
 
-    python3 scripts/record/dynamic_cases.py
+    python3 scripts/record/dynamic_cases.py [dynamic | dynamic_models]...
 
-Needs torch and safetensors; tsc and its tests need neither. Writes
-    tests/cases/dynamic/graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
-    tests/cases/dynamic/tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU);
-                                             integers of the caller are tensors without dimensions
+Needs torch and safetensors; tsc and its tests need neither. Writes, per family,
+    tests/cases/FAMILY/graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
+    tests/cases/FAMILY/tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU);
+                                            NAME/RUN/reference_I (the same in float64, of the CNN);
+                                            integers of the caller are tensors without dimensions
 """
+import copy
 import io
 import json
 import os
+import sys
 import warnings
 import zipfile
 
@@ -19,7 +23,7 @@ from safetensors.torch import save_file
 from torch.export import Dim, export
 
 warnings.filterwarnings("ignore")
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "cases", "dynamic")
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "cases")
 
 
 class Block(torch.nn.Module):
@@ -100,6 +104,76 @@ class Counts(torch.nn.Module):
         return x[:n] * n, torch.arange(n + k), x.amax() * k, torch.zeros(n * k, 2)
 
 
+class Attention(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).chunk(3, -1)
+        q, k, v = (y.view(batch, length, self.heads, width // self.heads).transpose(1, 2) for y in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class Decoder(torch.nn.Module):
+    """A language model of two layers, dynamic in batch and sequence."""
+
+    def __init__(self, vocabulary=19, width=16, heads=2, layers=2, longest=40):
+        super().__init__()
+        self.tokens, self.positions = torch.nn.Embedding(vocabulary, width), torch.nn.Embedding(longest, width)
+        mlp = lambda: torch.nn.Sequential(torch.nn.Linear(width, 40), torch.nn.GELU(), torch.nn.Linear(40, width))
+        self.layers = torch.nn.ModuleList(
+            torch.nn.ModuleDict({"norm1": torch.nn.LayerNorm(width), "attention": Attention(width, heads),
+                                 "norm2": torch.nn.LayerNorm(width), "mlp": mlp()}) for _ in range(layers))
+        self.norm = torch.nn.LayerNorm(width)
+        self.head = torch.nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
+        for layer in self.layers:
+            x = x + layer["attention"](layer["norm1"](x))
+            x = x + layer["mlp"](layer["norm2"](x))
+        return self.head(self.norm(x)), x.mean(1)
+
+
+class Cnn(torch.nn.Module):
+    """Strided and grouped convolutions, batch norm, pools; dynamic in batch, height and width."""
+
+    def __init__(self):
+        super().__init__()
+        conv, norm = torch.nn.Conv2d, torch.nn.BatchNorm2d
+        self.stem = torch.nn.Sequential(conv(3, 8, 3, stride=2, padding=1), norm(8), torch.nn.ReLU())
+        self.pool = torch.nn.MaxPool2d(3, stride=2, padding=1)
+        self.block = torch.nn.Sequential(conv(8, 8, 3, padding=1, groups=2, bias=False), norm(8), torch.nn.SiLU(),
+                                         conv(8, 8, 1), norm(8))
+        self.down = torch.nn.Sequential(conv(8, 12, 3, stride=2, padding=1), norm(12), torch.nn.ReLU())
+        self.average = torch.nn.AvgPool2d(2)
+        self.head = torch.nn.Linear(12, 10)
+        for name, buffer in self.named_buffers():
+            if name.endswith("running_mean"):
+                buffer.normal_(0, 0.3)
+            if name.endswith("running_var"):
+                buffer.uniform_(0.5, 2)
+
+    def forward(self, x):
+        x = self.pool(self.stem(x))
+        x = F.relu(x + self.block(x))
+        y = self.down(x)
+        z = self.average(F.pad(y, (0, 1, 0, 1)))
+        return self.head(F.adaptive_avg_pool2d(y, 1).flatten(1)), z, x
+
+
+class Rows(torch.nn.Module):
+    """Both dimensions dynamic, two element types: accesses may be vectors only where sizes allow."""
+
+    def forward(self, x, y):
+        scaled = torch.tanh(x) * 0.5 + y[0]
+        return scaled, x.softmax(-1), x.t() + 1.0, y.float().cumsum(-1), (y * y).sum(-1), x.mean(0), torch.cat([y, y], 1)[:, 3:]
+
+
 def runs(make, *sizes):
     return [make(*size) for size in sizes]
 
@@ -124,6 +198,21 @@ def cases():
         lambda a, x, y: (r(a, 2), x, y), (9, 4, 3), (5, 3, 2), (17, 16, 5))
 
 
+def models():
+    g = torch.Generator().manual_seed(11)
+    r = lambda *s: torch.randn(s, generator=g)
+    ids = lambda b, t: (torch.randint(0, 19, (b, t), generator=g),)
+    batch, length = Dim("b", min=1, max=16), Dim("t", min=1, max=40)
+    yield "decoder", Decoder(), ids(3, 6), ({0: batch, 1: length},), runs(
+        ids, (1, 1), (1, 40), (2, 3), (3, 7), (1, 13), (5, 8), (8, 16), (2, 31), (4, 24), (16, 2))
+    yield "cnn", Cnn(), (r(2, 3, 32, 36),), ({0: batch, 2: Dim.AUTO, 3: Dim.AUTO},), runs(
+        lambda b, h, w: (r(b, 3, h, w),), (1, 2, 2), (1, 16, 16), (2, 17, 23), (3, 31, 8), (1, 24, 32), (2, 33, 9),
+        (5, 13, 7), (8, 8, 16), (1, 37, 29), (4, 19, 2))
+    rows, width = Dim("n", min=1, max=64), Dim("m", min=3, max=4096)
+    yield "rows", Rows(), (r(5, 12), r(5, 12).half()), ({0: rows, 1: width}, {0: rows, 1: width}), runs(
+        lambda n, m: (r(n, m), r(n, m).half()), (1, 3), (5, 16), (7, 13), (8, 64), (2, 260), (32, 8), (2, 31), (8, 40), (13, 4), (33, 24))
+
+
 def record(name, module, example, shapes, inputs, tensors):
     module = module.eval()
     program = export(module, example, dynamic_shapes=shapes, strict=False)
@@ -143,19 +232,31 @@ def record(name, module, example, shapes, inputs, tensors):
             tensors[f"{name}/{run}/input_{position}"] = torch.as_tensor(value).contiguous().clone()
         for position, value in enumerate(outputs):
             tensors[f"{name}/{run}/output_{position}"] = value.contiguous().clone()
+        if name == "cnn":  # sums of convolutions cancel: eager's own error counts
+            with torch.no_grad():
+                exact = copy.deepcopy(module).double()(*(argument.double() for argument in arguments))
+            for position, value in enumerate(exact):
+                tensors[f"{name}/{run}/reference_{position}"] = value.contiguous().clone()
     return {"name": name, "model": model}
 
 
-def main():
+def write(family, cases):
     torch.manual_seed(0)
     torch.set_num_threads(1)
     tensors = {}
     graphs = [record(*case, tensors) for case in cases()]
-    os.makedirs(ROOT, exist_ok=True)
-    with open(os.path.join(ROOT, "graphs.json"), "w") as file:
+    folder = os.path.join(ROOT, family)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "graphs.json"), "w") as file:
         json.dump(graphs, file, sort_keys=True, separators=(",", ":"))
-    save_file(tensors, os.path.join(ROOT, "tensors.safetensors"))
-    print(f"{len(graphs)} graphs, {len(tensors)} tensors")
+    save_file(tensors, os.path.join(folder, "tensors.safetensors"))
+    print(f"{family}: {len(graphs)} graphs, {len(tensors)} tensors")
+
+
+def main():
+    families = {"dynamic": cases, "dynamic_models": models}
+    for family in sys.argv[1:] or families:
+        write(family, families[family])
 
 
 if __name__ == "__main__":

@@ -1,81 +1,31 @@
 // Graphs with dynamic shapes, each compiled once and run with several sizes against PyTorch's
 // numbers, and what is said when sizes do not fit.
-#include "driver/compile.h"
+#include "dynamic_graphs.h"
+
 #include "driver/inputs.h"
 #include "driver/reference.h"
-#include "graph/read.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
-#include <nlohmann/json.hpp>
-
-#include <cstdlib>
-#include <fstream>
 #include <functional>
 
 using namespace tsc;
 using tensor::HostTensor;
+using testing::DynamicGraph;
 
 namespace {
-
-struct Run {
-  std::vector<HostTensor> inputs;
-  std::vector<HostTensor> outputs;
-};
-struct DynamicGraph {
-  std::string name;
-  driver::Compilation compilation;
-  tensor::TensorMap weights;
-  std::vector<Run> runs;
-};
-
-std::vector<HostTensor> numbered(const tensor::TensorMap &tensors, const std::string &prefix) {
-  std::vector<HostTensor> list;
-  for (size_t i = 0; tensors.count(prefix + std::to_string(i)) != 0; ++i)
-    list.push_back(tensors.at(prefix + std::to_string(i)));
-  return list;
-}
-
-std::vector<DynamicGraph> read_graphs() {
-  const char *moved = std::getenv("TSC_SOURCE_DIR"); // for tests that run elsewhere than built
-  const std::string folder = std::string(moved ? moved : TSC_SOURCE_DIR) + "/tests/cases/dynamic";
-  std::ifstream file(folder + "/graphs.json");
-  REQUIRE(file);
-  const tensor::TensorMap tensors = tensor::read_tensors(folder + "/tensors.safetensors");
-  std::vector<DynamicGraph> graphs;
-  for (const nlohmann::json &entry : nlohmann::json::parse(file)) {
-    DynamicGraph graph;
-    graph.name = entry.at("name").get<std::string>();
-    INFO(graph.name);
-    graph.compilation =
-        driver::compile(graph::parse_graph(entry.at("model").dump(), graph.name), {});
-    const std::string prefix = graph.name + "/weight/";
-    for (const auto &[key, value] : tensors)
-      if (key.compare(0, prefix.size(), prefix) == 0)
-        graph.weights[key.substr(prefix.size())] = value;
-    for (size_t run = 0;; ++run) {
-      const std::string at = graph.name + "/" + std::to_string(run);
-      Run one{numbered(tensors, at + "/input_"), numbered(tensors, at + "/output_")};
-      if (one.inputs.empty())
-        break;
-      graph.runs.push_back(std::move(one));
-    }
-    graphs.push_back(std::move(graph));
-  }
-  return graphs;
-}
 
 using Runner = std::function<std::vector<HostTensor>(const std::vector<HostTensor> &)>;
 
 void check_graphs(const std::function<Runner(const DynamicGraph &)> &runner) {
-  const std::vector<DynamicGraph> graphs = read_graphs();
+  const std::vector<DynamicGraph> graphs = testing::read_dynamic_graphs("dynamic");
   CHECK(graphs.size() == 8);
   for (const DynamicGraph &graph : graphs) {
     REQUIRE(graph.runs.size() == 3);
     const Runner run = runner(graph);
     for (size_t number = 0; number < graph.runs.size(); ++number) {
-      const Run &recorded = graph.runs[number];
+      const testing::DynamicRun &recorded = graph.runs[number];
       const std::vector<HostTensor> outputs = run(recorded.inputs);
       REQUIRE(outputs.size() == recorded.outputs.size());
       for (size_t i = 0; i < outputs.size(); ++i) {
@@ -159,7 +109,7 @@ TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
 }
 
 TEST_CASE("sizes outside their range are refused with input, dimension and range") {
-  const std::vector<DynamicGraph> graphs = read_graphs();
+  const std::vector<DynamicGraph> graphs = testing::read_dynamic_graphs("dynamic");
   // The symbol that a dimension is (-1: an integer input's value).
   auto symbol = [&](const DynamicGraph &graph, size_t input, int dimension) {
     const program::InputInfo &info = graph.compilation.program.inputs[input];
@@ -188,7 +138,7 @@ TEST_CASE("sizes outside their range are refused with input, dimension and range
 }
 
 TEST_CASE("an integer input binds a symbol and takes no memory") {
-  const std::vector<DynamicGraph> graphs = read_graphs();
+  const std::vector<DynamicGraph> graphs = testing::read_dynamic_graphs("dynamic");
   const program::Program &program = named(graphs, "counts").compilation.program;
   REQUIRE(program.inputs.size() == 3);
   CHECK_FALSE(program.inputs[0].value);
