@@ -1,5 +1,6 @@
 #include "codegen/access.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace tsc::codegen {
@@ -16,7 +17,8 @@ enum class Motion : uint8_t {
 
 class Analysis {
 public:
-  Analysis(Expr variable, int64_t width) : variable_(variable), width_(width) {}
+  Analysis(Expr variable, int64_t width, const Divisibility &checked)
+      : variable_(variable), width_(width), checked_(checked) {}
 
   Motion motion(Expr e) const {
     if (e == variable_)
@@ -56,6 +58,22 @@ public:
   /// A divisor of e's value at the start of a run (its greatest known one, capped by gcd with
   /// kLimit).
   int64_t divisor(Expr e) const {
+    const int64_t plain = plain_divisor(e);
+    if (checked_.sizes.empty() || e.is_integer() || e == variable_ || plain % checked_.of == 0)
+      return plain;
+    Expr rest = e;
+    for (const Expr size : checked_.sizes)
+      rest = symbolic::divide_terms(rest, size).rest;
+    return rest == e ? plain : std::max(plain, std::gcd(checked_.of, plain_divisor(rest)));
+  }
+
+private:
+  static constexpr int64_t kLimit = 1 << 12;
+  Expr variable_;
+  int64_t width_;
+  const Divisibility &checked_;
+
+  int64_t plain_divisor(Expr e) const {
     if (e == variable_)
       return width_;
     if (e.is_integer())
@@ -91,11 +109,6 @@ public:
     }
   }
 
-private:
-  static constexpr int64_t kLimit = 1 << 12;
-  Expr variable_;
-  int64_t width_;
-
   bool is_multiple(Expr e, int64_t of) const {
     return divisor(e) % of == 0 && !symbolic::depends_on(e, variable_);
   }
@@ -120,19 +133,26 @@ private:
 
 } // namespace
 
+bool is_multiple(Expr e, int64_t divisor, const symbolic::Ranges &ranges,
+                 const Divisibility &checked) {
+  if (symbolic::known_multiple_of(e, divisor, ranges))
+    return true;
+  if (checked.sizes.empty() || checked.of % divisor != 0)
+    return false;
+  for (const Expr size : checked.sizes)
+    e = symbolic::divide_terms(e, size).rest;
+  return symbolic::known_multiple_of(e, divisor, ranges);
+}
+
 Access access_of(Expr index, Expr variable, int64_t width, int64_t alignment,
-                 const symbolic::Ranges &) {
-  const Analysis analysis(variable, width);
+                 const Divisibility &checked) {
+  const Analysis analysis(variable, width, checked);
   const Motion motion = analysis.motion(index);
   if (motion == Motion::still)
     return Access::constant;
   if (motion == Motion::steps && analysis.divisor(index) % alignment == 0)
     return Access::vector;
   return Access::element;
-}
-
-int64_t known_divisor(Expr index, Expr variable, int64_t width, int64_t limit) {
-  return std::gcd(Analysis(variable, width).divisor(index), limit);
 }
 
 } // namespace tsc::codegen

@@ -4,6 +4,7 @@
 #include "symbolic/expr.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace tsc::codegen {
 
@@ -15,14 +16,20 @@ enum class Access : uint8_t {
   element,  // anything else: one access an element
 };
 
+/// Sizes that are multiples of `of` (a power of two): what the launch has checked, where a kernel
+/// has a path for such sizes.
+struct Divisibility {
+  int64_t of = 1;
+  std::vector<Expr> sizes;
+};
+/// True if `e` is a multiple of `divisor` under `ranges` and what the launch has checked.
+bool is_multiple(Expr e, int64_t divisor, const symbolic::Ranges &ranges,
+                 const Divisibility &checked);
+
 /// How `index` behaves while `variable` runs over [v*width, (v+1)*width): `vector` only if the
 /// run's first index is a multiple of `alignment` elements. Everything but `variable` is fixed.
 /// Exact where it says vector or constant; `element` may be pessimistic.
 Access access_of(Expr index, Expr variable, int64_t width, int64_t alignment,
-                 const symbolic::Ranges &ranges);
-
-/// Largest known divisor of `index` (up to `limit`, a power of two) where `variable` is a multiple
-/// of `width`.
-int64_t known_divisor(Expr index, Expr variable, int64_t width, int64_t limit);
+                 const Divisibility &checked);
 
 } // namespace tsc::codegen

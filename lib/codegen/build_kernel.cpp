@@ -1,5 +1,6 @@
 #include "codegen/build_kernel.h"
 
+#include "codegen/alignment.h"
 #include "support/hash.h"
 #include "support/text.h"
 
@@ -16,9 +17,10 @@ bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
 }
 
-/// Pointers in the order of their first use, inputs before outputs; sizes in name order.
+/// Pointers in the order of their first use, inputs before outputs; sizes in name order, then what
+/// the launch checks.
 Parameters find_parameters(const ir::Module &module, const scheduler::Group &group,
-                           const KernelGraph &graph) {
+                           const KernelGraph &graph, const KernelPlan &cuda) {
   std::vector<BufferId> read, written;
   std::set<Expr, symbolic::ExprLess> sizes;
   const auto add = [](std::vector<BufferId> &list, BufferId storage) {
@@ -71,6 +73,11 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     parameters.list.push_back(
         {program::KernelParameter::Kind::size, size.name(), DType::i64, true});
     parameters.sizes.push_back(size);
+  }
+  if (cuda.otherwise) {
+    parameters.list.push_back(
+        {program::KernelParameter::Kind::size, kMisaligned, DType::i64, true});
+    parameters.sizes.push_back(remainder_of(cuda.checked));
   }
   return parameters;
 }
@@ -243,7 +250,7 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
   const std::string placeholder(kKernelPlaceholder);
   const KernelPlan cuda = plan_cuda(module, group, target, given),
                    serial = plan_serial(module, group, given);
-  const Parameters parameters = find_parameters(module, group, serial.graph);
+  const Parameters parameters = find_parameters(module, group, serial.graph, cuda);
   BuiltKernel built;
   program::Kernel &kernel = built.kernel;
   kernel.parameters = parameters.list;

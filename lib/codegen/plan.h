@@ -5,6 +5,7 @@
 #include "codegen/kernel_graph.h"
 #include "target/target.h"
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -81,6 +82,10 @@ struct KernelPlan {
   Expr grid;
   int block = 1;
   bool has_barriers = false;
+  /// Sizes whose divisibility the launch checks for this plan; all other sizes take `otherwise`, a
+  /// plan over the same grid and block. Null: this plan serves every size.
+  Divisibility checked;
+  std::shared_ptr<const KernelPlan> otherwise;
 };
 
 int vector_of(const Walk &walk);
@@ -102,7 +107,7 @@ void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);
 void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep);
 /// The widest run for which contiguous accesses are vector accesses of 16 bytes (32 for the widest
 /// type).
-int choose_vector(const ir::Module &module, const KernelGraph &graph);
+int choose_vector(const ir::Module &module, const KernelPlan &plan);
 bool needs_wide_index(const KernelGraph &graph);
 
 } // namespace tsc::codegen

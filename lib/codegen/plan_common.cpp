@@ -44,7 +44,8 @@ int64_t alignment_of(DType dtype, int vector) {
 
 } // namespace
 
-int choose_vector(const ir::Module &module, const KernelGraph &graph) {
+int choose_vector(const ir::Module &module, const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
   if (graph.element_variables.empty())
     return 1;
   const Expr variable = graph.element_variables.back();
@@ -55,7 +56,7 @@ int choose_vector(const ir::Module &module, const KernelGraph &graph) {
     if (value.level != Level::element || (value.op != Op::load && !is_store(value)))
       continue;
     const size_t bytes = tensor::size_in_bytes(module.buffer(value.buffer).dtype);
-    if (access_of(value.index, variable, 2, 2, graph.ranges) != Access::vector)
+    if (access_of(value.index, variable, 2, 2, plan.checked) != Access::vector)
       continue;
     any = true;
     narrowest = std::min(narrowest, bytes);
@@ -64,7 +65,7 @@ int choose_vector(const ir::Module &module, const KernelGraph &graph) {
   if (!any)
     return 1;
   int vector = static_cast<int>(std::min(16 / narrowest, std::max<size_t>(1, 32 / widest)));
-  while (vector > 1 && !symbolic::known_multiple_of(size, vector, graph.ranges))
+  while (vector > 1 && !is_multiple(size, vector, graph.ranges, plan.checked))
     vector /= 2;
   return vector;
 }
@@ -93,7 +94,7 @@ void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector) {
     if (value.op == Op::load || store || value.op == Op::index_expr) {
       const int64_t alignment =
           value.buffer == ir::kNone ? 1 : alignment_of(module.buffer(value.buffer).dtype, vector);
-      access = access_of(value.index, variable, vector, alignment, graph.ranges);
+      access = access_of(value.index, variable, vector, alignment, plan.checked);
     }
     if (!args_steady)
       access = Access::element;

@@ -3,6 +3,9 @@
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
+#include "codegen/alignment.h"
+#include "support/diagnostic.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -33,11 +36,21 @@ std::string walks_text(const KernelPlan &plan, const char *over) {
   return std::to_string(walks) + (walks == 1 ? " walk over the " : " walks over the ") + over;
 }
 
-void plan_flat(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const target::Target &target) {
+/// What a plan is made for.
+struct Request {
+  const ir::Module &module;
+  const scheduler::Group &group;
+  const target::Target &target;
+  const KernelGraph *given = nullptr; // the value graph, if not the group's own
+  Divisibility checked;               // sizes whose divisibility the launch checks
+  const Walk *like = nullptr;         // the grid and the block of this walk
+};
+
+void plan_flat(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like] = request;
   FlatWalk walk;
   walk.block = kFlatBlock;
-  walk.vector = choose_vector(module, plan.graph);
+  walk.vector = choose_vector(module, plan);
   classify_accesses(module, plan, walk.vector);
   preload_all(plan);
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
@@ -49,9 +62,16 @@ void plan_flat(const ir::Module &module, const scheduler::Group &group, KernelPl
     if (count && *count >= int64_t{4} * target.multiprocessors * walk.block * walk.steps)
       break;
   }
+  if (like) {
+    const FlatWalk &model = std::get<FlatWalk>(*like);
+    walk.steps = model.steps * model.vector / walk.vector;
+  }
   const int64_t per_block = int64_t{walk.block} * walk.steps;
   walk.guard = !symbolic::known_multiple_of(runs, per_block, plan.graph.ranges);
-  plan.grid = symbolic::ceil_div(runs, per_block);
+  // Over elements where the launch decides what a run is.
+  plan.grid = plan.checked.sizes.empty()
+                  ? symbolic::ceil_div(runs, per_block)
+                  : symbolic::ceil_div(plan.graph.elements(), per_block * walk.vector);
   plan.block = walk.block;
   plan.walk = walk;
   plan.description = "pointwise, " + std::to_string(walk.steps) +
@@ -112,11 +132,18 @@ double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
   return std::max(1.0, bytes / 4);
 }
 
-void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const target::Target &target, const KernelGraph *given) {
+/// Elements of the longest row that the ranges of sizes allow; nothing if there is no bound.
+std::optional<int64_t> longest_row(const KernelGraph &graph) {
+  constexpr int64_t kNoBound = int64_t{1} << 31;
+  const int64_t high = symbolic::bounds(graph.elements(), graph.ranges).high;
+  return high > 0 && high < kNoBound ? std::optional(high) : std::nullopt;
+}
+
+void plan_rows(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like] = request;
   RowWalk walk;
   const KernelGraph &graph = plan.graph;
-  walk.vector = choose_vector(module, graph);
+  walk.vector = choose_vector(module, plan);
   classify_accesses(module, plan, walk.vector);
   plan.preloaded.assign(graph.values.size(), false);
   for (const ValueId id : preload_candidates(plan))
@@ -125,19 +152,25 @@ void plan_rows(const ir::Module &module, const scheduler::Group &group, KernelPl
   for (const ValueId id : plan.preloads)
     plan.preloaded[id] = true;
   fill_phases(plan, group, true);
-  const auto elements = graph.elements().as_integer();
+  const auto elements = longest_row(graph);
   walk.steps = 0;
   walk.blocked = std::any_of(graph.values.begin(), graph.values.end(),
                              [](const Value &value) { return value.op == Op::scan; });
-  if (elements && *elements > 0) {
+  if (like) {
+    const RowWalk &model = std::get<RowWalk>(*like);
+    walk.threads = model.threads;
+    walk.steps = model.steps * model.vector / walk.vector;
+  } else if (elements) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
-    choose_row_threads(walk, *elements / walk.vector, std::min(kRunsInFlight, most), most);
+    choose_row_threads(walk, (*elements + walk.vector - 1) / walk.vector,
+                       std::min(kRunsInFlight, most), most);
   }
   if (walk.steps == 0) { // the row does not fit: read it again in every phase
     const GraphOptions looped = {.two_pass_statistics = false, .scans_end_phases = false};
     KernelPlan fresh;
     fresh.graph = given ? *given : build_kernel_graph(module, group, looped);
+    fresh.checked = checked;
     plan = std::move(fresh);
     classify_accesses(module, plan, walk.vector);
     plan.preloaded.assign(plan.graph.values.size(), false);
@@ -284,29 +317,116 @@ std::string access_text(const ir::Module &module, const KernelPlan &plan, int ve
   return std::to_string(std::min<size_t>(widest, 16)) + "-byte accesses";
 }
 
-KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
-                     const target::Target &target, const KernelGraph *given) {
+namespace {
+
+KernelPlan make_plan(const Request &request) {
   KernelPlan plan;
-  plan.graph = given ? *given : build_kernel_graph(module, group, {.two_pass_statistics = true});
+  plan.checked = request.checked;
+  plan.graph = request.given ? *request.given
+                             : build_kernel_graph(request.module, request.group,
+                                                  {.two_pass_statistics = true});
   const bool scans = std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
                                  [](const Value &value) { return value.op == Op::scan; });
+  const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
-    if (!plan_tile(module, group, plan))
-      plan_flat(module, group, plan, target);
-  } else if (!scans && (has_short_rows(plan.graph) || prefers_columns(module, plan.graph))) {
+    if (!plan_tile(request.module, request.group, plan, tile))
+      plan_flat(request, plan);
+  } else if (!scans &&
+             (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {
     const bool short_rows = has_short_rows(plan.graph);
-    if (!given)
-      plan.graph = build_kernel_graph(module, group, {});
+    if (!request.given)
+      plan.graph = build_kernel_graph(request.module, request.group, {});
     if (short_rows)
-      plan_short_rows(module, group, plan);
+      plan_short_rows(request.module, request.group, plan);
     else
-      plan_columns(module, group, plan, target);
+      plan_columns(request.module, request.group, plan, request.target);
   } else {
-    plan_rows(module, group, plan, target, given);
+    plan_rows(request, plan);
   }
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);
   return plan;
+}
+
+/// The directions that a plan's runs go along, with the loads and stores of elements that go with
+/// them.
+std::vector<RunDirection> directions_of(const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  std::vector<RunDirection> result;
+  if (graph.element_variables.empty() || std::holds_alternative<ColumnWalk>(plan.walk))
+    return result;
+  const size_t last = graph.element_variables.size() - 1;
+  const bool tile = std::holds_alternative<TileWalk>(plan.walk);
+  for (size_t i = last; i + (tile ? 2 : 1) > last; --i) {
+    result.push_back({graph.element_variables[i], graph.element_sizes[i], {}});
+    for (ValueId id = 0; id < graph.values.size(); ++id) {
+      const Value &value = graph[id];
+      const bool accesses = value.op == Op::load || value.op == Op::store;
+      if (accesses && value.level == Level::element && plan.tiled[id] == (i != last))
+        result.back().accesses.push_back(id);
+    }
+    if (i == 0)
+      break;
+  }
+  return result;
+}
+
+/// Elements that one access of `plan` may hold.
+int widest_run(const KernelPlan &plan) {
+  const auto *tile = std::get_if<TileWalk>(&plan.walk);
+  return std::max(vector_of(plan.walk), tile ? tile->across : 1);
+}
+/// Elements of the narrowest type that an access of 16 bytes holds.
+int64_t longest_run(const ir::Module &module, const KernelGraph &graph,
+                    const std::vector<RunDirection> &directions) {
+  size_t narrowest = 16;
+  for (const RunDirection &direction : directions)
+    for (const ValueId id : direction.accesses)
+      narrowest = std::min(narrowest, tensor::size_in_bytes(module.buffer(graph[id].buffer).dtype));
+  return static_cast<int64_t>(16 / narrowest);
+}
+
+} // namespace
+
+/// Where symbolic sizes keep accesses from being vectors, the kernel gets two paths over one grid:
+/// the launch checks the sizes and says which.
+KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
+                     const target::Target &target, const KernelGraph *given) {
+  Request request{module, group, target, given, {}, nullptr};
+  KernelPlan plain = make_plan(request);
+  const std::vector<RunDirection> directions = directions_of(plain);
+  const int narrow = widest_run(plain);
+  for (int64_t of = longest_run(module, plain.graph, directions); of > narrow; of /= 2) {
+    request.checked = sizes_to_check(plain.graph, directions, of);
+    if (!request.checked.sizes.empty())
+      break;
+  }
+  if (request.checked.sizes.empty())
+    return plain;
+  KernelPlan aligned = make_plan(request);
+  if (aligned.walk.index() != plain.walk.index() || widest_run(aligned) <= narrow)
+    return plain;
+  if (widest_run(aligned) < request.checked.of) { // of what its widest type allows
+    request.checked = sizes_to_check(plain.graph, directions, widest_run(aligned));
+    aligned = make_plan(request);
+  }
+  request.checked = {};
+  request.like = &aligned.walk;
+  KernelPlan otherwise = make_plan(request);
+  support::require(otherwise.walk.index() == aligned.walk.index() &&
+                       otherwise.block == aligned.block,
+                   "codegen", "a plan for other sizes has other blocks");
+  std::string sizes;
+  for (const Expr size : aligned.checked.sizes)
+    sizes += (sizes.empty() ? "" : ", ") + symbolic::print(size);
+  aligned.description +=
+      " where " + sizes +
+      (aligned.checked.sizes.size() == 1 ? " is a multiple of " : " are multiples of ") +
+      std::to_string(aligned.checked.of) + ", else " +
+      access_text(module, otherwise, vector_of(otherwise.walk));
+  aligned.has_barriers = aligned.has_barriers || otherwise.has_barriers;
+  aligned.otherwise = std::make_shared<const KernelPlan>(std::move(otherwise));
+  return aligned;
 }
 
 } // namespace tsc::codegen

@@ -20,6 +20,8 @@ void preload_all(KernelPlan &plan);
 std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector);
 
 /// Plans a pointwise kernel with transposed operands; false, and nothing done, if there are none.
-bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan);
+/// `like`: tiles as large as those.
+bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+               const TileWalk *like);
 
 } // namespace tsc::codegen

@@ -94,14 +94,14 @@ int choose_across(const ir::Module &module, const KernelPlan &plan, int most) {
       width = std::min(width, static_cast<int>(16 / bytes_of(module, graph[id])));
   const auto fits = [&](ValueId id) {
     return !plan.tiled[id] ||
-           access_of(graph[id].index, variable, width, width, graph.ranges) == Access::vector;
+           access_of(graph[id].index, variable, width, width, plan.checked) == Access::vector;
   };
   const Expr size = graph.element_sizes[graph.element_sizes.size() - 2];
   const auto all_fit = [&] {
     for (ValueId id = 0; id < graph.values.size(); ++id)
       if (!fits(id))
         return false;
-    return symbolic::known_multiple_of(size, width, graph.ranges);
+    return is_multiple(size, width, graph.ranges, plan.checked);
   };
   while (width > 1 && !all_fit())
     width /= 2;
@@ -128,7 +128,8 @@ size_t choose_tiled(const ir::Module &module, KernelPlan &plan) {
 
 } // namespace
 
-bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan) {
+bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+               const TileWalk *like) {
   if (plan.graph.element_variables.size() < 2)
     return false;
   KernelGraph graph = plan.graph;
@@ -138,9 +139,11 @@ bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPl
   const size_t bytes = choose_tiled(module, plan);
   TileWalk walk;
   walk.block = kBlock;
-  walk.vector = choose_vector(module, plan.graph);
+  walk.vector = choose_vector(module, plan);
   walk.edge = walk.vector > 1 && bytes * kWideEdge * (kWideEdge + 4) <= kSharedBytes ? kWideEdge
                                                                                      : kNarrowEdge;
+  if (like)
+    walk.edge = like->edge;
   const int most = walk.edge * walk.edge / kBlock; // every thread has a run
   walk.vector = std::min(walk.vector, most);
   walk.across = choose_across(module, plan, most);

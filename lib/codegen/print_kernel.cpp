@@ -17,12 +17,14 @@ namespace {
 
 class Printer : KernelText {
 public:
+  /// `path`: which of a kernel's paths this is; "" for a kernel that has one.
   Printer(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
-          const std::string &name)
-      : KernelText(module, plan, parameters, name) {}
+          const std::string &name, const std::string &path)
+      : KernelText(module, plan, parameters, name), path_(path) {}
 
-  std::string print() {
-    open_kernel();
+  /// What the kernel does, indented by `depth`.
+  std::string print(int depth) {
+    depth_ = depth;
     if (serial_ && graph_.reduces)
       open_serial_rows();
     else
@@ -35,42 +37,25 @@ public:
     row_stores();
     if (serial_ && graph_.reduces)
       close();
-    depth_ = 0;
-    line("}");
-    const std::string body = std::move(text_);
-    text_.clear();
-    std::string result = shared_struct() + body;
-    result += "TC_EXPORT(" + kernel_ + ", " + (plan_.has_barriers ? "TC_HAS_BARRIERS" : "0") +
-              (shared_.empty() ? "" : ", " + kernel_ + "_shared") + ")\n";
-    return result;
+    return std::move(text_);
   }
-
-private:
-  // ---- frame
-
-  void open_kernel() {
-    std::string list;
-    size_t pointer = 0;
-    for (const program::KernelParameter &parameter : parameters_.list) {
-      if (!list.empty())
-        list += ", ";
-      if (parameter.kind == program::KernelParameter::Kind::size) {
-        list += "long long " + parameter.name;
-        continue;
-      }
-      list += (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) +
-              " *" + (parameters_.restricted[pointer++] ? "TC_RESTRICT " : "") + parameter.name;
-    }
-    open("TC_KERNEL void __launch_bounds__(" + std::to_string(plan_.block) + ") " + kernel_ + "(" +
-         list + ")");
-  }
+  /// The structure in shared memory that the text needs, or nothing. After print.
   std::string shared_struct() const {
     if (shared_.empty())
       return "";
-    std::string result = "struct " + kernel_ + "_shared {\n";
+    std::string result = "struct " + shared_type() + " {\n";
     for (const std::string &member : shared_)
       result += "  " + member + ";\n";
     return result + "};\n\n";
+  }
+
+private:
+  std::string path_;
+
+  // ---- frame
+
+  std::string shared_type() const {
+    return kernel_ + "_shared" + (path_.empty() ? "" : "_" + path_);
   }
   std::string as_index(const std::string &text) const {
     return "static_cast<" + index_ + ">(" + text + ")";
@@ -120,7 +105,8 @@ private:
     if (tile_)
       tile_coordinates();
     if (has_shared())
-      line("TC_SMEM(" + kernel_ + "_shared, shared);");
+      line(path_.empty() ? "TC_SMEM(" + shared_type() + ", shared);"
+                         : shared_type() + " &shared = memory." + path_ + ";");
   }
   /// Each thread has a row of its own.
   bool alone() const { return column_ && column_->threads == 1; }
@@ -560,7 +546,8 @@ private:
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
       if (is_vector_store(id)) {
-        staged_[id] = "s" + std::to_string(staged_.size());
+        // Symbols of sizes are called s0, s1, ... already.
+        staged_[id] = (parameters_.sizes.empty() ? "s" : "y") + std::to_string(staged_.size());
         line(std::string(value_type(graph_[id].dtype)) + " " + staged_[id] + "[" +
              std::to_string(vector_) + "];");
       }
@@ -626,11 +613,54 @@ private:
   }
 };
 
+std::string signature(const KernelPlan &plan, const Parameters &parameters,
+                      const std::string &name) {
+  std::string list;
+  size_t pointer = 0;
+  for (const program::KernelParameter &parameter : parameters.list) {
+    if (!list.empty())
+      list += ", ";
+    if (parameter.kind == program::KernelParameter::Kind::size) {
+      list += "long long " + parameter.name;
+      continue;
+    }
+    list += (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) +
+            " *" + (parameters.restricted[pointer++] ? "TC_RESTRICT " : "") + parameter.name;
+  }
+  return "TC_KERNEL void __launch_bounds__(" + std::to_string(plan.block) + ") " + name + "(" +
+         list + ")";
+}
+
+std::string export_line(const KernelPlan &plan, const std::string &name, bool shared) {
+  return "TC_EXPORT(" + name + ", " + (plan.has_barriers ? "TC_HAS_BARRIERS" : "0") +
+         (shared ? ", " + name + "_shared" : "") + ")\n";
+}
+
 } // namespace
 
 std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name) {
-  return Printer(module, plan, parameters, name).print();
+  const std::string open = signature(plan, parameters, name) + " {\n";
+  if (!plan.otherwise) {
+    Printer printer(module, plan, parameters, name, "");
+    const std::string body = printer.print(1), memory = printer.shared_struct();
+    return memory + open + body + "}\n" + export_line(plan, name, !memory.empty());
+  }
+  Printer aligned(module, plan, parameters, name, "aligned");
+  Printer other(module, *plan.otherwise, parameters, name, "other");
+  const std::string bodies = "  if (" + std::string(kMisaligned) + " == 0) {\n" + aligned.print(2) +
+                             "  } else {\n" + other.print(2) + "  }\n}\n";
+  std::string memory = aligned.shared_struct() + other.shared_struct(), declared;
+  if (!memory.empty()) {
+    memory += "union " + name + "_shared {\n";
+    for (const auto &[path, used] : {std::pair("aligned", !aligned.shared_struct().empty()),
+                                     std::pair("other", !other.shared_struct().empty())})
+      if (used)
+        memory += "  " + name + "_shared_" + path + " " + path + ";\n";
+    memory += "};\n\n";
+    declared = "  TC_SMEM(" + name + "_shared, memory);\n";
+  }
+  return memory + open + declared + bodies + export_line(plan, name, !memory.empty());
 }
 
 } // namespace tsc::codegen

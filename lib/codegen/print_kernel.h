@@ -6,6 +6,9 @@
 
 namespace tsc::codegen {
 
+/// The size parameter of a kernel with two paths: 0 where the launch found its sizes aligned.
+inline constexpr const char *kMisaligned = "misaligned";
+
 /// The kernel's parameters and, by storage buffer, their names.
 struct Parameters {
   std::vector<program::KernelParameter> list; // pointers, then sizes

@@ -133,6 +133,12 @@ int64_t floor_remainder(int64_t a, int64_t b) {
   return rest < 0 ? rest + b : rest;
 }
 
+Quotient divide_terms(Expr e, Expr divisor) {
+  std::vector<Expr> quotients, rest;
+  split_multiples(e, divisor, quotients, rest);
+  return {sum(quotients), sum(rest)};
+}
+
 Expr floor_div(Expr x, Expr divisor) {
   check_positive("FloorDiv", divisor);
   if (divisor.is_integer(1) || x.is_integer(0))
