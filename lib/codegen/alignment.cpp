@@ -19,9 +19,13 @@ public:
   }
 
   Divisibility find() {
-    for (const RunDirection &direction : directions_)
-      if (!symbolic::known_multiple_of(direction.size, checked_.of, graph_.ranges))
-        add(direction.size);
+    for (const RunDirection &direction : directions_) {
+      if (symbolic::known_multiple_of(direction.size, checked_.of, graph_.ranges))
+        continue;
+      if (direction.size.is_integer()) // no launch will find it to be one
+        return {};
+      add(direction.size);
+    }
     for (const RunDirection &direction : directions_)
       for (const ValueId id : direction.accesses)
         find_sizes_of(graph_[id].index, direction.variable);

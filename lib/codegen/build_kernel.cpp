@@ -1,6 +1,7 @@
 #include "codegen/build_kernel.h"
 
 #include "codegen/alignment.h"
+#include "codegen/precompute_sizes.h"
 #include "support/hash.h"
 #include "support/text.h"
 
@@ -17,17 +18,9 @@ bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
 }
 
-/// Pointers in the order of their first use, inputs before outputs; sizes in name order, then what
-/// the launch checks.
-Parameters find_parameters(const ir::Module &module, const scheduler::Group &group,
-                           const KernelGraph &graph, const KernelPlan &cuda) {
-  std::vector<BufferId> read, written;
-  std::set<Expr, symbolic::ExprLess> sizes;
-  const auto add = [](std::vector<BufferId> &list, BufferId storage) {
-    if (std::find(list.begin(), list.end(), storage) == list.end())
-      list.push_back(storage);
-  };
-  const auto add_sizes = [&](Expr e) {
+/// Symbols of sizes that a kernel's text may mention.
+void add_sizes(const KernelGraph &graph, std::set<Expr, symbolic::ExprLess> &sizes) {
+  const auto add = [&](Expr e) {
     for (const Expr symbol : symbolic::free_symbols(e)) {
       const auto is = [&](std::span<const Expr> variables) {
         return std::find(variables.begin(), variables.end(), symbol) != variables.end();
@@ -41,16 +34,30 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     }
   };
   for (const Value &value : graph.values) {
+    add(value.index);
+    add(value.extent);
+  }
+  for (const auto *list : {&graph.row_sizes, &graph.element_sizes})
+    std::for_each(list->begin(), list->end(), add);
+}
+
+/// Pointers in the order of their first use, inputs before outputs; sizes in name order, then what
+/// the launch checks.
+Parameters find_parameters(const ir::Module &module, const scheduler::Group &group,
+                           const KernelPlan &serial, const KernelPlan &cuda,
+                           const std::vector<PrecomputedSize> &computed) {
+  const KernelGraph &graph = serial.graph;
+  std::vector<BufferId> read, written;
+  const auto add = [](std::vector<BufferId> &list, BufferId storage) {
+    if (std::find(list.begin(), list.end(), storage) == list.end())
+      list.push_back(storage);
+  };
+  for (const Value &value : graph.values) {
     if (value.op == Op::load)
       add(read, module.storage_of(value.buffer));
     else if (is_store(value))
       add(written, module.storage_of(value.buffer));
-    add_sizes(value.index);
-    add_sizes(value.extent);
   }
-  for (const auto *list : {&graph.row_sizes, &graph.element_sizes})
-    for (const Expr size : *list)
-      add_sizes(size);
   const auto inplace = [&](BufferId storage) {
     return std::any_of(group.inplace.begin(), group.inplace.end(), [&](const auto &pair) {
       return module.storage_of(pair.first) == storage || module.storage_of(pair.second) == storage;
@@ -69,16 +76,25 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
       push(storage, "in" + std::to_string(inputs++), true);
   for (const BufferId storage : written)
     push(storage, "out" + std::to_string(outputs++), false);
+  const auto push_size = [&](const std::string &name, Expr value) {
+    constexpr int64_t kLimit = (int64_t{1} << 31) - 1;
+    const symbolic::Interval interval = symbolic::bounds(value, module.ranges);
+    parameters.list.push_back({program::KernelParameter::Kind::size, name, DType::i64, true});
+    parameters.sizes.push_back(value);
+    parameters.narrow.push_back(interval.low >= -kLimit && interval.high <= kLimit);
+  };
+  std::set<Expr, symbolic::ExprLess> sizes;
+  for (const KernelPlan *plan :
+       {&serial, &cuda, static_cast<const KernelPlan *>(cuda.otherwise.get())})
+    if (plan)
+      add_sizes(plan->graph, sizes);
   for (const Expr size : sizes) {
-    parameters.list.push_back(
-        {program::KernelParameter::Kind::size, size.name(), DType::i64, true});
-    parameters.sizes.push_back(size);
+    const auto found = std::find_if(computed.begin(), computed.end(),
+                                    [&](const auto &entry) { return entry.symbol == size; });
+    push_size(size.name(), found == computed.end() ? size : found->value);
   }
-  if (cuda.otherwise) {
-    parameters.list.push_back(
-        {program::KernelParameter::Kind::size, kMisaligned, DType::i64, true});
-    parameters.sizes.push_back(remainder_of(cuda.checked));
-  }
+  if (cuda.otherwise)
+    push_size(kMisaligned, remainder_of(cuda.checked));
   return parameters;
 }
 
@@ -248,14 +264,18 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
                          const scheduler::Group &group, const target::Target &target,
                          const KernelGraph *given) {
   const std::string placeholder(kKernelPlaceholder);
-  const KernelPlan cuda = plan_cuda(module, group, target, given),
-                   serial = plan_serial(module, group, given);
-  const Parameters parameters = find_parameters(module, group, serial.graph, cuda);
+  KernelPlan cuda = plan_cuda(module, group, target, given),
+             serial = plan_serial(module, group, given);
   BuiltKernel built;
   program::Kernel &kernel = built.kernel;
+  count_bytes(module, serial.graph, kernel); // over the program's own symbols
+  std::vector<PrecomputedSize> computed;
+  for (KernelPlan *plan : {&serial, &cuda, cuda.otherwise.get()})
+    if (plan)
+      precompute_sizes(plan->graph, computed);
+  const Parameters parameters = find_parameters(module, group, serial, cuda, computed);
   kernel.parameters = parameters.list;
   kernel.plan = cuda.description;
-  count_bytes(module, serial.graph, kernel);
   kernel.cuda = variant(cuda, print_kernel(module, cuda, parameters, placeholder));
   kernel.serial = variant(serial, print_kernel(module, serial, parameters, placeholder));
   std::vector<std::string_view> includes;

@@ -85,7 +85,7 @@ struct KernelPlan {
   /// Sizes whose divisibility the launch checks for this plan; all other sizes take `otherwise`, a
   /// plan over the same grid and block. Null: this plan serves every size.
   Divisibility checked;
-  std::shared_ptr<const KernelPlan> otherwise;
+  std::shared_ptr<KernelPlan> otherwise;
 };
 
 int vector_of(const Walk &walk);

@@ -425,7 +425,7 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
       std::to_string(aligned.checked.of) + ", else " +
       access_text(module, otherwise, vector_of(otherwise.walk));
   aligned.has_barriers = aligned.has_barriers || otherwise.has_barriers;
-  aligned.otherwise = std::make_shared<const KernelPlan>(std::move(otherwise));
+  aligned.otherwise = std::make_shared<KernelPlan>(std::move(otherwise));
   return aligned;
 }
 

@@ -613,15 +613,44 @@ private:
   }
 };
 
+/// Sizes of kernels that count in 32 bits are 32-bit numbers: dividing by them costs a fraction.
+bool is_narrow(const KernelPlan &plan, const Parameters &parameters, size_t size) {
+  const bool wide = plan.wide_index || (plan.otherwise && plan.otherwise->wide_index);
+  return !wide && parameters.narrow[size];
+}
+/// Whether `body` holds the name of a parameter as a word.
+bool mentions(const std::string &body, const std::string &name) {
+  const auto in_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (size_t at = body.find(name); at != std::string::npos; at = body.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || !in_word(body[at - 1])) && (end == body.size() || !in_word(body[end])))
+      return true;
+  }
+  return false;
+}
+std::string narrowed_sizes(const KernelPlan &plan, const Parameters &parameters,
+                           const std::string &body) {
+  std::string lines;
+  size_t size = 0;
+  for (const program::KernelParameter &parameter : parameters.list)
+    if (parameter.kind == program::KernelParameter::Kind::size &&
+        is_narrow(plan, parameters, size++) && mentions(body, parameter.name))
+      lines +=
+          "  const int " + parameter.name + " = static_cast<int>(" + parameter.name + "_64);\n";
+  return lines;
+}
+
 std::string signature(const KernelPlan &plan, const Parameters &parameters,
                       const std::string &name) {
   std::string list;
-  size_t pointer = 0;
+  size_t pointer = 0, size = 0;
   for (const program::KernelParameter &parameter : parameters.list) {
     if (!list.empty())
       list += ", ";
     if (parameter.kind == program::KernelParameter::Kind::size) {
-      list += "long long " + parameter.name;
+      list += "long long " + parameter.name + (is_narrow(plan, parameters, size++) ? "_64" : "");
       continue;
     }
     list += (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) +
@@ -644,7 +673,8 @@ std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
   if (!plan.otherwise) {
     Printer printer(module, plan, parameters, name, "");
     const std::string body = printer.print(1), memory = printer.shared_struct();
-    return memory + open + body + "}\n" + export_line(plan, name, !memory.empty());
+    return memory + open + narrowed_sizes(plan, parameters, body) + body + "}\n" +
+           export_line(plan, name, !memory.empty());
   }
   Printer aligned(module, plan, parameters, name, "aligned");
   Printer other(module, *plan.otherwise, parameters, name, "other");
@@ -660,7 +690,8 @@ std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
     memory += "};\n\n";
     declared = "  TC_SMEM(" + name + "_shared, memory);\n";
   }
-  return memory + open + declared + bodies + export_line(plan, name, !memory.empty());
+  return memory + open + narrowed_sizes(plan, parameters, bodies) + declared + bodies +
+         export_line(plan, name, !memory.empty());
 }
 
 } // namespace tsc::codegen

@@ -13,7 +13,8 @@ inline constexpr const char *kMisaligned = "misaligned";
 struct Parameters {
   std::vector<program::KernelParameter> list; // pointers, then sizes
   std::vector<BufferId> storages;             // of the pointers, in order
-  std::vector<Expr> sizes;                    // of the size parameters, in order
+  std::vector<Expr> sizes;                    // values of the size parameters, in order
+  std::vector<bool> narrow;                   // size parameters that fit into 32 bits
   std::vector<bool> restricted;               // pointers: no other pointer sees this memory
   const std::string &name_of(BufferId storage) const;
 };
