@@ -81,7 +81,8 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     const symbolic::Interval interval = symbolic::bounds(value, module.ranges);
     parameters.list.push_back({program::KernelParameter::Kind::size, name, DType::i64, true});
     parameters.sizes.push_back(value);
-    parameters.narrow.push_back(interval.low >= -kLimit && interval.high <= kLimit);
+    parameters.narrow.push_back(name != kMisaligned && interval.low >= -kLimit &&
+                                interval.high <= kLimit);
   };
   std::set<Expr, symbolic::ExprLess> sizes;
   for (const KernelPlan *plan :

@@ -371,6 +371,18 @@ std::vector<RunDirection> directions_of(const KernelPlan &plan) {
   return result;
 }
 
+/// The same with vector accesses alone.
+std::vector<RunDirection> vectors_of(const KernelPlan &plan) {
+  std::vector<RunDirection> result;
+  for (RunDirection direction : directions_of(plan)) {
+    std::erase_if(direction.accesses,
+                  [&](ValueId id) { return !plan.tiled[id] && plan.access[id] != Access::vector; });
+    if (!direction.accesses.empty())
+      result.push_back(std::move(direction));
+  }
+  return result;
+}
+
 /// Elements that one access of `plan` may hold.
 int widest_run(const KernelPlan &plan) {
   const auto *tile = std::get_if<TileWalk>(&plan.walk);
@@ -406,10 +418,11 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
   KernelPlan aligned = make_plan(request);
   if (aligned.walk.index() != plain.walk.index() || widest_run(aligned) <= narrow)
     return plain;
-  if (widest_run(aligned) < request.checked.of) { // of what its widest type allows
-    request.checked = sizes_to_check(plain.graph, directions, widest_run(aligned));
-    aligned = make_plan(request);
-  }
+  // Only what became a vector asks for anything, and for no more than its runs are long.
+  request.checked = sizes_to_check(aligned.graph, vectors_of(aligned), widest_run(aligned));
+  aligned = make_plan(request);
+  if (request.checked.sizes.empty() || widest_run(aligned) <= narrow)
+    return plain;
   request.checked = {};
   request.like = &aligned.walk;
   KernelPlan otherwise = make_plan(request);

@@ -115,6 +115,56 @@ TEST_CASE("broadcast operands are read once a run, and small pointwise kernels a
   CHECK(text.find("if (e < 340992)") != std::string::npos);
 }
 
+TEST_CASE("kernels of symbolic sizes have a path of vectors that the launch chooses") {
+  const symbolic::Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1");
+  const std::vector<graph::SymbolRange> symbols = {{s0, 1, 1 << 15}, {s1, 1, 4096}};
+  const program::Program rows = compile(with_symbols(test::softmax(s0, s1, DType::bf16), symbols));
+  REQUIRE(rows.kernels.size() == 1);
+  CHECK(rows.kernels[0].plan ==
+        "row reduction, 128 threads a row, 1 row a block, row kept in registers (32 elements a "
+        "thread), 16-byte accesses where s1 is a multiple of 8, else one element an access");
+  const std::string &text = rows.kernels[0].cuda.text;
+  CHECK(text.find("  if (misaligned == 0) {\n") != std::string::npos);
+  CHECK(count(text, "tc_load_vec<8>") == 1);
+  CHECK(count(text, "tc_store_vec<8>") == 1);
+  CHECK(count(text, "  const int s1 = static_cast<int>(s1_64);\n") == 1);
+  const auto &launch = std::get<program::Launch>(rows.steps[0].kind);
+  CHECK(launch.sizes.back() == symbolic::mod(s1, 8));
+  CHECK(rows.kernels[0].cuda.grid[0] == s0);
+  // Both paths go over one grid: blocks of elements, not of runs.
+  const program::Program flat =
+      compile(with_symbols(test::broadcast_relu(s0, s1, DType::f32), symbols));
+  CHECK(flat.kernels[0].plan ==
+        "pointwise, 1 run of 4 elements a thread, 16-byte accesses where s1 is a multiple of 4, "
+        "else one element an access");
+  CHECK(flat.kernels[0].cuda.grid[0] == symbolic::ceil_div(s0 * s1, 1024));
+  const program::Program tiles =
+      compile(with_symbols(test::transposed_add(s0, s1, DType::f32), symbols));
+  CHECK(
+      tiles.kernels[0].plan ==
+      "pointwise, tiles of 64 x 64 elements through shared memory, runs of 4 elements, 4 of "
+      "transposed operands, 16-byte accesses where s1, s0 are multiples of 4, else one element an "
+      "access");
+  // Sizes that are multiples anyway are not asked about.
+  CHECK(plan_of(with_symbols(test::broadcast_relu(s0, 4 * s1, DType::f32), symbols)) ==
+        "pointwise, 1 run of 4 elements a thread, 16-byte accesses");
+}
+
+TEST_CASE("sizes that hold divisions come ready made") {
+  const symbolic::Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1"),
+                       s2 = symbolic::symbol("s2");
+  const program::Program program = compile(
+      with_symbols(test::convolved_relu(s0, s1, s2), {{s0, 1, 64}, {s1, 1, 512}, {s2, 1, 512}}));
+  REQUIRE(!program.kernels.empty());
+  const program::Kernel &kernel = program.kernels[0];
+  const std::string text = kernel.cuda.text.substr(kernel.cuda.text.find("TC_KERNEL"));
+  CHECK(text.find("long long ps0_64, long long ps1_64") != std::string::npos);
+  CHECK(text.find("/ 2)") == std::string::npos);
+  const auto &sizes = std::get<program::Launch>(program.steps[0].kind).sizes;
+  REQUIRE(sizes.size() == kernel.parameters.size() - program.steps.size() - 2);
+  CHECK(sizes[0] == symbolic::floor_div(s1 - 1, 2) + 1);
+}
+
 TEST_CASE("names depend on content alone") {
   const program::Program one = compile(test::softmax(64, 512, DType::f32));
   const program::Program two = compile(test::softmax(64, 512, DType::f32));

@@ -55,6 +55,20 @@ TEST_CASE("column reductions and pointwise kernels compile without spills") {
   check_sample(test::broadcast_relu(7, 13, DType::f32), 64);
 }
 
+TEST_CASE("kernels of symbolic sizes compile without spills, with vectors where sizes allow") {
+  const symbolic::Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1"),
+                       s2 = symbolic::symbol("s2");
+  const std::vector<graph::SymbolRange> few = {{s0, 1, 1 << 15}, {s1, 1, 4096}},
+                                        any = {{s0, 1}, {s1, 1}},
+                                        planes = {{s0, 1, 64}, {s1, 1, 512}, {s2, 1, 512}};
+  for (const auto &symbols : {few, any}) {
+    check_sample(with_symbols(test::broadcast_relu(s0, s1, DType::bf16), symbols), 64);
+    check_sample(with_symbols(test::softmax(s0, s1, DType::bf16), symbols), 96);
+    check_sample(with_symbols(test::transposed_add(s0, s1, DType::f32), symbols), 96);
+  }
+  check_sample(with_symbols(test::convolved_relu(s0, s1, s2), planes), 64);
+}
+
 TEST_CASE("tiles and split rows compile without spills") {
   check_sample(test::transposed_add(16384, 16384, DType::f32), 80);
   check_sample(test::transposed_add(1000, 96, DType::f16), 80);

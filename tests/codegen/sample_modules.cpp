@@ -179,7 +179,7 @@ SampleModule add_sum(int64_t rows, int64_t columns) {
   return m;
 }
 
-SampleModule softmax(int64_t rows, int64_t columns, DType dtype) {
+SampleModule softmax(Expr rows, Expr columns, DType dtype) {
   SampleModule m;
   const LoopId x = m.to(m.load(m.input("x", dtype, {rows, columns})), DType::f32);
   const BufferId max = m.reduce(ReductionKind::online_softmax_reduce, x, DType::f32, 0);
@@ -220,7 +220,7 @@ SampleModule column_sum(int64_t rows, int64_t columns, DType dtype) {
   return m;
 }
 
-SampleModule broadcast_relu(int64_t rows, int64_t columns, DType dtype) {
+SampleModule broadcast_relu(Expr rows, Expr columns, DType dtype) {
   SampleModule m;
   const BufferId a = m.input("a", dtype, {rows, columns}), b = m.input("b", dtype, {rows});
   const BufferId c = m.input("c", dtype, {columns});
@@ -233,7 +233,31 @@ SampleModule broadcast_relu(int64_t rows, int64_t columns, DType dtype) {
   return m;
 }
 
-SampleModule transposed_add(int64_t rows, int64_t columns, DType dtype) {
+SampleModule convolved_relu(Expr planes, Expr height, Expr width) {
+  SampleModule m;
+  const auto halved = [](Expr size) { return symbolic::floor_div(size - 1, 2) + 1; };
+  const Expr rows = halved(height), columns = halved(width);
+  const BufferId x = m.input("x", DType::f32, {planes, height, width});
+  const std::vector<Expr> sizes = {planes, rows, columns};
+  const LoopId sampled =
+      m.load_at(x, sizes, {ir::variable(0), 2 * ir::variable(1), 2 * ir::variable(2)});
+  const BufferId y = m.pointwise(m.apply(Op::relu, {sampled}));
+  m.output(y);
+  const BufferId bias = m.input("bias", DType::f32, {rows, columns});
+  const LoopId shift = m.load_at(bias, sizes, {ir::variable(1), ir::variable(2)});
+  const LoopId value = m.load(y);
+  m.output(m.pointwise(m.apply(Op::add, {value, shift})));
+  return m;
+}
+
+SampleModule with_symbols(SampleModule sample, const std::vector<graph::SymbolRange> &symbols) {
+  sample.module.symbols = symbols;
+  for (const graph::SymbolRange &range : symbols)
+    sample.module.ranges.set(range.symbol, {range.low, range.high});
+  return sample;
+}
+
+SampleModule transposed_add(Expr rows, Expr columns, DType dtype) {
   SampleModule m;
   const BufferId a = m.input("a", dtype, {columns, rows}), b = m.input("b", dtype, {rows, columns});
   const LoopId turned = m.load_at(a, {rows, columns}, {ir::variable(1), ir::variable(0)});

@@ -1,6 +1,7 @@
 // Modules by hand: what lowering makes of small graphs.
 #pragma once
 
+#include "graph/graph.h"
 #include "ir/ir.h"
 #include "scheduler/schedule.h"
 
@@ -46,14 +47,21 @@ private:
 
 SampleModule row_sum(int64_t rows, int64_t columns, DType dtype);
 SampleModule add_sum(int64_t rows, int64_t columns);
-SampleModule softmax(int64_t rows, int64_t columns, DType dtype);
+SampleModule softmax(Expr rows, Expr columns, DType dtype);
 /// gelu(layer_norm(a + b) * w + bias)
 SampleModule layer_norm_gelu(int64_t rows, int64_t columns, DType dtype);
 SampleModule column_sum(int64_t rows, int64_t columns, DType dtype);
 /// relu(a + b[row] * c[column])
-SampleModule broadcast_relu(int64_t rows, int64_t columns, DType dtype);
+SampleModule broadcast_relu(Expr rows, Expr columns, DType dtype);
+
+/// relu(pad(a) + a) of planes as strided convolutions leave them, (size - 1)//2 + 1 wide: what
+/// their sizes are is the launch's to compute.
+SampleModule convolved_relu(Expr planes, Expr height, Expr width);
+
+/// `sample` with the ranges of the symbols in its sizes.
+SampleModule with_symbols(SampleModule sample, const std::vector<graph::SymbolRange> &symbols);
 
 /// relu(transpose(a) + b)
-SampleModule transposed_add(int64_t rows, int64_t columns, DType dtype);
+SampleModule transposed_add(Expr rows, Expr columns, DType dtype);
 
 } // namespace tsc::test
