@@ -1,5 +1,6 @@
 #include "codegen/access.h"
 
+#include "symbolic/divide_terms.h"
 #include <algorithm>
 #include <numeric>
 

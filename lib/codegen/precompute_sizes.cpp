@@ -1,5 +1,7 @@
 #include "codegen/precompute_sizes.h"
 
+#include "symbolic/divide_terms.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -1,5 +1,6 @@
 // FloorDiv, ModularIndexing, Mod, Min and Max: what is true without knowing ranges. Divisors and
 // moduli are positive, so a common positive factor of dividend and divisor may be cancelled.
+#include "symbolic/divide_terms.h"
 #include "symbolic/node.h"
 
 #include "support/diagnostic.h"

@@ -99,12 +99,6 @@ Expr mod(Expr x, Expr modulus);
 Expr ceil_div(Expr x, Expr divisor); // FloorDiv(x + divisor - 1, divisor)
 Expr minimum(Expr a, Expr b);
 Expr maximum(Expr a, Expr b);
-/// e = divisor * quotient + rest, with every term (or, for a divisor that is a sum, every whole set
-/// of terms) that `divisor` divides in the quotient.
-struct Quotient {
-  Expr quotient, rest;
-};
-Quotient divide_terms(Expr e, Expr divisor);
 /// x, kept as one atom: sums and products around it do not expand it. simplify keeps it.
 Expr identity(Expr x);
 
