@@ -1,6 +1,7 @@
 #include "codegen/access.h"
 
 #include "symbolic/divide_terms.h"
+
 #include <algorithm>
 #include <numeric>
 
