@@ -174,6 +174,20 @@ class Rows(torch.nn.Module):
         return scaled, x.softmax(-1), x.t() + 1.0, y.float().cumsum(-1), (y * y).sum(-1), x.mean(0), torch.cat([y, y], 1)[:, 3:]
 
 
+class Mixed(torch.nn.Module):
+    """Offsets, moduli and row lengths over symbols: slices, pads, concatenation, reshapes, pools, rolls, scans."""
+
+    def forward(self, x, y):
+        b, t, c = x.shape
+        late = x[:, t // 2:, :].transpose(1, 2).contiguous() * 2
+        joined = torch.cat([x.flatten(1), y], 1)
+        turned = x.reshape(b * t, c).t().contiguous() + 1
+        rolled = (x.half() * 3).roll(1, 2).flip(1)
+        whole = x.view(b, -1).softmax(-1).view(b, t, c)
+        return (late, F.pad(x, (1, 2)).sum(-1), joined, turned, F.avg_pool1d(x.abs(), 3, stride=2), rolled, whole,
+                x.var(dim=(1, 2)), x.argmax(1), x.cumsum(1), x.abs() + y.mean())
+
+
 def runs(make, *sizes):
     return [make(*size) for size in sizes]
 
@@ -204,13 +218,17 @@ def models():
     ids = lambda b, t: (torch.randint(0, 19, (b, t), generator=g),)
     batch, length = Dim("b", min=1, max=16), Dim("t", min=1, max=40)
     yield "decoder", Decoder(), ids(3, 6), ({0: batch, 1: length},), runs(
-        ids, (1, 1), (1, 40), (2, 3), (3, 7), (1, 13), (5, 8), (8, 16), (2, 31), (4, 24), (16, 2))
+        ids, (1, 1), (1, 40), (2, 3), (3, 7), (1, 13), (3, 8), (4, 16), (2, 31), (2, 24), (16, 2))
     yield "cnn", Cnn(), (r(2, 3, 32, 36),), ({0: batch, 2: Dim.AUTO, 3: Dim.AUTO},), runs(
-        lambda b, h, w: (r(b, 3, h, w),), (1, 2, 2), (1, 16, 16), (2, 17, 23), (3, 31, 8), (1, 24, 32), (2, 33, 9),
-        (5, 13, 7), (8, 8, 16), (1, 37, 29), (4, 19, 2))
+        lambda b, h, w: (r(b, 3, h, w),), (1, 2, 2), (1, 16, 16), (2, 17, 11), (2, 31, 8), (1, 24, 16), (1, 33, 9),
+        (5, 13, 7), (8, 8, 8), (1, 37, 13), (4, 19, 2))
+    mixed = lambda b, t, c, k: (r(b, t, c), r(b, k))
+    yield "mixed", Mixed(), mixed(3, 6, 10, 5), ({0: batch, 1: Dim.AUTO, 2: Dim.AUTO}, {0: batch, 1: Dim("k", min=1, max=32)}), runs(
+        mixed, (1, 4, 4, 1), (2, 8, 8, 8), (3, 7, 5, 5), (2, 4, 16, 32), (1, 5, 8, 4), (2, 12, 6, 7), (1, 8, 16, 16), (1, 11, 13, 9),
+        (2, 6, 4, 4), (5, 3, 7, 12))
     rows, width = Dim("n", min=1, max=64), Dim("m", min=3, max=4096)
     yield "rows", Rows(), (r(5, 12), r(5, 12).half()), ({0: rows, 1: width}, {0: rows, 1: width}), runs(
-        lambda n, m: (r(n, m), r(n, m).half()), (1, 3), (5, 16), (7, 13), (8, 64), (2, 260), (32, 8), (2, 31), (8, 40), (13, 4), (33, 24))
+        lambda n, m: (r(n, m), r(n, m).half()), (1, 3), (5, 16), (7, 13), (4, 64), (1, 132), (24, 8), (2, 31), (4, 40), (13, 4), (9, 24))
 
 
 def record(name, module, example, shapes, inputs, tensors):
