@@ -576,8 +576,9 @@ private:
   }
   std::string store_text(const Value &value) const {
     const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
-    const bool adds = value.mode == ir::StoreMode::atomic_add;
-    return std::string(adds ? "tc_atomic_add(" : "tc_store(") + address(value) + ", " + x + ");";
+    const bool plain = value.mode == ir::StoreMode::plain;
+    return "tc_" + std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" +
+           address(value) + ", " + x + ");";
   }
   void store_element(ValueId id) {
     const Value &value = graph_[id];

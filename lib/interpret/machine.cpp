@@ -4,6 +4,7 @@
 #include "support/diagnostic.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace tsc::interpret {
 
@@ -135,6 +136,34 @@ void Machine::pointwise(const ir::Operation &operation, const ir::Pointwise &poi
   }
 }
 
+namespace {
+
+/// What a scattered value makes of what is there. Integers wrap; NaN is larger and smaller than
+/// anything.
+template <class T> T met(ir::StoreMode mode, T old, T value) {
+  const auto wrapped = [](uint64_t result) { return static_cast<T>(static_cast<int64_t>(result)); };
+  constexpr bool kInteger = std::is_same_v<T, int64_t>;
+  switch (mode) {
+  case ir::StoreMode::plain:
+    return value;
+  case ir::StoreMode::atomic_add:
+    if constexpr (kInteger)
+      return wrapped(static_cast<uint64_t>(old) + static_cast<uint64_t>(value));
+    return old + value;
+  case ir::StoreMode::atomic_mul:
+    if constexpr (kInteger)
+      return wrapped(static_cast<uint64_t>(old) * static_cast<uint64_t>(value));
+    return old * value;
+  case ir::StoreMode::atomic_max:
+    return value > old || value != value ? value : old;
+  case ir::StoreMode::atomic_min:
+    return value < old || value != value ? value : old;
+  }
+  throw support::InternalError("interpret", "scatter", "unknown mode of a store");
+}
+
+} // namespace
+
 void Machine::scatter(const ir::Operation &operation, const ir::Scatter &scatter) {
   const tensor::Layout &layout = module_.buffer(operation.outputs[0]).layout;
   Domain domain{values_of(scatter.sizes)};
@@ -152,7 +181,6 @@ void Machine::scatter(const ir::Operation &operation, const ir::Scatter &scatter
   ValueId value = builder.value(scatter.value, output.dtype);
   Tape tape = finish(builder, {position, value}, operation);
   TapeRunner runner(tape, domain, by_buffer_, round_);
-  bool adds = scatter.mode == ir::StoreMode::atomic_add;
   for (int64_t begin = 0; begin < domain.numel(); begin += TapeRunner::kChunk) {
     int64_t count = std::min(TapeRunner::kChunk, domain.numel() - begin);
     runner.run(begin, count);
@@ -160,14 +188,11 @@ void Machine::scatter(const ir::Operation &operation, const ir::Scatter &scatter
       int64_t at = runner.integers(position)[p];
       support::require(at >= 0 && at < output.size(), "interpret", "a store outside of its buffer");
       auto slot = static_cast<size_t>(at);
-      if (!output.is_float()) {
-        int64_t old = adds ? output.integers[slot] : 0;
-        uint64_t sum =
-            static_cast<uint64_t>(old) + static_cast<uint64_t>(runner.integers(value)[p]);
-        output.integers[slot] = wrap_to(output.dtype, static_cast<int64_t>(sum));
-      } else {
-        output.floats[slot] = (adds ? output.floats[slot] : 0.0) + runner.floats(value)[p];
-      }
+      if (!output.is_float())
+        output.integers[slot] = wrap_to(
+            output.dtype, met(scatter.mode, output.integers[slot], runner.integers(value)[p]));
+      else
+        output.floats[slot] = met(scatter.mode, output.floats[slot], runner.floats(value)[p]);
     }
   }
   // Sums are rounded once, not after every addition: the order of additions is nobody's promise.

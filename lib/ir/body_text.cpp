@@ -162,7 +162,8 @@ private:
       break;
     case Op::store: {
       const std::string index = get_index(op);
-      const std::string mode = op.mode == StoreMode::plain ? "None" : "'atomic_add'";
+      const std::string mode =
+          op.mode == StoreMode::plain ? "None" : "'" + std::string(store_mode_name(op.mode)) + "'";
       names_[id] = statement("store", "ops.store('" + module_.buffer(op.buffer).name + "', " +
                                           index + ", " + arguments(op) + ", " + mode + ")");
       break;

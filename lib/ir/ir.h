@@ -64,7 +64,7 @@ enum class Op : uint8_t {
 std::string_view op_name(Op op); // as in the logs: "truediv"
 /// Draws random numbers: rand, randn, rand_exponential, rand_bits.
 bool is_random(Op op);
-int operand_count(Op op);        // -1 for those below the table
+int operand_count(Op op); // -1 for those below the table
 
 /// Iteration variable k of every LoopNode's domain and of every operation's loops: symbol "i<k>".
 Expr variable(size_t k);
@@ -111,7 +111,9 @@ std::string_view reduction_name(ReductionKind kind); // as in the logs: "sum", "
 size_t tuple_size(ReductionKind kind);               // values it yields: 1, 2 or 3
 enum class ReductionHint : uint8_t { standard, inner, outer, outer_tiny };
 enum class ScanKind : uint8_t { sum, prod, max, min, logsumexp };
-enum class StoreMode : uint8_t { plain, atomic_add };
+/// How a scattered value meets what is there: in any order, each exactly once (but for plain).
+enum class StoreMode : uint8_t { plain, atomic_add, atomic_mul, atomic_max, atomic_min };
+std::string_view store_mode_name(StoreMode mode); // "atomic_add"; "" for plain
 
 // ---- operations
 
@@ -119,9 +121,9 @@ enum class StoreMode : uint8_t { plain, atomic_add };
 struct Pointwise {
   Operand value;
 };
-/// output[index(i..., v...)] = value(i...), or += under atomic_add. `index` is one expression per
-/// output dimension over variable(k) and operand_value(k) of `indices`. Domain: `sizes`. The output
-/// is a mutation of an existing buffer (MutationLayout).
+/// output[index(i..., v...)] = value(i...), or +=, *=, max=, min= under the atomic modes. `index`
+/// is one expression per output dimension over variable(k) and operand_value(k) of `indices`.
+/// Domain: `sizes`. The output is a mutation of an existing buffer (MutationLayout).
 struct Scatter {
   std::vector<Expr> sizes;
   Operand value;

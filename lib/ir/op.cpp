@@ -87,6 +87,22 @@ std::string_view reduction_name(ReductionKind kind) {
   throw support::InternalError("ir", "reduction_name", "unknown kind of reduction");
 }
 
+std::string_view store_mode_name(StoreMode mode) {
+  switch (mode) {
+  case StoreMode::plain:
+    return "";
+  case StoreMode::atomic_add:
+    return "atomic_add";
+  case StoreMode::atomic_mul:
+    return "atomic_mul";
+  case StoreMode::atomic_max:
+    return "atomic_max";
+  case StoreMode::atomic_min:
+    return "atomic_min";
+  }
+  throw support::InternalError("ir", "store_mode_name", "unknown mode of a store");
+}
+
 size_t tuple_size(ReductionKind kind) {
   switch (kind) {
   case ReductionKind::welford_reduce:

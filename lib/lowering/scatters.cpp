@@ -7,6 +7,8 @@
 #include "lowering/registry.h"
 #include "support/diagnostic.h"
 
+#include <map>
+
 namespace tsc::lowering {
 
 namespace {
@@ -87,16 +89,21 @@ NodeValue scatter_add(Context &context, const ops::Call &call) {
 }
 
 NodeValue scatter_reduce(Context &context, const ops::Call &call) {
+  static const std::map<std::string, ir::StoreMode> modes = {{"sum", ir::StoreMode::atomic_add},
+                                                             {"prod", ir::StoreMode::atomic_mul},
+                                                             {"amax", ir::StoreMode::atomic_max},
+                                                             {"amin", ir::StoreMode::atomic_min}};
   const std::string reduce = call.string("reduce").value_or("");
-  if (reduce != "sum" || !call.boolean("include_self")) {
+  const auto mode = modes.find(reduce);
+  if (mode == modes.end() || !call.boolean("include_self")) {
     throw support::UserError(
         support::ExitCode::unsupported,
         {.code = "TSC-O064",
          .message = "scatter_reduce with reduce='" + reduce + "' is not supported",
          .node = call.node().name,
-         .next_step = "use reduce='sum' with include_self=True"});
+         .next_step = "use sum, prod, mean, amax or amin"});
   }
-  return scatter_along(context, call, "src", ir::StoreMode::atomic_add);
+  return scatter_along(context, call, "src", mode->second);
 }
 
 NodeValue index_put(Context &context, const ops::Call &call) {

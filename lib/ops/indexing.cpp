@@ -6,6 +6,9 @@
 #include "ops/table.h"
 #include "support/diagnostic.h"
 
+#include <cmath>
+#include <limits>
+
 namespace tsc::ops {
 namespace {
 
@@ -249,6 +252,52 @@ Argument scatter_with_reduction(GraphBuilder &builder, const Call &call) {
                       {call["self"], call["dim"], call["index"], source, "prod"});
 }
 
+/// What changes no other value under `reduce`; nothing for a `reduce` that is not known.
+std::optional<Argument> neutral(const std::string &reduce, DType dtype) {
+  if (reduce == "sum")
+    return 0;
+  if (reduce == "prod")
+    return 1;
+  if (reduce != "amax" && reduce != "amin")
+    return std::nullopt;
+  const bool largest = reduce == "amin";
+  if (tensor::is_floating(dtype))
+    return largest ? INFINITY : -INFINITY;
+  if (dtype == DType::boolean || dtype == DType::u8)
+    return largest ? (dtype == DType::u8 ? 255 : 1) : 0;
+  const auto bits = static_cast<int>(8 * tensor::size_in_bytes(dtype));
+  const int64_t most = std::numeric_limits<int64_t>::max() >> (64 - bits);
+  return largest ? most : -most - 1;
+}
+
+/// What is scattered to counts alone: its places forget what they held.
+Argument scatter_without_self(GraphBuilder &builder, const Call &call) {
+  const std::string reduce = call.string("reduce").value_or("");
+  const std::optional<Argument> nothing = neutral(reduce, call.tensor("self").dtype);
+  if (!nothing)
+    return builder.keep(call);
+  const Argument emptied =
+      builder.call("aten.scatter.value", {call["self"], call["dim"], call["index"], *nothing});
+  return builder.call("aten.scatter_reduce.two",
+                      {emptied, call["dim"], call["index"], call["src"], reduce});
+}
+
+/// index_reduce hits whole slices: scatter_reduce with the index of each slice for all its
+/// elements.
+Argument index_reduce(GraphBuilder &builder, const Call &call) {
+  const TensorMeta source = call.tensor("source");
+  const size_t rank = source.layout.rank();
+  const size_t dim = normalize_dim(call, call.integer("dim"), rank);
+  Sizes column(rank, Expr(1));
+  if (rank > 0)
+    column[dim] = source.layout.sizes[dim];
+  Argument index = builder.call("aten.reshape.default", {call["index"], sizes_argument(column)});
+  index = builder.call("aten.expand.default", {index, sizes_argument(source.layout.sizes)});
+  return builder.call("aten.scatter_reduce.two",
+                      {call["self"], call["dim"], index, call["source"], call["reduce"]},
+                      {{"include_self", call["include_self"]}});
+}
+
 void add_scatters(Table &table) {
   table
       .add_with_in_place("index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
@@ -285,7 +334,8 @@ void add_scatters(Table &table) {
       .shape(scatter_value)
       .decompose([](GraphBuilder &builder, const Call &call) {
         if (call.string("reduce").value_or("") != "mean")
-          return builder.keep(call);
+          return call.boolean("include_self") ? builder.keep(call)
+                                              : scatter_without_self(builder, call);
         return builder.call("tsc.scatter_mean.default", {call["self"], call["dim"], call["index"],
                                                          call["src"], call["include_self"]});
       })
@@ -307,6 +357,10 @@ void add_scatters(Table &table) {
         return builder.call("aten.index_put.default",
                             {call["self"], index_at(call["index"], dim), source, true});
       });
+  table
+      .add_with_in_place("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str "
+                         "reduce, *, bool include_self=True) -> Tensor")
+      .decompose(index_reduce);
   table.add_with_in_place("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
         size_t dim = normalize_dim(call, call.integer("dim"), call.tensor("self").layout.rank());

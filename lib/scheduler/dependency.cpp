@@ -114,8 +114,8 @@ std::string memory_text(const ir::Module &module, const MemoryDep &dependency, b
   std::string text = "MemoryDep(" + quoted(module, dependency.buffer) + ", " +
                      symbolic::print(with_loaded_values(dependency.index)) + ", {" +
                      support::join(ranges, ", ") + "}";
-  if (dependency.mode == ir::StoreMode::atomic_add)
-    text += ", atomic_add";
+  if (dependency.mode != ir::StoreMode::plain)
+    text += ", " + std::string(ir::store_mode_name(dependency.mode));
   else if (!newer_dialect)
     text += ", None";
   return text + ")";
@@ -217,7 +217,8 @@ std::string to_text(const ir::Module &module, const Dependency &dependency, bool
   const StarDep &star = std::get<StarDep>(dependency);
   const bool plain = star.mode == ir::StoreMode::plain;
   return "StarDep(name=" + quoted(module, star.buffer) +
-         ", mode=" + (plain ? "None" : "'atomic_add'") + ")";
+         ", mode=" + (plain ? "None" : "'" + std::string(ir::store_mode_name(star.mode)) + "'") +
+         ")";
 }
 
 } // namespace tsc::scheduler

@@ -35,7 +35,7 @@ Refusal check_read(const Fusion &fusion, GroupId earlier, const Dependency &read
     const auto *write = std::get_if<MemoryDep>(&dependency);
     if (!write || write->buffer != memory->buffer)
       continue;
-    if (write->mode == ir::StoreMode::atomic_add)
+    if (write->mode != ir::StoreMode::plain)
       return Refusal::atomic;
     if (is_same_element(*memory, *write))
       return Refusal::none;

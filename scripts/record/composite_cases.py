@@ -1,5 +1,7 @@
 """Cases of composite operators: normalization with statistics, recurrent layers, products, losses, resampling and the
 like. operator_cases.py calls add(family), which registers them with it."""
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -489,6 +491,34 @@ def lookups(c):
     c.case("embedding_padding", lambda w, i: F.embedding(i, w, padding_idx=3), table, ids)
 
 
+def scatter_modes(c):
+    r = c.randn
+    dtypes = dict(f32=torch.float32, f16=torch.float16, bf16=torch.bfloat16, f64=torch.float64, i64=torch.int64, i32=torch.int32, i16=torch.int16, i8=torch.int8, u8=torch.uint8)
+    index = c.ints(13, 5, low=0, high=4)  # places are hit several times
+    for way in ("sum", "prod", "amax", "amin"):
+        for name, dtype in dtypes.items():
+            floating = dtype.is_floating_point
+            x = r(4, 5).to(dtype) if floating else c.ints(4, 5, low=0, high=4).to(dtype)
+            source = r(13, 5).to(dtype) if floating else c.ints(13, 5, low=0, high=4).to(dtype)
+            if way == "prod" and floating:
+                source = (source.sign() * (source.abs() + 0.5)).clamp(-1.5, 1.5)  # products neither vanish nor explode
+            hits = 4 if dtype == torch.bfloat16 else 13  # every hit rounds
+            for self_too in (True, False):
+                c.case(f"{way}_{name}_{'with' if self_too else 'without'}_self", lambda x, i, s, w=way, k=self_too: x.scatter_reduce(0, i, s, w, include_self=k), x, index[:hits], source)
+        special = torch.tensor([1.0, math.nan, -math.inf, 2.0, -0.5, math.inf])
+        c.case(f"{way}_nan", lambda x, i, s, w=way: x.scatter_reduce(0, i, s, w), torch.tensor([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5]), torch.tensor([0, 1, 2, 0, 4, 5]), special)
+        c.case(f"{way}_nothing", lambda x, i, s, w=way: x.scatter_reduce(0, i, s, w), r(3), torch.zeros(0, dtype=torch.int64), r(0))
+        c.case(f"{way}_dim", lambda x, i, s, w=way: x.scatter_reduce(-1, i, s, w), r(2, 3, 7), c.ints(2, 3, 11, low=0, high=7), r(2, 3, 13))
+        c.case(f"{way}_in_place", lambda x, i, s, w=way: (x * 2).scatter_reduce_(1, i, s, w), r(3, 4), c.ints(3, 6, low=0, high=4), r(3, 6))
+    c.case("multiply", lambda x, i, s: torch.scatter(x, 0, i, s, reduce="multiply"), r(4, 5), torch.tensor([[0, 1, 2, 3, 0], [1, 1, 3, 2, 2]]), r(2, 5))
+    c.case("multiply_value", lambda x, i: torch.scatter(x, 0, i, 2.0, reduce="multiply"), r(4, 5), torch.tensor([[0, 1, 2, 3, 0], [1, 1, 3, 2, 2]]))
+    for way in ("prod", "amax", "amin", "mean"):
+        for self_too in (True, False):
+            c.case(f"index_reduce_{way}_{'with' if self_too else 'without'}_self", lambda x, i, s, w=way, k=self_too: x.index_reduce(1, i, s, w, include_self=k), r(3, 5, 2), torch.tensor([4, 0, 4, 2]), r(3, 4, 2))
+    c.case("index_reduce_in_place", lambda x, i, s: (x + 1).index_reduce_(-1, i, s, "amax"), r(3, 5), torch.tensor([4, 0, 4]), r(3, 3))
+    c.case("chained", lambda x, i, s: x.scatter_reduce(0, i, s, "amax").scatter_reduce(0, i, s, "amin", include_self=False).relu(), r(5), c.ints(9, low=0, high=5), r(9))
+
+
 def add(family):
-    for f in (attention_forms, fused_attention, elementwise_extras, lookups, batch_normalization, recurrent, products, distances, losses, resampling, rearrangements):
+    for f in (attention_forms, fused_attention, elementwise_extras, lookups, scatter_modes, batch_normalization, recurrent, products, distances, losses, resampling, rearrangements):
         family(f)

@@ -312,7 +312,7 @@ const WrongCall kWrongCalls[] = {
      "reduce a dimension with at least one element"},
     {"aten.scatter_reduce.two", R"(["$x", 0, "$index", "$x", "median"])", 4,
      "O064: scatter_reduce with reduce='median' is not supported",
-     "use reduce='sum' with include_self=True"},
+     "use sum, prod, mean, amax or amin"},
 };
 
 /// "$name" becomes a reference to the node.

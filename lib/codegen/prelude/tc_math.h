@@ -310,3 +310,83 @@ TC_ATOMIC_ADD_NARROW(unsigned short)
 TC_FN void tc_atomic_add(bool *p, bool x) {
   tc_atomic_narrow(p, [x](unsigned bits) { return bits | static_cast<unsigned>(x); });
 }
+
+/// Multiplies, or takes the larger or smaller one (NaN is both), where other threads do as well.
+#ifdef TC_DEVICE
+#define TC_ATOMIC_CAS_LONG(p, seen, wanted) atomicCAS(p, seen, wanted)
+#define TC_COPY_BITS(to, from) memcpy(&(to), &(from), sizeof(from))
+#else
+TC_FN unsigned long long TC_ATOMIC_CAS_LONG(unsigned long long *p, unsigned long long seen,
+                                            unsigned long long wanted) {
+  __atomic_compare_exchange_n(p, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return seen;
+}
+#define TC_COPY_BITS(to, from) __builtin_memcpy(&(to), &(from), sizeof(from))
+#endif
+TC_FN unsigned tc_exchange(unsigned *p, unsigned seen, unsigned wanted) {
+  return TC_ATOMIC_CAS_WORD(p, seen, wanted);
+}
+TC_FN unsigned long long tc_exchange(unsigned long long *p, unsigned long long seen,
+                                     unsigned long long wanted) {
+  return TC_ATOMIC_CAS_LONG(p, seen, wanted);
+}
+template <class Bits, class T, class Combine>
+TC_FN void tc_atomic_wide(T *p, T x, const Combine &combine) {
+  Bits *word = reinterpret_cast<Bits *>(p);
+  Bits seen = *word;
+  for (;;) {
+    T old;
+    TC_COPY_BITS(old, seen);
+    const T changed = combine(old, x);
+    Bits wanted;
+    TC_COPY_BITS(wanted, changed);
+    const Bits found = tc_exchange(word, seen, wanted);
+    if (found == seen)
+      return;
+    seen = found;
+  }
+}
+template <class Combine> TC_FN void tc_atomic(float *p, float x, const Combine &combine) {
+  tc_atomic_wide<unsigned>(p, x, combine);
+}
+template <class Combine> TC_FN void tc_atomic(int *p, int x, const Combine &combine) {
+  tc_atomic_wide<unsigned>(p, x, combine);
+}
+template <class Combine> TC_FN void tc_atomic(double *p, double x, const Combine &combine) {
+  tc_atomic_wide<unsigned long long>(p, x, combine);
+}
+template <class Combine> TC_FN void tc_atomic(long long *p, long long x, const Combine &combine) {
+  tc_atomic_wide<unsigned long long>(p, x, combine);
+}
+template <class Combine> TC_FN void tc_atomic(tc_f16 *p, float x, const Combine &combine) {
+  tc_atomic_narrow(p, [=](unsigned bits) {
+    const float old = tc_float(tc_f16{static_cast<unsigned short>(bits)});
+    return static_cast<unsigned>(tc_to_f16(combine(old, x)).bits);
+  });
+}
+template <class Combine> TC_FN void tc_atomic(tc_bf16 *p, float x, const Combine &combine) {
+  tc_atomic_narrow(p, [=](unsigned bits) {
+    const float old = tc_float(tc_bf16{static_cast<unsigned short>(bits)});
+    return static_cast<unsigned>(tc_to_bf16(combine(old, x)).bits);
+  });
+}
+#define TC_ATOMIC_NARROW(T)                                                                        \
+  template <class Combine> TC_FN void tc_atomic(T *p, T x, const Combine &combine) {               \
+    tc_atomic_narrow(p, [=](unsigned bits) {                                                       \
+      return static_cast<unsigned>(combine(static_cast<T>(bits), x));                              \
+    });                                                                                            \
+  }
+TC_ATOMIC_NARROW(signed char)
+TC_ATOMIC_NARROW(unsigned char)
+TC_ATOMIC_NARROW(short)
+TC_ATOMIC_NARROW(bool)
+#undef TC_ATOMIC_NARROW
+template <class P, class T> TC_FN void tc_atomic_mul(P *p, T x) {
+  tc_atomic(p, x, [](auto a, auto b) { return tc_mul(a, b); });
+}
+template <class P, class T> TC_FN void tc_atomic_max(P *p, T x) {
+  tc_atomic(p, x, [](auto a, auto b) { return tc_maximum(a, b); });
+}
+template <class P, class T> TC_FN void tc_atomic_min(P *p, T x) {
+  tc_atomic(p, x, [](auto a, auto b) { return tc_minimum(a, b); });
+}
