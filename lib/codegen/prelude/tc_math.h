@@ -312,6 +312,12 @@ TC_FN void tc_atomic_add(bool *p, bool x) {
 }
 
 /// Multiplies, or takes the larger or smaller one (NaN is both), where other threads do as well.
+struct tc_product {};
+struct tc_larger {};
+struct tc_smaller {};
+template <class T> TC_FN T tc_meet(tc_product, T a, T b) { return tc_mul(a, b); }
+template <class T> TC_FN T tc_meet(tc_larger, T a, T b) { return tc_maximum(a, b); }
+template <class T> TC_FN T tc_meet(tc_smaller, T a, T b) { return tc_minimum(a, b); }
 #ifdef TC_DEVICE
 #define TC_ATOMIC_CAS_LONG(p, seen, wanted) atomicCAS(p, seen, wanted)
 #define TC_COPY_BITS(to, from) memcpy(&(to), &(from), sizeof(from))
@@ -337,7 +343,7 @@ TC_FN void tc_atomic_wide(T *p, T x, const Combine &combine) {
   for (;;) {
     T old;
     TC_COPY_BITS(old, seen);
-    const T changed = combine(old, x);
+    const T changed = tc_meet(combine, old, x);
     Bits wanted;
     TC_COPY_BITS(wanted, changed);
     const Bits found = tc_exchange(word, seen, wanted);
@@ -361,19 +367,19 @@ template <class Combine> TC_FN void tc_atomic(long long *p, long long x, const C
 template <class Combine> TC_FN void tc_atomic(tc_f16 *p, float x, const Combine &combine) {
   tc_atomic_narrow(p, [=](unsigned bits) {
     const float old = tc_float(tc_f16{static_cast<unsigned short>(bits)});
-    return static_cast<unsigned>(tc_to_f16(combine(old, x)).bits);
+    return static_cast<unsigned>(tc_to_f16(tc_meet(combine, old, x)).bits);
   });
 }
 template <class Combine> TC_FN void tc_atomic(tc_bf16 *p, float x, const Combine &combine) {
   tc_atomic_narrow(p, [=](unsigned bits) {
     const float old = tc_float(tc_bf16{static_cast<unsigned short>(bits)});
-    return static_cast<unsigned>(tc_to_bf16(combine(old, x)).bits);
+    return static_cast<unsigned>(tc_to_bf16(tc_meet(combine, old, x)).bits);
   });
 }
 #define TC_ATOMIC_NARROW(T)                                                                        \
   template <class Combine> TC_FN void tc_atomic(T *p, T x, const Combine &combine) {               \
     tc_atomic_narrow(p, [=](unsigned bits) {                                                       \
-      return static_cast<unsigned>(combine(static_cast<T>(bits), x));                              \
+      return static_cast<unsigned>(tc_meet(combine, static_cast<T>(bits), x));                     \
     });                                                                                            \
   }
 TC_ATOMIC_NARROW(signed char)
@@ -381,12 +387,6 @@ TC_ATOMIC_NARROW(unsigned char)
 TC_ATOMIC_NARROW(short)
 TC_ATOMIC_NARROW(bool)
 #undef TC_ATOMIC_NARROW
-template <class P, class T> TC_FN void tc_atomic_mul(P *p, T x) {
-  tc_atomic(p, x, [](auto a, auto b) { return tc_mul(a, b); });
-}
-template <class P, class T> TC_FN void tc_atomic_max(P *p, T x) {
-  tc_atomic(p, x, [](auto a, auto b) { return tc_maximum(a, b); });
-}
-template <class P, class T> TC_FN void tc_atomic_min(P *p, T x) {
-  tc_atomic(p, x, [](auto a, auto b) { return tc_minimum(a, b); });
-}
+template <class P, class T> TC_FN void tc_atomic_mul(P *p, T x) { tc_atomic(p, x, tc_product{}); }
+template <class P, class T> TC_FN void tc_atomic_max(P *p, T x) { tc_atomic(p, x, tc_larger{}); }
+template <class P, class T> TC_FN void tc_atomic_min(P *p, T x) { tc_atomic(p, x, tc_smaller{}); }
