@@ -120,6 +120,7 @@ std::string_view store_mode_name(StoreMode mode); // "atomic_add"; "" for plain
 /// Stores value(i...) to output[i...]. Domain: the buffer's sizes.
 struct Pointwise {
   Operand value;
+  bool allocates_only = false; // stores nothing: memory whose contents nobody has written yet
 };
 /// output[index(i..., v...)] = value(i...), or +=, *=, max=, min= under the atomic modes. `index`
 /// is one expression per output dimension over variable(k) and operand_value(k) of `indices`.
@@ -167,6 +168,24 @@ enum class Library : uint8_t {
   /// mask hides where it is false.
   attention,
   fallback,
+  // Between ranks, and around that. "Writes x" below: an output of the operation mutates x.
+  gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
+                  // for the concatenations of all ranks
+  tuple_item,     // inputs[0]: the tuple; output `item` of it
+  all_gather,     // inputs[0]: this rank's part; writes inputs[1], all ranks' parts in order
+  reduce_scatter, // inputs[0]: `group.size` equal parts; output: this rank's, reduced over ranks
+  wait,           // inputs[0]: what a collective writes or yields; done when it is
+  split_copy_out, // inputs[0]: [ranks, columns]; writes inputs[1..], their columns in order
+  chunk_concat,   // inputs[0..n-2]; writes inputs[n-1], [ranks, ..]: row r holds chunk r of each,
+                  // filled up with zeros
+  set_storage,    // inputs[0] takes over the memory of inputs[1]; writes both
+  resize_storage, // frees or makes the storage of inputs[0]
+};
+/// True for what ranks do together: every rank does them in the same order.
+bool is_collective(Library library);
+struct ProcessGroup {
+  std::string name;
+  int64_t size = 1; // ranks
 };
 struct Extern {
   std::string kernel;                       // as in the logs: "extern_kernels.mm"
@@ -176,6 +195,9 @@ struct Extern {
   double alpha = 1, beta = 1;
   bool causal = false;                    // attention: row i sees columns 0 to i
   std::vector<graph::Argument> constants; // fallback
+  ProcessGroup group;                     // collectives
+  std::string reduction;                  // reduce_scatter: "sum", "avg", "max"
+  size_t item = 0;                        // tuple_item
 };
 
 /// Layouts that are not plain memory.

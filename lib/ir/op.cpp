@@ -115,6 +115,10 @@ size_t tuple_size(ReductionKind kind) {
   }
 }
 
+bool is_collective(Library library) {
+  return library == Library::all_gather || library == Library::reduce_scatter;
+}
+
 BufferId Module::storage_of(BufferId id) const {
   while (buffers[id].mutates != kNone) {
     id = buffers[id].mutates;

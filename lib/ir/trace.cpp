@@ -223,8 +223,26 @@ private:
       frame.child = block = static_cast<uint32_t>(body_.blocks.size());
       body_.blocks.emplace_back();
     }
-    const Operand &operand = node.operands[frame.next];
+    const Operand &operand = node.operands[operand_position(node, frame.next)];
     return Request{operand.node, map_index(operand.index, frame.index), block};
+  }
+
+  /// Which operand is computed as number `next`: constants come last, right before the operation
+  /// that takes them, as in TorchInductor's bodies.
+  size_t operand_position(const LoopNode &node, size_t next) const {
+    if (node.op == Op::masked) {
+      return next;
+    }
+    size_t position = 0;
+    for (const bool constants : {false, true}) {
+      for (size_t k = 0; k < node.operands.size(); ++k) {
+        const bool is_constant = module_.loops[node.operands[k].node].op == Op::constant;
+        if (is_constant == constants && position++ == next) {
+          return k;
+        }
+      }
+    }
+    return next;
   }
 
   /// Run-time indices first (each bound to a symbol), then the viewed value at the index that they
@@ -292,7 +310,10 @@ private:
       break;
     }
     default:
-      op.args = std::move(frame.args);
+      op.args.resize(frame.args.size());
+      for (size_t k = 0; k < frame.args.size(); ++k) {
+        op.args[operand_position(node, k)] = frame.args[k];
+      }
       op.source_dtype = node.source_dtype;
     }
     return emit(std::move(op), frame.block);

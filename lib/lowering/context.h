@@ -97,8 +97,14 @@ struct Context {
   std::unordered_map<graph::NodeId, InputMemory> input_memory; // by placeholder
   std::unordered_map<BufferId, BufferId> present_buffers;      // of inputs updated in place
   std::unordered_map<uint64_t, std::vector<LoopId>>
-      loads;               // load nodes by hash of buffer and layout
-  size_t buffer_count = 0; // computed ones: the next is buf<buffer_count>
+      loads;                       // load nodes by hash of buffer and layout
+  bool in_place_operators = false; // some node has ops::Effect::ordered
+  /// With those: nodes whose values have no memory yet and are used later, and how far nodes were
+  /// looked at for them.
+  std::vector<graph::NodeId> pending;
+  graph::NodeId pending_end = 0;
+  std::map<BufferId, BufferId> set_inputs; // inputs whose storage was set -> their last version
+  size_t buffer_count = 0;                 // computed ones: the next is buf<buffer_count>
 };
 
 } // namespace tsc::lowering

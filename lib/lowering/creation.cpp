@@ -1,5 +1,6 @@
 // Tensors from nothing: constants and ranges.
 #include "lowering/build.h"
+#include "lowering/realize.h"
 #include "lowering/registry.h"
 
 namespace tsc::lowering {
@@ -30,7 +31,23 @@ NodeValue full(Context &context, const ops::Call &call) {
 }
 
 /// Its contents are nobody's business: zeros, so that results never depend on what memory held.
-NodeValue empty(Context &context, const ops::Call &) { return filled(context, int64_t{0}); }
+/// Where operators write in place it is memory that they fill.
+NodeValue empty(Context &context, const ops::Call &) {
+  NodeValue zeros = filled(context, int64_t{0});
+  if (!context.in_place_operators) {
+    return zeros;
+  }
+  TensorValue &value = std::get<TensorValue>(zeros);
+  Storage &storage = *value.storage;
+  storage.buffer = register_buffer(context, storage.sizes, storage.dtype, storage.device);
+  decide_layout_as(context, storage.buffer, result_meta(context).layout.strides);
+  ir::Pointwise allocation;
+  allocation.value = {storage.loop, identity_index(storage.sizes.size())};
+  allocation.allocates_only = true;
+  register_operation(context, std::move(allocation), {storage.buffer});
+  storage.loop = kNone;
+  return zeros;
+}
 
 NodeValue iota(Context &context, const ops::Call &call) {
   const graph::TensorMeta &result = result_meta(context);

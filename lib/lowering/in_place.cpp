@@ -32,12 +32,6 @@ bool reads(const Context &context, LoopId loop, BufferId input) {
   return false;
 }
 
-bool reads(const Context &context, const TensorValue &value, BufferId input) {
-  const Storage &storage = *value.storage;
-  return storage.loop == kNone ? context.module.storage_of(storage.buffer) == input
-                               : reads(context, storage.loop, input);
-}
-
 /// Computes now what would be read from memory that is about to change.
 void preserve(Context &context, TensorValue &value) {
   if (value.storage->realized()) {
@@ -167,6 +161,12 @@ TensorValue seen_at(Context &context, BufferId buffer, const TensorValue &place)
 }
 
 } // namespace
+
+bool reads(const Context &context, const TensorValue &value, BufferId buffer) {
+  const Storage &storage = *value.storage;
+  return storage.loop == kNone ? context.module.storage_of(storage.buffer) == buffer
+                               : reads(context, storage.loop, buffer);
+}
 
 BufferId present_buffer(const Context &context, BufferId buffer) {
   const auto found = context.present_buffers.find(buffer);

@@ -27,6 +27,9 @@ std::optional<TensorValue> scatter_in_place(Context &context, const TensorValue 
 /// already.
 std::optional<TensorValue> updated_in_place(Context &context, const TensorValue &source);
 
+/// True if computing `value` reads the memory of `buffer`.
+bool reads(const Context &context, const TensorValue &value, BufferId buffer);
+
 /// The buffer that names the memory of input `buffer` after all updates so far.
 BufferId present_buffer(const Context &context, BufferId buffer);
 

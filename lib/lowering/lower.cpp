@@ -292,6 +292,7 @@ void lower_node(Context &context, Refusals &refusals) {
   case graph::NodeKind::output:
     if (refusals.problems.empty()) {
       lower_outputs(context);
+      lower_set_inputs(context);
     }
     return;
   case graph::NodeKind::call_function:
@@ -363,6 +364,7 @@ Context::Context(const graph::Graph &graph, const LoweringOptions &options)
 ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
   Context context(graph, options);
   Refusals refusals;
+  context.in_place_operators = ops::has_ordered_operators(graph);
   plan_in_place(context);
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     context.current = id;

@@ -10,4 +10,7 @@ namespace tsc::lowering {
 /// after it was overwritten.
 void lower_outputs(Context &context);
 
+/// Adds an output for each input whose storage was set: its new value. Runs after lower_outputs.
+void lower_set_inputs(Context &context);
+
 } // namespace tsc::lowering

@@ -23,6 +23,7 @@ const Registry &registry() {
     add_ordering(result);
     add_windows(result);
     add_attention(result);
+    add_collectives(result);
     return result;
   }();
   return all;

@@ -31,6 +31,7 @@ void add_joins(Registry &registry);
 void add_ordering(Registry &registry);
 void add_windows(Registry &registry);
 void add_attention(Registry &registry);
+void add_collectives(Registry &registry);
 
 /// The tensor that an argument names. A number becomes a constant of rank 0, typed by torch's rules
 /// for it.

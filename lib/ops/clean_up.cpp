@@ -242,7 +242,7 @@ graph::Graph remove_dead_nodes(graph::Graph graph) {
 }
 
 graph::Graph clean_up(graph::Graph graph, const PassOptions &options) {
-  if (!options.cleanup || graph.stage == "post_grad")
+  if (!options.cleanup || graph.stage == "post_grad" || has_ordered_operators(graph))
     return graph;
   return remove_dead_nodes(CleanUp(std::move(graph)).run());
 }

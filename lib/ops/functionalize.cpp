@@ -13,6 +13,13 @@ namespace tsc::ops {
 
 using graph::NodeKind;
 
+graph::OutputKind mutation_of(graph::InputKind kind) {
+  if (kind == graph::InputKind::user)
+    return graph::OutputKind::input_mutation;
+  return kind == graph::InputKind::parameter ? graph::OutputKind::parameter_mutation
+                                             : graph::OutputKind::buffer_mutation;
+}
+
 namespace {
 
 bool has_writes(const Graph &graph) {
@@ -22,13 +29,6 @@ bool has_writes(const Graph &graph) {
     const Operator &row = *find_operator(node.target);
     return row.effect == Effect::mutates && mutates(row, Call(graph, node, row.schema));
   });
-}
-
-graph::OutputKind mutation_of(graph::InputKind kind) {
-  if (kind == graph::InputKind::user)
-    return graph::OutputKind::input_mutation;
-  return kind == graph::InputKind::parameter ? graph::OutputKind::parameter_mutation
-                                             : graph::OutputKind::buffer_mutation;
 }
 
 /// The bytes of a weight, [first, last).

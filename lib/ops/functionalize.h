@@ -11,4 +11,7 @@ namespace tsc::ops {
 /// decompose, whose rules know functional operators only.
 graph::Graph functionalize(graph::Graph graph, const PassOptions &options);
 
+/// What writing to an input of this kind makes an output.
+graph::OutputKind mutation_of(graph::InputKind kind);
+
 } // namespace tsc::ops

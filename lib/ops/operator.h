@@ -106,6 +106,9 @@ enum class Effect : uint8_t {
   mutates, // writes an argument: functionalized to `functional`
   random,  // never merged by CSE
   assertion,
+  /// Writes arguments that its schema marks, or communicates, and is lowered as it stands: never
+  /// functionalized, merged or removed. A graph with such operators is a compiler's own.
+  ordered,
 };
 
 struct Operator {
@@ -120,6 +123,9 @@ struct Operator {
   /// Of an operator that writes under some arguments only (batch_norm: in training); empty: always.
   std::function<bool(const Call &)> mutates_if;
 };
+
+/// Whether some node of the graph has Effect::ordered.
+bool has_ordered_operators(const Graph &graph);
 
 /// Whether this call writes to an argument.
 bool mutates(const Operator &row, const Call &call);

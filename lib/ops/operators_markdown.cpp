@@ -15,6 +15,8 @@ std::string_view describe(Effect effect) {
     return "never merged";
   case Effect::assertion:
     return "checked when compiling";
+  case Effect::ordered:
+    return "in order, in place";
   }
   return "";
 }

@@ -138,6 +138,14 @@ void Table::add_in_place_forms() {
   }
 }
 
+bool has_ordered_operators(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
+    const bool call = node.kind == graph::NodeKind::call_function;
+    const Operator *row = call ? find_operator(node.target) : nullptr;
+    return row != nullptr && row->effect == Effect::ordered;
+  });
+}
+
 bool mutates(const Operator &row, const Call &call) {
   return row.effect == Effect::mutates && (!row.mutates_if || row.mutates_if(call));
 }

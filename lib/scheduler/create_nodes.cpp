@@ -7,6 +7,9 @@ namespace {
 
 /// True if the operation stores no element: it only allocates.
 bool is_no_op(const ir::Module &module, const ir::Operation &operation) {
+  const auto *pointwise = std::get_if<ir::Pointwise>(&operation.kind);
+  if (pointwise != nullptr && pointwise->allocates_only)
+    return true;
   const std::vector<Expr> *sizes = &module.buffer(operation.outputs.at(0)).layout.sizes;
   if (const auto *scatter = std::get_if<ir::Scatter>(&operation.kind))
     sizes = &scatter->sizes;
@@ -35,15 +38,17 @@ void fill_external(const ir::Operation &operation, Node &node) {
   remove_duplicates(node.reads);
 }
 
-/// Loops of size zero keep their own variables, d0, d1, ...
+/// Loops of size zero keep their own variables, d0, d1, ...; an allocation's are all zero.
 void fill_no_op(const ir::Module &module, const ir::Operation &operation, Node &node) {
+  const auto *pointwise = std::get_if<ir::Pointwise>(&operation.kind);
+  const bool allocates_only = pointwise != nullptr && pointwise->allocates_only;
   for (const BufferId output : operation.outputs) {
     const tensor::Layout &layout = module.buffer(output).layout;
     MemoryDep dependency;
     dependency.buffer = output;
     for (size_t i = 0; i < layout.rank(); ++i) {
       dependency.variables.push_back(symbolic::symbol("d", i));
-      dependency.sizes.push_back(layout.sizes[i]);
+      dependency.sizes.push_back(allocates_only ? Expr(0) : layout.sizes[i]);
     }
     dependency.index = layout.linear_index(dependency.variables);
     node.writes.push_back(dependency);

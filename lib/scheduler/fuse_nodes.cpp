@@ -23,7 +23,12 @@ std::vector<uint32_t> united(const std::vector<uint32_t> &a, const std::vector<u
 
 class FusionRounds {
 public:
-  explicit FusionRounds(State &state) : fusion_(state), order_(state.order) {}
+  explicit FusionRounds(State &state) : fusion_(state) {
+    for (const NodeId id : state.order) {
+      if (fusion_.graph.group_of(id) == id)
+        order_.push_back(id);
+    }
+  }
 
   void run() {
     for (int round = 1; round <= kMaxRounds; ++round) {

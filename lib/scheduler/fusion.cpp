@@ -40,6 +40,15 @@ WorkGroup make_group(const State &state, DependencyTable &table, NodeId id) {
 Fusion::Fusion(State &s) : state(s), table(s.module), graph(s) {
   for (NodeId id = 0; id < s.schedule.nodes.size(); ++id)
     groups.push_back(make_group(s, table, id));
+  for (const std::vector<NodeId> &block : s.blocks) { // a block joins no other group
+    WorkGroup &whole = groups[block[0]];
+    whole.node_class = NodeClass::external;
+    for (const NodeId member : block) {
+      whole.min_order = std::min(whole.min_order, groups[member].min_order);
+      whole.max_order = std::max(whole.max_order, groups[member].max_order);
+      groups[member].alive = member == block[0];
+    }
+  }
 }
 
 int64_t Fusion::shared_bytes(GroupId a, GroupId b) const {

@@ -24,6 +24,13 @@ GroupGraph::GroupGraph(const State &state) : nodes_(state.schedule.nodes) {
     members_[id] = {id};
     group_of_[id] = id;
   }
+  for (const std::vector<NodeId> &block : state.blocks) {
+    for (const NodeId member : block) {
+      members_[member].clear();
+      group_of_[member] = block[0];
+    }
+    members_[block[0]] = block;
+  }
   for (uint32_t position = 0; position < count; ++position) {
     const NodeId id = state.order[position];
     rank_[id] = position;

@@ -21,15 +21,23 @@ void number_nodes(State &state) {
     predecessors.erase(std::unique(predecessors.begin(), predecessors.end()), predecessors.end());
   }
   schedule.groups.clear();
-  for (const NodeId id : state.order) {
-    const Node &node = schedule.nodes[id];
-    Group group;
-    group.members = {id};
-    group.node_class = node.node_class;
-    group.numel = node.numel;
-    group.reduction_numel = node.reduction_numel;
-    schedule.groups.push_back(std::move(group));
+  for (const NodeId id : state.order)
+    schedule.groups.push_back(group_of_one(schedule, id));
+}
+
+Group group_of_one(const Schedule &schedule, NodeId id) {
+  const Node &node = schedule.nodes[id];
+  Group group;
+  group.members = {id};
+  group.node_class = node.node_class;
+  group.numel = node.numel;
+  group.reduction_numel = node.reduction_numel;
+  if (node.node_class == NodeClass::scheduler) {
+    const auto iteration = node.body.iteration_sizes(), reduction = node.body.reduction_sizes();
+    group.iteration_sizes.assign(iteration.begin(), iteration.end());
+    group.reduction_sizes.assign(reduction.begin(), reduction.end());
   }
+  return group;
 }
 
 } // namespace tsc::scheduler

@@ -14,6 +14,8 @@ std::vector<NodeId> producers_by_name(const State &state, std::span<const NodeId
       if (state.producer[buffer_of(read)] != ir::kNone)
         buffers.push_back(buffer_of(read));
     }
+    if (!state.awaited.empty())
+      buffers.insert(buffers.end(), state.awaited[id].begin(), state.awaited[id].end());
   }
   const auto by_name = [&](BufferId a, BufferId b) {
     return state.module.buffer(a).name < state.module.buffer(b).name;

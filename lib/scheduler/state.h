@@ -20,6 +20,17 @@ struct State {
   /// Nodes in topological order, after `sort_nodes`.
   std::vector<NodeId> order;
 
+  bool has_collectives = false;
+  /// Nodes that run one after the other with nothing between, in order (`group_collectives`).
+  std::vector<std::vector<NodeId>> blocks;
+  /// Two blocks: what starts a collective, and what its end makes possible.
+  struct BlockPair {
+    uint32_t start = 0, done = 0;
+  };
+  std::vector<BlockPair> gathers, reductions; // in order
+  /// With collectives, by node: buffers whose writers it runs after without reading them.
+  std::vector<std::vector<BufferId>> awaited;
+
   /// `buffer` after all mutations seen so far.
   BufferId current_name(BufferId buffer) const;
   const target::Policy &policy() const { return *options.policy; }

@@ -17,8 +17,19 @@ void sort_nodes(State &state);
 void remove_dead_nodes(State &state);
 /// Position of each node in the order, and its direct predecessors. Leaves one group a node.
 void number_nodes(State &state);
+/// Finds blocks: a collective and the copies around it. Without collectives this and the other
+/// steps about them do nothing.
+void group_collectives(State &state);
+/// One order of all collectives: `state.awaited`, and `state.order` with blocks whole.
+void order_collectives(State &state);
 /// Merges groups that may and should run as one kernel.
 void fuse_nodes(State &state);
+/// Moves waits, and what depends on them, as far back as dependencies allow.
+void sink_waits(State &state);
+/// Moves collectives, and what they depend on, as far forward as dependencies allow.
+void raise_collectives(State &state);
+/// Makes every node of a block a group of its own.
+void split_blocks(State &state);
 /// Drops order-only dependencies that another dependency on the same group implies.
 void prune_weak_dependencies(State &state);
 /// Bodies of all members over the loops of their group.
@@ -29,5 +40,8 @@ void find_last_uses(State &state);
 void find_internal_buffers(State &state);
 /// Which outputs take over the memory of an input.
 void decide_inplace(State &state);
+
+/// A group of one node, as `number_nodes` leaves it.
+Group group_of_one(const Schedule &schedule, NodeId id);
 
 } // namespace tsc::scheduler

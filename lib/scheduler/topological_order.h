@@ -10,8 +10,8 @@
 
 namespace tsc::scheduler {
 
-/// Nodes that write what `nodes` read, ordered by the names of those buffers as text ("buf10"
-/// before "buf9"), as the seeds' scheduler visits them. A node may come twice.
+/// Nodes that write what `nodes` read or await, ordered by the names of those buffers as text
+/// ("buf10" before "buf9"), as the seeds' scheduler visits them. A node may come twice.
 std::vector<NodeId> producers_by_name(const State &state, std::span<const NodeId> nodes);
 
 /// `items` so that each follows its predecessors, else in the given order. Items are below `limit`;

@@ -49,7 +49,7 @@ TEST_CASE("write, read, write gives the same bytes") {
     INFO(name);
     check_round_trip(read_graph(source_path(std::string("tests/graph/data/") + name + ".pt2")));
   }
-  for (const char *name : {"seed_000", "seed_002", "seed_004"}) {
+  for (const char *name : {"seed_000", "seed_001", "seed_002", "seed_004"}) {
     INFO(name);
     std::string path = std::string("graphs/") + name + ".json";
     CHECK(to_json(read_graph(source_path(path))) == file_text(path));
