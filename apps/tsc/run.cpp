@@ -6,6 +6,7 @@
 #include "driver/expected.h"
 #include "driver/inputs.h"
 #include "driver/match_inputs.h"
+#include "driver/ranks.h"
 #include "driver/reference.h"
 #include "emit/emit.h"
 #include "support/diagnostic.h"
@@ -26,6 +27,7 @@ struct Flags : CompileFlags {
   std::string inputs, weights, outputs, expect, device, plan = "serial";
   int bench = 0;
   uint64_t seed = 0;
+  int64_t world_size = 0;
   bool reverse = false, no_cache = false, json = false;
 };
 
@@ -54,9 +56,11 @@ Subject load(const Flags &flags) {
   return subject;
 }
 
-std::string choose_device(const Flags &flags) {
+std::string choose_device(const Flags &flags, const program::Program &program) {
   if (!flags.device.empty())
     return flags.device;
+  if (driver::has_collectives(program))
+    return "host";
   std::string why;
   if (runtime::cuda_available(&why))
     return "cuda";
@@ -74,24 +78,46 @@ runtime::SessionOptions session_options(const Flags &flags, const std::string &d
   return options;
 }
 
-void write_outputs(const program::Program &program, const std::vector<tensor::HostTensor> &outputs,
+/// "output_0", or "rank_0/output_0" where several ranks run.
+std::string result_name(const program::Program &program, size_t rank, const std::string &name) {
+  return driver::has_collectives(program) ? driver::name_of_rank(static_cast<int64_t>(rank), name)
+                                          : name;
+}
+
+void write_outputs(const program::Program &program, const driver::RankTensors &outputs,
                    const std::string &path) {
   tensor::TensorMap named;
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
-    if (program.outputs[i].buffer >= 0)
-      named[program.outputs[i].name] = outputs[i];
+  for (size_t rank = 0; rank < outputs.size(); ++rank) {
+    for (size_t i = 0; i < program.outputs.size(); ++i) {
+      if (program.outputs[i].buffer >= 0)
+        named[result_name(program, rank, program.outputs[i].name)] = outputs[rank][i];
+    }
   }
   tensor::write_tensors(path, named);
 }
 
+std::vector<driver::OutputAgreement> compare(const program::Program &program,
+                                             const driver::RankTensors &outputs,
+                                             const tensor::TensorMap &expected) {
+  std::vector<driver::OutputAgreement> all;
+  for (size_t rank = 0; rank < outputs.size(); ++rank) {
+    const tensor::TensorMap own = driver::tensors_of_rank(expected, static_cast<int64_t>(rank));
+    for (driver::OutputAgreement &one : driver::compare_outputs(program, outputs[rank], own)) {
+      one.name = result_name(program, rank, one.name);
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
 /// What a run takes besides the program.
 struct Data {
-  std::vector<tensor::HostTensor> inputs;
+  driver::RankTensors inputs; // one list without collectives
   tensor::TensorMap weights, expected;
 };
 
 /// All problems of all files in one report; nothing has run yet.
-Data load_data(const Flags &flags, const Subject &subject) {
+Data load_data(const Flags &flags, const Subject &subject, int64_t ranks) {
   const program::Program &program = subject.compilation.program;
   Data data;
   std::vector<support::Diagnostic> problems;
@@ -115,12 +141,19 @@ Data load_data(const Flags &flags, const Subject &subject) {
     hints = driver::data_hints(subject.compilation.graph);
     constants = driver::constants_of(subject.compilation.graph);
   }
-  collect([&] { data.inputs = driver::load_inputs(program, inputs, hints, constants); });
+  collect([&] {
+    if (driver::has_collectives(program))
+      data.inputs = driver::load_rank_inputs(program, inputs, ranks, hints, constants);
+    else
+      data.inputs = {driver::load_inputs(program, inputs, hints, constants)};
+  });
   if (problems.empty() && !flags.expect.empty())
     collect([&] {
       data.expected = tensor::read_tensors(flags.expect);
-      driver::check_expected(program, driver::output_sizes(program, data.inputs), data.expected,
-                             flags.expect);
+      for (size_t rank = 0; rank < data.inputs.size(); ++rank)
+        driver::check_expected(program, driver::output_sizes(program, data.inputs[rank]),
+                               driver::tensors_of_rank(data.expected, static_cast<int64_t>(rank)),
+                               flags.expect);
     });
   std::vector<std::string> warnings;
   collect([&] {
@@ -137,13 +170,13 @@ int run(const Flags &flags) {
   const program::Program &program = subject.compilation.program;
   if (flags.inputs.empty() && !program.inputs.empty())
     std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
-  const Data data = load_data(flags, subject);
-
   RunReport report;
   report.graph = flags.graph;
-  report.device = choose_device(flags);
+  report.device = choose_device(flags, program);
+  const int64_t ranks = driver::check_world_size(program, flags.world_size, report.device);
+  const Data data = load_data(flags, subject, ranks);
   report.passes = subject.compilation.times;
-  std::vector<tensor::HostTensor> outputs;
+  driver::RankTensors outputs;
   if (report.device == "reference") {
     if (subject.from_folder)
       throw support::UserError(
@@ -153,7 +186,16 @@ int run(const Flags &flags) {
                               "give the graph the folder was compiled from"});
     driver::ReferenceOptions options;
     options.seed = flags.seed;
-    outputs = driver::run_reference(subject.compilation, data.inputs, data.weights, options);
+    outputs = driver::run_reference_ranks(subject.compilation, data.inputs, data.weights, options);
+  } else if (driver::has_collectives(program)) {
+    Progress progress;
+    progress.show("compiling kernels and running all ranks");
+    driver::RankRun run =
+        driver::run_ranks_on_host(program, data.inputs, data.weights,
+                                  session_options(flags, report.device), flags.seed, flags.bench);
+    outputs = std::move(run.outputs);
+    report.timing = run.timing;
+    report.samples_ms = std::move(run.samples_ms);
   } else {
     Progress progress;
     progress.show("compiling kernels");
@@ -161,18 +203,19 @@ int run(const Flags &flags) {
         runtime::Session::create(program, data.weights, session_options(flags, report.device));
     progress.show("running");
     session->set_seed(flags.seed);
-    outputs = session->run(data.inputs);
+    outputs = {session->run(data.inputs[0])};
     if (flags.bench > 0)
-      report.samples_ms = session->bench(data.inputs, flags.bench);
+      report.samples_ms = session->bench(data.inputs[0], flags.bench);
     report.timing = session->timing();
   }
   if (!flags.outputs.empty())
     write_outputs(program, outputs, flags.outputs);
   if (!flags.expect.empty())
-    report.comparisons = driver::compare_outputs(program, outputs, data.expected);
+    report.comparisons = compare(program, outputs, data.expected);
   print_report(report, flags.json);
-  if (flags.outputs.empty() && !flags.json)
-    print_outputs(program, outputs);
+  for (size_t rank = 0; rank < outputs.size() && flags.outputs.empty() && !flags.json; ++rank)
+    print_outputs(program, outputs[rank],
+                  [&](const std::string &name) { return result_name(program, rank, name); });
   bool agrees =
       std::all_of(report.comparisons.begin(), report.comparisons.end(),
                   [](const driver::OutputAgreement &output) { return output.agreement.ok; });
@@ -206,6 +249,11 @@ void add_run(CLI::App &app, int &exit_code) {
                     "host, cuda plan: run a block's threads in reverse order");
   command->add_option("--seed", flags->seed,
                       "of the graph's random operators, as dropout in training (default: 0)");
+  command
+      ->add_option("--world-size", flags->world_size,
+                   "of a graph with collectives: its ranks, which all run in this process on the "
+                   "host or the reference; rank_R/NAME in files of tensors is rank R's")
+      ->check(CLI::Range(1, 4096));
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
       ->expected(0, 1)
       ->default_str("100")

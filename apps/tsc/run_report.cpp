@@ -63,12 +63,13 @@ nlohmann::json to_json(const RunReport &report) {
 
 } // namespace
 
-void print_outputs(const program::Program &program,
-                   const std::vector<tensor::HostTensor> &outputs) {
+void print_outputs(const program::Program &program, const std::vector<tensor::HostTensor> &outputs,
+                   const std::function<std::string(const std::string &)> &name_of) {
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const program::OutputInfo &info = program.outputs[i];
+    const std::string name = name_of(info.name);
     if (info.buffer < 0) {
-      std::printf("%s: %s\n", info.name.c_str(), info.text.c_str());
+      std::printf("%s: %s\n", name.c_str(), info.text.c_str());
       continue;
     }
     const tensor::HostTensor &tensor = outputs[i];
@@ -85,7 +86,7 @@ void print_outputs(const program::Program &program,
       sum += value;
     }
     int64_t count = tensor.numel() - nan;
-    std::printf("%s: %s %s%s", info.name.c_str(),
+    std::printf("%s: %s %s%s", name.c_str(),
                 std::string(tensor::torch_name(tensor.dtype())).c_str(),
                 shape_text(tensor.sizes()).c_str(), info.is_mutation ? " (mutated)" : "");
     if (count > 0)

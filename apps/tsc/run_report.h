@@ -6,6 +6,7 @@
 #include "runtime/session.h"
 #include "tensor/host_tensor.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@ struct RunReport {
 };
 
 /// Shape, dtype, min, max, mean and NaN count of each output.
-void print_outputs(const program::Program &program, const std::vector<tensor::HostTensor> &outputs);
+/// `name_of`: how an output is called here.
+void print_outputs(const program::Program &program, const std::vector<tensor::HostTensor> &outputs,
+                   const std::function<std::string(const std::string &)> &name_of);
 void print_report(const RunReport &report, bool json);
 
 } // namespace tsc::app

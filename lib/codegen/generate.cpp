@@ -3,6 +3,7 @@
 
 #include "codegen/attention_kernel.h"
 #include "codegen/build_kernel.h"
+#include "codegen/communication_steps.h"
 #include "codegen/split_rows.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -192,6 +193,14 @@ private:
       add_kernel(build_attention(module_, schedule_, group, operation));
       return;
     }
+    if (ir::is_between_ranks(call.library)) {
+      const MemoryOf memory = [this](BufferId id, bool written) {
+        return written ? written_buffer(id) : buffer(id);
+      };
+      std::vector<program::Step> steps = communication_steps(module_, operation, memory);
+      std::move(steps.begin(), steps.end(), std::back_inserter(program_.steps));
+      return;
+    }
     require(call.library == ir::Library::matmul, "codegen", "no library runs " + call.kernel);
     const ir::Buffer &out = module_.buffer(operation.outputs[0]);
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
@@ -374,7 +383,8 @@ private:
       };
       const std::vector<uint32_t> read = program::reads(program_, step),
                                   written = program::writes(program_, step);
-      step.once = std::all_of(read.begin(), read.end(), constant) &&
+      const bool together = std::holds_alternative<program::Collective>(step.kind);
+      step.once = !together && std::all_of(read.begin(), read.end(), constant) &&
                   std::all_of(written.begin(), written.end(), [&](uint32_t id) {
                     return program_.buffers[id].role == Role::intermediate && writers[id] == 1 &&
                            program_.buffers[id].bytes.is_integer();

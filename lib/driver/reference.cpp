@@ -1,5 +1,7 @@
 #include "driver/reference.h"
 
+#include "driver/ranks.h"
+
 #include "interpret/interpret.h"
 #include "support/diagnostic.h"
 
@@ -19,13 +21,11 @@ bool shows_random_state(const ir::Module &module, const ir::Output &output) {
   return false;
 }
 
-} // namespace
-
-std::vector<tensor::HostTensor> run_reference(const Compilation &compilation,
+/// One rank's inputs of the module.
+std::vector<tensor::HostTensor> module_inputs(const ir::Module &module,
                                               const std::vector<tensor::HostTensor> &inputs,
                                               const tensor::TensorMap &weights,
                                               const ReferenceOptions &options) {
-  const ir::Module &module = compilation.module;
   std::vector<tensor::HostTensor> all;
   std::vector<support::Diagnostic> problems; // shapes are the interpreter's to check
   size_t user = 0;
@@ -57,12 +57,32 @@ std::vector<tensor::HostTensor> run_reference(const Compilation &compilation,
   }
   if (!problems.empty())
     throw support::UserError(support::ExitCode::bad_input, std::move(problems));
-  std::vector<tensor::HostTensor> outputs =
-      interpret::run(module, all, options.round_buffers).outputs;
-  for (size_t i = module.outputs.size(); i-- > 0;)
-    if (shows_random_state(module, module.outputs[i]))
-      outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(i));
+  return all;
+}
+
+} // namespace
+
+RankTensors run_reference_ranks(const Compilation &compilation, const RankTensors &inputs,
+                                const tensor::TensorMap &weights, const ReferenceOptions &options) {
+  const ir::Module &module = compilation.module;
+  RankTensors all;
+  for (const std::vector<tensor::HostTensor> &own : inputs)
+    all.push_back(module_inputs(module, own, weights, options));
+  RankTensors outputs;
+  for (interpret::Result &result : interpret::run_ranks(module, all, options.round_buffers)) {
+    for (size_t i = module.outputs.size(); i-- > 0;)
+      if (shows_random_state(module, module.outputs[i]))
+        result.outputs.erase(result.outputs.begin() + static_cast<std::ptrdiff_t>(i));
+    outputs.push_back(std::move(result.outputs));
+  }
   return outputs;
+}
+
+std::vector<tensor::HostTensor> run_reference(const Compilation &compilation,
+                                              const std::vector<tensor::HostTensor> &inputs,
+                                              const tensor::TensorMap &weights,
+                                              const ReferenceOptions &options) {
+  return std::move(run_reference_ranks(compilation, {inputs}, weights, options)[0]);
 }
 
 } // namespace tsc::driver

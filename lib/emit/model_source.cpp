@@ -96,6 +96,7 @@ public:
     kernels();
     launches();
     products();
+    communication();
     steps();
     out_ += "\n} // namespace\n\nconst Tables &model_tables() {\n"
             "  static const Tables kTables = {" +
@@ -257,8 +258,26 @@ private:
       return row({text_of(copy.from), text_of(copy.to), text(copy.bytes)});
     });
   }
+  void communication() {
+    table("Fill", "kFills", tables_.fills, [&](size_t i) {
+      const Fill &fill = tables_.fills[i];
+      return row({text_of(fill.to), text(fill.bytes)});
+    });
+    static const char *const kKinds[] = {"CollectiveKind::all_gather",
+                                         "CollectiveKind::reduce_scatter"};
+    static const char *const kReductions[] = {"Reduction::sum", "Reduction::average",
+                                              "Reduction::maximum"};
+    table("Collective", "kCollectives", tables_.collectives, [&](size_t i) {
+      const Collective &collective = tables_.collectives[i];
+      return row({kKinds[static_cast<size_t>(collective.kind)],
+                  kReductions[static_cast<size_t>(collective.reduction)], text(collective.dtype),
+                  std::to_string(collective.ranks), literal(collective.group),
+                  text_of(collective.from), text_of(collective.to), text(collective.count)});
+    });
+  }
   void steps() {
-    static const char *const kKinds[] = {"StepKind::launch", "StepKind::matmul", "StepKind::copy"};
+    static const char *const kKinds[] = {"StepKind::launch", "StepKind::matmul", "StepKind::copy",
+                                         "StepKind::fill", "StepKind::collective"};
     table("Step", "kSteps", tables_.steps, [&](size_t i) {
       const Step &step = tables_.steps[i];
       std::string note = std::to_string(i);

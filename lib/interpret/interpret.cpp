@@ -1,6 +1,6 @@
 #include "interpret/interpret.h"
 
-#include "interpret/machine.h"
+#include "interpret/communicate.h"
 
 namespace tsc::interpret {
 namespace {
@@ -28,15 +28,32 @@ tensor::HostTensor read_output(const Machine &machine, const ir::Output &output)
 
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers) {
-  Machine machine(module, bind_sizes(module, inputs), round_buffers);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    machine.set_input(module.inputs[i], inputs[i]);
-  for (const ir::Operation &operation : module.operations)
-    machine.execute(operation);
-  Result result;
-  for (const ir::Output &output : module.outputs)
-    result.outputs.push_back(read_output(machine, output));
-  return result;
+  return std::move(run_ranks(module, {inputs}, round_buffers)[0]);
+}
+
+std::vector<Result> run_ranks(const ir::Module &module,
+                              const std::vector<std::vector<tensor::HostTensor>> &inputs,
+                              bool round_buffers) {
+  std::deque<Machine> machines; // one a rank
+  for (const std::vector<tensor::HostTensor> &own : inputs) {
+    Machine &machine = machines.emplace_back(module, bind_sizes(module, own), round_buffers);
+    for (size_t i = 0; i < own.size(); ++i)
+      machine.set_input(module.inputs[i], own[i]);
+  }
+  for (const ir::Operation &operation : module.operations) {
+    if (is_communication(operation)) {
+      communicate(module, operation, machines);
+      continue;
+    }
+    for (Machine &machine : machines)
+      machine.execute(operation);
+  }
+  std::vector<Result> results(inputs.size());
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    for (const ir::Output &output : module.outputs)
+      results[rank].outputs.push_back(read_output(machines[rank], output));
+  }
+  return results;
 }
 
 } // namespace tsc::interpret

@@ -18,4 +18,10 @@ struct Result {
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers = true);
 
+/// The same on several ranks at once, inputs[rank]: collectives exchange what the ranks hold. The
+/// number of ranks is that of the module's groups. One result a rank.
+std::vector<Result> run_ranks(const ir::Module &module,
+                              const std::vector<std::vector<tensor::HostTensor>> &inputs,
+                              bool round_buffers = true);
+
 } // namespace tsc::interpret

@@ -71,6 +71,25 @@ Storage &Machine::output_of(const ir::Operation &operation) {
   return *by_buffer_[id];
 }
 
+Storage &Machine::memory(ir::BufferId buffer) {
+  Storage *storage = by_buffer_[module_.storage_of(buffer)];
+  support::require(storage != nullptr && storage->present, "interpret",
+                   module_.buffer(buffer).name + " is not computed");
+  return *storage;
+}
+
+void Machine::allocate(ir::BufferId buffer) {
+  Storage *&slot = by_buffer_[buffer];
+  if (slot != nullptr)
+    return;
+  slot = &storages_.emplace_back();
+  slot->allocate(module_.buffer(buffer).dtype, element_count(module_.buffer(buffer).layout));
+}
+
+void Machine::put(ir::BufferId buffer, int64_t position, double value) {
+  store(memory(buffer), position, value);
+}
+
 void Machine::store(Storage &storage, int64_t position, double value) const {
   support::require(position >= 0 && position < storage.size(), "interpret",
                    "a store outside of its buffer");

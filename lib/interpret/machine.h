@@ -23,6 +23,14 @@ public:
   tensor::HostTensor read(const ir::BufferView &view) const;
   int64_t value_of(Expr e) const { return symbolic::evaluate(e, bindings_); }
 
+  // For `communicate`, which works on several machines.
+  /// The storage of `buffer`, which must have one.
+  Storage &memory(ir::BufferId buffer);
+  /// Gives `buffer` a storage of its layout's size if it has none.
+  void allocate(ir::BufferId buffer);
+  /// Stores element `position`, rounded to the buffer's dtype if buffers are.
+  void put(ir::BufferId buffer, int64_t position, double value);
+
 private:
   void pointwise(const ir::Operation &operation, const ir::Pointwise &pointwise);
   void scatter(const ir::Operation &operation, const ir::Scatter &scatter);

@@ -181,6 +181,8 @@ enum class Library : uint8_t {
   set_storage,    // inputs[0] takes over the memory of inputs[1]; writes both
   resize_storage, // frees or makes the storage of inputs[0]
 };
+/// True for gather_copy_in and what follows it.
+bool is_between_ranks(Library library);
 /// True for what ranks do together: every rank does them in the same order.
 bool is_collective(Library library);
 struct ProcessGroup {

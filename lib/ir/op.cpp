@@ -115,6 +115,8 @@ size_t tuple_size(ReductionKind kind) {
   }
 }
 
+bool is_between_ranks(Library library) { return library >= Library::gather_copy_in; }
+
 bool is_collective(Library library) {
   return library == Library::all_gather || library == Library::reduce_scatter;
 }

@@ -37,6 +37,10 @@ std::vector<uint32_t> reads(const Program &program, const Step &step) {
       buffers.push_back(matmul->c->buffer);
     return sorted_unique(std::move(buffers));
   }
+  if (std::holds_alternative<Fill>(step.kind))
+    return {};
+  if (const auto *collective = std::get_if<Collective>(&step.kind))
+    return {collective->from.buffer};
   return {std::get<Copy>(step.kind).from.buffer};
 }
 
@@ -45,7 +49,18 @@ std::vector<uint32_t> writes(const Program &program, const Step &step) {
     return sorted_unique(launch_buffers(program, *launch, false));
   if (const auto *matmul = std::get_if<Matmul>(&step.kind))
     return {matmul->out.buffer};
+  if (const auto *fill = std::get_if<Fill>(&step.kind))
+    return {fill->to.buffer};
+  if (const auto *collective = std::get_if<Collective>(&step.kind))
+    return {collective->to.buffer};
   return {std::get<Copy>(step.kind).to.buffer};
+}
+
+int64_t world_size(const Program &program) {
+  for (const Step &step : program.steps)
+    if (const auto *collective = std::get_if<Collective>(&step.kind))
+      return collective->ranks;
+  return 1;
 }
 
 } // namespace tsc::program

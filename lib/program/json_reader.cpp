@@ -278,16 +278,44 @@ Copy read_copy(const Cursor &at) {
   return copy;
 }
 
+Fill read_fill(const Cursor &at) {
+  Fill fill;
+  read(at.at("to"), fill.to);
+  fill.bytes = at.at("bytes").expression();
+  return fill;
+}
+
+Collective read_collective(const Cursor &at) {
+  static constexpr std::array<std::string_view, 2> kKinds = {"all_gather", "reduce_scatter"};
+  static constexpr std::array<std::string_view, 3> kReductions = {"sum", "avg", "max"};
+  Collective collective;
+  collective.kind = static_cast<Collective::Kind>(at.at("collective").one_of(kKinds));
+  if (Cursor reduction = at.optional("reduction"); reduction.exists())
+    collective.reduction = static_cast<Collective::Reduction>(reduction.one_of(kReductions));
+  collective.dtype = at.at("dtype").dtype();
+  collective.ranks = at.at("ranks").integer(1, 1 << 20);
+  collective.group = at.at("group").text();
+  read(at.at("from"), collective.from);
+  read(at.at("to"), collective.to);
+  collective.count = at.at("count").expression();
+  return collective;
+}
+
 void read(const Cursor &at, Step &step) {
-  static constexpr std::array<std::string_view, 3> kKinds = {"launch", "matmul", "copy"};
+  static constexpr std::array<std::string_view, 5> kKinds = {"launch", "matmul", "copy", "fill",
+                                                             "collective"};
   step.name = at.at("name").text();
   size_t kind = at.at("kind").one_of(kKinds);
   if (kind == 0)
     step.kind = read_launch(at);
   else if (kind == 1)
     step.kind = read_matmul(at);
-  else
+  else if (kind == 2)
     step.kind = read_copy(at);
+  else if (kind == 3)
+    step.kind = read_fill(at);
+  else
+    step.kind = read_collective(at);
   step.once = at.flag("once", false);
   if (Cursor stream = at.optional("stream"); stream.exists())
     step.stream = static_cast<int>(stream.integer(0, 1024));

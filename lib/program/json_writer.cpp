@@ -154,6 +154,29 @@ void write_kind(Json &result, const Copy &copy) {
   result["bytes"] = expression(copy.bytes);
 }
 
+void write_kind(Json &result, const Fill &fill) {
+  result["kind"] = "fill";
+  result["to"] = write(fill.to);
+  result["bytes"] = expression(fill.bytes);
+}
+
+void write_kind(Json &result, const Collective &collective) {
+  static constexpr std::array<std::string_view, 3> kReductions = {"sum", "avg", "max"};
+  result["kind"] = "collective";
+  if (collective.kind == Collective::Kind::all_gather) {
+    result["collective"] = "all_gather";
+  } else {
+    result["collective"] = "reduce_scatter";
+    result["reduction"] = kReductions[static_cast<size_t>(collective.reduction)];
+  }
+  result["dtype"] = tensor::short_name(collective.dtype);
+  result["ranks"] = collective.ranks;
+  result["group"] = collective.group;
+  result["from"] = write(collective.from);
+  result["to"] = write(collective.to);
+  result["count"] = expression(collective.count);
+}
+
 Json write(const Step &step) {
   Json result = {{"name", step.name}};
   std::visit([&](const auto &kind) { write_kind(result, kind); }, step.kind);

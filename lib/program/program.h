@@ -100,8 +100,27 @@ struct Copy {
   Operand from, to; // offsets in elements of their buffers
   Expr bytes;
 };
+/// Sets `bytes` from the operand on to zero.
+struct Fill {
+  Operand to; // offset in elements of its buffer
+  Expr bytes;
+};
+/// What all ranks of a group do together, each with memory of its own, contiguous from the operands
+/// on. Every rank runs the same collectives in the same order.
+struct Collective {
+  enum class Kind : uint8_t {
+    all_gather,     // `to` holds the `count` elements of each rank's `from`, in the order of ranks
+    reduce_scatter, // `from` holds `count` elements for each rank; `to` gets this rank's, reduced
+  } kind = Kind::all_gather;
+  enum class Reduction : uint8_t { sum, average, maximum } reduction = Reduction::sum;
+  DType dtype = DType::f32;
+  int64_t ranks = 1;
+  std::string group;
+  Operand from, to;
+  Expr count = 0; // elements
+};
 struct Step {
-  std::variant<Launch, Matmul, Copy> kind;
+  std::variant<Launch, Matmul, Copy, Fill, Collective> kind;
   std::string name;  // for profiles and errors
   bool once = false; // depends on weights alone: run when weights are loaded
   int stream = 0, device = 0;
@@ -148,6 +167,10 @@ struct Binding {
 };
 /// Nothing if no input says what symbol number `symbol` is.
 std::optional<Binding> binding_of(const Program &program, size_t symbol);
+
+/// The ranks that run the program together: those of its collectives, 1 without any. Groups of
+/// different sizes are an error of validation.
+int64_t world_size(const Program &program);
 
 /// Buffers that a step reads and writes, each once, ascending.
 std::vector<uint32_t> reads(const Program &program, const Step &step);

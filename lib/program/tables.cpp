@@ -39,6 +39,8 @@ struct Storage {
   std::vector<engine::Launch> launches;
   std::vector<engine::Matmul> matmuls;
   std::vector<engine::Copy> copies;
+  std::vector<engine::Fill> fills;
+  std::vector<engine::Collective> collectives;
   std::vector<engine::Step> steps;
 };
 
@@ -313,6 +315,14 @@ private:
       row.kind = engine::StepKind::matmul;
       row.position = static_cast<int32_t>(storage_.matmuls.size());
       add(*matmul);
+    } else if (const auto *fill = std::get_if<Fill>(&step.kind)) {
+      row.kind = engine::StepKind::fill;
+      row.position = static_cast<int32_t>(storage_.fills.size());
+      storage_.fills.push_back({operand(fill->to), expressions_.size(fill->bytes)});
+    } else if (const auto *collective = std::get_if<Collective>(&step.kind)) {
+      row.kind = engine::StepKind::collective;
+      row.position = static_cast<int32_t>(storage_.collectives.size());
+      add(*collective);
     } else {
       row.kind = engine::StepKind::copy;
       row.position = static_cast<int32_t>(storage_.copies.size());
@@ -354,6 +364,18 @@ private:
     row.bytes = expressions_.size(copy.bytes);
     storage_.copies.push_back(row);
   }
+  void add(const Collective &collective) {
+    engine::Collective row;
+    row.kind = static_cast<engine::CollectiveKind>(collective.kind);
+    row.reduction = static_cast<engine::Reduction>(collective.reduction);
+    row.dtype = convert(collective.dtype);
+    row.ranks = collective.ranks;
+    row.group = text(collective.group);
+    row.from = operand(collective.from);
+    row.to = operand(collective.to);
+    row.count = expressions_.size(collective.count);
+    storage_.collectives.push_back(row);
+  }
 
   const Program &program_;
   Storage &storage_;
@@ -387,6 +409,8 @@ OwnedTables build_tables(const Program &program) {
   tables.launches = table(storage->launches);
   tables.matmuls = table(storage->matmuls);
   tables.copies = table(storage->copies);
+  tables.fills = table(storage->fills);
+  tables.collectives = table(storage->collectives);
   tables.steps = table(storage->steps);
   result.storage = std::move(storage);
   return result;

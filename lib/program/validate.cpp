@@ -215,6 +215,11 @@ private:
       check_launch(*launch, where);
     else if (const auto *matmul = std::get_if<Matmul>(&step.kind))
       check_matmul(*matmul, where);
+    else if (const auto *fill = std::get_if<Fill>(&step.kind)) {
+      check_operand(fill->to, where + "/to");
+      check_size(fill->bytes, where, "byte count");
+    } else if (const auto *collective = std::get_if<Collective>(&step.kind))
+      check_collective(*collective, where);
     else
       check_copy(std::get<Copy>(step.kind), where);
     for (uint32_t wait : step.waits)
@@ -286,6 +291,20 @@ private:
     check_operand(copy.from, where + "/from");
     check_operand(copy.to, where + "/to");
     check_size(copy.bytes, where, "byte count");
+  }
+
+  void check_collective(const Collective &collective, const std::string &where) {
+    check_operand(collective.from, where + "/from");
+    check_operand(collective.to, where + "/to");
+    check_size(collective.count, where, "element count");
+    check_dtype(collective.dtype, where);
+    if (collective.ranks < 1)
+      report("TSC-P007", "a group of " + std::to_string(collective.ranks) + " ranks", where);
+    else if (collective.ranks != world_size(program_))
+      report("TSC-P009",
+             "a group of " + std::to_string(collective.ranks) + " ranks beside one of " +
+                 std::to_string(world_size(program_)),
+             where);
   }
 
   void check_signature() {

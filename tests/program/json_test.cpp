@@ -43,6 +43,36 @@ TEST_CASE("A program survives JSON", "[program]") {
   CHECK(again.outputs[1].buffer == -1);
 }
 
+TEST_CASE("Zeros and collectives survive JSON", "[program]") {
+  Program sample = program::sample_program();
+  const symbolic::Expr s0 = symbolic::symbol("s0");
+  program::Collective collective;
+  collective.kind = program::Collective::Kind::reduce_scatter;
+  collective.reduction = program::Collective::Reduction::maximum;
+  collective.dtype = program::DType::bf16;
+  collective.ranks = 4;
+  collective.group = "0";
+  collective.from = {5, symbolic::Expr(0)};
+  collective.to = {6, symbolic::Expr(3)};
+  collective.count = s0;
+  sample.steps.push_back({collective, "reduce"});
+  sample.steps.push_back({program::Fill{{5, symbolic::Expr(1)}, 4 * s0}, "zeros"});
+  const std::string text = program::to_json(sample);
+  const Program again = program::from_json(text, "p.json");
+  CHECK(program::to_json(again) == text);
+  CHECK(program::world_size(again) == 4);
+  const auto &read = std::get<program::Collective>(again.steps[5].kind);
+  CHECK(read.kind == program::Collective::Kind::reduce_scatter);
+  CHECK(read.reduction == program::Collective::Reduction::maximum);
+  CHECK(read.group == "0");
+  CHECK(read.count == s0);
+  CHECK(std::get<program::Fill>(again.steps[6].kind).bytes == 4 * s0);
+  CHECK(program::reads(again, again.steps[5]) == std::vector<uint32_t>{5});
+  CHECK(program::writes(again, again.steps[5]) == std::vector<uint32_t>{6});
+  CHECK(program::reads(again, again.steps[6]).empty());
+  CHECK(program::writes(again, again.steps[6]) == std::vector<uint32_t>{5});
+}
+
 TEST_CASE("Infinite factors and foreign bytes survive JSON", "[program]") {
   Program sample = program::sample_program();
   std::get<program::Matmul>(sample.steps[2].kind).alpha = -INFINITY;

@@ -49,6 +49,17 @@ TEST_CASE("Unsound programs are refused", "[program]") {
       "TSC-P009 /steps/1 kernel \"add_one\" takes 2 pointers and 1 sizes, the step gives 2 and 0");
   CHECK(problem_after([](Program &p) { p.steps[1].waits = {1}; }) ==
         "TSC-P009 /steps/1 the step waits for step 1, which comes later");
+  const auto group_of = [](int64_t ranks) {
+    program::Collective collective;
+    collective.ranks = ranks;
+    return program::Step{collective, "gather"};
+  };
+  CHECK(problem_after([&](Program &p) {
+          p.steps.push_back(group_of(2));
+          p.steps.push_back(group_of(4));
+        }) == "TSC-P009 /steps/6 a group of 4 ranks beside one of 2");
+  CHECK(problem_after([&](Program &p) { p.steps.push_back(group_of(0)); }) ==
+        "TSC-P007 /steps/5 a group of 0 ranks");
   CHECK(problem_after([](Program &p) { p.steps[1].once = true; }) ==
         "TSC-P009 /steps/1 a step that runs once touches buffer \"x\", which belongs to a run");
   CHECK(problem_after([](Program &p) { p.inputs[0].buffer = 5; }) ==

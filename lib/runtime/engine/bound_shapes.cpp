@@ -37,8 +37,12 @@ public:
         resolve(tables_.launches[position]);
       else if (step.kind == StepKind::matmul)
         resolve(tables_.matmuls[position]);
-      else
+      else if (step.kind == StepKind::copy)
         resolve(tables_.copies[position]);
+      else if (step.kind == StepKind::fill)
+        resolve(tables_.fills[position]);
+      else
+        resolve(tables_.collectives[position]);
     }
     result_.arguments.resize(result_.values.size());
     for (size_t i = 0; i < result_.values.size(); ++i)
@@ -177,6 +181,38 @@ private:
     result_.copies.push_back(resolved);
   }
 
+  void resolve(const Fill &fill) {
+    ResolvedFill resolved;
+    resolved.bytes = size(fill.bytes);
+    if (resolved.bytes == 0)
+      return;
+    resolved.to =
+        slot(fill.to.buffer, multiply(size(fill.to.offset), element_bytes(fill.to.buffer)),
+             resolved.bytes);
+    add_step(StepKind::fill, result_.fills.size());
+    result_.fills.push_back(resolved);
+  }
+
+  /// Kept even if nothing is to be exchanged: all ranks must meet.
+  void resolve(const Collective &collective) {
+    ResolvedCollective resolved;
+    resolved.row = &collective;
+    resolved.count = size(collective.count);
+    const int64_t own =
+        multiply(resolved.count, static_cast<int64_t>(size_in_bytes(collective.dtype)));
+    const int64_t all = multiply(own, collective.ranks);
+    const bool gathers = collective.kind == CollectiveKind::all_gather;
+    resolved.from =
+        slot(collective.from.buffer,
+             multiply(size(collective.from.offset), element_bytes(collective.from.buffer)),
+             gathers ? own : all);
+    resolved.to = slot(collective.to.buffer,
+                       multiply(size(collective.to.offset), element_bytes(collective.to.buffer)),
+                       gathers ? all : own);
+    add_step(StepKind::collective, result_.collectives.size());
+    result_.collectives.push_back(resolved);
+  }
+
   const Model &model_;
   const Tables &tables_;
   Device &device_;
@@ -186,8 +222,23 @@ private:
   uint32_t step_ = 0;
 };
 
+void communicate(Communicator *communicator, const ResolvedCollective &collective, const char *from,
+                 char *to, Stream stream) {
+  const Collective &row = *collective.row;
+  if (communicator == nullptr || communicator->ranks() != row.ranks)
+    throw Error(Status::bad_argument,
+                "it communicates among " + std::to_string(row.ranks) + " ranks, and this run has " +
+                    std::to_string(communicator == nullptr ? 1 : communicator->ranks()));
+  if (row.kind == CollectiveKind::all_gather)
+    communicator->all_gather(
+        from, to, static_cast<size_t>(collective.count) * size_in_bytes(row.dtype), stream);
+  else
+    communicator->reduce_scatter(from, to, collective.count, row.dtype, row.reduction, stream);
+}
+
 void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
-              const std::vector<char *> &bases, void *scratch, Stream stream) {
+              const std::vector<char *> &bases, void *scratch, Stream stream,
+              Communicator *communicator) {
   auto address = [&](const AddressSlot &slot) { return bases[slot.buffer] + slot.offset; };
   if (step.kind == StepKind::launch) {
     const ResolvedLaunch &launch = steps.launches[step.position];
@@ -197,9 +248,15 @@ void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
     const ResolvedMatmul &matmul = steps.matmuls[step.position];
     device.matmul(matmul.plan, address(matmul.a), address(matmul.b),
                   matmul.has_c ? address(matmul.c) : nullptr, address(matmul.out), scratch, stream);
-  } else {
+  } else if (step.kind == StepKind::copy) {
     const ResolvedCopy &copy = steps.copies[step.position];
     device.copy(address(copy.to), address(copy.from), static_cast<size_t>(copy.bytes), stream);
+  } else if (step.kind == StepKind::fill) {
+    const ResolvedFill &fill = steps.fills[step.position];
+    device.fill(address(fill.to), 0, static_cast<size_t>(fill.bytes), stream);
+  } else {
+    const ResolvedCollective &collective = steps.collectives[step.position];
+    communicate(communicator, collective, address(collective.from), address(collective.to), stream);
   }
 }
 
@@ -252,7 +309,7 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, Stream stream,
-               StepObserver *observer) {
+               StepObserver *observer, Communicator *communicator) {
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
@@ -261,7 +318,7 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
     try {
       if (observer != nullptr)
         observer->before(step.step, name);
-      run_step(device, steps, step, bases, scratch, stream);
+      run_step(device, steps, step, bases, scratch, stream, communicator);
       if (observer != nullptr)
         observer->after(step.step, name);
     } catch (const Error &error) {

@@ -25,6 +25,15 @@ struct ResolvedCopy {
   AddressSlot from, to;
   int64_t bytes = 0;
 };
+struct ResolvedFill {
+  AddressSlot to;
+  int64_t bytes = 0;
+};
+struct ResolvedCollective {
+  const Collective *row = nullptr;
+  AddressSlot from, to;
+  int64_t count = 0; // elements
+};
 struct ResolvedStep {
   uint32_t step = 0; // in Tables::steps
   StepKind kind = StepKind::launch;
@@ -37,6 +46,8 @@ struct ResolvedSteps {
   std::vector<ResolvedLaunch> launches;
   std::vector<ResolvedMatmul> matmuls;
   std::vector<ResolvedCopy> copies;
+  std::vector<ResolvedFill> fills;
+  std::vector<ResolvedCollective> collectives;
   size_t scratch_bytes = 0; // what the neediest product takes; they run one after another
   /// Values of all launches' parameters; slots say which of them are addresses. arguments[i] points
   /// at values[i].
@@ -50,10 +61,11 @@ struct ResolvedSteps {
 /// a product or copy may reach beyond. `symbols` is null for run-once steps.
 ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
                             const std::vector<int64_t> &buffer_bytes, bool once);
-/// Runs them: `bases` holds the memory of every buffer, `scratch` has steps.scratch_bytes.
+/// Runs them: `bases` holds the memory of every buffer, `scratch` has steps.scratch_bytes. Without
+/// a communicator collectives are refused.
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, Stream stream,
-               StepObserver *observer);
+               StepObserver *observer, Communicator *communicator);
 
 struct BoundShapes {
   std::vector<int64_t> key; // all sizes of all inputs

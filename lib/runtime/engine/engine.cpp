@@ -138,7 +138,7 @@ void WeightSet::run_once_steps() {
     return;
   void *scratch = device_->allocate(steps.scratch_bytes);
   try {
-    run_steps(*model_, *device_, steps, bases, scratch, nullptr, nullptr);
+    run_steps(*model_, *device_, steps, bases, scratch, nullptr, nullptr, nullptr);
     device_->synchronize(nullptr);
   } catch (...) {
     device_->release(scratch);

@@ -147,6 +147,8 @@ public:
   /// as NaN.
   void set_poison(bool poison) { poison_ = poison; }
   void set_observer(StepObserver *observer) { observer_ = observer; }
+  /// The connection to the other ranks, which must outlive the runs. Null: there are none.
+  void set_communicator(Communicator *communicator) { communicator_ = communicator; }
   const Model &model() const { return weights_->model(); }
   WeightSet &weights() const { return *weights_; }
 
@@ -163,6 +165,7 @@ private:
   void *random_state_ = nullptr; // {seed, call number}; null if nothing draws
   bool poison_ = false;
   StepObserver *observer_ = nullptr;
+  Communicator *communicator_ = nullptr;
 };
 
 /// Copies a contiguous tensor into strided storage (strides and offset in elements), and back. Host

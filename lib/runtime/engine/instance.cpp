@@ -246,7 +246,8 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
   if (poison_)
     poison(stream, outputs, workspace);
   run_steps(model(), weights_->device(), bound_->steps, bases_,
-            static_cast<char *>(workspace) + bound_->scratch_offset, stream, observer_);
+            static_cast<char *>(workspace) + bound_->scratch_offset, stream, observer_,
+            communicator_);
   copy_outputs(stream, outputs);
 }
 

@@ -23,6 +23,11 @@ void for_each_operand(const Tables &tables, const Step &step, const Visit &visit
     if (matmul.has_c)
       visit(static_cast<uint32_t>(matmul.c.buffer), false);
     visit(static_cast<uint32_t>(matmul.out.buffer), true);
+  } else if (step.kind == StepKind::fill) {
+    visit(static_cast<uint32_t>(tables.fills[position].to.buffer), true);
+  } else if (step.kind == StepKind::collective) {
+    visit(static_cast<uint32_t>(tables.collectives[position].from.buffer), false);
+    visit(static_cast<uint32_t>(tables.collectives[position].to.buffer), true);
   } else {
     visit(static_cast<uint32_t>(tables.copies[position].from.buffer), false);
     visit(static_cast<uint32_t>(tables.copies[position].to.buffer), true);

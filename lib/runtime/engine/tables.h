@@ -7,6 +7,7 @@
 // here: the engine indexes without looking, except where a size known only at bind time decides.
 #pragma once
 
+#include "engine/communicator.h"
 #include "engine/device.h"
 
 #include <cstddef>
@@ -136,11 +137,26 @@ struct Copy {
   Operand from, to;
   Size bytes;
 };
-enum class StepKind : int32_t { launch, matmul, copy };
+struct Fill { // zeros
+  Operand to;
+  Size bytes;
+};
+/// What all ranks do together; see communicator.h.
+enum class CollectiveKind : int32_t { all_gather, reduce_scatter };
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_gather;
+  Reduction reduction = Reduction::sum;
+  DType dtype = DType::f32;
+  int64_t ranks = 1;
+  const char *group = "";
+  Operand from, to;
+  Size count; // elements that a rank gives (all_gather) or gets (reduce_scatter)
+};
+enum class StepKind : int32_t { launch, matmul, copy, fill, collective };
 struct Step {
   const char *name = "";
   StepKind kind = StepKind::launch;
-  int32_t position = 0; // in launches, matmuls or copies
+  int32_t position = 0; // in launches, matmuls, copies, fills or collectives
   bool once = false;    // when weights are loaded
 };
 
@@ -159,6 +175,8 @@ struct Tables {
   Table<Launch> launches;
   Table<Matmul> matmuls;
   Table<Copy> copies;
+  Table<Fill> fills;
+  Table<Collective> collectives;
   Table<Step> steps;
 };
 

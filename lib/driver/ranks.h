@@ -1,0 +1,51 @@
+// Programs that several ranks run together: one process, one graph, inputs of their own.
+//
+// In files of tensors "rank_1/NAME" is rank 1's; a name without a rank is every rank's.
+#pragma once
+
+#include "driver/compile.h"
+#include "driver/inputs.h"
+#include "driver/reference.h"
+#include "runtime/session.h"
+#include "tensor/host_tensor.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tsc::driver {
+
+using RankTensors = std::vector<std::vector<tensor::HostTensor>>; // by rank
+
+bool has_collectives(const program::Program &program);
+/// How many ranks to run: 1 for a program without collectives. `asked`: 0 if the user did not say.
+/// Errors: UserError (usage) TSC-C011 unless it is what the program's groups have; UserError
+/// (unsupported) TSC-R021 for collectives on a device other than reference and host.
+int64_t check_world_size(const program::Program &program, int64_t asked, const std::string &device);
+
+/// What `file` holds for `rank`, by plain names.
+tensor::TensorMap tensors_of_rank(const tensor::TensorMap &file, int64_t rank);
+/// "rank_1/NAME".
+std::string name_of_rank(int64_t rank, const std::string &name);
+
+/// load_inputs for each rank; at random, each rank's seed is one more than that of the rank before.
+RankTensors load_rank_inputs(const program::Program &program, const DataSource &source,
+                             int64_t ranks, const std::map<std::string, DataHint> &hints,
+                             const Constants &constants);
+
+/// run_reference on all ranks together.
+RankTensors run_reference_ranks(const Compilation &compilation, const RankTensors &inputs,
+                                const tensor::TensorMap &weights,
+                                const ReferenceOptions &options = {});
+
+struct RankRun {
+  RankTensors outputs;
+  runtime::Timing timing;         // of rank 0
+  std::vector<double> samples_ms; // of rank 0, if `bench` is not 0
+};
+/// A session a rank, each on a thread of its own, on the host.
+RankRun run_ranks_on_host(const program::Program &program, const RankTensors &inputs,
+                          const tensor::TensorMap &weights, const runtime::SessionOptions &options,
+                          uint64_t seed, int bench);
+
+} // namespace tsc::driver

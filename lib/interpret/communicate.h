@@ -1,0 +1,18 @@
+// Calls between ranks: one machine a rank, executed together.
+#pragma once
+
+#include "interpret/machine.h"
+
+#include <deque>
+
+namespace tsc::interpret {
+
+/// True for what `communicate` executes.
+bool is_communication(const ir::Operation &operation);
+/// Does on all ranks what `operation` does. Precondition: the operands' views are contiguous.
+/// Errors: UserError (bad_input) TSC-R126 if there are more or fewer machines than the group has
+/// ranks.
+void communicate(const ir::Module &module, const ir::Operation &operation,
+                 std::deque<Machine> &machines);
+
+} // namespace tsc::interpret

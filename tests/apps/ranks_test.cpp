@@ -1,0 +1,131 @@
+// tsc run --world-size: graphs whose ranks exchange data.
+#include "tsc_process.h"
+
+#include "testing/catch.h"
+
+#include <algorithm>
+
+using namespace tsc;
+using testing::Outcome;
+using testing::ramp;
+using testing::sample;
+using testing::Workplace;
+
+namespace {
+
+struct Case {
+  std::string name;
+  int ranks, layers;
+};
+const Case kCases[] = {{"bf16", 2, 3},
+                       {"uneven", 3, 2},
+                       {"sum", 2, 4},
+                       {"one_rank", 1, 1},
+                       {"more_ranks_than_rows", 4, 2}};
+
+std::string file(const std::string &name, const std::string &part) {
+  return std::string(TSC_SOURCE_DIR) + "/tests/cases/fsdp/" + name + "/" + part;
+}
+
+std::vector<std::string> run_of(const Case &c, const std::vector<std::string> &more) {
+  std::vector<std::string> arguments = {"run",          file(c.name, "graph.json"),
+                                        "--inputs",     file(c.name, "inputs.safetensors"),
+                                        "--expect",     file(c.name, "expected.safetensors"),
+                                        "--world-size", std::to_string(c.ranks)};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+size_t count(const std::string &text, const std::string &part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("gradients of FSDP graphs are PyTorch's on every rank") {
+  Workplace place;
+  const std::vector<std::vector<std::string>> devices = {
+      {"--device=reference"},
+      {"--device=host"},
+      {"--device=host", "--plan=cuda"},
+      {"--device=host", "--policy=inductor-2.5"}};
+  for (const Case &c : kCases) {
+    for (const std::vector<std::string> &device : devices) {
+      const Outcome outcome = place.run(run_of(c, device));
+      INFO(c.name << " " << device.back() << "\n" << outcome.out << outcome.err);
+      CHECK(outcome.exit_code == 0);
+      CHECK(outcome.err == "");
+      // A gradient and a whole weight a layer on each rank.
+      CHECK(count(outcome.out, ": agrees, ") == static_cast<size_t>(2 * c.layers * c.ranks));
+    }
+  }
+}
+
+TEST_CASE("ranks differ in what they get, and agree on what they gather") {
+  Workplace place;
+  const Case &c = kCases[0];
+  const Outcome outcome = place.run(run_of(c, {"--device=host", "--outputs=out.safetensors"}));
+  REQUIRE(outcome.exit_code == 0);
+  const tensor::TensorMap outputs = tensor::read_tensors(place.path("out.safetensors"));
+  CHECK(outputs.size() == 12);
+  const auto same = [&](const std::string &name) {
+    const tensor::HostTensor &a = outputs.at("rank_0/" + name), &b = outputs.at("rank_1/" + name);
+    for (int64_t i = 0; i < a.numel(); ++i)
+      if (a.get_double(i) != b.get_double(i))
+        return false;
+    return true;
+  };
+  CHECK_FALSE(same("output_0"));
+  CHECK_FALSE(same("output_2"));
+  CHECK(same("mutated_arg2_1"));
+  CHECK(same("mutated_arg7_1"));
+}
+
+TEST_CASE("the sample of two ranks runs on random inputs, which differ") {
+  Workplace place;
+  const Outcome outcome =
+      place.run({"run", sample("seed_001.json"), "--world-size=2", "--device=host"});
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(count(outcome.out, "rank_0/output_") == 3);
+  CHECK(count(outcome.out, "rank_1/mutated_arg") == 3);
+}
+
+TEST_CASE("the number of ranks is the graph's") {
+  Workplace place;
+  const auto refused = [&](const std::vector<std::string> &arguments, int code,
+                           const std::string &text) {
+    const Outcome outcome = place.run(arguments);
+    CHECK(outcome.exit_code == code);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err == text);
+  };
+  const std::string graph = sample("seed_001.json"), plain = sample("seed_004.json");
+  refused({"run", graph, "--inputs=random", "--device=host"}, 2,
+          "error TSC-C011: the graph communicates among 2 ranks, and --world-size is not given\n"
+          "  next: give --world-size 2: all ranks run in this process\n");
+  refused({"run", graph, "--inputs=random", "--device=reference", "--world-size=3"}, 2,
+          "error TSC-C011: the graph communicates among 2 ranks, and --world-size is 3\n"
+          "  next: give --world-size 2: all ranks run in this process\n");
+  refused({"run", plain, "--inputs=random", "--device=host", "--world-size=2"}, 2,
+          "error TSC-C011: the graph has no collectives, and --world-size is 2\n"
+          "  next: leave --world-size out\n");
+  refused({"run", graph, "--inputs=random", "--device=cuda", "--world-size=2"}, 4,
+          "error TSC-R021: collectives do not run on the device cuda\n"
+          "  next: run with --device host or --device reference\n");
+}
+
+TEST_CASE("a compiled folder runs its ranks too") {
+  Workplace place;
+  const Case &c = kCases[1];
+  REQUIRE(place.run({"compile", file(c.name, "graph.json"), "-o", "out"}).exit_code == 0);
+  const Outcome outcome =
+      place.run({"run", "out", "--inputs", file(c.name, "inputs.safetensors"), "--expect",
+                 file(c.name, "expected.safetensors"), "--world-size=3", "--device=host"});
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(count(outcome.out, ": agrees, ") == 12);
+}
