@@ -35,18 +35,20 @@ int64_t check_world_size(const program::Program &program, int64_t asked,
                          const std::string &device) {
   const bool together = has_collectives(program);
   const int64_t ranks = program::world_size(program);
-  if (asked != ranks && (asked != 0 || together)) {
-    support::Diagnostic problem;
-    problem.code = "TSC-C011";
-    problem.message = together ? "the graph communicates among " + std::to_string(ranks) + " ranks"
-                               : "the graph has no collectives";
-    problem.message += asked == 0 ? ", and --world-size is not given"
-                                  : ", and --world-size is " + std::to_string(asked);
-    problem.next_step =
-        together ? "give --world-size " + std::to_string(ranks) + ": all ranks run in this process"
-                 : "leave --world-size out";
-    throw support::UserError(support::ExitCode::usage, problem);
-  }
+  const std::string given = asked == 0 ? "not given" : std::to_string(asked);
+  if (together && asked != ranks)
+    throw support::UserError(support::ExitCode::usage,
+                             {.code = "TSC-C011",
+                              .message = "the graph communicates among " + std::to_string(ranks) +
+                                         " ranks, and --world-size is " + given,
+                              .next_step = "give --world-size " + std::to_string(ranks) +
+                                           ": all ranks run in this process"});
+  if (!together && asked > 1)
+    throw support::UserError(
+        support::ExitCode::usage,
+        {.code = "TSC-C011",
+         .message = "the graph has no collectives, and --world-size is " + given,
+         .next_step = "leave --world-size out"});
   if (together && device != "reference" && device != "host")
     throw support::UserError(support::ExitCode::unsupported,
                              {.code = "TSC-R021",

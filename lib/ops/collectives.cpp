@@ -94,11 +94,11 @@ Value copy_out_value(const Call &call) {
 /// Row r of `out` is chunk r of every tensor, one after the other, each filled up with zeros.
 Value chunk_cat_value(const Call &call) {
   const TensorMeta out = call.tensor("out");
-  const int64_t chunks = call.integer("num_chunks");
-  if (chunks < 1 || call.integer("dim") != 0)
+  const int64_t chunks = call.integer("num_chunks"), dim = call.integer("dim");
+  if (chunks < 1 || dim != 0)
     call.refuse("TSC-O115",
                 "chunk_cat into " + std::to_string(chunks) + " chunks along dimension " +
-                    std::to_string(call.integer("dim")),
+                    std::to_string(dim),
                 "cut along dimension 0 into at least one chunk, as FSDP2 does");
   Expr row(0);
   for (const TensorMeta &tensor : call.tensors("tensors")) {

@@ -274,6 +274,63 @@ TEST_CASE("A buffer over folded memory is no larger than what was folded", "[eng
   CHECK(error_of_bind(instance, 13, 4) == "step 5 (copy): buffer alias is too small for it");
 }
 
+namespace {
+
+/// One of two ranks, the other one's memory being a constant.
+class HalfPair final : public Communicator {
+public:
+  int64_t rank() const override { return 1; }
+  int64_t ranks() const override { return 2; }
+  void all_gather(const void *from, void *to, size_t bytes, Stream) override {
+    std::memset(to, 0, bytes);
+    std::memcpy(static_cast<char *>(to) + bytes, from, bytes);
+  }
+  void reduce_scatter(const void *, void *, int64_t, tsc_engine::DType, tsc_engine::Reduction,
+                      Stream) override {
+    throw Error(Status::internal, "not asked for");
+  }
+};
+
+} // namespace
+
+TEST_CASE("Collectives go through the communicator, and are refused without", "[engine]") {
+  program::Program program = program::sample_program();
+  const symbolic::Expr s0 = symbolic::symbol("s0");
+  program.buffers.push_back(program::make_buffer("gathered", program::Role::output, {8 * s0}));
+  const auto gathered = static_cast<uint32_t>(program.buffers.size() - 1);
+  program::Collective gather;
+  gather.ranks = 2;
+  gather.from = {0, 0};
+  gather.to = {gathered, 0};
+  gather.count = 4 * s0;
+  program.steps.push_back({gather, "gather"});
+  program.steps.push_back({program::Fill{{gathered, 4 * s0}, 4}, "zeros"});
+  program.outputs.push_back(
+      {"output_3", gathered, program.buffers[gathered].layout, program::DType::f32, false, ""});
+  Sample sample(program);
+  Instance instance(sample.weights);
+  REQUIRE(error_of_bind(instance, 2, 4).empty());
+  static Memory workspace, input, out, same, count, all;
+  auto *x = reinterpret_cast<float *>(input.bytes);
+  for (int i = 0; i < 8; ++i)
+    x[i] = static_cast<float>(i + 1);
+  void *inputs[] = {input.bytes};
+  void *outputs[] = {out.bytes, nullptr, same.bytes, count.bytes, all.bytes};
+  std::string error;
+  try {
+    instance.run(nullptr, inputs, outputs, workspace.bytes);
+  } catch (const Error &refused) {
+    error = refused.what();
+  }
+  CHECK(error == "step 5 (gather): it communicates among 2 ranks, and this run has 1");
+  HalfPair pair;
+  instance.set_communicator(&pair);
+  instance.run(nullptr, inputs, outputs, workspace.bytes);
+  const auto *result = reinterpret_cast<const float *>(all.bytes);
+  for (int i = 0; i < 16; ++i)
+    CHECK(result[i] == (i <= 8 ? 0.0f : static_cast<float>(i - 7))); // element 8 was cleared
+}
+
 TEST_CASE("Sizes beyond 64 bits are errors", "[engine]") {
   program::Program program = program::sample_program();
   symbolic::Expr s0 = symbolic::symbol("s0");

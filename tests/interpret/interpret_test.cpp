@@ -592,3 +592,50 @@ TEST_CASE("domains larger than a chunk") {
   }
   CHECK(wrong == 0);
 }
+
+namespace {
+
+/// reduce_scatter of one vector over `size` ranks.
+ir::Module scatter_module(DType dtype, int64_t length, int64_t size, const std::string &reduction) {
+  ModuleBuilder b;
+  const BufferId x = b.input(dtype, {Expr(length)});
+  ir::Extern call;
+  call.library = ir::Library::reduce_scatter;
+  call.group = {"0", size};
+  call.reduction = reduction;
+  call.inputs.push_back({x, b.module.buffers[x].layout, dtype});
+  b.output(b.operation(call, dtype, {Expr(length / size)}));
+  return b.module;
+}
+
+} // namespace
+
+TEST_CASE("ranks reduce element by element and keep their own part") {
+  const std::vector<std::vector<HostTensor>> given = {{floats(DType::f32, {4}, {1, -2, 3, kNan})},
+                                                      {floats(DType::f32, {4}, {5, -7, kInf, 1})}};
+  const auto results = [&](const std::string &reduction) {
+    std::vector<std::vector<double>> parts;
+    for (interpret::Result &rank :
+         interpret::run_ranks(scatter_module(DType::f32, 4, 2, reduction), given))
+      parts.push_back(doubles_of(rank.outputs[0]));
+    return parts;
+  };
+  CHECK(results("sum")[0] == std::vector<double>{6, -9});
+  CHECK(results("avg")[0] == std::vector<double>{3, -4.5});
+  CHECK(results("max")[0] == std::vector<double>{5, -2});
+  const std::vector<double> maximum = results("max")[1];
+  CHECK(maximum[0] == kInf);
+  CHECK(std::isnan(maximum[1]));
+}
+
+TEST_CASE("as many ranks run as the group has") {
+  const std::vector<HostTensor> own = {floats(DType::f32, {4}, {1, 2, 3, 4})};
+  try {
+    interpret::run(scatter_module(DType::f32, 4, 2, "sum"), own);
+    FAIL("one rank ran what needs two");
+  } catch (const support::UserError &error) {
+    CHECK(std::string(error.what()) ==
+          "error TSC-R126: op0 communicates among 2 ranks, and this run has 1\n"
+          "  next: run with --world-size 2");
+  }
+}
