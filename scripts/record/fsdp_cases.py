@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CASES = [  # name, layers, ranks, features, batch, dtype, reduction
+CASES = [  # backward: name, layers, ranks, features, batch, dtype, reduction
     ("bf16", 3, 2, 16, 1, "bfloat16", "avg"),
     ("uneven", 2, 3, 7, 5, "float32", "avg"),
     ("sum", 4, 2, 6, 3, "float32", "sum"),
@@ -31,16 +31,21 @@ def chunks(weight, ranks):
     return padded.chunk(ranks)
 
 
-def record(name, layers, ranks, features, batch, dtype, reduction):
+def make_graph(name, layers, ranks, features, batch, dtype, *more):
     folder = os.path.join(ROOT, "tests", "cases", "fsdp", name)
     os.makedirs(folder, exist_ok=True)
     subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "make_fsdp_graph"), "--layers", str(layers),
                     "--world-size", str(ranks), "--features", str(features), "--batch", str(batch), "--dtype", dtype,
-                    "--reduce", reduction, "--name", "fsdp_" + name, "-o", os.path.join(folder, "graph.json")], check=True)
+                    "--name", "fsdp_" + name, "-o", os.path.join(folder, "graph.json"), *more], check=True)
+    return folder
+
+
+def record(name, layers, ranks, features, batch, dtype, reduction):
+    folder = make_graph(name, layers, ranks, features, batch, dtype, "--reduce", reduction)
     torch.manual_seed(len(name))
     kind = getattr(torch, dtype)
     weights = [(torch.randn(features, features) / features**0.5).to(kind).requires_grad_() for _ in range(layers)]
-    inputs, expected, gradients, exact = {}, {}, [], []
+    inputs, expected, gradients = {}, {}, []
     for rank in range(ranks):
         x = torch.randn(batch, features).to(kind)
         tangent = torch.randn(()).to(kind)
@@ -72,10 +77,43 @@ def record(name, layers, ranks, features, batch, dtype, reduction):
     save_file(expected, os.path.join(folder, "expected.safetensors"))
 
 
+def record_forward(name, layers, ranks, features, batch, dtype):
+    """Every rank's activations."""
+    folder = make_graph(name, layers, ranks, features, batch, dtype, "--direction", "forward")
+    torch.manual_seed(7)
+    kind = getattr(torch, dtype)
+    weights = [(torch.randn(features, features) / features**0.5).to(kind) for _ in range(layers)]
+    inputs, expected = {}, {}
+    for rank in range(ranks):
+        x = torch.randn(batch, features).to(kind)
+        own = [x]
+        for weight in weights:
+            own += [chunks(weight, ranks)[rank].reshape(-1), torch.randn(features, features).to(kind)]  # the second is set
+        for position, tensor in enumerate(own):
+            inputs[f"rank_{rank}/arg{position}_1"] = tensor.contiguous().clone()
+
+        def activations(kind):
+            y, found = x.to(kind), []
+            for weight in weights:
+                y = torch.relu(y @ weight.to(kind).t())
+                found.append(y)
+            return [found[-1], x.to(kind)] + [w.to(kind) for w in weights[1:]] + found[:-1]
+
+        for position, (eager, exact) in enumerate(zip(activations(kind), activations(torch.float64))):
+            expected[f"rank_{rank}/output_{position}"] = eager.contiguous().clone()
+            expected[f"rank_{rank}/reference_{position}"] = exact.contiguous().clone()
+        expected[f"rank_{rank}/output_{2 * layers}"] = activations(kind)[0] <= 0
+        for position, weight in enumerate(weights):
+            expected[f"rank_{rank}/mutated_arg{2 * position + 2}_1"] = weight.clone()
+    save_file(inputs, os.path.join(folder, "inputs.safetensors"))
+    save_file(expected, os.path.join(folder, "expected.safetensors"))
+
+
 def main():
     torch.set_num_threads(1)
     for case in CASES:
         record(*case)
+    record_forward("forward", 3, 2, 6, 3, "float32")
 
 
 main()

@@ -64,6 +64,16 @@ TEST_CASE("gradients of FSDP graphs are PyTorch's on every rank") {
   }
 }
 
+TEST_CASE("activations of a forward graph are PyTorch's on every rank") {
+  Workplace place;
+  for (const char *device : {"--device=reference", "--device=host"}) {
+    const Outcome outcome = place.run(run_of({"forward", 2, 3}, {device}));
+    INFO(device << "\n" << outcome.out << outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(count(outcome.out, ": agrees, ") == 2 * (7 + 3)); // results, and whole weights
+  }
+}
+
 TEST_CASE("ranks differ in what they get, and agree on what they gather") {
   Workplace place;
   const Case &c = kCases[0];
