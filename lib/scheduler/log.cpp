@@ -5,6 +5,7 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tsc::scheduler {
@@ -46,13 +47,24 @@ std::string format_sizes(std::span<const Expr> sizes, bool as_tuple) {
 class LogWriter {
 public:
   LogWriter(const ir::Module &module, const Schedule &schedule, const LogOptions &options)
-      : module_(module), schedule_(schedule), options_(options) {}
+      : module_(module), schedule_(schedule), options_(options) {
+    if (options.stage != LogStage::post_fusion) {
+      for (const Block &block : schedule.blocks)
+        blocks_.emplace(block.members[0], &block);
+    }
+  }
 
   std::string run() {
     std::string log;
     for (const Group &group : groups_in_order()) {
-      const bool fused = group.members.size() > 1;
-      log += (fused ? fused_text(group) : node_text(group.members[0]) + code(group)) + "\n\n\n";
+      const auto block = blocks_.find(group.members[0]);
+      if (block != blocks_.end())
+        log += block_text(*block->second);
+      else if (group.members.size() > 1)
+        log += fused_text(group);
+      else
+        log += node_text(group.members[0]) + code(group);
+      log += "\n\n\n";
     }
     return log;
   }
@@ -61,12 +73,23 @@ private:
   const ir::Module &module_;
   const Schedule &schedule_;
   const LogOptions &options_;
+  std::unordered_map<NodeId, const Block *> blocks_; // before fusion, by first member
 
   std::vector<Group> groups_in_order() const {
     if (options_.stage == LogStage::post_fusion)
       return schedule_.groups;
     std::vector<Group> single;
+    std::unordered_set<NodeId> in_block;
+    for (const Block &block : schedule_.blocks) {
+      in_block.insert(block.members.begin(), block.members.end());
+      Group group;
+      group.members = block.members;
+      group.node_class = NodeClass::external;
+      single.push_back(std::move(group));
+    }
     for (NodeId id = 0; id < schedule_.nodes.size(); ++id) {
+      if (in_block.count(id) > 0)
+        continue;
       Group group;
       group.members = {id};
       group.node_class = schedule_.nodes[id].node_class;
@@ -269,6 +292,36 @@ private:
     return ir::reindex(body, variables, body.sizes, body.iteration_count, variables);
   }
 
+  std::string block_text(const Block &block) const {
+    std::vector<std::string> names;
+    std::vector<Dependency> reads, writes;
+    for (const NodeId id : block.members) {
+      const Node &node = schedule_.nodes[id];
+      names.push_back(operation(id).name);
+      for (const std::vector<Dependency> *list : {&node.reads, &node.pruned})
+        reads.insert(reads.end(), list->begin(), list->end());
+      writes.insert(writes.end(), node.writes.begin(), node.writes.end());
+    }
+    for (const BufferId buffer : block.awaited)
+      reads.push_back(WeakDep{buffer, operation(block.members[0]).outputs[0]});
+    remove_duplicates(reads);
+    remove_written(reads, writes);
+    const std::string name = support::join(names, "_");
+    std::string text =
+        name + ": GroupedSchedulerNode(NoneType)\n" + sections(name, writes, reads, block.members);
+    text.pop_back();
+    return text;
+  }
+
+  /// What members write for each other is no read of the group.
+  static void remove_written(std::vector<Dependency> &reads,
+                             const std::vector<Dependency> &writes) {
+    const std::unordered_set<Dependency, DependencyHash> written(writes.begin(), writes.end());
+    reads.erase(std::remove_if(reads.begin(), reads.end(),
+                               [&](const Dependency &read) { return written.count(read) > 0; }),
+                reads.end());
+  }
+
   std::string fused_text(const Group &group) const {
     std::vector<std::string> names, classes;
     std::vector<Dependency> reads, writes;
@@ -284,10 +337,7 @@ private:
     }
     remove_duplicates(reads);
     remove_duplicates(writes);
-    const std::unordered_set<Dependency, DependencyHash> written(writes.begin(), writes.end());
-    reads.erase(std::remove_if(reads.begin(), reads.end(),
-                               [&](const Dependency &read) { return written.count(read) > 0; }),
-                reads.end());
+    remove_written(reads, writes);
     const std::string name = support::join(names, "_");
     std::string text = name + ": FusedSchedulerNode(" + support::join(classes, ",") + ")\n" +
                        sections(name, writes, reads, group.members);

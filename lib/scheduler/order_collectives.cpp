@@ -137,8 +137,10 @@ void order_collectives(State &state) {
     impose_pairs(state, state.reductions);
     impose_order_of_collectives(state, units);
     if (sort_units(state, units))
-      return;
+      break;
   }
+  for (const std::vector<NodeId> &block : state.blocks)
+    state.schedule.blocks.push_back({block, state.awaited[block[0]]});
 }
 
 } // namespace tsc::scheduler

@@ -109,10 +109,18 @@ struct Group {
   std::vector<BufferId> last_uses;
 };
 
+/// Nodes that stayed together while the groups were put in order, and buffers after whose writers
+/// they ran without reading them.
+struct Block {
+  std::vector<NodeId> members; // in order
+  std::vector<BufferId> awaited;
+};
+
 struct Schedule {
   std::vector<Node> nodes;               // by operation order, dead ones removed
   std::vector<Group> groups;             // in execution order
   std::vector<std::vector<User>> users;  // by BufferId
+  std::vector<Block> blocks;             // collectives with the copies around them
   std::vector<FusionDecision> decisions; // accepted and refused, in the order they were made
 };
 

@@ -265,6 +265,25 @@ class Order(unittest.TestCase):
                                             "--features", str(features), "--direction", direction, "-o", path], check=True)
                             self.assertEqual(order_of(dump(path)), expected)
 
+    def test_blocks_before_fusion(self):
+        log = dump(os.path.join(ROOT, "graphs", "seed_001.json"), "--stage=pre-fusion")
+        headers = re.findall(r"^(op[\d_op]*): (\w+)", log, re.M)
+        self.assertEqual([name for name, _ in headers[:9]],
+                         ["op0", "op1_op2_op3_op4", "op5_op7_op8", "op6", "op9", "op10", "op11", "op12", "op13_op14_op15_op16"])
+        self.assertEqual([name for name, kind in headers if kind == "GroupedSchedulerNode"][6:],
+                         ["op37_op39", "op40", "op43_op45", "op46", "op49_op51", "op52"])
+        self.assertIn("""
+op5_op7_op8.unmet_dependencies = [StarDep(name='buf6', mode=None), StarDep(name='buf9', mode=None)]
+op5_op7_op8.met_dependencies = 
+    [   StarDep(name='arg3_1', mode=None),
+        WeakDep(name='buf10', mutating_buf='buf13'),
+        WeakDep(name='buf11', mutating_buf='buf13')]
+""", log)
+        # After the gather before and what follows it: buf1 to buf8, buf10 to buf14.
+        awaited = re.search(r"op13_op14_op15_op16.unmet_dependencies = \n(.*?)\]\n", log, re.S).group(1)
+        self.assertEqual(re.findall(r"WeakDep\(name='buf(\d+)', mutating_buf='buf19'\)", awaited),
+                         sorted(map(str, [*range(1, 9), *range(10, 15)])))
+
     def test_the_sample_is_what_the_script_writes(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "graph.json")
