@@ -11,6 +11,7 @@
 #include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "ops/functionalize.h"
+#include "support/diagnostic.h"
 
 #include <algorithm>
 
@@ -334,6 +335,28 @@ void lower_set_inputs(Context &context) {
     view.dtype = context.module.buffer(input).dtype;
     output.value = view;
     context.module.outputs.push_back(std::move(output));
+  }
+}
+
+void check_groups(const ir::Module &module) {
+  const ir::ProcessGroup *first = nullptr;
+  for (const ir::Operation &operation : module.operations) {
+    const auto *call = std::get_if<ir::Extern>(&operation.kind);
+    if (call == nullptr || !ir::is_collective(call->library)) {
+      continue;
+    }
+    if (first == nullptr) {
+      first = &call->group;
+    }
+    if (call->group.size != first->size) {
+      support::Diagnostic problem;
+      problem.code = "TSC-O122";
+      problem.message = "collectives of one graph are among " + std::to_string(first->size) +
+                        " and among " + std::to_string(call->group.size) + " ranks";
+      problem.node = module.origins[operation.origins.front()].node;
+      problem.next_step = "all collectives of a graph are among the ranks that run it";
+      throw support::UserError(support::ExitCode::unsupported, problem);
+    }
   }
 }
 

@@ -373,6 +373,7 @@ ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
   if (!refusals.problems.empty()) {
     throw support::UserError(refusals.exit_code, std::move(refusals.problems));
   }
+  check_groups(context.module);
   for (BufferId id = 0; id < context.module.buffers.size(); ++id) {
     decide_layout(context, id);
   }

@@ -13,4 +13,7 @@ void lower_outputs(Context &context);
 /// Adds an output for each input whose storage was set: its new value. Runs after lower_outputs.
 void lower_set_inputs(Context &context);
 
+/// Throws UserError (unsupported) TSC-O122 unless all collectives are among equally many ranks.
+void check_groups(const ir::Module &module);
+
 } // namespace tsc::lowering

@@ -12,13 +12,23 @@ namespace {
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-/// The group's size, at least 1.
-int64_t group_size(const Call &call) {
-  const int64_t size = call.integer("group_size");
-  if (size < 1)
+/// More ranks than any machine has: each has copies of its own in the program.
+constexpr int64_t kMostRanks = 1 << 16;
+
+/// The number of ranks that an argument names.
+int64_t rank_count(const Call &call, std::string_view parameter) {
+  const int64_t size = call.integer(parameter);
+  if (size < 1 || size > kMostRanks)
     call.fail("TSC-O110", "a group of " + std::to_string(size) + " ranks",
-              "give the number of ranks of the group, at least 1");
+              "give the number of ranks of the group, 1 to " + std::to_string(kMostRanks));
   return size;
+}
+
+/// Copies for each rank are made when compiling.
+void require_number(const Call &call, Expr size) {
+  if (!size.is_integer())
+    call.refuse("TSC-O121", "the size " + symbolic::print(size) + " is cut among ranks",
+                "make it static when exporting");
 }
 
 Expr numel(const TensorMeta &meta) { return symbolic::numel(meta.layout.sizes); }
@@ -58,10 +68,11 @@ Value copy_in_value(const Call &call) {
     sum += splits[i];
   }
   require_equal(call, sum, count, "the input of the all-gather");
+  const Expr ranks(rank_count(call, "world_size"));
   const tensor::Device device = device_argument(call, {});
   Value::List values;
   values.push_back(contiguous_value(dtype, {count}, device));
-  values.push_back(contiguous_value(dtype, {count * call.size("world_size")}, device));
+  values.push_back(contiguous_value(dtype, {count * ranks}, device));
   Value result;
   result.value = std::move(values);
   return result;
@@ -75,6 +86,7 @@ Value copy_out_value(const Call &call) {
   if (whole.layout.rank() != 2 || normalize_dim(call, call.integer("dim"), 2) != 1)
     call.refuse("TSC-O114", "the gathered memory is not cut along the second of two dimensions",
                 "view it as [ranks, elements of a rank] and split dimension 1, as FSDP2 does");
+  require_number(call, whole.layout.sizes[0]);
   if (splits.size() != outs.size())
     call.fail("TSC-O113",
               std::to_string(outs.size()) + " tensors for " + std::to_string(splits.size()) +
@@ -95,7 +107,7 @@ Value copy_out_value(const Call &call) {
 Value chunk_cat_value(const Call &call) {
   const TensorMeta out = call.tensor("out");
   const int64_t chunks = call.integer("num_chunks"), dim = call.integer("dim");
-  if (chunks < 1 || dim != 0)
+  if (chunks < 1 || chunks > kMostRanks || dim != 0)
     call.refuse("TSC-O115",
                 "chunk_cat into " + std::to_string(chunks) + " chunks along dimension " +
                     std::to_string(dim),
@@ -104,6 +116,7 @@ Value chunk_cat_value(const Call &call) {
   for (const TensorMeta &tensor : call.tensors("tensors")) {
     if (tensor.layout.rank() == 0)
       call.fail("TSC-O116", "a tensor without dimensions has no chunks", "give it one dimension");
+    require_number(call, tensor.layout.sizes[0]);
     require_dtype(call, tensor.dtype, out.dtype, "a tensor");
     std::vector<Expr> sizes = tensor.layout.sizes;
     sizes[0] = symbolic::ceil_div(sizes[0], Expr(chunks));
@@ -122,7 +135,7 @@ Value set_value(const Call &call) {
 
 Value all_gather_value(const Call &call) {
   const TensorMeta input = call.tensor("input"), out = call.tensor("out");
-  require_equal(call, numel(out), numel(input) * Expr(group_size(call)), "out");
+  require_equal(call, numel(out), numel(input) * Expr(rank_count(call, "group_size")), "out");
   require_dtype(call, input.dtype, out.dtype, "the input");
   return *call.value_of(call["out"]);
 }
@@ -134,8 +147,13 @@ Value reduce_scatter_value(const Call &call) {
   if (std::find(kReductions.begin(), kReductions.end(), operation) == kReductions.end())
     call.refuse("TSC-O117", "the reduction " + quoted(operation) + " is not supported",
                 "reduce with 'sum', 'avg' or 'max'");
+  if (operation == "avg" && !tensor::is_floating(input.dtype))
+    call.refuse("TSC-O117",
+                "the reduction 'avg' of " + std::string(tensor::torch_name(input.dtype)) +
+                    " is not supported",
+                "reduce with 'sum' and divide as you need");
   std::vector<Expr> sizes = input.layout.sizes;
-  const Expr ranks(group_size(call));
+  const Expr ranks(rank_count(call, "group_size"));
   if (sizes.empty() ||
       !same_size(symbolic::floor_div(sizes[0], ranks) * ranks, sizes[0], call.ranges()))
     call.fail("TSC-O118",

@@ -45,6 +45,7 @@ public:
     compare_order();
     list_decisions();
     compare_groups();
+    list_blocks();
     return std::move(changes_);
   }
 
@@ -203,6 +204,19 @@ private:
       if (old_rank[new_order[i]] != i)
         add("order", name_of(new_order[i]),
             "moved from " + std::to_string(old_rank[new_order[i]]) + " to " + std::to_string(i));
+    }
+  }
+
+  void list_blocks() {
+    for (size_t i = before_.schedule.blocks.size(); i < schedule_.blocks.size(); ++i) {
+      const Block &block = schedule_.blocks[i];
+      std::vector<std::string> names, awaited;
+      for (const NodeId member : block.members)
+        names.push_back(name_of(schedule_.nodes[member].operation));
+      for (const BufferId buffer : block.awaited)
+        awaited.push_back(buffer_name(buffer));
+      add("block", support::join(names, "_"),
+          awaited.empty() ? "made" : "made, after " + support::join(awaited, ", "));
     }
   }
 

@@ -136,4 +136,19 @@ TEST_CASE("what does not fit together is refused") {
     CHECK(s.problem(kReduce, {x, "sum", 2, "0"}) ==
           "TSC-O118: the first dimension does not divide among 2 ranks");
   }
+  {
+    Sample s;
+    const Argument x = s.input("x", DType::i64, {4});
+    CHECK(s.problem(kReduce, {x, "avg", 2, "0"}) ==
+          "TSC-O117: the reduction 'avg' of torch.int64 is not supported");
+  }
+  {
+    Sample s;
+    const Expr rows = symbolic::symbol("s0");
+    const Argument x = f32(s, "x", {rows, 2}), out = f32(s, "out", {rows * 2});
+    CHECK(s.problem(kChunks, {List{x}, 0, 1}, {{"out", out}}) ==
+          "TSC-O121: the size s0 is cut among ranks");
+    CHECK(s.problem(kCopyOut, {x, List{2}, 1}, {{"out", List{out}}}) ==
+          "TSC-O121: the size s0 is cut among ranks");
+  }
 }

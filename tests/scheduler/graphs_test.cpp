@@ -126,6 +126,30 @@ TEST_CASE("the schedules of the seeds' graphs print the seeds' logs") {
   }
 }
 
+TEST_CASE("records name the blocks of collectives and what they await") {
+  graph::Graph graph =
+      graph::read_graph(std::string(TSC_SOURCE_DIR) + "/tests/cases/fsdp/uneven/graph.json");
+  graph = ops::run_graph_passes(std::move(graph), {});
+  const ir::Module module = lowering::lower(graph, {});
+  std::vector<scheduler::StepRecord> records;
+  scheduler::ScheduleOptions options;
+  options.records = &records;
+  scheduler::schedule(module, options);
+  std::vector<std::string> blocks;
+  for (const scheduler::StepRecord &record : records) {
+    for (const scheduler::StepChange &change : record.changes) {
+      if (change.kind == "block")
+        blocks.push_back(record.step + " " + change.subject + " " + change.text);
+    }
+  }
+  REQUIRE(blocks.size() == 8); // two layers, each gathered and scattered
+  CHECK(blocks[0] == "order-collectives op1_op2_op3_op4 made");
+  CHECK(blocks[1] == "order-collectives op5_op7_op8 made");
+  CHECK(blocks[2] ==
+        "order-collectives op13_op14_op15_op16 made, after buf7, buf8, buf10, buf11, buf12, buf13, "
+        "buf14, buf1, buf2, buf3, buf4, buf5, buf6");
+}
+
 TEST_CASE("exported graphs take no more steps than TorchInductor needs") {
   struct Case {
     const char *name;
