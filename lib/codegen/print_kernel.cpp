@@ -74,6 +74,12 @@ private:
       inner = inner * sizes[i];
     }
   }
+  std::string quotient(const std::string &text, Expr divisor) const {
+    return divisor.is_integer(1) ? text : text + " / " + factor(divisor);
+  }
+  std::string remainder(const std::string &text, Expr divisor) const {
+    return divisor.is_integer(1) ? "0" : text + " % " + factor(divisor);
+  }
   std::string factor(Expr e) const {
     const std::string text = size_text(e);
     return e.is_integer() || e.is_symbol() ? text : "(" + text + ")";
@@ -301,13 +307,16 @@ private:
     const Expr across_tiles = symbolic::ceil_div(graph_.element_sizes.back(), tile_->edge);
     const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->edge);
     line("const " + index_ + " tile = " + as_index("blockIdx.x") + ";");
-    line("const " + index_ + " " + graph_.element_variables.back().name() + "_first = tile % " +
-         factor(across_tiles) + " * " + edge + ";");
-    line("const " + index_ + " " + graph_.element_variables[down].name() + "_first = tile / " +
-         factor(across_tiles) + (down > 0 ? " % " + factor(down_tiles) : "") + " * " + edge + ";");
+    const auto first = [&](size_t variable, const std::string &position) {
+      line("const " + index_ + " " + graph_.element_variables[variable].name() + "_first = " +
+           (position == "0" ? "0" : position + " * " + edge) + ";");
+    };
+    first(graph_.element_variables.size() - 1, remainder("tile", across_tiles));
+    const std::string beyond = quotient("tile", across_tiles);
+    first(down, down > 0 ? remainder(beyond, down_tiles) : beyond);
     if (down == 0)
       return;
-    line("const " + index_ + " outer = tile / " + factor(across_tiles * down_tiles) + ";");
+    line("const " + index_ + " outer = " + quotient("tile", across_tiles * down_tiles) + ";");
     const std::span<const Expr> variables(graph_.element_variables), sizes(graph_.element_sizes);
     decompose(variables.first(down), sizes.first(down), "outer");
   }
