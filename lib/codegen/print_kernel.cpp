@@ -308,8 +308,8 @@ private:
     const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->edge);
     line("const " + index_ + " tile = " + as_index("blockIdx.x") + ";");
     const auto first = [&](size_t variable, const std::string &position) {
-      line("const " + index_ + " " + graph_.element_variables[variable].name() + "_first = " +
-           (position == "0" ? "0" : position + " * " + edge) + ";");
+      line("const " + index_ + " " + graph_.element_variables[variable].name() +
+           "_first = " + (position == "0" ? "0" : position + " * " + edge) + ";");
     };
     first(graph_.element_variables.size() - 1, remainder("tile", across_tiles));
     const std::string beyond = quotient("tile", across_tiles);

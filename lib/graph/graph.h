@@ -120,7 +120,8 @@ enum class InputKind : uint8_t {
   constant_tensor,
   token,
   custom_object,
-  random_state, // {seed, call number}, int64: made by ops::seed_random, kept by what runs the program
+  random_state, // {seed, call number}, int64: made by ops::seed_random, kept by what runs the
+                // program
 };
 struct InputSpec {
   InputKind kind = InputKind::user;

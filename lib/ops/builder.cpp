@@ -66,10 +66,9 @@ TensorMeta GraphBuilder::meta(const Argument &argument) const {
       !graph_->node(reference->id).value->tensor()) {
     support::require(source_.has_value(), "ops",
                      "a decomposition takes the meta of something that is not a tensor");
-    throw support::UserError(
-        support::ExitCode::bad_input,
-        {"TSC-O014", source_->target + ": an argument is not a tensor", "", "",
-         users_name(*source_), source_line(*source_), "pass a tensor"});
+    throw support::UserError(support::ExitCode::bad_input,
+                             {"TSC-O014", source_->target + ": an argument is not a tensor", "", "",
+                              users_name(*source_), source_line(*source_), "pass a tensor"});
   }
   return *graph_->node(reference->id).value->tensor();
 }

@@ -104,8 +104,8 @@ Argument in_batches(GraphBuilder &builder, const Call &call, Form form) {
   if (single)
     input = builder.call("aten.unsqueeze.default", {input, 0});
   const bool named = call.string("padding").has_value();
-  const Sizes padding = named ? named_padding(builder, call, input, rank)
-                              : spread(call, "padding", rank, Expr(0));
+  const Sizes padding =
+      named ? named_padding(builder, call, input, rank) : spread(call, "padding", rank, Expr(0));
   auto list = [&](std::string_view name, Expr fallback) {
     return sizes_argument(spread(call, name, rank, fallback));
   };
@@ -155,8 +155,7 @@ Convolution convolution_of(const Call &call) {
               "pass [N, C, ..] and [O, C / groups, ..] with as many dimensions");
   const size_t rank = x.size() - 2;
   result.window = {Sizes(w.begin() + 2, w.end()), spread(call, "stride", rank, Expr(1)),
-                   spread(call, "padding", rank, Expr(0)),
-                   spread(call, "dilation", rank, Expr(1))};
+                   spread(call, "padding", rank, Expr(0)), spread(call, "dilation", rank, Expr(1))};
   result.transposed = call.boolean("transposed");
   result.groups = call.size("groups");
   const Sizes extra = spread(call, "output_padding", rank, Expr(0));

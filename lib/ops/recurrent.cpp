@@ -254,8 +254,8 @@ Value layer_value(const Call &call, Cell cell) {
   Value::List values{tensor_value(input.dtype, sizes, strides, input.device)};
   values.push_back(contiguous_value(input.dtype, hidden.layout.sizes, input.device));
   if (cell == Cell::lstm)
-    values.push_back(contiguous_value(
-        input.dtype, state_meta(call, layer.cells).layout.sizes, input.device));
+    values.push_back(
+        contiguous_value(input.dtype, state_meta(call, layer.cells).layout.sizes, input.device));
   return Value{std::move(values)};
 }
 

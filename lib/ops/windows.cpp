@@ -21,7 +21,8 @@ Sizes with_last(Sizes sizes, size_t dropped, const Sizes &first, const Sizes &se
   return sizes;
 }
 
-/// One number a spatial dimension in each of these lists, `lists` groups of them at the end of self.
+/// One number a spatial dimension in each of these lists, `lists` groups of them at the end of
+/// self.
 void check_lists(const Call &call, size_t groups, std::initializer_list<std::string_view> lists) {
   const size_t rank = call.sizes("size").size();
   bool good = groups * rank <= call.tensor("self").layout.rank();

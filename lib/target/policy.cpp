@@ -27,7 +27,7 @@ constexpr Policy make_inductor_2_5() {
   policy.max_distance = 64;
   policy.max_candidates_per_buffer = 64;
   policy.loop_ordering_after_fusion = false;
-  policy.fused_attention = false; // a library's kernel there; the products show what it computes
+  policy.fused_attention = false;   // a library's kernel there; the products show what it computes
   policy.product_row_alignment = 0; // 2.5 pads in a graph pass of its own, before the logs begin
   return policy;
 }

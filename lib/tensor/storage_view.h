@@ -20,8 +20,8 @@ struct StorageView {
 /// end leaves 64 bits. Precondition: as many strides as sizes.
 std::optional<int64_t> bytes_reached(const StorageView &view);
 
-/// A stored value may be expanded to many elements (strides of 0); beyond this many bytes, and beyond
-/// its storage's, that is no tensor but a trap.
+/// A stored value may be expanded to many elements (strides of 0); beyond this many bytes, and
+/// beyond its storage's, that is no tensor but a trap.
 constexpr int64_t kMaxRepeatedBytes = int64_t{1} << 32;
 
 /// The tensor over `storage`, not copied unless the storage is not aligned to its elements.

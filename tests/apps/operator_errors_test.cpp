@@ -2,12 +2,12 @@
 #include "tsc_process.h"
 
 #include "testing/catch.h"
-
-#include <nlohmann/json.hpp>
+#include "testing/graph_json.h"
 
 using namespace tsc;
 using nlohmann::json;
 using testing::Outcome;
+using testing::with_references;
 using testing::Workplace;
 
 namespace {
@@ -45,7 +45,8 @@ const WrongCall kWrongCalls[] = {
      "give it once, by position or by name", R"({"self": "$x"})"},
     {"aten.relu.default", "[]", 3, "O013: aten.relu.default: argument 'self' is missing",
      "the form that tsc knows: aten.relu.default(Tensor self)"},
-    {"aten.relu.default", "[3]", 3, "O017: aten.relu.default: argument 'self' is 3, the schema says Tensor",
+    {"aten.relu.default", "[3]", 3,
+     "O017: aten.relu.default: argument 'self' is 3, the schema says Tensor",
      "the form that tsc knows: aten.relu.default(Tensor self)"},
     {"aten.relu.default", R"(["$parts"])", 3,
      "O014: aten.relu.default: argument 'self' is not a tensor", "pass a tensor"},
@@ -57,7 +58,8 @@ const WrongCall kWrongCalls[] = {
      "O048: aten.avg_pool2d.default: argument 'kernel_size' is [3, 3, 3] for 2 spatial dimensions",
      "pass one number, or one a dimension"},
     {"aten.cat.default", R"([["$x", 3]])", 3,
-     "O017: aten.cat.default: argument 'tensors' is [x: float32[2, 3], 3], the schema says Tensor[]",
+     "O017: aten.cat.default: argument 'tensors' is [x: float32[2, 3], 3], the schema says "
+     "Tensor[]",
      "the form that tsc knows: aten.cat.default(Tensor[] tensors, int dim=0)"},
     {"aten.transpose.int", R"(["$x", "$x", 1])", 3,
      "O015: aten.transpose.int: argument 'dim0' is not an integer", "pass an integer"},
@@ -314,18 +316,6 @@ const WrongCall kWrongCalls[] = {
      "O064: scatter_reduce with reduce='median' is not supported",
      "use sum, prod, mean, amax or amin"},
 };
-
-/// "$name" becomes a reference to the node.
-json with_references(const json &value) {
-  if (value.is_string() && value.get<std::string>().rfind('$', 0) == 0)
-    return {{"node", value.get<std::string>().substr(1)}};
-  if (!value.is_structured())
-    return value;
-  json result = value;
-  for (auto &item : result)
-    item = with_references(item);
-  return result;
-}
 
 json graph_of(const WrongCall &call) {
   json nodes = json::array(), inputs = json::array();

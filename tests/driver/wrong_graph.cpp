@@ -1,24 +1,11 @@
 #include "wrong_graph.h"
 
 #include "graph/read.h"
+#include "testing/graph_json.h"
 
 namespace tsc::testing {
-namespace {
 
 using nlohmann::json;
-
-json with_references(const json &value) {
-  if (value.is_string() && value.get<std::string>().rfind('$', 0) == 0)
-    return {{"node", value.get<std::string>().substr(1)}};
-  if (!value.is_structured())
-    return value;
-  json result = value;
-  for (auto &item : result)
-    item = with_references(item);
-  return result;
-}
-
-} // namespace
 
 WrongGraph &WrongGraph::input(const std::string &name, const std::string &dtype, json size) {
   nodes_.push_back(

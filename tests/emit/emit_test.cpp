@@ -147,8 +147,7 @@ TEST_CASE("The tables say which version of the engine they are for", "[emit]") {
                               (temporary.path / "errors").string();
   CHECK(std::system(command.c_str()) == 0);
   std::string header = read_text(out / "tsc_model.h");
-  const std::string version =
-      "#define TSC_ABI_VERSION " + std::to_string(TSC_ABI_VERSION) + "u";
+  const std::string version = "#define TSC_ABI_VERSION " + std::to_string(TSC_ABI_VERSION) + "u";
   REQUIRE(header.find(version) != std::string::npos);
   std::ofstream(out / "tsc_model.h")
       << header.replace(header.find(version), version.size(), "#define TSC_ABI_VERSION 99u");

@@ -467,6 +467,12 @@ std::string fitted(std::string text, std::string_view original, size_t max_size)
 
 } // namespace
 
+size_t give(const std::string &text, uint8_t *data, size_t max_size) {
+  const size_t size = std::min(text.size(), max_size);
+  std::memcpy(data, text.data(), size);
+  return size;
+}
+
 std::string mutate_bytes(std::string bytes, size_t max_size) {
   size_t size = std::min(bytes.size(), max_size);
   bytes.resize(std::max<size_t>(max_size, 1));

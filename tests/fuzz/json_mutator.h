@@ -15,6 +15,8 @@ inline size_t below(Random &random, size_t bound) { return bound == 0 ? 0 : rand
 /// True once in `n` calls.
 inline bool one_in(Random &random, unsigned n) { return random() % n == 0; }
 
+/// Copies what fits of `text` to `data`; how much that is.
+size_t give(const std::string &text, uint8_t *data, size_t max_size);
 /// libFuzzer's own mutation of plain bytes.
 std::string mutate_bytes(std::string bytes, size_t max_size);
 

@@ -3,8 +3,6 @@
 #include "json_mutator.h"
 #include "ops/operator.h"
 
-#include <cstring>
-
 namespace {
 
 const tsc::fuzz::JsonVocabulary &operators() {
@@ -16,27 +14,23 @@ const tsc::fuzz::JsonVocabulary &operators() {
   }();
   return vocabulary;
 }
-size_t give(const std::string &text, uint8_t *data, size_t max_size) {
-  size_t size = std::min(text.size(), max_size);
-  std::memcpy(data, text.data(), size);
-  return size;
-}
 
 } // namespace
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
                                           unsigned seed) {
   tsc::fuzz::Random random(seed);
-  return give(tsc::fuzz::mutate_json({reinterpret_cast<const char *>(data), size}, max_size, random,
-                                     operators()),
-              data, max_size);
+  return tsc::fuzz::give(tsc::fuzz::mutate_json({reinterpret_cast<const char *>(data), size},
+                                                max_size, random, operators()),
+                         data, max_size);
 }
 
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b,
                                             size_t b_size, uint8_t *out, size_t max_size,
                                             unsigned seed) {
   tsc::fuzz::Random random(seed);
-  return give(tsc::fuzz::cross_json({reinterpret_cast<const char *>(a), a_size},
-                                    {reinterpret_cast<const char *>(b), b_size}, max_size, random),
-              out, max_size);
+  return tsc::fuzz::give(tsc::fuzz::cross_json({reinterpret_cast<const char *>(a), a_size},
+                                               {reinterpret_cast<const char *>(b), b_size},
+                                               max_size, random),
+                         out, max_size);
 }

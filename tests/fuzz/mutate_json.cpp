@@ -1,15 +1,8 @@
 // libFuzzer's hooks for targets that read one JSON text.
 #include "json_mutator.h"
 
-#include <cstring>
-
 namespace {
 
-size_t give(const std::string &text, uint8_t *data, size_t max_size) {
-  size_t size = std::min(text.size(), max_size);
-  std::memcpy(data, text.data(), size);
-  return size;
-}
 std::string_view view(const uint8_t *data, size_t size) {
   return {reinterpret_cast<const char *>(data), size};
 }
@@ -19,13 +12,14 @@ std::string_view view(const uint8_t *data, size_t size) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
                                           unsigned seed) {
   tsc::fuzz::Random random(seed);
-  return give(tsc::fuzz::mutate_json(view(data, size), max_size, random), data, max_size);
+  return tsc::fuzz::give(tsc::fuzz::mutate_json(view(data, size), max_size, random), data,
+                         max_size);
 }
 
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size, const uint8_t *b,
                                             size_t b_size, uint8_t *out, size_t max_size,
                                             unsigned seed) {
   tsc::fuzz::Random random(seed);
-  return give(tsc::fuzz::cross_json(view(a, a_size), view(b, b_size), max_size, random), out,
-              max_size);
+  return tsc::fuzz::give(tsc::fuzz::cross_json(view(a, a_size), view(b, b_size), max_size, random),
+                         out, max_size);
 }

@@ -1,8 +1,6 @@
 // libFuzzer's hooks for program.json, a zero byte, weights.safetensors.
 #include "tensor_mutator.h"
 
-#include <cstring>
-
 namespace {
 
 struct Parts {
@@ -18,9 +16,7 @@ size_t give(const std::string &program, std::string_view weights, uint8_t *data,
   std::string text = program;
   if (!weights.empty())
     (text += '\0') += weights;
-  size_t size = std::min(text.size(), max_size);
-  std::memcpy(data, text.data(), size);
-  return size;
+  return tsc::fuzz::give(text, data, max_size);
 }
 
 } // namespace

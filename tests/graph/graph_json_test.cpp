@@ -1,6 +1,5 @@
 #include "files.h"
-#include "graph/read.h"
-#include "testing/catch.h"
+#include "round_trip.h"
 
 using namespace tsc::graph;
 using tsc::testing::file_text;
@@ -18,14 +17,6 @@ std::vector<std::string> documented_examples() {
     examples.push_back(text.substr(at, text.find("```", at) - at));
   }
   return examples;
-}
-
-void check_round_trip(const Graph &graph) {
-  std::string json = to_json(graph);
-  Graph again = parse_graph(json, "again");
-  CHECK(again == graph);
-  CHECK(to_json(again) == json);
-  CHECK(to_text(again) == to_text(graph));
 }
 
 } // namespace

@@ -1,7 +1,6 @@
 // Graph JSON holds everything: of random graphs, and of every graph in the repository.
 #include "files.h"
-#include "graph/read.h"
-#include "testing/catch.h"
+#include "round_trip.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -252,14 +251,6 @@ private:
   std::mt19937_64 random_;
   int counter_ = 0;
 };
-
-void check_round_trip(const Graph &graph) {
-  std::string json = to_json(graph);
-  Graph again = parse_graph(json, "again");
-  CHECK(again == graph);
-  CHECK(to_json(again) == json);
-  CHECK(to_text(again) == to_text(graph));
-}
 
 } // namespace
 
