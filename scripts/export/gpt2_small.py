@@ -30,7 +30,7 @@ def main():
     model = Logits(GPT2LMHeadModel(config)).eval()
     shake(model)
     ids = torch.randint(0, config.vocab_size, (3, 37))
-    program, values = record(model, (ids,), folder)
+    program, values = record(model, (ids,), folder, packed=True)
     eager, reference = values["output_0"].double(), values["reference_0"]
     print(f"{folder}: {len(program.graph.nodes)} nodes, "
           f"eager against float64 {float((eager - reference).norm() / reference.norm()):.1e}")

@@ -431,7 +431,7 @@ def main():
                 model.eval()
             shake(model)
             program, values = record(model, inputs, os.path.join(folder, name), with_decomposed="--decomposed" in sys.argv,
-                                     frames=1 if name in SMALL else 0,
+                                     frames=1 if name in SMALL else 0, packed=name in SMALL,
                                      # A cache that holds the buffers a second time is seen through by a strict export only.
                                      strict=name == "llama_static_cache")
             eager, reference = values["output_0"].double(), values["reference_0"].double()

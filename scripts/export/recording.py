@@ -26,9 +26,9 @@ def _trimmed(trace, frames):
     return trace[starts[-frames]:].lstrip(" ") if frames and len(starts) > frames else trace
 
 
-def save(program, path, frames=0):
+def save(program, path, frames=0, packed=False):
     """torch.export.save with the stack traces free of the machine's folders, subgraphs included; `frames`: only the innermost
-    ones of each trace, only the innermost module, and the JSON packed (0: all, as PyTorch writes it)."""
+    ones of each trace and only the innermost module (0: all); `packed`: the JSON deflated, else as PyTorch writes it."""
     for module in program.graph_module.modules():
         if not isinstance(module, torch.fx.GraphModule):
             continue
@@ -38,7 +38,7 @@ def save(program, path, frames=0):
             if frames and node.meta.get("nn_module_stack"):
                 node.meta["nn_module_stack"] = dict(list(node.meta["nn_module_stack"].items())[-1:])
     torch.export.save(program, path)
-    if frames:
+    if packed:
         _pack(path)
 
 
@@ -104,14 +104,14 @@ def evaluate(model, inputs):
     return outputs, mutated
 
 
-def record(model, inputs, folder, dynamic_shapes=None, with_decomposed=True, frames=0, strict=False):
+def record(model, inputs, folder, dynamic_shapes=None, with_decomposed=True, frames=0, packed=False, strict=False):
     """Writes default.pt2, decomposed.pt2, inputs.npz and expected.npz (eager in the model's dtype, and float64)."""
     os.makedirs(folder, exist_ok=True)
     with torch.no_grad():
         program = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=strict)
-    save(program, os.path.join(folder, "default.pt2"), frames)
+    save(program, os.path.join(folder, "default.pt2"), frames, packed)
     if with_decomposed:
-        save(decomposed(program), os.path.join(folder, "decomposed.pt2"), frames)
+        save(decomposed(program), os.path.join(folder, "decomposed.pt2"), frames, packed)
     names = program.graph_signature.user_inputs
     values = {}
     for form, (m, x) in {"": (model, inputs), "reference_": (_widen(model).double(), _widen(inputs))}.items():
