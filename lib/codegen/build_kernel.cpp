@@ -250,6 +250,9 @@ void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *
                    std::span<const std::string_view> further_includes) {
   support::ContentHash hash;
   hash.add(kernel.cuda.text).add(kernel.serial.text).add(symbolic::print(kernel.cuda.grid[0]));
+  for (const size_t axis : {1, 2}) // equal texts over different grids are different kernels
+    if (!kernel.cuda.grid[axis].is_integer(1))
+      hash.add(symbolic::print(kernel.cuda.grid[axis]));
   kernel.name = stem(origins) + "_" + hash.hex().substr(0, 8);
   for (const ir::Origin *origin : origins)
     kernel.origins.push_back(origin->node);

@@ -285,6 +285,7 @@ Argument safe_softmax(GraphBuilder &builder, const Call &call) {
 /// fills 16-byte accesses, whole batches, more than a few rows.
 bool fits_one_kernel(const Call &call) {
   constexpr int64_t kFewRows = 16, kDeepest = 128;
+  constexpr int64_t kMostBlocks = 65535; // along the second and third axis of a grid
   const Shapes shapes = shapes_of(call);
   const TensorMeta &query = call.tensor("query"), &key = call.tensor("key"),
                    &value = call.tensor("value");
@@ -303,13 +304,16 @@ bool fits_one_kernel(const Call &call) {
                      !shapes.columns.is_integer(0);
   const bool rows_together =
       attention_value(call).list()->front().tensor()->layout.strides.back().is_integer(1);
+  const bool grid_fits = std::all_of(shapes.batch.begin(), shapes.batch.end(), [](Expr size) {
+    return !size.is_integer() || size.value() <= kMostBlocks;
+  });
   const TensorMeta *mask = call.optional_tensor("attn_mask");
   const bool mask_fits = !mask || (mask->layout.rank() <= rank &&
                                    (mask->dtype == DType::boolean || mask->dtype == DType::f16 ||
                                     mask->dtype == DType::bf16 || mask->dtype == DType::f32));
   const double scale = call.number("scale");
-  return dtypes && depths && whole && large && rows_together && mask_fits && scale > 0 &&
-         std::isfinite(scale) && call.number("dropout_p") == 0;
+  return dtypes && depths && whole && large && rows_together && grid_fits && mask_fits &&
+         scale > 0 && std::isfinite(scale) && call.number("dropout_p") == 0;
 }
 
 } // namespace
