@@ -111,7 +111,7 @@ Expr touched_bytes(const ir::Module &module, const KernelGraph &graph, const Val
   multiply(graph.row_variables, graph.row_sizes);
   multiply(graph.element_variables, graph.element_sizes);
   const ir::Buffer &buffer = module.buffer(value.buffer);
-  const Expr storage = buffer.layout.storage_size();
+  const Expr storage = buffer.layout.storage_size() - buffer.layout.offset;
   const bool indirect = value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
   if (!indirect && symbolic::known_less(storage, count, graph.ranges))
     count = storage;

@@ -125,9 +125,13 @@ void Machine::execute(const ir::Operation &operation) {
     reduction(operation, *reduces);
   else if (const auto *scans = std::get_if<ir::Scan>(&operation.kind))
     scan(operation, *scans);
+  else if (const auto *sorts = std::get_if<ir::Sort>(&operation.kind))
+    sort(operation, *sorts);
   else if (const auto &call = std::get<ir::Extern>(operation.kind);
            call.library == ir::Library::attention)
     attention(operation, call);
+  else if (call.library == ir::Library::concatenate)
+    output_of(operation); // its parts are there
   else
     matmul(operation, call);
 }

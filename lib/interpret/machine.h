@@ -36,6 +36,7 @@ private:
   void scatter(const ir::Operation &operation, const ir::Scatter &scatter);
   void reduction(const ir::Operation &operation, const ir::Reduction &reduction);
   void scan(const ir::Operation &operation, const ir::Scan &scan);
+  void sort(const ir::Operation &operation, const ir::Sort &sort);
   void matmul(const ir::Operation &operation, const ir::Extern &call);
   void attention(const ir::Operation &operation, const ir::Extern &call);
 

@@ -16,7 +16,8 @@ struct BodyOp {
   ReductionKind reduction = ReductionKind::sum;
   ScanKind scan = ScanKind::sum;
   StoreMode mode = StoreMode::plain;
-  uint32_t item = 0; // get_item
+  uint32_t item = 0;       // get_item
+  bool descending = false; // sort
   /// masked: position in LoopBody::blocks of what is evaluated under the mask.
   uint32_t block = kNone;
   Expr symbol; // set_indirect: the symbol ("indirect0") that indices may mention

@@ -194,6 +194,10 @@ private:
       names_[id] = statement(submodules_[id], "self." + submodules_[id] + "((" + dtype + ",), (" +
                                                   arguments(op) + ",))");
       break;
+    case Op::sort:
+      names_[id] = statement("sort", "ops.sort((" + dtype + ", torch.int64), (" + arguments(op) +
+                                         ",), True, " + (op.descending ? "True" : "False") + ")");
+      break;
     case Op::get_item:
       names_[id] = statement("getitem", names_[op.args[0]] + "[" + std::to_string(op.item) + "]");
       break;

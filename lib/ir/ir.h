@@ -58,7 +58,8 @@ enum class Op : uint8_t {
   store_reduction,
   reduction,
   scan,
-  get_item,     // element `item` of a tuple-valued reduction or scan
+  sort,
+  get_item,     // element `item` of a tuple-valued reduction, scan or sort
   set_indirect, // binds a run-time index symbol to a value, wrapped and bounds-checked
 };
 std::string_view op_name(Op op); // as in the logs: "truediv"
@@ -150,6 +151,16 @@ struct Scan {
   Operand input;
 };
 
+/// Sorts along the last loop, stably: variables as in Scan. NaN is the largest value, -0.0 and 0.0
+/// are equal. Stores the values in order, or where each of them was.
+struct Sort {
+  size_t axis = 0;
+  bool descending = false;
+  bool positions = false;   // store positions (i64) instead of values
+  DType dtype = DType::f32; // of the values
+  Operand input;
+};
+
 struct BufferView { // what an operand or a graph output sees of a buffer
   BufferId buffer = kNone;
   Layout layout;
@@ -168,6 +179,9 @@ enum class Library : uint8_t {
   /// mask hides where it is false.
   attention,
   fallback,
+  /// The output is made of the inputs, one after the other along a dimension. Nothing is left to
+  /// do: each input's memory is its slice of the output (LayoutKind::non_owning).
+  concatenate,
   // Between ranks, and around that. "Writes x" below: an output of the operation mutates x.
   gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
                   // for the concatenations of all ranks
@@ -205,9 +219,11 @@ struct Extern {
 /// Layouts that are not plain memory.
 enum class LayoutKind : uint8_t {
   fixed,
-  flexible, // strides may still be chosen (before freezing)
-  mutation, // storage is that of `mutates`
-  none,     // no tensor
+  flexible,   // strides may still be chosen (before freezing)
+  movable,    // strides are chosen, the memory may still become a slice of another buffer's
+  non_owning, // storage is a slice of that of `view_of`
+  mutation,   // storage is that of `mutates`
+  none,       // no tensor
   multi_output,
 };
 struct Buffer {
@@ -219,6 +235,9 @@ struct Buffer {
   enum class Role : uint8_t { input, constant, computed } role = Role::computed;
   OperationId operation = kNone; // the producer
   BufferId mutates = kNone;      // layout_kind mutation: the target
+  /// layout_kind non_owning: the buffer in whose storage this one lies; `layout` is over that
+  /// storage, the slice's offset included.
+  BufferId view_of = kNone;
   std::vector<BufferId> aliases; // buffers whose storage this one shares
   /// Constant or input that is a parameter, buffer or constant: its qualified name.
   std::string weight;
@@ -229,7 +248,7 @@ struct Buffer {
 
 struct Operation {
   std::string name; // "op0"
-  std::variant<Pointwise, Scatter, Reduction, Scan, Extern> kind;
+  std::variant<Pointwise, Scatter, Reduction, Scan, Sort, Extern> kind;
   std::vector<BufferId> outputs; // the first is the operation's own buffer
   Device device;
   std::vector<uint32_t> origins; // ids of graph nodes, ascending
@@ -262,7 +281,7 @@ struct Module {
   std::vector<graph::InputSpec> input_specs; // parallel to inputs
 
   const Buffer &buffer(BufferId id) const { return buffers[id]; }
-  /// The buffer at the end of the `mutates` chain: where the bytes are.
+  /// The buffer at the end of the `mutates` and `view_of` chain: where the bytes are.
   BufferId storage_of(BufferId id) const;
 };
 

@@ -28,6 +28,7 @@ constexpr std::array kOps = {
     OpFacts{"store_reduction", -1},
     OpFacts{"reduction", -1},
     OpFacts{"scan", -1},
+    OpFacts{"sort", -1},
     OpFacts{"get_item", -1},
     OpFacts{"set_indirect", -1},
 };
@@ -122,10 +123,14 @@ bool is_collective(Library library) {
 }
 
 BufferId Module::storage_of(BufferId id) const {
-  while (buffers[id].mutates != kNone) {
-    id = buffers[id].mutates;
+  while (true) {
+    const Buffer &buffer = buffers[id];
+    const BufferId next = buffer.mutates != kNone ? buffer.mutates : buffer.view_of;
+    if (next == kNone) {
+      return id;
+    }
+    id = next;
   }
-  return id;
 }
 
 symbolic::Ranges LoopBody::ranges(const Module &module) const {

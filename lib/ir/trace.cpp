@@ -352,6 +352,11 @@ Loops loops_of(const Module &module, const Operation &operation) {
     loops.sizes.erase(loops.sizes.begin() + static_cast<std::ptrdiff_t>(scan->axis));
     loops.sizes.push_back(scanned);
     --loops.iteration_count;
+  } else if (const auto *sort = std::get_if<Sort>(&operation.kind)) {
+    const Expr sorted = loops.sizes[sort->axis];
+    loops.sizes.erase(loops.sizes.begin() + static_cast<std::ptrdiff_t>(sort->axis));
+    loops.sizes.push_back(sorted);
+    --loops.iteration_count;
   }
   return loops;
 }
@@ -429,6 +434,24 @@ public:
     Index target(index_.begin(), index_.end() - 1);
     target.insert(target.begin() + static_cast<std::ptrdiff_t>(scan.axis), index_.back());
     store(Op::store, get_items(scanned, 1)[0], target);
+  }
+
+  void trace(const Sort &sort) {
+    const DType values = sort.dtype;
+    BodyOp op;
+    op.op = Op::sort;
+    op.args = {tracer_.evaluate(sort.input, index_)};
+    op.dtype = values;
+    op.descending = sort.descending;
+    const uint32_t sorted = tracer_.emit(std::move(op), 0);
+    BodyOp item;
+    item.op = Op::get_item;
+    item.dtype = sort.positions ? DType::i64 : values;
+    item.args = {sorted};
+    item.item = sort.positions ? 1 : 0;
+    Index target(index_.begin(), index_.end() - 1);
+    target.insert(target.begin() + static_cast<std::ptrdiff_t>(sort.axis), index_.back());
+    store(Op::store, tracer_.emit(std::move(item), 0), target);
   }
 
   void trace(const Extern &) {

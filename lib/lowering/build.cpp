@@ -82,6 +82,9 @@ LoopId load_loop(Context &context, BufferId buffer, const std::optional<Layout> 
   node.buffer = buffer;
   node.layout = layout;
   const LoopId id = add_loop(context, std::move(node));
+  if (layout) {
+    context.strided_loads.insert(buffer);
+  }
   context.module.loops[id].origins.clear(); // a read is nobody's computation
   known.push_back(id);
   return id;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -97,8 +98,9 @@ struct Context {
   std::unordered_map<graph::NodeId, InputMemory> input_memory; // by placeholder
   std::unordered_map<BufferId, BufferId> present_buffers;      // of inputs updated in place
   std::unordered_map<uint64_t, std::vector<LoopId>>
-      loads;                       // load nodes by hash of buffer and layout
-  bool in_place_operators = false; // some node has ops::Effect::ordered
+      loads;                                  // load nodes by hash of buffer and layout
+  std::unordered_set<BufferId> strided_loads; // buffers that some load node sees through a layout
+  bool in_place_operators = false;            // some node has ops::Effect::ordered
   /// With those: nodes whose values have no memory yet and are used later, and how far nodes were
   /// looked at for them.
   std::vector<graph::NodeId> pending;

@@ -1,5 +1,6 @@
 // Operators whose result takes each element from one of several places: masked regions.
 #include "lowering/build.h"
+#include "lowering/concatenation.h"
 #include "lowering/in_place.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
@@ -39,6 +40,9 @@ NodeValue cat(Context &context, const ops::Call &call) {
   if (tensors.size() == 1) {
     const Operand operand = operand_of(context, tensors[0]);
     return tensor_of(context, view_loop(context, result.dtype, sizes, operand));
+  }
+  if (std::optional<TensorValue> whole = concatenate_in_place(context, call, tensors, dimension)) {
+    return *whole;
   }
   std::vector<Operand> masks, values;
   Expr start = 0;

@@ -330,6 +330,8 @@ void gather_origins(ir::Module &module, ir::Operation &operation, std::vector<ui
     std::for_each(reduction->inputs.begin(), reduction->inputs.end(), push);
   } else if (const auto *scan = std::get_if<ir::Scan>(&operation.kind)) {
     push(scan->input);
+  } else if (const auto *sort = std::get_if<ir::Sort>(&operation.kind)) {
+    push(sort->input);
   }
   std::set<uint32_t> origins(operation.origins.begin(), operation.origins.end());
   while (!stack.empty()) {

@@ -57,7 +57,7 @@ NodeValue call_library(Context &context, ir::Extern call) {
       register_buffer(context, result.layout.sizes, result.dtype, result.device);
   ir::Buffer &out = context.module.buffers[buffer];
   out.layout.strides = result_strides(context, result.layout.sizes, result.dtype);
-  out.layout_kind = ir::LayoutKind::fixed;
+  out.layout_kind = ir::LayoutKind::movable;
   register_operation(context, std::move(call), {buffer});
   return tensor_of_buffer(context, buffer);
 }

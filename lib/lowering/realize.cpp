@@ -174,6 +174,9 @@ std::vector<std::vector<Expr>> read_strides(const ir::LoopBody &body,
 
 void decide_layout(Context &context, BufferId id) {
   ir::Buffer &buffer = context.module.buffers[id];
+  if (buffer.layout_kind == ir::LayoutKind::movable) {
+    buffer.layout_kind = ir::LayoutKind::fixed;
+  }
   if (buffer.layout_kind != ir::LayoutKind::flexible) {
     return;
   }
@@ -191,9 +194,11 @@ void decide_layout(Context &context, BufferId id) {
     dimensions.push_back(size.is_integer(1) ? symbolic::symbol("unused", dimensions.size())
                                             : body.variables[next++]);
   }
-  if (const auto *scan = std::get_if<ir::Scan>(&operation.kind)) {
-    // The scanned dimension is the last loop.
-    std::rotate(dimensions.begin() + static_cast<std::ptrdiff_t>(scan->axis), dimensions.end() - 1,
+  const auto *scan = std::get_if<ir::Scan>(&operation.kind);
+  const auto *sort = std::get_if<ir::Sort>(&operation.kind);
+  if (scan || sort) { // that dimension is the last loop
+    const size_t axis = scan ? scan->axis : sort->axis;
+    std::rotate(dimensions.begin() + static_cast<std::ptrdiff_t>(axis), dimensions.end() - 1,
                 dimensions.end());
   }
   const std::vector<std::vector<Expr>> strides = read_strides(body, dimensions);

@@ -70,7 +70,8 @@ void create_nodes(State &state) {
     node.operation = id;
     node.numel = node.reduction_numel = Expr(1);
     if (!operation.is_loops()) {
-      node.node_class = NodeClass::external;
+      const bool joins = std::get<ir::Extern>(operation.kind).library == ir::Library::concatenate;
+      node.node_class = joins ? NodeClass::nop : NodeClass::external;
       fill_external(operation, node);
     } else if (is_no_op(module, operation)) {
       node.node_class = NodeClass::nop;

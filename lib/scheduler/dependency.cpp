@@ -111,8 +111,12 @@ std::string memory_text(const ir::Module &module, const MemoryDep &dependency, b
   for (size_t i = 0; i < dependency.variables.size(); ++i)
     ranges.push_back(symbolic::print(dependency.variables[i]) + ": " +
                      symbolic::print(dependency.sizes[i]));
+  // A slice of a larger buffer is a buffer of its own in the log.
+  const ir::Buffer &buffer = module.buffer(dependency.buffer);
+  const Expr index =
+      buffer.view_of == ir::kNone ? dependency.index : dependency.index - buffer.layout.offset;
   std::string text = "MemoryDep(" + quoted(module, dependency.buffer) + ", " +
-                     symbolic::print(with_loaded_values(dependency.index)) + ", {" +
+                     symbolic::print(with_loaded_values(index)) + ", {" +
                      support::join(ranges, ", ") + "}";
   if (dependency.mode != ir::StoreMode::plain)
     text += ", " + std::string(ir::store_mode_name(dependency.mode));

@@ -127,7 +127,7 @@ bool would_raise_peak_memory(const Fusion &fusion, GroupId a, GroupId b, int64_t
     std::vector<ReuseKey> found;
     for (const BufferId buffer : single_user_inputs(fusion, id)) {
       const ir::Buffer &b = module.buffer(buffer);
-      const int64_t bytes = size_hint(module, b.layout.storage_size()) *
+      const int64_t bytes = size_hint(module, b.layout.storage_size() - b.layout.offset) *
                             static_cast<int64_t>(tensor::size_in_bytes(b.dtype));
       found.emplace_back(static_cast<int>(b.device.type), b.device.index, static_cast<int>(b.dtype),
                          bytes);

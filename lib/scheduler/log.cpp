@@ -26,6 +26,29 @@ std::string format_list(const std::vector<std::string> &elements) {
   return "\n    [   " + support::join(elements, ",\n        ") + "]";
 }
 
+/// The body as the log shows it: accesses to a slice of a larger buffer count from its start.
+ir::LoopBody without_slice_offsets(const ir::Module &module, ir::LoopBody body) {
+  const auto offset_of = [&](const ir::BodyOp &op) {
+    const bool sliced = op.buffer != ir::kNone && module.buffer(op.buffer).view_of != ir::kNone;
+    return sliced ? module.buffer(op.buffer).layout.offset : Expr(0);
+  };
+  if (std::all_of(body.ops.begin(), body.ops.end(),
+                  [&](const ir::BodyOp &op) { return offset_of(op).is_integer(0); }))
+    return body;
+  std::vector<Expr> indices;
+  for (ir::BodyOp &op : body.ops) {
+    if (op.index == ir::kNone)
+      continue;
+    const Expr index = body.indices[op.index] - offset_of(op);
+    const auto known = std::find(indices.begin(), indices.end(), index);
+    op.index = static_cast<uint32_t>(known - indices.begin());
+    if (known == indices.end())
+      indices.push_back(index);
+  }
+  body.indices = std::move(indices);
+  return body;
+}
+
 /// Indents every line that is not empty.
 std::string indent(const std::string &text, const std::string &by) {
   std::string result;
@@ -153,11 +176,13 @@ private:
       kind = "FlexibleLayout";
     else if (buffer.layout_kind == ir::LayoutKind::mutation)
       kind = "MutationLayoutSHOULDREMOVE";
+    else if (buffer.layout_kind == ir::LayoutKind::non_owning)
+      kind = "NonOwningLayout";
     std::string text = kind + "('" + (options_.newer_dialect ? full : type) + "', " +
                        std::string(tensor::torch_name(buffer.dtype)) +
                        ", size=" + format_sizes(buffer.layout.sizes, false) +
                        ", stride=" + format_sizes(buffer.layout.strides, false);
-    if (!buffer.layout.offset.is_integer(0))
+    if (!buffer.layout.offset.is_integer(0) && buffer.view_of == ir::kNone)
       text += ", offset=" + symbolic::print(buffer.layout.offset);
     return text + ")";
   }
@@ -253,7 +278,8 @@ private:
     }
     std::string text = name + ": " + class_name(node.node_class) + "(" + ir_class(id) + ")\n";
     text += sections(name, node.writes, node.reads, {id});
-    if (const auto *call = std::get_if<ir::Extern>(&operation(id).kind))
+    const auto *call = std::get_if<ir::Extern>(&operation(id).kind);
+    if (call && node.node_class == NodeClass::external)
       return text + name + ".node.kernel = " + (call->kernel.empty() ? "None" : call->kernel);
     if (node.node_class == NodeClass::scheduler)
       return text + loops_text(node);
@@ -279,7 +305,7 @@ private:
     }
     ir::BodyTextOptions body_options;
     body_options.newer_dialect = options_.newer_dialect;
-    const ir::LoopBody &body = node.body;
+    const ir::LoopBody body = without_slice_offsets(module_, node.body);
     return text + ir::to_text(module_, options_.newer_dialect ? renamed(body) : body,
                               name + "_loop_body", body_options);
   }

@@ -29,6 +29,7 @@ constexpr Policy make_inductor_2_5() {
   policy.loop_ordering_after_fusion = false;
   policy.fused_attention = false;   // a library's kernel there; the products show what it computes
   policy.product_row_alignment = 0; // 2.5 pads in a graph pass of its own, before the logs begin
+  policy.concatenation = Concatenation::inductor;
   return policy;
 }
 

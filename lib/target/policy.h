@@ -7,6 +7,13 @@
 
 namespace tsc::target {
 
+/// How tensors are joined: in one kernel that reads each part under a mask, or in memory that the
+/// parts' own kernels store into.
+enum class Concatenation : uint8_t {
+  fewest_launches, // in memory where some part is stored there at once and no launch is added
+  inductor,        // TorchInductor's choice, see max_masked_parts
+};
+
 /// Every threshold of lowering and scheduling, with its seed value. See docs/scheduler.md.
 struct Policy {
   std::string_view name = "default";
@@ -27,6 +34,9 @@ struct Policy {
   /// Rows of a large product start at multiples of this many bytes, as the matrix library's fast
   /// kernels want; whoever needs other strides copies. 0: rows are never padded.
   int64_t product_row_alignment = 16;
+  Concatenation concatenation = Concatenation::fewest_launches;
+  /// Under Concatenation::inductor: more parts than this are never joined under masks.
+  size_t max_masked_parts = 8;
 };
 
 const Policy &default_policy();

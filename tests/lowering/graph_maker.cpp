@@ -101,10 +101,10 @@ std::string kind_of(const ir::Operation &operation) {
     return std::string(ir::reduction_name(reduction->kind));
   }
   if (const auto *library = std::get_if<ir::Extern>(&operation.kind)) {
-    return library->kernel;
+    return library->library == ir::Library::concatenate ? "concatenate" : library->kernel;
   }
-  static const std::vector<std::string> names = {"pointwise", "scatter", "reduction", "scan",
-                                                 "extern"};
+  static const std::vector<std::string> names = {"pointwise", "scatter", "reduction",
+                                                 "scan",      "sort",    "extern"};
   return names[operation.kind.index()];
 }
 
@@ -139,6 +139,10 @@ std::string summary(const ir::Module &module) {
     text += operation.name + " " + kind_of(operation) + " " + buffer.name;
     if (buffer.mutates != ir::kNone) {
       text += " => " + module.buffer(buffer.mutates).name;
+    }
+    if (buffer.view_of != ir::kNone) {
+      text += " in " + module.buffer(buffer.view_of).name + " from " +
+              symbolic::print(buffer.layout.offset);
     }
     text += " " + std::string(tensor::short_name(buffer.dtype)) + " " + list(buffer.layout.sizes) +
             " " + list(buffer.layout.strides) + " <-";

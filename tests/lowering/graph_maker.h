@@ -36,7 +36,8 @@ private:
 
 /// The body's text after simplify_and_reorder, without its first line.
 std::string body_of(const ir::Module &module, size_t operation);
-/// One line an operation: "op0 pointwise buf0 f32 [4, 8] [8, 1] <- x, y"; mutations as "buf1 => x".
+/// One line an operation: "op0 pointwise buf0 f32 [4, 8] [8, 1] <- x, y"; mutations as "buf1 => x",
+/// slices as "buf1 in buf2 from 12" (elements).
 std::string summary(const ir::Module &module);
 ir::Module lower_file(const std::string &path,
                       const target::Policy &policy = target::default_policy());

@@ -126,6 +126,32 @@ TEST_CASE("the schedules of the seeds' graphs print the seeds' logs") {
   }
 }
 
+TEST_CASE("parts of a concatenation have layouts that own nothing") {
+  const Scheduled scheduled = schedule_graph("concatenation.json", target::inductor_2_5_policy());
+  check_consistent(scheduled);
+  const std::string log = scheduler::to_log(scheduled.module, scheduled.schedule, {});
+  for (const char *part :
+       {"op1.writes = [MemoryDep('buf1', 80*c0 + c1, {c0: 64, c1: 48}, None)]\n",
+        "    buf1.layout = NonOwningLayout('cuda', torch.float32, size=[64, 48], stride=[80, 1])\n"
+        "    buf1.aliases = ['buf2']\n",
+        "    index1 = 80*z0 + z1\n",
+        "op2: NopKernelSchedulerNode(ConcatKernel)\n"
+        "op2.writes = [StarDep(name='buf2', mode=None)]\n"
+        "op2.unmet_dependencies = [StarDep(name='buf0', mode=None), StarDep(name='buf1', "
+        "mode=None)]\n"
+        "op2.met_dependencies = []\n"
+        "op2.outputs = [\n"
+        "    buf2: ConcatKernel\n"
+        "    buf2.layout = FixedLayout('cuda', torch.float32, size=[64, 80], stride=[80, 1])\n"}) {
+    INFO(part);
+    CHECK(log.find(part) != std::string::npos);
+  }
+  // The slice of the second part starts behind the first's 32 columns.
+  for (const ir::Buffer &buffer : scheduled.module.buffers)
+    if (buffer.name == "buf1")
+      CHECK(buffer.layout.offset == symbolic::Expr(32));
+}
+
 TEST_CASE("records name the blocks of collectives and what they await") {
   graph::Graph graph =
       graph::read_graph(std::string(TSC_SOURCE_DIR) + "/tests/cases/fsdp/uneven/graph.json");

@@ -1,0 +1,300 @@
+#include "lowering/concatenation.h"
+
+#include "ir/body.h"
+#include "lowering/build.h"
+#include "lowering/realize.h"
+#include "lowering/registry.h"
+#include "ops/shape_rules.h"
+#include "symbolic/loops.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace tsc::lowering {
+
+namespace {
+
+/// Lowering keys of operators that compute element by element.
+const std::set<std::string_view> &elementwise_keys() {
+  static const std::set<std::string_view> keys = [] {
+    Registry registry;
+    add_elementwise(registry);
+    add_conversions(registry);
+    std::set<std::string_view> result = {"cat", "constant_pad_nd"}; // masked, so they are as well
+    for (const auto &[key, lowering] : registry)
+      result.insert(key);
+    return result;
+  }();
+  return keys;
+}
+
+/// Operators that read their tensors from memory.
+bool reads_memory(std::string_view key) {
+  static constexpr std::array<std::string_view, 4> kKeys = {"mm", "bmm", "addmm",
+                                                            "fused_attention"};
+  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
+}
+
+/// True if `holds` is true of the lowering key of every user of `node`, where users that are views
+/// stand for their own users. The graph's output has the key "output".
+template <class Predicate>
+bool all_uses(const Context &context, graph::NodeId node, const Predicate &holds) {
+  std::vector<graph::NodeId> open = {node};
+  for (size_t i = 0; i < open.size(); ++i) {
+    for (const graph::NodeId user : context.users[open[i]]) {
+      const graph::Node &use = context.graph.node(user);
+      if (use.kind == graph::NodeKind::output) {
+        if (!holds(std::string_view("output")))
+          return false;
+        continue;
+      }
+      const ops::Operator *row = ops::find_operator(use.target);
+      if (row != nullptr && row->effect == ops::Effect::view)
+        open.push_back(user);
+      else if (!holds(row == nullptr ? std::string_view() : row->lowering))
+        return false;
+    }
+  }
+  return true;
+}
+
+/// The result's memory: as PyTorch lays it out where that leaves no gaps, else row-major.
+Layout result_layout(const Context &context) {
+  const Layout &meta = result_meta(context).layout;
+  Layout layout = tensor::contiguous_layout(meta.sizes);
+  if (is_dense(meta.sizes, meta.strides))
+    layout.strides = meta.strides;
+  return layout;
+}
+
+/// True if the argument that `value` came from, and the nodes that it is a view of, are used by
+/// this node alone: nobody else knows how its memory lies.
+bool is_used_here_alone(const Context &context, graph::NodeId node) {
+  while (true) {
+    if (context.users[node].size() != 1 || context.returned[node])
+      return false;
+    const graph::Node &made = context.graph.node(node);
+    const ops::Operator *row = ops::find_operator(made.target);
+    if (row == nullptr || row->effect != ops::Effect::view)
+      return true;
+    const graph::NodeRef *viewed = made.args.empty() ? nullptr : made.args[0].node();
+    if (viewed == nullptr)
+      return false;
+    node = viewed->id;
+  }
+}
+
+class Concatenation {
+public:
+  Concatenation(Context &context, const ops::Call &call, std::vector<TensorValue> &tensors,
+                size_t dimension)
+      : context_(context), tensors_(tensors), result_(result_layout(context)) {
+    find_arguments(call, dimension);
+    Expr start = 0;
+    for (const TensorValue &tensor : tensors) {
+      Layout slice = result_;
+      slice.sizes[dimension] = tensor.sizes[dimension];
+      slice.offset = start * result_.strides[dimension];
+      start = start + tensor.sizes[dimension];
+      slices_.push_back(std::move(slice));
+    }
+  }
+
+  bool is_wanted() const {
+    return context_.policy.concatenation == target::Concatenation::fewest_launches
+               ? saves_launches()
+               : is_wanted_by_seed();
+  }
+
+  TensorValue build() {
+    std::vector<BufferId> parts;
+    for (size_t k = 0; k < tensors_.size(); ++k)
+      parts.push_back(realize_into_slice(k));
+    ir::Extern call;
+    call.ir_class = "ConcatKernel";
+    call.library = ir::Library::concatenate;
+    for (const BufferId part : parts) {
+      const ir::Buffer &buffer = context_.module.buffer(part);
+      call.inputs.push_back({part, buffer.layout, buffer.dtype});
+    }
+    const graph::TensorMeta &meta = result_meta(context_);
+    const BufferId whole = register_buffer(context_, meta.layout.sizes, meta.dtype, meta.device);
+    context_.module.buffers[whole].layout = result_;
+    context_.module.buffers[whole].layout_kind = ir::LayoutKind::fixed;
+    register_operation(context_, std::move(call), {whole});
+    for (const BufferId part : parts) {
+      context_.module.buffers[part].view_of = whole;
+      context_.module.buffers[part].aliases = {whole};
+    }
+    return tensor_of_buffer(context_, whole);
+  }
+
+private:
+  Context &context_;
+  std::vector<TensorValue> &tensors_;
+  Layout result_;
+  std::vector<Layout> slices_;                          // by tensor
+  std::vector<std::optional<graph::NodeId>> arguments_; // by tensor: its node
+
+  /// Arguments without elements were left out of the tensors.
+  void find_arguments(const ops::Call &call, size_t dimension) {
+    for (const graph::Argument &argument : *call["tensors"].list()) {
+      const graph::NodeRef *node = argument.node();
+      const TensorValue *value =
+          node ? std::get_if<TensorValue>(&context_.values[node->id]) : nullptr;
+      if (value == nullptr || value->sizes.size() <= dimension ||
+          !value->sizes[dimension].is_integer(0))
+        arguments_.push_back(node ? std::optional(node->id) : std::nullopt);
+    }
+    arguments_.resize(tensors_.size());
+  }
+
+  bool aligned(Expr elements, DType dtype) const {
+    const int64_t unit =
+        context_.policy.product_row_alignment / static_cast<int64_t>(tensor::size_in_bytes(dtype));
+    return unit <= 1 || symbolic::known_multiple_of(elements, unit, *context_.ranges);
+  }
+  /// The matrix libraries want a unit stride, and are slow where rows are not aligned.
+  bool serves_product(const Layout &slice, DType dtype) const {
+    const size_t rank = slice.rank();
+    if (!slice.strides[rank - 1].is_integer(1) || !aligned(slice.offset, dtype))
+      return false;
+    for (size_t k = 0; k + 1 < rank; ++k)
+      if (!aligned(slice.strides[k], dtype))
+        return false;
+    return true;
+  }
+
+  /// How the memory of `tensor`'s storage would lie if `tensor` were the slice; nothing if its
+  /// producer cannot store there.
+  std::optional<Layout> layout_in_slice(size_t k) const {
+    const TensorValue &tensor = tensors_[k];
+    const Storage &storage = *tensor.storage;
+    if (!storage.realized() || storage.dtype != tensor.dtype)
+      return std::nullopt;
+    const ir::Buffer &buffer = context_.module.buffer(storage.buffer);
+    if (buffer.role != ir::Buffer::Role::computed || buffer.operation == kNone ||
+        !(buffer.device == result_meta(context_).device))
+      return std::nullopt;
+    const auto &kind = context_.module.operations[buffer.operation].kind;
+    const auto *call = std::get_if<ir::Extern>(&kind);
+    const bool is_product = call != nullptr && call->library == ir::Library::matmul;
+    if ((call != nullptr && !is_product) || std::holds_alternative<ir::Scatter>(kind))
+      return std::nullopt;
+    std::optional<Layout> layout;
+    if (!tensor.is_view()) {
+      if (buffer.layout_kind == ir::LayoutKind::flexible ||
+          buffer.layout_kind == ir::LayoutKind::movable)
+        layout = slices_[k];
+    } else if (context_.policy.concatenation == target::Concatenation::fewest_launches) {
+      layout = layout_behind_view(tensor, buffer, k);
+    }
+    if (layout && is_product && !serves_product(*layout, buffer.dtype))
+      return std::nullopt;
+    return layout;
+  }
+
+  /// The same for a reshaped storage that nobody else has looked at.
+  std::optional<Layout> layout_behind_view(const TensorValue &tensor, const ir::Buffer &buffer,
+                                           size_t k) const {
+    if (buffer.layout_kind == ir::LayoutKind::non_owning ||
+        buffer.layout_kind == ir::LayoutKind::mutation || !tensor.layout ||
+        context_.strided_loads.count(tensor.storage->buffer) > 0 || !arguments_[k] ||
+        !is_used_here_alone(context_, *arguments_[k]))
+      return std::nullopt;
+    const bool reshaped = tensor.layout->is_contiguous() && tensor.layout->offset.is_integer(0) &&
+                          buffer.layout.is_contiguous() &&
+                          symbolic::numel(tensor.sizes) == symbolic::numel(buffer.layout.sizes);
+    if (!reshaped)
+      return std::nullopt;
+    const std::optional<std::vector<Expr>> strides =
+        ops::view_strides(slices_[k], buffer.layout.sizes, *context_.ranges);
+    if (!strides)
+      return std::nullopt;
+    return Layout{buffer.layout.sizes, *strides, slices_[k].offset};
+  }
+
+  /// Launches: one for each part that must be copied (or is not computed yet), against one for all
+  /// under masks, which vanishes in users that compute element by element or reduce.
+  bool saves_launches() const {
+    size_t further_kernels = 0, stored_at_once = 0;
+    std::set<const Storage *> seen; // a storage lies in one place
+    for (size_t k = 0; k < tensors_.size(); ++k) {
+      const bool first = seen.insert(tensors_[k].storage.get()).second;
+      ++(first && layout_in_slice(k) ? stored_at_once : further_kernels);
+    }
+    return stored_at_once > 0 && further_kernels <= 1 &&
+           all_uses(context_, context_.current,
+                    [](std::string_view key) { return key == "output" || reads_memory(key); });
+  }
+
+  /// The seed's choice: masks for few parts, where that saves storing one of them and only
+  /// elementwise operators read the result, or where every part would be copied.
+  bool is_wanted_by_seed() const {
+    if (tensors_.size() > context_.policy.max_masked_parts)
+      return true;
+    bool some_masked = false, all_masked = true, some_reduced = false;
+    for (size_t k = 0; k < tensors_.size(); ++k) {
+      const TensorValue &tensor = tensors_[k];
+      const bool masked =
+          tensor.storage->realized() ? !layout_in_slice(k).has_value() : !tensor.is_view();
+      some_masked = some_masked || masked;
+      all_masked = all_masked && masked;
+      some_reduced = some_reduced || reads_reduction(tensor);
+    }
+    const bool elementwise_uses = all_uses(context_, context_.current, [](std::string_view key) {
+      return elementwise_keys().count(key) > 0;
+    });
+    return !(some_masked && elementwise_uses) && !(all_masked && !some_reduced);
+  }
+
+  bool is_reduction(BufferId buffer) const {
+    const ir::OperationId operation = context_.module.buffer(buffer).operation;
+    return operation != kNone &&
+           std::holds_alternative<ir::Reduction>(context_.module.operations[operation].kind);
+  }
+  /// True of a reduction, and of an unrealized value that reads one.
+  bool reads_reduction(const TensorValue &tensor) const {
+    const Storage &storage = *tensor.storage;
+    if (storage.realized())
+      return is_reduction(storage.buffer);
+    const ir::LoopBody body = ir::trace_value(context_.module, storage.loop);
+    return std::any_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+      return op.op == Op::load && is_reduction(op.buffer);
+    });
+  }
+
+  BufferId realize_into_slice(size_t k) {
+    TensorValue &tensor = tensors_[k];
+    if (!tensor.storage->realized() && !tensor.is_view())
+      realize(context_, *tensor.storage);
+    std::optional<Layout> layout = layout_in_slice(k);
+    if (!layout) {
+      tensor = copy(context_, tensor);
+      layout = slices_[k];
+    }
+    const BufferId id = tensor.storage->buffer;
+    ir::Buffer &buffer = context_.module.buffers[id];
+    buffer.layout = *layout;
+    buffer.layout_kind = ir::LayoutKind::non_owning;
+    return id;
+  }
+};
+
+} // namespace
+
+std::optional<TensorValue> concatenate_in_place(Context &context, const ops::Call &call,
+                                                std::vector<TensorValue> &tensors,
+                                                size_t dimension) {
+  const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
+  // Where collectives write in place, memory is theirs to arrange.
+  if (tensors.size() < 2 || symbolic::numel(sizes).is_integer(0) || context.in_place_operators)
+    return std::nullopt;
+  Concatenation concatenation(context, call, tensors, dimension);
+  if (!concatenation.is_wanted())
+    return std::nullopt;
+  return concatenation.build();
+}
+
+} // namespace tsc::lowering

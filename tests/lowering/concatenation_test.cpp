@@ -1,0 +1,103 @@
+#include "graph_maker.h"
+#include "target/policy.h"
+#include "testing/catch.h"
+
+using namespace tsc;
+using namespace tsc::lowering::testing;
+
+namespace {
+
+NodeRef row_sum(GraphMaker &maker, NodeRef x) {
+  return maker.call("aten.sum.dim_IntList", {x, Argument::List{1}});
+}
+
+} // namespace
+
+TEST_CASE("what computes the parts of a concatenation stores into slices of it") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, {64, 128});
+  const NodeRef y = maker.input("y", DType::f32, {16, 128});
+  maker.output(
+      maker.call("aten.cat.default", {Argument::List{row_sum(maker, x), row_sum(maker, y)}}));
+  const std::string expected = "op0 sum buf0 in buf2 from 0 f32 [64] [1] <- x\n"
+                               "op1 sum buf1 in buf2 from 64 f32 [16] [1] <- y\n"
+                               "op2 concatenate buf2 f32 [80] [1] <- buf0[1], buf1[1]\n";
+  CHECK(summary(maker.lower()) == expected);
+  CHECK(summary(maker.lower(target::inductor_2_5_policy())) == expected);
+}
+
+TEST_CASE("products write rows of a concatenation where these are aligned") {
+  for (const int64_t columns : {24, 7}) {
+    GraphMaker maker;
+    const NodeRef x = maker.input("x", DType::f32, {64, 128});
+    const NodeRef a = maker.input("a", DType::f32, {128, 8});
+    const NodeRef b = maker.input("b", DType::f32, {128, columns});
+    const NodeRef first = maker.call("aten.mm.default", {x, a});
+    const NodeRef second = maker.call("aten.mm.default", {x, b});
+    maker.output(maker.call("aten.cat.default", {Argument::List{first, second}, -1}));
+    if (columns == 24)
+      CHECK(summary(maker.lower()) ==
+            "op0 extern_kernels.mm buf0 in buf2 from 0 f32 [64, 8] [32, 1] <- x[128, 1], a[8, 1]\n"
+            "op1 extern_kernels.mm buf1 in buf2 from 8 f32 [64, 24] [32, 1] <- x[128, 1], b[24, "
+            "1]\n"
+            "op2 concatenate buf2 f32 [64, 32] [32, 1] <- buf0[32, 1], buf1[32, 1]\n");
+    else
+      CHECK(summary(maker.lower()) ==
+            "op0 extern_kernels.mm buf0 f32 [64, 8] [8, 1] <- x[128, 1], a[8, 1]\n"
+            "op1 extern_kernels.mm buf1 f32 [64, 7] [7, 1] <- x[128, 1], b[7, 1]\n"
+            "op2 pointwise buf2 f32 [64, 15] [15, 1] <- buf0, buf1\n");
+  }
+}
+
+TEST_CASE(
+    "a product that a reshape alone looks at lies in its slice too, but not under inductor-2.5") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, {64, 128});
+  const NodeRef a = maker.input("a", DType::f32, {128, 8});
+  const NodeRef b = maker.input("b", DType::f32, {128, 24});
+  const auto part = [&](NodeRef weight, int64_t columns) {
+    return maker.call("aten.view.default",
+                      {maker.call("aten.mm.default", {x, weight}), Argument::List{4, 16, columns}});
+  };
+  maker.output(maker.call("aten.cat.default", {Argument::List{part(a, 8), part(b, 24)}, 2}));
+  CHECK(summary(maker.lower()) ==
+        "op0 extern_kernels.mm buf0 in buf2 from 0 f32 [64, 8] [32, 1] <- x[128, 1], a[8, 1]\n"
+        "op1 extern_kernels.mm buf1 in buf2 from 8 f32 [64, 24] [32, 1] <- x[128, 1], b[24, 1]\n"
+        "op2 concatenate buf2 f32 [4, 16, 32] [512, 32, 1] <- buf0[32, 1], buf1[32, 1]\n");
+  CHECK(summary(maker.lower(target::inductor_2_5_policy())) ==
+        "op0 extern_kernels.mm buf0 f32 [64, 8] [8, 1] <- x[128, 1], a[8, 1]\n"
+        "op1 extern_kernels.mm buf1 f32 [64, 24] [24, 1] <- x[128, 1], b[24, 1]\n"
+        "op2 pointwise buf2 f32 [4, 16, 32] [512, 32, 1] <- buf0, buf1\n");
+}
+
+TEST_CASE(
+    "parts that are there already, or read by what computes elements, are joined under masks") {
+  for (const bool with_exp : {false, true}) {
+    GraphMaker maker;
+    const NodeRef x = maker.input("x", DType::f32, {64, 128});
+    const NodeRef y = maker.input("y", DType::f32, {16});
+    const NodeRef z = maker.input("z", DType::f32, {8});
+    const NodeRef joined =
+        with_exp ? maker.call("aten.cat.default", {Argument::List{row_sum(maker, x), y}})
+                 : maker.call("aten.cat.default", {Argument::List{y, z}});
+    maker.output(with_exp ? maker.call("aten.exp.default", {joined}) : joined);
+    const std::string expected = with_exp ? "op0 sum buf0 f32 [64] [1] <- x\n"
+                                            "op1 pointwise buf1 f32 [80] [1] <- buf0, y\n"
+                                          : "op0 pointwise buf0 f32 [24] [1] <- y, z\n";
+    CHECK(summary(maker.lower()) == expected);
+    CHECK(summary(maker.lower(target::inductor_2_5_policy())) == expected);
+  }
+}
+
+TEST_CASE("under inductor-2.5 nine parts are copied into their slices") {
+  GraphMaker maker;
+  Argument::List parts;
+  for (int i = 0; i < 9; ++i)
+    parts.push_back(maker.input("x" + std::to_string(i), DType::f32, {4}));
+  maker.output(maker.call("aten.cat.default", {parts}));
+  CHECK(maker.lower().operations.size() == 1);
+  const ir::Module module = maker.lower(target::inductor_2_5_policy());
+  REQUIRE(module.operations.size() == 10);
+  CHECK(summary(module).find("op8 pointwise buf8 in buf9 from 32 f32 [4] [1] <- x8\n") !=
+        std::string::npos);
+}
