@@ -220,6 +220,7 @@ program::KernelVariant variant(const KernelPlan &plan, std::string text) {
   result.grid[0] = plan.grid;
   result.block = {plan.block, 1, 1};
   result.has_barriers = plan.has_barriers;
+  result.shared_bytes = plan.shared_bytes;
   return result;
 }
 
@@ -285,6 +286,8 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
   std::vector<std::string_view> includes;
   if (draws(cuda.graph))
     includes.push_back("tc_random.h");
+  if (cuda.graph.sorts())
+    includes.push_back("tc_sort.h");
   finish_kernel(kernel, origins_of(module, schedule, group), serial.description, includes);
   built.pointers = parameters.storages;
   built.sizes = parameters.sizes;

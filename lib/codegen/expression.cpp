@@ -89,11 +89,14 @@ std::string converted(const std::string &text, DType from, DType to) {
   return "tc_to<" + std::string(value_type(to)) + ">(" + text + ")";
 }
 
-bool is_alias(const Value &value, DType argument) {
-  if (value.op != Op::to_dtype || value_type(value.dtype) != value_type(argument))
+bool is_alias(const Value &value, const Value &argument) {
+  if (value.op != Op::to_dtype || value_type(value.dtype) != value_type(argument.dtype))
     return false;
-  // Narrowing to 16 bits rounds, unless the value has that type already.
-  return !tensor::is_reduced_float(value.dtype) || argument == value.dtype;
+  // Narrowing to 16 bits rounds, unless the value is rounded to that type already: what is computed
+  // in that type is not.
+  const bool exact = argument.op == Op::load || argument.op == Op::constant ||
+                     argument.op == Op::to_dtype || argument.op == Op::sort;
+  return !tensor::is_reduced_float(value.dtype) || (exact && argument.dtype == value.dtype);
 }
 
 namespace {
@@ -164,9 +167,9 @@ std::string logical_text(const Value &value, std::span<const ArgumentText> argum
 }
 
 std::string cast_text(const Value &value, const ArgumentText &argument) {
-  if (value.dtype == DType::f16 && argument.dtype != DType::f16)
+  if (value.dtype == DType::f16)
     return "tc_round_f16(" + converted(argument.text, argument.dtype, DType::f32) + ")";
-  if (value.dtype == DType::bf16 && argument.dtype != DType::bf16)
+  if (value.dtype == DType::bf16)
     return "tc_round_bf16(" + converted(argument.text, argument.dtype, DType::f32) + ")";
   return converted(argument.text, argument.dtype, value.dtype);
 }

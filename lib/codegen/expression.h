@@ -26,7 +26,7 @@ struct ArgumentText {
 std::string operation_text(const Value &value, std::span<const ArgumentText> arguments);
 
 /// True if the value is its argument, unchanged in type and bits.
-bool is_alias(const Value &value, DType argument);
+bool is_alias(const Value &value, const Value &argument);
 
 /// Combiner of a reduction ("tc_sum"), type of its accumulator, an input as one, and how its result
 /// reads.

@@ -239,6 +239,7 @@ private:
       value.source_dtype = op.source_dtype;
       value.constant = op.constant;
       value.scan = op.scan;
+      value.descending = op.descending;
       for (const uint32_t arg : op.args)
         value.args.push_back(ids_[arg]);
       if (op.op == Op::index_expr)
@@ -289,7 +290,9 @@ private:
     std::vector<ValueId> indirect;
     value.index = index_of(op, indirect);
     value.args.insert(value.args.end(), indirect.begin(), indirect.end());
-    if (op.mode == ir::StoreMode::plain)
+    if (op.args.size() > 1)
+      value.guard = ids_[op.args[1]];
+    if (op.mode == ir::StoreMode::plain && value.guard == ir::kNone)
       stored_[storage].push_back({value.index, value.args[0]});
     if (std::binary_search(internal_.begin(), internal_.end(), op.buffer))
       return value.args[0];
@@ -337,7 +340,7 @@ private:
       return two_pass_moment(source.args[0], op);
     if (statistics && source.reduction == ReductionKind::online_softmax_reduce)
       return two_pass_softmax(source.args[0], op);
-    if (source.op == Op::scan)
+    if (source.op == Op::scan || (source.op == Op::sort && op.item == 0))
       return tuple;
     Value value;
     value.op = Op::get_item;
@@ -405,6 +408,17 @@ bool mentions(Expr index, std::span<const Expr> variables) {
 
 } // namespace
 
+bool KernelGraph::sorts() const {
+  return std::any_of(values.begin(), values.end(),
+                     [](const Value &value) { return value.op == Op::sort; });
+}
+
+bool KernelGraph::finds_positions(ValueId id) const {
+  return std::any_of(values.begin(), values.end(), [&](const Value &value) {
+    return value.op == Op::get_item && value.args[0] == id;
+  });
+}
+
 void remove_dead_values(KernelGraph &graph) {
   std::vector<bool> live(graph.values.size(), false);
   for (const ValueId store : graph.stores)
@@ -442,7 +456,8 @@ void assign_phases(KernelGraph &graph) {
     bool element = mentions(value.index, graph.element_variables);
     const auto take = [&](ValueId id) {
       const Value &arg = graph.values[id];
-      const bool splits = arg.op == Op::reduction || (arg.op == Op::scan && graph.scans_end_phases);
+      const bool splits = arg.op == Op::reduction || arg.op == Op::sort ||
+                          (arg.op == Op::scan && graph.scans_end_phases);
       phase = std::max(phase, arg.phase + (splits ? 1 : 0));
       element = element || (arg.level == Level::element && arg.op != Op::reduction);
     };
@@ -453,8 +468,9 @@ void assign_phases(KernelGraph &graph) {
     // A reduction runs in the phase of its input; its users are one later. It counts as an element
     // value there.
     value.phase = phase;
-    value.level =
-        element || value.op == Op::reduction || value.op == Op::scan ? Level::element : Level::row;
+    const bool ends_phase =
+        value.op == Op::reduction || value.op == Op::scan || value.op == Op::sort;
+    value.level = element || ends_phase ? Level::element : Level::row;
     graph.phases = std::max(graph.phases, phase + 1);
   }
 }

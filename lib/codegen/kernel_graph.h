@@ -10,7 +10,7 @@
 // loads carry a guard, the rest runs unconditionally and is selected.
 //
 // A reduction splits the kernel in phases: elements are walked once per phase, in order; a
-// reduction fed in phase p has its result for row values of phase p + 1.
+// reduction fed in phase p has its result for row values of phase p + 1, a sort for its elements.
 #pragma once
 
 #include "scheduler/schedule.h"
@@ -41,10 +41,12 @@ struct Value {
   DType source_dtype = DType::f32;
   ir::ReductionKind reduction = ir::ReductionKind::sum;
   ir::ScanKind scan = ir::ScanKind::sum;
+  bool descending = false; // sort
   ir::StoreMode mode = ir::StoreMode::plain;
   uint32_t item = 0;
-  ValueId guard = ir::kNone; // load: happens only where this holds, else the value is 0
-  Expr symbol, extent;       // set_indirect
+  /// load: happens only where this holds, else the value is 0; store: happens only there.
+  ValueId guard = ir::kNone;
+  Expr symbol, extent; // set_indirect
   Level level = Level::row;
   uint32_t phase = 0;
   friend bool operator==(const Value &, const Value &) = default;
@@ -64,6 +66,9 @@ struct KernelGraph {
   Expr rows() const { return symbolic::numel(row_sizes); }
   Expr elements() const { return symbolic::numel(element_sizes); }
   bool is_reduction(ValueId id) const { return values[id].op == ir::Op::reduction; }
+  bool sorts() const;
+  /// True if `id`, a sort, also says where elements were.
+  bool finds_positions(ValueId id) const;
 };
 
 struct GraphOptions {

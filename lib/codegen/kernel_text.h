@@ -90,8 +90,7 @@ protected:
   }
   bool aliased(ValueId id) const {
     const Value &value = graph_[id];
-    return value.args.size() == 1 && is_alias(value, graph_[value.args[0]].dtype) &&
-           !plan_.kept[id];
+    return value.args.size() == 1 && is_alias(value, graph_[value.args[0]]) && !plan_.kept[id];
   }
   bool finds_position(ValueId id) const {
     const Value &value = graph_[id];
@@ -105,6 +104,8 @@ protected:
       return "k";
     return "k * " + std::to_string(vector_) + " + " + j;
   }
+  /// The array that says where the elements of a sorted row were.
+  std::string places(ValueId sort) const { return "p" + std::to_string(numbers_[sort]); }
   /// The current value as an operand. Loads that are vectors are unpacked.
   std::string use(ValueId id) const {
     const Value &value = graph_[id];
@@ -191,6 +192,9 @@ protected:
       return "static_cast<" + std::string(value_type(value.dtype)) + ">(" +
              index_text(value.index) + ")";
     case ir::Op::get_item:
+      if (graph_[value.args[0]].op == ir::Op::sort)
+        return "static_cast<long long>(" + places(value.args[0]) + "[" +
+               position(vector_ == 1 ? "0" : "j") + "])";
       return use(value.args[0]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {

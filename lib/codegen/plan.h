@@ -33,7 +33,7 @@ struct TileWalk {
 struct RowWalk {
   int vector = 1, steps = 0, threads = 32, rows = 1;
   bool guard_row = false, guard_run = false;
-  bool blocked = false; // a thread's runs are neighbours instead: lane * steps, ... (scans)
+  bool blocked = false; // a thread's runs are neighbours instead: lane * steps, ... (scans, sorts)
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`
@@ -80,6 +80,7 @@ struct KernelPlan {
   bool wide_index = false;            // 64-bit indices
   std::string description;            // one line
   Expr grid;
+  int shared_bytes = 0; // dynamic
   int block = 1;
   bool has_barriers = false;
   /// Sizes whose divisibility the launch checks for this plan; all other sizes take `otherwise`, a
@@ -109,5 +110,7 @@ void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep);
 /// type).
 int choose_vector(const ir::Module &module, const KernelPlan &plan);
 bool needs_wide_index(const KernelGraph &graph);
+/// Elements of the longest row that the ranges of sizes allow; nothing if there is no bound.
+std::optional<int64_t> longest_row(const KernelGraph &graph);
 
 } // namespace tsc::codegen

@@ -81,7 +81,8 @@ void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector) {
   const Expr variable = graph.element_variables.back();
   for (ValueId id = 0; id < count; ++id) {
     const Value &value = graph[id];
-    if (value.level != Level::element || value.op == Op::reduction || value.op == Op::scan)
+    if (value.level != Level::element || value.op == Op::reduction || value.op == Op::scan ||
+        value.op == Op::sort)
       continue;
     const auto steady = [&](ValueId arg) {
       return graph[arg].level == Level::row || graph[arg].op == Op::reduction || plan.uniform[arg];
@@ -103,6 +104,12 @@ void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector) {
     plan.access[id] = access;
     plan.uniform[id] = !store && access == Access::constant;
   }
+}
+
+std::optional<int64_t> longest_row(const KernelGraph &graph) {
+  constexpr int64_t kNoBound = int64_t{1} << 31;
+  const int64_t high = symbolic::bounds(graph.elements(), graph.ranges).high;
+  return high > 0 && high < kNoBound ? std::optional(high) : std::nullopt;
 }
 
 bool needs_wide_index(const KernelGraph &graph) {
@@ -128,6 +135,8 @@ bool is_free(const KernelPlan &plan, ValueId id) {
     return true;
   if (value.op == Op::load)
     return plan.preloaded[id];
+  if (value.op == Op::get_item && plan.graph[value.args[0]].op == Op::sort)
+    return true;
   return value.op == Op::to_dtype && value.args.size() == 1 && tensor::is_floating(value.dtype) &&
          plan.graph[value.args[0]].op == Op::load && plan.preloaded[value.args[0]];
 }
@@ -166,7 +175,7 @@ private:
     const Value &value = graph_[id];
     if (value.level == Level::row || value.op == Op::reduction || listed_in_[id] == phase)
       return false;
-    if (value.op == Op::scan && graph_.scans_end_phases) {
+    if (value.op == Op::sort || (value.op == Op::scan && graph_.scans_end_phases)) {
       plan_.kept[id] = true;
       return false;
     }
@@ -214,9 +223,9 @@ void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep) {
         plan.row_stores.push_back(id);
       else // an output in its input's memory is written once no phase reads the input any more
         roots[inplace && !keep ? graph.phases - 1 : value.phase].push_back(id);
-    } else if (value.op == Op::reduction || value.op == Op::scan) {
+    } else if (value.op == Op::reduction || value.op == Op::scan || value.op == Op::sort) {
       plan.phases[value.phase].reductions.push_back(id);
-      plan.kept[id] = value.op == Op::scan && graph.scans_end_phases;
+      plan.kept[id] = value.op == Op::sort || (value.op == Op::scan && graph.scans_end_phases);
       roots[value.phase].insert(roots[value.phase].end(), value.args.begin(), value.args.end());
     } else if (value.level == Level::row) {
       plan.phases[value.phase].row_values.push_back(id);

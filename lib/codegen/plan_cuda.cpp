@@ -22,6 +22,7 @@ constexpr int kSmallestRow = 8;       // threads a row: 8 runs of 16 bytes are o
 constexpr int kRunsInFlight = 4;      // runs a thread loads before the first use
 constexpr int kRegistersForRow = 128; // a thread's registers that may hold its part of the row
 constexpr int kLargestLoopedRow = 512;
+constexpr int kSortedElements = 16; // of a row, that a thread sorts
 
 bool varies_by_row(const KernelGraph &graph, ValueId id) {
   return !graph.reduces || graph.row_variables.empty() ||
@@ -132,11 +133,21 @@ double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
   return std::max(1.0, bytes / 4);
 }
 
-/// Elements of the longest row that the ranges of sizes allow; nothing if there is no bound.
-std::optional<int64_t> longest_row(const KernelGraph &graph) {
-  constexpr int64_t kNoBound = int64_t{1} << 31;
-  const int64_t high = symbolic::bounds(graph.elements(), graph.ranges).high;
-  return high > 0 && high < kNoBound ? std::optional(high) : std::nullopt;
+/// Shared memory that the rows of a block take while they are merged (tc_sort.h).
+int bytes_to_sort(const KernelGraph &graph, const RowWalk &walk) {
+  int bytes = 0;
+  const int elements = walk.threads * walk.steps * walk.vector;
+  const int pitch = elements + elements / 32 + 1;
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    if (graph[id].op != Op::sort)
+      continue;
+    // f16 and bf16 are floats here
+    const int value = std::max<int>(static_cast<int>(tensor::size_in_bytes(graph[id].dtype)),
+                                    tensor::is_floating(graph[id].dtype) ? 4 : 1);
+    const int values = (value * walk.rows * pitch + 1) / 2 * 2;
+    bytes = std::max(bytes, values + (graph.finds_positions(id) ? 2 * walk.rows * pitch : 0));
+  }
+  return bytes;
 }
 
 void plan_rows(const Request &request, KernelPlan &plan) {
@@ -154,8 +165,9 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   fill_phases(plan, group, true);
   const auto elements = longest_row(graph);
   walk.steps = 0;
-  walk.blocked = std::any_of(graph.values.begin(), graph.values.end(),
-                             [](const Value &value) { return value.op == Op::scan; });
+  const bool sorts = graph.sorts();
+  walk.blocked = sorts || std::any_of(graph.values.begin(), graph.values.end(),
+                                      [](const Value &value) { return value.op == Op::scan; });
   if (like) {
     const RowWalk &model = std::get<RowWalk>(*like);
     walk.threads = model.threads;
@@ -163,9 +175,16 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   } else if (elements) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
-    choose_row_threads(walk, (*elements + walk.vector - 1) / walk.vector,
-                       std::min(kRunsInFlight, most), most);
+    const int64_t runs = (*elements + walk.vector - 1) / walk.vector;
+    if (sorts) // a sort needs all of the row; more elements a thread are fewer merges, in more
+               // registers
+      choose_row_threads(walk, runs, std::max(1, kSortedElements / walk.vector),
+                         static_cast<int>(std::max<int64_t>(
+                             std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
+    else
+      choose_row_threads(walk, runs, std::min(kRunsInFlight, most), most);
   }
+  support::require(walk.steps > 0 || !sorts, "codegen", "rows to sort have no bound");
   if (walk.steps == 0) { // the row does not fit: read it again in every phase
     const GraphOptions looped = {.two_pass_statistics = false, .scans_end_phases = false};
     KernelPlan fresh;
@@ -189,9 +208,11 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   plan.block = walk.block();
   plan.walk = walk;
   plan.has_barriers = true;
+  plan.shared_bytes = bytes_to_sort(plan.graph, walk);
   plan.description =
-      "row reduction, " + std::to_string(walk.threads) + " threads a row, " +
-      std::to_string(walk.rows) + (walk.rows == 1 ? " row" : " rows") + " a block, " +
+      (sorts ? "row sort, " : "row reduction, ") + std::to_string(walk.threads) +
+      " threads a row, " + std::to_string(walk.rows) + (walk.rows == 1 ? " row" : " rows") +
+      " a block, " +
       (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
                             " elements a thread)"
                       : walks_text(plan, "row")) +
@@ -325,13 +346,14 @@ KernelPlan make_plan(const Request &request) {
   plan.graph = request.given ? *request.given
                              : build_kernel_graph(request.module, request.group,
                                                   {.two_pass_statistics = true});
-  const bool scans = std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
-                                 [](const Value &value) { return value.op == Op::scan; });
+  const bool whole_rows = // that are kept in one order
+      std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
+                  [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
     if (!plan_tile(request.module, request.group, plan, tile))
       plan_flat(request, plan);
-  } else if (!scans &&
+  } else if (!whole_rows &&
              (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {
     const bool short_rows = has_short_rows(plan.graph);
     if (!request.given)

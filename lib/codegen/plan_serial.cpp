@@ -34,9 +34,11 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
                                           {.two_pass_statistics = true, .scans_end_phases = false});
   const KernelGraph &graph = plan.graph;
   SerialWalk walk;
-  const bool scans = std::any_of(graph.values.begin(), graph.values.end(),
-                                 [](const Value &value) { return value.op == ir::Op::scan; });
-  if (!graph.element_sizes.empty() && !scans &&
+  const bool in_order =
+      std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+        return value.op == ir::Op::scan || value.op == ir::Op::sort;
+      });
+  if (!graph.element_sizes.empty() && !in_order &&
       symbolic::known_multiple_of(graph.element_sizes.back(), kRun, graph.ranges))
     walk.vector = kRun;
   classify_accesses(module, plan, walk.vector);

@@ -110,6 +110,8 @@ private:
     }
     if (tile_)
       tile_coordinates();
+    if (row_ && graph_.sorts())
+      line("TC_DYN_SMEM(unsigned char, merging);");
     if (has_shared())
       line(path_.empty() ? "TC_SMEM(" + shared_type() + ", shared);"
                          : shared_type() + " &shared = memory." + path_ + ";");
@@ -413,8 +415,8 @@ private:
   void declare_accumulators(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
-      if (value.op == Op::scan) {
-        start_scan(id);
+      if (value.op == Op::scan || value.op == Op::sort) {
+        value.op == Op::scan ? start_scan(id) : start_sort(id);
         continue;
       }
       const std::string name = "a" + std::to_string(accumulators_.size());
@@ -458,11 +460,39 @@ private:
     line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ">(t" +
          std::to_string(numbers_[id]) + ", shared." + name + ");");
   }
+  /// Elements of the array that a row is sorted in: a thread's, or all of it.
+  int64_t sorted_elements() const {
+    return row_ ? int64_t{steps_} * vector_ : longest_row(graph_).value();
+  }
+  void start_sort(ValueId id) {
+    const std::string type = std::string(value_type(graph_[id].dtype)),
+                      number = std::to_string(numbers_[id]),
+                      count = std::to_string(sorted_elements());
+    line(type + " t" + number + "[" + count + "];");
+    line("unsigned short " + places(id) + "[" + count + "];");
+    if (row_ && row_->guard_run) { // runs past the end stay there
+      line("TC_UNROLL");
+      line("for (int k = 0; k < " + count + "; ++k)");
+      line("  t" + number + "[k] = tc_sorts_last<" + (graph_[id].descending ? "true" : "false") +
+           ", " + type + ">();");
+    }
+  }
+  void finish_sort(ValueId id) {
+    const std::string flags = std::string(graph_[id].descending ? "true" : "false") + ", " +
+                              (graph_.finds_positions(id) ? "true" : "false");
+    const std::string arrays = "t" + std::to_string(numbers_[id]) + ", " + places(id) + ", ";
+    if (row_)
+      line("tc_row_sort<" + flags + ", " + std::to_string(row_->threads) + ", " +
+           std::to_string(row_->rows) + ">(" + arrays + "merging);");
+    else
+      line("tc_sort_alone<" + flags + ">(" + arrays + "static_cast<int>(" +
+           size_text(graph_.elements()) + "));");
+  }
   void accumulate(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
-      if (value.op == Op::scan) {
-        if (graph_.scans_end_phases)
+      if (value.op == Op::scan || value.op == Op::sort) {
+        if (value.op == Op::sort || graph_.scans_end_phases)
           line(use(id) + " = " + scan_input(value) + ";");
         continue;
       }
@@ -482,8 +512,8 @@ private:
   void finish_reductions(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
-      if (value.op == Op::scan) {
-        finish_scan(id);
+      if (value.op == Op::scan || value.op == Op::sort) {
+        value.op == Op::scan ? finish_scan(id) : finish_sort(id);
         continue;
       }
       const std::string type = accumulator_type(value), op = combiner(value.reduction),
@@ -586,8 +616,12 @@ private:
   std::string store_text(const Value &value) const {
     const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
     const bool plain = value.mode == ir::StoreMode::plain;
-    return "tc_" + std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" +
-           address(value) + ", " + x + ");";
+    const std::string condition = value.guard == ir::kNone
+                                      ? ""
+                                      : "if (" + use(value.guard) + ")\n" +
+                                            std::string(static_cast<size_t>(depth_) * 2 + 2, ' ');
+    return condition + "tc_" + std::string(plain ? "store" : ir::store_mode_name(value.mode)) +
+           "(" + address(value) + ", " + x + ");";
   }
   void store_element(ValueId id) {
     const Value &value = graph_[id];

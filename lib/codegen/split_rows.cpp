@@ -31,7 +31,8 @@ bool is_plain(ir::ReductionKind kind) {
 /// Every reduction takes elements as they are loaded, and nothing but row values comes after.
 bool is_single_walk(const KernelGraph &graph) {
   return std::all_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
-    if (value.op == Op::scan || (value.op == Op::reduction && !is_plain(value.reduction)))
+    if (value.op == Op::scan || value.op == Op::sort ||
+        (value.op == Op::reduction && !is_plain(value.reduction)))
       return false;
     if (value.op == Op::store && value.mode != ir::StoreMode::plain)
       return false;

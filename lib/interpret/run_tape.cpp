@@ -254,10 +254,11 @@ void TapeRunner::convert(const Instruction &instruction, const Points &points) {
       points.for_each([&](size_t p) { integer_result[p] = wrap_to(to, integers[p]); });
     return;
   }
-  // An explicit narrowing cast rounds; widening leaves the value.
+  // An explicit narrowing cast rounds, also to the 16 bits that a value was computed for; widening
+  // leaves the value.
   bool narrows = round_ && (!tensor::is_floating(from) ||
                             tensor::size_in_bytes(to) < tensor::size_in_bytes(from) ||
-                            (to != from && tensor::is_reduced_float(to)));
+                            tensor::is_reduced_float(to));
   DType rounded = narrows ? to : DType::f64;
   if (tensor::is_floating(from))
     points.for_each([&](size_t p) { float_result[p] = round_to(rounded, floats[p]); });

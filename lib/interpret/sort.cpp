@@ -31,6 +31,9 @@ void Machine::sort(const ir::Operation &operation, const ir::Sort &sort) {
   std::rotate(moved.sizes.begin() + axis, moved.sizes.begin() + axis + 1, moved.sizes.end());
   std::rotate(moved.strides.begin() + axis, moved.strides.begin() + axis + 1, moved.strides.end());
   const std::vector<int64_t> positions = positions_of(moved);
+  const auto count = static_cast<size_t>(value_of(moved.sizes.back())), // places that are stored
+      first = static_cast<size_t>(value_of(sort.first));
+  moved.sizes.back() = sort.length;
   const Domain domain{values_of(moved.sizes)};
   Storage &output = output_of(operation);
   TapeBuilder builder(module_, bindings_, round_);
@@ -42,7 +45,7 @@ void Machine::sort(const ir::Operation &operation, const ir::Sort &sort) {
   const auto length = static_cast<size_t>(domain.sizes.back());
   std::vector<double> reals;
   std::vector<int64_t> integers;
-  size_t row = 0; // position of its first element
+  size_t row = 0; // position of its first stored element
   const auto finish_row = [&] {
     std::vector<size_t> order(length);
     std::iota(order.begin(), order.end(), size_t{0});
@@ -50,16 +53,17 @@ void Machine::sort(const ir::Operation &operation, const ir::Sort &sort) {
       return floating ? comes_before(reals[a], reals[b], sort.descending)
                       : comes_before(dtype, integers[a], integers[b], sort.descending);
     });
-    for (size_t i = 0; i < length; ++i) {
+    for (size_t i = 0; i < count; ++i) {
       const int64_t at = positions[row + i];
+      const size_t source = order[first + i];
       if (sort.positions)
-        store(output, at, static_cast<int64_t>(order[i]));
+        store(output, at, static_cast<int64_t>(source));
       else if (floating)
-        store(output, at, reals[order[i]]);
+        store(output, at, reals[source]);
       else
-        store(output, at, integers[order[i]]);
+        store(output, at, integers[source]);
     }
-    row += length;
+    row += count;
     reals.clear();
     integers.clear();
   };

@@ -8,7 +8,9 @@ namespace tsc::ir {
 struct BodyOp {
   Op op = Op::constant;
   DType dtype = DType::f32; // of the result (source dtype for store and reduction inputs: see args)
-  std::vector<uint32_t> args; // positions in LoopBody::ops
+  /// Positions in LoopBody::ops. store: the value, then (if there is one) a condition under which
+  /// it happens.
+  std::vector<uint32_t> args;
   uint32_t index = kNone; // load, store, store_reduction, index_expr: position in LoopBody::indices
   BufferId buffer = kNone;         // load, store, store_reduction
   Scalar constant = 0.0;           // constant; masked: value elsewhere

@@ -151,10 +151,13 @@ struct Scan {
   Operand input;
 };
 
-/// Sorts along the last loop, stably: variables as in Scan. NaN is the largest value, -0.0 and 0.0
-/// are equal. Stores the values in order, or where each of them was.
+/// Sorts `length` elements along the last loop, stably: variables as in Scan. NaN is the largest
+/// value, -0.0 and 0.0 are equal. Stores the values in order, or where each of them was: those from
+/// place `first` on, as many as the output has along `axis`.
 struct Sort {
   size_t axis = 0;
+  Expr length;
+  Expr first = 0;
   bool descending = false;
   bool positions = false;   // store positions (i64) instead of values
   DType dtype = DType::f32; // of the values

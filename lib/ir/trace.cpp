@@ -5,6 +5,7 @@
 #include "support/diagnostic.h"
 
 #include <deque>
+#include <optional>
 #include <unordered_map>
 
 namespace tsc::ir {
@@ -353,9 +354,8 @@ Loops loops_of(const Module &module, const Operation &operation) {
     loops.sizes.push_back(scanned);
     --loops.iteration_count;
   } else if (const auto *sort = std::get_if<Sort>(&operation.kind)) {
-    const Expr sorted = loops.sizes[sort->axis];
     loops.sizes.erase(loops.sizes.begin() + static_cast<std::ptrdiff_t>(sort->axis));
-    loops.sizes.push_back(sorted);
+    loops.sizes.push_back(sort->length);
     --loops.iteration_count;
   }
   return loops;
@@ -449,9 +449,19 @@ public:
     item.dtype = sort.positions ? DType::i64 : values;
     item.args = {sorted};
     item.item = sort.positions ? 1 : 0;
+    const uint32_t value = tracer_.emit(std::move(item), 0);
+    const Expr place = index_.back(), count = layout_.sizes[sort.axis];
+    std::optional<uint32_t> stored; // whether this place is
+    if (!sort.first.is_integer(0)) {
+      stored = compare(Op::ge, place, sort.first);
+    }
+    if (sort.first + count != sort.length) {
+      const uint32_t below = compare(Op::lt, place, sort.first + count);
+      stored = stored ? both(*stored, below) : below;
+    }
     Index target(index_.begin(), index_.end() - 1);
-    target.insert(target.begin() + static_cast<std::ptrdiff_t>(sort.axis), index_.back());
-    store(Op::store, tracer_.emit(std::move(item), 0), target);
+    target.insert(target.begin() + static_cast<std::ptrdiff_t>(sort.axis), place - sort.first);
+    store(Op::store, value, target, StoreMode::plain, stored);
   }
 
   void trace(const Extern &) {
@@ -482,11 +492,38 @@ private:
     return items;
   }
 
-  void store(Op kind, uint32_t value, const Index &index, StoreMode mode = StoreMode::plain) {
+  uint32_t index_value(Expr expr) {
+    BodyOp op;
+    op.op = Op::index_expr;
+    op.dtype = DType::i64;
+    op.index = tracer_.index_position(expr);
+    return tracer_.emit(std::move(op), 0);
+  }
+  uint32_t compare(Op comparison, Expr left, Expr right) {
+    BodyOp op;
+    op.op = comparison;
+    op.dtype = DType::boolean;
+    op.args = {index_value(left)};
+    op.args.push_back(index_value(right));
+    return tracer_.emit(std::move(op), 0);
+  }
+  uint32_t both(uint32_t left, uint32_t right) {
+    BodyOp op;
+    op.op = Op::logical_and;
+    op.dtype = DType::boolean;
+    op.args = {left, right};
+    return tracer_.emit(std::move(op), 0);
+  }
+
+  void store(Op kind, uint32_t value, const Index &index, StoreMode mode = StoreMode::plain,
+             std::optional<uint32_t> condition = std::nullopt) {
     BodyOp op;
     op.op = kind;
     op.dtype = dtype_;
     op.args = {value};
+    if (condition) {
+      op.args.push_back(*condition);
+    }
     op.buffer = output_;
     op.mode = mode;
     op.index = tracer_.index_position(layout_.linear_index(index));

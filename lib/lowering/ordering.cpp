@@ -1,4 +1,4 @@
-// Sorting's inner step: where keys belong in sorted chunks.
+// Sorting along a dimension, and where keys belong in sorted chunks.
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/reductions.h"
@@ -115,9 +115,46 @@ NodeValue places(Context &context, const ops::Call &call) {
   return reduce(context, spec)[0];
 }
 
+/// Two operations over one input, values and positions: where both are wanted, one kernel sorts
+/// once.
+NodeValue sort(Context &context, const ops::Call &call) {
+  const TensorValue value = rounded(context, tensor_argument(context, call, "self"));
+  const size_t rank = value.sizes.size();
+  ir::Sort sort;
+  sort.axis = dimension_argument(call, "dim", rank);
+  sort.length = value.sizes[sort.axis];
+  sort.first = call.size("first");
+  sort.descending = call.boolean("descending");
+  sort.dtype = value.dtype;
+  std::vector<Expr> index, sizes = value.sizes;
+  for (size_t k = 0; k < rank; ++k) {
+    index.push_back(ir::variable(k < sort.axis ? k : k == sort.axis ? rank - 1 : k - 1));
+  }
+  sort.input = reindexed(operand_of(context, value), index);
+  sizes[sort.axis] = call.size("count");
+  if (symbolic::numel(sizes).is_integer(0)) {
+    std::vector<TensorValue> nothing;
+    for (const DType dtype : {value.dtype, DType::i64}) {
+      const Operand zero = constant_operand(context, int64_t{0}, dtype);
+      nothing.push_back(tensor_of(context, view_loop(context, dtype, sizes, zero)));
+    }
+    return nothing;
+  }
+  std::vector<TensorValue> results;
+  for (const bool positions : {false, true}) {
+    sort.positions = positions;
+    const BufferId buffer = register_buffer(context, sizes, positions ? DType::i64 : value.dtype,
+                                            result_device(context));
+    register_operation(context, sort, {buffer});
+    results.push_back(tensor_of_buffer(context, buffer));
+  }
+  return results;
+}
+
 } // namespace
 
 void add_ordering(Registry &registry) {
+  registry["sort"] = sort;
   registry["order_keys"] = order_keys;
   registry["places"] = places;
 }

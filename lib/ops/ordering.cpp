@@ -1,6 +1,8 @@
-// Sorting along a dimension, by counting: an element's place is the number of elements that come
-// before it. Every element becomes an integer key that orders as PyTorch orders (NaN above
-// everything, -0.0 with 0.0); equal keys stay in their order.
+// Sorting along a dimension. Rows that a block holds are sorted by one operation (ir::Sort); longer
+// ones in chunks, whose sorted elements are then searched for in the other chunks; rows of unknown
+// length by counting: an element's place is the number of elements that come before it. Where
+// elements are only compared they become integer keys that order as PyTorch orders (NaN above
+// everything, -0.0 with 0.0). Equal elements stay in their order.
 #include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/shape_rules.h"
@@ -16,20 +18,14 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-/// Rows up to this length are counted as a whole: every element against every other.
-constexpr int64_t kLongestCounted = 4096;
-/// Longer ones are counted in chunks, then searched for in the sorted chunks. Beyond this length
-/// that takes too long.
+/// Rows up to this length are sorted as a whole.
+constexpr int64_t kLongestWhole = 8192;
+/// Longer ones take searches in every chunk for each element. Beyond this length that takes too
+/// long.
 constexpr int64_t kLongest = int64_t{1} << 20;
 
-/// Elements of a chunk, a power of two: counting takes a chunk's length an element, searching the
-/// number of chunks times the logarithm of their length.
-int64_t chunk_length(int64_t length) {
-  int64_t chunk = 512;
-  while (chunk * chunk * 16 < length * 64 && chunk < 4096)
-    chunk *= 2;
-  return chunk;
-}
+/// Elements of a chunk, a power of two: few chunks are few searches, many keep the GPU busy.
+int64_t chunk_length(int64_t length) { return length <= int64_t{1} << 16 ? 4096 : 8192; }
 
 DType key_type(DType dtype) { return tensor::size_in_bytes(dtype) == 8 ? DType::i64 : DType::i32; }
 
@@ -72,9 +68,33 @@ Argument reshaped(GraphBuilder &builder, const Argument &x, const Sizes &sizes) 
   return builder.call("aten.reshape.default", {x, sizes_argument(sizes)});
 }
 
-/// Places in long rows [rows, length]: within chunks by counting, then in every other chunk by
-/// binary search.
-Argument searched_ranks(GraphBuilder &builder, const Argument &keys, int64_t length) {
+/// The sorted elements from place `first` on, `count` of them, and where they were.
+struct Sorted {
+  Argument values, indices;
+};
+
+/// A part of a sorted dimension.
+struct Window {
+  Expr first = 0, count;
+};
+
+Argument slice_of(GraphBuilder &builder, const Argument &x, size_t dim, const Window &window) {
+  const Expr length = builder.meta(x).layout.sizes[dim];
+  if (window.first.is_integer(0) && window.count == length)
+    return x;
+  return builder.call("aten.slice.Tensor",
+                      {x, static_cast<int64_t>(dim), size_argument(window.first),
+                       size_argument(window.first + window.count), 1});
+}
+
+Argument positions_of(GraphBuilder &builder, Expr count, tensor::Device device) {
+  return builder.call("aten.arange.start_step", {0, size_argument(count), 1},
+                      {{"dtype", DType::i64}, {"device", device}});
+}
+
+/// Where the elements of the sorted long rows [rows, length] were: chunks are sorted, then each
+/// element is searched for in every other chunk.
+Argument searched_order(GraphBuilder &builder, const Argument &keys, int64_t length) {
   const TensorMeta meta = builder.meta(keys);
   const Expr rows = meta.layout.sizes[0];
   const int64_t chunk = chunk_length(length), chunks = (length + chunk - 1) / chunk;
@@ -83,21 +103,27 @@ Argument searched_ranks(GraphBuilder &builder, const Argument &keys, int64_t len
   if (more > 0)
     padded = builder.call("aten.constant_pad_nd.default",
                           {keys, Arguments{0, more}, largest_key(meta.dtype)});
-  const Argument apart = reshaped(builder, padded, {rows, Expr(chunks), Expr(chunk)});
-  const Argument local = counted_ranks(builder, apart);
-  const Argument sorted = builder.call("aten.scatter.src", {apart, -1, local, apart});
-  Argument inside = reshaped(builder, local, {rows, Expr(chunks * chunk)});
-  if (more > 0)
-    inside = builder.call("aten.slice.Tensor", {inside, 1, 0, length});
-  return builder.call(kAdd, {inside, builder.call("tsc.places.default", {sorted, keys})});
+  const Sizes apart = {rows, Expr(chunks), Expr(chunk)}, whole = {rows, Expr(chunks * chunk)};
+  const Argument pair =
+      builder.call("tsc.sort.default", {reshaped(builder, padded, apart), 2, false, 0, chunk});
+  const Argument sorted = builder.item(pair, 0);
+  const Argument elsewhere =
+      builder.call("tsc.places.default", {sorted, reshaped(builder, sorted, whole)});
+  const Argument here = builder.call(
+      "aten.expand.default", {positions_of(builder, chunk, meta.device), sizes_argument(apart)});
+  const Argument places = builder.call(kAdd, {elsewhere, reshaped(builder, here, whole)});
+  const Argument starts = builder.call(
+      "aten.mul.Tensor",
+      {builder.call("aten.unsqueeze.default", {positions_of(builder, chunks, meta.device), -1}),
+       chunk});
+  const Argument were =
+      reshaped(builder, builder.call(kAdd, {builder.item(pair, 1), starts}), whole);
+  return builder.call("aten.scatter.src", {were, -1, places, were});
 }
 
-/// The permutation that sorts: x's last dimension is the sorted one.
-struct Sorted {
-  Argument values, indices;
-};
-
-Sorted sort_last(GraphBuilder &builder, const Call &call, const Argument &x, bool descending) {
+/// x's last dimension, longer than a block holds, or of unknown length.
+Sorted sort_long(GraphBuilder &builder, const Call &call, const Argument &x, bool descending,
+                 const Window &window) {
   const TensorMeta meta = builder.meta(x);
   const Sizes &sizes = meta.layout.sizes;
   const Expr length = sizes.back();
@@ -110,19 +136,21 @@ Sorted sort_last(GraphBuilder &builder, const Call &call, const Argument &x, boo
                             "", "", call.node().name, "",
                             "sort rows of " + std::to_string(kLongest) + " elements at most"});
   const Argument keys = keys_of(builder, x, descending);
-  Argument ranks;
-  if (length.is_integer() && length.value() > kLongestCounted) {
+  Argument order;
+  if (length.is_integer()) {
     const Expr rows = symbolic::numel(Sizes(sizes.begin(), sizes.end() - 1));
-    ranks = searched_ranks(builder, reshaped(builder, keys, {rows, length}), length.value());
-    ranks = reshaped(builder, ranks, sizes);
+    order = searched_order(builder, reshaped(builder, keys, {rows, length}), length.value());
+    Sizes stored = sizes;
+    stored.back() = builder.meta(order).layout.sizes.back();
+    order = reshaped(builder, order, stored);
   } else {
-    ranks = counted_ranks(builder, keys);
+    const Argument positions = builder.call(
+        "aten.expand.default", {positions_of(builder, length, meta.device), sizes_argument(sizes)});
+    order =
+        builder.call("aten.scatter.src", {positions, -1, counted_ranks(builder, keys), positions});
   }
-  Argument positions = builder.call("aten.arange.start_step", {0, size_argument(length), 1},
-                                    {{"dtype", DType::i64}, {"device", meta.device}});
-  positions = builder.call("aten.expand.default", {positions, sizes_argument(sizes)});
-  return {builder.call("aten.scatter.src", {x, -1, ranks, x}),
-          builder.call("aten.scatter.src", {positions, -1, ranks, positions})};
+  const Argument indices = slice_of(builder, order, sizes.size() - 1, window);
+  return {builder.call("aten.gather.default", {x, -1, indices}), indices};
 }
 
 Argument with_dimension_moved(GraphBuilder &builder, const Argument &x, size_t from, size_t to) {
@@ -135,20 +163,35 @@ Argument with_dimension_moved(GraphBuilder &builder, const Argument &x, size_t f
   return builder.call("aten.permute.default", {x, ints_argument(order)});
 }
 
-/// self sorted along `dim`, and where its elements were.
+/// The places `window` of self sorted along `dim` (none: all of them), and where these elements
+/// were.
 Sorted sort_dimension(GraphBuilder &builder, const Call &call, const Argument &self, int64_t dim,
-                      bool descending) {
+                      bool descending, std::optional<Window> wanted = std::nullopt) {
   const TensorMeta meta = builder.meta(self);
   const size_t rank = meta.layout.rank(), d = normalize_dim(call, dim, rank);
-  const bool trivial = rank == 0 || meta.layout.sizes[d].is_integer(1) ||
-                       symbolic::numel(meta.layout.sizes).is_integer(0);
-  if (trivial) {
-    const Argument zeros = builder.call("aten.full.default", {sizes_argument(meta.layout.sizes), 0},
-                                        {{"dtype", DType::i64}, {"device", meta.device}});
-    return {builder.call("aten.clone.default", {self}), zeros};
+  if (rank == 0) {
+    const Argument zero = builder.call("aten.full.default", {Arguments{}, 0},
+                                       {{"dtype", DType::i64}, {"device", meta.device}});
+    return {builder.call("aten.clone.default", {self}), zero};
+  }
+  const Expr length = meta.layout.sizes[d];
+  const Window window = wanted.value_or(Window{0, length});
+  if (length.is_integer(1) || symbolic::numel(meta.layout.sizes).is_integer(0)) {
+    const Argument part = slice_of(builder, self, d, window);
+    const Argument zeros =
+        builder.call("aten.full.default", {sizes_argument(builder.meta(part).layout.sizes), 0},
+                     {{"dtype", DType::i64}, {"device", meta.device}});
+    return {builder.call("aten.clone.default", {part}), zeros};
+  }
+  const int64_t longest = symbolic::bounds(length, call.ranges()).high;
+  if (longest > 0 && longest <= kLongestWhole) {
+    const Argument pair = builder.call("tsc.sort.default",
+                                       {self, static_cast<int64_t>(d), descending,
+                                        size_argument(window.first), size_argument(window.count)});
+    return {builder.item(pair, 0), builder.item(pair, 1)};
   }
   const Argument last = with_dimension_moved(builder, self, d, rank - 1);
-  const Sorted sorted = sort_last(builder, call, last, descending);
+  const Sorted sorted = sort_long(builder, call, last, descending, window);
   return {with_dimension_moved(builder, sorted.values, rank - 1, d),
           with_dimension_moved(builder, sorted.indices, rank - 1, d)};
 }
@@ -176,29 +219,22 @@ Argument topk(GraphBuilder &builder, const Call &call) {
               call.node().target + ": " + symbolic::print(k) + " of " + symbolic::print(length) +
                   " elements",
               "ask for as many elements as the dimension has, or fewer");
-  const Sorted sorted =
-      sort_dimension(builder, call, call["self"], call.integer("dim"), call.boolean("largest"));
-  const auto first = [&](const Argument &x) {
-    if (rank == 0)
-      return x;
-    const Argument part =
-        builder.call("aten.slice.Tensor", {x, static_cast<int64_t>(dim), 0, size_argument(k), 1});
-    return contiguous(builder, part);
-  };
-  return Arguments{first(sorted.values), first(sorted.indices)};
+  const Sorted sorted = sort_dimension(builder, call, call["self"], call.integer("dim"),
+                                       call.boolean("largest"), Window{0, k});
+  if (rank == 0)
+    return Arguments{sorted.values, sorted.indices};
+  return Arguments{contiguous(builder, sorted.values), contiguous(builder, sorted.indices)};
 }
 
-/// Element `position` of the sorted dimension (a number, or one a row), and where it was.
+/// One element of the sorted dimension a row: the only one of `sorted`, or (with `position`) the
+/// one there.
 Argument picked(GraphBuilder &builder, const Call &call, const Sorted &sorted, size_t dim,
-                const Argument &position) {
+                const std::optional<Argument> &position) {
   const auto pick = [&](const Argument &x) {
     if (builder.meta(x).layout.rank() == 0)
       return x;
     const int64_t d = static_cast<int64_t>(dim);
-    Argument one = position.node()
-                       ? builder.call("aten.gather.default", {x, d, position})
-                       : builder.call("aten.slice.Tensor",
-                                      {x, d, position, std::get<int64_t>(position.value) + 1, 1});
+    Argument one = position ? builder.call("aten.gather.default", {x, d, *position}) : x;
     if (!call.boolean("keepdim"))
       one = builder.call("aten.squeeze.dims", {one, Arguments{d}});
     return contiguous(builder, one);
@@ -216,46 +252,44 @@ Argument kthvalue(GraphBuilder &builder, const Call &call) {
               call.node().target + ": element " + std::to_string(k) + " of " +
                   symbolic::print(length),
               "count from 1 to the size of the dimension");
-  const Sorted sorted =
-      sort_dimension(builder, call, call["self"], static_cast<int64_t>(dim), false);
-  return picked(builder, call, sorted, dim, k - 1);
+  const Sorted sorted = sort_dimension(builder, call, call["self"], static_cast<int64_t>(dim),
+                                       false, Window{Expr(k - 1), Expr(1)});
+  return picked(builder, call, sorted, dim, std::nullopt);
 }
 
-/// Of an even number the lower one. A NaN makes the median NaN, unless they are ignored.
+/// Of an even number the lower one. A NaN makes the median NaN, unless they are ignored: then
+/// `position` says where it stands in what is sorted.
 Sorted sort_for_median(GraphBuilder &builder, const Call &call, const Argument &self, size_t dim,
-                       bool ignore_nan, Argument &position) {
+                       bool ignore_nan, std::optional<Argument> &position) {
   const TensorMeta meta = builder.meta(self);
   const int64_t d = static_cast<int64_t>(dim);
   const Expr length = meta.layout.rank() == 0 ? Expr(1) : meta.layout.sizes[dim];
   if (length.is_integer(0))
     call.fail("TSC-O049", call.node().target + " of no elements",
               "pass a dimension with at least one element");
-  const Sorted sorted = sort_dimension(builder, call, self, d, false);
-  if (!length.is_integer() || tensor::is_floating(meta.dtype)) {
-    // Numbers come first: their count is the place of the first NaN.
-    const Argument nan = builder.call("aten.isnan.default", {self});
-    const Argument numbers = builder.call("aten.logical_not.default", {nan});
-    const Argument counts = builder.call("aten.sum.dim_IntList", {numbers, Arguments{d}, true});
-    const Argument middle = size_argument(symbolic::floor_div(length - Expr(1), Expr(2)));
-    if (ignore_nan) {
-      const Argument last = builder.call(kSub, {counts, 1});
-      const Argument half = builder.call("aten.div.Tensor_mode", {last, 2},
-                                         {{"rounding_mode", std::string("floor")}});
-      position = builder.call("aten.maximum.default", {half, 0});
-    } else {
-      const Argument any = builder.call("aten.lt.Tensor", {counts, size_argument(length)});
-      position = builder.call(kWhere, {any, counts, middle});
-    }
-    return sorted;
+  const Expr middle = symbolic::floor_div(length - Expr(1), Expr(2));
+  if (!tensor::is_floating(meta.dtype))
+    return sort_dimension(builder, call, self, d, false, Window{middle, Expr(1)});
+  // Numbers come first: their count is the place of the first NaN.
+  const Argument nan = builder.call("aten.isnan.default", {self});
+  const Argument numbers = builder.call("aten.logical_not.default", {nan});
+  const Argument counts = builder.call("aten.sum.dim_IntList", {numbers, Arguments{d}, true});
+  if (ignore_nan) {
+    const Argument last = builder.call(kSub, {counts, 1});
+    const Argument half =
+        builder.call("aten.div.Tensor_mode", {last, 2}, {{"rounding_mode", std::string("floor")}});
+    position = builder.call("aten.maximum.default", {half, 0});
+  } else {
+    const Argument any = builder.call("aten.lt.Tensor", {counts, size_argument(length)});
+    position = builder.call(kWhere, {any, counts, size_argument(middle)});
   }
-  position = (length.value() - 1) / 2;
-  return sorted;
+  return sort_dimension(builder, call, self, d, false);
 }
 
 Argument median_dim(GraphBuilder &builder, const Call &call, bool ignore_nan) {
   const TensorMeta self = call.tensor("self");
   const size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
-  Argument position;
+  std::optional<Argument> position;
   const Sorted sorted = sort_for_median(builder, call, call["self"], dim, ignore_nan, position);
   return picked(builder, call, sorted, dim, position);
 }
@@ -264,13 +298,10 @@ Argument median(GraphBuilder &builder, const Call &call, bool ignore_nan) {
   const Argument flat = builder.call(
       "aten.reshape.default",
       {call["self"], Arguments{size_argument(symbolic::numel(call.tensor("self").layout.sizes))}});
-  Argument position;
+  std::optional<Argument> position;
   const Sorted sorted = sort_for_median(builder, call, flat, 0, ignore_nan, position);
-  Argument one =
-      position.node()
-          ? builder.call("aten.gather.default", {sorted.values, 0, position})
-          : builder.call("aten.slice.Tensor",
-                         {sorted.values, 0, position, std::get<int64_t>(position.value) + 1, 1});
+  const Argument one =
+      position ? builder.call("aten.gather.default", {sorted.values, 0, *position}) : sorted.values;
   return builder.call("aten.reshape.default", {one, Arguments{}});
 }
 
@@ -300,6 +331,18 @@ void add_sorts(Table &table) {
   });
 }
 
+/// `count` elements of the sorted dimension, and where they were: in self's memory order if that is
+/// all of them, else row-major.
+Value sort_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  tensor::Layout layout = self.layout;
+  layout.sizes[static_cast<size_t>(call.integer("dim"))] = call.size("count");
+  layout.strides = layout.sizes == self.layout.sizes ? preserved_strides(self.layout, call.ranges())
+                                                     : tensor::contiguous_strides(layout.sizes);
+  return Value{Value::List{tensor_value(self.dtype, layout.sizes, layout.strides, self.device),
+                           tensor_value(DType::i64, layout.sizes, layout.strides, self.device)}};
+}
+
 /// [rows, chunks, length] each sorted, and the keys [rows, n] that they were cut from.
 Value places_value(const Call &call) {
   const TensorMeta &keys = call.tensor("keys");
@@ -310,6 +353,11 @@ Value places_value(const Call &call) {
 
 void add_ordering(Table &table) {
   add_sorts(table);
+  table
+      .add("tsc::sort(Tensor self, int dim, bool descending, SymInt first, SymInt count) -> "
+           "(Tensor values, Tensor indices)")
+      .shape(sort_value)
+      .lowers("sort");
   table.add("tsc::order_keys(Tensor self, bool descending) -> Tensor")
       .shape(keys_value)
       .lowers("order_keys");

@@ -188,6 +188,14 @@ class Mixed(torch.nn.Module):
                 x.var(dim=(1, 2)), x.argmax(1), x.cumsum(1), x.abs() + y.mean())
 
 
+class Sorted(torch.nn.Module):
+    """Rows to sort whose length has a bound, and one that has none."""
+
+    def forward(self, x, y):
+        values, places = torch.sort(x, stable=True)
+        return values.exp(), places, torch.argsort(x, dim=0, descending=True, stable=True), torch.topk(x, 3)[0], torch.kthvalue(x, 2)[0], torch.sort(y, stable=True)[1]
+
+
 def runs(make, *sizes):
     return [make(*size) for size in sizes]
 
@@ -229,6 +237,9 @@ def models():
     rows, width = Dim("n", min=1, max=64), Dim("m", min=3, max=4096)
     yield "rows", Rows(), (r(5, 12), r(5, 12).half()), ({0: rows, 1: width}, {0: rows, 1: width}), runs(
         lambda n, m: (r(n, m), r(n, m).half()), (1, 3), (5, 16), (7, 13), (4, 64), (1, 132), (24, 8), (2, 31), (4, 40), (13, 4), (9, 24))
+    sortable = lambda n, m, k: ((r(n, m) * 4).round(), torch.randint(-9, 9, (k,), generator=g))
+    yield "sorted", Sorted(), sortable(5, 12, 7), ({0: Dim("r", min=1, max=512), 1: Dim("c", min=3, max=700)}, {0: Dim("k", min=2)}), runs(
+        sortable, (1, 3, 2), (5, 16, 9), (7, 13, 31), (4, 64, 5), (1, 132, 3), (24, 8, 2), (2, 31, 65), (1, 213, 4), (13, 4, 7), (33, 5, 12))
 
 
 def record(name, module, example, shapes, inputs, tensors):

@@ -40,7 +40,7 @@ std::string label(const DynamicGraph &graph, size_t run) {
 
 void check_models(const std::function<Runner(const DynamicGraph &)> &runner) {
   const std::vector<DynamicGraph> graphs = testing::read_dynamic_graphs("dynamic_models");
-  CHECK(graphs.size() == 4);
+  CHECK(graphs.size() == 5);
   for (const DynamicGraph &graph : graphs) {
     REQUIRE(graph.runs.size() == kRuns);
     const Runner run = runner(graph);

@@ -18,6 +18,8 @@ const std::vector<GoldenGraph> &golden_graphs() {
       {"seed_mm_chain", "graphs/anchors/seed_mm_chain/model.json"},
       {"seed_sum", "graphs/anchors/seed_sum/model.json"},
       {"softmax", "graphs/anchors/softmax/model.json"},
+      {"concatenation", "graphs/concatenation.json"},
+      {"top_p", "graphs/top_p.json"},
   };
   return graphs;
 }

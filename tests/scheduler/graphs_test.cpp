@@ -152,6 +152,14 @@ TEST_CASE("parts of a concatenation have layouts that own nothing") {
       CHECK(buffer.layout.offset == symbolic::Expr(32));
 }
 
+TEST_CASE("what computes a sorted row, and what reads it, is one kernel with the sort") {
+  const Scheduled scheduled = schedule_graph("top_p.json", target::default_policy());
+  check_consistent(scheduled);
+  const Steps steps = count_steps(scheduled.schedule);
+  CHECK(steps.kernels == 1);
+  CHECK(steps.calls == 0);
+}
+
 TEST_CASE("records name the blocks of collectives and what they await") {
   graph::Graph graph =
       graph::read_graph(std::string(TSC_SOURCE_DIR) + "/tests/cases/fsdp/uneven/graph.json");

@@ -11,8 +11,8 @@
 #define TC_NAN __int_as_float(0x7fc00000)
 #define TC_SMEM(struct_type, name) __shared__ struct_type name
 #define TC_DYN_SMEM(T, name)                                                                       \
-  extern __shared__ unsigned char tc_dynamic_shared[];                                             \
-  T *name = reinterpret_cast<T *>(tc_dynamic_shared)
+  extern __shared__ __align__(16) unsigned char tc_dynamic_##name[];                               \
+  T *name = reinterpret_cast<T *>(tc_dynamic_##name)
 #define TC_BARRIER() __syncthreads()
 #define TC_EXPORT(...)
 
