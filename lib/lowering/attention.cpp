@@ -72,7 +72,7 @@ NodeValue fused_attention(Context &context, const ops::Call &call) {
   }
   const graph::TensorMeta &result = result_meta(context);
   const BufferId buffer =
-      register_buffer(context, result.layout.sizes, result.dtype, result.device);
+      register_buffer(context, result.layout.sizes, result.dtype, result_device(context));
   ir::Buffer &out = context.module.buffers[buffer];
   out.layout.strides = result.layout.strides;
   out.layout_kind = ir::LayoutKind::fixed;

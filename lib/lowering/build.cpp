@@ -22,14 +22,7 @@ LoopId add_loop(Context &context, LoopNode node) {
   return static_cast<LoopId>(context.module.loops.size() - 1);
 }
 
-tensor::Device result_device(const Context &context) {
-  const graph::Node &current = context.graph.node(context.current);
-  const graph::Value *meta = current.value ? &*current.value : nullptr;
-  while (meta != nullptr && meta->list() != nullptr && !meta->list()->empty()) {
-    meta = &meta->list()->front();
-  }
-  return meta != nullptr && meta->tensor() != nullptr ? meta->tensor()->device : tensor::Device{};
-}
+tensor::Device result_device(const Context &context) { return context.device; }
 
 TensorValue tensor_of(Context &context, LoopId loop) {
   const LoopNode &node = context.module.loops[loop];

@@ -41,7 +41,7 @@ Operand masked_operand(Context &context, DType dtype, std::span<const Expr> size
 LoopId view_loop(Context &context, DType dtype, std::span<const Expr> sizes, Operand viewed,
                  std::vector<Operand> run_time = {}, std::vector<Expr> extents = {});
 
-/// Where the current node computes.
+/// Where everything is computed, whatever device the graph names: a program runs on one.
 tensor::Device result_device(const Context &context);
 
 /// `value` in `dtype`; the same value if it has that dtype already.

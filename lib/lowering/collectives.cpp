@@ -160,7 +160,8 @@ ir::ProcessGroup group_of(const ops::Call &call) {
 }
 
 BufferId add_tensor(Context &context, const graph::TensorMeta &meta) {
-  const BufferId buffer = register_buffer(context, meta.layout.sizes, meta.dtype, meta.device);
+  const BufferId buffer =
+      register_buffer(context, meta.layout.sizes, meta.dtype, result_device(context));
   decide_layout_as(context, buffer, meta.layout.strides);
   return buffer;
 }

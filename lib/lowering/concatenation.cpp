@@ -119,7 +119,8 @@ public:
       call.inputs.push_back({part, buffer.layout, buffer.dtype});
     }
     const graph::TensorMeta &meta = result_meta(context_);
-    const BufferId whole = register_buffer(context_, meta.layout.sizes, meta.dtype, meta.device);
+    const BufferId whole =
+        register_buffer(context_, meta.layout.sizes, meta.dtype, result_device(context_));
     context_.module.buffers[whole].layout = result_;
     context_.module.buffers[whole].layout_kind = ir::LayoutKind::fixed;
     register_operation(context_, std::move(call), {whole});
@@ -174,8 +175,7 @@ private:
     if (!storage.realized() || storage.dtype != tensor.dtype)
       return std::nullopt;
     const ir::Buffer &buffer = context_.module.buffer(storage.buffer);
-    if (buffer.role != ir::Buffer::Role::computed || buffer.operation == kNone ||
-        !(buffer.device == result_meta(context_).device))
+    if (buffer.role != ir::Buffer::Role::computed || buffer.operation == kNone)
       return std::nullopt;
     const auto &kind = context_.module.operations[buffer.operation].kind;
     const auto *call = std::get_if<ir::Extern>(&kind);

@@ -87,6 +87,8 @@ struct Context {
   const graph::Graph &graph;
   const target::Policy &policy;
   const target::Target *target;
+  tensor::Device device; // where everything is computed: the first GPU that a tensor of the graph
+                         // is on, if any
   std::shared_ptr<const symbolic::Ranges> ranges;
   ir::Module module;
   std::vector<NodeValue> values;                 // by NodeId

@@ -343,10 +343,25 @@ void gather_origins(ir::Module &module, ir::Operation &operation, std::vector<ui
   operation.origins.assign(origins.begin(), origins.end());
 }
 
+/// Where a program of this graph runs.
+tensor::Device device_of(const graph::Graph &graph) {
+  std::optional<tensor::Device> first;
+  for (const graph::Node &node : graph.nodes) {
+    const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+    if (meta != nullptr && meta->device.type == tensor::DeviceType::cuda) {
+      return meta->device;
+    }
+    if (meta != nullptr && !first) {
+      first = meta->device;
+    }
+  }
+  return first.value_or(tensor::Device{});
+}
+
 } // namespace
 
 Context::Context(const graph::Graph &graph, const LoweringOptions &options)
-    : graph(graph), policy(*options.policy), target(options.target),
+    : graph(graph), policy(*options.policy), target(options.target), device(device_of(graph)),
       ranges(std::make_shared<const symbolic::Ranges>(graph.ranges())), values(graph.nodes.size()),
       users(users_of(graph)), returned(graph.nodes.size(), false) {
   for (const graph::InputSpec &spec : graph.inputs) {

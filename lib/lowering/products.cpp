@@ -54,7 +54,7 @@ NodeValue call_library(Context &context, ir::Extern call) {
   const graph::TensorMeta &result = result_meta(context);
   call.library = ir::Library::matmul;
   const BufferId buffer =
-      register_buffer(context, result.layout.sizes, result.dtype, result.device);
+      register_buffer(context, result.layout.sizes, result.dtype, result_device(context));
   ir::Buffer &out = context.module.buffers[buffer];
   out.layout.strides = result_strides(context, result.layout.sizes, result.dtype);
   out.layout_kind = ir::LayoutKind::movable;

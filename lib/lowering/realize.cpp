@@ -66,7 +66,7 @@ ir::OperationId register_operation(Context &context, decltype(ir::Operation::kin
   ir::Operation operation;
   operation.name = "op" + std::to_string(id);
   operation.kind = std::move(kind);
-  operation.device = context.module.buffer(outputs[0]).device;
+  operation.device = context.device;
   operation.origins = {context.current};
   for (BufferId output : outputs) {
     context.module.buffers[output].operation = id;
@@ -264,7 +264,6 @@ std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &
 TensorValue copy(Context &context, const TensorValue &value) {
   TensorValue result =
       tensor_of(context, view_loop(context, value.dtype, value.sizes, operand_of(context, value)));
-  result.storage->device = value.storage->device;
   realize(context, *result.storage);
   return result;
 }

@@ -160,6 +160,16 @@ TEST_CASE("what computes a sorted row, and what reads it, is one kernel with the
   CHECK(steps.calls == 0);
 }
 
+TEST_CASE("tensors of two devices are computed on one, where a copy between them is no work") {
+  const Scheduled scheduled = schedule_graph("two_devices.json", target::default_policy());
+  check_consistent(scheduled);
+  const Steps steps = count_steps(scheduled.schedule);
+  CHECK(steps.kernels == 1);
+  CHECK(steps.calls == 0);
+  for (const ir::Operation &operation : scheduled.module.operations)
+    CHECK(tensor::to_string(operation.device) == "cuda:0");
+}
+
 TEST_CASE("records name the blocks of collectives and what they await") {
   graph::Graph graph =
       graph::read_graph(std::string(TSC_SOURCE_DIR) + "/tests/cases/fsdp/uneven/graph.json");
