@@ -111,6 +111,9 @@ struct Node {
   std::string nn_module_stack;
   /// Names of the user's nodes that this one came from; {name} for a node as read.
   std::vector<std::string> origins;
+  /// What this node yields is an element of the result of the list operator of this name
+  /// (aten._foreach_*); "" for others.
+  std::string list;
 };
 
 enum class InputKind : uint8_t {

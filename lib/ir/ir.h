@@ -255,6 +255,8 @@ struct Operation {
   std::vector<BufferId> outputs; // the first is the operation's own buffer
   Device device;
   std::vector<uint32_t> origins; // ids of graph nodes, ascending
+  /// What it computes is an element of the result of the list operator Module::lists[list].
+  uint32_t list = kNone;
   bool has_side_effects = false;
   bool is_loops() const { return !std::holds_alternative<Extern>(kind); }
 };
@@ -279,6 +281,7 @@ struct Module {
   std::vector<BufferId> inputs; // in placeholder order
   std::vector<Output> outputs;
   std::vector<Origin> origins;
+  std::vector<std::string> lists; // the user's list operators (aten._foreach_*), by node name
   symbolic::Ranges ranges;
   std::vector<graph::SymbolRange> symbols;
   std::vector<graph::InputSpec> input_specs; // parallel to inputs

@@ -111,6 +111,7 @@ public:
     std::vector<BufferId> parts;
     for (size_t k = 0; k < tensors_.size(); ++k)
       parts.push_back(realize_into_slice(k));
+    list_copies();
     ir::Extern call;
     call.ir_class = "ConcatKernel";
     call.library = ir::Library::concatenate;
@@ -137,6 +138,7 @@ private:
   Layout result_;
   std::vector<Layout> slices_;                          // by tensor
   std::vector<std::optional<graph::NodeId>> arguments_; // by tensor: its node
+  std::vector<ir::OperationId> copies_;                 // of the graph's inputs
 
   /// Arguments without elements were left out of the tensors.
   void find_arguments(const ops::Call &call, size_t dimension) {
@@ -265,14 +267,31 @@ private:
     });
   }
 
+  bool is_static_input(BufferId id) const {
+    const ir::Buffer &buffer = context_.module.buffer(id);
+    return buffer.role == ir::Buffer::Role::input && buffer.layout.storage_size().is_integer();
+  }
+
+  /// Copies of the graph's inputs are a list, as the elements of a list operator are.
+  void list_copies() {
+    if (copies_.size() < 2)
+      return;
+    for (const ir::OperationId copy : copies_)
+      context_.module.operations[copy].list = static_cast<uint32_t>(context_.module.lists.size());
+    context_.module.lists.push_back(context_.graph.node(context_.current).name);
+  }
+
   BufferId realize_into_slice(size_t k) {
     TensorValue &tensor = tensors_[k];
     if (!tensor.storage->realized() && !tensor.is_view())
       realize(context_, *tensor.storage);
     std::optional<Layout> layout = layout_in_slice(k);
     if (!layout) {
+      const bool of_input = tensor.storage->realized() && is_static_input(tensor.storage->buffer);
       tensor = copy(context_, tensor);
       layout = slices_[k];
+      if (of_input)
+        copies_.push_back(context_.module.buffer(tensor.storage->buffer).operation);
     }
     const BufferId id = tensor.storage->buffer;
     ir::Buffer &buffer = context_.module.buffers[id];

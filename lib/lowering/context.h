@@ -43,6 +43,7 @@ struct Storage {
   LoopId loop = kNone;
   BufferId buffer = kNone;
   std::optional<LoopCost> cost; // of `loop`, counted on first need
+  uint32_t list = kNone;        // an element of the result of this list operator (Module::lists)
 
   bool realized() const { return buffer != kNone; }
 };
@@ -94,6 +95,7 @@ struct Context {
   std::vector<NodeValue> values;                 // by NodeId
   std::vector<std::vector<graph::NodeId>> users; // by NodeId, each user once, ascending
   std::vector<bool> returned;                    // by NodeId: a user output
+  std::vector<bool> realized_lists;              // by position in Module::lists
   std::unordered_map<graph::NodeId, const graph::InputSpec *> input_specs;
   graph::NodeId current = 0;                                   // the node that is being lowered
   std::map<graph::NodeId, InPlaceUpdate> in_place;             // by the updating node

@@ -11,6 +11,7 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace tsc::lowering {
@@ -239,12 +240,69 @@ NodeValue lower_call(Context &context, const graph::Node &node) {
   return lowering->second(context, call);
 }
 
+/// The list operator of which the node yields an element, as a position in Module::lists.
+std::optional<uint32_t> list_of(const Context &context, graph::NodeId id) {
+  const std::vector<std::string> &lists = context.module.lists;
+  const std::string &name = context.graph.node(id).list;
+  const auto found = name.empty() ? lists.end() : std::find(lists.begin(), lists.end(), name);
+  return found == lists.end() ? std::nullopt
+                              : std::optional(static_cast<uint32_t>(found - lists.begin()));
+}
+
+/// The list operators of the graph, and which of them are computed where they stand: those with an
+/// element that the graph returns, or that something else than a list operator reads. Others become
+/// a part of the list operators that read them.
+void find_lists(Context &context) {
+  std::set<std::string> lists;
+  for (const graph::Node &node : context.graph.nodes) {
+    if (!node.list.empty() && lists.insert(node.list).second) {
+      context.module.lists.push_back(node.list);
+    }
+  }
+  context.realized_lists.assign(context.module.lists.size(), false);
+  const auto is_of_list = [&](graph::NodeId id) {
+    const std::vector<std::string> &origins = context.graph.node(id).origins;
+    return context.graph.node(id).kind != graph::NodeKind::call_function ||
+           std::any_of(origins.begin(), origins.end(),
+                       [&](const std::string &origin) { return lists.count(origin) != 0; });
+  };
+  for (graph::NodeId id = 0; id < context.graph.nodes.size(); ++id) {
+    const std::optional<uint32_t> list = list_of(context, id);
+    const auto &users = context.users[id];
+    if (list && (context.returned[id] || !std::all_of(users.begin(), users.end(), is_of_list))) {
+      context.realized_lists[*list] = true;
+    }
+  }
+}
+
+/// An element of what a list operator yields keeps together with the others.
+void mark_element(Context &context, TensorValue &value) {
+  const std::optional<uint32_t> list = list_of(context, context.current);
+  if (!list || value.is_view()) {
+    return;
+  }
+  Storage &storage = *value.storage;
+  if (!storage.realized()) {
+    storage.list = *list;
+    if (context.policy.foreach_lists && context.realized_lists[*list]) {
+      realize(context, storage);
+    }
+    return;
+  }
+  const ir::OperationId id = context.module.buffer(storage.buffer).operation;
+  if (id != kNone &&
+      context.module.operations[id].origins == std::vector<uint32_t>{context.current}) {
+    context.module.operations[id].list = *list;
+  }
+}
+
 /// Values that leave the graph lie in memory as the graph says.
 void settle(Context &context, const graph::Node &node, NodeValue &value) {
   auto *tensor = std::get_if<TensorValue>(&value);
   if (tensor == nullptr) {
     return;
   }
+  mark_element(context, *tensor);
   realize_by_policy(context, *tensor);
   const auto &users = context.users[context.current];
   const bool strided = std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
@@ -383,6 +441,7 @@ ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
   Refusals refusals;
   context.in_place_operators = ops::has_ordered_operators(graph);
   plan_in_place(context);
+  find_lists(context);
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     context.current = id;
     lower_node(context, refusals);

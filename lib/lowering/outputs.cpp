@@ -125,6 +125,9 @@ ir::BufferView write_back(Context &context, const TensorValue &value, BufferId t
     ir::Pointwise store;
     store.value = operand_of(context, converted);
     view.buffer = mutate(context, view.buffer, std::move(store));
+    if (!value.storage->realized()) {
+      context.module.operations.back().list = value.storage->list;
+    }
   }
   view.layout = context.module.buffer(view.buffer).layout;
   return view;

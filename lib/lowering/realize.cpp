@@ -96,7 +96,9 @@ BufferId realize(Context &context, Storage &storage) {
   storage.buffer = register_buffer(context, storage.sizes, storage.dtype, storage.device);
   ir::Pointwise pointwise;
   pointwise.value = {storage.loop, identity_index(storage.sizes.size())};
-  register_operation(context, std::move(pointwise), {storage.buffer});
+  const ir::OperationId operation =
+      register_operation(context, std::move(pointwise), {storage.buffer});
+  context.module.operations[operation].list = storage.list;
   if (!reads_nothing) {
     storage.loop = kNone;
   }

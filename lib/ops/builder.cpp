@@ -154,6 +154,20 @@ Argument GraphBuilder::item(const Argument &result, int64_t index) {
   return emit("operator.getitem", {result, index});
 }
 
+void GraphBuilder::mark_element(const Argument &result) {
+  if (source_)
+    mark_element(result, source_->origins.empty() ? source_->name : source_->origins.front());
+}
+
+void GraphBuilder::mark_element(const Argument &result, const std::string &list) {
+  const graph::NodeRef *reference = result.node();
+  if (!reference)
+    return;
+  Node &node = graph_->nodes[reference->id];
+  if (node.kind == graph::NodeKind::call_function && node.list.empty())
+    node.list = list;
+}
+
 namespace {
 
 /// The Value of what a decomposition returned.

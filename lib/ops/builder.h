@@ -43,6 +43,11 @@ public:
   /// Element `index` of a result.
   Argument item(const Argument &result, int64_t index);
 
+  /// Says that `result` is an element of what the list operator yields that is the source (or, of
+  /// a rewritten graph, the one called `list`).
+  void mark_element(const Argument &result);
+  void mark_element(const Argument &result, const std::string &list);
+
   /// By value: the graph grows.
   TensorMeta meta(const Argument &argument) const;
   const Graph &graph() const { return *graph_; }

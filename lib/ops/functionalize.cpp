@@ -216,11 +216,15 @@ private:
       if (!is_written(parameter))
         continue;
       const Argument value = next_value();
+      if (const Arguments *written = unmapped[parameter.name].list()) {
+        store_list(call, parameter, *written, value, count);
+        continue;
+      }
       const std::optional<NodeId> slot = written_slot(call, unmapped[parameter.name], parameter);
       if (!slot)
         continue;
       if (value.node() == nullptr || value.node()->id != memory_.present(*slot))
-        store(call, parameter, *slot, value, count);
+        store(call, call.tensor(parameter.name), *slot, value, count);
       for (size_t i = 0; i < results.size(); ++i)
         if (schema.returns[i].alias == parameter.alias)
           results[i] = NodeRef{*slot};
@@ -239,14 +243,36 @@ private:
     return slot->id;
   }
 
-  /// Stores `value` in the argument; nodes before `first_new` existed before the call.
-  void store(const Call &call, const Parameter &parameter, NodeId slot, Argument value,
+  /// The elements of a list: all values were computed from what was there before.
+  void store_list(const Call &call, const Parameter &parameter, const Arguments &written,
+                  const Argument &values, size_t first_new) {
+    GraphBuilder &builder = rewrite_.builder();
+    const std::vector<TensorMeta> before = call.tensors(parameter.name);
+    std::vector<NodeId> slots;
+    for (size_t i = 0; i < written.size(); ++i) {
+      const std::optional<NodeId> slot = written_slot(call, written[i], parameter);
+      if (std::find(slots.begin(), slots.end(), *slot) != slots.end())
+        call.fail("TSC-O078",
+                  call.node().target + " writes to " +
+                      rewrite_.source().node(written[i].node()->id).name +
+                      " twice: what the second element reads is not said",
+                  "pass each tensor once");
+      slots.push_back(*slot);
+      store(call, before[i], *slot, builder.item(values, static_cast<int64_t>(i)), first_new);
+    }
+  }
+
+  /// Stores `value` in the argument, which is as `before` says; nodes before `first_new` existed
+  /// before the call.
+  void store(const Call &call, const TensorMeta &before, NodeId slot, Argument value,
              size_t first_new) {
     GraphBuilder &builder = rewrite_.builder();
-    const TensorMeta before = call.tensor(parameter.name);
+    const std::string list = builder.graph().node(value.node()->id).list;
     value = convert(builder, value, before.dtype);
     if (value.node()->id < first_new) // a value has one slot
       value = builder.call("aten.clone.default", {value});
+    if (!list.empty())
+      builder.mark_element(value, list);
     const std::vector<Expr> sizes = builder.meta(value).layout.sizes;
     if (sizes != before.layout.sizes)
       call.fail("TSC-O047",

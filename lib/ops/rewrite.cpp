@@ -62,6 +62,7 @@ Node Rewrite::take_mapped(graph::NodeId old) {
   result.args = node.args;
   result.kwargs = node.kwargs;
   result.value = node.value;
+  result.list = node.list;
   result.stack_trace = std::move(node.stack_trace);
   result.nn_module_stack = std::move(node.nn_module_stack);
   result.origins = node.origins.empty() ? std::vector<std::string>{node.name} : node.origins;
@@ -70,6 +71,12 @@ Node Rewrite::take_mapped(graph::NodeId old) {
   for (auto &keyword : result.kwargs)
     keyword.second = mapped(keyword.second);
   return result;
+}
+
+void Rewrite::replace(graph::NodeId old, Argument with) {
+  if (!source_.nodes[old].list.empty())
+    builder_.mark_element(with, source_.nodes[old].list);
+  replacements_[old] = std::move(with);
 }
 
 void Rewrite::replace_uses(graph::NodeId old, Argument with) {

@@ -26,7 +26,7 @@ public:
   /// texts move out of the source: call it once a node.
   Node take_mapped(graph::NodeId old);
   Argument mapped(const Argument &argument) const;
-  void replace(graph::NodeId old, Argument with) { replacements_[old] = std::move(with); }
+  void replace(graph::NodeId old, Argument with);
   /// What users take instead of the node, while inputs and outputs still name it.
   void replace_uses(graph::NodeId old, Argument with);
   /// Appends the old node as it is, its arguments mapped.

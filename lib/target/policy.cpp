@@ -30,6 +30,11 @@ constexpr Policy make_inductor_2_5() {
   policy.fused_attention = false;   // a library's kernel there; the products show what it computes
   policy.product_row_alignment = 0; // 2.5 pads in a graph pass of its own, before the logs begin
   policy.concatenation = Concatenation::inductor;
+  policy.foreach_lists = true;
+  policy.combo_kernels = false; // when they are asked for, without any bound but their number
+  policy.combo_max_kernels = 8;
+  policy.combo_max_bytes = INT64_MAX;
+  policy.combo_max_distance = SIZE_MAX;
   return policy;
 }
 

@@ -37,6 +37,23 @@ struct Policy {
   Concatenation concatenation = Concatenation::fewest_launches;
   /// Under Concatenation::inductor: more parts than this are never joined under masks.
   size_t max_masked_parts = 8;
+  /// The elements of a list operator (aten._foreach_*) are scheduled as one: they fuse with another
+  /// list element by element, or not at all, and are one launch. Seed: always. Off here: chains of
+  /// list operators fuse better one element at a time, and combo kernels join what is left.
+  bool foreach_lists = false;
+  /// After fusion, kernels that do not wait for each other become one launch. Seed: off. On here: a
+  /// launch costs 2 to 4 us (1 us in a CUDA graph), as much as 4 to 16 MB of memory traffic.
+  bool combo_kernels = true;
+  /// Kernels in one launch at most. Seed: 8. Here equal kernels share their text, so that code does
+  /// not grow with them: the bound is what parameters have room for.
+  size_t combo_max_kernels = 64;
+  /// Kernels that move more bytes are launched alone. Seed: no bound. Here: what 132
+  /// multiprocessors with 2,048 threads each have in flight with 16 bytes a thread; a kernel of
+  /// more fills the machine by itself, and would only take over the registers of the others.
+  int64_t combo_max_bytes = int64_t{4} << 20;
+  /// Nodes between the first and the last kernel of a launch at most: what is launched early or
+  /// late keeps memory longer. Seed: no bound. Here as for horizontal fusion.
+  size_t combo_max_distance = 64;
 };
 
 const Policy &default_policy();

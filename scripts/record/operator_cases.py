@@ -21,6 +21,7 @@ import zipfile
 import torch
 import torch.nn.functional as F
 import composite_cases
+import foreach_cases
 import joining_cases
 import mutation_cases
 from safetensors.torch import save_file
@@ -721,6 +722,7 @@ def sorting(c):
 composite_cases.add(family)
 joining_cases.add(family)
 mutation_cases.add(family)
+foreach_cases.add(family)
 
 
 def main():

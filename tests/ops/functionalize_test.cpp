@@ -367,7 +367,7 @@ TEST_CASE("ways of writing that no graph can hold say what to write instead") {
   sample.call("b", "aten.sum.IntList_out", {x, List{0}}, {{"out", x}});
   sample.call("c", "aten.resize_.default", {x, List{2}});
   sample.call("d", "aten.set_.source_Tensor", {x, x});
-  sample.call("e", "aten._foreach_add_.Scalar", {List{x, x}, 1});
+  sample.call("e", "aten._foreach_powsum.Scalar", {List{x, x}, 1});
   CHECK(
       message_of(sample.finish({x})) ==
       "error TSC-O070: aten.add.out writes its result to a tensor given as out= (1 call)\n"
@@ -386,7 +386,7 @@ TEST_CASE("ways of writing that no graph can hold say what to write instead") {
       "  at node d\n"
       "  in File \"model.py\", line 4, in forward: y = f(x)\n"
       "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"
-      "error TSC-O070: aten._foreach_add_.Scalar works on lists of tensors (1 call)\n"
+      "error TSC-O070: aten._foreach_powsum.Scalar works on lists of tensors (1 call)\n"
       "  at node e\n"
       "  in File \"model.py\", line 5, in forward: y = f(x)\n"
       "  next: call the operator on each tensor in a loop (optimizers: foreach=False)");
