@@ -130,9 +130,19 @@ void explain_pair(const Compilation &compilation, const Flags &flags) {
                        group_of.at(decision.second) == group_of.at(a);
         if ((!same && !swapped) || decision.refusal == scheduler::Refusal::none)
           continue;
-        std::printf("%s: not fused in round %d: %s, %lld shared bytes. %s\n", names.c_str(),
-                    decision.round, std::string(scheduler::to_string(decision.refusal)).c_str(),
-                    static_cast<long long>(decision.shared_bytes), decision.detail.c_str());
+        const std::string why(scheduler::to_string(decision.refusal));
+        if (decision.round == 0)
+          std::printf("%s: not in one launch: %s. %s\n", names.c_str(), why.c_str(),
+                      decision.detail.c_str());
+        else
+          std::printf("%s: not fused in round %d: %s, %lld shared bytes. %s\n", names.c_str(),
+                      decision.round, why.c_str(), static_cast<long long>(decision.shared_bytes),
+                      decision.detail.c_str());
+        told = true;
+      }
+      const uint32_t list = compilation.schedule.groups[group_of.at(a)].list;
+      if (list != ir::kNone && list == compilation.schedule.groups[group_of.at(b)].list) {
+        std::printf("%s: two kernels of one launch\n", names.c_str());
         told = true;
       }
       if (!told)

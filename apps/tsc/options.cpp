@@ -26,6 +26,15 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
         ->required();
   command.add_option("--policy", flags.policy,
                      "default, or inductor-2.5 (the thresholds of TorchInductor 2.5)");
+  command
+      .add_option(
+          "--foreach-lists", flags.foreach_lists,
+          "on: elements of list operators (_foreach_*) are scheduled as one; else by policy")
+      ->check(CLI::IsMember({"on", "off"}));
+  command
+      .add_option("--combo-kernels", flags.combo_kernels,
+                  "on: small independent kernels become one launch; else by policy")
+      ->check(CLI::IsMember({"on", "off"}));
   command.add_option("--arch", flags.archs, "target architecture, as in sm_90; repeatable");
   command.add_option("--dump-after", flags.dump_after,
                      "print the state after this pass to stderr; repeatable");
@@ -42,6 +51,10 @@ std::string default_arch() { return "sm_90"; }
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
   driver::CompileOptions options;
   options.policy = flags.policy;
+  if (!flags.foreach_lists.empty())
+    options.foreach_lists = flags.foreach_lists == "on";
+  if (!flags.combo_kernels.empty())
+    options.combo_kernels = flags.combo_kernels == "on";
   options.archs = flags.archs.empty() ? std::vector<std::string>{default_arch()} : flags.archs;
   options.last = last;
   options.record_scheduling = flags.record_scheduling;

@@ -14,11 +14,13 @@ struct CompileFlags {
   std::string graph;
   std::string policy = "default";
   std::vector<std::string> archs;
+  std::string foreach_lists, combo_kernels; // on, off, or "": as the policy says
   std::vector<std::string> dump_after;
   bool time_passes = false;
   bool record_scheduling = false; // keep what each step of the scheduler did
 };
-/// Declares GRAPH (unless `graph_name` is null), --policy, --arch, --dump-after, --time-passes.
+/// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
+/// --combo-kernels, --arch, --dump-after, --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
 
 /// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr.

@@ -118,7 +118,7 @@ Expr touched_bytes(const ir::Module &module, const KernelGraph &graph, const Val
   return count * Expr(static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
 }
 
-void count_bytes(const ir::Module &module, const KernelGraph &graph, program::Kernel &kernel) {
+void count_bytes(const ir::Module &module, const KernelGraph &graph, PlannedKernel &kernel) {
   std::set<std::pair<BufferId, bool>> seen;
   kernel.bytes_read = 0;
   kernel.bytes_written = 0;
@@ -265,36 +265,53 @@ void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *
   finish(kernel.serial.text, serial_plan);
 }
 
-BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
-                         const scheduler::Group &group, const target::Target &target,
-                         const KernelGraph *given) {
-  const std::string placeholder(kKernelPlaceholder);
-  KernelPlan cuda = plan_cuda(module, group, target, given),
-             serial = plan_serial(module, group, given);
-  BuiltKernel built;
-  program::Kernel &kernel = built.kernel;
-  count_bytes(module, serial.graph, kernel); // over the program's own symbols
+PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
+                          const scheduler::Group &group, const target::Target &target,
+                          const KernelGraph *given) {
+  PlannedKernel planned;
+  planned.cuda = plan_cuda(module, group, target, given);
+  planned.serial = plan_serial(module, group, given);
+  KernelPlan &cuda = planned.cuda, &serial = planned.serial;
+  count_bytes(module, serial.graph, planned); // over the program's own symbols
   std::vector<PrecomputedSize> computed;
   for (KernelPlan *plan : {&serial, &cuda, cuda.otherwise.get()})
     if (plan)
       precompute_sizes(plan->graph, computed);
-  const Parameters parameters = find_parameters(module, group, serial, cuda, computed);
-  kernel.parameters = parameters.list;
-  kernel.plan = cuda.description;
-  kernel.cuda = variant(cuda, print_kernel(module, cuda, parameters, placeholder));
-  kernel.serial = variant(serial, print_kernel(module, serial, parameters, placeholder));
-  std::vector<std::string_view> includes;
+  planned.parameters = find_parameters(module, group, serial, cuda, computed);
   if (draws(cuda.graph))
-    includes.push_back("tc_random.h");
+    planned.includes.push_back("tc_random.h");
   if (cuda.graph.sorts())
-    includes.push_back("tc_sort.h");
-  finish_kernel(kernel, origins_of(module, schedule, group), serial.description, includes);
-  built.pointers = parameters.storages;
-  built.sizes = parameters.sizes;
+    planned.includes.push_back("tc_sort.h");
+  planned.origins = origins_of(module, schedule, group);
   for (const auto &pair : group.inplace)
     if (same_elements(module, serial.graph, pair.first, pair.second))
-      built.inplace.push_back(pair);
+      planned.inplace.push_back(pair);
+  return planned;
+}
+
+BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned) {
+  const std::string placeholder(kKernelPlaceholder);
+  BuiltKernel built;
+  program::Kernel &kernel = built.kernel;
+  kernel.bytes_read = planned.bytes_read;
+  kernel.bytes_written = planned.bytes_written;
+  kernel.parameters = planned.parameters.list;
+  kernel.plan = planned.cuda.description;
+  kernel.cuda =
+      variant(planned.cuda, print_kernel(module, planned.cuda, planned.parameters, placeholder));
+  kernel.serial = variant(planned.serial,
+                          print_kernel(module, planned.serial, planned.parameters, placeholder));
+  finish_kernel(kernel, planned.origins, planned.serial.description, planned.includes);
+  built.pointers = planned.parameters.storages;
+  built.sizes = planned.parameters.sizes;
+  built.inplace = planned.inplace;
   return built;
+}
+
+BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
+                         const scheduler::Group &group, const target::Target &target,
+                         const KernelGraph *given) {
+  return print_planned(module, plan_kernel(module, schedule, group, target, given));
 }
 
 } // namespace tsc::codegen

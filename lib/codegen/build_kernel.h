@@ -12,6 +12,20 @@ struct BuiltKernel {
       inplace;             // the group's pairs whose accesses are at one index
   std::vector<Expr> sizes; // in the order of the size parameters
 };
+/// A group's kernel before it is printed: alone, or as a part of a launch (join_kernels.h).
+struct PlannedKernel {
+  KernelPlan cuda, serial;
+  Parameters parameters;
+  Expr bytes_read, bytes_written;
+  std::vector<std::pair<BufferId, BufferId>> inplace; // as in BuiltKernel
+  std::vector<const ir::Origin *> origins;            // user nodes, each once, in graph order
+  std::vector<std::string_view> includes;             // besides the prelude
+};
+PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
+                          const scheduler::Group &group, const target::Target &target,
+                          const KernelGraph *given = nullptr);
+BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned);
+
 /// `given`: a part of the group's work, as split_rows makes it; else all of it.
 BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                          const scheduler::Group &group, const target::Target &target,

@@ -4,6 +4,7 @@
 #include "codegen/attention_kernel.h"
 #include "codegen/build_kernel.h"
 #include "codegen/communication_steps.h"
+#include "codegen/join_kernels.h"
 #include "codegen/split_rows.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -32,8 +33,8 @@ public:
   Program assemble() {
     find_outputs();
     add_inputs();
-    for (size_t i = 0; i < schedule_.groups.size(); ++i)
-      add_group(schedule_.groups[i], splits_.find(i));
+    for (size_t i = 0; i < schedule_.groups.size();)
+      i = schedule_.groups[i].list == ir::kNone ? add_group(i) : add_list(i);
     add_outputs();
     add_symbols();
     check_symbols();
@@ -129,24 +130,42 @@ private:
 
   // ---- steps
 
-  void add_group(const scheduler::Group &group,
-                 std::map<size_t, SplitGraphs>::const_iterator split) {
-    if (group.node_class == scheduler::NodeClass::nop) {
-      return;
-    }
+  /// Gives the next group.
+  size_t add_group(size_t i) {
+    const scheduler::Group &group = schedule_.groups[i];
+    const auto split = splits_.find(i);
     if (group.node_class == scheduler::NodeClass::external) {
       for (const scheduler::NodeId member : group.members)
         add_extern(group, module_.operations[schedule_.nodes[member].operation]);
-      return;
-    }
-    if (split == splits_.end()) {
+    } else if (group.node_class == scheduler::NodeClass::scheduler && split == splits_.end()) {
       add_kernel(build_kernel(module_, schedule_, group, target_));
-      return;
+    } else if (group.node_class == scheduler::NodeClass::scheduler) {
+      scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
+      apart.inplace.clear();
+      add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.parts));
+      add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.merge));
     }
-    scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
-    apart.inplace.clear();
-    add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.parts));
-    add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.merge));
+    return i + 1;
+  }
+  /// Groups of one list, in as few launches as they go into; gives the group behind them.
+  size_t add_list(size_t first) {
+    std::vector<PlannedKernel> kernels;
+    size_t end = first;
+    for (; end < schedule_.groups.size() &&
+           schedule_.groups[end].list == schedule_.groups[first].list;
+         ++end)
+      if (splits_.count(end) == 0)
+        kernels.push_back(plan_kernel(module_, schedule_, schedule_.groups[end], target_));
+      else
+        add_group(end); // two launches, the second waits for the first
+    for (const std::vector<size_t> &launch : divide_into_launches(kernels)) {
+      std::vector<const PlannedKernel *> parts;
+      for (const size_t i : launch)
+        parts.push_back(&kernels[i]);
+      add_kernel(parts.size() == 1 ? print_planned(module_, *parts[0])
+                                   : join_kernels(module_, parts));
+    }
+    return end;
   }
   void add_kernel(BuiltKernel built) {
     inplace_.insert(inplace_.end(), built.inplace.begin(), built.inplace.end());

@@ -31,6 +31,7 @@ protected:
   const KernelGraph &graph_;
   const Parameters &parameters_;
   std::string kernel_;
+  std::string block_ = "blockIdx.x"; // where the number of the block stands
   int vector_, steps_;
   std::string index_;
   symbolic::Ranges ranges_;

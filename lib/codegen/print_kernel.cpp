@@ -18,9 +18,14 @@ namespace {
 class Printer : KernelText {
 public:
   /// `path`: which of a kernel's paths this is; "" for a kernel that has one.
+  /// `is_part`: of a launch that deals its blocks to several parts; the number of its own block and
+  /// its shared memory are parameters then.
   Printer(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
-          const std::string &name, const std::string &path)
-      : KernelText(module, plan, parameters, name), path_(path) {}
+          const std::string &name, const std::string &path, bool is_part)
+      : KernelText(module, plan, parameters, name), path_(path), is_part_(is_part) {
+    if (is_part)
+      block_ = "block";
+  }
 
   /// What the kernel does, indented by `depth`.
   std::string print(int depth) {
@@ -51,6 +56,7 @@ public:
 
 private:
   std::string path_;
+  bool is_part_;
 
   // ---- frame
 
@@ -90,29 +96,29 @@ private:
       const std::string threads = std::to_string(row_->threads);
       if (row_->rows == 1) {
         line("const int lane = static_cast<int>(threadIdx.x);");
-        row_coordinates(as_index("blockIdx.x"), false);
+        row_coordinates(as_index(block_), false);
       } else {
         line("const int lane = static_cast<int>(threadIdx.x) % " + threads + ";");
-        row_coordinates(as_index("blockIdx.x") + " * " + std::to_string(row_->rows) +
+        row_coordinates(as_index(block_) + " * " + std::to_string(row_->rows) +
                             " + static_cast<int>(threadIdx.x) / " + threads,
                         row_->guard_row);
       }
     } else if (alone()) {
-      row_coordinates(as_index("blockIdx.x") + " * " + std::to_string(column_->columns) +
+      row_coordinates(as_index(block_) + " * " + std::to_string(column_->columns) +
                           " + static_cast<int>(threadIdx.x)",
                       column_->guard_row);
     } else if (column_) {
       const std::string columns = std::to_string(column_->columns);
       line("const int lane = static_cast<int>(threadIdx.x) / " + columns + ";");
-      row_coordinates(as_index("blockIdx.x") + " * " + columns +
-                          " + static_cast<int>(threadIdx.x) % " + columns,
+      row_coordinates(as_index(block_) + " * " + columns + " + static_cast<int>(threadIdx.x) % " +
+                          columns,
                       column_->guard_row);
     }
     if (tile_)
       tile_coordinates();
     if (row_ && graph_.sorts())
       line("TC_DYN_SMEM(unsigned char, merging);");
-    if (has_shared())
+    if (has_shared() && (!is_part_ || !path_.empty()))
       line(path_.empty() ? "TC_SMEM(" + shared_type() + ", shared);"
                          : shared_type() + " &shared = memory." + path_ + ";");
   }
@@ -142,7 +148,7 @@ private:
   }
   void open_serial_rows() {
     const std::string chunk = std::to_string(serial_->chunk), rows = size_text(graph_.rows());
-    line("const " + index_ + " first = " + as_index("blockIdx.x") + " * " + chunk + ";");
+    line("const " + index_ + " first = " + as_index(block_) + " * " + chunk + ";");
     line("const " + index_ + " last = first + " + chunk + " < " + rows + " ? first + " + chunk +
          " : " + rows + ";");
     open("for (" + index_ + " row = first; row < last; ++row)");
@@ -212,10 +218,10 @@ private:
         line("TC_UNROLL");
         open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
         ++braces;
-        run = "(" + as_index("blockIdx.x") + " * " + std::to_string(steps_) + " + k) * " +
+        run = "(" + as_index(block_) + " * " + std::to_string(steps_) + " + k) * " +
               std::to_string(flat_->block) + " + static_cast<int>(threadIdx.x)";
       } else {
-        run = as_index("blockIdx.x") + " * " + std::to_string(flat_->block) +
+        run = as_index(block_) + " * " + std::to_string(flat_->block) +
               " + static_cast<int>(threadIdx.x)";
       }
       guard = flat_->guard ? size_text(graph_.elements()) : "";
@@ -308,7 +314,7 @@ private:
     const std::string edge = std::to_string(tile_->edge);
     const Expr across_tiles = symbolic::ceil_div(graph_.element_sizes.back(), tile_->edge);
     const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->edge);
-    line("const " + index_ + " tile = " + as_index("blockIdx.x") + ";");
+    line("const " + index_ + " tile = " + as_index(block_) + ";");
     const auto first = [&](size_t variable, const std::string &position) {
       line("const " + index_ + " " + graph_.element_variables[variable].name() +
            "_first = " + (position == "0" ? "0" : position + " * " + edge) + ";");
@@ -571,7 +577,7 @@ private:
     declare_accumulators(phase);
     if (serial_ && !graph_.reduces) {
       const std::string chunk = std::to_string(serial_->chunk), count = size_text(runs());
-      line("const " + index_ + " first = " + as_index("blockIdx.x") + " * " + chunk + ";");
+      line("const " + index_ + " first = " + as_index(block_) + " * " + chunk + ";");
       line("const " + index_ + " last = first + " + chunk + " < " + count + " ? first + " + chunk +
            " : " + count + ";");
     }
@@ -644,7 +650,7 @@ private:
     if ((row_ && row_->guard_row) || (column_ && column_->guard_row))
       conditions.push_back("live");
     if (flat_ || tile_)
-      conditions.push_back("blockIdx.x == 0 && threadIdx.x == 0");
+      conditions.push_back(block_ + " == 0 && threadIdx.x == 0");
     std::string condition;
     for (const std::string &part : conditions)
       condition += (condition.empty() ? "" : " && ") + part;
@@ -686,8 +692,7 @@ std::string narrowed_sizes(const KernelPlan &plan, const Parameters &parameters,
   return lines;
 }
 
-std::string signature(const KernelPlan &plan, const Parameters &parameters,
-                      const std::string &name) {
+std::string parameter_list(const KernelPlan &plan, const Parameters &parameters) {
   std::string list;
   size_t pointer = 0, size = 0;
   for (const program::KernelParameter &parameter : parameters.list) {
@@ -697,45 +702,84 @@ std::string signature(const KernelPlan &plan, const Parameters &parameters,
       list += "long long " + parameter.name + (is_narrow(plan, parameters, size++) ? "_64" : "");
       continue;
     }
-    list += (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) +
-            " *" + (parameters.restricted[pointer++] ? "TC_RESTRICT " : "") + parameter.name;
+    list += pointer_text(parameter.dtype, parameter.is_const, parameters.restricted[pointer++]) +
+            parameter.name;
   }
-  return "TC_KERNEL void __launch_bounds__(" + std::to_string(plan.block) + ") " + name + "(" +
-         list + ")";
+  return list;
 }
 
-std::string export_line(const KernelPlan &plan, const std::string &name, bool shared) {
-  return "TC_EXPORT(" + name + ", " + (plan.has_barriers ? "TC_HAS_BARRIERS" : "0") +
-         (shared ? ", " + name + "_shared" : "") + ")\n";
+/// What stands between a kernel's braces, and the types in front of it.
+struct KernelBody {
+  std::string types;  // structures in shared memory
+  std::string shared; // the type of all of it; "" if there is none
+  std::string text;
+};
+
+KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
+                      const Parameters &parameters, const std::string &name, bool is_part) {
+  KernelBody body;
+  if (!plan.otherwise) {
+    Printer printer(module, plan, parameters, name, "", is_part);
+    body.text = printer.print(1);
+    body.types = printer.shared_struct();
+    body.shared = body.types.empty() ? "" : name + "_shared";
+    body.text = narrowed_sizes(plan, parameters, body.text) + body.text;
+    return body;
+  }
+  Printer aligned(module, plan, parameters, name, "aligned", is_part);
+  Printer other(module, *plan.otherwise, parameters, name, "other", is_part);
+  const std::string bodies = "  if (" + std::string(kMisaligned) + " == 0) {\n" + aligned.print(2) +
+                             "  } else {\n" + other.print(2) + "  }\n";
+  body.types = aligned.shared_struct() + other.shared_struct();
+  std::string declared;
+  if (!body.types.empty()) {
+    body.types += "union " + name + "_shared {\n";
+    for (const auto &[path, used] : {std::pair("aligned", !aligned.shared_struct().empty()),
+                                     std::pair("other", !other.shared_struct().empty())})
+      if (used)
+        body.types += "  " + name + "_shared_" + path + " " + path + ";\n";
+    body.types += "};\n\n";
+    body.shared = name + "_shared";
+    if (!is_part)
+      declared = "  TC_SMEM(" + name + "_shared, memory);\n";
+  }
+  body.text = narrowed_sizes(plan, parameters, bodies) + declared + bodies;
+  return body;
 }
 
 } // namespace
 
+std::string pointer_text(DType dtype, bool is_const, bool restricted) {
+  return (is_const ? "const " : "") + std::string(storage_type(dtype)) + " *" +
+         (restricted ? "TC_RESTRICT " : "");
+}
+
+std::string kernel_head(int block, const std::string &name, const std::string &parameters) {
+  return "TC_KERNEL void __launch_bounds__(" + std::to_string(block) + ") " + name + "(" +
+         parameters + ") {\n";
+}
+
+std::string export_line(const std::string &name, bool has_barriers, bool shared) {
+  return "TC_EXPORT(" + name + ", " + (has_barriers ? "TC_HAS_BARRIERS" : "0") +
+         (shared ? ", " + name + "_shared" : "") + ")\n";
+}
+
 std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name) {
-  const std::string open = signature(plan, parameters, name) + " {\n";
-  if (!plan.otherwise) {
-    Printer printer(module, plan, parameters, name, "");
-    const std::string body = printer.print(1), memory = printer.shared_struct();
-    return memory + open + narrowed_sizes(plan, parameters, body) + body + "}\n" +
-           export_line(plan, name, !memory.empty());
-  }
-  Printer aligned(module, plan, parameters, name, "aligned");
-  Printer other(module, *plan.otherwise, parameters, name, "other");
-  const std::string bodies = "  if (" + std::string(kMisaligned) + " == 0) {\n" + aligned.print(2) +
-                             "  } else {\n" + other.print(2) + "  }\n}\n";
-  std::string memory = aligned.shared_struct() + other.shared_struct(), declared;
-  if (!memory.empty()) {
-    memory += "union " + name + "_shared {\n";
-    for (const auto &[path, used] : {std::pair("aligned", !aligned.shared_struct().empty()),
-                                     std::pair("other", !other.shared_struct().empty())})
-      if (used)
-        memory += "  " + name + "_shared_" + path + " " + path + ";\n";
-    memory += "};\n\n";
-    declared = "  TC_SMEM(" + name + "_shared, memory);\n";
-  }
-  return memory + open + narrowed_sizes(plan, parameters, bodies) + declared + bodies +
-         export_line(plan, name, !memory.empty());
+  const KernelBody body = print_body(module, plan, parameters, name, false);
+  return body.types + kernel_head(plan.block, name, parameter_list(plan, parameters)) + body.text +
+         "}\n" + export_line(name, plan.has_barriers, !body.shared.empty());
+}
+
+PartText print_part(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
+                    const std::string &name) {
+  const KernelBody body = print_body(module, plan, parameters, name, true);
+  std::string list = parameter_list(plan, parameters);
+  if (!body.shared.empty())
+    list += ", " + body.shared + (plan.otherwise ? " &memory" : " &shared");
+  return {body.types + "TC_FN void " + name + "(const int block, " + list + ") {\n" + body.text +
+              "}\n\n",
+          !body.shared.empty()};
 }
 
 } // namespace tsc::codegen

@@ -19,6 +19,21 @@ struct Parameters {
   const std::string &name_of(BufferId storage) const;
 };
 
+// Pieces of kernel texts: "const float *TC_RESTRICT ", the line up to the brace, the last line.
+std::string pointer_text(DType dtype, bool is_const, bool restricted);
+std::string kernel_head(int block, const std::string &name, const std::string &parameters);
+std::string export_line(const std::string &name, bool has_barriers, bool shared);
+
+/// A kernel as a device function that one of several parts of a launch calls: its first parameter
+/// is the number of the part's own block; its last, if `uses_shared`, the part's structure
+/// NAME_shared in shared memory.
+struct PartText {
+  std::string text;
+  bool uses_shared = false;
+};
+PartText print_part(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
+                    const std::string &name);
+
 /// The definition, without a header comment, for a kernel called `name`.
 std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name);

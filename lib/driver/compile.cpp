@@ -15,7 +15,7 @@ namespace {
 struct State {
   Compilation result;
   const CompileOptions *options;
-  const target::Policy *policy;
+  target::Policy policy;
   const target::Target *target;
   std::chrono::steady_clock::time_point last;
 
@@ -32,7 +32,7 @@ struct State {
 
 void run_graph_passes(State &state) {
   ops::PassOptions pass_options;
-  pass_options.fused_attention = state.policy->fused_attention;
+  pass_options.fused_attention = state.policy.fused_attention;
   pass_options.cleanup = state.result.graph.stage != "post_grad";
   state.result.graph = ops::run_graph_passes(
       std::move(state.result.graph), pass_options,
@@ -42,13 +42,13 @@ void run_graph_passes(State &state) {
 }
 
 void lower(State &state) {
-  state.result.module = lowering::lower(state.result.graph, {state.policy, state.target});
+  state.result.module = lowering::lower(state.result.graph, {&state.policy, state.target});
   state.finished("lower", [&] { return render(state.result, Form::ir); });
 }
 
 void schedule(State &state) {
   scheduler::ScheduleOptions schedule_options;
-  schedule_options.policy = state.policy;
+  schedule_options.policy = &state.policy;
   schedule_options.target = state.target;
   if (state.options->record_scheduling)
     schedule_options.records = &state.result.scheduling;
@@ -108,7 +108,9 @@ std::string cuda_text(const Compilation &compilation) {
 Compilation compile(graph::Graph graph, const CompileOptions &options) {
   State state;
   state.options = &options;
-  state.policy = &target::find_policy(options.policy);
+  state.policy = target::find_policy(options.policy);
+  state.policy.foreach_lists = options.foreach_lists.value_or(state.policy.foreach_lists);
+  state.policy.combo_kernels = options.combo_kernels.value_or(state.policy.combo_kernels);
   state.target = &target::find_target(options.archs.front());
   state.result.graph = std::move(graph);
   state.last = std::chrono::steady_clock::now();

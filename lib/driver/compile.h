@@ -8,6 +8,7 @@
 #include "scheduler/schedule.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ enum class Form : uint8_t { graph, ir, schedule, cuda, program };
 
 struct CompileOptions {
   std::string policy = "default";
+  std::optional<bool> foreach_lists, combo_kernels; // instead of what the policy says
   std::vector<std::string> archs = {"sm_90"};
   Form last = Form::program;      // stop when this form exists
   bool record_scheduling = false; // fill Compilation::scheduling

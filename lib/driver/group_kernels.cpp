@@ -1,5 +1,6 @@
 #include "driver/group_kernels.h"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
@@ -26,6 +27,34 @@ GroupsByName writers(const Compilation &compilation) {
     }
   }
   return groups;
+}
+
+/// The groups of one launch: those of `group`'s list that write what `step` writes.
+std::vector<size_t> owners(const Compilation &compilation, const program::Step &step,
+                           const GroupsByName &groups, size_t group) {
+  const uint32_t launch = compilation.schedule.groups[group].list;
+  if (launch == ir::kNone)
+    return {group};
+  std::vector<size_t> found;
+  for (uint32_t buffer : program::writes(compilation.program, step)) {
+    auto list = groups.find(compilation.program.buffers[buffer].name);
+    if (list == groups.end())
+      continue;
+    for (size_t other : list->second)
+      if (compilation.schedule.groups[other].list == launch)
+        found.push_back(other);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+/// The first group of `group`'s list.
+size_t first_of_list(const Compilation &compilation, size_t group) {
+  const auto &all = compilation.schedule.groups;
+  while (group > 0 && all[group].list != ir::kNone && all[group - 1].list == all[group].list)
+    --group;
+  return group;
 }
 
 /// The first group from `first` on that writes what `step` writes.
@@ -67,8 +96,11 @@ std::vector<std::vector<uint32_t>> kernels_of_groups(const Compilation &compilat
       group = owner(program, step, groups, next - 1);
     if (!group)
       continue;
-    next = *group + 1;
-    kernels[*group].insert(kernels[*group].end(), pending.begin(), pending.end());
+    // A list may be several launches, in an order of their own.
+    const size_t begin = first_of_list(compilation, *group);
+    next = compilation.schedule.groups[*group].list == ir::kNone ? *group + 1 : begin;
+    for (size_t member : owners(compilation, step, groups, *group))
+      kernels[member].insert(kernels[member].end(), pending.begin(), pending.end());
     pending.clear();
   }
   return kernels;

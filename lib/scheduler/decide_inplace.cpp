@@ -110,7 +110,7 @@ private:
       return false;
     const std::vector<NodeId> before = members_before(group, member);
     for (const User &user : state_.schedule.users[input]) {
-      if (user.node == ir::kNone)
+      if (user.node == ir::kNone || runs_beside(user.node, member))
         return false;
       if (user.node == member) {
         if (!user.can_inplace)
@@ -121,6 +121,13 @@ private:
       }
     }
     return true;
+  }
+
+  /// In another group of one launch: nobody knows which of the two comes first.
+  bool runs_beside(NodeId a, NodeId b) const {
+    const uint32_t list = state_.schedule.groups[group_of_[a]].list;
+    return group_of_[a] != group_of_[b] && list != ir::kNone &&
+           list == state_.schedule.groups[group_of_[b]].list;
   }
 
   bool reads_same(NodeId reader, const Dependency &read) const {

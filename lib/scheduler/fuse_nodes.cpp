@@ -14,13 +14,6 @@ constexpr int kMaxRounds = 10;
 /// thousands of nodes.
 constexpr size_t kMaxRefusals = 1 << 17;
 
-std::vector<uint32_t> united(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b) {
-  std::vector<uint32_t> all;
-  all.reserve(a.size() + b.size());
-  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
-  return all;
-}
-
 class FusionRounds {
 public:
   explicit FusionRounds(State &state) : fusion_(state) {
@@ -68,7 +61,7 @@ private:
       Verdict verdict = judge(fusion_, first, second);
       record(first, second, verdict);
       if (verdict.refusal == Refusal::none) {
-        merge(first, second, std::move(verdict.nest));
+        merge(first, second, std::move(verdict));
         fused = true;
       }
     }
@@ -97,21 +90,11 @@ private:
     fusion_.state.schedule.decisions.push_back(std::move(decision));
   }
 
-  void merge(GroupId first, GroupId second, LoopNest nest) {
-    WorkGroup &a = fusion_.groups[first], &b = fusion_.groups[second];
-    const WorkGroup &whole = a.reduces ? a : b;
-    const Expr numel = whole.numel, reduction_numel = whole.reduction_numel;
-    a.numel = numel;
-    a.reduction_numel = reduction_numel;
-    a.reduces = a.reduces || b.reduces;
-    a.nest = std::move(nest);
-    a.dependencies = united(a.dependencies, b.dependencies);
-    a.buffers = united(a.buffers, b.buffers);
-    a.min_order = std::min(a.min_order, b.min_order);
-    a.max_order = std::max(a.max_order, b.max_order);
-    a.changed_in_round = fusion_.round + 1;
-    b = WorkGroup{};
-    b.alive = false;
+  void merge(GroupId first, GroupId second, Verdict verdict) {
+    merge_work(fusion_, first, second, std::move(verdict));
+    fusion_.groups[first].changed_in_round = fusion_.round + 1;
+    fusion_.groups[second] = WorkGroup{};
+    fusion_.groups[second].alive = false;
     fusion_.graph.merge(first, second);
   }
 
@@ -136,15 +119,23 @@ private:
     schedule.groups.clear();
     for (const GroupId id : order_) {
       const WorkGroup &work = fusion_.group(id);
-      Group group;
-      group.members = fusion_.graph.members(id);
-      group.node_class = work.node_class;
-      group.numel = work.numel;
-      group.reduction_numel = work.reduction_numel;
-      group.iteration_sizes = work.nest.iteration;
-      group.reduction_sizes = work.nest.reduction;
-      schedule.groups.push_back(std::move(group));
+      if (!work.is_list())
+        schedule.groups.push_back(finished(work, fusion_.graph.members(id)));
+      for (const WorkGroup &element : work.elements) {
+        schedule.groups.push_back(finished(element, element.members));
+        schedule.groups.back().list = work.list;
+      }
     }
+  }
+  static Group finished(const WorkGroup &work, const std::vector<NodeId> &members) {
+    Group group;
+    group.members = members;
+    group.node_class = work.node_class;
+    group.numel = work.numel;
+    group.reduction_numel = work.reduction_numel;
+    group.iteration_sizes = work.nest.iteration;
+    group.reduction_sizes = work.nest.reduction;
+    return group;
   }
 };
 

@@ -6,6 +6,33 @@ namespace tsc::scheduler {
 
 namespace {
 
+std::vector<uint32_t> united(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b) {
+  std::vector<uint32_t> all;
+  all.reserve(a.size() + b.size());
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  return all;
+}
+
+/// What `a` uses with what `b` uses, and where the two stand.
+void join_uses(WorkGroup &a, const WorkGroup &b) {
+  a.reduces = a.reduces || b.reduces;
+  a.dependencies = united(a.dependencies, b.dependencies);
+  a.buffers = united(a.buffers, b.buffers);
+  a.min_order = std::min(a.min_order, b.min_order);
+  a.max_order = std::max(a.max_order, b.max_order);
+}
+
+/// One kernel of two, over the loops of `nest`.
+void join(WorkGroup &a, const WorkGroup &b, LoopNest nest) {
+  const WorkGroup &whole = a.reduces ? a : b;
+  const Expr numel = whole.numel, reduction_numel = whole.reduction_numel;
+  a.numel = numel;
+  a.reduction_numel = reduction_numel;
+  a.nest = std::move(nest);
+  a.members.insert(a.members.end(), b.members.begin(), b.members.end());
+  join_uses(a, b);
+}
+
 WorkGroup make_group(const State &state, DependencyTable &table, NodeId id) {
   const Node &node = state.schedule.nodes[id];
   WorkGroup group;
@@ -35,11 +62,29 @@ WorkGroup make_group(const State &state, DependencyTable &table, NodeId id) {
   return group;
 }
 
+/// `list`'s nodes as one group of one element each.
+void make_list(Fusion &fusion, const std::vector<NodeId> &nodes, uint32_t list) {
+  WorkGroup whole = fusion.groups[nodes[0]];
+  whole.list = list;
+  for (const NodeId node : nodes) {
+    WorkGroup element = std::move(fusion.groups[node]);
+    element.members = {node};
+    fusion.groups[node].alive = false;
+    fusion.element_of[node] = static_cast<uint32_t>(whole.elements.size());
+    join_uses(whole, element);
+    whole.elements.push_back(std::move(element));
+  }
+  fusion.groups[nodes[0]] = std::move(whole);
+}
+
 } // namespace
 
-Fusion::Fusion(State &s) : state(s), table(s.module), graph(s) {
+Fusion::Fusion(State &s)
+    : state(s), table(s.module), graph(s), element_of(s.schedule.nodes.size(), 0) {
   for (NodeId id = 0; id < s.schedule.nodes.size(); ++id)
     groups.push_back(make_group(s, table, id));
+  for (uint32_t list = 0; list < s.lists.size(); ++list)
+    make_list(*this, s.lists[list], list);
   for (const std::vector<NodeId> &block : s.blocks) { // a block joins no other group
     WorkGroup &whole = groups[block[0]];
     whole.node_class = NodeClass::external;
@@ -51,8 +96,8 @@ Fusion::Fusion(State &s) : state(s), table(s.module), graph(s) {
   }
 }
 
-int64_t Fusion::shared_bytes(GroupId a, GroupId b) const {
-  const std::vector<uint32_t> &in_a = groups[a].dependencies, &in_b = groups[b].dependencies;
+int64_t Fusion::shared_bytes(const WorkGroup &a, const WorkGroup &b) const {
+  const std::vector<uint32_t> &in_a = a.dependencies, &in_b = b.dependencies;
   int64_t bytes = 0;
   for (size_t i = 0, j = 0; i < in_a.size() && j < in_b.size();) {
     if (in_a[i] < in_b[j]) {
@@ -68,10 +113,51 @@ int64_t Fusion::shared_bytes(GroupId a, GroupId b) const {
   return bytes;
 }
 
-size_t Fusion::distance(GroupId a, GroupId b) const {
+size_t Fusion::distance(const WorkGroup &a, const WorkGroup &b) {
   const auto difference = [](size_t x, size_t y) { return x < y ? y - x : x - y; };
-  return std::max(difference(groups[a].min_order, groups[b].max_order),
-                  difference(groups[b].min_order, groups[a].max_order));
+  return std::max(difference(a.min_order, b.max_order), difference(b.min_order, a.max_order));
+}
+
+bool Fusion::is_direct(Part earlier, Part later) const {
+  const std::vector<NodeId> &waiting = members(later);
+  return std::any_of(waiting.begin(), waiting.end(), [&](NodeId id) {
+    const std::vector<NodeId> &awaited = graph.predecessors(id);
+    return std::any_of(awaited.begin(), awaited.end(),
+                       [&](NodeId producer) { return holds(earlier, producer); });
+  });
+}
+
+void merge_work(Fusion &fusion, GroupId earlier, GroupId later, Verdict verdict) {
+  WorkGroup &a = fusion.groups[earlier], &b = fusion.groups[later];
+  if (!a.is_list() && !b.is_list()) {
+    join(a, b, std::move(verdict.nests[0]));
+    return;
+  }
+  const auto as_element = [&](GroupId id) {
+    WorkGroup element = fusion.groups[id];
+    element.members = fusion.graph.members(id);
+    return element;
+  };
+  if (!a.is_list()) { // takes its place in the list
+    const uint32_t place = verdict.pairs[0].later.element;
+    WorkGroup element = as_element(earlier);
+    join(element, b.elements[place], std::move(verdict.nests[0]));
+    a.list = b.list;
+    a.elements = std::move(b.elements);
+    a.elements[place] = std::move(element);
+  } else if (!b.is_list()) {
+    join(a.elements[verdict.pairs[0].earlier.element], as_element(later),
+         std::move(verdict.nests[0]));
+  } else {
+    for (size_t i = 0; i < a.elements.size(); ++i)
+      join(a.elements[i], b.elements[i], std::move(verdict.nests[i]));
+    std::string &made_by = fusion.state.schedule.lists[a.list].made_by;
+    made_by += ", " + fusion.state.schedule.lists[b.list].made_by;
+  }
+  join_uses(a, b);
+  for (uint32_t i = 0; i < a.elements.size(); ++i)
+    for (const NodeId member : a.elements[i].members)
+      fusion.element_of[member] = i;
 }
 
 } // namespace tsc::scheduler

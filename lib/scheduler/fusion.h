@@ -25,6 +25,18 @@ struct WorkGroup {
       dependencies;              // reads and writes, numbered by the DependencyTable, ascending
   std::vector<BufferId> buffers; // read or written, ascending
   size_t min_order = 0, max_order = 0; // of the members
+
+  // Lists alone
+  uint32_t list = ir::kNone;       // position in Schedule::lists
+  std::vector<WorkGroup> elements; // one kernel each, side by side in one launch
+  std::vector<NodeId> members;     // of an element: those of a group are in the GroupGraph
+  bool is_list() const { return !elements.empty(); }
+};
+
+/// What becomes one kernel: a group, or one element of a group that is a list.
+struct Part {
+  GroupId group = 0;
+  uint32_t element = 0;
 };
 
 struct Fusion {
@@ -33,21 +45,43 @@ struct Fusion {
   State &state;
   DependencyTable table;
   GroupGraph graph;
-  std::vector<WorkGroup> groups; // by GroupId
+  std::vector<WorkGroup> groups;    // by GroupId
+  std::vector<uint32_t> element_of; // by node: which element of its list it is in, else 0
   int round = 0;
 
   const WorkGroup &group(GroupId id) const { return groups[id]; }
+  const WorkGroup &work(Part part) const {
+    const WorkGroup &whole = groups[part.group];
+    return whole.is_list() ? whole.elements[part.element] : whole;
+  }
+  const std::vector<NodeId> &members(Part part) const {
+    const WorkGroup &whole = groups[part.group];
+    return whole.is_list() ? whole.elements[part.element].members : graph.members(part.group);
+  }
+  bool holds(Part part, NodeId id) const {
+    return graph.group_of(id) == part.group && element_of[id] == part.element;
+  }
   const Node &node(NodeId id) const { return state.schedule.nodes[id]; }
   /// Bytes of the accesses that both make.
-  int64_t shared_bytes(GroupId a, GroupId b) const;
+  int64_t shared_bytes(const WorkGroup &a, const WorkGroup &b) const;
   /// Between the farthest members of the two, in nodes.
-  size_t distance(GroupId a, GroupId b) const;
+  static size_t distance(const WorkGroup &a, const WorkGroup &b);
+  /// True if a member of `later` must directly follow one of `earlier`.
+  bool is_direct(Part earlier, Part later) const;
+};
+
+/// Two parts that become one kernel when their groups do.
+struct PartPair {
+  Part earlier, later;
 };
 
 struct Verdict {
   Refusal refusal = Refusal::none;
   int64_t shared_bytes = 0;
-  LoopNest nest; // of both, when nothing refuses
+  // When nothing refuses: what becomes one, and over which loops. When something does: `pairs` ends
+  // with those that it is about.
+  std::vector<PartPair> pairs;
+  std::vector<LoopNest> nests;
   GroupId between =
       0; // intermediate_nodes, cycle: a group that waits for one and that the other waits for
 };
@@ -60,8 +94,15 @@ Verdict judge(Fusion &fusion, GroupId earlier, GroupId later);
 Refusal check_shapes(const WorkGroup &a, const WorkGroup &b);
 /// Every access of `later` to what `earlier` writes or reads and `later` mutates is to the same
 /// element.
-Refusal check_memory(const Fusion &fusion, GroupId earlier, GroupId later);
-bool would_raise_peak_memory(const Fusion &fusion, GroupId a, GroupId b, int64_t shared_bytes);
+Refusal check_memory(const Fusion &fusion, Part earlier, Part later);
+bool would_raise_peak_memory(const Fusion &fusion, Part a, Part b, int64_t shared_bytes);
+/// Which parts of two groups become one kernel each: the groups themselves; or the elements of two
+/// lists, one after the other; or a group and the one element of a list that waits for it or that
+/// it waits for.
+Refusal pair_parts(const Fusion &fusion, GroupId earlier, GroupId later,
+                   std::vector<PartPair> &pairs);
+/// Makes `earlier` of the two, as `verdict` found it possible; the GroupGraph is not touched.
+void merge_work(Fusion &fusion, GroupId earlier, GroupId later, Verdict verdict);
 
 /// A pair of groups worth judging, with what it is ranked by.
 struct Candidate {

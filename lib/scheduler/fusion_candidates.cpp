@@ -100,7 +100,7 @@ find_candidates(Fusion &fusion, const std::vector<GroupId> &order,
       return;
     }
     candidates.push_back({first, second, verdict.shared_bytes,
-                          static_cast<uint32_t>(fusion.distance(first, second)), discovery,
+                          static_cast<uint32_t>(Fusion::distance(a, b)), discovery,
                           a.reduces == b.reduces});
   });
   const auto better = [](const Candidate &a, const Candidate &b) {

@@ -24,9 +24,9 @@ bool is_same_element(const MemoryDep &read, const MemoryDep &write) {
 }
 
 /// `read`, of a buffer that a member of `earlier` writes.
-Refusal check_read(const Fusion &fusion, GroupId earlier, const Dependency &read) {
+Refusal check_read(const Fusion &fusion, Part earlier, const Dependency &read) {
   const NodeId producer = fusion.state.producer[buffer_of(read)];
-  if (producer == ir::kNone || fusion.graph.group_of(producer) != earlier)
+  if (producer == ir::kNone || !fusion.holds(earlier, producer))
     return Refusal::none;
   const auto *memory = std::get_if<MemoryDep>(&read);
   if (!memory)
@@ -45,8 +45,7 @@ Refusal check_read(const Fusion &fusion, GroupId earlier, const Dependency &read
 
 /// `mutator` writes over the storage of `mutating`, which members of `earlier` read: it may do so
 /// in the same kernel only where each has read exactly the element that it then overwrites.
-Refusal check_mutation(const Fusion &fusion, GroupId earlier, const Node &mutator,
-                       BufferId mutating) {
+Refusal check_mutation(const Fusion &fusion, Part earlier, const Node &mutator, BufferId mutating) {
   const State &state = fusion.state;
   const MemoryDep *write = nullptr;
   for (const Dependency &dependency : mutator.writes) {
@@ -56,7 +55,7 @@ Refusal check_mutation(const Fusion &fusion, GroupId earlier, const Node &mutato
   if (!write || is_indirect(*write))
     return Refusal::memory_deps_differ;
   const BufferId storage = state.module.storage_of(mutating);
-  for (const NodeId member : fusion.graph.members(earlier)) {
+  for (const NodeId member : fusion.members(earlier)) {
     for (const Dependency &read : fusion.node(member).reads) {
       if (is_weak(read) || state.module.storage_of(buffer_of(read)) != storage)
         continue;
@@ -72,12 +71,12 @@ Refusal check_mutation(const Fusion &fusion, GroupId earlier, const Node &mutato
 }
 
 /// Buffers with one user that the group reads: without fusion their memory is free at once.
-std::vector<BufferId> single_user_inputs(const Fusion &fusion, GroupId id) {
+std::vector<BufferId> single_user_inputs(const Fusion &fusion, Part part) {
   const State &state = fusion.state;
   std::vector<BufferId> buffers;
-  for (const BufferId buffer : fusion.group(id).buffers) {
+  for (const BufferId buffer : fusion.work(part).buffers) {
     const NodeId producer = state.producer[buffer];
-    if (producer != ir::kNone && fusion.graph.group_of(producer) != id &&
+    if (producer != ir::kNone && !fusion.holds(part, producer) &&
         state.schedule.users[buffer].size() == 1)
       buffers.push_back(buffer);
   }
@@ -100,14 +99,14 @@ Refusal check_shapes(const WorkGroup &a, const WorkGroup &b) {
   return fits ? Refusal::none : Refusal::reduction_shapes;
 }
 
-Refusal check_memory(const Fusion &fusion, GroupId earlier, GroupId later) {
-  for (const NodeId member : fusion.graph.members(later)) {
+Refusal check_memory(const Fusion &fusion, Part earlier, Part later) {
+  for (const NodeId member : fusion.members(later)) {
     const Node &node = fusion.node(member);
     for (const Dependency &read : node.reads) {
       Refusal refusal = Refusal::none;
       if (const auto *weak = std::get_if<WeakDep>(&read)) {
         const NodeId producer = fusion.state.producer[weak->buffer];
-        if (producer != ir::kNone && fusion.graph.group_of(producer) == earlier)
+        if (producer != ir::kNone && fusion.holds(earlier, producer))
           refusal = check_mutation(fusion, earlier, node, weak->mutating);
       } else {
         refusal = check_read(fusion, earlier, read);
@@ -119,13 +118,13 @@ Refusal check_memory(const Fusion &fusion, GroupId earlier, GroupId later) {
   return Refusal::none;
 }
 
-bool would_raise_peak_memory(const Fusion &fusion, GroupId a, GroupId b, int64_t shared_bytes) {
+bool would_raise_peak_memory(const Fusion &fusion, Part a, Part b, int64_t shared_bytes) {
   const ir::Module &module = fusion.state.module;
   using ReuseKey =
       std::tuple<int, int, int, int64_t>; // device, dtype, bytes: what can be reused for it
-  const auto keys = [&](GroupId id) {
+  const auto keys = [&](Part part) {
     std::vector<ReuseKey> found;
-    for (const BufferId buffer : single_user_inputs(fusion, id)) {
+    for (const BufferId buffer : single_user_inputs(fusion, part)) {
       const ir::Buffer &b = module.buffer(buffer);
       const int64_t bytes = size_hint(module, b.layout.storage_size() - b.layout.offset) *
                             static_cast<int64_t>(tensor::size_in_bytes(b.dtype));
@@ -147,51 +146,83 @@ bool would_raise_peak_memory(const Fusion &fusion, GroupId a, GroupId b, int64_t
   return overhead > kMemoryOverheadFactor * shared_bytes;
 }
 
-// Cheap questions first: most pairs end early.
-Verdict judge(Fusion &fusion, GroupId earlier, GroupId later) {
+namespace {
+
+/// Whether two parts may share a kernel, as far as what they do and touch decides it. Cheap
+/// questions first: most pairs end early.
+Refusal check_sharing(const Fusion &fusion, const PartPair &pair, int64_t bytes, bool direct) {
   const target::Policy &policy = fusion.state.policy();
-  const WorkGroup &a = fusion.group(earlier), &b = fusion.group(later);
-  const auto refuse = [](Refusal refusal, int64_t bytes) { return Verdict{refusal, bytes, {}, 0}; };
-  if (a.node_class != NodeClass::scheduler || b.node_class != NodeClass::scheduler)
-    return refuse(Refusal::not_loops, 0);
-  if (!(a.device == b.device))
-    return refuse(Refusal::device, 0);
-  const int64_t bytes = fusion.shared_bytes(earlier, later);
-  const size_t size = fusion.graph.members(earlier).size() + fusion.graph.members(later).size();
+  const WorkGroup &a = fusion.work(pair.earlier), &b = fusion.work(pair.later);
+  const size_t size = fusion.members(pair.earlier).size() + fusion.members(pair.later).size();
   if (size > policy.max_fusion_size)
-    return refuse(Refusal::too_large, bytes);
+    return Refusal::too_large;
   const Refusal shapes = check_shapes(a, b);
   if (shapes != Refusal::none)
-    return refuse(shapes, bytes);
-  if (bytes == 0) {
-    const Refusal memory = check_memory(fusion, earlier, later);
-    return refuse(memory == Refusal::none ? Refusal::no_shared_data : memory, bytes);
+    return shapes;
+  if (bytes == 0 || direct) {
+    const Refusal memory = check_memory(fusion, pair.earlier, pair.later);
+    return memory == Refusal::none && bytes == 0 ? Refusal::no_shared_data : memory;
   }
-  const bool direct = fusion.graph.is_direct(earlier, later);
-  if (direct) {
-    const Refusal memory = check_memory(fusion, earlier, later);
-    if (memory != Refusal::none)
-      return refuse(memory, bytes);
-  } else if (bytes < policy.fusion_memory_threshold) {
-    return refuse(Refusal::low_score, bytes);
-  } else if (fusion.distance(earlier, later) > policy.max_distance) {
-    return refuse(Refusal::far_apart, bytes);
+  if (bytes < policy.fusion_memory_threshold)
+    return Refusal::low_score;
+  return Fusion::distance(a, b) > policy.max_distance ? Refusal::far_apart : Refusal::none;
+}
+
+/// The loops of both parts, if nothing speaks against one kernel for them.
+Refusal check_kernel(const Fusion &fusion, const PartPair &pair, int64_t bytes,
+                     std::vector<LoopNest> &nests) {
+  if (would_raise_peak_memory(fusion, pair.earlier, pair.later, bytes))
+    return Refusal::peak_memory;
+  const WorkGroup &a = fusion.work(pair.earlier), &b = fusion.work(pair.later);
+  const WorkGroup &whole = a.reduces ? a : b;
+  auto nest = join_nests(a.nest, b.nest, whole.numel, whole.reduction_numel);
+  if (!nest)
+    return Refusal::shapes;
+  nests.push_back(std::move(*nest));
+  return Refusal::none;
+}
+
+Verdict refuse(Refusal refusal, int64_t bytes, std::vector<PartPair> about) {
+  return {refusal, bytes, std::move(about), {}, 0};
+}
+
+} // namespace
+
+Verdict judge(Fusion &fusion, GroupId earlier, GroupId later) {
+  const WorkGroup &a = fusion.group(earlier), &b = fusion.group(later);
+  if (a.node_class != NodeClass::scheduler || b.node_class != NodeClass::scheduler)
+    return refuse(Refusal::not_loops, 0, {});
+  if (!(a.device == b.device))
+    return refuse(Refusal::device, 0, {});
+  Verdict verdict;
+  const Refusal pairing = pair_parts(fusion, earlier, later, verdict.pairs);
+  if (pairing != Refusal::none)
+    return refuse(pairing, fusion.shared_bytes(a, b), {});
+  bool any_direct = false;
+  std::vector<int64_t> bytes;
+  for (const PartPair &pair : verdict.pairs) {
+    bytes.push_back(fusion.shared_bytes(fusion.work(pair.earlier), fusion.work(pair.later)));
+    verdict.shared_bytes += bytes.back();
+    const bool direct = fusion.is_direct(pair.earlier, pair.later);
+    any_direct = any_direct || direct;
+    const Refusal refusal = check_sharing(fusion, pair, bytes.back(), direct);
+    if (refusal != Refusal::none)
+      return refuse(refusal, bytes.back(), {pair});
   }
   const GroupGraph::Detour detour = fusion.graph.find_detour(earlier, later);
   if (detour == GroupGraph::Detour::found) {
-    Verdict verdict = refuse(direct ? Refusal::intermediate_nodes : Refusal::cycle, bytes);
+    verdict.refusal = any_direct ? Refusal::intermediate_nodes : Refusal::cycle;
     verdict.between = fusion.graph.detour();
     return verdict;
   }
   if (detour == GroupGraph::Detour::unknown)
-    return refuse(Refusal::far_apart, bytes);
-  if (would_raise_peak_memory(fusion, earlier, later, bytes))
-    return refuse(Refusal::peak_memory, bytes);
-  const WorkGroup &whole = a.reduces ? a : b;
-  auto nest = join_nests(a.nest, b.nest, whole.numel, whole.reduction_numel);
-  if (!nest)
-    return refuse(Refusal::shapes, bytes);
-  return {Refusal::none, bytes, std::move(*nest), 0};
+    return refuse(Refusal::far_apart, verdict.shared_bytes, {verdict.pairs[0]});
+  for (size_t i = 0; i < verdict.pairs.size(); ++i) {
+    const Refusal refusal = check_kernel(fusion, verdict.pairs[i], bytes[i], verdict.nests);
+    if (refusal != Refusal::none)
+      return refuse(refusal, bytes[i], {verdict.pairs[i]});
+  }
+  return verdict;
 }
 
 } // namespace tsc::scheduler

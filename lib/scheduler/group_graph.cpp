@@ -24,12 +24,14 @@ GroupGraph::GroupGraph(const State &state) : nodes_(state.schedule.nodes) {
     members_[id] = {id};
     group_of_[id] = id;
   }
-  for (const std::vector<NodeId> &block : state.blocks) {
-    for (const NodeId member : block) {
-      members_[member].clear();
-      group_of_[member] = block[0];
+  for (const auto *wholes : {&state.blocks, &state.lists}) {
+    for (const std::vector<NodeId> &whole : *wholes) {
+      for (const NodeId member : whole) {
+        members_[member].clear();
+        group_of_[member] = whole[0];
+      }
+      members_[whole[0]] = whole;
     }
-    members_[block[0]] = block;
   }
   for (uint32_t position = 0; position < count; ++position) {
     const NodeId id = state.order[position];

@@ -12,8 +12,8 @@ using GroupId = uint32_t; // position of the group's first node in Schedule::nod
 
 class GroupGraph {
 public:
-  /// One group a block, and one for each other node. `state.order` must be set and the nodes'
-  /// predecessors known.
+  /// One group a block and a list, and one for each other node. `state.order` must be set and the
+  /// nodes' predecessors known.
   explicit GroupGraph(const State &state);
 
   GroupId group_of(NodeId node) const { return group_of_[node]; }

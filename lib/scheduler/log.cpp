@@ -5,6 +5,7 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -79,14 +80,21 @@ public:
 
   std::string run() {
     std::string log;
-    for (const Group &group : groups_in_order()) {
+    const std::vector<Group> groups = groups_in_order();
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const Group &group = groups[i];
       const auto block = blocks_.find(group.members[0]);
-      if (block != blocks_.end())
+      if (block != blocks_.end()) {
         log += block_text(*block->second);
-      else if (group.members.size() > 1)
-        log += fused_text(group);
-      else
-        log += node_text(group.members[0]) + code(group);
+      } else if (group.list != ir::kNone) {
+        size_t end = i;
+        while (end < groups.size() && groups[end].list == group.list)
+          ++end;
+        log += list_text(std::span(groups).subspan(i, end - i));
+        i = end - 1;
+      } else {
+        log += group_text(group) + code(std::span(&group, 1));
+      }
       log += "\n\n\n";
     }
     return log;
@@ -348,13 +356,41 @@ private:
                 reads.end());
   }
 
+  /// Without kernels.
+  std::string group_text(const Group &group) const {
+    return group.members.size() > 1 ? fused_text(group) : node_text(group.members[0]);
+  }
+
   std::string fused_text(const Group &group) const {
-    std::vector<std::string> names, classes;
-    std::vector<Dependency> reads, writes;
+    std::vector<std::string> classes, blocks;
     for (const NodeId id : group.members) {
+      classes.push_back(class_name(schedule_.nodes[id].node_class));
+      blocks.push_back(node_text(id));
+    }
+    return joined_text("FusedSchedulerNode", group.members, classes, blocks);
+  }
+
+  /// Combo kernels are foreach nodes there.
+  std::string list_text(std::span<const Group> groups) const {
+    std::vector<std::string> classes, blocks;
+    std::vector<NodeId> members;
+    for (const Group &group : groups) {
+      classes.push_back(group.members.size() > 1
+                            ? "FusedSchedulerNode"
+                            : class_name(schedule_.nodes[group.members[0]].node_class));
+      blocks.push_back(group_text(group));
+      members.insert(members.end(), group.members.begin(), group.members.end());
+    }
+    return joined_text("ForeachKernelSchedulerNode", members, classes, blocks) + code(groups);
+  }
+
+  /// Sections of `members` together, then the text of each part.
+  std::string joined_text(const std::string &class_text, const std::vector<NodeId> &members,
+                          const std::vector<std::string> &part_classes,
+                          const std::vector<std::string> &parts) const {
+    std::vector<Dependency> reads, writes;
+    for (const NodeId id : members) {
       const Node &node = schedule_.nodes[id];
-      names.push_back(operation(id).name);
-      classes.push_back(class_name(node.node_class));
       const UnmergedNode as_printed = options_.newer_dialect
                                           ? unmerge(module_, node)
                                           : UnmergedNode{{}, node.reads, node.writes};
@@ -364,25 +400,37 @@ private:
     remove_duplicates(reads);
     remove_duplicates(writes);
     remove_written(reads, writes);
-    const std::string name = support::join(names, "_");
-    std::string text = name + ": FusedSchedulerNode(" + support::join(classes, ",") + ")\n" +
-                       sections(name, writes, reads, group.members);
-    for (size_t i = 0; i < group.members.size(); ++i)
-      text += name + ".snodes[" + std::to_string(i) + "] =\n" + node_text(group.members[i]) + "\n";
+    const std::string name = name_of(members);
+    std::string text = name + ": " + class_text + "(" + support::join(part_classes, ",") + ")\n" +
+                       sections(name, writes, reads, members);
+    for (size_t i = 0; i < parts.size(); ++i)
+      text += name + ".snodes[" + std::to_string(i) + "] =\n" + parts[i] + "\n";
     text.pop_back();
-    return text + code(group);
+    return text;
+  }
+  std::string name_of(const std::vector<NodeId> &members) const {
+    std::string name;
+    for (const NodeId id : members)
+      name += (name.empty() ? "" : "_") + operation(id).name;
+    return name;
   }
 
-  std::string code(const Group &group) const {
-    if (group.node_class != NodeClass::scheduler || !options_.kernel_text)
+  /// The kernels of one launch: one, unless the launch had to be cut.
+  std::string code(std::span<const Group> groups) const {
+    if (groups[0].node_class != NodeClass::scheduler || !options_.kernel_text)
       return "";
-    std::string name;
-    for (const NodeId id : group.members)
-      name += (name.empty() ? "" : "_") + operation(id).name;
-    std::string kernel = options_.kernel_text(group);
-    while (!kernel.empty() && kernel.back() == '\n')
-      kernel.pop_back();
-    return "\n" + name + " CUDA code:\n" + indent(kernel, "    ");
+    std::vector<NodeId> members;
+    std::vector<std::string> kernels;
+    for (const Group &group : groups) {
+      members.insert(members.end(), group.members.begin(), group.members.end());
+      std::string kernel = options_.kernel_text(group);
+      while (!kernel.empty() && kernel.back() == '\n')
+        kernel.pop_back();
+      if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
+        kernels.push_back(kernel);
+    }
+    return "\n" + name_of(members) + " CUDA code:\n" +
+           indent(support::join(kernels, "\n\n"), "    ");
   }
 };
 

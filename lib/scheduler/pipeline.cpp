@@ -21,11 +21,13 @@ constexpr Step kPipeline[] = {
     {"number-nodes", number_nodes, "the order"}, // what the pre-fusion log shows
     {"group-collectives", group_collectives, "what collectives wait for, and who waits for them"},
     {"order-collectives", order_collectives, "collectives and their blocks, in the order"},
+    {"create-lists", create_lists, "elements of list operators"},
     {"fuse-nodes", fuse_nodes, "pairs of groups that share a buffer, in up to ten rounds"},
     {"sink-waits", sink_waits, "groups that may run, those that wait last"},
     {"raise-collectives", raise_collectives,
      "groups that may run, those first that a collective needs"},
     {"split-blocks", split_blocks, "groups that are blocks"},
+    {"combine-kernels", combine_kernels, "groups that wait for as many others, one after another"},
     {"prune-weak-dependencies", prune_weak_dependencies, "reads that only give an order"},
     {"express-bodies", express_bodies, "loops of the members of every group"},
     {"find-last-uses", find_last_uses, "buffers that groups use, last group first"},
@@ -60,7 +62,7 @@ BufferId State::current_name(BufferId buffer) const {
 
 Schedule schedule(const ir::Module &module, const ScheduleOptions &options) {
   support::require(options.policy != nullptr, "scheduler", "a policy is required");
-  State state{module, options, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  State state{module, options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
   for (const Step &step : kPipeline) {
     run(step, state);
     if (options.after)

@@ -36,6 +36,18 @@ std::string_view to_string(Refusal refusal) {
     return "an atomic addition must be complete before it is read";
   case Refusal::low_score:
     return "too few shared bytes";
+  case Refusal::list_lengths:
+    return "lists of different lengths";
+  case Refusal::list_reduction:
+    return "a list and a reduction";
+  case Refusal::list_element:
+    return "not one element of a list for one of the other";
+  case Refusal::list_order:
+    return "an element of the list waits for another";
+  case Refusal::large_kernel:
+    return "a kernel that fills the machine is launched alone";
+  case Refusal::weights_only:
+    return "one runs once, when weights are loaded, the other every time";
   }
   return "";
 }

@@ -78,6 +78,13 @@ enum class Refusal : uint8_t {
   peak_memory,
   atomic,
   low_score,
+  // Between lists, and between kernels of one launch
+  list_lengths,
+  list_reduction,
+  list_element,
+  list_order,
+  large_kernel,
+  weights_only,
 };
 std::string_view to_string(Refusal refusal);
 struct FusionDecision {
@@ -85,10 +92,11 @@ struct FusionDecision {
   Refusal refusal = Refusal::none;
   int64_t shared_bytes = 0;
   std::string detail; // one sentence with names, sizes, indices
-  int round = 0;
+  int round = 0;      // of fusion; 0: about one launch, not one kernel
 };
 
-/// What runs as one step: a fused kernel, a library call, or a node that only allocates.
+/// What runs as one step, alone or with the others of its list: a fused kernel, a library call, or
+/// a node that only allocates.
 struct Group {
   std::vector<NodeId> members; // in order; one unless fused
   NodeClass node_class = NodeClass::scheduler;
@@ -107,6 +115,17 @@ struct Group {
   std::vector<std::pair<BufferId, BufferId>> inplace;
   /// Buffers (inputs excluded) that nothing reads after this group.
   std::vector<BufferId> last_uses;
+  /// Position in Schedule::lists: launched together with the groups before and behind it that have
+  /// the same one. None of them waits for another.
+  uint32_t list = ir::kNone;
+};
+
+/// Groups that are launched together, blocks of one grid being dealt to them.
+struct GroupList {
+  /// foreach: the elements of a list operator, one list from before fusion on. combo: kernels that
+  /// nothing fused.
+  enum class Kind : uint8_t { foreach, combo } kind = Kind::combo;
+  std::string made_by; // foreach: the list operators whose elements these are
 };
 
 /// Nodes that stayed together while the groups were put in order, and buffers after whose writers
@@ -121,6 +140,7 @@ struct Schedule {
   std::vector<Group> groups;             // in execution order
   std::vector<std::vector<User>> users;  // by BufferId
   std::vector<Block> blocks;             // collectives with the copies around them
+  std::vector<GroupList> lists;          // what Group::list names
   std::vector<FusionDecision> decisions; // accepted and refused, in the order they were made
 };
 

@@ -20,6 +20,9 @@ struct State {
   /// Nodes in topological order, after `sort_nodes`.
   std::vector<NodeId> order;
 
+  /// Nodes that are launched together, by position in Schedule::lists (`create_lists`).
+  std::vector<std::vector<NodeId>> lists;
+
   bool has_collectives = false;
   /// Nodes that run one after the other with nothing between, in order (`group_collectives`).
   std::vector<std::vector<NodeId>> blocks;

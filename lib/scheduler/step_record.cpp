@@ -46,6 +46,7 @@ public:
     list_decisions();
     compare_groups();
     list_blocks();
+    list_launches();
     return std::move(changes_);
   }
 
@@ -220,15 +221,29 @@ private:
     }
   }
 
+  /// Lists of groups that one launch runs.
+  void list_launches() {
+    for (size_t i = before_.schedule.lists.size(); i < schedule_.lists.size(); ++i) {
+      std::vector<std::string> names;
+      for (const Group &group : schedule_.groups)
+        if (group.list == i)
+          names.push_back(group_name(schedule_, group));
+      const GroupList &list = schedule_.lists[i];
+      add("list", support::join(names, " | "),
+          list.kind == GroupList::Kind::combo ? "made: one launch" : "made of " + list.made_by);
+    }
+  }
+
   // ---- groups
 
   void list_decisions() {
     for (size_t i = before_.schedule.decisions.size(); i < schedule_.decisions.size(); ++i) {
       const FusionDecision &decision = schedule_.decisions[i];
       const bool fused = decision.refusal == Refusal::none;
-      std::string text = name_of(schedule_.nodes[decision.second].operation) + " in round " +
-                         std::to_string(decision.round) + ", " +
-                         std::to_string(decision.shared_bytes) + " bytes shared";
+      std::string text = name_of(schedule_.nodes[decision.second].operation);
+      if (decision.round > 0)
+        text += " in round " + std::to_string(decision.round) + ", " +
+                std::to_string(decision.shared_bytes) + " bytes shared";
       if (!fused)
         text += ": " + std::string(to_string(decision.refusal)) +
                 (decision.detail.empty() ? "" : " (" + decision.detail + ")");

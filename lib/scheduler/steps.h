@@ -22,6 +22,9 @@ void number_nodes(State &state);
 void group_collectives(State &state);
 /// One order of all collectives: `state.awaited`, and `state.order` with blocks whole.
 void order_collectives(State &state);
+/// Makes lists of the elements of list operators, where none waits for another: one group each
+/// while nodes are fused. `state.order` with lists whole.
+void create_lists(State &state);
 /// Merges groups that may and should run as one kernel.
 void fuse_nodes(State &state);
 /// Moves waits, and what depends on them, as far back as dependencies allow.
@@ -30,6 +33,8 @@ void sink_waits(State &state);
 void raise_collectives(State &state);
 /// Makes every node of a block a group of its own.
 void split_blocks(State &state);
+/// Gives groups that do not wait for each other, and that nothing fused, a list: one launch.
+void combine_kernels(State &state);
 /// Drops order-only dependencies that another dependency on the same group implies.
 void prune_weak_dependencies(State &state);
 /// Bodies of all members over the loops of their group.

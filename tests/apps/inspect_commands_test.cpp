@@ -205,6 +205,28 @@ TEST_CASE("dump-schedule puts each kernel behind its own group") {
   CHECK(two.find("//   exp: aten.exp.default") != std::string::npos);
 }
 
+TEST_CASE("kernels of one launch are shown as one node, unless that is switched off") {
+  Workplace place;
+  const std::string graph = sample("adam_step.json");
+  Outcome joined = place.run({"dump-schedule", graph});
+  CHECK(joined.exit_code == 0);
+  CHECK(count(joined.out, ": ForeachKernelSchedulerNode(") == 2);
+  CHECK(joined.out.find("op22_op23_op24: ForeachKernelSchedulerNode(SchedulerNode,SchedulerNode,"
+                        "SchedulerNode)\n") != std::string::npos);
+  CHECK(count(joined.out, "CUDA code:") == 2);
+  CHECK(count(joined.out, "TC_EXPORT(") == 2);
+  Outcome alone = place.run({"dump-schedule", graph, "--combo-kernels=off"});
+  CHECK(count(alone.out, ": ForeachKernelSchedulerNode(") == 0);
+  CHECK(count(alone.out, "CUDA code:") == 6);
+  Outcome lists = place.run({"dump-schedule", graph, "--no-code", "--policy=inductor-2.5"});
+  CHECK(count(lists.out, ": ForeachKernelSchedulerNode(") == 2);
+  Outcome none = place.run(
+      {"dump-schedule", graph, "--no-code", "--policy=inductor-2.5", "--foreach-lists=off"});
+  CHECK(count(none.out, ": ForeachKernelSchedulerNode(") == 0);
+  Outcome why = place.run({"explain", graph, "op0", "op1"});
+  CHECK(why.out == "op0 and op1: two kernels of one launch\n");
+}
+
 TEST_CASE("a group of two kernels shows both") {
   Workplace place;
   // Four rows of a million elements: the kernel plan splits each row over many blocks.

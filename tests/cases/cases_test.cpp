@@ -32,14 +32,15 @@ struct Compiled {
 };
 
 /// TSC_CASE=NAME in the environment keeps only that case.
-Compiled compile_family(const std::string &family) {
+Compiled compile_family(const std::string &family, const driver::CompileOptions &options = {}) {
   Compiled result;
   const char *only = std::getenv("TSC_CASE");
   for (Case &one : testing::read_cases(family)) {
     if (only && one.name != only)
       continue;
     try {
-      result.compilations.push_back(driver::compile(graph::parse_graph(one.model, one.name), {}));
+      result.compilations.push_back(
+          driver::compile(graph::parse_graph(one.model, one.name), options));
       result.cases.push_back(std::move(one));
     } catch (const std::exception &error) {
       FAIL_CHECK(family << "/" << one.name << " does not compile: " << error.what());
@@ -82,8 +83,8 @@ void run_on_reference(const std::string &family) {
 }
 
 void run_on_session(const std::string &family, const std::vector<runtime::SessionOptions> &variants,
-                    const std::string &device) {
-  Compiled compiled = compile_family(family);
+                    const std::string &device, const driver::CompileOptions &how = {}) {
+  Compiled compiled = compile_family(family, how);
   std::vector<program::Program> programs;
   std::vector<tensor::HostTensor> inputs;
   tensor::TensorMap weights; // named as merge_programs does
@@ -152,6 +153,7 @@ TSC_FAMILY(matmuls)
 TSC_FAMILY(attention)
 TSC_FAMILY(scans)
 TSC_FAMILY(mutations)
+TSC_FAMILY(foreach)
 TSC_FAMILY(convolution)
 TSC_FAMILY(pooling)
 TSC_FAMILY(sorting)
@@ -168,3 +170,14 @@ TSC_FAMILY(distances)
 TSC_FAMILY(losses)
 TSC_FAMILY(resampling)
 TSC_FAMILY(rearrangements)
+
+TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
+  driver::CompileOptions as_lists, joined, alone;
+  as_lists.policy = joined.policy = "inductor-2.5";
+  joined.combo_kernels = true;
+  alone.combo_kernels = false;
+  for (const driver::CompileOptions &options : {as_lists, joined, alone}) {
+    run_on_session("foreach", serial(), "host serial", options);
+    run_on_session("foreach", fibers(), "host cuda", options);
+  }
+}

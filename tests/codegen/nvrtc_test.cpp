@@ -1,7 +1,7 @@
 // Every kernel of the samples compiles for sm_80 and sm_90, without spilling, and accesses memory
 // as its plan says.
 #include "codegen/generate.h"
-#include "sample_modules.h"
+#include "join_samples.h"
 #include "testing/catch.h"
 #include "testing/nvrtc.h"
 
@@ -75,6 +75,13 @@ TEST_CASE("tiles and split rows compile without spills") {
   check_sample(test::transposed_add(1001, 999, DType::f32), 80);
   check_sample(test::row_sum(4, 1048576, DType::f32), 64);
   check_sample(test::column_sum(32768, 768, DType::f16), 64);
+}
+
+TEST_CASE("launches of several kernels compile without spills") {
+  check_sample(test::equal_and_other(), 40);
+  check_sample(test::rows_of_one_matrix(), 64);
+  check_sample(test::symbolic_rows(symbolic::symbol("s0"), symbolic::symbol("s1")), 40);
+  check_sample(test::many_vectors(64), 40);
 }
 
 TEST_CASE("attention compiles without spills at every depth and with every mask") {

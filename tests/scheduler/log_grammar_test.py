@@ -17,7 +17,7 @@ spec = importlib.util.spec_from_loader("verify_log_grammar", loader)
 grammar = importlib.util.module_from_spec(spec)
 loader.exec_module(grammar)
 
-SMALL = ["seed_000.json", "seed_001.json", "seed_002.json", "seed_004.json", "concatenation.json"] + [
+SMALL = ["seed_000.json", "seed_001.json", "seed_002.json", "seed_004.json", "concatenation.json", "adam_step.json"] + [
     f"anchors/{name}/model.json" for name in ("seed_sum", "seed_mm_chain", "seed_add_sum", "softmax", "layernorm_gelu", "mlp_gelu")]
 # counters and mutated_inputs overwrite inputs, qwen2 concatenates (masked blocks), batch_norm_training splits reductions
 MODELS = ["gpt2_small/default.pt2"] + [f"zoo/{name}/default.pt2" for name in

@@ -1,0 +1,265 @@
+// Combo kernels: groups that do not wait for each other, and that nothing fused, as one launch.
+#include "scheduler/dependency.h"
+#include "scheduler/steps.h"
+#include "scheduler/topological_order.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace tsc::scheduler {
+
+namespace {
+
+class KernelCombiner {
+public:
+  explicit KernelCombiner(State &state)
+      : state_(state), groups_(state.schedule.groups),
+        group_of_(state.schedule.nodes.size(), ir::kNone) {
+    for (uint32_t i = 0; i < groups_.size(); ++i)
+      for (const NodeId member : groups_[i].members)
+        group_of_[member] = i;
+  }
+
+  void run() {
+    find_levels();
+    find_weights_only();
+    for (const auto &[level, groups] : by_level_)
+      combine(groups);
+    if (combined_)
+      order_groups();
+  }
+
+private:
+  State &state_;
+  std::vector<Group> &groups_;
+  std::vector<uint32_t> group_of_; // by node
+  std::map<size_t, std::vector<uint32_t>> by_level_;
+  std::vector<bool> weights_only_; // by group
+  bool combined_ = false;
+
+  const target::Policy &policy() const { return state_.policy(); }
+  const Node &node(NodeId id) const { return state_.schedule.nodes[id]; }
+
+  /// Groups by how many others stand one behind the other before them: no path leads from a level
+  /// to itself, nor back, whatever is joined inside of levels. Lists stand at one level.
+  void find_levels() {
+    std::vector<size_t> level(groups_.size(), 0);
+    for (size_t begin = 0, end; begin < groups_.size(); begin = end) {
+      size_t own = 0;
+      for (end = begin; end == begin || is_same_list(begin, end); ++end)
+        for (const NodeId member : groups_[end].members)
+          for (const NodeId producer : node(member).ancestors_hint) {
+            const uint32_t awaited = group_of_[producer];
+            if (awaited < begin)
+              own = std::max(own, level[awaited] + 1);
+          }
+      std::fill(level.begin() + static_cast<ptrdiff_t>(begin),
+                level.begin() + static_cast<ptrdiff_t>(end), own);
+      if (groups_[begin].list == ir::kNone && groups_[begin].node_class == NodeClass::scheduler)
+        by_level_[own].push_back(static_cast<uint32_t>(begin));
+    }
+  }
+  bool is_same_list(size_t a, size_t b) const {
+    return b < groups_.size() && groups_[a].list != ir::kNone && groups_[a].list == groups_[b].list;
+  }
+
+  // ---- what runs once
+
+  /// What depends on weights alone runs when these are loaded; joined with anything else it would
+  /// run every time.
+  void find_weights_only() {
+    const ir::Module &module = state_.module;
+    std::vector<bool> constant(module.buffers.size(), false);
+    for (BufferId id = 0; id < module.buffers.size(); ++id) {
+      const ir::Buffer &buffer = module.buffer(id);
+      constant[id] = buffer.role != ir::Buffer::Role::computed && !buffer.weight.empty();
+    }
+    for (const ir::Buffer &buffer : module.buffers)
+      if (buffer.mutates != ir::kNone)
+        constant[module.storage_of(buffer.mutates)] = false;
+    for (const Group &group : groups_) {
+      const bool once = std::all_of(group.members.begin(), group.members.end(), [&](NodeId member) {
+        return reads_constants(member, group, constant) && writes_for_the_program(member);
+      });
+      weights_only_.push_back(once);
+      if (once)
+        for (const NodeId member : group.members)
+          for (const BufferId output : state_.operation(member).outputs)
+            constant[output] = true;
+    }
+  }
+  bool reads_constants(NodeId id, const Group &group, const std::vector<bool> &constant) const {
+    return std::all_of(node(id).reads.begin(), node(id).reads.end(), [&](const Dependency &read) {
+      const NodeId producer = state_.producer[buffer_of(read)];
+      const bool own =
+          std::find(group.members.begin(), group.members.end(), producer) != group.members.end();
+      return own || (!is_weak(read) && constant[buffer_of(read)]);
+    });
+  }
+  bool writes_for_the_program(NodeId id) const {
+    const std::vector<BufferId> &outputs = state_.operation(id).outputs;
+    return std::all_of(outputs.begin(), outputs.end(), [&](BufferId output) {
+      const BufferId storage = state_.module.storage_of(output);
+      const ir::Buffer &buffer = state_.module.buffer(output);
+      return buffer.mutates == ir::kNone && !is_returned(output) && !is_returned(storage) &&
+             state_.module.buffer(storage).layout.storage_size().is_integer();
+    });
+  }
+
+  bool is_returned(BufferId buffer) const {
+    const std::vector<User> &users = state_.schedule.users[buffer];
+    return std::any_of(users.begin(), users.end(),
+                       [](const User &user) { return user.node == ir::kNone; });
+  }
+
+  // ---- one level
+
+  void combine(const std::vector<uint32_t> &groups) {
+    std::map<std::tuple<int, int, bool>, std::vector<uint32_t>> kinds;
+    uint32_t previous = ir::kNone;
+    for (const uint32_t i : groups) {
+      const int64_t bytes = moved_bytes(groups_[i]);
+      if (bytes > policy().combo_max_bytes) {
+        if (groups.size() > 1)
+          refuse(i, i == groups[0] ? groups[1] : groups[0], Refusal::large_kernel,
+                 std::to_string(bytes) + " bytes, at most " +
+                     std::to_string(policy().combo_max_bytes) + " are moved by a part of a launch");
+        continue;
+      }
+      if (previous != ir::kNone && weights_only_[previous] != weights_only_[i])
+        refuse(previous, i, Refusal::weights_only, std::string(to_string(Refusal::weights_only)));
+      else if (previous != ir::kNone && !(device_of(previous) == device_of(i)))
+        refuse(previous, i, Refusal::device,
+               tensor::to_string(device_of(previous)) + " and " + tensor::to_string(device_of(i)));
+      previous = i;
+      const tensor::Device device = device_of(i);
+      kinds[{static_cast<int>(device.type), device.index, weights_only_[i]}].push_back(i);
+    }
+    for (const auto &[kind, alike] : kinds)
+      cut(alike, std::get<bool>(kind));
+  }
+  tensor::Device device_of(uint32_t group) const {
+    return state_.operation(groups_[group].members[0]).device;
+  }
+
+  /// Groups that may be one launch, in order: as many at a time as one may hold.
+  void cut(const std::vector<uint32_t> &groups, bool once) {
+    std::vector<uint32_t> chunk;
+    for (const uint32_t i : groups) {
+      const size_t apart = chunk.empty() ? 0 : order_of(i) - order_of(chunk[0]);
+      const bool far = !once && apart > policy().combo_max_distance;
+      if (chunk.size() == policy().combo_max_kernels || far) {
+        refuse(chunk.back(), i, far ? Refusal::far_apart : Refusal::too_large,
+               far ? std::to_string(apart) + " operations from the first to the last, at most " +
+                         std::to_string(policy().combo_max_distance)
+                   : std::to_string(policy().combo_max_kernels) + " kernels at most in a launch");
+        launch(chunk);
+        chunk.clear();
+      }
+      chunk.push_back(i);
+    }
+    launch(chunk);
+  }
+  size_t order_of(uint32_t group) const {
+    size_t order = SIZE_MAX;
+    for (const NodeId member : groups_[group].members)
+      order = std::min(order, node(member).min_order);
+    return order;
+  }
+
+  void launch(const std::vector<uint32_t> &chunk) {
+    if (chunk.size() < 2)
+      return;
+    combined_ = true;
+    const auto list = static_cast<uint32_t>(state_.schedule.lists.size());
+    state_.schedule.lists.push_back({GroupList::Kind::combo, ""});
+    for (const uint32_t i : chunk)
+      groups_[i].list = list;
+  }
+
+  void refuse(uint32_t first, uint32_t second, Refusal refusal, const std::string &detail) {
+    FusionDecision decision;
+    decision.first = groups_[first].members[0];
+    decision.second = groups_[second].members[0];
+    decision.refusal = refusal;
+    decision.detail = name_of(first) + " and " + name_of(second) + ", one launch: " + detail;
+    state_.schedule.decisions.push_back(std::move(decision));
+  }
+  std::string name_of(uint32_t group) const {
+    std::string name;
+    for (const NodeId member : groups_[group].members)
+      name += (name.empty() ? "" : "_") + state_.operation(member).name;
+    return name;
+  }
+
+  /// What the group reads from outside, each buffer once, and what others read of it.
+  int64_t moved_bytes(const Group &group) const {
+    std::map<BufferId, int64_t> moved;
+    const auto add = [&](const Dependency &dependency) {
+      int64_t &bytes = moved[buffer_of(dependency)];
+      bytes = std::max(bytes, bytes_hint(state_.module, dependency));
+    };
+    const auto inside = [&](NodeId id) {
+      return id != ir::kNone && group_of_[id] == group_of_[group.members[0]];
+    };
+    for (const NodeId member : group.members) {
+      for (const Dependency &read : node(member).reads)
+        if (!is_weak(read) && !inside(state_.producer[buffer_of(read)]))
+          add(read);
+      for (const Dependency &write : node(member).writes) {
+        const std::vector<User> &users = state_.schedule.users[buffer_of(write)];
+        if (!std::all_of(users.begin(), users.end(),
+                         [&](const User &user) { return inside(user.node); }))
+          add(write);
+      }
+    }
+    int64_t bytes = 0;
+    for (const auto &[buffer, count] : moved)
+      bytes += count;
+    return bytes;
+  }
+
+  // ---- order
+
+  /// Lists whole, each where its first group stands if what it waits for has run there, else later.
+  void order_groups() {
+    std::vector<uint32_t> first_of(groups_.size()); // the first group of each one's list, or itself
+    std::map<uint32_t, uint32_t> first_of_list;
+    std::vector<std::vector<uint32_t>> whole_of(groups_.size()); // by first group
+    std::vector<uint32_t> firsts;
+    for (uint32_t i = 0; i < groups_.size(); ++i) {
+      first_of[i] = groups_[i].list == ir::kNone
+                        ? i
+                        : first_of_list.try_emplace(groups_[i].list, i).first->second;
+      if (first_of[i] == i)
+        firsts.push_back(i);
+      whole_of[first_of[i]].push_back(i);
+    }
+    const std::vector<uint32_t> order =
+        topological_order(firsts, groups_.size(), [&](uint32_t first) {
+          std::vector<NodeId> members;
+          for (const uint32_t i : whole_of[first])
+            members.insert(members.end(), groups_[i].members.begin(), groups_[i].members.end());
+          std::vector<uint32_t> awaited;
+          for (const NodeId producer : producers_by_name(state_, members))
+            awaited.push_back(first_of[group_of_[producer]]);
+          return awaited;
+        });
+    std::vector<Group> ordered;
+    for (const uint32_t first : order)
+      for (const uint32_t i : whole_of[first])
+        ordered.push_back(std::move(groups_[i]));
+    groups_ = std::move(ordered);
+  }
+};
+
+} // namespace
+
+void combine_kernels(State &state) {
+  // Where ranks communicate, the order serves that.
+  if (state.policy().combo_kernels && !state.has_collectives)
+    KernelCombiner(state).run();
+}
+
+} // namespace tsc::scheduler

@@ -1,0 +1,139 @@
+// The elements of a list operator (aten._foreach_*) as one group each list, before anything is
+// fused.
+#include "scheduler/steps.h"
+#include "scheduler/topological_order.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tsc::scheduler {
+
+namespace {
+
+class ListMaker {
+public:
+  explicit ListMaker(State &state)
+      : state_(state), whole_of_(state.schedule.nodes.size()),
+        successors_(state.schedule.nodes.size()), listed_(state.schedule.nodes.size(), false) {
+    for (const NodeId id : state.order) {
+      whole_of_[id] = {id};
+      for (const NodeId producer : state.schedule.nodes[id].ancestors_hint)
+        successors_[producer].push_back(id);
+    }
+  }
+
+  void run() {
+    for (const auto &[key, nodes] : find_elements())
+      make(state_.module.lists[key.first], nodes);
+    if (!state_.lists.empty()) {
+      order_nodes();
+      write_groups();
+    }
+  }
+
+private:
+  State &state_;
+  std::vector<std::vector<NodeId>> whole_of_; // by node: its list, or itself
+  std::vector<std::vector<NodeId>> successors_;
+  std::vector<bool> listed_; // by node
+
+  using Key = std::pair<uint32_t, std::pair<int, int>>; // list operator, device
+  std::map<Key, std::vector<NodeId>> find_elements() const {
+    std::map<Key, std::vector<NodeId>> elements;
+    for (NodeId id = 0; id < state_.schedule.nodes.size(); ++id) {
+      const ir::Operation &operation = state_.operation(id);
+      if (operation.list != ir::kNone &&
+          state_.schedule.nodes[id].node_class == NodeClass::scheduler)
+        elements[{operation.list,
+                  {static_cast<int>(operation.device.type), operation.device.index}}]
+            .push_back(id);
+    }
+    return elements;
+  }
+
+  void make(const std::string &made_by, const std::vector<NodeId> &nodes) {
+    if (waits_for_itself(nodes)) {
+      refuse(made_by, nodes);
+      return;
+    }
+    for (const NodeId node : nodes) {
+      whole_of_[node] = nodes;
+      listed_[node] = true;
+    }
+    state_.lists.push_back(nodes);
+    state_.schedule.lists.push_back({GroupList::Kind::foreach, made_by});
+  }
+
+  /// Whether a path from one of the nodes leads to another one, through lists as wholes.
+  bool waits_for_itself(const std::vector<NodeId> &nodes) const {
+    std::vector<bool> seen(whole_of_.size(), false);
+    std::vector<NodeId> open = nodes;
+    while (!open.empty()) {
+      const NodeId node = open.back();
+      open.pop_back();
+      for (const NodeId next : successors_[node]) {
+        if (std::binary_search(nodes.begin(), nodes.end(), next))
+          return true;
+        for (const NodeId member : whole_of_[next]) {
+          if (seen[member])
+            continue;
+          seen[member] = true;
+          open.push_back(member);
+        }
+      }
+    }
+    return false;
+  }
+
+  void refuse(const std::string &made_by, const std::vector<NodeId> &nodes) {
+    FusionDecision decision;
+    decision.first = nodes.front();
+    decision.second = nodes.back();
+    decision.refusal = Refusal::list_order;
+    decision.detail =
+        "the elements of " + made_by + ": " + std::string(to_string(decision.refusal));
+    state_.schedule.decisions.push_back(std::move(decision));
+  }
+
+  /// Lists go behind the other nodes, unless these wait for them.
+  void order_nodes() {
+    std::vector<NodeId> firsts;
+    for (const NodeId id : state_.order)
+      if (!listed_[id])
+        firsts.push_back(id);
+    for (const std::vector<NodeId> &list : state_.lists)
+      firsts.push_back(list[0]);
+    const std::vector<NodeId> order = topological_order(firsts, whole_of_.size(), [&](NodeId id) {
+      std::vector<NodeId> producers = producers_by_name(state_, whole_of_[id]);
+      for (NodeId &producer : producers)
+        producer = whole_of_[producer][0];
+      return producers;
+    });
+    state_.order.clear();
+    for (const NodeId id : order)
+      state_.order.insert(state_.order.end(), whole_of_[id].begin(), whole_of_[id].end());
+  }
+
+  void write_groups() {
+    Schedule &schedule = state_.schedule;
+    std::vector<uint32_t> list_of(schedule.nodes.size(), ir::kNone);
+    for (uint32_t list = 0; list < state_.lists.size(); ++list)
+      for (const NodeId id : state_.lists[list])
+        list_of[id] = list;
+    schedule.groups.clear();
+    for (const NodeId id : state_.order) {
+      schedule.groups.push_back(group_of_one(schedule, id));
+      schedule.groups.back().list = list_of[id];
+    }
+  }
+};
+
+} // namespace
+
+void create_lists(State &state) {
+  // Where ranks communicate, the order serves that: a list would tie together what it spreads.
+  if (state.policy().foreach_lists && !state.has_collectives && !state.module.lists.empty())
+    ListMaker(state).run();
+}
+
+} // namespace tsc::scheduler
