@@ -28,14 +28,17 @@ void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
     rewrite.replace(id, true);
     return;
   }
-  Node node = rewrite.take_mapped(id);
-  GraphBuilder &builder = rewrite.builder();
-  if (old.target == "operator.getitem") {
-    if (const Arguments *list = node.args.at(0).list()) {
-      rewrite.replace(id, list->at(static_cast<size_t>(std::get<int64_t>(node.args.at(1).value))));
+  if (old.target == "operator.getitem") { // of a list that may be long: not copied
+    const graph::NodeRef *whole = old.args.at(0).node();
+    const Argument &of = whole ? rewrite.replacement(whole->id) : old.args.at(0);
+    if (const Arguments *list = of.list()) {
+      const auto index = static_cast<size_t>(std::get<int64_t>(old.args.at(1).value));
+      rewrite.replace(id, whole ? list->at(index) : rewrite.mapped(list->at(index)));
       return;
     }
   }
+  Node node = rewrite.take_mapped(id);
+  GraphBuilder &builder = rewrite.builder();
   builder.set_source(node);
   if (!row.decompose || builder.is_composite(row.name)) {
     // Values are inferred anew: strides may have changed upstream.

@@ -27,6 +27,8 @@ public:
   Node take_mapped(graph::NodeId old);
   Argument mapped(const Argument &argument) const;
   void replace(graph::NodeId old, Argument with);
+  /// What stands for an old node that was visited.
+  const Argument &replacement(graph::NodeId old) const { return replacements_[old]; }
   /// What users take instead of the node, while inputs and outputs still name it.
   void replace_uses(graph::NodeId old, Argument with);
   /// Appends the old node as it is, its arguments mapped.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 namespace tsc::scheduler {
 
@@ -13,10 +14,9 @@ namespace {
 class ListMaker {
 public:
   explicit ListMaker(State &state)
-      : state_(state), whole_of_(state.schedule.nodes.size()),
-        successors_(state.schedule.nodes.size()), listed_(state.schedule.nodes.size(), false) {
+      : state_(state), list_of_(state.schedule.nodes.size(), ir::kNone),
+        successors_(state.schedule.nodes.size()) {
     for (const NodeId id : state.order) {
-      whole_of_[id] = {id};
       for (const NodeId producer : state.schedule.nodes[id].ancestors_hint)
         successors_[producer].push_back(id);
     }
@@ -33,9 +33,13 @@ public:
 
 private:
   State &state_;
-  std::vector<std::vector<NodeId>> whole_of_; // by node: its list, or itself
+  std::vector<uint32_t> list_of_; // by node: position in state_.lists
   std::vector<std::vector<NodeId>> successors_;
-  std::vector<bool> listed_; // by node
+
+  /// The node's list, or itself.
+  std::span<const NodeId> whole_of(const NodeId &id) const {
+    return list_of_[id] == ir::kNone ? std::span(&id, 1) : std::span(state_.lists[list_of_[id]]);
+  }
 
   using Key = std::pair<uint32_t, std::pair<int, int>>; // list operator, device
   std::map<Key, std::vector<NodeId>> find_elements() const {
@@ -56,17 +60,15 @@ private:
       refuse(made_by, nodes);
       return;
     }
-    for (const NodeId node : nodes) {
-      whole_of_[node] = nodes;
-      listed_[node] = true;
-    }
+    for (const NodeId node : nodes)
+      list_of_[node] = static_cast<uint32_t>(state_.lists.size());
     state_.lists.push_back(nodes);
     state_.schedule.lists.push_back({GroupList::Kind::foreach, made_by});
   }
 
   /// Whether a path from one of the nodes leads to another one, through lists as wholes.
   bool waits_for_itself(const std::vector<NodeId> &nodes) const {
-    std::vector<bool> seen(whole_of_.size(), false);
+    std::vector<bool> seen(list_of_.size(), false);
     std::vector<NodeId> open = nodes;
     while (!open.empty()) {
       const NodeId node = open.back();
@@ -74,7 +76,7 @@ private:
       for (const NodeId next : successors_[node]) {
         if (std::binary_search(nodes.begin(), nodes.end(), next))
           return true;
-        for (const NodeId member : whole_of_[next]) {
+        for (const NodeId member : whole_of(next)) {
           if (seen[member])
             continue;
           seen[member] = true;
@@ -99,31 +101,29 @@ private:
   void order_nodes() {
     std::vector<NodeId> firsts;
     for (const NodeId id : state_.order)
-      if (!listed_[id])
+      if (list_of_[id] == ir::kNone)
         firsts.push_back(id);
     for (const std::vector<NodeId> &list : state_.lists)
       firsts.push_back(list[0]);
-    const std::vector<NodeId> order = topological_order(firsts, whole_of_.size(), [&](NodeId id) {
-      std::vector<NodeId> producers = producers_by_name(state_, whole_of_[id]);
+    const std::vector<NodeId> order = topological_order(firsts, list_of_.size(), [&](NodeId id) {
+      std::vector<NodeId> producers = producers_by_name(state_, whole_of(id));
       for (NodeId &producer : producers)
-        producer = whole_of_[producer][0];
+        producer = whole_of(producer)[0];
       return producers;
     });
     state_.order.clear();
-    for (const NodeId id : order)
-      state_.order.insert(state_.order.end(), whole_of_[id].begin(), whole_of_[id].end());
+    for (const NodeId id : order) {
+      const std::span<const NodeId> whole = whole_of(id);
+      state_.order.insert(state_.order.end(), whole.begin(), whole.end());
+    }
   }
 
   void write_groups() {
     Schedule &schedule = state_.schedule;
-    std::vector<uint32_t> list_of(schedule.nodes.size(), ir::kNone);
-    for (uint32_t list = 0; list < state_.lists.size(); ++list)
-      for (const NodeId id : state_.lists[list])
-        list_of[id] = list;
     schedule.groups.clear();
     for (const NodeId id : state_.order) {
       schedule.groups.push_back(group_of_one(schedule, id));
-      schedule.groups.back().list = list_of[id];
+      schedule.groups.back().list = list_of_[id];
     }
   }
 };

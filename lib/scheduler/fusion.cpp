@@ -6,18 +6,28 @@ namespace tsc::scheduler {
 
 namespace {
 
-std::vector<uint32_t> united(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b) {
+/// Ascending lists; `into` may be long where `from` is short.
+void unite(std::vector<uint32_t> &into, const std::vector<uint32_t> &from) {
+  constexpr size_t kFew = 8;
+  if (from.size() <= kFew) {
+    for (const uint32_t one : from) {
+      const auto place = std::lower_bound(into.begin(), into.end(), one);
+      if (place == into.end() || *place != one)
+        into.insert(place, one);
+    }
+    return;
+  }
   std::vector<uint32_t> all;
-  all.reserve(a.size() + b.size());
-  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
-  return all;
+  all.reserve(into.size() + from.size());
+  std::set_union(into.begin(), into.end(), from.begin(), from.end(), std::back_inserter(all));
+  into = std::move(all);
 }
 
 /// What `a` uses with what `b` uses, and where the two stand.
 void join_uses(WorkGroup &a, const WorkGroup &b) {
   a.reduces = a.reduces || b.reduces;
-  a.dependencies = united(a.dependencies, b.dependencies);
-  a.buffers = united(a.buffers, b.buffers);
+  unite(a.dependencies, b.dependencies);
+  unite(a.buffers, b.buffers);
   a.min_order = std::min(a.min_order, b.min_order);
   a.max_order = std::max(a.max_order, b.max_order);
 }
@@ -129,6 +139,7 @@ bool Fusion::is_direct(Part earlier, Part later) const {
 
 void merge_work(Fusion &fusion, GroupId earlier, GroupId later, Verdict verdict) {
   WorkGroup &a = fusion.groups[earlier], &b = fusion.groups[later];
+  const bool a_was_list = a.is_list();
   if (!a.is_list() && !b.is_list()) {
     join(a, b, std::move(verdict.nests[0]));
     return;
@@ -155,9 +166,11 @@ void merge_work(Fusion &fusion, GroupId earlier, GroupId later, Verdict verdict)
     made_by += ", " + fusion.state.schedule.lists[b.list].made_by;
   }
   join_uses(a, b);
-  for (uint32_t i = 0; i < a.elements.size(); ++i)
-    for (const NodeId member : a.elements[i].members)
-      fusion.element_of[member] = i;
+  for (const PartPair &pair : verdict.pairs) { // members that were no elements of this list
+    const uint32_t element = a_was_list ? pair.earlier.element : pair.later.element;
+    for (const NodeId member : a.elements[element].members)
+      fusion.element_of[member] = element;
+  }
 }
 
 } // namespace tsc::scheduler

@@ -38,6 +38,7 @@ public:
 
   const std::vector<NodeId> &members(GroupId group) const { return members_[group]; }
   const std::vector<NodeId> &predecessors(NodeId node) const { return nodes_[node].ancestors_hint; }
+  const std::vector<NodeId> &successors(NodeId node) const { return successors_[node]; }
 
 private:
   const std::vector<Node> &nodes_;

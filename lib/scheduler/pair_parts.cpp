@@ -7,7 +7,29 @@ namespace tsc::scheduler {
 
 namespace {
 
-size_t part_count(const WorkGroup &group) { return std::max<size_t>(1, group.elements.size()); }
+/// Elements of the list `later` that wait for a member of `earlier`, each once. Asked of the few
+/// nodes of the group: lists may have thousands of elements.
+std::vector<uint32_t> waiting_elements(const Fusion &fusion, GroupId earlier, GroupId later) {
+  std::vector<uint32_t> elements;
+  for (const NodeId member : fusion.graph.members(earlier))
+    for (const NodeId next : fusion.graph.successors(member))
+      if (fusion.graph.group_of(next) == later)
+        elements.push_back(fusion.element_of[next]);
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  return elements;
+}
+/// Elements of the list `earlier` that a member of `later` waits for, each once.
+std::vector<uint32_t> awaited_elements(const Fusion &fusion, GroupId earlier, GroupId later) {
+  std::vector<uint32_t> elements;
+  for (const NodeId member : fusion.graph.members(later))
+    for (const NodeId producer : fusion.graph.predecessors(member))
+      if (fusion.graph.group_of(producer) == earlier)
+        elements.push_back(fusion.element_of[producer]);
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  return elements;
+}
 
 /// Elements of two lists one after the other. No element may wait for another element's partner:
 /// blocks of one launch wait for nothing.
@@ -39,11 +61,13 @@ Refusal pair_parts(const Fusion &fusion, GroupId earlier, GroupId later,
   }
   if ((a.is_list() ? b : a).reduces)
     return Refusal::list_reduction;
-  for (uint32_t i = 0; i < part_count(a); ++i)
-    for (uint32_t j = 0; j < part_count(b); ++j)
-      if (fusion.is_direct({earlier, i}, {later, j}))
-        pairs.push_back({{earlier, i}, {later, j}});
-  return pairs.size() == 1 ? Refusal::none : Refusal::list_element;
+  const std::vector<uint32_t> elements = a.is_list() ? awaited_elements(fusion, earlier, later)
+                                                     : waiting_elements(fusion, earlier, later);
+  if (elements.size() != 1)
+    return Refusal::list_element;
+  pairs.push_back(a.is_list() ? PartPair{{earlier, elements[0]}, {later, 0}}
+                              : PartPair{{earlier, 0}, {later, elements[0]}});
+  return Refusal::none;
 }
 
 } // namespace tsc::scheduler

@@ -241,6 +241,24 @@ TEST_CASE("reductions, and what reads two elements, stay apart from a list") {
   }
 }
 
+TEST_CASE("a list of ten thousand elements, each with a reader of its own, is one launch") {
+  constexpr size_t kElements = 10000;
+  ModuleBuilder b;
+  std::vector<size_t> elements;
+  for (size_t i = 0; i < kElements; ++i) {
+    elements.push_back(i);
+    b.pointwise(b.unary(ir::Op::exp, b.load(b.input("x" + std::to_string(i), {64}))));
+  }
+  for (const size_t i : elements)
+    b.output(b.pointwise(b.unary(ir::Op::neg, b.load(b.module.operations[i].outputs[0]))));
+  make_list(b, "_foreach_exp", elements);
+  const Schedule schedule = run(b.module);
+  CHECK(schedule.groups.size() == kElements);
+  CHECK(schedule.groups[0].members.size() == 2);
+  CHECK(std::all_of(schedule.groups.begin(), schedule.groups.end(),
+                    [](const scheduler::Group &group) { return group.list == 0; }));
+}
+
 TEST_CASE("elements that wait for each other are no list") {
   ModuleBuilder b;
   const BufferId x = b.input("x", {64});
