@@ -132,6 +132,8 @@ class Family:
         model = json.loads(archive.read(member))
         for node in model["graph_module"]["graph"]["nodes"]:
             node["metadata"] = {}
+            if node.get("is_hop_single_tensor_return", 0) is None:
+                del node["is_hop_single_tensor_return"]
         model["graph_module"]["module_call_graph"] = []
         assert all(g["name"] != name for g in self.graphs), name
         self.graphs.append({"name": name, "model": model})

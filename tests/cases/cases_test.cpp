@@ -172,11 +172,12 @@ TSC_FAMILY(resampling)
 TSC_FAMILY(rearrangements)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
-  driver::CompileOptions as_lists, joined, alone;
+  driver::CompileOptions as_lists, joined, alone, listed_first;
   as_lists.policy = joined.policy = "inductor-2.5";
   joined.combo_kernels = true;
   alone.combo_kernels = false;
-  for (const driver::CompileOptions &options : {as_lists, joined, alone}) {
+  listed_first.foreach_lists = true;
+  for (const driver::CompileOptions &options : {as_lists, joined, alone, listed_first}) {
     run_on_session("foreach", serial(), "host serial", options);
     run_on_session("foreach", fibers(), "host cuda", options);
   }
