@@ -44,6 +44,7 @@ protected:
   int depth_ = 0;
   std::vector<uint32_t> numbers_;          // of t0, t1, ... by value
   std::map<ValueId, std::string> vectors_; // names of vector loads
+  const PhasePlan *phase_ = nullptr;       // that is being printed
   std::map<ValueId, std::string> tiles_;   // names of loads that go through shared memory
   std::map<ValueId, std::string> staged_;  // names of arrays that vector stores are made of
   std::map<ValueId, std::string> accumulators_;
@@ -209,6 +210,15 @@ protected:
     }
     }
   }
+  /// How a vector is loaded in the walk at hand.
+  std::string vector_load(ValueId id) const {
+    const auto has = [&](const std::vector<ValueId> &list) {
+      return std::find(list.begin(), list.end(), id) != list.end();
+    };
+    if (phase_ != nullptr && has(phase_->read_again))
+      return "tc_keep_vec";
+    return phase_ != nullptr && has(phase_->read_last) ? "tc_stream_vec" : "tc_load_vec";
+  }
   void define(ValueId id) {
     const Value &value = graph_[id];
     if (value.op == ir::Op::constant || aliased(id))
@@ -228,7 +238,8 @@ protected:
     }
     if (vectors_.count(id) != 0) {
       const std::string type = vector_type(value);
-      std::string load = "tc_load_vec<" + std::to_string(vector_) + ">(" + address(value) + ")";
+      std::string load =
+          vector_load(id) + "<" + std::to_string(vector_) + ">(" + address(value) + ")";
       if (value.guard != ir::kNone)
         load = use(value.guard) + " ? " + load + " : " + type + "{}";
       line((plan_.kept[id] ? "" : "const " + type + " ") + vector_name(id) + " = " + load + ";");

@@ -56,6 +56,9 @@ struct PhasePlan {
   std::vector<ValueId> row_values; // before the walk
   std::vector<ValueId>
       run_values; // once a run: vector loads, and values that are the same for the whole run
+  /// Of these, vector loads of the row that a later walk makes again, and those that an earlier one
+  /// has made and no later one makes: the caches keep the first and let go of the second.
+  std::vector<ValueId> read_again, read_last;
   std::vector<ValueId> elements;   // once an element
   std::vector<ValueId> reductions; // fed by this walk
   std::vector<ValueId> stores;     // once an element or a run

@@ -101,6 +101,29 @@ void stream_loads(const ir::Module &module, KernelPlan &plan, const target::Targ
     plan.streamed[id] = true;
 }
 
+/// A row that does not fit on the chip is read once a walk.
+void mark_walked_again(KernelPlan &plan) {
+  const auto reads = [&](const PhasePlan &phase, ValueId id) {
+    return std::find(phase.run_values.begin(), phase.run_values.end(), id) !=
+           phase.run_values.end();
+  };
+  for (auto phase = plan.phases.begin(); phase != plan.phases.end(); ++phase) {
+    const auto in_phase = [&](ValueId id) {
+      return [&reads, id](const PhasePlan &other) { return reads(other, id); };
+    };
+    for (const ValueId id : phase->run_values) {
+      const Value &value = plan.graph[id];
+      if (value.op != Op::load || plan.access[id] != Access::vector ||
+          !varies_by_row(plan.graph, id))
+        continue;
+      if (std::any_of(phase + 1, plan.phases.end(), in_phase(id)))
+        phase->read_again.push_back(id);
+      else if (std::any_of(plan.phases.begin(), phase, in_phase(id)))
+        phase->read_last.push_back(id);
+    }
+  }
+}
+
 /// Threads a row and runs a thread, for a row of `runs` runs: no idle threads first, then about
 /// `wanted` runs each.
 void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
@@ -194,6 +217,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     classify_accesses(module, plan, walk.vector);
     plan.preloaded.assign(plan.graph.values.size(), false);
     fill_phases(plan, group, false);
+    mark_walked_again(plan);
     walk.threads =
         walk.blocked ? 1 : kLargestLoopedRow; // a scan too long for the chip: one thread carries it
     walk.blocked = false;

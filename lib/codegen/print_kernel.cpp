@@ -567,6 +567,7 @@ private:
   bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }
 
   void print_phase(const PhasePlan &phase) {
+    phase_ = &phase;
     for (const ValueId id : phase.row_values) {
       define(id);
       define_inverse(id);

@@ -59,6 +59,28 @@ TEST_CASE("a row that is no whole number of runs is read element by element") {
   CHECK(program.kernels[0].cuda.text.find("if (r0 < 255)") != std::string::npos);
 }
 
+TEST_CASE("a row that is walked again stays in the cache until the last walk") {
+  const program::Program again = compile(test::softmax(128, 100000, DType::f32));
+  const std::string &text = again.kernels.at(0).cuda.text;
+  CHECK(count(text, "tc_keep_vec<4>(in0") == 1);
+  CHECK(count(text, "tc_stream_vec<4>(in0") == 1);
+  CHECK(text.find("tc_keep_vec") < text.find("tc_stream_vec"));
+  CHECK(count(text, "tc_load_vec") == 0);
+  const program::Program once = compile(test::softmax(32768, 4096, DType::bf16));
+  CHECK(count(once.kernels.at(0).cuda.text, "tc_keep_vec") == 0);
+}
+
+TEST_CASE("large inputs of a kernel that writes next to nothing leave the caches first") {
+  // 134 MB of 50 MiB of cache; twice as much, or as much again that is written, and nothing is
+  // said.
+  CHECK(count(compile(test::row_sum(8192, 4096, DType::f32)).kernels.at(0).cuda.text,
+              "tc_stream_vec<4>") == 1);
+  CHECK(count(compile(test::row_sum(32768, 4096, DType::f32)).kernels.at(0).cuda.text,
+              "tc_stream_vec") == 0);
+  CHECK(count(compile(test::softmax(8192, 4096, DType::f32)).kernels.at(0).cuda.text,
+              "tc_stream_vec") == 0);
+}
+
 TEST_CASE("softmax is one kernel that reads its input once") {
   const program::Program program = compile(test::softmax(32768, 4096, DType::bf16));
   REQUIRE(program.steps.size() == 1);

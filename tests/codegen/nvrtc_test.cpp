@@ -39,6 +39,25 @@ void check_sample(const test::SampleModule &sample, int most_registers) {
 
 } // namespace
 
+TEST_CASE("a row that is walked again is kept in the cache, then let go") {
+  const test::SampleModule sample = test::softmax(128, 100000, DType::f32);
+  codegen::CodegenOptions options;
+  options.target = &target::find_target("sm_90");
+  const scheduler::Schedule schedule = sample.schedule();
+  const program::Program program = codegen::generate(sample.module, schedule, options);
+  for (const char *arch : {"sm_80", "sm_90"}) {
+    const testing::NvrtcUnit compiled =
+        testing::compile_with_nvrtc(program.kernels.at(0).cuda.text, arch);
+    CHECK(compiled.log.find("warning") == std::string::npos);
+    CHECK(compiled.log.find("0 bytes spill stores, 0 bytes spill loads") != std::string::npos);
+    for (const char *part : {"createpolicy.fractional.L2::evict_last.b64",
+                             "ld.global.L2::cache_hint.v4.u32", "ld.global.cs.v4"}) {
+      INFO(part);
+      CHECK(compiled.ptx.find(part) != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("row reductions compile without spills") {
   check_sample(test::row_sum(262144, 256, DType::f16), 40);
   check_sample(test::row_sum(1000, 255, DType::f32), 64);

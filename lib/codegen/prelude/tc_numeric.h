@@ -140,14 +140,26 @@ TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) {
   const uint4 v = __ldcs(reinterpret_cast<const uint4 *>(p));
   return {v.x, v.y, v.z, v.w};
 }
+/// 16 bytes that are read again soon: they leave the cache that all blocks share last.
+TC_FN tc_bytes16 tc_fetch_keep(const tc_bytes16 *p) {
+  tc_bytes16 v;
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(__cvta_generic_to_global(p)), "l"(policy));
+  return v;
+}
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) {
   __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v.x, v.y, v.z, v.w));
 }
 #else
 TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) { return *p; }
+TC_FN tc_bytes16 tc_fetch_keep(const tc_bytes16 *p) { return *p; }
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) { *p = v; }
 #endif
 template <class C> TC_FN C tc_fetch_stream(const C *p) { return *p; }
+template <class C> TC_FN C tc_fetch_keep(const C *p) { return *p; }
 template <class C> TC_FN void tc_put_stream(C *p, C v) { *p = v; }
 
 /// Loads V elements at p, aligned to their size (16 bytes at most).
@@ -174,6 +186,20 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_stream_vec(const T *p) {
   TC_UNROLL
   for (int i = 0; i < count; ++i)
     u.chunks[i] = tc_fetch_stream(reinterpret_cast<const chunk *>(p) + i);
+  return u.vector;
+}
+
+/// The same for data that the same block reads again.
+template <int V, class T> TC_FN tc_vec<T, V> tc_keep_vec(const T *p) {
+  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    u.chunks[i] = tc_fetch_keep(reinterpret_cast<const chunk *>(p) + i);
   return u.vector;
 }
 
