@@ -2,7 +2,9 @@
 #include "options.h"
 
 #include "driver/group_kernels.h"
+#include "scheduler/estimate_runtime.h"
 #include "scheduler/schedule.h"
+#include "target/target.h"
 
 #include <nlohmann/json.hpp>
 
@@ -70,6 +72,27 @@ Json to_json(const std::string &log) {
   return {{"blocks", std::move(blocks)}};
 }
 
+/// What the scheduler reckons with: time of each group, bytes alive at once in this order.
+void add_estimates(Json &object, const driver::Compilation &compilation,
+                   const target::Target &target) {
+  double total = 0;
+  const std::vector<scheduler::Group> &groups = compilation.schedule.groups;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const scheduler::RuntimeEstimate estimate =
+        scheduler::estimate_runtime(compilation.module, compilation.schedule, groups[i], target);
+    object["blocks"][i]["estimate"] = {{"bytes", estimate.bytes},
+                                       {"operations", estimate.operations},
+                                       {"nanoseconds", estimate.nanoseconds}};
+    total += estimate.nanoseconds;
+  }
+  object["nanoseconds"] = total;
+  const scheduler::MemoryOrder &memory = compilation.schedule.memory_order;
+  if (!memory.heuristic.empty())
+    object["memory"] = {{"peak_bytes_before", memory.bytes_before},
+                        {"peak_bytes", memory.bytes},
+                        {"order", memory.heuristic}};
+}
+
 void run_log(const Flags &flags) {
   driver::Form last = flags.no_code ? driver::Form::schedule : driver::Form::program;
   driver::Compilation compilation = compile_with_flags(flags, last);
@@ -88,7 +111,15 @@ void run_log(const Flags &flags) {
     };
   }
   const std::string log = scheduler::to_log(compilation.module, compilation.schedule, options);
-  print(flags.json ? to_json(log).dump() + "\n" : log);
+  if (!flags.json) {
+    print(log);
+    return;
+  }
+  Json object = to_json(log);
+  if (options.stage == scheduler::LogStage::post_fusion)
+    add_estimates(object, compilation,
+                  target::find_target(flags.archs.empty() ? default_arch() : flags.archs.front()));
+  print(object.dump() + "\n");
 }
 
 } // namespace

@@ -35,6 +35,14 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
       .add_option("--combo-kernels", flags.combo_kernels,
                   "on: small independent kernels become one launch; else by policy")
       ->check(CLI::IsMember({"on", "off"}));
+  command
+      .add_option("--policy-option", flags.policy_options,
+                  "NAME=VALUE: one threshold of the policy; repeatable (docs/scheduler.md)")
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_option("--benchmark-fusion", flags.benchmark_fusion,
+                     "time each pair of kernels against one fused kernel, and take the faster: on "
+                     "host, host-cuda or cuda");
   command.add_option("--arch", flags.archs, "target architecture, as in sm_90; repeatable");
   command.add_option("--dump-after", flags.dump_after,
                      "print the state after this pass to stderr; repeatable");
@@ -55,6 +63,8 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
     options.foreach_lists = flags.foreach_lists == "on";
   if (!flags.combo_kernels.empty())
     options.combo_kernels = flags.combo_kernels == "on";
+  options.policy_options = flags.policy_options;
+  options.benchmark_fusion = flags.benchmark_fusion;
   options.archs = flags.archs.empty() ? std::vector<std::string>{default_arch()} : flags.archs;
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
@@ -77,8 +87,9 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   try {
     compilation = driver::compile(std::move(graph), options);
   } catch (const support::UserError &error) {
-    if (error.exit_code() == support::ExitCode::usage) // the command line's fault, not the file's
-      throw;
+    if (error.exit_code() == support::ExitCode::usage ||
+        error.exit_code() == support::ExitCode::device)
+      throw; // the command line's fault, or the machine's, not the file's
     // A pass stops at its own problems: what `tsc check` says has those of all passes. The graph
     // went into the pipeline; it is read again.
     driver::CheckReport report = driver::check(graph::read_graph(flags.graph), options);

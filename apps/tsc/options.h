@@ -13,6 +13,8 @@ namespace tsc::app {
 struct CompileFlags {
   std::string graph;
   std::string policy = "default";
+  std::vector<std::string> policy_options;
+  std::string benchmark_fusion;
   std::vector<std::string> archs;
   std::string foreach_lists, combo_kernels; // on, off, or "": as the policy says
   std::vector<std::string> dump_after;

@@ -1,6 +1,7 @@
 #include "driver/compile.h"
 
 #include "codegen/generate.h"
+#include "driver/fusion_timer.h"
 #include "graph/read.h"
 #include "lowering/lower.h"
 #include "ops/passes.h"
@@ -17,6 +18,7 @@ struct State {
   const CompileOptions *options;
   target::Policy policy;
   const target::Target *target;
+  std::optional<runtime::SessionOptions> timing_device;
   std::chrono::steady_clock::time_point last;
 
   /// Records the time since the previous pass and offers a dump.
@@ -50,6 +52,9 @@ void schedule(State &state) {
   scheduler::ScheduleOptions schedule_options;
   schedule_options.policy = &state.policy;
   schedule_options.target = state.target;
+  if (!state.options->benchmark_fusion.empty())
+    schedule_options.fusion_timer = make_fusion_timer(
+        state.result.module, *state.target, timing_device(state.options->benchmark_fusion));
   if (state.options->record_scheduling)
     schedule_options.records = &state.result.scheduling;
   schedule_options.after = [&](std::string_view name, const scheduler::Schedule &schedule) {
@@ -111,7 +116,11 @@ Compilation compile(graph::Graph graph, const CompileOptions &options) {
   state.policy = target::find_policy(options.policy);
   state.policy.foreach_lists = options.foreach_lists.value_or(state.policy.foreach_lists);
   state.policy.combo_kernels = options.combo_kernels.value_or(state.policy.combo_kernels);
+  for (const std::string &option : options.policy_options)
+    target::set_option(state.policy, option);
   state.target = &target::find_target(options.archs.front());
+  if (!options.benchmark_fusion.empty())
+    state.timing_device = timing_device(options.benchmark_fusion);
   state.result.graph = std::move(graph);
   state.last = std::chrono::steady_clock::now();
   for (const Stage &stage : kStages) {

@@ -20,6 +20,9 @@ enum class Form : uint8_t { graph, ir, schedule, cuda, program };
 struct CompileOptions {
   std::string policy = "default";
   std::optional<bool> foreach_lists, combo_kernels; // instead of what the policy says
+  std::vector<std::string> policy_options;          // "NAME=VALUE", over the policy's own
+  /// Where pairs of kernels are timed against one fused kernel (fusion_timer.h); "": nowhere.
+  std::string benchmark_fusion;
   std::vector<std::string> archs = {"sm_90"};
   Form last = Form::program;      // stop when this form exists
   bool record_scheduling = false; // fill Compilation::scheduling

@@ -147,7 +147,8 @@ private:
   void cut(const std::vector<uint32_t> &groups, bool once) {
     std::vector<uint32_t> chunk;
     for (const uint32_t i : groups) {
-      const size_t apart = chunk.empty() ? 0 : order_of(i) - order_of(chunk[0]);
+      const size_t order = order_of(i), first = chunk.empty() ? order : order_of(chunk[0]);
+      const size_t apart = order < first ? first - order : order - first; // memory may reorder
       const bool far = !once && apart > policy().combo_max_distance;
       if (chunk.size() == policy().combo_max_kernels || far) {
         refuse(chunk.back(), i, far ? Refusal::far_apart : Refusal::too_large,

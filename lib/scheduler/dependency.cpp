@@ -25,17 +25,6 @@ void drop_unused_trailing(NormalizedIndex &normalized) {
   }
 }
 
-/// Where the loops run in the order of memory: an access that merges beside it keeps the loops'
-/// order, so a transposed read never looks like a contiguous one.
-Expr running_index(const ir::LoopBody &body) {
-  Expr index, stride = 1;
-  for (size_t i = body.variables.size(); i-- > 0;) {
-    index += body.variables[i] * stride;
-    stride *= body.sizes[i];
-  }
-  return index;
-}
-
 NormalizedIndex normalize(const ir::LoopBody &body, Expr index, const symbolic::Ranges &ranges) {
   const Expr indices[] = {index, running_index(body)};
   const symbolic::MergedLoops merged =
@@ -126,6 +115,15 @@ std::string memory_text(const ir::Module &module, const MemoryDep &dependency, b
 }
 
 } // namespace
+
+Expr running_index(const ir::LoopBody &body) {
+  Expr index, stride = 1;
+  for (size_t i = body.variables.size(); i-- > 0;) {
+    index += body.variables[i] * stride;
+    stride *= body.sizes[i];
+  }
+  return index;
+}
 
 BufferId buffer_of(const Dependency &dependency) {
   return std::visit([](const auto &d) { return d.buffer; }, dependency);

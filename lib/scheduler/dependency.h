@@ -21,6 +21,10 @@ struct DependencyHash {
 /// Keeps the first of equal ones.
 void remove_duplicates(std::vector<Dependency> &list);
 
+/// The position in the loops, row-major. An index that merges beside it keeps the loops' order, so
+/// a transposed read never looks like a contiguous one.
+Expr running_index(const ir::LoopBody &body);
+
 /// Reads and writes of a body, each once, in body order. Each index is normalized on its own: loops
 /// that this index lets merge are merged, variables become c0, c1, ..., and trailing ones that it
 /// does not mention are dropped, so that a reduction's store and a row-wise load of the same buffer

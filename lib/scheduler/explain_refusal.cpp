@@ -13,16 +13,6 @@ std::string name_of(const Fusion &fusion, Part part) {
   return name;
 }
 
-/// A list by what made it: it may have hundreds of elements.
-std::string name_of(const Fusion &fusion, GroupId id) {
-  const WorkGroup &group = fusion.group(id);
-  if (!group.is_list())
-    return name_of(fusion, Part{id, 0});
-  return "the list of " + fusion.state.schedule.lists[group.list].made_by + " (" +
-         std::to_string(group.elements.size()) +
-         (group.elements.size() == 1 ? " element)" : " elements)");
-}
-
 std::string loops_of(const WorkGroup &group) {
   std::string text = "(";
   text += symbolic::print(group.numel);
@@ -51,6 +41,15 @@ std::string first_difference(const Fusion &fusion, Part earlier, Part later) {
 
 } // namespace
 
+std::string name_of(const Fusion &fusion, GroupId id) {
+  const WorkGroup &group = fusion.group(id);
+  if (!group.is_list())
+    return name_of(fusion, Part{id, 0});
+  return "the list of " + fusion.state.schedule.lists[group.list].made_by + " (" +
+         std::to_string(group.elements.size()) +
+         (group.elements.size() == 1 ? " element)" : " elements)");
+}
+
 std::string explain(const Fusion &fusion, GroupId earlier, GroupId later, const Verdict &verdict) {
   // Of two lists the first elements that differ are named.
   const bool apart = verdict.refusal != Refusal::none && verdict.pairs.size() == 1;
@@ -62,7 +61,8 @@ std::string explain(const Fusion &fusion, GroupId earlier, GroupId later, const 
                            ": ";
   switch (verdict.refusal) {
   case Refusal::none:
-    return pair + "share " + std::to_string(verdict.shared_bytes) + " bytes";
+    return pair + "share " + std::to_string(verdict.shared_bytes) + " bytes" +
+           (verdict.text.empty() ? "" : ", " + verdict.text);
   case Refusal::shapes:
   case Refusal::reduction_shapes:
     return pair + "loops " + loops_of(a) + " and " + loops_of(b) + " do not match";
@@ -84,6 +84,10 @@ std::string explain(const Fusion &fusion, GroupId earlier, GroupId later, const 
   case Refusal::low_score:
     return pair + std::to_string(verdict.shared_bytes) + " shared bytes, at least " +
            std::to_string(fusion.state.policy().fusion_memory_threshold) + " are asked";
+  case Refusal::loop_order:
+    return pair + verdict.text;
+  case Refusal::slower:
+    return pair + verdict.text;
   default:
     return pair + std::string(to_string(verdict.refusal));
   }

@@ -1,33 +1,9 @@
 #include "scheduler/steps.h"
+#include "scheduler/storages.h"
 
 #include <algorithm>
 
 namespace tsc::scheduler {
-
-namespace {
-
-/// True if only members of the group read `buffer`, and no other buffer stands for the same memory.
-bool is_internal(const State &state, BufferId buffer, const std::vector<bool> &is_member,
-                 const std::vector<bool> &is_aliased) {
-  const ir::Buffer &info = state.module.buffer(buffer);
-  if (info.mutates != ir::kNone || state.renamed[buffer] != ir::kNone || is_aliased[buffer])
-    return false;
-  const std::vector<User> &users = state.schedule.users[buffer];
-  return std::all_of(users.begin(), users.end(), [&](const User &user) {
-    return user.is_weak || (user.node != ir::kNone && is_member[user.node]);
-  });
-}
-
-std::vector<bool> find_aliased(const ir::Module &module) {
-  std::vector<bool> is_aliased(module.buffers.size(), false);
-  for (BufferId buffer = 0; buffer < module.buffers.size(); ++buffer) {
-    for (const BufferId alias : module.buffer(buffer).aliases)
-      is_aliased[buffer] = is_aliased[alias] = true;
-  }
-  return is_aliased;
-}
-
-} // namespace
 
 void find_internal_buffers(State &state) {
   const std::vector<bool> is_aliased = find_aliased(state.module);
@@ -39,7 +15,7 @@ void find_internal_buffers(State &state) {
       is_member[member] = true;
     for (const NodeId member : group.members) {
       for (const BufferId output : state.operation(member).outputs) {
-        if (is_internal(state, output, is_member, is_aliased))
+        if (stays_inside(state, is_aliased, output, [&](NodeId id) { return is_member[id]; }))
           group.internal_buffers.push_back(output);
       }
     }

@@ -1,25 +1,10 @@
 #include "scheduler/dependency.h"
 #include "scheduler/steps.h"
+#include "scheduler/storages.h"
 
 #include <algorithm>
 
 namespace tsc::scheduler {
-
-namespace {
-
-/// Storages that `buffer` gives access to: its own and those of the buffers it aliases.
-void add_storages(const ir::Module &module, BufferId buffer, std::vector<BufferId> &storages) {
-  std::vector<BufferId> open = {buffer};
-  for (size_t i = 0; i < open.size(); ++i) {
-    storages.push_back(module.storage_of(open[i]));
-    for (const BufferId alias : module.buffer(open[i]).aliases) {
-      if (std::find(open.begin(), open.end(), alias) == open.end())
-        open.push_back(alias);
-    }
-  }
-}
-
-} // namespace
 
 void find_last_uses(State &state) {
   const ir::Module &module = state.module;

@@ -1,6 +1,8 @@
 #include "scheduler/fusion.h"
+#include "scheduler/measure_fusion.h"
 #include "scheduler/steps.h"
 #include "scheduler/topological_order.h"
+#include "scheduler/turn_loops.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -9,7 +11,6 @@ namespace tsc::scheduler {
 
 namespace {
 
-constexpr int kMaxRounds = 10;
 /// Refusals kept for `tsc explain`: enough for any model, bounded for graphs with hundreds of
 /// thousands of nodes.
 constexpr size_t kMaxRefusals = 1 << 17;
@@ -24,8 +25,8 @@ public:
   }
 
   void run() {
-    for (int round = 1; round <= kMaxRounds; ++round) {
-      fusion_.round = round;
+    for (int64_t round = 1; round <= fusion_.state.policy().max_fusion_rounds; ++round) {
+      fusion_.round = static_cast<int>(round);
       if (!fuse_once())
         break;
       sort_groups();
@@ -58,7 +59,11 @@ private:
       const auto refused = refused_.find(pair_key(first, second));
       if (refused != refused_.end() && refused->second == size_of(first, second))
         continue;
-      Verdict verdict = judge(fusion_, first, second);
+      Verdict verdict = judge_and_turn(fusion_, first, second);
+      if (verdict.refusal == Refusal::none)
+        measure(first, second, verdict);
+      if (verdict.turned && verdict.refusal == Refusal::none)
+        keep(*verdict.turned);
       record(first, second, verdict);
       if (verdict.refusal == Refusal::none) {
         merge(first, second, std::move(verdict));
@@ -87,7 +92,33 @@ private:
     decision.shared_bytes = verdict.shared_bytes;
     decision.round = fusion_.round;
     decision.detail = explain(fusion_, first, second, verdict);
+    decision.turned = verdict.turned ? verdict.turned->text : "";
     fusion_.state.schedule.decisions.push_back(std::move(decision));
+  }
+
+  void measure(GroupId first, GroupId second, Verdict &verdict) {
+    const auto turn = [&] {
+      if (verdict.turned)
+        exchange(fusion_, *verdict.turned);
+    };
+    if (!fusion_.state.options.fusion_timer || fusion_.group(first).is_list() ||
+        fusion_.group(second).is_list())
+      return; // a launch of several kernels is no candidate for a clock that times one
+    turn();
+    if (const auto measured = measure_fusion(fusion_, first, second, verdict.nests[0]))
+      refuse_if_slower(*measured, verdict);
+    turn();
+  }
+
+  /// Logs of the time before fusion print loops as they were.
+  void keep(TurnedLoops &turned) {
+    for (const NodeId member : fusion_.graph.members(turned.group)) {
+      Node &node = fusion_.state.schedule.nodes[member];
+      if (!node.before_fusion)
+        node.before_fusion = std::make_shared<const LoopsBeforeFusion>(
+            LoopsBeforeFusion{node.body, node.reads, node.writes});
+    }
+    exchange(fusion_, turned);
   }
 
   void merge(GroupId first, GroupId second, Verdict verdict) {

@@ -1,5 +1,7 @@
 #include "scheduler/fusion.h"
 
+#include "scheduler/storages.h"
+
 #include <algorithm>
 
 namespace tsc::scheduler {
@@ -90,7 +92,8 @@ void make_list(Fusion &fusion, const std::vector<NodeId> &nodes, uint32_t list) 
 } // namespace
 
 Fusion::Fusion(State &s)
-    : state(s), table(s.module), graph(s), element_of(s.schedule.nodes.size(), 0) {
+    : state(s), table(s.module), graph(s), element_of(s.schedule.nodes.size(), 0),
+      is_aliased(find_aliased(s.module)) {
   for (NodeId id = 0; id < s.schedule.nodes.size(); ++id)
     groups.push_back(make_group(s, table, id));
   for (uint32_t list = 0; list < s.lists.size(); ++list)
@@ -104,6 +107,12 @@ Fusion::Fusion(State &s)
       groups[member].alive = member == block[0];
     }
   }
+}
+
+bool Fusion::stays_inside(BufferId buffer, const std::vector<NodeId> &members) const {
+  return scheduler::stays_inside(state, is_aliased, buffer, [&](NodeId node) {
+    return std::binary_search(members.begin(), members.end(), node);
+  });
 }
 
 int64_t Fusion::shared_bytes(const WorkGroup &a, const WorkGroup &b) const {

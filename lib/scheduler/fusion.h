@@ -48,6 +48,7 @@ struct Fusion {
   std::vector<WorkGroup> groups;    // by GroupId
   std::vector<uint32_t> element_of; // by node: which element of its list it is in, else 0
   int round = 0;
+  std::vector<bool> is_aliased; // by buffer
 
   const WorkGroup &group(GroupId id) const { return groups[id]; }
   const WorkGroup &work(Part part) const {
@@ -62,6 +63,9 @@ struct Fusion {
     return graph.group_of(id) == part.group && element_of[id] == part.element;
   }
   const Node &node(NodeId id) const { return state.schedule.nodes[id]; }
+  /// Computed by a member and read by members alone: a kernel of them never stores it. `members`
+  /// ascend.
+  bool stays_inside(BufferId buffer, const std::vector<NodeId> &members) const;
   /// Bytes of the accesses that both make.
   int64_t shared_bytes(const WorkGroup &a, const WorkGroup &b) const;
   /// Between the farthest members of the two, in nodes.
@@ -75,6 +79,8 @@ struct PartPair {
   Part earlier, later;
 };
 
+struct TurnedLoops;
+
 struct Verdict {
   Refusal refusal = Refusal::none;
   int64_t shared_bytes = 0;
@@ -84,11 +90,17 @@ struct Verdict {
   std::vector<LoopNest> nests;
   GroupId between =
       0; // intermediate_nodes, cycle: a group that waits for one and that the other waits for
+  std::shared_ptr<TurnedLoops> turned; // what must be exchanged before the two are merged
+  std::string text;                    // loop_order, slower: both sides in numbers
 };
 
 /// Whether `earlier` and `later` may become one kernel. Precondition: rank(earlier) < rank(later).
 /// If nothing refuses, the graph's last search is the one that GroupGraph::merge wants.
 Verdict judge(Fusion &fusion, GroupId earlier, GroupId later);
+
+/// The same, and where accesses are all that refuses, once more with the loops of one side turned,
+/// if that makes memory move less (turn_loops.h). Leaves all loops as they are.
+Verdict judge_and_turn(Fusion &fusion, GroupId earlier, GroupId later);
 
 /// The rules that `judge` asks, each alone.
 Refusal check_shapes(const WorkGroup &a, const WorkGroup &b);
@@ -119,6 +131,8 @@ std::vector<Candidate>
 find_candidates(Fusion &fusion, const std::vector<GroupId> &order,
                 const std::function<void(GroupId, GroupId, const Verdict &)> &refuse);
 
+/// "op0_op1"
+std::string name_of(const Fusion &fusion, GroupId id);
 /// One sentence with names, sizes and indices that explains a refusal.
 std::string explain(const Fusion &fusion, GroupId earlier, GroupId later, const Verdict &verdict);
 

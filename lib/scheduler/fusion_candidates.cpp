@@ -94,7 +94,7 @@ find_candidates(Fusion &fusion, const std::vector<GroupId> &order,
     const WorkGroup &a = fusion.group(first), &b = fusion.group(second);
     if (std::max(a.changed_in_round, b.changed_in_round) < fusion.round)
       return; // judged before, and fusing others makes nothing possible
-    const Verdict verdict = judge(fusion, first, second);
+    const Verdict verdict = judge_and_turn(fusion, first, second);
     if (verdict.refusal != Refusal::none) {
       refuse(first, second, verdict);
       return;

@@ -6,10 +6,6 @@ namespace tsc::scheduler {
 
 namespace {
 
-/// Fusing may lengthen the life of buffers that would else be reused at once; it is refused when
-/// that costs this many times the bytes that it saves.
-constexpr int64_t kMemoryOverheadFactor = 32;
-
 bool writes_to(const State &state, const Node &node, BufferId storage) {
   return std::any_of(node.writes.begin(), node.writes.end(), [&](const Dependency &write) {
     return state.module.storage_of(buffer_of(write)) == storage;
@@ -143,7 +139,7 @@ bool would_raise_peak_memory(const Fusion &fusion, Part a, Part b, int64_t share
     if (std::binary_search(in_a.begin(), in_a.end(), key))
       overhead += std::get<3>(key);
   }
-  return overhead > kMemoryOverheadFactor * shared_bytes;
+  return overhead > fusion.state.policy().peak_memory_factor * shared_bytes;
 }
 
 namespace {
@@ -183,7 +179,7 @@ Refusal check_kernel(const Fusion &fusion, const PartPair &pair, int64_t bytes,
 }
 
 Verdict refuse(Refusal refusal, int64_t bytes, std::vector<PartPair> about) {
-  return {refusal, bytes, std::move(about), {}, 0};
+  return {refusal, bytes, std::move(about), {}, 0, nullptr, {}};
 }
 
 } // namespace

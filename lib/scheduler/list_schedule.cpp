@@ -8,14 +8,6 @@
 
 namespace tsc::scheduler {
 
-namespace {
-
-/// For each group, the groups that wait for it, each once; and how many each waits for.
-struct WaitingGroups {
-  std::vector<std::vector<uint32_t>> after;
-  std::vector<uint32_t> count;
-};
-
 WaitingGroups find_waiting(const State &state) {
   const std::vector<Group> &groups = state.schedule.groups;
   std::vector<uint32_t> group_of(state.schedule.nodes.size(), ir::kNone);
@@ -37,8 +29,6 @@ WaitingGroups find_waiting(const State &state) {
   }
   return waiting;
 }
-
-} // namespace
 
 void list_schedule(State &state, const std::vector<Priority> &priorities) {
   std::vector<Group> &groups = state.schedule.groups;

@@ -19,6 +19,13 @@ struct Priority {
 /// order is topological.
 void list_schedule(State &state, const std::vector<Priority> &priorities);
 
+/// For each group, the groups that wait for it, each once; and how many each waits for.
+struct WaitingGroups {
+  std::vector<std::vector<uint32_t>> after;
+  std::vector<uint32_t> count;
+};
+WaitingGroups find_waiting(const State &state);
+
 /// The library that a node's operation calls; nothing for loops.
 std::optional<ir::Library> library_of(const State &state, NodeId node);
 /// True if ranks communicate in one of the module's operations.

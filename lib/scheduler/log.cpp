@@ -276,8 +276,13 @@ private:
   std::string node_text(NodeId id) const {
     Node node = schedule_.nodes[id];
     const std::string &name = operation(id).name;
-    if (options_.stage == LogStage::pre_fusion)
+    if (options_.stage == LogStage::pre_fusion && node.before_fusion) {
+      node.body = node.before_fusion->body;
+      node.reads = node.before_fusion->reads;
+      node.writes = node.before_fusion->writes;
+    } else if (options_.stage == LogStage::pre_fusion) {
       node.reads.insert(node.reads.end(), node.pruned.begin(), node.pruned.end());
+    }
     if (prints_unmerged()) {
       UnmergedNode unmerged = unmerge(module_, node);
       node.body = std::move(unmerged.body);

@@ -6,18 +6,6 @@ namespace tsc::scheduler {
 
 namespace {
 
-/// q if a == q * b holds for all values of the symbols.
-std::optional<Expr> exact_quotient(Expr a, Expr b) {
-  if (a == b)
-    return Expr(1);
-  if (b.is_integer(0))
-    return std::nullopt;
-  const Expr quotient = symbolic::floor_div(a, b);
-  if (quotient * b == a)
-    return quotient;
-  return std::nullopt;
-}
-
 std::vector<Expr> concatenate(std::span<const Expr> a, std::span<const Expr> b) {
   std::vector<Expr> all(a.begin(), a.end());
   all.insert(all.end(), b.begin(), b.end());
@@ -75,6 +63,17 @@ std::optional<std::vector<Expr>> combine_neighbours(std::span<const Expr> from,
 }
 
 } // namespace
+
+std::optional<Expr> exact_quotient(Expr a, Expr b) {
+  if (a == b)
+    return Expr(1);
+  if (b.is_integer() && b.value() <= 0)
+    return std::nullopt;
+  const Expr quotient = symbolic::floor_div(a, b);
+  if (quotient * b == a)
+    return quotient;
+  return std::nullopt;
+}
 
 std::optional<std::vector<Expr>> common_refinement(std::span<const Expr> a,
                                                    std::span<const Expr> b) {

@@ -18,6 +18,9 @@ struct LoopNest {
   bool flattened = false;
 };
 
+/// q if a == q * b holds for all values of the symbols.
+std::optional<Expr> exact_quotient(Expr a, Expr b);
+
 /// The coarsest list of loops of which every loop of `a` and of `b` is a product of neighbours;
 /// nothing if there is none, as for {6, 4} and {8, 3}. Precondition: equal products.
 std::optional<std::vector<Expr>> common_refinement(std::span<const Expr> a,

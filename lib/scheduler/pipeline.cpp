@@ -23,9 +23,12 @@ constexpr Step kPipeline[] = {
     {"order-collectives", order_collectives, "collectives and their blocks, in the order"},
     {"create-lists", create_lists, "elements of list operators"},
     {"fuse-nodes", fuse_nodes, "pairs of groups that share a buffer, in up to ten rounds"},
+    // the steps about communication come after it: their order is not to be undone
+    {"reorder-for-peak-memory", reorder_for_peak_memory, "bytes alive after each group"},
     {"sink-waits", sink_waits, "groups that may run, those that wait last"},
     {"raise-collectives", raise_collectives,
      "groups that may run, those first that a collective needs"},
+    {"reorder-for-overlap", reorder_for_overlap, "estimated times of groups and collectives"},
     {"split-blocks", split_blocks, "groups that are blocks"},
     {"combine-kernels", combine_kernels, "groups that wait for as many others, one after another"},
     {"prune-weak-dependencies", prune_weak_dependencies, "reads that only give an order"},

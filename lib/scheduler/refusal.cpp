@@ -48,6 +48,10 @@ std::string_view to_string(Refusal refusal) {
     return "a kernel that fills the machine is launched alone";
   case Refusal::weights_only:
     return "one runs once, when weights are loaded, the other every time";
+  case Refusal::loop_order:
+    return "no order of loops walks through memory in runs";
+  case Refusal::slower:
+    return "one kernel takes longer than two";
   }
   return "";
 }

@@ -7,6 +7,8 @@
 #include "target/target.h"
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -48,6 +50,12 @@ struct User {
   bool is_weak = false;
 };
 
+/// Loops and accesses of a node as create-nodes made them.
+struct LoopsBeforeFusion {
+  ir::LoopBody body;
+  std::vector<Dependency> reads, writes;
+};
+
 /// One operation.
 struct Node {
   OperationId operation = ir::kNone;
@@ -58,6 +66,8 @@ struct Node {
   Expr numel, reduction_numel;           // group.iteration
   std::vector<NodeId> ancestors_hint;    // direct predecessors, ascending
   size_t min_order = 0, max_order = 0;
+  /// Where fusion turned the loops: what body, reads and writes were before. Else null.
+  std::shared_ptr<const LoopsBeforeFusion> before_fusion;
 };
 
 /// Why two groups were not fused. Every refusal has a kind, the two sides, and bytes at stake.
@@ -85,6 +95,8 @@ enum class Refusal : uint8_t {
   list_order,
   large_kernel,
   weights_only,
+  loop_order, // turned loops would make them fit, but not walk through memory in runs
+  slower,     // measured
 };
 std::string_view to_string(Refusal refusal);
 struct FusionDecision {
@@ -92,6 +104,7 @@ struct FusionDecision {
   Refusal refusal = Refusal::none;
   int64_t shared_bytes = 0;
   std::string detail; // one sentence with names, sizes, indices
+  std::string turned; // whose loops were turned for it, and how; "" if none were
   int round = 0;      // of fusion; 0: about one launch, not one kernel
 };
 
@@ -135,6 +148,12 @@ struct Block {
   std::vector<BufferId> awaited;
 };
 
+/// What reorder-for-peak-memory found: bytes of the program's own memory alive at once, at most.
+struct MemoryOrder {
+  int64_t bytes_before = 0, bytes = 0; // equal if nothing is lower than the order of fusion
+  std::string heuristic;               // of the order taken; "" if nothing was looked at
+};
+
 struct Schedule {
   std::vector<Node> nodes;               // by operation order, dead ones removed
   std::vector<Group> groups;             // in execution order
@@ -142,6 +161,7 @@ struct Schedule {
   std::vector<Block> blocks;             // collectives with the copies around them
   std::vector<GroupList> lists;          // what Group::list names
   std::vector<FusionDecision> decisions; // accepted and refused, in the order they were made
+  MemoryOrder memory_order;
 };
 
 /// One thing that a step of the pipeline changed.
@@ -165,6 +185,10 @@ struct ScheduleOptions {
   /// If not null, gets one record a step (`dump-schedule --stage=init`): copies of the state are
   /// made for it.
   std::vector<StepRecord> *records = nullptr;
+  /// If set, two groups that may be fused are only if one kernel takes less time than two: gets a
+  /// schedule of one group, complete with bodies and internal buffers, and gives nanoseconds, or
+  /// nothing if the group cannot be timed (then no rule but the others decides).
+  std::function<std::optional<double>(const Schedule &)> fusion_timer;
 };
 Schedule schedule(const ir::Module &module, const ScheduleOptions &options);
 

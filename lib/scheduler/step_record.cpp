@@ -45,6 +45,7 @@ public:
     compare_order();
     list_decisions();
     compare_groups();
+    compare_memory_order();
     list_blocks();
     list_launches();
     return std::move(changes_);
@@ -234,6 +235,17 @@ private:
     }
   }
 
+  void compare_memory_order() {
+    const MemoryOrder &order = schedule_.memory_order;
+    if (!before_.schedule.memory_order.heuristic.empty() || order.heuristic.empty())
+      return;
+    const bool lower = order.bytes < order.bytes_before;
+    add("peak memory", "all groups",
+        std::to_string(order.bytes_before) + " bytes" +
+            (lower ? ", " + std::to_string(order.bytes) + " by " + order.heuristic
+                   : ", no order is lower"));
+  }
+
   // ---- groups
 
   void list_decisions() {
@@ -247,6 +259,8 @@ private:
       if (!fused)
         text += ": " + std::string(to_string(decision.refusal)) +
                 (decision.detail.empty() ? "" : " (" + decision.detail + ")");
+      else if (!decision.turned.empty())
+        text += ", " + decision.turned;
       add(fused ? "fusion" : "refusal", name_of(schedule_.nodes[decision.first].operation),
           (fused ? "with " : "not with ") + text);
     }

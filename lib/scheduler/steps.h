@@ -27,10 +27,15 @@ void order_collectives(State &state);
 void create_lists(State &state);
 /// Merges groups that may and should run as one kernel.
 void fuse_nodes(State &state);
+/// Another order of the groups, if that lowers the peak of memory alive at once.
+void reorder_for_peak_memory(State &state);
 /// Moves waits, and what depends on them, as far back as dependencies allow.
 void sink_waits(State &state);
 /// Moves collectives, and what they depend on, as far forward as dependencies allow.
 void raise_collectives(State &state);
+/// Moves computation between a collective and what waits for it, until their estimated times are
+/// equal.
+void reorder_for_overlap(State &state);
 /// Makes every node of a block a group of its own.
 void split_blocks(State &state);
 /// Gives groups that do not wait for each other, and that nothing fused, a list: one launch.

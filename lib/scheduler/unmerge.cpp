@@ -1,7 +1,5 @@
 #include "scheduler/unmerge.h"
 
-#include "scheduler/dependency.h"
-
 #include <unordered_map>
 
 namespace tsc::scheduler {
@@ -30,6 +28,15 @@ void take_versions(const ir::Module &module, const std::vector<Dependency> &name
   }
 }
 
+/// Names buffers as the node's reads do, and adds those of its reads that are not of elements.
+void take_names(const ir::Module &module, const Node &node, Accesses &accesses) {
+  take_versions(module, node.reads, accesses.reads);
+  for (const Dependency &read : node.reads) {
+    if (!std::holds_alternative<MemoryDep>(read))
+      accesses.reads.push_back(read);
+  }
+}
+
 } // namespace
 
 UnmergedNode unmerge(const ir::Module &module, const Node &node) {
@@ -39,14 +46,16 @@ UnmergedNode unmerge(const ir::Module &module, const Node &node) {
   const ir::Operation &operation = module.operations[node.operation];
   result.body = ir::reorder_loops(module, ir::trace(module, operation));
   Accesses accesses = find_unmerged_accesses(module, result.body);
+  take_names(module, node, accesses);
   result.reads = std::move(accesses.reads);
   result.writes = std::move(accesses.writes);
-  take_versions(module, node.reads, result.reads);
-  for (const Dependency &read : node.reads) {
-    if (!std::holds_alternative<MemoryDep>(read))
-      result.reads.push_back(read);
-  }
   return result;
+}
+
+Accesses find_named_accesses(const ir::Module &module, const Node &node, const ir::LoopBody &body) {
+  Accesses accesses = find_accesses(module, body);
+  take_names(module, node, accesses);
+  return accesses;
 }
 
 } // namespace tsc::scheduler

@@ -1,7 +1,7 @@
 // Nodes as they were before their loops were merged.
 #pragma once
 
-#include "scheduler/schedule.h"
+#include "scheduler/dependency.h"
 
 namespace tsc::scheduler {
 
@@ -12,5 +12,9 @@ struct UnmergedNode {
   std::vector<Dependency> reads, writes;
 };
 UnmergedNode unmerge(const ir::Module &module, const Node &node);
+
+/// find_accesses of `body`, which does what `node` does, with the buffer versions that the node's
+/// reads name, and those of its reads that are not of elements.
+Accesses find_named_accesses(const ir::Module &module, const Node &node, const ir::LoopBody &body);
 
 } // namespace tsc::scheduler

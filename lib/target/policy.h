@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace tsc::target {
 
@@ -28,7 +30,16 @@ struct Policy {
   int64_t fusion_memory_threshold = 10; // bytes
   size_t max_distance = 64;             // nodes apart, horizontal fusion
   size_t max_candidates_per_buffer = 64;
+  int64_t max_fusion_rounds = 10;
+  /// Fusing is refused where buffers that would else be reused at once live longer for more than
+  /// this many times the bytes that it saves.
+  int64_t peak_memory_factor = 32;
+  /// Loops of a node are turned, or its index inverted, where that makes two nodes' accesses equal.
   bool loop_ordering_after_fusion = true;
+  /// Groups run in another order where that lowers the peak of memory alive at once.
+  bool reorder_for_peak_memory = true;
+  /// Computation is moved beside collectives until their estimated times are equal.
+  bool reorder_for_overlap = false;
   /// Attention of 16-bit floats is one kernel where it can be; else products and a softmax.
   bool fused_attention = true;
   /// Rows of a large product start at multiples of this many bytes, as the matrix library's fast
@@ -60,5 +71,16 @@ const Policy &default_policy();
 const Policy &inductor_2_5_policy();
 /// Throws UserError (usage) TSC-C002.
 const Policy &find_policy(std::string_view name);
+
+/// One threshold as text, for `--policy-option NAME=VALUE`.
+struct PolicyOption {
+  std::string_view name;
+  std::string value;
+};
+/// Every threshold that may be set, with its value under `policy`; switches are on or off.
+std::vector<PolicyOption> options_of(const Policy &policy);
+/// Sets one by "NAME=VALUE". Throws UserError (usage) TSC-C012 for an unknown name, TSC-C013 for a
+/// value that it cannot have.
+void set_option(Policy &policy, std::string_view assignment);
 
 } // namespace tsc::target

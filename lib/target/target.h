@@ -19,6 +19,10 @@ struct Target {
   double bandwidth = 4.8e12;  // bytes a second, data sheet
   double bytes_in_flight = 0; // bandwidth * latency: what must be outstanding to saturate memory
   int l2_bytes = 0;
+  // Operations a second at most, data sheet, a multiplication with its addition counting two.
+  double flops_f64 = 0, flops_f32 = 0; // f32 without TF32, as products are computed here
+  double flops_16bit = 0;              // products of f16 and bf16, no sparsity
+  double link_bandwidth = 0;           // bytes a second and direction to other GPUs of the host
 };
 
 /// Throws UserError (usage) TSC-C001 with the known names for an unknown one.

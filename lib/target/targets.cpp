@@ -24,8 +24,14 @@ constexpr PerMultiprocessor kDataCenterAmpere = {2048, 164 * kKib, 163 * kKib};
 constexpr PerMultiprocessor kHopper = {2048, 228 * kKib, 227 * kKib};
 constexpr PerMultiprocessor kGraphicsClass = {1536, 100 * kKib, 99 * kKib};
 
+constexpr double kTera = 1e12, kGiga = 1e9;
+
+struct Peaks { // of arithmetic, in TFLOP/s
+  double f64, f32, half;
+};
+
 Target make(int major, int minor, int multiprocessors, const PerMultiprocessor &limits,
-            double bandwidth, int l2_bytes) {
+            double bandwidth, int l2_bytes, const Peaks &peaks, double link_bandwidth) {
   Target target;
   target.name = "sm_" + std::to_string(major) + std::to_string(minor);
   target.major = major;
@@ -39,19 +45,31 @@ Target make(int major, int minor, int multiprocessors, const PerMultiprocessor &
   target.bandwidth = bandwidth;
   target.bytes_in_flight = bandwidth * kLoadedLatency;
   target.l2_bytes = l2_bytes;
+  target.flops_f64 = peaks.f64 * kTera;
+  target.flops_f32 = peaks.f32 * kTera;
+  target.flops_16bit = peaks.half * kTera;
+  target.link_bandwidth = link_bandwidth;
   return target;
 }
 
-/// One part stands for each architecture: its data sheet gives multiprocessors, bandwidth and
-/// cache.
+/// One part stands for each architecture: its data sheet gives multiprocessors, bandwidth, cache,
+/// arithmetic (tensor cores where products use them: f64 where the part has such, 16-bit floats
+/// with f32 sums) and links, half of what both directions have together; parts without NVLink talk
+/// through PCI Express.
 std::vector<Target> make_targets() {
   return {
-      make(8, 0, 108, kDataCenterAmpere, 2.039e12, 40 * kMib), // A100 80 GB SXM
-      make(8, 6, 84, kGraphicsClass, 0.696e12, 6 * kMib),      // A40
-      make(8, 9, 142, kGraphicsClass, 0.864e12, 96 * kMib),    // L40S
-      make(9, 0, 132, kHopper, 4.8e12, 50 * kMib),   // H200; H100 has 3.35e12 bytes a second
-      make(10, 0, 148, kHopper, 8.0e12, 126 * kMib), // B200
-      make(12, 0, 170, kGraphicsClass, 1.792e12, 96 * kMib), // RTX 5090
+      // A100 80 GB SXM
+      make(8, 0, 108, kDataCenterAmpere, 2.039e12, 40 * kMib, {19.5, 19.5, 312}, 300 * kGiga),
+      // A40
+      make(8, 6, 84, kGraphicsClass, 0.696e12, 6 * kMib, {0.58, 37.4, 149.7}, 56.25 * kGiga),
+      // L40S
+      make(8, 9, 142, kGraphicsClass, 0.864e12, 96 * kMib, {1.43, 91.6, 362}, 32 * kGiga),
+      // H200; H100 has 3.35e12 bytes a second
+      make(9, 0, 132, kHopper, 4.8e12, 50 * kMib, {67, 67, 989}, 450 * kGiga),
+      // B200
+      make(10, 0, 148, kHopper, 8.0e12, 126 * kMib, {37, 75, 2250}, 900 * kGiga),
+      // RTX 5090
+      make(12, 0, 170, kGraphicsClass, 1.792e12, 96 * kMib, {1.64, 104.8, 209.5}, 64 * kGiga),
   };
 }
 

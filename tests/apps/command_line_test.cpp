@@ -66,9 +66,40 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
   check_usage(place.run({"compile", graph, "-o", "out", "--policy=fast"}),
               "error TSC-C002: unknown policy 'fast'\n"
               "  next: known policies: default, inductor-2.5\n");
+  check_usage(
+      place.run({"explain", graph, "--policy-option", "max_fusion_sise=3"}),
+      "error TSC-C012: no policy has the option 'max_fusion_sise'\n"
+      "  next: did you mean 'max_fusion_size'? options: realize_reads_threshold, "
+      "realize_accumulated_reads_threshold, realize_opcount_threshold, "
+      "unroll_reductions_threshold, split_reductions, online_softmax, casts_in_bodies, "
+      "max_fusion_size, fusion_memory_threshold, max_distance, max_candidates_per_buffer, "
+      "max_fusion_rounds, peak_memory_factor, loop_ordering_after_fusion, "
+      "reorder_for_peak_memory, reorder_for_overlap, fused_attention, "
+      "product_row_alignment, concatenation, max_masked_parts, foreach_lists, combo_kernels, "
+      "combo_max_kernels, combo_max_bytes, combo_max_distance\n");
+  check_usage(place.run({"explain", graph, "--policy-option", "max_fusion_size=-3"}),
+              "error TSC-C013: 'max_fusion_size=-3' sets no value of max_fusion_size\n"
+              "  next: write max_fusion_size=NUMBER; under the policy default it is 64\n");
+  check_usage(place.run({"explain", graph, "--policy-option", "reorder_for_peak_memory=1"}),
+              "error TSC-C013: 'reorder_for_peak_memory=1' sets no value of "
+              "reorder_for_peak_memory\n"
+              "  next: write reorder_for_peak_memory=on or =off; under the policy default it is "
+              "on\n");
+  check_usage(place.run({"explain", graph, "--benchmark-fusion", "gpu"}),
+              "error TSC-C014: fusions are not timed on 'gpu'\n"
+              "  next: devices: host, host-cuda, cuda\n");
   check_usage(place.run({"run", graph, "--inputs", "random:x"}),
               "error TSC-C010: 'random:x' is not random[:SEED]\n"
               "  next: give a seed in decimal digits, as in random:7\n");
+}
+
+TEST_CASE("thresholds of a policy can be set one by one") {
+  Workplace place;
+  const std::string graph = sample("anchors/softmax/model.json");
+  CHECK(
+      place.run({"explain", graph, "--policy-option", "max_fusion_size=1"}).out.find("op0 + op1") ==
+      std::string::npos);
+  CHECK(place.run({"explain", graph}).out.find("op0 + op1") != std::string::npos);
 }
 
 TEST_CASE("misspelt commands and options name the nearest") {

@@ -3,6 +3,7 @@
 #include "target/target.h"
 #include "testing/catch.h"
 
+#include <map>
 #include <set>
 
 using namespace tsc;
@@ -41,6 +42,10 @@ TEST_CASE("every architecture is complete and named after its capability") {
     CHECK(t.bytes_in_flight > 0);
     CHECK(t.bytes_in_flight < t.bandwidth * 1e-6);
     CHECK(t.l2_bytes >= 6 << 20);
+    CHECK(t.flops_f64 > 0);
+    CHECK(t.flops_f32 >= t.flops_f64);
+    CHECK(t.flops_16bit > t.flops_f32);
+    CHECK(t.link_bandwidth < t.bandwidth);
   }
   CHECK(names == std::set<std::string>{"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"});
 }
@@ -64,6 +69,11 @@ TEST_CASE("policies carry the thresholds of the seeds") {
   CHECK_FALSE(seeds.casts_in_bodies);
   CHECK_FALSE(seeds.online_softmax);
   CHECK_FALSE(seeds.loop_ordering_after_fusion);
+  CHECK_FALSE(seeds.reorder_for_peak_memory);
+  CHECK(seeds.fusion_memory_threshold == 10);
+  CHECK(seeds.max_distance == 64);
+  CHECK(seeds.max_fusion_rounds == 10);
+  CHECK(seeds.peak_memory_factor == 32);
   CHECK(&target::find_policy("default") == &target::default_policy());
   CHECK(target::default_policy().casts_in_bodies);
   CHECK_FALSE(target::default_policy().split_reductions);
@@ -73,4 +83,37 @@ TEST_CASE("an unknown policy is a usage error that names the known ones") {
   CHECK(user_error([] { target::find_policy("inductor-2.4"); }) ==
         "error TSC-C002: unknown policy 'inductor-2.4'\n"
         "  next: did you mean 'inductor-2.5'? known policies: default, inductor-2.5");
+}
+
+TEST_CASE("every threshold of a policy has a name, and can be set by it") {
+  target::Policy policy = target::default_policy();
+  const std::vector<target::PolicyOption> options = target::options_of(policy);
+  for (const target::PolicyOption &option : options) { // to something else and back
+    const std::string name(option.name);
+    const std::map<std::string, std::string> opposites = {{"on", "off"},
+                                                          {"off", "on"},
+                                                          {"inductor", "fewest_launches"},
+                                                          {"fewest_launches", "inductor"}};
+    const auto opposite = opposites.find(option.value);
+    const std::string other = opposite == opposites.end() ? option.value + "1" : opposite->second;
+    target::set_option(policy, name + "=" + other);
+    size_t differences = 0;
+    const std::vector<target::PolicyOption> changed = target::options_of(policy);
+    for (size_t i = 0; i < options.size(); ++i)
+      differences += options[i].value != changed[i].value;
+    CHECK(differences == 1);
+    target::set_option(policy, name + "=" + option.value);
+  }
+  target::set_option(policy, "max_fusion_size=7");
+  CHECK(policy.max_fusion_size == 7);
+  CHECK(user_error([&] { target::set_option(policy, "max_fusion_size=7x"); }) ==
+        "error TSC-C013: 'max_fusion_size=7x' sets no value of max_fusion_size\n"
+        "  next: write max_fusion_size=NUMBER; under the policy default it is 7");
+  CHECK(user_error([&] {
+          target::set_option(policy, "max_fusion_size");
+        }).rfind("error TSC-C013", 0) == 0);
+  CHECK(user_error([&] {
+          target::set_option(policy, "zzz=1");
+        }).rfind("error TSC-C012: no policy has the option 'zzz'\n  next: options: realize", 0) ==
+        0);
 }
