@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "driver/group_kernels.h"
+#include "program/partition.h"
 #include "scheduler/estimate_runtime.h"
 #include "scheduler/schedule.h"
 #include "target/target.h"
@@ -52,6 +53,26 @@ void run_init(Flags flags) {
                    : scheduler::to_text(compilation.scheduling));
 }
 
+/// What can be captured in a CUDA graph each, and what lies between.
+void run_partitions(const Flags &flags) {
+  const driver::Compilation compilation = compile_with_flags(flags, driver::Form::program);
+  const program::Program &program = compilation.program;
+  const std::vector<program::Partition> partitions = program::partition(program);
+  if (!flags.json) {
+    print(program::to_text(program, partitions));
+    return;
+  }
+  Json rows = Json::array();
+  for (const program::Partition &part : partitions)
+    rows.push_back({{"first", part.first},
+                    {"count", part.count},
+                    {"depth", part.depth},
+                    {"captured", part.capturable},
+                    {"inputs", part.inputs},
+                    {"outputs", part.outputs}});
+  print(Json{{"partitions", std::move(rows)}}.dump() + "\n");
+}
+
 std::string joined_texts(const driver::Compilation &compilation,
                          const std::vector<uint32_t> &kernels) {
   std::string text;
@@ -100,13 +121,15 @@ void run_log(const Flags &flags) {
   options.stage = flags.stage == "pre-fusion" ? scheduler::LogStage::pre_fusion
                                               : scheduler::LogStage::post_fusion;
   options.newer_dialect = flags.dialect == "2.11";
-  std::map<std::vector<scheduler::NodeId>, std::string> texts; // by the group's members
+  using Key = std::pair<const scheduler::Schedule *, std::vector<scheduler::NodeId>>;
+  std::map<Key, std::string> texts; // by the group's schedule and members
   if (!flags.no_code) {
-    std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
-    for (size_t g = 0; g < kernels.size(); ++g)
-      texts[compilation.schedule.groups[g].members] = joined_texts(compilation, kernels[g]);
-    options.kernel_text = [&](const scheduler::Group &group) -> std::string {
-      auto found = texts.find(group.members);
+    for (const auto &[schedule, kernels] : driver::kernels_of_all_groups(compilation))
+      for (size_t g = 0; g < kernels.size(); ++g)
+        texts[{schedule, schedule->groups[g].members}] = joined_texts(compilation, kernels[g]);
+    options.kernel_text = [&](const scheduler::Schedule &schedule,
+                              const scheduler::Group &group) -> std::string {
+      auto found = texts.find({&schedule, group.members});
       return found == texts.end() ? "" : found->second;
     };
   }
@@ -130,15 +153,22 @@ void add_dump_schedule(CLI::App &app, int &exit_code) {
       app.add_subcommand("dump-schedule", "print the schedule in the form of TorchInductor's logs");
   add_compile_flags(*command, *flags, "GRAPH");
   command
-      ->add_option("--stage", flags->stage,
-                   "init (what each step of the scheduler did), pre-fusion or post-fusion")
-      ->check(CLI::IsMember({"init", "pre-fusion", "post-fusion"}));
+      ->add_option(
+          "--stage", flags->stage,
+          "init (what each step of the scheduler did), pre-fusion, post-fusion, or partitions "
+          "(what one CUDA graph each can hold)")
+      ->check(CLI::IsMember({"init", "pre-fusion", "post-fusion", "partitions"}));
   command->add_option("--dialect", flags->dialect, "spelling of PyTorch 2.5 or 2.11")
       ->check(CLI::IsMember({"2.5", "2.11"}));
   command->add_flag("--no-code", flags->no_code, "leave the kernels' text out");
   command->add_flag("--json", flags->json, "print one object: the steps, or the log's blocks");
   command->callback([flags, &exit_code] {
-    flags->stage == "init" ? run_init(*flags) : run_log(*flags);
+    if (flags->stage == "init")
+      run_init(*flags);
+    else if (flags->stage == "partitions")
+      run_partitions(*flags);
+    else
+      run_log(*flags);
     exit_code = 0;
   });
 }

@@ -44,7 +44,7 @@ public:
     case Library::set_storage:
       copy(call_.inputs[1], 0, call_.inputs[0], 0, numel(call_.inputs[0]));
       break;
-    case Library::tuple_item:
+    case Library::tuple_item: // written by what yields the tuple
     case Library::wait:
     case Library::resize_storage:
       break;

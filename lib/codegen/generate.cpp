@@ -4,6 +4,7 @@
 #include "codegen/attention_kernel.h"
 #include "codegen/build_kernel.h"
 #include "codegen/communication_steps.h"
+#include "codegen/finish_program.h"
 #include "codegen/join_kernels.h"
 #include "codegen/split_rows.h"
 #include "support/diagnostic.h"
@@ -11,7 +12,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <memory>
 
 namespace tsc::codegen {
 
@@ -21,37 +22,79 @@ using program::Program;
 using program::Role;
 using support::require;
 
+/// A module with its schedule: the graph, or one of its subgraphs.
+struct Part {
+  const ir::Module *module = nullptr;   // the one given, or `extended`
+  std::unique_ptr<ir::Module> extended; // with the buffers of partial results, if there are any
+  const scheduler::Schedule *schedule = nullptr;
+  std::map<size_t, SplitGraphs> splits; // by group
+};
+
+/// What the parts of a program have in common.
+struct Shared {
+  const target::Target &target;
+  Program program;
+  std::map<std::string, uint32_t> kernel_of;          // by name
+  std::vector<std::pair<uint32_t, uint32_t>> inplace; // (output, input)
+};
+
+Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
+               const target::Target &target) {
+  Part part;
+  part.module = &module;
+  part.schedule = &schedule;
+  for (size_t i = 0; i < schedule.groups.size(); ++i) {
+    if (!may_split_rows(schedule.groups[i], target))
+      continue;
+    if (!part.extended) {
+      part.extended = std::make_unique<ir::Module>(module);
+      part.module = part.extended.get();
+    }
+    if (auto split = split_rows(*part.extended, schedule.groups[i], target))
+      part.splits.emplace(i, std::move(*split));
+  }
+  return part;
+}
+
 class Assembler {
 public:
-  Assembler(const ir::Module &module, const scheduler::Schedule &schedule,
-            const CodegenOptions &options, const std::map<size_t, SplitGraphs> &splits)
-      : module_(module), schedule_(schedule), target_(*options.target), splits_(splits) {
-    program_.archs = {target_.name};
-    buffer_of_.assign(module.buffers.size(), -1);
+  /// `prefix` stands before the names of the part's own buffers.
+  Assembler(Shared &shared, const Part &part, std::string prefix)
+      : shared_(shared), program_(shared.program), module_(*part.module), schedule_(*part.schedule),
+        target_(shared.target), splits_(part.splits), prefix_(std::move(prefix)) {
+    buffer_of_.assign(module_.buffers.size(), -1);
   }
 
-  Program assemble() {
+  /// The graph itself, with its signature.
+  void add_whole() {
     find_outputs();
     add_inputs();
-    for (size_t i = 0; i < schedule_.groups.size();)
-      i = schedule_.groups[i].list == ir::kNone ? add_group(i) : add_list(i);
+    add_groups();
     add_outputs();
-    add_symbols();
-    check_symbols();
-    mark_once();
-    apply_inplace();
-    return std::move(program_);
+    note_inplace();
+  }
+
+  /// A subgraph: its inputs are `inputs`, its results are computed in `results`.
+  void add_subgraph(const std::vector<uint32_t> &inputs, const std::vector<uint32_t> &results) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      buffer_of_[module_.inputs[i]] = inputs[i];
+    for (size_t i = 0; i < results.size(); ++i)
+      buffer_of_[storage_of(std::get<ir::BufferView>(module_.outputs[i].value).buffer)] =
+          results[i];
+    add_groups();
+    note_inplace();
   }
 
 private:
+  Shared &shared_;
+  Program &program_;
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const target::Target &target_;
   const std::map<size_t, SplitGraphs> &splits_; // by group
-  Program program_;
-  std::vector<int64_t> buffer_of_;            // by storage
-  std::vector<BufferId> returned_;            // storages that a user output owns
-  std::map<std::string, uint32_t> kernel_of_; // by name
+  std::string prefix_;
+  std::vector<int64_t> buffer_of_; // by storage
+  std::vector<BufferId> returned_; // storages that a user output owns
   std::vector<std::pair<BufferId, BufferId>> inplace_;
 
   /// Where the bytes of `id` are: through mutations, then views of other buffers.
@@ -92,11 +135,12 @@ private:
   void add_inputs() {
     for (size_t i = 0; i < module_.inputs.size(); ++i) {
       const ir::Buffer &buffer = module_.buffer(module_.inputs[i]);
-      const bool random = i < module_.input_specs.size() &&
-                          module_.input_specs[i].kind == graph::InputKind::random_state;
-      const Role role = random                  ? Role::random_state
-                        : buffer.weight.empty() ? Role::input
-                                                : Role::weight;
+      const graph::InputKind kind =
+          i < module_.input_specs.size() ? module_.input_specs[i].kind : graph::InputKind::user;
+      const Role role = kind == graph::InputKind::random_state ? Role::random_state
+                        : kind == graph::InputKind::failure    ? Role::failure
+                        : buffer.weight.empty()                ? Role::input
+                                                               : Role::weight;
       const uint32_t id = add_buffer(buffer, role, buffer.name);
       buffer_of_[module_.inputs[i]] = id;
       if (role == Role::input)
@@ -117,7 +161,7 @@ private:
         role = Role::weight;
       require(role != Role::intermediate || source.role == ir::Buffer::Role::computed, "codegen",
               "constant " + source.name + " has no weight to take its data from");
-      buffer_of_[storage] = add_buffer(source, role, source.name);
+      buffer_of_[storage] = add_buffer(source, role, prefix_ + source.name);
     }
     return static_cast<uint32_t>(buffer_of_[storage]);
   }
@@ -130,6 +174,10 @@ private:
 
   // ---- steps
 
+  void add_groups() {
+    for (size_t i = 0; i < schedule_.groups.size();)
+      i = schedule_.groups[i].list == ir::kNone ? add_group(i) : add_list(i);
+  }
   /// Gives the next group.
   size_t add_group(size_t i) {
     const scheduler::Group &group = schedule_.groups[i];
@@ -171,7 +219,7 @@ private:
     inplace_.insert(inplace_.end(), built.inplace.begin(), built.inplace.end());
     const std::string name = built.kernel.name;
     const auto [found, inserted] =
-        kernel_of_.emplace(name, static_cast<uint32_t>(program_.kernels.size()));
+        shared_.kernel_of.emplace(name, static_cast<uint32_t>(program_.kernels.size()));
     program::Launch launch;
     launch.kernel = found->second;
     for (size_t i = 0; i < built.pointers.size(); ++i) {
@@ -212,6 +260,14 @@ private:
       add_kernel(build_attention(module_, schedule_, group, operation));
       return;
     }
+    if (call.library == ir::Library::conditional) {
+      add_conditional(operation, call);
+      return;
+    }
+    if (call.library == ir::Library::while_loop) {
+      add_loop(operation, call);
+      return;
+    }
     if (ir::is_between_ranks(call.library)) {
       const MemoryOf memory = [this](BufferId id, bool written) {
         return written ? written_buffer(id) : buffer(id);
@@ -245,6 +301,90 @@ private:
     program_.steps.push_back({std::move(product), short_name + "_" + out.name});
   }
 
+  // ---- branches and loops
+
+  /// Buffers of the items of the tuple that `operation` yields, which follow it; those that nobody
+  /// wants are not in the schedule, and get memory all the same.
+  std::vector<uint32_t> item_buffers(const ir::Operation &operation, const ir::Extern &call) {
+    const ir::Module &subgraph = module_.subgraphs[call.subgraphs[1]];
+    const auto first = static_cast<size_t>(&operation - module_.operations.data()) + 1;
+    std::vector<uint32_t> buffers;
+    for (size_t i = 0; i < subgraph.outputs.size(); ++i)
+      buffers.push_back(written_buffer(module_.operations[first + i].outputs[0]));
+    return buffers;
+  }
+  /// New memory for the results of a subgraph.
+  std::vector<uint32_t> result_buffers(const ir::Module &subgraph) {
+    std::vector<uint32_t> buffers;
+    for (const ir::Output &output : subgraph.outputs) {
+      const ir::Buffer &source = subgraph.buffer(std::get<ir::BufferView>(output.value).buffer);
+      buffers.push_back(
+          add_buffer(source, Role::intermediate, prefix_ + subgraph.name + "/" + source.name));
+    }
+    return buffers;
+  }
+  /// Returns the number of steps.
+  uint32_t add_part(uint32_t subgraph, const std::vector<uint32_t> &inputs,
+                    const std::vector<uint32_t> &results) {
+    const size_t before = program_.steps.size();
+    const ir::Module &module = module_.subgraphs[subgraph];
+    const Part part = make_part(module, schedule_.subgraphs[subgraph], target_);
+    Assembler(shared_, part, prefix_ + module.name + "/").add_subgraph(inputs, results);
+    return static_cast<uint32_t>(program_.steps.size() - before);
+  }
+
+  void add_conditional(const ir::Operation &operation, const ir::Extern &call) {
+    program::Conditional conditional;
+    std::vector<uint32_t> inputs;
+    for (const ir::BufferView &input : call.inputs)
+      inputs.push_back(buffer(input.buffer));
+    if (call.condition) {
+      conditional.condition = *call.condition;
+    } else {
+      conditional.predicate = program::Operand{inputs[0], call.inputs[0].layout.offset};
+      inputs.erase(inputs.begin());
+    }
+    const std::vector<uint32_t> results = item_buffers(operation, call);
+    const size_t step = program_.steps.size();
+    program_.steps.push_back({conditional, prefix_ + "cond_" + operation.name});
+    conditional.then_steps = add_part(call.subgraphs[0], inputs, results);
+    conditional.else_steps = add_part(call.subgraphs[1], inputs, results);
+    program_.steps[step].kind = std::move(conditional);
+  }
+
+  void add_loop(const ir::Operation &operation, const ir::Extern &call) {
+    const std::vector<uint32_t> carried = item_buffers(operation, call);
+    std::vector<uint32_t> inputs = carried;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const ir::BufferView &input = call.inputs[i];
+      if (i < carried.size())
+        add_dense_copy({buffer(input.buffer), input.layout.offset}, input, carried[i]);
+      else
+        inputs.push_back(buffer(input.buffer));
+    }
+    const ir::Module &body = module_.subgraphs[call.subgraphs[1]];
+    const uint32_t predicate = result_buffers(module_.subgraphs[call.subgraphs[0]]).front();
+    const std::vector<uint32_t> next = result_buffers(body);
+    program::WhileLoop loop;
+    loop.predicate = {predicate, 0};
+    const size_t step = program_.steps.size();
+    program_.steps.push_back({loop, prefix_ + "while_" + operation.name});
+    loop.condition_steps = add_part(call.subgraphs[0], inputs, {predicate});
+    loop.body_steps = add_part(call.subgraphs[1], inputs, next);
+    for (size_t i = 0; i < next.size(); ++i, ++loop.body_steps)
+      add_dense_copy({next[i], 0}, std::get<ir::BufferView>(body.outputs[i].value), carried[i]);
+    program_.steps[step].kind = loop;
+  }
+  /// The elements of `view`, dense from `from` on, to the beginning of `to`.
+  void add_dense_copy(const program::Operand &from, const ir::BufferView &view, uint32_t to) {
+    program::Copy copy;
+    copy.from = from;
+    copy.to = {to, 0};
+    copy.bytes = symbolic::numel(view.layout.sizes) *
+                 Expr(static_cast<int64_t>(tensor::size_in_bytes(view.dtype)));
+    program_.steps.push_back({std::move(copy), "copy_" + program_.buffers[to].name});
+  }
+
   // ---- outputs
 
   void add_outputs() {
@@ -254,7 +394,8 @@ private:
       program::OutputInfo info;
       if (is_mutation(output)) {
         add_mutation(output, info);
-        if (program_.buffers[static_cast<size_t>(info.buffer)].role == Role::random_state)
+        const Role role = program_.buffers[static_cast<size_t>(info.buffer)].role;
+        if (role == Role::random_state || role == Role::failure)
           continue; // nobody's output
       } else if (const auto *view = std::get_if<ir::BufferView>(&output.value)) {
         info.name = "output_" + std::to_string(number++);
@@ -333,104 +474,12 @@ private:
     program_.steps.push_back({std::move(copy), "copy_" + program_.buffers[to].name});
   }
 
-  // ---- the whole
-
-  /// Every symbol that an input says, each after those that its own dimension needs.
-  void add_symbols() {
-    std::vector<graph::SymbolRange> left = module_.symbols;
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (auto range = left.begin(); range != left.end();) {
-        program_.symbols.push_back({range->symbol, range->low, range->high});
-        if (program::binding_of(program_, program_.symbols.size() - 1)) {
-          range = left.erase(range);
-          progress = true;
-        } else {
-          program_.symbols.pop_back();
-          ++range;
-        }
-      }
-    }
-  }
-
-  /// Every symbol that memory, results or launches need has a value when shapes are bound.
-  void check_symbols() {
-    std::set<std::string> unbound;
-    const auto check = [&](Expr e) {
-      for (const Expr symbol : symbolic::free_symbols(e))
-        if (std::none_of(program_.symbols.begin(), program_.symbols.end(),
-                         [&](const program::Symbol &known) { return known.symbol == symbol; }))
-          unbound.insert(symbol.name());
-    };
-    const auto check_layout = [&](const tensor::Layout &layout) {
-      std::for_each(layout.sizes.begin(), layout.sizes.end(), check);
-      std::for_each(layout.strides.begin(), layout.strides.end(), check);
-      check(layout.offset);
-    };
-    for (const program::Buffer &buffer : program_.buffers) {
-      check_layout(buffer.layout);
-      check(buffer.bytes);
-    }
-    for (const program::OutputInfo &output : program_.outputs)
-      check_layout(output.layout);
-    for (const program::Step &step : program_.steps)
-      if (const auto *launch = std::get_if<program::Launch>(&step.kind))
-        std::for_each(launch->sizes.begin(), launch->sizes.end(), check);
-    if (!unbound.empty())
-      throw support::UserError(
-          support::ExitCode::unsupported,
-          {.code = "TSC-K004",
-           .message = "no dimension of an input is exactly " +
-                      support::join({unbound.begin(), unbound.end()}, ", ") +
-                      ": nothing gives it a value when the program runs",
-           .next_step = "make it static, or pass a tensor that has it as a dimension"});
-  }
-
-  /// Steps that depend on weights alone, and whose result nothing else changes, run when weights
-  /// are loaded.
-  void mark_once() {
-    enum class State : uint8_t { unwritten, once, varies };
-    std::vector<State> state(program_.buffers.size(), State::unwritten);
-    std::vector<size_t> writers(program_.buffers.size(), 0);
-    for (const program::Step &step : program_.steps)
-      for (const uint32_t id : program::writes(program_, step))
-        ++writers[id];
-    for (program::Step &step : program_.steps) {
-      const auto constant = [&](uint32_t id) {
-        const program::Buffer &buffer = program_.buffers[id];
-        return (buffer.role == Role::weight && !buffer.mutated) || state[id] == State::once;
-      };
-      const std::vector<uint32_t> read = program::reads(program_, step),
-                                  written = program::writes(program_, step);
-      const bool together = std::holds_alternative<program::Collective>(step.kind);
-      step.once = !together && std::all_of(read.begin(), read.end(), constant) &&
-                  std::all_of(written.begin(), written.end(), [&](uint32_t id) {
-                    return program_.buffers[id].role == Role::intermediate && writers[id] == 1 &&
-                           program_.buffers[id].bytes.is_integer();
-                  });
-      for (const uint32_t id : written)
-        state[id] = step.once ? State::once : State::varies;
-    }
-  }
-
-  /// An output takes over the memory of an input that nothing reads later, where both live in the
-  /// workspace.
-  void apply_inplace() {
-    std::vector<bool> kept(program_.buffers.size(), false); // written once: must survive the run
-    for (const program::Step &step : program_.steps)
-      if (step.once)
-        for (const uint32_t id : program::writes(program_, step))
-          kept[id] = true;
+  /// An output takes over the memory of an input that nothing reads later.
+  void note_inplace() {
     for (const auto &[output, input] : inplace_) {
       const int64_t into = buffer_of_[storage_of(output)], from = buffer_of_[storage_of(input)];
-      if (into < 0 || from < 0 || into == from || kept[static_cast<size_t>(into)] ||
-          kept[static_cast<size_t>(from)])
-        continue;
-      program::Buffer &target = program_.buffers[static_cast<size_t>(into)];
-      const program::Buffer &source = program_.buffers[static_cast<size_t>(from)];
-      if (target.role == Role::intermediate && source.role == Role::intermediate &&
-          target.alias_of < 0 && target.bytes == source.bytes)
-        target.alias_of = static_cast<int32_t>(from);
+      if (into >= 0 && from >= 0 && into != from)
+        shared_.inplace.emplace_back(static_cast<uint32_t>(into), static_cast<uint32_t>(from));
     }
   }
 };
@@ -440,17 +489,12 @@ private:
 Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
                  const CodegenOptions &options) {
   require(options.target != nullptr, "codegen", "no target is given");
-  std::map<size_t, SplitGraphs> splits;
-  std::optional<ir::Module> extended; // with the buffers of partial results, if there are any
-  for (size_t i = 0; i < schedule.groups.size(); ++i) {
-    if (!may_split_rows(schedule.groups[i], *options.target))
-      continue;
-    if (!extended)
-      extended = module;
-    if (auto split = split_rows(*extended, schedule.groups[i], *options.target))
-      splits.emplace(i, std::move(*split));
-  }
-  return Assembler(splits.empty() ? module : *extended, schedule, options, splits).assemble();
+  Shared shared{*options.target, {}, {}, {}};
+  shared.program.archs = {options.target->name};
+  const Part part = make_part(module, schedule, *options.target);
+  Assembler(shared, part, "").add_whole();
+  finish_program(module, shared.inplace, shared.program);
+  return std::move(shared.program);
 }
 
 std::string prelude_includes(const std::vector<std::string_view> &texts) {

@@ -1,6 +1,7 @@
 #include "driver/check.h"
 
 #include "driver/cut_nodes.h"
+#include "ops/inline_effects.h"
 #include "ops/inline_subgraphs.h"
 #include "ops/source_line.h"
 
@@ -174,7 +175,7 @@ std::vector<Diagnostic> diagnostics_of(const CheckReport &report) {
 CheckReport check(Graph graph, const CompileOptions &options) {
   CheckReport report;
   try {
-    graph = ops::inline_subgraphs(std::move(graph), {});
+    graph = ops::inline_subgraphs(ops::inline_effects(std::move(graph), {}), {});
   } catch (const UserError &error) {
     for (const Diagnostic &diagnostic : error.diagnostics())
       report.problems.push_back({diagnostic, "", {}, {}});

@@ -4,6 +4,7 @@
 #include "driver/compile.h"
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace tsc::driver {
@@ -13,5 +14,9 @@ namespace tsc::driver {
 /// group takes several launches. Found by what launches write, not by counting. Needs
 /// Form::program.
 std::vector<std::vector<uint32_t>> kernels_of_groups(const Compilation &compilation);
+
+/// The same for compilation.schedule and the schedules of its subgraphs, by their address.
+using GroupKernels = std::map<const scheduler::Schedule *, std::vector<std::vector<uint32_t>>>;
+GroupKernels kernels_of_all_groups(const Compilation &compilation);
 
 } // namespace tsc::driver

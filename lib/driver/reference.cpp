@@ -11,11 +11,15 @@ namespace {
 bool is_random_state(const ir::Module &module, size_t input) {
   return module.input_specs[input].kind == graph::InputKind::random_state;
 }
+bool is_failure(const ir::Module &module, size_t input) {
+  return module.input_specs[input].kind == graph::InputKind::failure;
+}
 
-/// The next state, which no caller sees.
-bool shows_random_state(const ir::Module &module, const ir::Output &output) {
+/// What no caller sees: the next state of random numbers, and what assertions note.
+template <class Input>
+bool shows(const ir::Module &module, const ir::Output &output, const Input &is_input) {
   for (size_t i = 0; i < module.inputs.size(); ++i)
-    if (is_random_state(module, i) && output.kind == graph::OutputKind::input_mutation &&
+    if (is_input(module, i) && output.kind == graph::OutputKind::input_mutation &&
         output.target == module.buffer(module.inputs[i]).name)
       return true;
   return false;
@@ -36,6 +40,12 @@ std::vector<tensor::HostTensor> module_inputs(const ir::Module &module,
       state.set_int64(0, static_cast<int64_t>(options.seed));
       state.set_int64(1, static_cast<int64_t>(options.call));
       all.push_back(std::move(state));
+      continue;
+    }
+    if (is_failure(module, i)) {
+      tensor::HostTensor none(tensor::DType::i64, std::vector<int64_t>{});
+      none.set_int64(0, 0);
+      all.push_back(std::move(none));
       continue;
     }
     if (buffer.weight.empty()) {
@@ -60,6 +70,17 @@ std::vector<tensor::HostTensor> module_inputs(const ir::Module &module,
   return all;
 }
 
+/// Throws the first assertion that did not hold; `number` counts them from 1.
+void check(const ir::Module &module, int64_t number) {
+  if (number == 0)
+    return;
+  const graph::Assertion &assertion = module.assertions.at(static_cast<size_t>(number - 1));
+  throw support::UserError(support::ExitCode::bad_input,
+                           {.code = "TSC-R127",
+                            .message = "the graph asserts: " + graph::to_string(assertion),
+                            .next_step = "give inputs of which it holds"});
+}
+
 } // namespace
 
 RankTensors run_reference_ranks(const Compilation &compilation, const RankTensors &inputs,
@@ -71,8 +92,12 @@ RankTensors run_reference_ranks(const Compilation &compilation, const RankTensor
   RankTensors outputs;
   for (interpret::Result &result : interpret::run_ranks(module, all, options.round_buffers)) {
     for (size_t i = module.outputs.size(); i-- > 0;)
-      if (shows_random_state(module, module.outputs[i]))
+      if (shows(module, module.outputs[i], is_failure) ||
+          shows(module, module.outputs[i], is_random_state)) {
+        if (shows(module, module.outputs[i], is_failure))
+          check(module, result.outputs[i].get_int64(0));
         result.outputs.erase(result.outputs.begin() + static_cast<std::ptrdiff_t>(i));
+      }
     outputs.push_back(std::move(result.outputs));
   }
   return outputs;

@@ -68,7 +68,8 @@ std::string text(DType dtype) {
   return std::string("DType::") + kNames[static_cast<size_t>(dtype)];
 }
 std::string text(Role role) {
-  static const char *const kNames[] = {"input", "weight", "output", "intermediate", "random_state"};
+  static const char *const kNames[] = {"input",        "weight",       "output",
+                                       "intermediate", "random_state", "failure"};
   return std::string("Role::") + kNames[static_cast<size_t>(role)];
 }
 std::string text(bool value) { return value ? "true" : "false"; }
@@ -97,7 +98,9 @@ public:
     launches();
     products();
     communication();
+    control();
     steps();
+    assertions();
     out_ += "\n} // namespace\n\nconst Tables &model_tables() {\n"
             "  static const Tables kTables = {" +
             literal(tables_.name) + fields_ +
@@ -275,9 +278,38 @@ private:
                   text_of(collective.from), text_of(collective.to), text(collective.count)});
     });
   }
+  void control() {
+    table("Conditional", "kConditionals", tables_.conditionals, [&](size_t i) {
+      const Conditional &conditional = tables_.conditionals[i];
+      return row({text(conditional.has_predicate), text_of(conditional.predicate),
+                  text(conditional.condition), std::to_string(conditional.then_steps),
+                  std::to_string(conditional.else_steps)}) +
+             (conditional.has_predicate ? comment(buffer_name(conditional.predicate.buffer)) : "");
+    });
+    table("WhileLoop", "kLoops", tables_.loops, [&](size_t i) {
+      const WhileLoop &loop = tables_.loops[i];
+      return row({text_of(loop.predicate), std::to_string(loop.condition_steps),
+                  std::to_string(loop.body_steps)}) +
+             comment(buffer_name(loop.predicate.buffer));
+    });
+  }
+  static std::string text_of(const Assertion &assertion) {
+    return braces(
+        {literal(assertion.message), literal(assertion.node), literal(assertion.source_line)});
+  }
+  void assertions() {
+    table("Assertion", "kAssertions", tables_.assertions, [&](size_t i) {
+      return text_of(tables_.assertions[i]) + "," + comment(std::to_string(i + 1));
+    });
+    table("SizeAssertion", "kSizeAssertions", tables_.size_assertions, [&](size_t i) {
+      const SizeAssertion &assertion = tables_.size_assertions[i];
+      return row({text(assertion.condition), text_of(assertion.assertion)});
+    });
+  }
   void steps() {
-    static const char *const kKinds[] = {"StepKind::launch", "StepKind::matmul", "StepKind::copy",
-                                         "StepKind::fill", "StepKind::collective"};
+    static const char *const kKinds[] = {
+        "StepKind::launch",     "StepKind::matmul",      "StepKind::copy",      "StepKind::fill",
+        "StepKind::collective", "StepKind::conditional", "StepKind::while_loop"};
     table("Step", "kSteps", tables_.steps, [&](size_t i) {
       const Step &step = tables_.steps[i];
       std::string note = std::to_string(i);

@@ -1,6 +1,7 @@
 #include "graph/export_reader.h"
 
 #include "graph/check_signature.h"
+#include "graph/data_symbols.h"
 #include "graph/export_graph.h"
 #include "graph/export_values.h"
 
@@ -178,8 +179,13 @@ std::vector<SymbolRange> read_ranges(const JsonValue &constraints) {
     const JsonValue *low = optional_member(constraint, "min_val");
     const JsonValue *high = optional_member(constraint, "max_val");
     SymbolRange range;
+    // Sizes are not negative; what item() reads may be.
+    const bool of_data = is_symbol_name(constraint.key) &&
+                         is_data_symbol(symbolic::symbol(std::string(constraint.key)));
+    if (of_data)
+      range.low = INT64_MIN;
     if (low != nullptr)
-      range.low = std::max<int64_t>(expect_integer(*low), 0);
+      range.low = std::max<int64_t>(expect_integer(*low), of_data ? INT64_MIN : 0);
     if (high != nullptr)
       range.high = expect_integer(*high);
     if (range.low > range.high)

@@ -50,6 +50,13 @@ bool same_range(const SymbolRange &a, const SymbolRange &b) {
 
 } // namespace
 
+std::string to_string(const Assertion &assertion) {
+  std::string text = assertion.message;
+  if (!assertion.node.empty())
+    text += " (node " + assertion.node + ")";
+  return assertion.source_line.empty() ? text : text + " in " + assertion.source_line;
+}
+
 bool operator==(const Complex &a, const Complex &b) {
   return same_number(a.real, b.real) && same_number(a.imaginary, b.imaginary);
 }

@@ -84,6 +84,9 @@ struct TensorMeta {
   Layout layout;
   Device device;
   bool requires_grad = false;
+  /// Stands for a number that the data decides (rank 0; f64 or bool): it counts as a Python number
+  /// in dtype promotion.
+  bool is_number = false;
   friend bool operator==(const TensorMeta &, const TensorMeta &) = default;
 };
 /// None: a node without a value; int/bool/float: Python scalars (an Expr for a symbolic int).
@@ -125,6 +128,8 @@ enum class InputKind : uint8_t {
   custom_object,
   random_state, // {seed, call number}, int64: made by ops::seed_random, kept by what runs the
                 // program
+  failure,      // the number of the first assertion that failed, 0 before, int64 of rank 0: made by
+                // ops::record_assertions, kept by what runs the program
 };
 struct InputSpec {
   InputKind kind = InputKind::user;
@@ -157,6 +162,15 @@ struct SymbolRange {
   int64_t high = INT64_MAX;
 };
 
+/// What must hold of data while the graph runs.
+struct Assertion {
+  std::string message, node, source_line;
+  friend bool operator==(const Assertion &, const Assertion &) = default;
+};
+
+/// "the sum is negative (node _assert_async) in File "m.py", line 3, in forward: ..."
+std::string to_string(const Assertion &assertion);
+
 struct Graph {
   std::string name;                // from the file's metadata, or ""
   std::string stage;               // "" or "post_grad" (seeds: skip clean-up)
@@ -168,6 +182,8 @@ struct Graph {
   /// Parameters, buffers and constants that came with the file, by qualified name (mapped, not
   /// copied).
   tensor::TensorMap weights;
+  /// Of this graph and of its subgraphs; the failure input counts them from 1.
+  std::vector<Assertion> assertions;
 
   const Node &node(NodeId id) const { return nodes[id]; }
   symbolic::Ranges ranges() const;

@@ -24,6 +24,7 @@ constexpr InputKindRow kInputKinds[] = {
     {InputKind::token, "token"},
     {InputKind::custom_object, "custom_object"},
     {InputKind::random_state, "random_state"},
+    {InputKind::failure, "failure"},
 };
 struct OutputKindRow {
   OutputKind kind;
@@ -117,7 +118,8 @@ std::string_view output_kind_name(OutputKind kind) {
 }
 std::optional<InputKind> parse_input_kind(std::string_view name) {
   for (const InputKindRow &row : kInputKinds)
-    if (row.name == name && row.kind != InputKind::random_state) // the passes make it
+    if (row.name == name && row.kind != InputKind::random_state &&
+        row.kind != InputKind::failure) // the passes make it
       return row.kind;
   return std::nullopt;
 }

@@ -136,6 +136,12 @@ symbolic::Bindings bind_sizes(const ir::Module &module,
     if (!is_bound(statement.size, bindings) ||
         symbolic::evaluate(statement.size, bindings) != statement.value)
       contradict(statement, bindings);
+  for (const ir::SizeAssertion &row : module.size_assertions)
+    if (symbolic::evaluate(row.condition, bindings) == 0)
+      throw support::UserError(
+          support::ExitCode::bad_input,
+          support::Diagnostic{"TSC-R127", "the graph asserts: " + graph::to_string(row.assertion),
+                              "", "", "", "", "give inputs of which it holds"});
   return bindings;
 }
 

@@ -132,6 +132,10 @@ void Machine::execute(const ir::Operation &operation) {
     attention(operation, call);
   else if (call.library == ir::Library::concatenate)
     output_of(operation); // its parts are there
+  else if (call.library == ir::Library::conditional)
+    conditional(operation, call);
+  else if (call.library == ir::Library::while_loop)
+    while_loop(operation, call);
   else
     matmul(operation, call);
 }

@@ -39,6 +39,12 @@ private:
   void sort(const ir::Operation &operation, const ir::Sort &sort);
   void matmul(const ir::Operation &operation, const ir::Extern &call);
   void attention(const ir::Operation &operation, const ir::Extern &call);
+  void conditional(const ir::Operation &operation, const ir::Extern &call);
+  void while_loop(const ir::Operation &operation, const ir::Extern &call);
+  std::vector<tensor::HostTensor> run_subgraph(uint32_t number,
+                                               const std::vector<tensor::HostTensor> &inputs) const;
+  /// Stores `values` into the items of the tuple that `operation` yields.
+  void store_items(const ir::Operation &operation, const std::vector<tensor::HostTensor> &values);
 
   std::vector<int64_t> values_of(std::span<const Expr> sizes) const;
   /// The output's storage, allocated if it is new.

@@ -185,6 +185,12 @@ enum class Library : uint8_t {
   /// The output is made of the inputs, one after the other along a dimension. Nothing is left to
   /// do: each input's memory is its slice of the output (LayoutKind::non_owning).
   concatenate,
+  /// Runs one of two subgraphs, operands inputs[1..] (or all inputs where `condition` decides). The
+  /// predicate inputs[0] is a bool of rank 0. Output: a tuple of what the subgraphs yield.
+  conditional,
+  /// Runs subgraph 1 while subgraph 0 yields true; both take the inputs. The first `carried` of
+  /// them are replaced by what subgraph 1 yields, and are the output, a tuple.
+  while_loop,
   // Between ranks, and around that. "Writes x" below: an output of the operation mutates x.
   gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
                   // for the concatenations of all ranks
@@ -198,6 +204,8 @@ enum class Library : uint8_t {
   set_storage,    // inputs[0] takes over the memory of inputs[1]; writes both
   resize_storage, // frees or makes the storage of inputs[0]
 };
+/// conditional and while_loop.
+bool has_subgraphs(Library library);
 /// True for gather_copy_in and what follows it.
 bool is_between_ranks(Library library);
 /// True for what ranks do together: every rank does them in the same order.
@@ -217,6 +225,9 @@ struct Extern {
   ProcessGroup group;                     // collectives
   std::string reduction;                  // reduce_scatter: "sum", "avg", "max"
   size_t item = 0;                        // tuple_item
+  std::vector<uint32_t> subgraphs;        // of the module: conditional {true, false}, while_loop
+  std::optional<Expr> condition;          // conditional: over sizes, 1 or 0
+  size_t carried = 0;                     // while_loop
 };
 
 /// Layouts that are not plain memory.
@@ -274,7 +285,14 @@ struct Origin {
   std::string source_line; // the user's code
 };
 
+/// What must hold of sizes: checked when they are known.
+struct SizeAssertion {
+  Expr condition; // 1 or 0
+  graph::Assertion assertion;
+};
+
 struct Module {
+  std::string name; // of a subgraph
   std::vector<LoopNode> loops;
   std::vector<Buffer> buffers;
   std::vector<Operation> operations;
@@ -285,6 +303,10 @@ struct Module {
   symbolic::Ranges ranges;
   std::vector<graph::SymbolRange> symbols;
   std::vector<graph::InputSpec> input_specs; // parallel to inputs
+  /// Their outputs are computed buffers, each of its own, laid out as the tuple's items are.
+  std::vector<Module> subgraphs;
+  std::vector<graph::Assertion> assertions; // of data, also those of subgraphs
+  std::vector<SizeAssertion> size_assertions;
 
   const Buffer &buffer(BufferId id) const { return buffers[id]; }
   /// The buffer at the end of the `mutates` and `view_of` chain: where the bytes are.

@@ -116,6 +116,10 @@ size_t tuple_size(ReductionKind kind) {
   }
 }
 
+bool has_subgraphs(Library library) {
+  return library == Library::conditional || library == Library::while_loop;
+}
+
 bool is_between_ranks(Library library) { return library >= Library::gather_copy_in; }
 
 bool is_collective(Library library) {

@@ -90,6 +90,7 @@ struct Context {
   const target::Target *target;
   tensor::Device device; // where everything is computed: the first GPU that a tensor of the graph
                          // is on, if any
+  const std::vector<graph::TensorMeta> *results; // of a subgraph
   std::shared_ptr<const symbolic::Ranges> ranges;
   ir::Module module;
   std::vector<NodeValue> values;                 // by NodeId
@@ -110,7 +111,9 @@ struct Context {
   std::vector<graph::NodeId> pending;
   graph::NodeId pending_end = 0;
   std::map<BufferId, BufferId> set_inputs; // inputs whose storage was set -> their last version
-  size_t buffer_count = 0;                 // computed ones: the next is buf<buffer_count>
+  /// Tensors of rank 0 (i64) that say what the integers are that the data decides.
+  std::unordered_map<Expr, TensorValue, symbolic::ExprHash> data_numbers;
+  size_t buffer_count = 0; // computed ones: the next is buf<buffer_count>
 };
 
 } // namespace tsc::lowering

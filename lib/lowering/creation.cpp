@@ -27,6 +27,13 @@ NodeValue full(Context &context, const ops::Call &call) {
     node.expr = *fill;
     return convert(context, tensor_of(context, add_loop(context, std::move(node))), result.dtype);
   }
+  if (call.value_of(call["fill_value"])) { // a number that the data decides
+    const graph::TensorMeta &result = result_meta(context);
+    const TensorValue number =
+        convert(context, tensor_argument(context, call, "fill_value"), result.dtype);
+    return tensor_of(context, view_loop(context, result.dtype, result.layout.sizes,
+                                        broadcast_operand(context, number, result.layout.sizes)));
+  }
   return filled(context, call.scalar("fill_value"));
 }
 

@@ -1,7 +1,9 @@
 #include "lowering/lower.h"
 
+#include "graph/data_symbols.h"
 #include "lowering/build.h"
 #include "lowering/context.h"
+#include "lowering/data_numbers.h"
 #include "lowering/in_place.h"
 #include "lowering/outputs.h"
 #include "lowering/realize.h"
@@ -207,6 +209,17 @@ void check_dtypes(const Context &context, const ops::Call &call) {
   }
 }
 
+/// Memory is planned before data is known.
+void check_sizes(const ops::Call &call) {
+  const graph::TensorMeta *meta = call.node().value ? call.node().value->tensor() : nullptr;
+  if (meta == nullptr ||
+      std::none_of(meta->layout.sizes.begin(), meta->layout.sizes.end(), graph::depends_on_data)) {
+    return;
+  }
+  call.refuse("TSC-O004", call.node().target + ": the result's size depends on data",
+              "keep the size of the tensor and mask what does not count (torch.where)");
+}
+
 /// What lowering computed must be what the graph says: the same dtype and the same sizes.
 void check_value(const graph::Node &node, const NodeValue &value) {
   const auto *tensor = std::get_if<TensorValue>(&value);
@@ -237,6 +250,7 @@ NodeValue lower_call(Context &context, const graph::Node &node) {
   }
   const ops::Call call(context.graph, node, op->schema, context.ranges);
   check_dtypes(context, call);
+  check_sizes(call);
   return lowering->second(context, call);
 }
 
@@ -348,7 +362,9 @@ void lower_node(Context &context, Refusals &refusals) {
     value = lower_get_attr(context, node);
     return;
   case graph::NodeKind::output:
-    if (refusals.problems.empty()) {
+    if (refusals.problems.empty() && context.results != nullptr) {
+      lower_results(context, *context.results);
+    } else if (refusals.problems.empty()) {
       lower_outputs(context);
       lower_set_inputs(context);
     }
@@ -420,8 +436,8 @@ tensor::Device device_of(const graph::Graph &graph) {
 
 Context::Context(const graph::Graph &graph, const LoweringOptions &options)
     : graph(graph), policy(*options.policy), target(options.target), device(device_of(graph)),
-      ranges(std::make_shared<const symbolic::Ranges>(graph.ranges())), values(graph.nodes.size()),
-      users(users_of(graph)), returned(graph.nodes.size(), false) {
+      results(options.results), ranges(std::make_shared<const symbolic::Ranges>(graph.ranges())),
+      values(graph.nodes.size()), users(users_of(graph)), returned(graph.nodes.size(), false) {
   for (const graph::InputSpec &spec : graph.inputs) {
     input_specs.emplace(spec.node, &spec);
   }
@@ -450,6 +466,8 @@ ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
     throw support::UserError(refusals.exit_code, std::move(refusals.problems));
   }
   check_groups(context.module);
+  resolve_data_numbers(context);
+  context.module.assertions = graph.assertions;
   for (BufferId id = 0; id < context.module.buffers.size(); ++id) {
     decide_layout(context, id);
   }

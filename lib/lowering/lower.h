@@ -11,6 +11,8 @@ namespace tsc::lowering {
 struct LoweringOptions {
   const target::Policy *policy = &target::default_policy();
   const target::Target *target = nullptr; // num_splits needs the number of multiprocessors
+  /// Of a subgraph: what it yields, each a computed buffer of its own with exactly this layout.
+  const std::vector<graph::TensorMeta> *results = nullptr;
 };
 
 /// Precondition: `graph` went through ops::run_graph_passes (every node has a value, no composite

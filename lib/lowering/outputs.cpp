@@ -4,6 +4,7 @@
 #include "lowering/build.h"
 #include "lowering/in_place.h"
 #include "lowering/realize.h"
+#include "lowering/views.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -184,6 +185,32 @@ void lower_outputs(Context &context) {
       context.module.outputs[i] = {write_back(context, *value, *targets[i]), specs[i].kind,
                                    specs[i].target};
     }
+  }
+}
+
+void lower_results(Context &context, const std::vector<graph::TensorMeta> &results) {
+  std::vector<BufferId> given;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const graph::OutputSpec &spec = context.graph.outputs.at(i);
+    context.current = spec.value.node()->id;
+    TensorValue value = convert(context, *tensor_of_output(context, spec.value), results[i].dtype);
+    if (value.sizes.size() != results[i].layout.sizes.size()) { // one element
+      value = reshape(context, value, results[i].layout.sizes);
+    }
+    bool own = !value.is_view();
+    if (own) {
+      const BufferId buffer = realize(context, *value.storage);
+      own = context.module.buffer(buffer).role == ir::Buffer::Role::computed &&
+            context.module.storage_of(buffer) == buffer &&
+            std::find(given.begin(), given.end(), buffer) == given.end();
+    }
+    if (!own) {
+      value = copy(context, value);
+    }
+    ir::Output output;
+    output.value = require_strides(context, value, results[i].layout.strides);
+    given.push_back(std::get<ir::BufferView>(output.value).buffer);
+    context.module.outputs.push_back(std::move(output));
   }
 }
 

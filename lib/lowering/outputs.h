@@ -10,6 +10,10 @@ namespace tsc::lowering {
 /// after it was overwritten.
 void lower_outputs(Context &context);
 
+/// Of a subgraph: fills module.outputs with computed buffers, each of its own, laid out as
+/// `results` say, whatever a result is (an operand, a view, the same value twice).
+void lower_results(Context &context, const std::vector<graph::TensorMeta> &results);
+
 /// Adds an output for each input whose storage was set: its new value. Runs after lower_outputs.
 void lower_set_inputs(Context &context);
 

@@ -1,5 +1,6 @@
 #include "lowering/realize.h"
 
+#include "graph/data_symbols.h"
 #include "ir/body.h"
 #include "lowering/build.h"
 #include "support/diagnostic.h"
@@ -249,7 +250,7 @@ std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &
   }
   const Expr index =
       symbolic::simplify(symbolic::substitute(base.linear_index(*value.index), unit), ranges);
-  if (!symbolic::is_affine(index, variables)) {
+  if (!symbolic::is_affine(index, variables) || graph::depends_on_data(index)) {
     return std::nullopt;
   }
   const std::vector<Expr> strides = symbolic::stride_vars(index, variables);

@@ -24,6 +24,8 @@ const Registry &registry() {
     add_windows(result);
     add_attention(result);
     add_collectives(result);
+    add_control_flow(result);
+    add_data_numbers(result);
     return result;
   }();
   return all;

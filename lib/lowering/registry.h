@@ -32,6 +32,8 @@ void add_ordering(Registry &registry);
 void add_windows(Registry &registry);
 void add_attention(Registry &registry);
 void add_collectives(Registry &registry);
+void add_control_flow(Registry &registry);
+void add_data_numbers(Registry &registry);
 
 /// The tensor that an argument names. A number becomes a constant of rank 0, typed by torch's rules
 /// for it.

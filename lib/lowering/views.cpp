@@ -1,5 +1,6 @@
 #include "lowering/views.h"
 
+#include "graph/data_symbols.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "support/diagnostic.h"
@@ -137,7 +138,8 @@ TensorValue slice(Context &context, const TensorValue &value, size_t dimension, 
   if (start.is_integer(0) && step.is_integer(1) && size == value.sizes[dimension]) {
     return value;
   }
-  if (std::optional<Layout> layout = layout_of(context, value)) {
+  if (std::optional<Layout> layout =
+          graph::depends_on_data(start) ? std::nullopt : layout_of(context, value)) {
     layout->offset += layout->strides[dimension] * start;
     layout->strides[dimension] *= step;
     layout->sizes[dimension] = size;
@@ -147,6 +149,10 @@ TensorValue slice(Context &context, const TensorValue &value, size_t dimension, 
   sizes[dimension] = size;
   std::vector<Expr> index = identity_index(sizes.size());
   index[dimension] = index[dimension] * step + start;
+  if (graph::depends_on_data(start)) { // no strides can say it, and later indices go through it
+    return tensor_of(context, view_loop(context, value.dtype, sizes,
+                                        reindexed(operand_of(context, value), index)));
+  }
   return index_map(context, value, std::move(sizes), index);
 }
 

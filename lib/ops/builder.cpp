@@ -238,8 +238,13 @@ Value infer_value(const Graph &graph, const Node &node,
                   const std::shared_ptr<const symbolic::Ranges> &ranges) {
   const Operator *row = find_operator(node.target);
   support::require(row != nullptr, "ops", "no operator " + node.target);
-  if (row->shape)
-    return row->shape(Call(graph, node, row->schema, ranges));
+  if (row->shape) {
+    Value value = row->shape(Call(graph, node, row->schema, ranges));
+    // Rules may hand an operand's meta on; what an operator of tensors yields is no number.
+    if (TensorMeta *meta = std::get_if<TensorMeta>(&value.value); meta && !row->yields_number)
+      meta->is_number = false;
+    return value;
+  }
   support::require(static_cast<bool>(row->decompose), "ops", node.target + " has no shape rule");
   return value_by_decomposition(graph, node, *row, ranges);
 }

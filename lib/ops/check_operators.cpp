@@ -32,6 +32,9 @@ Diagnostic unknown_operator(const Node &node) {
   if (has("aten.resize") || has("aten._resize_output_") || has("aten.set_."))
     return diagnostic(node, "TSC-O070", target + " gives a tensor other memory",
                       "make a new tensor instead: reshape, narrow, torch.empty or clone");
+  if (has("aten._print."))
+    return diagnostic(node, "TSC-O070", target + " prints while the graph runs",
+                      "print outside of the model");
   if (has("aten._foreach_") || has("aten._fused_"))
     return diagnostic(node, "TSC-O070", target + " works on lists of tensors",
                       "call the operator on each tensor in a loop (optimizers: foreach=False)");
@@ -79,14 +82,19 @@ void check_arguments(const graph::Graph &graph, const Node &node,
 graph::Graph check_operators(graph::Graph graph, const PassOptions &) {
   UnknownOperators unknown;
   std::vector<Diagnostic> problems;
-  for (const Node &node : graph.nodes) {
-    if (node.kind != NodeKind::call_function)
-      continue;
-    if (find_operator(node.target))
-      check_arguments(graph, node, problems);
-    else
-      unknown.add(node, problems);
-  }
+  const auto check = [&](const graph::Graph &part, const auto &check_again) -> void {
+    for (const Node &node : part.nodes) {
+      if (node.kind != NodeKind::call_function)
+        continue;
+      if (find_operator(node.target))
+        check_arguments(part, node, problems);
+      else
+        unknown.add(node, problems);
+    }
+    for (const auto &subgraph : part.subgraphs)
+      check_again(subgraph.second, check_again);
+  };
+  check(graph, check);
   if (problems.empty())
     return graph;
   unknown.write_counts(problems);

@@ -1,5 +1,6 @@
 #include "ops/clean_up.h"
 
+#include "ops/assertions.h"
 #include "ops/rewrite.h"
 #include "ops/shape_rules.h"
 #include "support/text.h"
@@ -216,16 +217,41 @@ private:
   }
 };
 
+void note_symbols(const Argument &argument, std::unordered_set<Expr, symbolic::ExprHash> &used) {
+  if (const Expr *expr = std::get_if<Expr>(&argument.value)) {
+    const std::vector<Expr> symbols = symbolic::free_symbols(*expr);
+    used.insert(symbols.begin(), symbols.end());
+  } else if (const Arguments *list = argument.list()) {
+    for (const Argument &item : *list)
+      note_symbols(item, used);
+  }
+}
+void note_symbols(const Node &node, std::unordered_set<Expr, symbolic::ExprHash> &used) {
+  for (const Argument &argument : node.args)
+    note_symbols(argument, used);
+  for (const auto &keyword : node.kwargs)
+    note_symbols(keyword.second, used);
+}
+
 } // namespace
 
 graph::Graph remove_dead_nodes(graph::Graph graph) {
   std::vector<bool> live(graph.nodes.size(), false);
+  const bool has_definitions = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                           [](const Node &node) { return node.target == kDefine; });
+  std::unordered_set<Expr, symbolic::ExprHash> used; // symbols of live nodes, if any is defined
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node &node = graph.nodes[i];
     if (node.kind != NodeKind::call_function && node.kind != NodeKind::get_attr)
       live[i] = true;
+    if (node.target == kAssert)
+      live[i] = true;
+    if (node.target == kDefine && used.count(std::get<Expr>(node.args.at(1).value)) != 0)
+      live[i] = true;
     if (!live[i])
       continue;
+    if (has_definitions)
+      note_symbols(node, used);
     auto mark = [&](NodeRef reference) { live[reference.id] = true; };
     for (const Argument &argument : node.args)
       graph::for_each_node(argument, mark);
@@ -244,6 +270,8 @@ graph::Graph remove_dead_nodes(graph::Graph graph) {
 graph::Graph clean_up(graph::Graph graph, const PassOptions &options) {
   if (!options.cleanup || graph.stage == "post_grad" || has_ordered_operators(graph))
     return graph;
+  for (auto &entry : graph.subgraphs)
+    entry.second = clean_up(std::move(entry.second), options);
   return remove_dead_nodes(CleanUp(std::move(graph)).run());
 }
 

@@ -12,14 +12,16 @@ namespace {
 
 constexpr std::string_view kFull = "aten.full.default";
 
-DType dtype_of_fill(const Argument &value) {
+DType dtype_of_fill(const Call &call, const Argument &value) {
+  if (const Value *number = call.value_of(value); number && number->tensor())
+    return number->tensor()->dtype == DType::boolean ? DType::boolean : DType::f32;
   if (std::holds_alternative<bool>(value.value))
     return DType::boolean;
   return std::holds_alternative<double>(value.value) ? DType::f32 : DType::i64;
 }
 
 Value full_value(const Call &call) {
-  return contiguous_value(call.dtype("dtype").value_or(dtype_of_fill(call["fill_value"])),
+  return contiguous_value(call.dtype("dtype").value_or(dtype_of_fill(call, call["fill_value"])),
                           call.sizes("size"), device_argument(call, {}));
 }
 

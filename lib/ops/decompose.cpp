@@ -24,10 +24,6 @@ std::optional<Argument> as_scalar(const Node &node) {
 
 void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
   const Operator &row = *find_operator(old.target);
-  if (row.effect == Effect::assertion) {
-    rewrite.replace(id, true);
-    return;
-  }
   if (old.target == "operator.getitem") { // of a list that may be long: not copied
     const graph::NodeRef *whole = old.args.at(0).node();
     const Argument &of = whole ? rewrite.replacement(whole->id) : old.args.at(0);

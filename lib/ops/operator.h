@@ -122,6 +122,7 @@ struct Operator {
   std::string_view functional;
   /// Of an operator that writes under some arguments only (batch_norm: in training); empty: always.
   std::function<bool(const Call &)> mutates_if;
+  bool yields_number = false; // see TensorMeta::is_number
 };
 
 /// Whether some node of the graph has Effect::ordered.

@@ -14,7 +14,7 @@ std::string_view describe(Effect effect) {
   case Effect::random:
     return "never merged";
   case Effect::assertion:
-    return "checked when compiling";
+    return "checked when compiling, bound or run";
   case Effect::ordered:
     return "in order, in place";
   }

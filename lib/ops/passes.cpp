@@ -1,8 +1,11 @@
 #include "ops/passes.h"
 
+#include "ops/assertions.h"
 #include "ops/clean_up.h"
+#include "ops/control_flow.h"
 #include "ops/decompose.h"
 #include "ops/functionalize.h"
+#include "ops/inline_effects.h"
 #include "ops/inline_subgraphs.h"
 #include "ops/seed_random.h"
 
@@ -10,6 +13,7 @@ namespace tsc::ops {
 
 const std::vector<GraphPass> &graph_passes() {
   static const std::vector<GraphPass> passes = {
+      {"inline_effects", inline_effects},
       {"inline_subgraphs", inline_subgraphs},
       {"check_operators", check_operators},
       {"infer_shapes", infer_shapes},
@@ -17,7 +21,9 @@ const std::vector<GraphPass> &graph_passes() {
       {"decompose", decompose},
       {"decompose_attention", decompose_attention},
       {"decompose_convolution", decompose_convolution},
+      {"prepare_subgraphs", prepare_subgraphs},
       {"seed_random", seed_random},
+      {"record_assertions", record_assertions},
       {"clean_up", clean_up},
   };
   return passes;

@@ -37,7 +37,10 @@ elementwise_operands(const Call &call, std::initializer_list<std::string_view> n
   for (std::string_view name : names) {
     if (!call.has(name))
       continue;
-    if (const TensorMeta *meta = call.optional_tensor(name)) {
+    if (const TensorMeta *meta = call.optional_tensor(name); meta && meta->is_number) {
+      operands.push_back(
+          {nullptr, meta->dtype == DType::boolean ? tensor::Scalar(true) : tensor::Scalar(1.0)});
+    } else if (meta) {
       operands.push_back({meta, int64_t{0}});
     } else if (const Expr *expr = std::get_if<Expr>(&call[name].value)) {
       operands.push_back({nullptr, expr->as_integer().value_or(1)}); // only its kind matters

@@ -34,6 +34,7 @@ Graph take_header(Graph &source) {
   result.symbols = source.symbols;
   result.subgraphs = std::move(source.subgraphs);
   result.weights = std::move(source.weights);
+  result.assertions = std::move(source.assertions);
   result.nodes.reserve(source.nodes.size());
   return result;
 }

@@ -38,6 +38,8 @@ public:
 
   /// The new graph, with inputs and outputs mapped.
   Graph take();
+  /// The new graph without inputs and outputs, for passes that make their own.
+  Graph take_nodes() { return std::move(result_); }
 
 private:
   Graph source_;

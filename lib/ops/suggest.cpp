@@ -15,9 +15,6 @@ struct Replacement {
 };
 /// Operators without a row of their own, and what to do without them.
 constexpr Replacement kReplacements[] = {
-    {"higher_order.cond", "branches are not compiled: export the branch that is taken, or use "
-                          "torch.where(condition, a, b)"},
-    {"higher_order.while_loop", "loops are not compiled: export with a fixed number of steps"},
     {"quantized_decomposed.", "quantized models are not compiled: export the floating model"},
     {"quantized.", "quantized models are not compiled: export the floating model"},
 };

@@ -1,5 +1,7 @@
 // Ints and bools that depend on sizes. They vanish: their users take the expression.
+#include "graph/data_symbols.h"
 #include "graph/indicators.h"
+#include "ops/assertions.h"
 #include "ops/builder.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
@@ -7,6 +9,17 @@
 #include <cmath>
 
 namespace tsc::ops {
+
+Argument decided(GraphBuilder &builder, Expr condition) {
+  if (graph::depends_on_data(condition))
+    return condition;
+  const Expr simple = symbolic::simplify(condition, builder.ranges());
+  const symbolic::Interval bounds = symbolic::bounds(simple, builder.ranges());
+  if (bounds.low == bounds.high)
+    return bounds.low != 0;
+  return simple;
+}
+
 namespace {
 
 void add_size_queries(Table &table) {
@@ -57,14 +70,37 @@ std::optional<double> known_real(const Argument &argument, const Call &call) {
   return std::nullopt;
 }
 
-/// `parameter` as a tensor of rank 0.
-Argument as_real(GraphBuilder &builder, const Call &call, std::string_view parameter) {
+/// The number that `parameter` is, if it is known.
+std::optional<double> known_number(const Call &call, std::string_view parameter) {
   if (is_tensor(call[parameter], call))
-    return call[parameter];
+    return std::nullopt;
+  if (const std::optional<double> real = known_real(call[parameter], call))
+    return real;
+  const Expr size = call.size(parameter);
+  return size.is_integer() ? std::optional(static_cast<double>(size.value())) : std::nullopt;
+}
+
+/// `parameter` as a tensor of rank 0, f64.
+Argument as_real(GraphBuilder &builder, const Call &call, std::string_view parameter) {
+  if (is_tensor(call[parameter], call)) {
+    const TensorMeta meta = builder.meta(call[parameter]);
+    const bool is_real = meta.dtype == DType::f64 && !meta.is_number;
+    return is_real
+               ? call[parameter]
+               : builder.call("prims.convert_element_type.default", {call[parameter], DType::f64});
+  }
   const std::optional<double> number = known_real(call[parameter], call);
   Argument fill = number ? Argument(*number) : size_argument(call.size(parameter));
   return builder.call("aten.full.default", {Arguments{}, fill},
                       {{"dtype", DType::f64}, {"device", device_of(builder.graph())}});
+}
+
+/// `result`, computed from the arguments of `call`: a number if one of them is.
+Argument number_like(GraphBuilder &builder, const Call &call, const Argument &result) {
+  for (const Parameter &parameter : call.schema().parameters)
+    if (const TensorMeta *meta = call.optional_tensor(parameter.name); meta && meta->is_number)
+      return builder.call("tsc.number.default", {result});
+  return result;
 }
 
 /// A binary operator on integers, on known reals, and on reals that depend on sizes.
@@ -96,7 +132,9 @@ Argument compute(GraphBuilder &builder, const Call &call, const Arithmetic &oper
                                             builder.ranges()));
   if (!any_tensor && all_known)
     return operation.real(known[0], known[1]);
-  return builder.call(operation.tensor, {as_real(builder, call, "a"), as_real(builder, call, "b")});
+  return number_like(
+      builder, call,
+      builder.call(operation.tensor, {as_real(builder, call, "a"), as_real(builder, call, "b")}));
 }
 
 /// 2 ** exponent, or base ** exponent: the exponent is a number.
@@ -164,7 +202,8 @@ void add_unary(Table &table) {
   table.add("operator::neg(Scalar a) -> Scalar")
       .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
         if (is_tensor(call["a"], call))
-          return builder.call("aten.neg.default", {call["a"]});
+          return number_like(builder, call,
+                             builder.call("aten.neg.default", {as_real(builder, call, "a")}));
         if (const std::optional<double> number = known_real(call["a"], call))
           return -*number;
         return size_argument(-call.size("a"));
@@ -176,14 +215,15 @@ void add_unary(Table &table) {
       .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
         if (const std::optional<double> number = known_real(call["a"], call))
           return *number;
-        return as_real(builder, call, "a");
+        return number_like(builder, call, as_real(builder, call, "a"));
       });
   for (std::string_view name : {"torch::_sym_sqrt", "torch::sym_sqrt"})
     table.add(keep_text(std::string(name) + "(Scalar a) -> Scalar"))
         .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
           if (const std::optional<double> number = known_real(call["a"], call))
             return std::sqrt(*number);
-          return builder.call("aten.sqrt.default", {as_real(builder, call, "a")});
+          return number_like(builder, call,
+                             builder.call("aten.sqrt.default", {as_real(builder, call, "a")}));
         });
   for (std::string_view name : {"torch::sym_int", "math::trunc", "math::floor", "math::ceil"}) {
     const bool up = name == "math::ceil", down = name == "math::floor";
@@ -211,44 +251,81 @@ void add_unary(Table &table) {
 // ---- conditions
 //
 // A condition is True or False where the ranges decide it, else an integer expression that is 1 or
-// 0. What the export asserts holds where the ranges do, and is dropped.
+// 0; about reals that are not known it is a bool tensor of rank 0.
 
-Argument condition(GraphBuilder &builder, Expr value) {
-  const Expr simple = symbolic::simplify(value, builder.ranges());
-  const symbolic::Interval bounds = symbolic::bounds(simple, builder.ranges());
-  if (bounds.low == bounds.high)
-    return bounds.low != 0;
-  return simple;
+Argument condition(GraphBuilder &builder, Expr value) { return decided(builder, value); }
+
+/// `parameter` as a bool tensor of rank 0.
+Argument as_truth(GraphBuilder &builder, const Call &call, std::string_view parameter) {
+  if (is_tensor(call[parameter], call) && call.tensor(parameter).dtype == DType::boolean)
+    return call[parameter];
+  return builder.call("aten.ne.Scalar", {as_real(builder, call, parameter), 0});
+}
+
+struct Comparison {
+  std::string_view name;
+  Expr (*integer)(Expr, Expr);
+  bool (*real)(double, double);
+  std::string_view tensor;
+  bool of_truths = false;
+};
+
+Argument compare(GraphBuilder &builder, const Call &call, const Comparison &comparison) {
+  bool any_tensor = false, any_real = false;
+  for (std::string_view side : {"a", "b"}) {
+    any_tensor = any_tensor || is_tensor(call[side], call);
+    any_real = any_real || known_real(call[side], call);
+  }
+  if (!any_tensor && !any_real)
+    return condition(builder, comparison.integer(call.size("a"), call.size("b")));
+  const std::optional<double> a = known_number(call, "a"), b = known_number(call, "b");
+  if (a && b)
+    return comparison.real(*a, *b);
+  const auto operand = comparison.of_truths ? as_truth : as_real;
+  const Argument left = operand(builder, call, "a"), right = operand(builder, call, "b");
+  return number_like(builder, call, builder.call(comparison.tensor, {left, right}));
+}
+
+void add_number_comparisons(Table &table) {
+  const Comparison forms[] = {
+      {"gt", [](Expr a, Expr b) { return graph::less(b, a); },
+       [](double a, double b) { return a > b; }, "aten.gt.Tensor"},
+      {"ge", [](Expr a, Expr b) { return graph::less_or_equal(b, a); },
+       [](double a, double b) { return a >= b; }, "aten.ge.Tensor"},
+      {"lt", graph::less, [](double a, double b) { return a < b; }, "aten.lt.Tensor"},
+      {"le", graph::less_or_equal, [](double a, double b) { return a <= b; }, "aten.le.Tensor"},
+      {"ne", graph::unequal, [](double a, double b) { return a != b; }, "aten.ne.Tensor"},
+      {"eq", [](Expr a, Expr b) { return graph::negation(graph::unequal(a, b)); },
+       [](double a, double b) { return a == b; }, "aten.eq.Tensor"},
+      {"and_", [](Expr a, Expr b) { return symbolic::minimum(a, b); },
+       [](double a, double b) { return a != 0 && b != 0; }, "aten.logical_and.default", true},
+      {"or_", [](Expr a, Expr b) { return symbolic::maximum(a, b); },
+       [](double a, double b) { return a != 0 || b != 0; }, "aten.logical_or.default", true}};
+  for (const Comparison &form : forms)
+    table.add(keep_text("operator::" + std::string(form.name) + "(Scalar a, Scalar b) -> bool"))
+        .decompose([form](GraphBuilder &builder, const Call &call) {
+          return compare(builder, call, form);
+        });
 }
 
 void add_conditions(Table &table) {
-  using Compare = Expr (*)(Expr, Expr);
-  const std::pair<std::string_view, Compare> forms[] = {
-      {"gt", [](Expr a, Expr b) { return graph::less(b, a); }},
-      {"ge", [](Expr a, Expr b) { return graph::less_or_equal(b, a); }},
-      {"lt", graph::less},
-      {"le", graph::less_or_equal},
-      {"ne", graph::unequal},
-      {"eq", [](Expr a, Expr b) { return graph::negation(graph::unequal(a, b)); }},
-      {"and_", [](Expr a, Expr b) { return symbolic::minimum(a, b); }},
-      {"or_", [](Expr a, Expr b) { return symbolic::maximum(a, b); }}};
-  for (const auto &[name, compare] : forms) {
-    Compare each = compare;
-    table.add(keep_text("operator::" + std::string(name) + "(Scalar a, Scalar b) -> bool"))
-        .decompose([each](GraphBuilder &builder, const Call &call) -> Argument {
-          for (std::string_view side : {"a", "b"})
-            if (is_tensor(call[side], call) || known_real(call[side], call))
-              return graph::None{}; // an assertion may ask, nothing else can
-          return condition(builder, each(call.size("a"), call.size("b")));
-        });
-  }
+  add_number_comparisons(table);
   for (std::string_view name : {"operator::not_", "torch::sym_not"})
     table.add(keep_text(std::string(name) + "(Scalar a) -> bool"))
         .decompose([](GraphBuilder &builder, const Call &call) {
-          return condition(builder, graph::negation(call.size("a")));
+          if (!is_tensor(call["a"], call))
+            return condition(builder, graph::negation(call.size("a")));
+          return number_like(
+              builder, call,
+              builder.call("aten.logical_not.default", {as_truth(builder, call, "a")}));
         });
   table.add("torch::sym_ite(Scalar c, Scalar a, Scalar b) -> Scalar")
       .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
+        if (is_tensor(call["c"], call)) {
+          const Argument choice = as_truth(builder, call, "c");
+          const Argument a = as_real(builder, call, "a"), b = as_real(builder, call, "b");
+          return number_like(builder, call, builder.call("aten.where.self", {choice, a, b}));
+        }
         const Argument choice = condition(builder, call.size("c"));
         if (const bool *known = std::get_if<bool>(&choice.value))
           return call[*known ? "a" : "b"];
@@ -256,16 +333,6 @@ void add_conditions(Table &table) {
             graph::chosen(std::get<Expr>(choice.value), call.size("a"), call.size("b"));
         return size_argument(symbolic::simplify(value, builder.ranges()));
       });
-}
-
-/// What a tensor holds is known when the graph runs; nothing may depend on it before.
-void add_data_dependent(Table &table) {
-  for (std::string_view name : {"item", "_local_scalar_dense"})
-    table.add(keep_text(std::string(name) + "(Tensor self) -> Scalar"))
-        .decompose([](GraphBuilder &, const Call &call) -> Argument {
-          call.fail("TSC-O004", call.node().target + ": a number of the graph depends on data",
-                    "keep it a tensor (torch.where, index_select, masks), or pass it as an input");
-        });
 }
 
 Value getitem_value(const Call &call) {
@@ -287,7 +354,6 @@ void add_symbolic_scalars(Table &table) {
   add_arithmetic(table);
   add_unary(table);
   add_conditions(table);
-  add_data_dependent(table);
   table.add("operator::getitem(Any[] value, int index) -> Any")
       .shape(getitem_value)
       .lowers("getitem");

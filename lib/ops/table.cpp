@@ -28,7 +28,8 @@ std::string name_of(std::string_view schema) {
     space = name.substr(0, colons);
     name = name.substr(colons + 2);
   }
-  if (space == "operator" || space == "torch" || space == "math") // Python's own functions
+  if (space == "operator" || space == "torch" || space == "math" ||
+      space == "higher_order") // Python's own functions, and branches and loops
     return space + "." + name;
   return space + "." + name + (name.find('.') == std::string::npos ? ".default" : "");
 }

@@ -29,6 +29,11 @@ public:
     row_->effect = effect;
     return *this;
   }
+  /// Its tensor stands for a number.
+  Row &yields_number() {
+    row_->yields_number = true;
+    return *this;
+  }
   /// Writes only where `condition` holds; elsewhere the row's decomposition or lowering applies.
   Row &mutates_if(std::function<bool(const Call &)> condition) {
     row_->mutates_if = std::move(condition);

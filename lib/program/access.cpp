@@ -28,6 +28,11 @@ std::vector<uint32_t> launch_buffers(const Program &program, const Launch &launc
 
 } // namespace
 
+bool decides(const Step &step) {
+  return std::holds_alternative<Conditional>(step.kind) ||
+         std::holds_alternative<WhileLoop>(step.kind);
+}
+
 std::vector<uint32_t> reads(const Program &program, const Step &step) {
   if (const auto *launch = std::get_if<Launch>(&step.kind))
     return sorted_unique(launch_buffers(program, *launch, true));
@@ -39,6 +44,11 @@ std::vector<uint32_t> reads(const Program &program, const Step &step) {
   }
   if (std::holds_alternative<Fill>(step.kind))
     return {};
+  if (const auto *conditional = std::get_if<Conditional>(&step.kind))
+    return conditional->predicate ? std::vector<uint32_t>{conditional->predicate->buffer}
+                                  : std::vector<uint32_t>{};
+  if (const auto *loop = std::get_if<WhileLoop>(&step.kind))
+    return {loop->predicate.buffer};
   if (const auto *collective = std::get_if<Collective>(&step.kind))
     return {collective->from.buffer};
   return {std::get<Copy>(step.kind).from.buffer};
@@ -53,6 +63,8 @@ std::vector<uint32_t> writes(const Program &program, const Step &step) {
     return {fill->to.buffer};
   if (const auto *collective = std::get_if<Collective>(&step.kind))
     return {collective->to.buffer};
+  if (decides(step))
+    return {};
   return {std::get<Copy>(step.kind).to.buffer};
 }
 

@@ -301,9 +301,28 @@ Collective read_collective(const Cursor &at) {
   return collective;
 }
 
+Conditional read_conditional(const Cursor &at) {
+  Conditional conditional;
+  if (Cursor predicate = at.optional("predicate"); predicate.exists())
+    read(predicate, conditional.predicate.emplace());
+  else
+    conditional.condition = at.at("condition").expression();
+  conditional.then_steps = at.at("then_steps").index();
+  conditional.else_steps = at.at("else_steps").index();
+  return conditional;
+}
+
+WhileLoop read_loop(const Cursor &at) {
+  WhileLoop loop;
+  read(at.at("predicate"), loop.predicate);
+  loop.condition_steps = at.at("condition_steps").index();
+  loop.body_steps = at.at("body_steps").index();
+  return loop;
+}
+
 void read(const Cursor &at, Step &step) {
-  static constexpr std::array<std::string_view, 5> kKinds = {"launch", "matmul", "copy", "fill",
-                                                             "collective"};
+  static constexpr std::array<std::string_view, 7> kKinds = {
+      "launch", "matmul", "copy", "fill", "collective", "conditional", "while_loop"};
   step.name = at.at("name").text();
   size_t kind = at.at("kind").one_of(kKinds);
   if (kind == 0)
@@ -314,8 +333,12 @@ void read(const Cursor &at, Step &step) {
     step.kind = read_copy(at);
   else if (kind == 3)
     step.kind = read_fill(at);
-  else
+  else if (kind == 4)
     step.kind = read_collective(at);
+  else if (kind == 5)
+    step.kind = read_conditional(at);
+  else
+    step.kind = read_loop(at);
   step.once = at.flag("once", false);
   if (Cursor stream = at.optional("stream"); stream.exists())
     step.stream = static_cast<int>(stream.integer(0, 1024));
@@ -346,6 +369,17 @@ void read(const Cursor &at, OutputInfo &output) {
   output.is_mutation = at.flag("is_mutation", false);
 }
 
+void read(const Cursor &at, Assertion &assertion) {
+  assertion.message = at.at("message").text();
+  assertion.node = at.at("node").text();
+  assertion.source_line = at.at("source_line").text();
+}
+
+void read(const Cursor &at, SizeAssertion &row) {
+  read(at, row.assertion);
+  row.condition = at.at("condition").expression();
+}
+
 Program read_program(const Cursor &root) {
   Program program;
   if (root.at("format").text() != kFormat)
@@ -363,6 +397,10 @@ Program read_program(const Cursor &root) {
   read_all(root, "buffers", program.buffers);
   read_all(root, "kernels", program.kernels);
   read_all(root, "steps", program.steps);
+  if (root.optional("assertions").exists())
+    read_all(root, "assertions", program.assertions);
+  if (root.optional("size_assertions").exists())
+    read_all(root, "size_assertions", program.size_assertions);
   return program;
 }
 

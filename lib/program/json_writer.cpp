@@ -177,6 +177,23 @@ void write_kind(Json &result, const Collective &collective) {
   result["count"] = expression(collective.count);
 }
 
+void write_kind(Json &result, const Conditional &conditional) {
+  result["kind"] = "conditional";
+  if (conditional.predicate)
+    result["predicate"] = write(*conditional.predicate);
+  else
+    result["condition"] = expression(conditional.condition);
+  result["then_steps"] = conditional.then_steps;
+  result["else_steps"] = conditional.else_steps;
+}
+
+void write_kind(Json &result, const WhileLoop &loop) {
+  result["kind"] = "while_loop";
+  result["predicate"] = write(loop.predicate);
+  result["condition_steps"] = loop.condition_steps;
+  result["body_steps"] = loop.body_steps;
+}
+
 Json write(const Step &step) {
   Json result = {{"name", step.name}};
   std::visit([&](const auto &kind) { write_kind(result, kind); }, step.kind);
@@ -214,6 +231,18 @@ Json write(const OutputInfo &output) {
   return result;
 }
 
+Json write(const Assertion &assertion) {
+  return {{"message", assertion.message},
+          {"node", assertion.node},
+          {"source_line", assertion.source_line}};
+}
+
+Json write(const SizeAssertion &row) {
+  Json result = write(row.assertion);
+  result["condition"] = expression(row.condition);
+  return result;
+}
+
 template <class Row> Json write_all(const std::vector<Row> &rows) {
   Json result = Json::array();
   for (const Row &row : rows)
@@ -234,6 +263,10 @@ std::string to_json(const Program &program) {
                {"buffers", write_all(program.buffers)},
                {"kernels", write_all(program.kernels)},
                {"steps", write_all(program.steps)}};
+  if (!program.assertions.empty())
+    root["assertions"] = write_all(program.assertions);
+  if (!program.size_assertions.empty())
+    root["size_assertions"] = write_all(program.size_assertions);
   // Source lines of the user may hold bytes that are not UTF-8: they are replaced, not refused.
   return root.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

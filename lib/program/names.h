@@ -9,8 +9,8 @@
 namespace tsc::program {
 
 inline constexpr std::string_view kFormat = "tsc-program";
-inline constexpr std::array<std::string_view, 5> kRoleNames = {"input", "weight", "output",
-                                                               "intermediate", "random_state"};
+inline constexpr std::array<std::string_view, 6> kRoleNames = {
+    "input", "weight", "output", "intermediate", "random_state", "failure"};
 inline constexpr std::array<std::string_view, 2> kParameterKindNames = {"pointer", "size"};
 
 } // namespace tsc::program

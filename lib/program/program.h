@@ -32,7 +32,9 @@ enum class Role : uint8_t {
   output,       // user output: the caller's memory
   intermediate, // packed into the workspace
   random_state, // {seed, call number}, int64: the instance's own, kept between runs
+  failure,      // number of the first assertion that failed, 0 before, int64: the instance's own
 };
+inline constexpr int64_t kFailureBytes = 8;
 inline constexpr int64_t kRandomStateBytes = 16;
 struct Buffer {
   std::string name;
@@ -119,8 +121,22 @@ struct Collective {
   Operand from, to;
   Expr count = 0; // elements
 };
+/// The `then_steps` steps that follow run if it holds, else the `else_steps` steps after those.
+/// What decides: a bool in memory, which the host reads (a run waits for it), or, without a
+/// predicate, a size: 1 or 0.
+struct Conditional {
+  std::optional<Operand> predicate;
+  Expr condition = 1;
+  uint32_t then_steps = 0, else_steps = 0;
+};
+/// The `condition_steps` steps that follow run first; while the predicate (as above) then holds,
+/// the `body_steps` steps after those run, and the condition's again.
+struct WhileLoop {
+  Operand predicate;
+  uint32_t condition_steps = 0, body_steps = 0;
+};
 struct Step {
-  std::variant<Launch, Matmul, Copy, Fill, Collective> kind;
+  std::variant<Launch, Matmul, Copy, Fill, Collective, Conditional, WhileLoop> kind;
   std::string name;  // for profiles and errors
   bool once = false; // depends on weights alone: run when weights are loaded
   int stream = 0, device = 0;
@@ -145,6 +161,17 @@ struct OutputInfo {
   std::string text;
 };
 
+/// What must hold of data while steps run. Steps note the number of the first that does not (from
+/// 1) in the buffer of role failure.
+struct Assertion {
+  std::string message, node, source_line;
+};
+/// What must hold of sizes, checked when they are bound: a condition that is 1, or 0.
+struct SizeAssertion {
+  Expr condition;
+  Assertion assertion;
+};
+
 struct Program {
   int version = kVersion;
   std::string name;
@@ -155,6 +182,8 @@ struct Program {
   std::vector<Step> steps;
   std::vector<InputInfo> inputs;
   std::vector<OutputInfo> outputs;
+  std::vector<Assertion> assertions;
+  std::vector<SizeAssertion> size_assertions;
 };
 
 /// Where a symbol's value comes from: dimension `dimension` of input `input` (-1: the value of an
@@ -171,6 +200,9 @@ std::optional<Binding> binding_of(const Program &program, size_t symbol);
 /// The ranks that run the program together: those of its collectives, 1 without any. Groups of
 /// different sizes are an error of validation.
 int64_t world_size(const Program &program);
+
+/// A Conditional or a WhileLoop: steps that follow depend on it.
+bool decides(const Step &step);
 
 /// Buffers that a step reads and writes, each once, ascending.
 std::vector<uint32_t> reads(const Program &program, const Step &step);

@@ -22,7 +22,7 @@ static_assert(static_cast<int>(DType::boolean) == static_cast<int>(engine::DType
               static_cast<int>(DType::f16) == static_cast<int>(engine::DType::f16) &&
               static_cast<int>(DType::f64) == static_cast<int>(engine::DType::f64));
 static_assert(static_cast<int>(Role::input) == static_cast<int>(engine::Role::input) &&
-              static_cast<int>(Role::random_state) == static_cast<int>(engine::Role::random_state));
+              static_cast<int>(Role::failure) == static_cast<int>(engine::Role::failure));
 
 struct Storage {
   std::deque<std::string> texts; // addresses stay
@@ -41,7 +41,11 @@ struct Storage {
   std::vector<engine::Copy> copies;
   std::vector<engine::Fill> fills;
   std::vector<engine::Collective> collectives;
+  std::vector<engine::Conditional> conditionals;
+  std::vector<engine::WhileLoop> loops;
   std::vector<engine::Step> steps;
+  std::vector<engine::Assertion> assertions;
+  std::vector<engine::SizeAssertion> size_assertions;
 };
 
 engine::DType convert(DType dtype) { return static_cast<engine::DType>(dtype); }
@@ -171,6 +175,10 @@ public:
       add_kernel(kernel);
     for (const Step &step : program_.steps)
       add_step(step);
+    for (const Assertion &assertion : program_.assertions)
+      storage_.assertions.push_back(texts(assertion));
+    for (const SizeAssertion &row : program_.size_assertions)
+      storage_.size_assertions.push_back({expressions_.size(row.condition), texts(row.assertion)});
   }
 
 private:
@@ -283,6 +291,10 @@ private:
     storage_.kernels.push_back(row);
   }
 
+  engine::Assertion texts(const Assertion &assertion) {
+    return {text(assertion.message), text(assertion.node), text(assertion.source_line)};
+  }
+
   engine::Operand operand(const Operand &operand) {
     return {static_cast<int32_t>(operand.buffer), expressions_.size(operand.offset)};
   }
@@ -323,6 +335,16 @@ private:
       row.kind = engine::StepKind::collective;
       row.position = static_cast<int32_t>(storage_.collectives.size());
       add(*collective);
+    } else if (const auto *conditional = std::get_if<Conditional>(&step.kind)) {
+      row.kind = engine::StepKind::conditional;
+      row.position = static_cast<int32_t>(storage_.conditionals.size());
+      add(*conditional);
+    } else if (const auto *loop = std::get_if<WhileLoop>(&step.kind)) {
+      row.kind = engine::StepKind::while_loop;
+      row.position = static_cast<int32_t>(storage_.loops.size());
+      storage_.loops.push_back({operand(loop->predicate),
+                                static_cast<int32_t>(loop->condition_steps),
+                                static_cast<int32_t>(loop->body_steps)});
     } else {
       row.kind = engine::StepKind::copy;
       row.position = static_cast<int32_t>(storage_.copies.size());
@@ -339,6 +361,16 @@ private:
       storage_.operands.push_back(operand(pointer));
     row.sizes = sizes(launch.sizes);
     storage_.launches.push_back(row);
+  }
+  void add(const Conditional &conditional) {
+    engine::Conditional row;
+    row.has_predicate = conditional.predicate.has_value();
+    if (conditional.predicate)
+      row.predicate = operand(*conditional.predicate);
+    row.condition = expressions_.size(conditional.condition);
+    row.then_steps = static_cast<int32_t>(conditional.then_steps);
+    row.else_steps = static_cast<int32_t>(conditional.else_steps);
+    storage_.conditionals.push_back(row);
   }
   void add(const Matmul &matmul) {
     engine::Matmul row;
@@ -411,7 +443,11 @@ OwnedTables build_tables(const Program &program) {
   tables.copies = table(storage->copies);
   tables.fills = table(storage->fills);
   tables.collectives = table(storage->collectives);
+  tables.conditionals = table(storage->conditionals);
+  tables.loops = table(storage->loops);
   tables.steps = table(storage->steps);
+  tables.assertions = table(storage->assertions);
+  tables.size_assertions = table(storage->size_assertions);
   result.storage = std::move(storage);
   return result;
 }

@@ -33,7 +33,10 @@ public:
       check_kernel(program_.kernels[i], place("kernels", i));
     for (size_t i = 0; i < program_.steps.size(); ++i)
       check_step(program_.steps[i], i, place("steps", i));
+    check_control();
     check_signature();
+    for (size_t i = 0; i < program_.size_assertions.size(); ++i)
+      check_symbols_of(program_.size_assertions[i].condition, place("size_assertions", i));
     return std::move(problems_);
   }
 
@@ -122,6 +125,9 @@ private:
     if (buffer.role == Role::random_state &&
         (buffer.dtype != DType::i64 || !buffer.bytes.is_integer(kRandomStateBytes)))
       report("TSC-P009", "a random state that is not two int64 numbers", where);
+    if (buffer.role == Role::failure &&
+        (buffer.dtype != DType::i64 || !buffer.bytes.is_integer(kFailureBytes)))
+      report("TSC-P009", "a failure that is not one int64 number", where);
   }
   void check_weight(const Buffer &buffer, const std::string &where) {
     bool is_static = buffer.bytes.is_integer() && buffer.layout.offset.is_integer();
@@ -220,6 +226,10 @@ private:
       check_size(fill->bytes, where, "byte count");
     } else if (const auto *collective = std::get_if<Collective>(&step.kind))
       check_collective(*collective, where);
+    else if (const auto *conditional = std::get_if<Conditional>(&step.kind))
+      check_conditional(*conditional, where);
+    else if (const auto *loop = std::get_if<WhileLoop>(&step.kind))
+      check_predicate(loop->predicate, where);
     else
       check_copy(std::get<Copy>(step.kind), where);
     for (uint32_t wait : step.waits)
@@ -240,7 +250,7 @@ private:
   void check_once_buffer(uint32_t buffer, const std::string &where) {
     const Buffer &row = program_.buffers[buffer];
     if (row.role == Role::input || row.role == Role::output || row.role == Role::random_state ||
-        !row.bytes.is_integer())
+        row.role == Role::failure || !row.bytes.is_integer())
       report("TSC-P009",
              "a step that runs once touches buffer \"" + row.name + "\", which belongs to a run",
              where);
@@ -305,6 +315,48 @@ private:
              "a group of " + std::to_string(collective.ranks) + " ranks beside one of " +
                  std::to_string(world_size(program_)),
              where);
+  }
+
+  void check_conditional(const Conditional &conditional, const std::string &where) {
+    if (conditional.predicate)
+      check_predicate(*conditional.predicate, where);
+    else
+      check_symbols_of(conditional.condition, where);
+  }
+  void check_predicate(const Operand &predicate, const std::string &where) {
+    check_operand(predicate, where + "/predicate");
+    if (predicate.buffer < program_.buffers.size() &&
+        program_.buffers[predicate.buffer].dtype != DType::boolean)
+      report("TSC-P009", "a predicate that is no bool", where);
+  }
+  /// The steps that depend on a step end before those around it do.
+  void check_control() {
+    std::vector<size_t> ends = {program_.steps.size()};
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      while (ends.back() == i)
+        ends.pop_back();
+      const Step &step = program_.steps[i];
+      if (!decides(step))
+        continue;
+      const auto *conditional = std::get_if<Conditional>(&step.kind);
+      const auto *loop = std::get_if<WhileLoop>(&step.kind);
+      const size_t first = conditional ? conditional->then_steps : loop->condition_steps;
+      const size_t second = conditional ? conditional->else_steps : loop->body_steps;
+      const size_t left = ends.back() - i - 1;
+      if (step.once)
+        report("TSC-P009", "a step that others depend on runs once", place("steps", i));
+      if (first > left || second > left - first) {
+        report("TSC-P009",
+               std::to_string(first) + " and " + std::to_string(second) +
+                   " steps depend on the step, and " + std::to_string(left) + " follow it",
+               place("steps", i));
+        return;
+      }
+      if (second != 0)
+        ends.push_back(i + 1 + first + second);
+      if (first != 0)
+        ends.push_back(i + 1 + first);
+    }
   }
 
   void check_signature() {

@@ -38,6 +38,10 @@ enum class Activity : uint8_t { loading, binding, running };
     throw UserError(ExitCode::bad_input, {.code = "TSC-R117",
                                           .message = "the device refuses the program: " + what,
                                           .next_step = "compile the graph again with this tsc"});
+  case tsc_engine::Status::assertion:
+    throw UserError(ExitCode::bad_input, {.code = "TSC-R127",
+                                          .message = "the graph asserts: " + what,
+                                          .next_step = "give inputs of which it holds"});
   case tsc_engine::Status::out_of_memory:
     throw UserError(ExitCode::device,
                     {.code = "TSC-R015",
@@ -254,6 +258,7 @@ std::vector<HostTensor> EngineSession::run(const std::vector<HostTensor> &inputs
     instance_->set_poison(true);
     instance_->run(device_.stream, input_pointers_.data(), output_pointers_.data(),
                    workspace_->reserve(0));
+    instance_->check(device_.stream);
     device_.device->synchronize(device_.stream);
     for (size_t i = 0; i < outputs_.size(); ++i)
       results.push_back(download(i));

@@ -96,6 +96,8 @@ public:
         log += group_text(group) + code(std::span(&group, 1));
       }
       log += "\n\n\n";
+      for (const NodeId id : group.members)
+        log += subgraphs_text(id);
     }
     return log;
   }
@@ -130,6 +132,24 @@ private:
       return schedule_.nodes[a.members[0]].min_order < schedule_.nodes[b.members[0]].min_order;
     });
     return single;
+  }
+
+  /// The subgraphs of a branch or loop follow it, each under a line of its own, then its end.
+  std::string subgraphs_text(NodeId id) const {
+    const auto *call = std::get_if<ir::Extern>(&operation(id).kind);
+    std::string text;
+    for (const uint32_t number : call ? call->subgraphs : std::vector<uint32_t>{}) {
+      const ir::Module &subgraph = module_.subgraphs[number];
+      std::vector<std::string> results;
+      for (const ir::Output &output : subgraph.outputs)
+        results.push_back(support::python_repr(
+            std::string_view(subgraph.buffer(std::get<ir::BufferView>(output.value).buffer).name)));
+      text += subgraph.name + ": Subgraph\n" + subgraph.name + ".caller = " + operation(id).name +
+              "\n" + subgraph.name + ".outputs = " + format_list(results) + "\n\n\n";
+      text += LogWriter(subgraph, schedule_.subgraphs[number], options_).run();
+      text += subgraph.name + ": end of Subgraph\n\n\n";
+    }
+    return text;
   }
 
   /// Newer logs print loops as lowered until fusion has passed.
@@ -428,7 +448,7 @@ private:
     std::vector<std::string> kernels;
     for (const Group &group : groups) {
       members.insert(members.end(), group.members.begin(), group.members.end());
-      std::string kernel = options_.kernel_text(group);
+      std::string kernel = options_.kernel_text(schedule_, group);
       while (!kernel.empty() && kernel.back() == '\n')
         kernel.pop_back();
       if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())

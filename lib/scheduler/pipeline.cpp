@@ -47,7 +47,7 @@ void run(const Step &step, State &state) {
   const StateCopy before = copy_of(state);
   step.function(state);
   StepRecord record;
-  record.step = step.name;
+  record.step = (state.module.name.empty() ? "" : state.module.name + "/") + std::string(step.name);
   record.looks_at = step.looks_at;
   record.nodes = state.schedule.nodes.size();
   record.groups = state.schedule.groups.size();
@@ -71,6 +71,10 @@ Schedule schedule(const ir::Module &module, const ScheduleOptions &options) {
     if (options.after)
       options.after(step.name, state.schedule);
   }
+  ScheduleOptions inner = options; // `after` shows the schedule of the whole
+  inner.after = nullptr;
+  for (const ir::Module &subgraph : module.subgraphs)
+    state.schedule.subgraphs.push_back(schedule(subgraph, inner));
   return std::move(state.schedule);
 }
 

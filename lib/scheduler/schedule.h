@@ -162,6 +162,7 @@ struct Schedule {
   std::vector<GroupList> lists;          // what Group::list names
   std::vector<FusionDecision> decisions; // accepted and refused, in the order they were made
   MemoryOrder memory_order;
+  std::vector<Schedule> subgraphs;       // of ir::Module::subgraphs
 };
 
 /// One thing that a step of the pipeline changed.
@@ -196,8 +197,8 @@ enum class LogStage : uint8_t { pre_fusion, post_fusion };
 struct LogOptions {
   LogStage stage = LogStage::post_fusion;
   bool newer_dialect = false; // PyTorch 2.11's spelling instead of 2.5's
-  /// Kernel text of a group, for "opN CUDA code:"; empty function: no code section.
-  std::function<std::string(const Group &)> kernel_text;
+  /// Kernel text of a group of a schedule, for "opN CUDA code:"; empty function: no code section.
+  std::function<std::string(const Schedule &, const Group &)> kernel_text;
 };
 /// `dump-schedule --stage=init`: every step in order, with the changes grouped by kind.
 std::string to_text(const std::vector<StepRecord> &records);

@@ -5,7 +5,8 @@ tests/cases/dynamic_models.
 
 Needs torch and safetensors; tsc and its tests need neither. Writes, per family,
     tests/cases/FAMILY/graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
-    tests/cases/FAMILY/tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU);
+    tests/cases/FAMILY/tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU), inputs that
+                                            were written first;
                                             NAME/RUN/reference_I (the same in float64, of the CNN);
                                             integers of the caller are tensors without dimensions
 """
@@ -242,6 +243,14 @@ def models():
         sortable, (1, 3, 2), (5, 16, 9), (7, 13, 31), (4, 64, 5), (1, 132, 3), (24, 8, 2), (2, 31, 65), (1, 213, 4), (13, 4, 7), (33, 5, 12))
 
 
+def forget_metadata(value):
+    """Of all nodes, those of subgraphs included."""
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
+        forget_metadata(part)
+    if isinstance(value, dict) and "metadata" in value:
+        value["metadata"] = {}
+
+
 def record(name, module, example, shapes, inputs, tensors):
     module = module.eval()
     program = export(module, example, dynamic_shapes=shapes, strict=False)
@@ -249,14 +258,17 @@ def record(name, module, example, shapes, inputs, tensors):
     torch.export.save(program, buffer)
     archive = zipfile.ZipFile(buffer)
     model = json.loads(archive.read(next(n for n in archive.namelist() if n.endswith("models/model.json"))))
-    for node in model["graph_module"]["graph"]["nodes"]:
-        node["metadata"] = {}
+    forget_metadata(model["graph_module"]["graph"])
     model["graph_module"]["module_call_graph"] = []
     for key, value in {**program.state_dict, **program.constants}.items():
         tensors[f"{name}/weight/{key}"] = value.detach().contiguous().clone()
     for run, arguments in enumerate(inputs):
+        given = [value.clone() if isinstance(value, torch.Tensor) else value for value in arguments]
         with torch.no_grad():
-            outputs = module(*arguments)
+            outputs = module(*given)
+        written = [now for now, before in zip(given, arguments)
+                   if isinstance(now, torch.Tensor) and not torch.equal(now, before)]
+        outputs = (*written, *outputs)  # as tsc returns them
         for position, value in enumerate(arguments):
             tensors[f"{name}/{run}/input_{position}"] = torch.as_tensor(value).contiguous().clone()
         for position, value in enumerate(outputs):

@@ -1,5 +1,6 @@
 #include "dynamic_graphs.h"
 
+#include "driver/inputs.h"
 #include "graph/read.h"
 #include "testing/catch.h"
 
@@ -49,6 +50,34 @@ std::vector<DynamicGraph> read_dynamic_graphs(const std::string &family) {
     graphs.push_back(std::move(graph));
   }
   return graphs;
+}
+
+void check_graphs(const std::string &family, size_t count,
+                  const std::function<Runner(const DynamicGraph &)> &runner) {
+  const std::vector<DynamicGraph> graphs = read_dynamic_graphs(family);
+  CHECK(graphs.size() == count);
+  for (const DynamicGraph &graph : graphs) {
+    REQUIRE(graph.runs.size() == 3);
+    const Runner run = runner(graph);
+    for (size_t number = 0; number < graph.runs.size(); ++number) {
+      const DynamicRun &recorded = graph.runs[number];
+      const std::vector<tensor::HostTensor> outputs = run(recorded.inputs);
+      REQUIRE(outputs.size() == recorded.outputs.size());
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const tensor::Agreement agreement =
+            tensor::compare(outputs[i], recorded.outputs[i], nullptr, {});
+        INFO(graph.name << ", run " << number << ", output " << i << ": " << agreement.reason);
+        CHECK(agreement.ok);
+      }
+    }
+  }
+}
+
+Runner in_session(const DynamicGraph &graph, const runtime::SessionOptions &options) {
+  std::shared_ptr<runtime::Session> session = runtime::Session::create(
+      graph.compilation.program,
+      driver::load_weights(graph.compilation.program, graph.weights, std::nullopt), options);
+  return [session](const std::vector<tensor::HostTensor> &inputs) { return session->run(inputs); };
 }
 
 } // namespace tsc::testing

@@ -13,11 +13,12 @@
 using namespace tsc;
 using tensor::HostTensor;
 using testing::DynamicGraph;
+using testing::in_session;
+using testing::Runner;
 
 namespace {
 
 using Tensors = std::vector<HostTensor>;
-using Runner = std::function<Tensors(const Tensors &)>;
 
 constexpr size_t kRuns = 10;
 
@@ -48,13 +49,6 @@ void check_models(const std::function<Runner(const DynamicGraph &)> &runner) {
       check_equal(label(graph, number), graph.runs[number], run(graph.runs[number].inputs),
                   graph.runs[number].outputs);
   }
-}
-
-Runner in_session(const DynamicGraph &graph, const runtime::SessionOptions &options) {
-  std::shared_ptr<runtime::Session> session = runtime::Session::create(
-      graph.compilation.program,
-      driver::load_weights(graph.compilation.program, graph.weights, std::nullopt), options);
-  return [session](const Tensors &inputs) { return session->run(inputs); };
 }
 
 // ---- the same graph with numbers in the place of symbols

@@ -8,42 +8,14 @@
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
-#include <functional>
-
 using namespace tsc;
 using tensor::HostTensor;
+using testing::check_graphs;
 using testing::DynamicGraph;
+using testing::in_session;
+using testing::Runner;
 
 namespace {
-
-using Runner = std::function<std::vector<HostTensor>(const std::vector<HostTensor> &)>;
-
-void check_graphs(const std::function<Runner(const DynamicGraph &)> &runner) {
-  const std::vector<DynamicGraph> graphs = testing::read_dynamic_graphs("dynamic");
-  CHECK(graphs.size() == 8);
-  for (const DynamicGraph &graph : graphs) {
-    REQUIRE(graph.runs.size() == 3);
-    const Runner run = runner(graph);
-    for (size_t number = 0; number < graph.runs.size(); ++number) {
-      const testing::DynamicRun &recorded = graph.runs[number];
-      const std::vector<HostTensor> outputs = run(recorded.inputs);
-      REQUIRE(outputs.size() == recorded.outputs.size());
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        const tensor::Agreement agreement =
-            tensor::compare(outputs[i], recorded.outputs[i], nullptr, {});
-        INFO(graph.name << ", run " << number << ", output " << i << ": " << agreement.reason);
-        CHECK(agreement.ok);
-      }
-    }
-  }
-}
-
-Runner in_session(const DynamicGraph &graph, const runtime::SessionOptions &options) {
-  std::shared_ptr<runtime::Session> session = runtime::Session::create(
-      graph.compilation.program,
-      driver::load_weights(graph.compilation.program, graph.weights, std::nullopt), options);
-  return [session](const std::vector<HostTensor> &inputs) { return session->run(inputs); };
-}
 
 /// What one graph says to inputs of these sizes, on the reference and on the host.
 void check_refusal(const DynamicGraph &graph, const std::vector<HostTensor> &inputs,
@@ -83,19 +55,19 @@ const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::st
 } // namespace
 
 TEST_CASE("dynamic graphs on reference") {
-  check_graphs([](const DynamicGraph &graph) -> Runner {
+  check_graphs("dynamic", 8, [](const DynamicGraph &graph) -> Runner {
     return [&graph](const std::vector<HostTensor> &inputs) {
       return driver::run_reference(graph.compilation, inputs, graph.weights);
     };
   });
 }
 TEST_CASE("dynamic graphs on host, serial plan") {
-  check_graphs([](const DynamicGraph &graph) { return in_session(graph, {}); });
+  check_graphs("dynamic", 8, [](const DynamicGraph &graph) { return in_session(graph, {}); });
 }
 TEST_CASE("dynamic graphs on host, cuda plan") {
   runtime::SessionOptions options;
   options.plan = runtime::Plan::cuda;
-  check_graphs([&](const DynamicGraph &graph) { return in_session(graph, options); });
+  check_graphs("dynamic", 8, [&](const DynamicGraph &graph) { return in_session(graph, options); });
 }
 TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
   std::string why;
@@ -105,7 +77,7 @@ TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
   }
   runtime::SessionOptions options;
   options.device = runtime::DeviceKind::cuda;
-  check_graphs([&](const DynamicGraph &graph) { return in_session(graph, options); });
+  check_graphs("dynamic", 8, [&](const DynamicGraph &graph) { return in_session(graph, options); });
 }
 
 TEST_CASE("sizes outside their range are refused with input, dimension and range") {

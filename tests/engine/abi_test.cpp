@@ -52,6 +52,7 @@ TEST_CASE("The C ABI describes the model", "[engine]") {
   CHECK(std::strcmp(info->outputs[1].constant, "None") == 0);
   CHECK(info->outputs[3].is_mutated == 1);
   CHECK(info->weight_count == 3);
+  CHECK(info->reads_predicates == 0);
 }
 
 TEST_CASE("The C ABI runs the model", "[engine]") {
@@ -75,6 +76,7 @@ TEST_CASE("The C ABI runs the model", "[engine]") {
   void *outputs[] = {out, nullptr, same, nullptr};
   tsc_instance_set_poison(instance, 1);
   REQUIRE(tsc_instance_run(instance, nullptr, inputs, outputs, workspace) == TSC_OK);
+  CHECK(tsc_instance_check(instance, nullptr) == TSC_OK);
   CHECK(out[0] == 4);
   CHECK(out[3] == 0);
   CHECK(out[5] == 16);

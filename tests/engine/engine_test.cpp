@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
 
 namespace {
@@ -127,6 +128,39 @@ TEST_CASE("Homes and lifetimes follow from the tables", "[engine]") {
   CHECK(model.copied_outputs == std::vector<uint32_t>{2});
   CHECK(model.mutated_outputs == std::vector<uint32_t>{3});
   CHECK_FALSE(model.weight_is_used[0]); // only the run-once step reads w
+}
+
+TEST_CASE("What was there before a loop stays until its end", "[engine]") {
+  program::Program sample;
+  for (const char *name : {"x", "before", "inside", "y"})
+    sample.buffers.push_back(
+        program::make_buffer(name, program::Role::intermediate, {symbolic::Expr(4)}));
+  program::Buffer truth =
+      program::make_buffer("truth", program::Role::intermediate, {symbolic::Expr(1)});
+  truth.dtype = tensor::DType::boolean;
+  truth.bytes = 1;
+  sample.buffers.push_back(truth);
+  sample.buffers[0].role = program::Role::input;
+  sample.buffers[3].role = program::Role::output;
+  sample.inputs.push_back({"x", 0, false, std::nullopt});
+  const auto copy = [&](uint32_t from, uint32_t to, int64_t bytes) {
+    sample.steps.push_back({program::Copy{{from, 0}, {to, 0}, bytes}, "copy"});
+  };
+  copy(0, 1, 16);
+  sample.steps.push_back({program::WhileLoop{{4, 0}, 2, 2}, "loop"});
+  copy(0, 4, 1);  // the predicate, not the last step of the condition
+  copy(0, 2, 16); // of its own
+  copy(1, 2, 16);
+  copy(2, 3, 16);
+  const program::OwnedTables owned = program::build_tables(sample);
+  const Model model(owned.tables, Plan::serial);
+  std::map<std::string, std::pair<uint32_t, uint32_t>> lifetimes;
+  for (const Lifetime &lifetime : model.lifetimes)
+    lifetimes[owned.tables.buffers[lifetime.root].name] = {lifetime.first, lifetime.last};
+  CHECK(lifetimes.at("before") == std::pair{0u, 5u});
+  CHECK(lifetimes.at("truth") == std::pair{1u, 3u});
+  CHECK(lifetimes.at("inside") == std::pair{3u, 5u});
+  CHECK(reads_predicates(owned.tables));
 }
 
 TEST_CASE("A program runs, for one shape after another", "[engine]") {

@@ -15,6 +15,7 @@ const std::vector<GoldenGraph> &golden_graphs() {
       {"gpt2_small", "graphs/gpt2_small/default.pt2"},
       {"layernorm_gelu", "graphs/anchors/layernorm_gelu/model.json"},
       {"mlp_gelu", "graphs/anchors/mlp_gelu/model.json"},
+      {"control_flow", "graphs/control_flow.json"},
       {"seed_add_sum", "graphs/anchors/seed_add_sum/model.json"},
       {"seed_mm_chain", "graphs/anchors/seed_mm_chain/model.json"},
       {"seed_sum", "graphs/anchors/seed_sum/model.json"},

@@ -60,6 +60,30 @@ TEST_CASE("Unsound programs are refused", "[program]") {
         }) == "TSC-P009 /steps/6 a group of 4 ranks beside one of 2");
   CHECK(problem_after([&](Program &p) { p.steps.push_back(group_of(0)); }) ==
         "TSC-P007 /steps/5 a group of 0 ranks");
+  const auto branch_of = [](uint32_t then_steps, uint32_t else_steps) {
+    program::Conditional conditional;
+    conditional.condition = symbolic::symbol("s0");
+    conditional.then_steps = then_steps;
+    conditional.else_steps = else_steps;
+    return program::Step{conditional, "branch"};
+  };
+  CHECK(
+      problem_after([&](Program &p) { p.steps.insert(p.steps.begin(), branch_of(2, 1)); }).empty());
+  CHECK(problem_after([&](Program &p) { p.steps.insert(p.steps.begin(), branch_of(3, 4)); }) ==
+        "TSC-P009 /steps/0 3 and 4 steps depend on the step, and 5 follow it");
+  CHECK(problem_after([&](Program &p) {
+          p.steps.insert(p.steps.begin(), {branch_of(2, 2), branch_of(1, 1)});
+        }) == "TSC-P009 /steps/1 1 and 1 steps depend on the step, and 1 follow it");
+  CHECK(problem_after([&](Program &p) {
+          p.steps.push_back(branch_of(0, 0));
+          p.steps.back().once = true;
+        }) == "TSC-P009 /steps/5 a step that others depend on runs once");
+  CHECK(problem_after([&](Program &p) {
+          p.steps.push_back(branch_of(0, 0));
+          std::get<program::Conditional>(p.steps.back().kind).predicate = program::Operand{0, 0};
+        }) == "TSC-P009 /steps/5 a predicate that is no bool");
+  CHECK(problem_after([](Program &p) { p.buffers[6].role = program::Role::failure; }) ==
+        "TSC-P009 /buffers/6 a failure that is not one int64 number");
   CHECK(problem_after([](Program &p) { p.steps[1].once = true; }) ==
         "TSC-P009 /steps/1 a step that runs once touches buffer \"x\", which belongs to a run");
   CHECK(problem_after([](Program &p) { p.inputs[0].buffer = 5; }) ==

@@ -61,7 +61,9 @@ TEST_CASE("the log of a hand-built module is that of the seed") {
 
 TEST_CASE("kernel text follows its node, indented, without trailing newlines") {
   scheduler::LogOptions options;
-  options.kernel_text = [](const scheduler::Group &) { return "void f() {\n\n  g();\n}\n"; };
+  options.kernel_text = [](const scheduler::Schedule &, const scheduler::Group &) {
+    return "void f() {\n\n  g();\n}\n";
+  };
   const std::string log = log_of(seed_004(), options);
   const std::string expected = "        return store_reduction\nop0 CUDA code:\n    void f() {\n\n"
                                "      g();\n    }\n\n\n";

@@ -27,7 +27,8 @@ thread_local std::string create_error;
 
 static_assert(TSC_F64 == static_cast<int>(DType::f64) &&
               TSC_BF16 == static_cast<int>(DType::bf16) && TSC_U16 == static_cast<int>(DType::u16));
-static_assert(TSC_INTERNAL == static_cast<int>(Status::internal));
+static_assert(TSC_INTERNAL == static_cast<int>(Status::internal) &&
+              TSC_ASSERTION_FAILED == static_cast<int>(Status::assertion));
 
 /// Calls body(); a failure becomes a status, with its text in `error`.
 template <class Body> TscStatus guarded(std::string &error, const Body &body) noexcept {
@@ -73,8 +74,11 @@ public:
     }
     for (const Weight &weight : tables_.weights)
       weights_.push_back(tensor(weight.name, weight.view, weight.mutated));
-    info_ = {TSC_ABI_VERSION, tables_.name,   model_device_name(), inputs_.size(), outputs_.size(),
-             weights_.size(), inputs_.data(), outputs_.data(),     weights_.data()};
+    info_ = {TSC_ABI_VERSION,     tables_.name,
+             model_device_name(), inputs_.size(),
+             outputs_.size(),     weights_.size(),
+             inputs_.data(),      outputs_.data(),
+             weights_.data(),     reads_predicates(tables_) ? 1 : 0};
   }
   const TscModelInfo *info() const { return &info_; }
 
@@ -188,6 +192,10 @@ TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *const *inp
                            void *const *outputs, void *workspace) {
   return guarded(instance->error,
                  [&] { instance->instance.run(stream, inputs, outputs, workspace); });
+}
+
+TscStatus tsc_instance_check(TscInstance *instance, void *stream) {
+  return guarded(instance->error, [&] { instance->instance.check(stream); });
 }
 
 TscStatus tsc_instance_bytes(TscInstance *instance, size_t *inputs, size_t *outputs) {

@@ -27,12 +27,33 @@ public:
         buffer_bytes_(buffer_bytes) {}
 
   ResolvedSteps run(bool once) {
-    for (uint32_t i = 0; i < tables_.steps.count; ++i) {
+    once_ = once;
+    resolve_steps(0, static_cast<uint32_t>(tables_.steps.count));
+    result_.arguments.resize(result_.values.size());
+    for (size_t i = 0; i < result_.values.size(); ++i)
+      result_.arguments[i] = &result_.values[i];
+    return std::move(result_);
+  }
+
+private:
+  void resolve_steps(uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; i < end;) {
       const Step &step = tables_.steps[i];
-      if (step.once != once)
-        continue;
-      step_ = i;
       auto position = static_cast<size_t>(step.position);
+      // Steps that run once do so whatever they are part of.
+      if (!once_ && step.kind == StepKind::conditional) {
+        const Conditional &row = tables_.conditionals[position];
+        i = resolve_control(i, row.then_steps, row.else_steps);
+        continue;
+      }
+      if (!once_ && step.kind == StepKind::while_loop) {
+        const WhileLoop &row = tables_.loops[position];
+        i = resolve_control(i, row.condition_steps, row.body_steps);
+        continue;
+      }
+      step_ = i++;
+      if (step.once != once_)
+        continue;
       if (step.kind == StepKind::launch)
         resolve(tables_.launches[position]);
       else if (step.kind == StepKind::matmul)
@@ -44,13 +65,37 @@ public:
       else
         resolve(tables_.collectives[position]);
     }
-    result_.arguments.resize(result_.values.size());
-    for (size_t i = 0; i < result_.values.size(); ++i)
-      result_.arguments[i] = &result_.values[i];
-    return std::move(result_);
   }
-
-private:
+  /// Returns the step that follows those that depend on step number `step`.
+  uint32_t resolve_control(uint32_t step, int32_t first, int32_t second) {
+    step_ = step;
+    const size_t number = result_.controls.size();
+    const auto position = static_cast<size_t>(tables_.steps[step].position);
+    ResolvedControl control;
+    if (tables_.steps[step].kind == StepKind::while_loop) {
+      control.predicate = predicate(tables_.loops[position].predicate);
+    } else {
+      const Conditional &row = tables_.conditionals[position];
+      control.has_predicate = row.has_predicate;
+      if (row.has_predicate)
+        control.predicate = predicate(row.predicate);
+      else
+        control.condition = value(row.condition) != 0;
+    }
+    add_step(tables_.steps[step].kind, number);
+    result_.controls.push_back(control);
+    const uint32_t middle = step + 1 + static_cast<uint32_t>(first);
+    const uint32_t end = middle + static_cast<uint32_t>(second);
+    const size_t begin = result_.steps.size();
+    resolve_steps(step + 1, middle);
+    result_.controls[number].first = result_.steps.size() - begin;
+    resolve_steps(middle, end);
+    result_.controls[number].second = result_.steps.size() - begin - result_.controls[number].first;
+    return end;
+  }
+  AddressSlot predicate(const Operand &operand) const {
+    return slot(operand.buffer, multiply(size(operand.offset), element_bytes(operand.buffer)), 1);
+  }
   [[noreturn]] void fail(Status status, const std::string &what) const {
     throw Error(status, std::string("step ") + std::to_string(step_) + " (" +
                             tables_.steps[step_].name + "): " + what);
@@ -220,6 +265,7 @@ private:
   const std::vector<int64_t> &buffer_bytes_;
   ResolvedSteps result_;
   uint32_t step_ = 0;
+  bool once_ = false;
 };
 
 void communicate(Communicator *communicator, const ResolvedCollective &collective, const char *from,
@@ -259,6 +305,68 @@ void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
     communicate(communicator, collective, address(collective.from), address(collective.to), stream);
   }
 }
+
+struct StepRunner {
+  const Model &model;
+  Device &device;
+  ResolvedSteps &steps;
+  const std::vector<char *> &bases;
+  void *scratch;
+  Stream stream;
+  StepObserver *observer;
+  Communicator *communicator;
+
+  void run(size_t begin, size_t end) {
+    for (size_t i = begin; i < end;) {
+      const ResolvedStep &step = steps.steps[i++];
+      if (step.kind == StepKind::conditional) {
+        const ResolvedControl &control = steps.controls[step.position];
+        const size_t middle = i + control.first;
+        if (holds(step, control))
+          run(i, middle);
+        else
+          run(middle, middle + control.second);
+        i = middle + control.second;
+      } else if (step.kind == StepKind::while_loop) {
+        const ResolvedControl &control = steps.controls[step.position];
+        const size_t middle = i + control.first;
+        for (run(i, middle); holds(step, control); run(i, middle))
+          run(middle, middle + control.second);
+        i = middle + control.second;
+      } else {
+        named(step, [&] { run_step(device, steps, step, bases, scratch, stream, communicator); });
+      }
+    }
+  }
+
+private:
+  /// Reads the predicate, for which the stream must be done.
+  bool holds(const ResolvedStep &step, const ResolvedControl &control) {
+    if (!control.has_predicate)
+      return control.condition;
+    uint8_t truth = 0;
+    named(step, [&] {
+      device.download(&truth, bases[control.predicate.buffer] + control.predicate.offset,
+                      sizeof truth, stream);
+      device.synchronize(stream);
+    });
+    return truth != 0;
+  }
+  /// Reports to the observer, and says in an error which step it was.
+  template <class Body> void named(const ResolvedStep &step, const Body &body) {
+    const char *name = model.tables.steps[step.step].name;
+    try {
+      if (observer != nullptr)
+        observer->before(step.step, name);
+      body();
+      if (observer != nullptr)
+        observer->after(step.step, name);
+    } catch (const Error &error) {
+      throw Error(error.status,
+                  "step " + std::to_string(step.step) + " (" + name + "): " + error.what());
+    }
+  }
+};
 
 /// No element of `view` may lie outside its buffer of `bytes`.
 void check_view(const Tables &tables, const TensorView &view, int64_t bytes, const int64_t *symbols,
@@ -313,19 +421,8 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
-  for (const ResolvedStep &step : steps.steps) {
-    const char *name = model.tables.steps[step.step].name;
-    try {
-      if (observer != nullptr)
-        observer->before(step.step, name);
-      run_step(device, steps, step, bases, scratch, stream, communicator);
-      if (observer != nullptr)
-        observer->after(step.step, name);
-    } catch (const Error &error) {
-      throw Error(error.status,
-                  "step " + std::to_string(step.step) + " (" + name + "): " + error.what());
-    }
-  }
+  StepRunner{model, device, steps, bases, scratch, stream, observer, communicator}.run(
+      0, steps.steps.size());
 }
 
 std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols) {

@@ -34,6 +34,13 @@ struct ResolvedCollective {
   AddressSlot from, to;
   int64_t count = 0; // elements
 };
+/// A step whose `first` and `second` steps (in ResolvedSteps::steps) follow it.
+struct ResolvedControl {
+  bool has_predicate = true;
+  AddressSlot predicate;
+  bool condition = false; // without a predicate
+  size_t first = 0, second = 0;
+};
 struct ResolvedStep {
   uint32_t step = 0; // in Tables::steps
   StepKind kind = StepKind::launch;
@@ -48,6 +55,7 @@ struct ResolvedSteps {
   std::vector<ResolvedCopy> copies;
   std::vector<ResolvedFill> fills;
   std::vector<ResolvedCollective> collectives;
+  std::vector<ResolvedControl> controls; // conditionals and loops
   size_t scratch_bytes = 0; // what the neediest product takes; they run one after another
   /// Values of all launches' parameters; slots say which of them are addresses. arguments[i] points
   /// at values[i].
@@ -61,7 +69,8 @@ struct ResolvedSteps {
 /// a product or copy may reach beyond. `symbols` is null for run-once steps.
 ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
                             const std::vector<int64_t> &buffer_bytes, bool once);
-/// Runs them: `bases` holds the memory of every buffer, `scratch` has steps.scratch_bytes. Without
+/// Runs them, waiting for the stream where a predicate in memory decides what runs next: `bases`
+/// holds the memory of every buffer, `scratch` has steps.scratch_bytes. Without
 /// a communicator collectives are refused.
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, Stream stream,

@@ -14,7 +14,14 @@
 namespace tsc_engine {
 
 /// What crosses the C ABI as a status code (tsc_model.h) and error text.
-enum class Status : int { ok = 0, bad_argument = 1, device = 2, out_of_memory = 3, internal = 4 };
+enum class Status : int {
+  ok = 0,
+  bad_argument = 1,
+  device = 2,
+  out_of_memory = 3,
+  internal = 4,
+  assertion = 5
+};
 class Error : public std::runtime_error {
 public:
   Error(Status status, const std::string &text) : std::runtime_error(text), status(status) {}

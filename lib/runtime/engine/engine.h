@@ -28,6 +28,7 @@ struct Home {
     folded,       // written by run-once steps; position: in Model::folded_bytes
     workspace,    // position: in Model::lifetimes
     random_state, // the instance's
+    failure,      // the instance's
     none,         // no step touches it
   } kind = Kind::none;
   uint32_t position = 0;
@@ -37,6 +38,9 @@ struct Lifetime {
   uint32_t first = 0, last = 0;
   uint32_t root = 0; // buffer at the end of the alias chain; the largest extent along it counts
 };
+
+/// Whether a run waits for the device to find out what runs next. Such a run cannot be captured.
+bool reads_predicates(const Tables &tables);
 
 struct Model {
   /// `tables` (what it points at) outlives the model.
@@ -143,6 +147,11 @@ public:
   /// device memory: runs that are replayed from a captured graph count as well. Queued on `stream`.
   void set_seed(Stream stream, uint64_t seed, uint64_t call);
 
+  /// Waits for the stream, and throws Error (assertion) naming the first assertion about data that
+  /// did not hold in any run since the last check. What such a run left in outputs and mutated
+  /// tensors is not to be used. The host checks at the end of each run.
+  void check(Stream stream);
+
   /// Fills workspace and outputs with 0xFF before each run: a read of what was never written shows
   /// as NaN.
   void set_poison(bool poison) { poison_ = poison; }
@@ -154,6 +163,8 @@ public:
 
 private:
   char *random_state();
+  char *failure();
+  void clear_failure(Stream stream);
   void set_bases(void *const *inputs, void *const *outputs, void *workspace);
   void poison(Stream stream, void *const *outputs, void *workspace);
   void copy_outputs(Stream stream, void *const *outputs);
@@ -163,6 +174,7 @@ private:
   std::shared_ptr<BoundShapes> bound_;
   std::vector<char *> bases_;    // by buffer
   void *random_state_ = nullptr; // {seed, call number}; null if nothing draws
+  void *failure_ = nullptr; // number of the first assertion that failed; null if there are none
   bool poison_ = false;
   StepObserver *observer_ = nullptr;
   Communicator *communicator_ = nullptr;

@@ -10,6 +10,16 @@ namespace {
 /// Bindings that an instance keeps.
 constexpr size_t kMaxCached = 16;
 
+/// "sum must be positive (node _assert_async, in File "m.py", line 3)"
+std::string describe(const Assertion &assertion) {
+  std::string text = assertion.message;
+  if (*assertion.node != '\0')
+    text += std::string(" (node ") + assertion.node + ")";
+  if (*assertion.source_line != '\0')
+    text += std::string(" in ") + assertion.source_line;
+  return text;
+}
+
 /// Reads the symbols out of the shapes.
 class ShapeChecker {
 public:
@@ -36,6 +46,9 @@ public:
         check(static_cast<int32_t>(i), axis,
               tables_.sizes[static_cast<size_t>(input.view.sizes.first + axis)]);
     }
+    for (const SizeAssertion &row : tables_.size_assertions)
+      if (evaluate(tables_, row.condition, symbols_.data()) == 0)
+        throw Error(Status::assertion, describe(row.assertion));
     return symbols_;
   }
 
@@ -143,11 +156,43 @@ Instance::Instance(std::shared_ptr<WeightSet> weights)
       bases_[i] = static_cast<char *>(weights_->folded(home.position));
     else if (home.kind == Home::Kind::random_state)
       bases_[i] = random_state();
+    else if (home.kind == Home::Kind::failure)
+      bases_[i] = failure();
   }
 }
 Instance::~Instance() {
   if (random_state_ != nullptr)
     weights_->device().release(random_state_);
+  if (failure_ != nullptr)
+    weights_->device().release(failure_);
+}
+
+char *Instance::failure() {
+  if (failure_ == nullptr) {
+    failure_ = weights_->device().allocate(sizeof(int64_t));
+    clear_failure(nullptr);
+    weights_->device().synchronize(nullptr); // the first run may be on another stream
+  }
+  return static_cast<char *>(failure_);
+}
+
+void Instance::clear_failure(Stream stream) {
+  weights_->device().fill(failure_, 0, sizeof(int64_t), stream);
+}
+
+void Instance::check(Stream stream) {
+  if (failure_ == nullptr)
+    return;
+  int64_t number = 0;
+  weights_->device().download(&number, failure_, sizeof number, stream);
+  weights_->device().synchronize(stream);
+  if (number == 0)
+    return;
+  clear_failure(stream);
+  const Table<Assertion> &assertions = model().tables.assertions;
+  if (number < 0 || static_cast<uint64_t>(number) > assertions.count)
+    throw Error(Status::internal, "assertion " + std::to_string(number) + " does not exist");
+  throw Error(Status::assertion, describe(assertions[static_cast<size_t>(number - 1)]));
 }
 
 char *Instance::random_state() {
@@ -249,6 +294,8 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
             static_cast<char *>(workspace) + bound_->scratch_offset, stream, observer_,
             communicator_);
   copy_outputs(stream, outputs);
+  if (weights_->device().is_host())
+    check(stream);
 }
 
 std::vector<int64_t> Instance::output_sizes(size_t output) const {

@@ -25,6 +25,12 @@ void for_each_operand(const Tables &tables, const Step &step, const Visit &visit
     visit(static_cast<uint32_t>(matmul.out.buffer), true);
   } else if (step.kind == StepKind::fill) {
     visit(static_cast<uint32_t>(tables.fills[position].to.buffer), true);
+  } else if (step.kind == StepKind::conditional) {
+    const Conditional &conditional = tables.conditionals[position];
+    if (conditional.has_predicate)
+      visit(static_cast<uint32_t>(conditional.predicate.buffer), false);
+  } else if (step.kind == StepKind::while_loop) {
+    visit(static_cast<uint32_t>(tables.loops[position].predicate.buffer), false);
   } else if (step.kind == StepKind::collective) {
     visit(static_cast<uint32_t>(tables.collectives[position].from.buffer), false);
     visit(static_cast<uint32_t>(tables.collectives[position].to.buffer), true);
@@ -70,6 +76,8 @@ public:
     for (uint32_t buffer = 0; buffer < tables_.buffers.count; ++buffer)
       if (tables_.buffers[buffer].role == Role::random_state)
         claim(buffer, {Home::Kind::random_state, 0});
+      else if (tables_.buffers[buffer].role == Role::failure)
+        claim(buffer, {Home::Kind::failure, 0});
     claim_folded();
     for (uint32_t i = 0; i < tables_.outputs.count; ++i) {
       int32_t buffer = tables_.outputs[i].buffer;
@@ -130,12 +138,31 @@ private:
       return;
     Lifetime &lifetime = model_.lifetimes[homes_[root].position];
     lifetime.last = std::max(lifetime.last, step);
+    for (const Loop &loop : loops_) // what was there before a loop is there in every round
+      if (lifetime.first < loop.first) {
+        lifetime.last = std::max(lifetime.last, loop.last);
+        break;
+      }
   }
   void find_lifetimes() {
-    for (uint32_t step = 0; step < tables_.steps.count; ++step)
-      if (!tables_.steps[step].once)
-        for_each_operand(tables_, tables_.steps[step],
-                         [&](uint32_t buffer, bool) { touch(buffer, step); });
+    for (uint32_t step = 0; step < tables_.steps.count; ++step) {
+      while (!loops_.empty() && loops_.back().last < step)
+        loops_.pop_back();
+      if (tables_.steps[step].once)
+        continue;
+      if (tables_.steps[step].kind == StepKind::while_loop) {
+        const WhileLoop &loop = tables_.loops[static_cast<size_t>(tables_.steps[step].position)];
+        const auto count = static_cast<uint32_t>(loop.condition_steps + loop.body_steps);
+        loops_.push_back({step, step + count});
+        // Read when the condition's steps are done.
+        touch(static_cast<uint32_t>(loop.predicate.buffer), step);
+        touch(static_cast<uint32_t>(loop.predicate.buffer),
+              step + static_cast<uint32_t>(loop.condition_steps));
+      }
+      for_each_operand(tables_, tables_.steps[step],
+                       [&](uint32_t buffer, bool) { touch(buffer, step); });
+    }
+    loops_.clear();
     // Copies into the caller's outputs follow the last step.
     auto after_all = static_cast<uint32_t>(tables_.steps.count);
     for (const Output &output : tables_.outputs)
@@ -159,9 +186,20 @@ private:
   std::vector<uint32_t> roots_;
   std::vector<bool> decided_;
   std::vector<Home> homes_; // by root
+  struct Loop {             // steps, inclusive
+    uint32_t first = 0, last = 0;
+  };
+  std::vector<Loop> loops_; // around the step that is looked at, outermost first
 };
 
 } // namespace
+
+bool reads_predicates(const Tables &tables) {
+  for (const Conditional &conditional : tables.conditionals)
+    if (conditional.has_predicate)
+      return true;
+  return tables.loops.count != 0;
+}
 
 Model::Model(const Tables &tables, Plan plan) : tables(tables), plan(plan) { Planner(*this).run(); }
 

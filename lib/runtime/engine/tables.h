@@ -59,7 +59,7 @@ struct Symbol {
   Size offset;
 };
 
-enum class Role : int32_t { input, weight, output, intermediate, random_state };
+enum class Role : int32_t { input, weight, output, intermediate, random_state, failure };
 struct Buffer {
   const char *name = "";
   DType dtype = DType::f32;
@@ -152,12 +152,35 @@ struct Collective {
   Operand from, to;
   Size count; // elements that a rank gives (all_gather) or gets (reduce_scatter)
 };
-enum class StepKind : int32_t { launch, matmul, copy, fill, collective };
+/// The `then_steps` steps that follow run if it holds, else the `else_steps` ones after those. The
+/// host reads the predicate, a bool; without one the condition, a size, decides.
+struct Conditional {
+  bool has_predicate = false;
+  Operand predicate;
+  Size condition;
+  int32_t then_steps = 0, else_steps = 0;
+};
+/// The condition's steps follow, then the body's.
+struct WhileLoop {
+  Operand predicate;
+  int32_t condition_steps = 0, body_steps = 0;
+};
+enum class StepKind : int32_t { launch, matmul, copy, fill, collective, conditional, while_loop };
 struct Step {
   const char *name = "";
   StepKind kind = StepKind::launch;
-  int32_t position = 0; // in launches, matmuls, copies, fills or collectives
+  int32_t position = 0; // in launches, matmuls, copies, fills, collectives, ...
   bool once = false;    // when weights are loaded
+};
+
+/// What must hold of data.
+struct Assertion {
+  const char *message = "", *node = "", *source_line = "";
+};
+/// What must hold of sizes: the condition is 1, or 0.
+struct SizeAssertion {
+  Size condition;
+  Assertion assertion;
 };
 
 struct Tables {
@@ -177,7 +200,11 @@ struct Tables {
   Table<Copy> copies;
   Table<Fill> fills;
   Table<Collective> collectives;
+  Table<Conditional> conditionals;
+  Table<WhileLoop> loops;
   Table<Step> steps;
+  Table<Assertion> assertions; // of data: number k + 1 in the failure buffer
+  Table<SizeAssertion> size_assertions;
 };
 
 /// Values of `symbols` in, value out. Throws Error (bad_argument) on overflow of int64 and on a

@@ -8,7 +8,9 @@
  *
  * Every function gives a status and throws nothing. One TscWeights serves many instances, also on
  * several threads unless the model mutates weights; an instance is used by one thread at a time.
- * Memory and streams are the caller's: a run allocates nothing and does not wait for the device. */
+ * Memory and streams are the caller's: a run allocates nothing and does not wait for the device,
+ * but where the model branches or loops by what it computed: there it reads a bool back
+ * (reads_predicates of TscModelInfo), and cannot be captured in a CUDA graph. */
 #ifndef TSC_MODEL_H
 #define TSC_MODEL_H
 
@@ -19,7 +21,7 @@
 extern "C" {
 #endif
 
-#define TSC_ABI_VERSION 2u
+#define TSC_ABI_VERSION 3u
 #define TSC_API __attribute__((visibility("default")))
 
 typedef enum TscStatus {
@@ -27,7 +29,8 @@ typedef enum TscStatus {
   TSC_BAD_ARGUMENT = 1, /* shapes, weights or pointers that do not fit the model */
   TSC_DEVICE_FAILED = 2,
   TSC_OUT_OF_MEMORY = 3,
-  TSC_INTERNAL = 4 /* a defect of the compiler or of this library */
+  TSC_INTERNAL = 4,        /* a defect of the compiler or of this library */
+  TSC_ASSERTION_FAILED = 5 /* the model asserts something that does not hold of shapes or data */
 } TscStatus;
 
 typedef enum TscDType {
@@ -75,6 +78,7 @@ typedef struct TscModelInfo {
   const char *device; /* "host" or "cuda" */
   size_t input_count, output_count, weight_count;
   const TscTensorInfo *inputs, *outputs, *weights;
+  int32_t reads_predicates; /* a run waits for the device, see above */
 } TscModelInfo;
 
 TSC_API const TscModelInfo *tsc_describe(void);
@@ -114,6 +118,11 @@ TSC_API TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const 
  * that show a mutated tensor may be null. `stream` is a cudaStream_t; the host ignores it. */
 TSC_API TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *const *inputs,
                                    void *const *outputs, void *workspace);
+
+/* Waits for the stream, and fails (TSC_ASSERTION_FAILED, tsc_instance_error says which) if an
+ * assertion about data did not hold in some run since the last check: what that run left in outputs
+ * and mutated tensors is not to be used. On the host tsc_instance_run fails so itself. */
+TSC_API TscStatus tsc_instance_check(TscInstance *instance, void *stream);
 
 /* Of the bound shapes: bytes of memory of each input and output (arrays as long as the counts; may
  * be null). */

@@ -1,0 +1,140 @@
+// What follows from all steps of a program together.
+#include "codegen/finish_program.h"
+
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tsc::codegen {
+
+namespace {
+
+using program::Program;
+using program::Role;
+using symbolic::Expr;
+
+/// Every symbol that an input says, each after those that its own dimension needs.
+void add_symbols(const ir::Module &module, Program &program) {
+  std::vector<graph::SymbolRange> left = module.symbols;
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (auto range = left.begin(); range != left.end();) {
+      program.symbols.push_back({range->symbol, range->low, range->high});
+      if (program::binding_of(program, program.symbols.size() - 1)) {
+        range = left.erase(range);
+        progress = true;
+      } else {
+        program.symbols.pop_back();
+        ++range;
+      }
+    }
+  }
+}
+
+/// Every symbol that memory, results or launches need has a value when shapes are bound.
+void check_symbols(const Program &program) {
+  std::set<std::string> unbound;
+  const auto check = [&](Expr e) {
+    for (const Expr symbol : symbolic::free_symbols(e))
+      if (std::none_of(program.symbols.begin(), program.symbols.end(),
+                       [&](const program::Symbol &known) { return known.symbol == symbol; }))
+        unbound.insert(symbol.name());
+  };
+  const auto check_layout = [&](const tensor::Layout &layout) {
+    std::for_each(layout.sizes.begin(), layout.sizes.end(), check);
+    std::for_each(layout.strides.begin(), layout.strides.end(), check);
+    check(layout.offset);
+  };
+  for (const program::Buffer &buffer : program.buffers) {
+    check_layout(buffer.layout);
+    check(buffer.bytes);
+  }
+  for (const program::OutputInfo &output : program.outputs)
+    check_layout(output.layout);
+  for (const program::Step &step : program.steps)
+    if (const auto *launch = std::get_if<program::Launch>(&step.kind))
+      std::for_each(launch->sizes.begin(), launch->sizes.end(), check);
+    else if (const auto *conditional = std::get_if<program::Conditional>(&step.kind))
+      check(conditional->condition);
+  for (const program::SizeAssertion &row : program.size_assertions)
+    check(row.condition);
+  if (!unbound.empty())
+    throw support::UserError(
+        support::ExitCode::unsupported,
+        {.code = "TSC-K004",
+         .message = "no dimension of an input is exactly " +
+                    support::join({unbound.begin(), unbound.end()}, ", ") +
+                    ": nothing gives it a value when the program runs",
+         .next_step = "make it static, or pass a tensor that has it as a dimension"});
+}
+
+/// Steps that depend on weights alone, and whose result nothing else changes, run when weights
+/// are loaded.
+void mark_once(Program &program) {
+  enum class State : uint8_t { unwritten, once, varies };
+  std::vector<State> state(program.buffers.size(), State::unwritten);
+  std::vector<size_t> writers(program.buffers.size(), 0);
+  for (const program::Step &step : program.steps)
+    for (const uint32_t id : program::writes(program, step))
+      ++writers[id];
+  for (program::Step &step : program.steps) {
+    const auto constant = [&](uint32_t id) {
+      const program::Buffer &buffer = program.buffers[id];
+      return (buffer.role == Role::weight && !buffer.mutated) || state[id] == State::once;
+    };
+    const std::vector<uint32_t> read = program::reads(program, step),
+                                written = program::writes(program, step);
+    const bool stays =
+        std::holds_alternative<program::Collective>(step.kind) || program::decides(step);
+    step.once = !stays && std::all_of(read.begin(), read.end(), constant) &&
+                std::all_of(written.begin(), written.end(), [&](uint32_t id) {
+                  return program.buffers[id].role == Role::intermediate && writers[id] == 1 &&
+                         program.buffers[id].bytes.is_integer();
+                });
+    for (const uint32_t id : written)
+      state[id] = step.once ? State::once : State::varies;
+  }
+}
+
+/// An output takes over the memory of an input where both live in the workspace.
+void apply_inplace(const std::vector<std::pair<uint32_t, uint32_t>> &inplace, Program &program) {
+  std::vector<bool> kept(program.buffers.size(), false); // written once: must survive the run
+  for (const program::Step &step : program.steps)
+    if (step.once)
+      for (const uint32_t id : program::writes(program, step))
+        kept[id] = true;
+  for (const auto &[into, from] : inplace) {
+    if (kept[into] || kept[from])
+      continue;
+    program::Buffer &target = program.buffers[into];
+    const program::Buffer &source = program.buffers[from];
+    if (target.role == Role::intermediate && source.role == Role::intermediate &&
+        target.alias_of < 0 && target.bytes == source.bytes)
+      target.alias_of = static_cast<int32_t>(from);
+  }
+}
+
+void add_assertions(const ir::Module &module, Program &program) {
+  const auto row = [](const graph::Assertion &assertion) {
+    return program::Assertion{assertion.message, assertion.node, assertion.source_line};
+  };
+  for (const graph::Assertion &assertion : module.assertions)
+    program.assertions.push_back(row(assertion));
+  for (const ir::SizeAssertion &assertion : module.size_assertions)
+    program.size_assertions.push_back({assertion.condition, row(assertion.assertion)});
+}
+
+} // namespace
+
+void finish_program(const ir::Module &module,
+                    const std::vector<std::pair<uint32_t, uint32_t>> &inplace, Program &program) {
+  add_assertions(module, program);
+  add_symbols(module, program);
+  check_symbols(program);
+  mark_once(program);
+  apply_inplace(inplace, program);
+}
+
+} // namespace tsc::codegen

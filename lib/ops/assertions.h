@@ -1,0 +1,28 @@
+// What must hold while a graph runs.
+#pragma once
+
+#include "ops/builder.h"
+#include "ops/passes.h"
+
+namespace tsc::ops {
+
+/// (condition, message, last): `last` is looked at after the others.
+inline constexpr std::string_view kAssert = "tsc.assert.default";
+/// (tensor, symbol): the integer symbol is the tensor's value.
+inline constexpr std::string_view kDefine = "tsc.define.default";
+
+/// Emits tsc.assert unless the condition is known to hold: a bool, an expression that is 1 or 0, or
+/// a bool tensor of one element. Returns None.
+Argument assert_condition(GraphBuilder &builder, const Argument &condition, std::string message);
+
+/// True or False where the ranges of sizes decide it, else the expression. What depends on data is
+/// never decided: its ranges are what the assertions promise.
+Argument decided(GraphBuilder &builder, Expr condition);
+
+/// Numbers the assertions that depend on data and has the graph note the first that fails in its
+/// input `failure` (int64 of rank 0, never read by the user); messages go to Graph::assertions.
+/// What a subgraph asserts is noted by the graph around it. Those about sizes stay, for bind to
+/// check. Errors: TSC-O123 for one that never holds.
+graph::Graph record_assertions(graph::Graph graph, const PassOptions &options);
+
+} // namespace tsc::ops

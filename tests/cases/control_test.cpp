@@ -1,0 +1,130 @@
+// Graphs that depend on data: numbers, assertions, branches, loops. Recorded runs against PyTorch's
+// numbers, and what is said when an assertion does not hold.
+#include "dynamic_graphs.h"
+
+#include "driver/inputs.h"
+#include "driver/reference.h"
+#include "support/diagnostic.h"
+#include "testing/catch.h"
+
+#include <cmath>
+
+using namespace tsc;
+using tensor::HostTensor;
+using testing::check_graphs;
+using testing::DynamicGraph;
+using testing::in_session;
+using testing::Runner;
+
+namespace {
+
+constexpr size_t kGraphs = 10;
+
+Runner on_reference(const DynamicGraph &graph) {
+  return [&graph](const std::vector<HostTensor> &inputs) {
+    return driver::run_reference(graph.compilation, inputs, graph.weights);
+  };
+}
+
+const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::string &name) {
+  for (const DynamicGraph &graph : graphs)
+    if (graph.name == name)
+      return graph;
+  throw std::runtime_error("no graph " + name);
+}
+
+HostTensor filled(std::vector<int64_t> sizes, double value,
+                  tensor::DType dtype = tensor::DType::f32) {
+  HostTensor tensor(dtype, std::move(sizes));
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    tensor.set_double(i, value);
+  return tensor;
+}
+
+std::string failure_of(const Runner &run, const std::vector<HostTensor> &inputs) {
+  try {
+    run(inputs);
+  } catch (const support::UserError &error) {
+    CHECK(error.exit_code() == support::ExitCode::bad_input);
+    return error.diagnostics().front().code + ": " + error.diagnostics().front().message;
+  }
+  return "nothing";
+}
+
+/// What `graph` says to inputs of which its assertions do not hold, wherever it runs; and that it
+/// runs again afterwards.
+void check_failures(const std::vector<Runner> &runners, const DynamicGraph &graph,
+                    const std::vector<HostTensor> &inputs, const std::string &failure) {
+  for (const Runner &run : runners) {
+    INFO(graph.name);
+    CHECK(failure_of(run, inputs) == "TSC-R127: the graph asserts: " + failure);
+    CHECK(failure_of(run, graph.runs[0].inputs) == "nothing");
+  }
+}
+
+void check_assertions(const std::function<std::vector<Runner>(const DynamicGraph &)> &runners) {
+  const std::vector<DynamicGraph> graphs = testing::read_dynamic_graphs("control");
+  const DynamicGraph &checked = named(graphs, "checked"), &window = named(graphs, "window");
+  const std::vector<Runner> on_checked = runners(checked), on_window = runners(window);
+  const HostTensor none = filled({3}, 0), x = filled({5, 3}, 1);
+  check_failures(on_checked, checked, {x, filled({3}, 101)},
+                 "seen too much before (node _assert_async)");
+  // The first assertion sees the memory before it is written: 99 then, 104 afterwards.
+  check_failures(on_checked, checked, {x, filled({3}, 99)}, "seen too much (node _assert_async_1)");
+  HostTensor infinite = filled({5, 3}, 1);
+  infinite.set_double(7, -INFINITY);
+  check_failures(on_checked, checked, {infinite, none}, "x is not finite (node _assert_async_2)");
+  const HostTensor rows = filled({7, 3}, 2), part = filled({2, 3}, 3);
+  for (int64_t start : {-1, 6, 1000000000})
+    check_failures(on_window, window,
+                   {rows, part, filled({}, static_cast<double>(start), tensor::DType::i64)},
+                   start < 0 ? "Runtime assertion failed for expression u0 >= 0 on node 'ge_1' "
+                               "(node _assert_scalar_default)"
+                             : "Runtime assertion failed for expression u0 <= 5 on node 'le_1' "
+                               "(node _assert_scalar_default_1)");
+}
+
+} // namespace
+
+TEST_CASE("graphs that depend on data on reference") {
+  check_graphs("control", kGraphs, on_reference);
+}
+TEST_CASE("graphs that depend on data on host, serial plan") {
+  check_graphs("control", kGraphs, [](const DynamicGraph &graph) { return in_session(graph, {}); });
+}
+TEST_CASE("graphs that depend on data on host, cuda plan") {
+  runtime::SessionOptions options;
+  options.plan = runtime::Plan::cuda;
+  check_graphs("control", kGraphs,
+               [&](const DynamicGraph &graph) { return in_session(graph, options); });
+}
+TEST_CASE("graphs that depend on data on the GPU", "[gpu]") {
+  std::string why;
+  if (!runtime::cuda_available(&why)) {
+    WARN("not run: " << why);
+    return;
+  }
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  check_graphs("control", kGraphs,
+               [&](const DynamicGraph &graph) { return in_session(graph, options); });
+  check_assertions([&](const DynamicGraph &graph) -> std::vector<Runner> {
+    return {in_session(graph, options)};
+  });
+}
+
+TEST_CASE("assertions about data fail with message, node, and in the graph's order") {
+  runtime::SessionOptions cuda_plan;
+  cuda_plan.plan = runtime::Plan::cuda;
+  check_assertions([&](const DynamicGraph &graph) -> std::vector<Runner> {
+    return {on_reference(graph), in_session(graph, {}), in_session(graph, cuda_plan)};
+  });
+}
+
+TEST_CASE("programs with branches, loops and assertions come back from JSON") {
+  for (const DynamicGraph &graph : testing::read_dynamic_graphs("control")) {
+    INFO(graph.name);
+    const std::string text = program::to_json(graph.compilation.program);
+    CHECK(program::to_json(program::from_json(text, graph.name)) == text);
+  }
+}

@@ -1,0 +1,344 @@
+// Branches, loops, assertions and numbers of the data: what is refused, what is checked when sizes
+// are known, and how a program and its log hold them.
+#include "driver/compile.h"
+#include "driver/inputs.h"
+#include "driver/reference.h"
+#include "graph/read.h"
+#include "program/partition.h"
+#include "runtime/session.h"
+#include "support/diagnostic.h"
+
+#include "testing/catch.h"
+
+using namespace tsc;
+using tensor::HostTensor;
+
+namespace {
+
+/// Graph JSON with these symbols, nodes (without placeholders' and outputs' common parts) and
+/// subgraphs.
+graph::Graph read(const std::string &nodes, const std::string &subgraphs = "{}",
+                  const std::string &symbols = "{}") {
+  return graph::parse_graph(R"({"format": "tsc-graph", "version": 1, "symbols": )" + symbols +
+                                R"(, "subgraphs": )" + subgraphs + R"(, "nodes": [)" + nodes + "]}",
+                            "g.json");
+}
+std::string input(const std::string &name, const std::string &sizes,
+                  const std::string &dtype = "float32") {
+  return R"({"name": ")" + name + R"(", "op": "placeholder", "val": {"dtype": ")" + dtype +
+         R"(", "size": )" + sizes + "}},\n";
+}
+std::string call(const std::string &name, const std::string &target, const std::string &args,
+                 const std::string &more = "") {
+  return R"({"name": ")" + name + R"(", "op": "call_function", "target": ")" + target +
+         R"(", "args": )" + args + more + "},\n";
+}
+std::string output(const std::string &values) {
+  return R"({"name": "output", "op": "output", "args": [)" + values + "]}";
+}
+std::string node(const std::string &name) { return R"({"node": ")" + name + R"("})"; }
+std::string subgraph(const std::string &name, const std::string &nodes) {
+  return '"' + name + R"(": {"nodes": [)" + nodes + "]}";
+}
+
+std::string refusal_of(graph::Graph graph) {
+  try {
+    driver::compile(std::move(graph), {});
+  } catch (const support::UserError &error) {
+    return error.diagnostics().front().code + " " + error.diagnostics().front().message + " | " +
+           error.diagnostics().front().next_step;
+  }
+  return "compiled";
+}
+
+HostTensor vector(const std::vector<double> &values) {
+  HostTensor tensor(tensor::DType::f32, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i)
+    tensor.set_double(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+
+/// x [3] -> a branch on sum(x) > 0; `yes` and `no` are the nodes of the branches, which take x.
+graph::Graph branch(const std::string &yes, const std::string &no,
+                    const std::string &condition = node("positive")) {
+  return read(input("x", "[3]") + call("sum", "aten.sum.default", "[" + node("x") + "]") +
+                  call("positive", "aten.gt.Scalar", "[" + node("sum") + ", 0]") +
+                  call("cond", "higher_order.cond",
+                       "[" + condition + R"(, {"graph": "yes"}, {"graph": "no"}, [)" + node("x") +
+                           "]]") +
+                  call("getitem", "operator.getitem", "[" + node("cond") + ", 0]") +
+                  output("[" + node("getitem") + "]"),
+              "{" + subgraph("yes", input("a", "[3]") + yes) + ", " +
+                  subgraph("no", input("a", "[3]") + no) + "}");
+}
+const std::string kTwice = call("twice", "aten.mul.Tensor", "[" + node("a") + ", 2]") +
+                           output("[" + node("twice") + "]");
+const std::string kSame = output("[" + node("a") + "]");
+
+} // namespace
+
+TEST_CASE("what subgraphs may not do is refused") {
+  CHECK(refusal_of(branch(kTwice, kSame)) == "compiled");
+  const std::string write = call("added", "aten.add_.Tensor", "[" + node("a") + ", 1]");
+  CHECK(refusal_of(branch(write + kTwice, kSame)) ==
+        "TSC-O125 higher_order.cond: a subgraph writes to its operand a | return the new value "
+        "instead, and write it outside of the branch");
+  const std::string draw = call("drawn", "aten.rand_like.default", "[" + node("a") + "]") +
+                           output("[" + node("drawn") + "]");
+  CHECK(refusal_of(branch(draw, kSame)) ==
+        "TSC-O125 higher_order.cond: a subgraph draws random numbers | draw before the branch and "
+        "pass the numbers as operands");
+  CHECK(refusal_of(branch(output("[3]"), kSame)) ==
+        "TSC-O125 higher_order.cond: a subgraph yields something not a tensor | make it a tensor: "
+        "torch.tensor(number)");
+  CHECK(refusal_of(branch(input("b", "[3]") + kTwice, kSame)) ==
+        "TSC-O125 higher_order.cond: a subgraph takes 2 operands, and the call gives 1 | export "
+        "the graph again");
+  const std::string nodes = input("x", "[3]") + input("n", "[]", "int64") +
+                            call("item", "aten.item.default", "[" + node("n") + "]",
+                                 R"(, "val": {"int": "u0"})") +
+                            call("more", "operator.add", "[" + node("item") + ", 1]");
+  const auto cond = [&](const std::string &graph, const std::string &operand) {
+    return read(nodes +
+                    call("cond", "higher_order.cond",
+                         R"([true, )" + graph + R"(, {"graph": "yes"}, [)" + node("x") + ", " +
+                             node(operand) + "]]") +
+                    call("getitem", "operator.getitem", "[" + node("cond") + ", 0]") +
+                    output("[" + node("getitem") + "]"),
+                "{" +
+                    subgraph("yes", input("a", "[3]") +
+                                        R"({"name": "k", "op": "placeholder", "val": {"int": "u0"}},)" +
+                                        call("sum", "aten.add.Tensor",
+                                             "[" + node("a") + ", " + node("k") + "]") +
+                                        output("[" + node("sum") + "]")) +
+                    "}",
+                R"({"u0": [0, 7]})");
+  };
+  const driver::Compilation passed = driver::compile(cond(R"({"graph": "yes"})", "item"), {});
+  HostTensor three(tensor::DType::i64, {});
+  three.set_int64(0, 3);
+  auto session = runtime::Session::create(passed.program, {}, {});
+  CHECK(session->run({vector({1, 2, 4}), three})[0].get_double(2) == 7);
+  CHECK(driver::run_reference(passed, {vector({1, 2, 4}), three}, {})[0].get_double(2) == 7);
+  CHECK(refusal_of(cond(R"({"graph": "yes"})", "more")) ==
+        "TSC-O125 higher_order.cond: an operand is computed from a number that the data decides | "
+        "compute it inside of the subgraphs");
+  CHECK(refusal_of(cond("3", "item")) ==
+        "TSC-O125 higher_order.cond: argument 'true_graph' is no subgraph | name one of the "
+        "graph's subgraphs");
+  CHECK(refusal_of(branch(call("odd", "aten.no_such.default", "[" + node("a") + "]") + kTwice,
+                          kSame)) ==
+        "TSC-O001 the operator aten.no_such.default is not supported (1 call) | did "
+        "you mean aten.cosh.default? docs/operators.md lists what is supported");
+}
+
+TEST_CASE("branches agree on every device, and print behind their call") {
+  const driver::Compilation compilation =
+      driver::compile(branch(kTwice, kSame), {.policy = "default"});
+  auto session = runtime::Session::create(compilation.program, {}, {});
+  for (const std::vector<double> &values :
+       {std::vector<double>{1, 2, 3}, std::vector<double>{-1, -2, 0.5}}) {
+    const double factor = values[0] > 0 ? 2 : 1;
+    for (const HostTensor &result : {session->run({vector(values)})[0],
+                                     driver::run_reference(compilation, {vector(values)}, {})[0]})
+      for (int64_t i = 0; i < 3; ++i)
+        CHECK(result.get_double(i) == factor * values[static_cast<size_t>(i)]);
+  }
+  const std::string log = driver::render(compilation, driver::Form::schedule);
+  CHECK(log.find("op1: ExternKernelSchedulerNode(Conditional)") != std::string::npos);
+  CHECK(log.find("yes: Subgraph\nyes.caller = op1\nyes.outputs = ['buf0']\n") != std::string::npos);
+  CHECK(log.find("no: end of Subgraph\n") != std::string::npos);
+}
+
+TEST_CASE("a program is cut where the host decides what runs next") {
+  const program::Program program =
+      driver::compile(branch(kTwice, kSame), {.policy = "default"}).program;
+  const std::vector<program::Partition> parts = program::partition(program);
+  REQUIRE(parts.size() == 4);
+  CHECK(parts[0].capturable);
+  CHECK_FALSE(parts[1].capturable);
+  CHECK(parts[1].inputs == parts[0].outputs);
+  CHECK(parts[2].depth == 1);
+  CHECK(parts[3].outputs == parts[2].outputs);
+  const std::string text = program::to_text(program, parts);
+  CHECK(text.find("partition 1: by the host\n  steps = [cond_op1]\n  inputs = [buf0 "
+                  "torch.bool[]]\n  outputs = []\n  partition 2: captured\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("conditions on sizes are decided when sizes are bound, those that data breaks are said") {
+  const std::string nodes =
+      input("x", R"(["s0"])") + call("size", "aten.sym_size.int", "[" + node("x") + ", 0]") +
+      call("odd", "operator.mod", "[" + node("size") + ", 2]") +
+      call("is_odd", "operator.eq", "[" + node("odd") + ", 1]") +
+      call("check", "aten._assert_scalar.default", "[" + node("is_odd") + R"(, "x has an odd size"])") +
+      call("positive", "aten.gt.Scalar", "[" + node("x") + ", 0]") +
+      call("all", "aten.all.default", "[" + node("positive") + "]") +
+      call("check_data", "aten._assert_async.msg", "[" + node("all") + R"(, "x is positive"])") +
+      call("result", "aten.neg.default", "[" + node("x") + "]") + output("[" + node("result") + "]");
+  const driver::Compilation compilation =
+      driver::compile(read(nodes, "{}", R"({"s0": [2, 100]})"), {});
+  REQUIRE(compilation.program.size_assertions.size() == 1);
+  REQUIRE(compilation.program.assertions.size() == 1);
+  auto session = runtime::Session::create(compilation.program, {}, {});
+  const auto message = [&](const std::vector<double> &values, bool reference) -> std::string {
+    try {
+      if (reference)
+        driver::run_reference(compilation, {vector(values)}, {});
+      else
+        session->run({vector(values)});
+    } catch (const support::UserError &error) {
+      return error.diagnostics().front().code + " " + error.diagnostics().front().message;
+    }
+    return "ran";
+  };
+  for (bool reference : {true, false}) {
+    CHECK(message({1, 2}, reference) ==
+          "TSC-R127 the graph asserts: x has an odd size (node check)");
+    CHECK(message({1, -2, 3}, reference) ==
+          "TSC-R127 the graph asserts: x is positive (node check_data)");
+    CHECK(message({1, 2, 3}, reference) == "ran");
+  }
+}
+
+TEST_CASE("assertions in branches count where the branch is taken") {
+  const std::string check =
+      call("small", "aten.lt.Scalar", "[" + node("a") + ", 10]") +
+      call("all", "aten.all.default", "[" + node("small") + "]") +
+      call("check", "aten._assert_async.msg", "[" + node("all") + R"(, "a is small"])");
+  const driver::Compilation compilation = driver::compile(branch(check + kTwice, kSame), {});
+  auto session = runtime::Session::create(compilation.program, {}, {});
+  CHECK_THROWS_WITH(session->run({vector({1, 2, 30})}),
+                    "error TSC-R127: the graph asserts: a is small (node check)\n  next: give "
+                    "inputs of which it holds");
+  CHECK_THROWS_WITH(driver::run_reference(compilation, {vector({1, 2, 30})}, {}),
+                    "error TSC-R127: the graph asserts: a is small (node check)\n  next: give "
+                    "inputs of which it holds");
+  CHECK(session->run({vector({-50, 2, 30})})[0].get_double(2) == 30);
+  const std::string never = call("check", "aten._assert_scalar.default", R"([false, "no"])");
+  CHECK(refusal_of(branch(never + kTwice, kSame)) == "compiled");
+  CHECK(refusal_of(read(input("x", "[3]") + never + output("[" + node("x") + "]"))) ==
+        "TSC-O123 the graph asserts what never holds: no | export again with inputs of which it "
+        "holds");
+}
+
+namespace {
+
+/// x [3] -> x doubled until its sum is large; `more` stands in the condition's graph, over a.
+graph::Graph loop(const std::string &more, const std::string &in_body = "",
+                  const std::string &carried = node("x")) {
+  return read(input("x", "[3]") +
+                  call("loop", "higher_order.while_loop",
+                       R"([{"graph": "condition"}, {"graph": "body"}, [)" + carried + "], []]") +
+                  call("getitem", "operator.getitem", "[" + node("loop") + ", 0]") +
+                  output("[" + node("getitem") + "]"),
+              "{" +
+                  subgraph("condition",
+                           input("a", "[3]") + more +
+                               call("sum", "aten.sum.default", "[" + node("a") + "]") +
+                               call("small", "aten.lt.Scalar", "[" + node("sum") + ", 100]") +
+                               output(node("small"))) +
+                  ", " + subgraph("body", input("a", "[3]") + in_body + kTwice) + "}");
+}
+
+} // namespace
+
+TEST_CASE("loops run until their condition fails, and say which assertion did") {
+  const std::string check =
+      call("low", "aten.lt.Scalar", "[" + node("a") + ", 40]") +
+      call("all", "aten.all.default", "[" + node("low") + "]") +
+      call("check", "aten._assert_async.msg", "[" + node("all") + R"(, "a is low"])");
+  const driver::Compilation compilation = driver::compile(loop("", check), {});
+  auto session = runtime::Session::create(compilation.program, {}, {});
+  // 1 2 3 -> 2 4 6 -> ... -> 32 64 96: sum 192; 64 is not low, but nothing is doubled then.
+  const std::vector<HostTensor> low = session->run({vector({5, 6, 7})}); // 40 48 56: sum 144
+  CHECK(low[0].get_double(1) == 48);
+  CHECK(driver::run_reference(compilation, {vector({5, 6, 7})}, {})[0].get_double(1) == 48);
+  for (const std::vector<double> &values : {std::vector<double>{0, -60, 41}, {0, 0, 99}}) {
+    CHECK_THROWS_WITH(session->run({vector(values)}),
+                      "error TSC-R127: the graph asserts: a is low (node check)\n  next: give "
+                      "inputs of which it holds");
+    CHECK_THROWS_WITH(driver::run_reference(compilation, {vector(values)}, {}),
+                      "error TSC-R127: the graph asserts: a is low (node check)\n  next: give "
+                      "inputs of which it holds");
+  }
+  CHECK(refusal_of(loop(check)) ==
+        "TSC-O124 higher_order.while_loop: the condition of a loop asserts something | assert it "
+        "in the body, or before the loop");
+  CHECK(refusal_of(loop("", "", "3")) ==
+        "TSC-O125 higher_order.while_loop: it carries a number | carry a tensor: "
+        "torch.tensor(number)");
+}
+
+TEST_CASE("effect tokens vanish, and their calls stay where they are") {
+  const std::string effects =
+      R"({"name": "token", "op": "placeholder", "val": {"dtype": "float32", "size": [0]}},)" +
+      input("x", "[3]") + call("positive", "aten.gt.Scalar", "[" + node("x") + ", 0]") +
+      call("all", "aten.all.default", "[" + node("positive") + "]") +
+      call("first", "higher_order.with_effects",
+           "[" + node("token") + R"(, "aten._assert_async.msg", )" + node("all") +
+               R"(, "x is positive"])") +
+      call("after", "operator.getitem", "[" + node("first") + ", 0]") +
+      call("second", "higher_order.with_effects",
+           "[" + node("after") + R"(, "aten.mul.Tensor", )" + node("x") + ", 3]",
+           R"(, "val": [{"dtype": "float32", "size": [0]}, {"dtype": "float32", "size": [3]}])") +
+      call("last", "operator.getitem", "[" + node("second") + ", 0]") +
+      call("result", "operator.getitem", "[" + node("second") + ", 1]") +
+      output("[" + node("last") + ", " + node("result") + "]");
+  const std::string signature =
+      R"({"inputs": [{"node": "token", "kind": "token"}, {"node": "x", "kind": "user"}],
+          "outputs": [{"kind": "token", "value": {"node": "last"}},
+                      {"kind": "user", "value": {"node": "result"}}]})";
+  const graph::Graph graph = graph::parse_graph(
+      R"({"format": "tsc-graph", "version": 1, "nodes": [)" + effects + R"(], "signature": )" +
+          signature + "}",
+      "g.json");
+  const auto changed = [&](std::string text, const std::string &from, const std::string &to) {
+    text.replace(text.find(from), from.size(), to);
+    return refusal_of(graph::parse_graph(
+        R"({"format": "tsc-graph", "version": 1, "nodes": [)" + text + R"(], "signature": )" +
+            signature + "}",
+        "g.json"));
+  };
+  CHECK(changed(effects, R"("aten._assert_async.msg")", "7") ==
+        "TSC-O017 higher_order.with_effects: argument 1 is no operator's name | export the graph "
+        "again");
+  CHECK(changed(effects, R"("aten._assert_async.msg", )" + node("all") + ",",
+                R"("aten._print.default", )") ==
+        "TSC-O070 aten._print.default prints while the graph runs (1 call) | print outside of the "
+        "model");
+  const driver::Compilation compilation = driver::compile(graph, {});
+  REQUIRE(compilation.program.inputs.size() == 1);
+  REQUIRE(compilation.program.outputs.size() == 1);
+  auto session = runtime::Session::create(compilation.program, {}, {});
+  CHECK(session->run({vector({1, 2, 3})})[0].get_double(2) == 9);
+  CHECK_THROWS_WITH(session->run({vector({1, -2, 3})}),
+                    "error TSC-R127: the graph asserts: x is positive (node first)\n  next: give "
+                    "inputs of which it holds");
+}
+
+TEST_CASE("numbers of the data need a name, one element, and sizes of their own") {
+  const auto item = [](const std::string &value, const std::string &rest) {
+    return read(input("x", "[8]") + input("n", "[]", "int64") +
+                    call("item", "aten.item.default", "[" + node("n") + "]", value) + rest,
+                "{}", R"({"u0": [0, 7], "u3": [0, 7]})");
+  };
+  const std::string named = R"(, "val": {"int": "u0"})";
+  const std::string add = call("sum", "aten.add.Tensor", "[" + node("x") + ", " + node("item") + "]") +
+                          output("[" + node("sum") + "]");
+  CHECK(refusal_of(item(named, add)) == "compiled");
+  CHECK(refusal_of(item("", add)) ==
+        "TSC-O004 aten.item.default: a number of the graph depends on data, and has no name | "
+        "give the node's val as {\"int\": \"u0\"}, or keep it a tensor");
+  const std::string sized = call("ones", "aten.ones.default", "[[" + node("item") + "]]") +
+                            output("[" + node("ones") + "]");
+  CHECK(refusal_of(item(named, sized)) ==
+        "TSC-O004 aten.full.default: the result's size depends on data | keep the size of the "
+        "tensor and mask what does not count (torch.where)");
+  const std::string unknown =
+      call("sum", "aten.add.Tensor", "[" + node("x") + R"(, {"expr": "u0 + u3"}])") +
+      output("[" + node("sum") + "]");
+  CHECK(refusal_of(item(named, unknown)) ==
+        "TSC-O126 nothing in the graph says what u3 is | sizes have other names than u0, u1, ..., "
+        "which item() defines");
+}
