@@ -27,8 +27,8 @@ Value item_value(const Call &call) {
   if (is_integer(self.dtype)) {
     if (!symbol_of(call.node()))
       call.fail("TSC-O004",
-                call.node().target + ": a number of the graph depends on data, and has no name",
-                "give the node's val as {\"int\": \"u0\"}, or keep it a tensor");
+                call.node().target + ": its val is not the name of a number of the data",
+                "leave the node's val out, or name it {\"int\": \"u0\"}");
     return *call.node().value;
   }
   TensorMeta number;

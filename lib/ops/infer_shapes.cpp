@@ -1,8 +1,12 @@
+#include "graph/data_symbols.h"
+#include "ops/assertions.h"
 #include "ops/builder.h"
 #include "ops/passes.h"
 #include "ops/shape_rules.h"
 #include "ops/source_line.h"
 #include "support/diagnostic.h"
+
+#include <set>
 
 namespace tsc::ops {
 
@@ -79,10 +83,59 @@ bool depends_on_unknown(const Graph &graph, const Node &node) {
                       [&](graph::NodeRef reference) { return !graph.node(reference.id).value; });
 }
 
+/// Names integers that item() reads where the file does not: first the symbols that the graph
+/// declares and no node yields, then new ones.
+class NumberNames {
+public:
+  explicit NumberNames(const Graph &graph) {
+    std::set<std::string> yielded;
+    for (const Node &node : graph.nodes)
+      if (const Expr *number = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
+          number && number->is_symbol())
+        yielded.insert(number->name());
+    for (const Node &node : graph.nodes)
+      if (node.target == kDefine) // a number of the graph around this one
+        yielded.insert(std::get<Expr>(node.args.at(1).value).name());
+    for (const graph::SymbolRange &range : graph.symbols) {
+      used_.insert(range.symbol.name());
+      if (graph::is_data_symbol(range.symbol) && yielded.count(range.symbol.name()) == 0)
+        declared_.push_back(range.symbol);
+    }
+    used_.insert(yielded.begin(), yielded.end());
+  }
+
+  void name(Graph &graph, Node &node) {
+    if (node.value || !is_item(node) || node.args.empty() || !node.args[0].node())
+      return;
+    const std::optional<Value> &self = graph.node(node.args[0].node()->id).value;
+    if (!self || !self->tensor() || !tensor::is_integral(self->tensor()->dtype, false))
+      return;
+    if (next_ < declared_.size()) {
+      node.value = Value{declared_[next_++]};
+      return;
+    }
+    while (used_.count("u" + std::to_string(number_)) != 0)
+      ++number_;
+    const Expr symbol = symbolic::symbol("u", number_++);
+    graph.symbols.push_back({symbol, INT64_MIN, INT64_MAX});
+    node.value = Value{symbol};
+  }
+
+private:
+  std::set<std::string> used_;
+  std::vector<Expr> declared_;
+  size_t next_ = 0, number_ = 0;
+
+  static bool is_item(const Node &node) {
+    return node.target == "aten.item.default" || node.target == "aten._local_scalar_dense.default";
+  }
+};
+
 } // namespace
 
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
   auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
+  NumberNames names(graph);
   std::vector<Diagnostic> problems;
   support::ExitCode code = support::ExitCode::unsupported; // unless something is wrong
   std::vector<bool> differs(graph.nodes.size(), false);    // from what is recorded, and rightly
@@ -91,6 +144,10 @@ graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
     // What is wrong keeps the value that the file recorded, so that its users are checked too.
     if (node.kind != NodeKind::call_function || depends_on_unknown(graph, node))
       continue;
+    const size_t symbols = graph.symbols.size();
+    names.name(graph, node);
+    if (graph.symbols.size() != symbols)
+      ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
     try {
       Value inferred = infer_value(graph, node, ranges);
       bool agrees = !node.value || agree(*node.value, inferred);
