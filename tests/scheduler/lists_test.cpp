@@ -86,7 +86,9 @@ TEST_CASE("a list operator is one launch, which the log prints as a foreach node
   CHECK(schedule.lists[0].kind == GroupList::Kind::foreach);
   CHECK(schedule.lists[0].made_by == "_foreach_exp");
   scheduler::LogOptions log;
-  log.kernel_text = [](const scheduler::Group &) { return "kernel\n"; };
+  log.kernel_text = [](const scheduler::Schedule &, const scheduler::Group &) {
+    return "kernel\n";
+  };
   CHECK(scheduler::to_log(b.module, schedule, log) ==
         R"(op0_op1: ForeachKernelSchedulerNode(SchedulerNode,SchedulerNode)
 op0_op1.writes = [MemoryDep('buf0', c0, {c0: 64}, None), MemoryDep('buf1', c0, {c0: 48}, None)]
