@@ -28,7 +28,10 @@ void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
     const graph::NodeRef *whole = old.args.at(0).node();
     const Argument &of = whole ? rewrite.replacement(whole->id) : old.args.at(0);
     if (const Arguments *list = of.list()) {
-      const auto index = static_cast<size_t>(std::get<int64_t>(old.args.at(1).value));
+      const Argument &position = old.args.at(1); // True is an int, too
+      const bool *truth = std::get_if<bool>(&position.value);
+      const auto index =
+          static_cast<size_t>(truth ? int64_t{*truth} : std::get<int64_t>(position.value));
       rewrite.replace(id, whole ? list->at(index) : rewrite.mapped(list->at(index)));
       return;
     }

@@ -170,8 +170,8 @@ private:
     } else if (old.target == "operator.getitem" && node.args[0].list()) {
       // The slot, not its present value: later writes are seen through it.
       const Argument &list = slots_[old.args[0].node()->id];
-      rewrite_.replace(id,
-                       list.list()->at(static_cast<size_t>(std::get<int64_t>(old.args[1].value))));
+      rewrite_.replace(
+          id, list.list()->at(static_cast<size_t>(rewrite_.call(node, row).integer("index"))));
     } else if (row.effect == Effect::view && row.decompose) {
       rewrite_.replace(id, as_view(old, row.decompose(builder, rewrite_.call(node, row))));
     } else {

@@ -71,8 +71,9 @@ Schedule schedule(const ir::Module &module, const ScheduleOptions &options) {
     if (options.after)
       options.after(step.name, state.schedule);
   }
-  ScheduleOptions inner = options; // `after` shows the schedule of the whole
+  ScheduleOptions inner = options; // these two know the module of the whole only
   inner.after = nullptr;
+  inner.fusion_timer = nullptr;
   for (const ir::Module &subgraph : module.subgraphs)
     state.schedule.subgraphs.push_back(schedule(subgraph, inner));
   return std::move(state.schedule);
