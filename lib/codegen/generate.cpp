@@ -6,6 +6,7 @@
 #include "codegen/communication_steps.h"
 #include "codegen/finish_program.h"
 #include "codegen/join_kernels.h"
+#include "codegen/product_kernel.h"
 #include "codegen/split_rows.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -185,6 +186,8 @@ private:
     if (group.node_class == scheduler::NodeClass::external) {
       for (const scheduler::NodeId member : group.members)
         add_extern(group, module_.operations[schedule_.nodes[member].operation]);
+    } else if (group.node_class == scheduler::NodeClass::product) {
+      add_kernel(build_product(module_, schedule_, group));
     } else if (group.node_class == scheduler::NodeClass::scheduler && split == splits_.end()) {
       add_kernel(build_kernel(module_, schedule_, group, target_));
     } else if (group.node_class == scheduler::NodeClass::scheduler) {

@@ -236,6 +236,11 @@ protected:
            ", " + size_text(value.extent) + ");");
       return;
     }
+    if (id == plan_.result) {
+      line("const tc_vec<float, " + std::to_string(vector_) + "> " + vector_name(id) +
+           " = tc_run_of(results);");
+      return;
+    }
     if (vectors_.count(id) != 0) {
       const std::string type = vector_type(value);
       std::string load =

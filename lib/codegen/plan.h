@@ -49,7 +49,12 @@ struct SerialWalk {
   int vector = 1;
   int64_t chunk = 1;
 };
-using Walk = std::variant<FlatWalk, TileWalk, RowWalk, ColumnWalk, SerialWalk>;
+/// One run of `vector` neighbours along the second of two element variables; the text that calls
+/// knows where.
+struct ProductWalk {
+  int vector = 8;
+};
+using Walk = std::variant<FlatWalk, TileWalk, RowWalk, ColumnWalk, SerialWalk, ProductWalk>;
 
 /// What one walk over the elements does, in order.
 struct PhasePlan {
@@ -82,6 +87,7 @@ struct KernelPlan {
   std::vector<bool> summed_in_double; // float sums too long for one float accumulator
   bool wide_index = false;            // 64-bit indices
   std::string description;            // one line
+  ValueId result = ir::kNone;         // ProductWalk: the load that is the product's results
   Expr grid;
   int shared_bytes = 0; // dynamic
   int block = 1;

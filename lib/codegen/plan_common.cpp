@@ -16,6 +16,8 @@ int vector_of(const Walk &walk) {
     return row->vector;
   if (const auto *serial = std::get_if<SerialWalk>(&walk))
     return serial->vector;
+  if (const auto *product = std::get_if<ProductWalk>(&walk))
+    return product->vector;
   return 1;
 }
 
@@ -26,6 +28,8 @@ int steps_of(const Walk &walk) {
     return tile->steps;
   if (const auto *row = std::get_if<RowWalk>(&walk))
     return row->steps;
+  if (std::holds_alternative<ProductWalk>(walk))
+    return 1;
   return 0;
 }
 

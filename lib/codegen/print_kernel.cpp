@@ -44,6 +44,26 @@ public:
       close();
     return std::move(text_);
   }
+  /// One run of a ProductWalk.
+  std::string print_run(RunUse use) {
+    depth_ = 2;
+    const PhasePlan &phase = plan_.phases.front();
+    for (const ValueId id : phase.row_values)
+      define(id);
+    const ValueId copied = use == RunUse::copied ? copied_load(plan_) : ir::kNone;
+    for (const ValueId id : phase.run_values)
+      if (copied == ir::kNone || id != copied)
+        define(id);
+    if (copied != ir::kNone) {
+      const Value &load = graph_[copied];
+      line("return " + (load.guard == ir::kNone ? "" : KernelText::use(load.guard) + " ? ") +
+           address(load) + (load.guard == ir::kNone ? "" : " : nullptr") + ";");
+      return std::move(text_);
+    }
+    gives_run_ = use == RunUse::operand;
+    print_elements(phase);
+    return std::move(text_);
+  }
   /// The structure in shared memory that the text needs, or nothing. After print.
   std::string shared_struct() const {
     if (shared_.empty())
@@ -57,6 +77,7 @@ public:
 private:
   std::string path_;
   bool is_part_;
+  bool gives_run_ = false; // what is stored is the product's operand
 
   // ---- frame
 
@@ -639,6 +660,10 @@ private:
       line(live(store_text(value)));
   }
   void store_run(ValueId id) {
+    if (gives_run_) {
+      line("tc_give_run(" + staged_[id] + ", values);");
+      return;
+    }
     line(live("tc_store_vec<" + std::to_string(vector_) + ">(" + address(graph_[id]) + ", " +
               staged_[id] + ");"));
   }
@@ -668,18 +693,6 @@ private:
 bool is_narrow(const KernelPlan &plan, const Parameters &parameters, size_t size) {
   const bool wide = plan.wide_index || (plan.otherwise && plan.otherwise->wide_index);
   return !wide && parameters.narrow[size];
-}
-/// Whether `body` holds the name of a parameter as a word.
-bool mentions(const std::string &body, const std::string &name) {
-  const auto in_word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  for (size_t at = body.find(name); at != std::string::npos; at = body.find(name, at + 1)) {
-    const size_t end = at + name.size();
-    if ((at == 0 || !in_word(body[at - 1])) && (end == body.size() || !in_word(body[end])))
-      return true;
-  }
-  return false;
 }
 std::string narrowed_sizes(const KernelPlan &plan, const Parameters &parameters,
                            const std::string &body) {
@@ -765,6 +778,17 @@ std::string export_line(const std::string &name, bool has_barriers, bool shared)
          (shared ? ", " + name + "_shared" : "") + ")\n";
 }
 
+bool mentions(const std::string &body, const std::string &name) {
+  const auto in_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (size_t at = body.find(name); at != std::string::npos; at = body.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || !in_word(body[at - 1])) && (end == body.size() || !in_word(body[end])))
+      return true;
+  }
+  return false;
+}
 std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name) {
   const KernelBody body = print_body(module, plan, parameters, name, false);
@@ -781,6 +805,34 @@ PartText print_part(const ir::Module &module, const KernelPlan &plan, const Para
   return {body.types + "TC_FN void " + name + "(const int block, " + list + ") {\n" + body.text +
               "}\n\n",
           !body.shared.empty()};
+}
+
+ValueId copied_load(const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  if (graph.stores.size() != 1)
+    return ir::kNone;
+  const Value &store = graph[graph.stores[0]];
+  ValueId id = store.args[0];
+  const auto is_zero = [&](ValueId other) {
+    return graph[other].op == Op::constant && (graph[other].constant == tensor::Scalar(0.0) ||
+                                               graph[other].constant == tensor::Scalar(int64_t{0}));
+  };
+  // where(mask, load under that mask, 0)
+  if (graph[id].op == Op::where && is_zero(graph[id].args[2])) {
+    const ValueId mask = graph[id].args[0];
+    id = graph[id].args[1];
+    if (graph[id].guard != mask)
+      return ir::kNone;
+  }
+  const Value &load = graph[id];
+  const bool whole = load.op == Op::load && load.dtype == store.dtype && load.args.empty() &&
+                     plan.access[id] == Access::vector;
+  return whole ? id : ir::kNone;
+}
+
+std::string print_product_run(const ir::Module &module, const KernelPlan &plan,
+                              const Parameters &parameters, RunUse use) {
+  return Printer(module, plan, parameters, "", "").print_run(use);
 }
 
 } // namespace tsc::codegen

@@ -38,4 +38,16 @@ PartText print_part(const ir::Module &module, const KernelPlan &plan, const Para
 std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name);
 
+/// What becomes of a run that a ProductWalk computes: stored to memory; given to the product as its
+/// operand, `values`; or (copied_load) returned as the place in memory where it is, null for zeros.
+enum class RunUse : uint8_t { stored, operand, copied };
+std::string print_product_run(const ir::Module &module, const KernelPlan &plan,
+                              const Parameters &parameters, RunUse use);
+/// The vector load that the plan's only store stores as it is, or zero where a mask hides it; kNone
+/// if there is none.
+ValueId copied_load(const KernelPlan &plan);
+
+/// Whether `body` holds the name of a parameter as a word.
+bool mentions(const std::string &body, const std::string &name);
+
 } // namespace tsc::codegen

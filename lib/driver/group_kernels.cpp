@@ -15,7 +15,8 @@ GroupsByName writers(const ir::Module &module, const scheduler::Schedule &schedu
   GroupsByName groups;
   for (size_t g = 0; g < schedule.groups.size(); ++g) {
     const scheduler::Group &group = schedule.groups[g];
-    if (group.node_class != scheduler::NodeClass::scheduler)
+    if (group.node_class != scheduler::NodeClass::scheduler &&
+        group.node_class != scheduler::NodeClass::product)
       continue;
     for (scheduler::NodeId member : group.members) {
       const uint32_t operation = schedule.nodes[member].operation;

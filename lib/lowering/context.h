@@ -97,6 +97,7 @@ struct Context {
   std::vector<std::vector<graph::NodeId>> users; // by NodeId, each user once, ascending
   std::vector<bool> returned;                    // by NodeId: a user output
   std::vector<bool> realized_lists;              // by position in Module::lists
+  std::vector<bool> weight_values; // by NodeId: find_weight_values, under policies that use it
   std::unordered_map<graph::NodeId, const graph::InputSpec *> input_specs;
   graph::NodeId current = 0;                                   // the node that is being lowered
   std::map<graph::NodeId, InPlaceUpdate> in_place;             // by the updating node

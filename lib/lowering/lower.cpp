@@ -8,6 +8,7 @@
 #include "lowering/outputs.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
+#include "lowering/weights.h"
 #include "ops/source_line.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -318,6 +319,9 @@ void settle(Context &context, const graph::Node &node, NodeValue &value) {
   }
   mark_element(context, *tensor);
   realize_by_policy(context, *tensor);
+  if (context.policy.compute_weights_ahead) {
+    realize_ahead(context, *tensor);
+  }
   const auto &users = context.users[context.current];
   const bool strided = std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
     return context.graph.node(user).target == "aten.as_strided.default";
@@ -446,6 +450,9 @@ Context::Context(const graph::Graph &graph, const LoweringOptions &options)
     if (output.kind == graph::OutputKind::user && node != nullptr) {
       returned[node->id] = true;
     }
+  }
+  if (policy.compute_weights_ahead) {
+    weight_values = find_weight_values(graph);
   }
   module.origins = origins_of(graph);
   module.ranges = *ranges;

@@ -173,16 +173,22 @@ std::vector<std::vector<Expr>> read_strides(const ir::LoopBody &body,
   return strides;
 }
 
-} // namespace
+/// Buffers that `body` reads and whose layouts are not decided yet.
+std::vector<BufferId> undecided_reads(const Context &context, const ir::LoopBody &body,
+                                      BufferId but) {
+  std::vector<BufferId> found;
+  for (const ir::BodyOp &op : body.ops) {
+    if (op.op == Op::load && op.buffer != but &&
+        context.module.buffer(op.buffer).layout_kind == ir::LayoutKind::flexible) {
+      found.push_back(op.buffer);
+    }
+  }
+  return found;
+}
 
-void decide_layout(Context &context, BufferId id) {
+/// As the reads of the operation that computes it lie: their layouts are what they are.
+void decide_by_reads(Context &context, BufferId id) {
   ir::Buffer &buffer = context.module.buffers[id];
-  if (buffer.layout_kind == ir::LayoutKind::movable) {
-    buffer.layout_kind = ir::LayoutKind::fixed;
-  }
-  if (buffer.layout_kind != ir::LayoutKind::flexible) {
-    return;
-  }
   buffer.layout_kind = ir::LayoutKind::fixed;
   const ir::Operation &operation = context.module.operations[buffer.operation];
   if (!operation.is_loops() || buffer.layout.rank() < 2 || is_empty(buffer.layout.sizes)) {
@@ -213,6 +219,32 @@ void decide_layout(Context &context, BufferId id) {
   }
 }
 
+} // namespace
+
+void decide_layout(Context &context, BufferId id) {
+  if (context.module.buffer(id).layout_kind == ir::LayoutKind::movable) {
+    context.module.buffers[id].layout_kind = ir::LayoutKind::fixed;
+  }
+  std::vector<BufferId> open = {id};
+  while (!open.empty()) {
+    const ir::Buffer &buffer = context.module.buffer(open.back());
+    if (buffer.layout_kind != ir::LayoutKind::flexible) {
+      open.pop_back();
+      continue;
+    }
+    const ir::Operation &operation = context.module.operations[buffer.operation];
+    std::vector<BufferId> before;
+    if (context.policy.layouts_follow_reads && operation.is_loops()) {
+      before = undecided_reads(context, ir::trace(context.module, operation, "d"), open.back());
+    }
+    if (before.empty()) {
+      decide_by_reads(context, open.back());
+    } else {
+      open.insert(open.end(), before.begin(), before.end());
+    }
+  }
+}
+
 void decide_layout_as(Context &context, BufferId id, const std::vector<Expr> &strides) {
   ir::Buffer &buffer = context.module.buffers[id];
   if (buffer.layout_kind == ir::LayoutKind::flexible) {
@@ -221,24 +253,11 @@ void decide_layout_as(Context &context, BufferId id, const std::vector<Expr> &st
   }
 }
 
-std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &value) {
-  const BufferId buffer = realize(context, *value.storage);
-  if (value.index) { // contiguous memory is what most index maps can be strides on
-    decide_layout_as(context, buffer, tensor::contiguous_strides(value.storage->sizes));
-  }
-  decide_layout(context, buffer);
-  ir::BufferView view;
-  view.buffer = buffer;
-  view.dtype = value.dtype;
-  if (value.layout) {
-    view.layout = *value.layout;
-    return view;
-  }
-  const Layout &base = context.module.buffer(buffer).layout;
-  if (!value.index) {
-    view.layout = base;
-    return view;
-  }
+namespace {
+
+/// `value`, an index map over a storage laid out as `base`, as strides; nothing if it has none.
+std::optional<Layout> strides_over(const Context &context, const TensorValue &value,
+                                   const Layout &base) {
   symbolic::Ranges ranges = *context.ranges;
   const std::vector<Expr> variables = identity_index(value.sizes.size());
   symbolic::Substitution unit;
@@ -253,14 +272,64 @@ std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &
   if (!symbolic::is_affine(index, variables) || graph::depends_on_data(index)) {
     return std::nullopt;
   }
-  const std::vector<Expr> strides = symbolic::stride_vars(index, variables);
-  if (std::any_of(strides.begin(), strides.end(),
+  Layout layout;
+  layout.sizes = value.sizes;
+  layout.strides = symbolic::stride_vars(index, variables);
+  layout.offset = symbolic::offset_of(index, variables);
+  if (std::any_of(layout.strides.begin(), layout.strides.end(),
                   [](Expr s) { return s.is_integer() && s.value() < 0; })) {
     return std::nullopt; // libraries and PyTorch know no negative strides
   }
-  view.layout.sizes = value.sizes;
-  view.layout.strides = strides;
-  view.layout.offset = symbolic::offset_of(index, variables);
+  return layout;
+}
+
+/// Decides how the storage behind an index map lies: as what it reads does, if the map is then rows
+/// (or columns) of memory, as a product of pixels with their channels innermost is; else
+/// contiguous, which is what most index maps can be strides on.
+void decide_layout_under(Context &context, const TensorValue &value, BufferId id) {
+  const ir::Buffer before = context.module.buffer(id);
+  if (before.layout_kind != ir::LayoutKind::flexible) {
+    return;
+  }
+  const size_t rank = value.sizes.size();
+  std::optional<Layout> view;
+  if (context.policy.layouts_follow_reads) {
+    decide_layout(context, id);
+    view = strides_over(context, value, context.module.buffer(id).layout);
+  }
+  const bool rows = view && rank >= 2 &&
+                    (view->strides[rank - 1].is_integer(1) || view->strides[rank - 2].is_integer(1));
+  if (!rows) {
+    context.module.buffers[id] = before;
+    decide_layout_as(context, id, tensor::contiguous_strides(value.storage->sizes));
+  }
+}
+
+} // namespace
+
+std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &value) {
+  const BufferId buffer = realize(context, *value.storage);
+  if (value.index && !value.layout) {
+    decide_layout_under(context, value, buffer);
+  }
+  decide_layout(context, buffer);
+  ir::BufferView view;
+  view.buffer = buffer;
+  view.dtype = value.dtype;
+  if (value.layout) {
+    view.layout = *value.layout;
+    return view;
+  }
+  const Layout &base = context.module.buffer(buffer).layout;
+  if (!value.index) {
+    view.layout = base;
+    return view;
+  }
+  const std::optional<Layout> layout = strides_over(context, value, base);
+  if (!layout) {
+    return std::nullopt;
+  }
+  view.layout = *layout;
   return view;
 }
 

@@ -52,6 +52,17 @@ private:
   std::optional<Operand> mask_;
 };
 
+NodeValue channels_innermost(Context &context, const ops::Call &call) {
+  TensorValue value = copy(context, tensor_argument(context, call, "self"));
+  std::vector<size_t> order = {0};
+  for (size_t k = 2; k < value.sizes.size(); ++k) {
+    order.push_back(k);
+  }
+  order.push_back(1);
+  decide_layout_as(context, value.storage->buffer, tensor::strides_in_order(value.sizes, order));
+  return value;
+}
+
 /// What the windows slide over: a value that is more than one read is computed once, not once a
 /// window.
 TensorValue source_argument(Context &context, const ops::Call &call) {
@@ -122,6 +133,7 @@ NodeValue adaptive_windows(Context &context, const ops::Call &call) {
 
 void add_windows(Registry &registry) {
   registry["windows"] = windows;
+  registry["channels_innermost"] = channels_innermost;
   registry["overlaps"] = overlaps;
   registry["adaptive_windows"] = adaptive_windows;
 }

@@ -53,12 +53,27 @@ Way choose_way(const Convolution &c) {
   return Way::columns;
 }
 
+/// Whether the product has a row a position and a column a channel: where the result is asked for
+/// like that, and for 16-bit floats, whose products want runs of channels (a result that must lie
+/// otherwise is copied).
+bool keeps_channels_inside(const Convolution &c) {
+  if (!c.groups.is_integer(1))
+    return false;
+  return is_channels_last(c.result.layout) ||
+         (c.rank() > 1 && tensor::is_reduced_float(c.result.dtype));
+}
+
 /// Calls views by name, sizes first.
 class Shaper {
 public:
   explicit Shaper(GraphBuilder &builder) : builder_(builder) {}
   Argument reshape(const Argument &x, const Sizes &sizes) const {
     return builder_.call("aten.reshape.default", {x, sizes_argument(sizes)});
+  }
+  /// The same as an index map, whatever the strides that were recorded: how a value lies is decided
+  /// where it is stored, and lowering copies what a library cannot read.
+  Argument reshape_in_place(const Argument &x, const Sizes &sizes) const {
+    return builder_.emit("aten.view.default", {x, sizes_argument(sizes)});
   }
   Argument permute(const Argument &x, const std::vector<size_t> &order) const {
     return builder_.call("aten.permute.default", {x, ints_argument(order)});
@@ -111,7 +126,8 @@ Argument product_of_views(const Shaper &shaper, const Argument &x, const Argumen
   const size_t rank = spatial.size();
   std::vector<size_t> inner = then({0}, 2, rank);
   inner.push_back(1);
-  const Argument rows = shaper.reshape(shaper.permute(x, inner), {batch * count, sizes[1]});
+  const Argument rows =
+      shaper.reshape_in_place(shaper.permute(x, inner), {batch * count, sizes[1]});
   const Argument product = shaper.product(rows, shaper.permute(matrix, {1, 0}));
   Sizes apart = then({batch}, spatial);
   apart.push_back(outputs);
@@ -234,6 +250,30 @@ Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argumen
   return shaper.reshape(sums, then({batch, groups * outputs}, c.positions));
 }
 
+/// Channels filled up with zeros to whole runs of 8, as the first layer's three colours need: its
+/// columns are then runs of memory, and its product is one that matrix units take. The input is
+/// stored like that once.
+void fill_channels(GraphBuilder &builder, Argument &input, Argument &weight, Convolution &c) {
+  constexpr int64_t kRun = 8;
+  const std::optional<int64_t> channels = c.channels().as_integer();
+  if (!channels || *channels % kRun == 0 || !tensor::is_reduced_float(c.result.dtype))
+    return;
+  Arguments pads;
+  for (size_t i = 0; i < c.rank(); ++i) {
+    pads.push_back(0);
+    pads.push_back(0);
+  }
+  pads.push_back(0);
+  pads.push_back((*channels + kRun - 1) / kRun * kRun - *channels);
+  const auto fill = [&](const Argument &x) {
+    return builder.call("aten.constant_pad_nd.default", {x, pads, 0});
+  };
+  input = builder.emit("tsc.channels_innermost.default", {fill(input)});
+  weight = fill(weight);
+  c.input = builder.meta(input);
+  c.weight = builder.meta(weight);
+}
+
 /// One part of the convolution by columns: samples, or rows of the result.
 Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argument &w, Convolution c,
                          size_t dimension, Part part) {
@@ -247,10 +287,12 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
     positions[0] = part.to - part.from;
     c.window.padding[0] = c.window.padding[0] - Expr(part.from) * c.window.stride[0];
   }
+  Argument weight = w;
+  if (keeps_channels_inside(c))
+    fill_channels(builder, input, weight, c);
   const Argument windows = windows_of(builder, input, positions, c.window, 0);
-  const bool by_rows = is_channels_last(c.result.layout) && c.groups.is_integer(1);
-  return by_rows ? product_of_rows(shaper, windows, w, c, positions)
-                 : product_of_columns(shaper, windows, w, c, positions);
+  return keeps_channels_inside(c) ? product_of_rows(shaper, windows, weight, c, positions)
+                 : product_of_columns(shaper, windows, weight, c, positions);
 }
 
 /// Transposed: the product of the input with every tap, [N, O * taps, sizes..], then each output
@@ -322,7 +364,7 @@ Argument compute_convolution(GraphBuilder &builder, const Call &call) {
   Argument result;
   switch (choose_way(c)) {
   case Way::product:
-    result = product_of_views(Shaper(builder), x, w, c, is_channels_last(c.result.layout));
+    result = product_of_views(Shaper(builder), x, w, c, keeps_channels_inside(c));
     break;
   case Way::columns:
     result = by_columns(builder, x, w, c);

@@ -203,6 +203,14 @@ void add_windows(Table &table) {
            "padding, SymInt[] dilation) -> Tensor")
       .shape(overlaps_value)
       .lowers("overlaps");
+  // The same values, stored with the second dimension innermost.
+  table.add("tsc::channels_innermost(Tensor self) -> Tensor")
+      .shape([](const Call &call) {
+        const TensorMeta &self = call.tensor("self");
+        return tensor_value(self.dtype, self.layout.sizes, channels_last_strides(self.layout.sizes),
+                            self.device);
+      })
+      .lowers("channels_innermost");
   table.add("tsc::adaptive_windows(Tensor self, SymInt[] size, Scalar fill) -> Tensor")
       .shape(adaptive_windows_value)
       .lowers("adaptive_windows");

@@ -169,6 +169,8 @@ private:
       return "ExternKernelSchedulerNode";
     case NodeClass::nop:
       return "NopKernelSchedulerNode";
+    case NodeClass::product:
+      return "FusedSchedulerNode";
     }
     return "";
   }
@@ -442,7 +444,9 @@ private:
 
   /// The kernels of one launch: one, unless the launch had to be cut.
   std::string code(std::span<const Group> groups) const {
-    if (groups[0].node_class != NodeClass::scheduler || !options_.kernel_text)
+    const bool is_kernel = groups[0].node_class == NodeClass::scheduler ||
+                           groups[0].node_class == NodeClass::product;
+    if (!is_kernel || !options_.kernel_text)
       return "";
     std::vector<NodeId> members;
     std::vector<std::string> kernels;

@@ -30,9 +30,10 @@ constexpr Step kPipeline[] = {
      "groups that may run, those first that a collective needs"},
     {"reorder-for-overlap", reorder_for_overlap, "estimated times of groups and collectives"},
     {"split-blocks", split_blocks, "groups that are blocks"},
-    {"combine-kernels", combine_kernels, "groups that wait for as many others, one after another"},
     {"prune-weak-dependencies", prune_weak_dependencies, "reads that only give an order"},
     {"express-bodies", express_bodies, "loops of the members of every group"},
+    {"fuse-products", fuse_products, "matrix products and the groups beside them"},
+    {"combine-kernels", combine_kernels, "groups that wait for as many others, one after another"},
     {"find-last-uses", find_last_uses, "buffers that groups use, last group first"},
     {"find-internal-buffers", find_internal_buffers, "users of what the members of a group write"},
     // after internal buffers: those have no memory to take over

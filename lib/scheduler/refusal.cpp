@@ -50,6 +50,8 @@ std::string_view to_string(Refusal refusal) {
     return "one runs once, when weights are loaded, the other every time";
   case Refusal::loop_order:
     return "no order of loops walks through memory in runs";
+  case Refusal::no_template:
+    return "no kernel of ours computes this product";
   case Refusal::slower:
     return "one kernel takes longer than two";
   }

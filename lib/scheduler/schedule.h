@@ -42,7 +42,12 @@ struct WeakDep { // order only: the writer of `mutating` comes after this reader
 };
 using Dependency = std::variant<MemoryDep, StarDep, WeakDep>;
 
-enum class NodeClass : uint8_t { scheduler, external, nop };
+enum class NodeClass : uint8_t {
+  scheduler,
+  external,
+  nop,
+  product, // groups only: a matrix product with loops before and after it, in one kernel
+};
 
 struct User {
   NodeId node = ir::kNone; // kNone: the graph's output
@@ -95,8 +100,9 @@ enum class Refusal : uint8_t {
   list_order,
   large_kernel,
   weights_only,
-  loop_order, // turned loops would make them fit, but not walk through memory in runs
-  slower,     // measured
+  loop_order,  // turned loops would make them fit, but not walk through memory in runs
+  no_template, // a matrix product that no kernel of ours computes
+  slower,      // measured; of a product's kernel, estimated
 };
 std::string_view to_string(Refusal refusal);
 struct FusionDecision {
@@ -107,6 +113,8 @@ struct FusionDecision {
   std::string turned; // whose loops were turned for it, and how; "" if none were
   int round = 0;      // of fusion; 0: about one launch, not one kernel
 };
+
+struct ProductParts;
 
 /// What runs as one step, alone or with the others of its list: a fused kernel, a library call, or
 /// a node that only allocates.
@@ -131,6 +139,8 @@ struct Group {
   /// Position in Schedule::lists: launched together with the groups before and behind it that have
   /// the same one. None of them waits for another.
   uint32_t list = ir::kNone;
+  /// node_class product: what its members do. Else null.
+  std::shared_ptr<const ProductParts> product;
 };
 
 /// Groups that are launched together, blocks of one grid being dealt to them.
@@ -139,6 +149,27 @@ struct GroupList {
   /// nothing fused.
   enum class Kind : uint8_t { foreach, combo } kind = Kind::combo;
   std::string made_by; // foreach: the list operators whose elements these are
+};
+
+/// A way for one kernel to compute a product: blocks of `rows` x `columns` results, `blocks` of
+/// them on a multiprocessor. What the kernel's template takes; figures in product_cost.cpp.
+struct ProductTile {
+  int rows = 128, columns = 128;
+  int stages = 3; // steps of 64 terms in shared memory
+  int lag = 0;    // 1: a step's product may still run when the next one starts
+  int blocks = 2;
+  friend bool operator==(const ProductTile &, const ProductTile &) = default;
+};
+/// A product of 16-bit floats, [rows, terms] @ [terms, columns], and the loops fused into its
+/// kernel.
+struct ProductParts {
+  NodeId node = ir::kNone;
+  int64_t rows = 0, columns = 0, terms = 0;
+  ProductTile tile;
+  /// Computes the left operand, which nothing else reads, while it is read.
+  std::optional<Group> before;
+  /// Reads the results, which nothing else reads, before they leave the kernel.
+  std::optional<Group> after;
 };
 
 /// Nodes that stayed together while the groups were put in order, and buffers after whose writers

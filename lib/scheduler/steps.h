@@ -44,6 +44,9 @@ void combine_kernels(State &state);
 void prune_weak_dependencies(State &state);
 /// Bodies of all members over the loops of their group.
 void express_bodies(State &state);
+/// Joins a product with the groups that compute its operand and read its result, where the kernel
+/// template takes them and is estimated to be faster than the library and kernels apart.
+void fuse_products(State &state);
 /// Which buffers nothing reads after a group.
 void find_last_uses(State &state);
 /// Which buffers need not be stored.

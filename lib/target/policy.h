@@ -42,6 +42,16 @@ struct Policy {
   bool reorder_for_overlap = false;
   /// Attention of 16-bit floats is one kernel where it can be; else products and a softmax.
   bool fused_attention = true;
+  /// A product of 16-bit floats may be a kernel of ours, together with what computes its operand
+  /// and what reads its result, where that is estimated to be faster than the matrix library.
+  bool product_templates = true;
+  /// What depends on weights alone and takes functions to compute is stored once, when weights are
+  /// loaded, and not computed again where it is used.
+  bool compute_weights_ahead = true;
+  /// How a value lies in memory follows what it reads, whose layouts are decided first, even where
+  /// a library reads it through an index map that leaves it rows or columns. Else values are
+  /// contiguous there, and reads count as they lie when asked.
+  bool layouts_follow_reads = true;
   /// Rows of a large product start at multiples of this many bytes, as the matrix library's fast
   /// kernels want; whoever needs other strides copies. 0: rows are never padded.
   int64_t product_row_alignment = 16;

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 import composite_cases
 import foreach_cases
+import fused_product_cases
 import joining_cases
 import mutation_cases
 from safetensors.torch import save_file
@@ -722,6 +723,7 @@ def sorting(c):
     c.case("median_dim_i64", lambda x: torch.median(x, 0, keepdim=True)[0], c.ints(6, 5))
     c.case("median_nan", lambda x: (torch.median(x, -1)[0], torch.nanmedian(x, -1)[0], torch.median(x), torch.nanmedian(x)), torch.tensor([[1.0, math.nan, 3.0, -2.0], [5.0, 2.0, math.inf, 1.0], [math.nan, math.nan, math.nan, math.nan]]))
 composite_cases.add(family)
+fused_product_cases.add(family)
 joining_cases.add(family)
 mutation_cases.add(family)
 foreach_cases.add(family)

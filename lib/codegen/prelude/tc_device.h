@@ -5,6 +5,7 @@
 #define TC_HAS_BARRIERS 1u
 #define TC_KERNEL extern "C" __global__
 #define TC_FN static __device__ __forceinline__
+#define TC_MEMBER __device__ __forceinline__ // a member function that is not static
 #define TC_RESTRICT __restrict__
 #define TC_UNROLL _Pragma("unroll")
 #define TC_INF __int_as_float(0x7f800000)

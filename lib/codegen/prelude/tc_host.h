@@ -12,6 +12,7 @@
 //   TC_SMEM(Shared, shared)       in a kernel, at most once: `Shared &shared`, static shared memory
 //   TC_DYN_SMEM(float, tile)      in a kernel: `float *tile`, dynamic shared memory
 //   TC_FN                         before a device function
+//   TC_MEMBER                     before a member function that is not static
 //   TC_UNROLL                     before a loop with a constant trip count
 //
 // The part above TC_HOST_ABI_ONLY is the contract with what runs the kernels
@@ -71,6 +72,7 @@ struct TcKernelEntry {
 
 #define TC_KERNEL static
 #define TC_FN static inline __attribute__((unused))
+#define TC_MEMBER inline
 #define TC_RESTRICT __restrict__
 #define __launch_bounds__(...)
 #define TC_INF __builtin_inff()

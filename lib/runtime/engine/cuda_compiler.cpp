@@ -82,7 +82,8 @@ private:
 std::vector<char> compile_cubin(const std::string &name, const std::string &text,
                                 const std::vector<CudaHeader> &headers, const std::string &arch) {
   const Program program(name, text, headers);
-  const std::string architecture = "--gpu-architecture=" + arch;
+  // The variant with what only this architecture has (wgmma): nothing else runs an sm_90 image.
+  const std::string architecture = "--gpu-architecture=" + arch + (arch == "sm_90" ? "a" : "");
   std::vector<const char *> options(std::begin(kOptions), std::end(kOptions));
   options.push_back(architecture.c_str());
   const nvrtcResult result =

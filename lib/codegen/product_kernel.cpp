@@ -1,0 +1,454 @@
+#include "codegen/product_kernel.h"
+
+#include "codegen/expression.h"
+#include "support/diagnostic.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+using support::require;
+
+constexpr int kRun = 8;       // elements: 16 bytes of 16-bit floats
+constexpr int kThreads = 256; // tc_product_threads
+constexpr int64_t kStepBytes = 128; // 64 terms of a row or column
+
+int64_t shared_bytes(const scheduler::ProductTile &tile) {
+  constexpr int64_t kAlignment = 1024; // groups of lines start at multiples of it
+  const int64_t stages = tile.stages * (tile.rows + tile.columns) * kStepBytes,
+                results = int64_t{4} * tile.rows * (tile.columns + 8);
+  return std::max(stages, results) + kAlignment;
+}
+
+Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
+  Value value;
+  value.op = Op::load;
+  value.buffer = buffer;
+  value.dtype = module.buffer(buffer).dtype;
+  value.index = index;
+  return value;
+}
+
+class ProductBuilder {
+public:
+  ProductBuilder(const ir::Module &module, const scheduler::Schedule &schedule,
+                 const scheduler::Group &group)
+      : module_(module), schedule_(schedule), group_(group), parts_(*group.product),
+        operation_(module.operations[schedule.nodes[parts_.node].operation]),
+        call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]) {}
+
+  BuiltKernel build() {
+    plan_after();
+    if (parts_.before)
+      plan_before();
+    find_parameters();
+    BuiltKernel built;
+    program::Kernel &kernel = built.kernel;
+    kernel.parameters = parameters_.list;
+    const scheduler::ProductTile &tile = parts_.tile;
+    kernel.plan = "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
+                  " results a block, " + std::to_string(tile.stages) +
+                  " steps of 64 terms in shared memory" +
+                  (parts_.before ? ", left operand read where it comes from" : "");
+    count_bytes(kernel);
+    const auto variant = [&](int threads) {
+      program::KernelVariant result;
+      result.text = print(threads);
+      const auto blocks = [](int64_t size, int each) { return (size + each - 1) / each; };
+      result.grid = {Expr(blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns)),
+                     Expr(1), Expr(1)};
+      result.block = {threads, 1, 1};
+      return result;
+    };
+    kernel.cuda = variant(kThreads);
+    kernel.cuda.shared_bytes = Expr(shared_bytes(tile));
+    kernel.serial = variant(1);
+    constexpr std::string_view kIncludes[] = {"tc_product.h"};
+    finish_kernel(kernel, origins_of(module_, schedule_, group_), "product, tile by tile",
+                  kIncludes);
+    built.pointers = parameters_.storages;
+    return built;
+  }
+
+private:
+  const ir::Module &module_;
+  const scheduler::Schedule &schedule_;
+  const scheduler::Group &group_;
+  const scheduler::ProductParts &parts_;
+  const ir::Operation &operation_;
+  const ir::Extern &call_;
+  BufferId out_;
+  const Expr row_ = symbolic::symbol("row"), column_ = symbolic::symbol("column"),
+             term_ = symbolic::symbol("term");
+  KernelPlan after_, before_;
+  Parameters parameters_;
+
+  // ---- plans
+
+  /// The members' loops alone, what the product shares with them being memory.
+  KernelGraph graph_of(const scheduler::Group &part, BufferId shared) const {
+    scheduler::Group apart = part;
+    for (const BufferId id : group_.internal_buffers)
+      if (id != shared)
+        apart.internal_buffers.push_back(id);
+    return build_kernel_graph(module_, apart, {.two_pass_statistics = true});
+  }
+  void plan_runs(KernelPlan &plan) {
+    ProductWalk walk;
+    walk.vector = kRun;
+    plan.walk = walk;
+    classify_accesses(module_, plan, kRun);
+    fill_phases(plan, group_, true);
+    plan.wide_index = needs_wide_index(plan.graph);
+    plan.block = kThreads;
+    require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
+  }
+  void plan_after() {
+    KernelGraph graph = parts_.after ? graph_of(*parts_.after, out_) : stored_results();
+    after_.graph = with_results(over_matrix(std::move(graph), column_, parts_.columns));
+    plan_runs(after_);
+    for (ValueId id = 0; id < after_.graph.values.size(); ++id)
+      if (is_result(after_.graph[id])) {
+        require(after_.access[id] == Access::vector, "codegen",
+                "a product's results are not read in runs");
+        after_.result = id;
+      }
+  }
+  void plan_before() {
+    before_.graph = over_matrix(graph_of(*parts_.before, call_.inputs[0].buffer), term_, parts_.terms);
+    for (Value &value : before_.graph.values)
+      value.index = without_row_parts(value.index, before_.graph.ranges);
+    plan_runs(before_);
+  }
+  bool is_result(const Value &value) const {
+    return value.op == Op::load && module_.storage_of(value.buffer) == module_.storage_of(out_);
+  }
+
+  /// Nothing follows the product: its results are stored.
+  KernelGraph stored_results() const {
+    KernelGraph graph;
+    graph.ranges = module_.ranges;
+    const int64_t sizes[] = {parts_.rows, parts_.columns};
+    Expr index = 0;
+    for (size_t k = 0; k < 2; ++k) {
+      graph.element_variables.push_back(symbolic::symbol("i", k));
+      graph.element_sizes.push_back(sizes[k]);
+      graph.ranges.set_size(graph.element_variables[k], sizes[k]);
+      index = index + graph.element_variables[k] * module_.buffer(out_).layout.strides[k];
+    }
+    graph.values.push_back(load_of(module_, out_, index));
+    Value store = load_of(module_, out_, index);
+    store.op = Op::store;
+    store.args = {0};
+    graph.values.push_back(std::move(store));
+    graph.stores = {1};
+    assign_phases(graph);
+    return graph;
+  }
+
+  /// Where the product is alpha * a @ b + beta * c, that: readers of the results get it.
+  KernelGraph with_results(KernelGraph graph) const {
+    const bool scaled = call_.alpha != 1, added = call_.inputs.size() > 2 && call_.beta != 0;
+    if (!scaled && !added)
+      return graph;
+    std::vector<ValueId> renumbered(graph.values.size());
+    KernelGraph result = graph;
+    result.values.clear();
+    const auto push = [&](Value value) {
+      result.values.push_back(std::move(value));
+      return static_cast<ValueId>(result.values.size() - 1);
+    };
+    const auto times = [&](ValueId x, double factor) {
+      if (factor == 1)
+        return x;
+      Value constant;
+      constant.dtype = DType::f32;
+      constant.constant = factor;
+      Value product;
+      product.op = Op::mul;
+      product.dtype = DType::f32;
+      product.args = {x, push(std::move(constant))};
+      return push(std::move(product));
+    };
+    for (ValueId id = 0; id < graph.values.size(); ++id) {
+      Value value = graph.values[id];
+      for (ValueId &arg : value.args)
+        arg = renumbered[arg];
+      if (value.guard != ir::kNone)
+        value.guard = renumbered[value.guard];
+      const bool found = is_result(value);
+      renumbered[id] = push(std::move(value));
+      if (!found)
+        continue;
+      renumbered[id] = times(renumbered[id], call_.alpha);
+      if (!added)
+        continue;
+      Value sum;
+      sum.op = Op::add;
+      sum.dtype = DType::f32;
+      const ValueId more = times(
+          push(load_of(module_, call_.inputs[2].buffer, index_of_added())), call_.beta);
+      sum.args = {renumbered[id], more};
+      renumbered[id] = push(std::move(sum));
+    }
+    for (ValueId &store : result.stores)
+      store = renumbered[store];
+    assign_phases(result);
+    return result;
+  }
+  /// c where the results' row and column are.
+  Expr index_of_added() const {
+    const tensor::Layout &layout = call_.inputs[2].layout;
+    const Expr place[] = {row_, column_};
+    Expr index = layout.offset;
+    for (size_t k = 0; k < layout.rank(); ++k)
+      if (!layout.sizes[k].is_integer(1))
+        index = index + place[k + 2 - layout.rank()] * layout.strides[k];
+    return index;
+  }
+
+  /// The same loops over rows and columns (or terms) of a matrix.
+  KernelGraph over_matrix(KernelGraph graph, Expr column, int64_t columns) const {
+    const size_t count = graph.element_variables.size();
+    size_t split = count;
+    Expr inside = 1;
+    while (split > 0 && !inside.is_integer(columns))
+      inside = inside * graph.element_sizes[--split];
+    const bool apart = inside.is_integer(columns);
+    symbolic::Substitution place;
+    const Expr flat = row_ * Expr(columns) + column;
+    Expr inner = 1;
+    for (size_t i = count; i-- > 0;) {
+      if (apart && i + 1 == split)
+        inner = 1;
+      const Expr from = !apart ? flat : i < split ? row_ : column;
+      const bool outermost = i == 0 || (apart && i == split);
+      const Expr size = graph.element_sizes[i];
+      place.emplace(graph.element_variables[i],
+                    outermost ? symbolic::floor_div(from, inner)
+                              : symbolic::modular_index(from, inner, size));
+      inner = inner * size;
+    }
+    graph.element_variables = {row_, column};
+    graph.element_sizes = {Expr(parts_.rows), Expr(columns)};
+    graph.ranges.set_size(row_, Expr(parts_.rows));
+    graph.ranges.set_size(column, Expr(columns));
+    for (Value &value : graph.values)
+      value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
+    assign_phases(graph);
+    return graph;
+  }
+
+  /// What indices take from the row alone by dividing it: found once a row. Symbols, and their
+  /// values over the row.
+  struct RowPart {
+    Expr symbol, value;
+  };
+  std::vector<RowPart> row_parts_;
+  Expr without_row_parts(Expr e, symbolic::Ranges &ranges) {
+    if (!symbolic::depends_on(e, row_))
+      return e;
+    const bool divides = e.kind() == symbolic::Kind::floor_div ||
+                         e.kind() == symbolic::Kind::modular_index ||
+                         e.kind() == symbolic::Kind::mod;
+    if (!divides || symbolic::depends_on(e, term_))
+      return rebuilt(e, ranges);
+    for (const RowPart &part : row_parts_)
+      if (part.value == e)
+        return part.symbol;
+    row_parts_.push_back({symbolic::symbol("x", row_parts_.size()), e});
+    ranges.set(row_parts_.back().symbol, symbolic::bounds(e, ranges));
+    return row_parts_.back().symbol;
+  }
+  /// `e` with row parts taken out of its operands.
+  Expr rebuilt(Expr e, symbolic::Ranges &ranges) {
+    std::vector<Expr> operands;
+    for (const Expr operand : e.operands())
+      operands.push_back(without_row_parts(operand, ranges));
+    switch (e.kind()) {
+    case symbolic::Kind::add:
+      return symbolic::sum(operands);
+    case symbolic::Kind::mul:
+      return symbolic::product(operands);
+    case symbolic::Kind::floor_div:
+      return symbolic::floor_div(operands[0], operands[1]);
+    case symbolic::Kind::modular_index:
+      return symbolic::modular_index(operands[0], operands[1], operands[2]);
+    case symbolic::Kind::mod:
+      return symbolic::mod(operands[0], operands[1]);
+    default:
+      return e;
+    }
+  }
+
+  // ---- parameters
+
+  void add_pointer(std::vector<BufferId> &list, BufferId storage) const {
+    if (std::find(list.begin(), list.end(), storage) == list.end())
+      list.push_back(storage);
+  }
+  void find_parameters() {
+    std::vector<BufferId> read, written;
+    const auto add_graph = [&](const KernelGraph &graph) {
+      for (const Value &value : graph.values) {
+        if (value.op == Op::store && !is_left(value))
+          add_pointer(written, module_.storage_of(value.buffer));
+        else if (value.op == Op::load && !is_result(value))
+          add_pointer(read, module_.storage_of(value.buffer));
+      }
+    };
+    if (parts_.before)
+      add_graph(before_.graph);
+    else
+      add_pointer(read, module_.storage_of(call_.inputs[0].buffer));
+    add_pointer(read, module_.storage_of(call_.inputs[1].buffer));
+    add_graph(after_.graph);
+    const auto push = [&](BufferId storage, const std::string &name, bool is_const) {
+      parameters_.list.push_back(
+          {program::KernelParameter::Kind::pointer, name, module_.buffer(storage).dtype, is_const});
+      parameters_.storages.push_back(storage);
+      parameters_.restricted.push_back(true);
+    };
+    size_t inputs = 0, outputs = 0;
+    for (const BufferId storage : read)
+      if (std::find(written.begin(), written.end(), storage) == written.end())
+        push(storage, "in" + std::to_string(inputs++), true);
+    for (const BufferId storage : written)
+      push(storage, "out" + std::to_string(outputs++), false);
+  }
+  /// The store of the left operand, which goes to shared memory.
+  bool is_left(const Value &value) const {
+    return parts_.before && value.op == Op::store &&
+           module_.storage_of(value.buffer) == module_.storage_of(call_.inputs[0].buffer);
+  }
+
+  void count_bytes(program::Kernel &kernel) const {
+    const auto bytes = [&](BufferId id) {
+      const ir::Buffer &buffer = module_.buffer(id);
+      return buffer.layout.storage_size() *
+             Expr(static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
+    };
+    kernel.bytes_read = 0;
+    kernel.bytes_written = 0;
+    for (size_t i = 0; i < parameters_.list.size(); ++i)
+      (parameters_.list[i].is_const ? kernel.bytes_read : kernel.bytes_written) +=
+          bytes(parameters_.storages[i]);
+  }
+
+  // ---- text
+
+  std::string type() const { return std::string(storage_type(module_.buffer(out_).dtype)); }
+  std::string pointer_declaration(const program::KernelParameter &parameter) const {
+    return (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) + " *";
+  }
+  /// Members of a function object: the pointers that `body` mentions; and how it is made.
+  struct Members {
+    std::string declarations, values;
+  };
+  Members members_of(const std::string &body) const {
+    Members members;
+    for (const program::KernelParameter &parameter : parameters_.list) {
+      if (!mentions(body, parameter.name))
+        continue;
+      members.declarations +=
+          "  " + pointer_declaration(parameter) + parameter.name + ";\n";
+      members.values += (members.values.empty() ? "" : ", ") + parameter.name;
+    }
+    return members;
+  }
+
+  std::string print(int threads) {
+    const std::string name(kKernelPlaceholder);
+    const scheduler::ProductTile &tile = parts_.tile;
+    const std::string finish = print_product_run(module_, after_, parameters_, RunUse::stored);
+    const Members after = members_of(finish);
+    std::string text;
+    std::string left;
+    if (parts_.before)
+      text += left_struct(name, left);
+    else
+      left = operand("left", call_.inputs[0], 0);
+    text += "struct " + name + "_finish {\n" + after.declarations +
+            "  TC_MEMBER void operator()(int row, int column, const float (&results)[" +
+            std::to_string(kRun) + "]) const {\n" + finish + "  }\n};\n\n";
+    std::string list;
+    for (const program::KernelParameter &parameter : parameters_.list)
+      list += (list.empty() ? "" : ", ") + pointer_declaration(parameter) + "TC_RESTRICT " +
+              parameter.name;
+    text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
+            (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " + name + "(" + list +
+            ") {\n" + left + operand("right", call_.inputs[1], 1) + "  const " + name +
+            "_finish finish = {" + after.values + "};\n";
+    text += "  tc_product<tc_product_tile<" + std::to_string(tile.rows) + ", " +
+            std::to_string(tile.columns) + ", " + std::to_string(tile.stages) + ", " +
+            std::to_string(tile.lag) + ">, " + type() + ">(left, right, finish, " +
+            std::to_string(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
+            std::to_string(parts_.terms) + ");\n}\n";
+    return text + "TC_EXPORT(" + name + ", 0)\n";
+  }
+
+  /// `side` 0: [rows, terms]; 1: [terms, columns].
+  std::string operand(const std::string &name, const ir::BufferView &view, size_t side) const {
+    const tensor::Layout &layout = view.layout;
+    const size_t terms = 1 - side;
+    // A dimension of size 1 has any stride: runs lie along the other.
+    const bool deep = layout.strides[terms].is_integer(1);
+    const Expr stride = layout.strides[deep ? side : terms];
+    const std::string offset =
+        layout.offset.is_integer(0) ? "" : " + " + symbolic::print(layout.offset);
+    return std::string("  const ") + (deep ? "tc_deep_operand<" : "tc_flat_operand<") + type() +
+           "> " + name + " = {" + parameters_.name_of(module_.storage_of(view.buffer)) + offset +
+           ", " + symbolic::print(stride) + ", " +
+           std::to_string(side == 0 ? parts_.rows : parts_.columns) + ", " +
+           std::to_string(parts_.terms) + "};\n";
+  }
+
+  /// The operand that is computed as it is read; `made`: the line that makes one.
+  std::string left_struct(const std::string &name, std::string &made) const {
+    const bool copied = is_copied();
+    const std::string run = print_product_run(module_, before_, parameters_,
+                                              copied ? RunUse::copied : RunUse::operand);
+    const Members members = members_of(run);
+    std::string place, found, taken;
+    for (const RowPart &part : row_parts_) {
+      place += "    int " + part.symbol.name() + ";\n";
+      found += symbolic::print_cpp(part.value, before_.graph.ranges) + ", ";
+      taken += "    const int " + part.symbol.name() + " = place." + part.symbol.name() + ";\n";
+    }
+    if (mentions(run, "row")) {
+      place += "    int row;\n";
+      found += "row, ";
+      taken += "    const int row = place.row;\n";
+    }
+    const std::string outside = "!place.inside || term >= " + std::to_string(parts_.terms);
+    std::string text = "struct " + name + "_left {\n" + members.declarations +
+                       "  static constexpr bool deep = true, copied = " +
+                       (copied ? "true" : "false") + ";\n  struct place {\n" + place +
+                       "    bool inside;\n  };\n  TC_MEMBER place at(int row) const {\n    return {" +
+                       found + "row < " + std::to_string(parts_.rows) + "};\n  }\n";
+    if (copied)
+      text += "  TC_MEMBER const " + type() + " *run(const place &place, int term) const {\n" +
+              "    if (" + outside + ")\n      return nullptr;\n" + taken + run + "  }\n};\n\n";
+    else
+      text += "  TC_MEMBER void run(const place &place, int term, float (&values)[" +
+              std::to_string(kRun) + "]) const {\n    if (" + outside +
+              ") {\n      tc_clear_run(values);\n      return;\n    }\n" + taken + run +
+              "  }\n};\n\n";
+    made = "  const " + name + "_left left = {" + members.values + "};\n";
+    return text;
+  }
+  /// The operand's runs are runs of memory, or zeros.
+  bool is_copied() const { return copied_load(before_) != ir::kNone; }
+};
+
+} // namespace
+
+BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &schedule,
+                          const scheduler::Group &group) {
+  return ProductBuilder(module, schedule, group).build();
+}
+
+} // namespace tsc::codegen

@@ -1,0 +1,13 @@
+// A product with the loops before and after it as one kernel: the text around tc_product.h, its
+// parameters and its geometry.
+#pragma once
+
+#include "codegen/build_kernel.h"
+
+namespace tsc::codegen {
+
+/// `group` is of scheduler::NodeClass::product.
+BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &schedule,
+                          const scheduler::Group &group);
+
+} // namespace tsc::codegen

@@ -1,0 +1,417 @@
+// A product and the loops beside it as one kernel (docs/templates.md).
+#include "scheduler/dependency.h"
+#include "scheduler/product_cost.h"
+#include "scheduler/steps.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tsc::scheduler {
+
+namespace {
+
+/// Elements of a run: 16 bytes of 16-bit floats.
+constexpr int64_t kRun = 8;
+/// Groups between a product and what is fused with it: each is looked at.
+constexpr size_t kFarthest = 64;
+/// Results and operands are counted in 32 bits.
+constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
+
+std::optional<int64_t> constant(Expr e) { return e.as_integer(); }
+
+/// A matrix in memory whose runs of 8 along one dimension are 16-byte words.
+bool has_runs(const tensor::Layout &layout) {
+  if (layout.rank() != 2)
+    return false;
+  const auto rows = constant(layout.sizes[0]), columns = constant(layout.sizes[1]),
+             down = constant(layout.strides[0]), across = constant(layout.strides[1]),
+             offset = constant(layout.offset);
+  if (!rows || !columns || !down || !across || !offset || *offset % kRun != 0 ||
+      *rows * *columns > kMostElements)
+    return false;
+  return (*across == 1 && *down % kRun == 0 && *columns % kRun == 0) ||
+         (*down == 1 && *across % kRun == 0 && *rows % kRun == 0);
+}
+
+/// Position of an iteration among all, row-major.
+Expr flat_position(const ir::LoopBody &body) {
+  Expr position = 0, inner = 1;
+  for (size_t i = body.variables.size(); i-- > 0;) {
+    position = position + body.variables[i] * inner;
+    inner = inner * body.sizes[i];
+  }
+  return position;
+}
+
+/// True if every access of `body` to `buffer` is at the iteration's own position.
+bool follows(const State &state, const ir::LoopBody &body, BufferId buffer) {
+  const Expr position = flat_position(body);
+  const symbolic::Ranges ranges = body.ranges(state.module);
+  return std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+    return op.buffer != buffer || op.index == ir::kNone ||
+           (op.mode == ir::StoreMode::plain &&
+            symbolic::simplify(body.indices[op.index] - position, ranges).is_integer(0));
+  });
+}
+
+/// True if iterations come in whole runs along the innermost loop.
+bool has_whole_runs(const ir::LoopBody &body) {
+  const auto innermost =
+      body.sizes.empty() ? std::optional<int64_t>() : constant(body.sizes.back());
+  return innermost && *innermost % kRun == 0;
+}
+
+/// True if what is stored is what was loaded, or zero where a mask hides it, and a run of it is a
+/// run of memory: it can be copied as it is.
+bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype) {
+  const Expr innermost = body.variables.back();
+  size_t loads = 0;
+  for (const ir::BodyOp &op : body.ops) {
+    switch (op.op) {
+    case ir::Op::load: {
+      const auto step = symbolic::coefficient_of(body.indices[op.index], innermost);
+      if (state.module.buffer(op.buffer).dtype != dtype || !step || !step->is_integer(1))
+        return false;
+      ++loads;
+      break;
+    }
+    case ir::Op::index_expr: // of a mask: the same for the whole run
+      if (symbolic::depends_on(body.indices[op.index], innermost))
+        return false;
+      break;
+    case ir::Op::masked:
+      if (!(op.constant == tensor::Scalar(0.0)) && !(op.constant == tensor::Scalar(int64_t{0})))
+        return false;
+      break;
+    case ir::Op::store:
+    case ir::Op::constant:
+    case ir::Op::ge:
+    case ir::Op::gt:
+    case ir::Op::le:
+    case ir::Op::lt:
+    case ir::Op::logical_and:
+    case ir::Op::to_dtype: // there and back
+      break;
+    default:
+      return false;
+    }
+  }
+  return loads == 1;
+}
+
+/// Instructions of a result, roughly. What depends on the column alone is found once a thread.
+int64_t instructions_of(const ir::LoopBody &body) {
+  constexpr int64_t kFunction = 40;
+  const auto varies = [&](Expr index) {
+    return std::any_of(body.variables.begin(), body.variables.end() - 1,
+                       [&](Expr variable) { return symbolic::depends_on(index, variable); });
+  };
+  std::vector<bool> by_row(body.ops.size(), false);
+  int64_t count = 0;
+  for (size_t i = 0; i < body.ops.size(); ++i) {
+    const ir::BodyOp &op = body.ops[i];
+    by_row[i] = op.block != ir::kNone || (op.index != ir::kNone && varies(body.indices[op.index]));
+    for (const uint32_t arg : op.args)
+      by_row[i] = by_row[i] || by_row[arg];
+    if (!by_row[i])
+      continue;
+    switch (op.op) {
+    case ir::Op::exp:
+    case ir::Op::erf:
+    case ir::Op::tanh:
+    case ir::Op::sigmoid:
+    case ir::Op::log:
+    case ir::Op::pow:
+    case ir::Op::truediv:
+    case ir::Op::reciprocal:
+    case ir::Op::sqrt:
+    case ir::Op::rsqrt:
+      count += kFunction;
+      break;
+    default:
+      ++count;
+    }
+  }
+  return count;
+}
+
+class ProductFuser {
+public:
+  explicit ProductFuser(State &state) : state_(state), groups_(state.schedule.groups) {
+    group_of_.assign(state.schedule.nodes.size(), ir::kNone);
+    for (size_t i = 0; i < groups_.size(); ++i)
+      for (const NodeId member : groups_[i].members)
+        group_of_[member] = static_cast<uint32_t>(i);
+  }
+
+  void run() {
+    for (size_t i = 0; i < groups_.size(); ++i)
+      if (is_product(groups_[i]))
+        try_product(i);
+    groups_.erase(std::remove_if(groups_.begin(), groups_.end(),
+                                 [](const Group &group) { return group.members.empty(); }),
+                  groups_.end());
+  }
+
+private:
+  State &state_;
+  std::vector<Group> &groups_;
+  std::vector<uint32_t> group_of_; // by node
+
+  const ir::Buffer &buffer(BufferId id) const { return state_.module.buffer(id); }
+  bool is_product(const Group &group) const {
+    if (group.node_class != NodeClass::external || group.members.size() != 1)
+      return false;
+    const auto *call = std::get_if<ir::Extern>(&state_.operation(group.members[0]).kind);
+    return call && call->library == ir::Library::matmul;
+  }
+
+  /// A group beside a product, and what it costs alone.
+  struct Side {
+    size_t group = 0;
+    int64_t bytes = 0;       // of its kernel
+    int64_t other_bytes = 0; // of those, without what it shares with the product
+    int64_t instructions = 0;
+  };
+
+  void try_product(size_t at) {
+    const NodeId node = groups_[at].members[0];
+    ProductParts parts;
+    parts.node = node;
+    if (const std::string why = describe(parts); !why.empty()) {
+      if (tensor::is_reduced_float(out_of(node).dtype))
+        refuse(node, node, Refusal::no_template, why);
+      return;
+    }
+    const std::optional<Side> after = find_after(at), before = find_before(at, after);
+    if (!after && !before)
+      return;
+    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
+    const int64_t size = static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
+    const int64_t left = parts.rows * parts.terms * size, right = parts.terms * parts.columns * size,
+                  out = parts.rows * parts.columns * size;
+    const target::Target &target = *state_.options.target;
+    ProductWork apart{parts.rows, parts.columns, parts.terms, left + right + out, 0};
+    double separate = library_nanoseconds(target, apart);
+    ProductWork joined = apart;
+    joined.bytes = right + (before ? before->other_bytes : left) +
+                   (after ? after->other_bytes : out);
+    joined.instructions = after ? after->instructions : 0;
+    for (const auto *side : {&before, &after})
+      if (*side)
+        separate += kernel_nanoseconds(target, (*side)->bytes);
+    const std::vector<ProductWay> ways = template_ways(target, joined);
+    parts.tile = ways.front().tile;
+    std::string text = "apart " + microseconds(separate);
+    for (const ProductWay &way : ways)
+      text += ", " + way.name + " " + microseconds(way.nanoseconds);
+    const NodeId first = before ? groups_[before->group].members[0] : node,
+                 second = after ? groups_[after->group].members[0] : node;
+    constexpr double kWorthIt = 0.9; // of an estimate
+    const bool slower = ways.front().nanoseconds >= kWorthIt * separate;
+    record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
+           call.kernel + " of " + state_.operation(node).name + ": " + text);
+    if (!slower)
+      join(at, std::move(parts), before, after);
+  }
+
+  static std::string microseconds(double nanoseconds) {
+    const auto tenths = static_cast<int64_t>(nanoseconds / 100 + 0.5);
+    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " us";
+  }
+
+  const ir::Buffer &out_of(NodeId node) const { return buffer(state_.operation(node).outputs[0]); }
+
+  /// Fills in the sizes; else why the template does not take this product.
+  std::string describe(ProductParts &parts) const {
+    const ir::Operation &operation = state_.operation(parts.node);
+    const auto &call = std::get<ir::Extern>(operation.kind);
+    const ir::Buffer &out = buffer(operation.outputs[0]);
+    if (!tensor::is_reduced_float(out.dtype) || call.inputs[0].dtype != out.dtype ||
+        call.inputs[1].dtype != out.dtype)
+      return "it is not of 16-bit floats";
+    if (out.layout.rank() != 2)
+      return "it is a batch of products";
+    const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
+    if (!has_runs(a) || !has_runs(b) || !has_runs(out.layout) || !out.layout.is_contiguous())
+      return "its matrices are not of known sizes in runs of 16 bytes";
+    parts.rows = *constant(out.layout.sizes[0]);
+    parts.columns = *constant(out.layout.sizes[1]);
+    parts.terms = *constant(a.sizes[1]);
+    if (parts.rows == 0 || parts.columns == 0 || parts.terms == 0 || parts.columns % kRun != 0 ||
+        parts.terms % kRun != 0)
+      return "it has no whole runs";
+    return "";
+  }
+
+  int64_t bytes_of(const Group &group, BufferId without, bool others_only) const {
+    std::set<std::pair<BufferId, bool>> seen;
+    std::set<BufferId> written;
+    int64_t bytes = 0;
+    for (const NodeId member : group.members) {
+      const Node &node = state_.schedule.nodes[member];
+      for (const auto *list : {&node.reads, &node.writes})
+        for (const Dependency &dependency : *list) {
+          const BufferId id = buffer_of(dependency);
+          const bool writes = list == &node.writes;
+          if (writes)
+            written.insert(id);
+          if (is_weak(dependency) || (others_only && id == without) ||
+              (!writes && written.count(id) > 0) || (writes && only_here(group, id, without)) ||
+              !seen.insert({id, writes}).second)
+            continue;
+          bytes += bytes_hint(state_.module, dependency);
+        }
+    }
+    return bytes;
+  }
+  /// True if only members read `id`, so that it is never stored; `kept` is.
+  bool only_here(const Group &group, BufferId id, BufferId kept) const {
+    return id != kept && users_are(id, [&](NodeId user) {
+             return std::find(group.members.begin(), group.members.end(), user) !=
+                    group.members.end();
+           });
+  }
+  template <class Predicate> bool users_are(BufferId id, const Predicate &predicate) const {
+    const std::vector<User> &users = state_.schedule.users[id];
+    return std::all_of(users.begin(), users.end(), [&](const User &user) {
+      return user.is_weak || (user.node != ir::kNone && predicate(user.node));
+    });
+  }
+  bool is_plain(BufferId id) const {
+    const ir::Buffer &b = buffer(id);
+    return b.role == ir::Buffer::Role::computed && b.mutates == ir::kNone && b.aliases.empty() &&
+           state_.renamed[id] == ir::kNone && state_.module.storage_of(id) == id;
+  }
+
+  /// The group that alone reads the product's results, if it does so where they lie.
+  std::optional<Side> find_after(size_t at) {
+    const NodeId node = groups_[at].members[0];
+    const BufferId out = state_.operation(node).outputs[0];
+    const std::vector<User> &users = state_.schedule.users[out];
+    if (users.empty() || users[0].node == ir::kNone || !is_plain(out))
+      return std::nullopt;
+    const uint32_t found = group_of_[users[0].node];
+    if (!users_are(out, [&](NodeId user) { return group_of_[user] == found; }))
+      return std::nullopt;
+    const Group &group = groups_[found];
+    if (group.node_class != NodeClass::scheduler || group.list != ir::kNone || found <= at ||
+        found - at > kFarthest)
+      return std::nullopt;
+    const std::string fits = unfit(group, out, *constant(symbolic::numel(buffer(out).layout.sizes)));
+    if (!fits.empty() || writes_between(at, found, {{at}})) {
+      if (!fits.empty())
+        refuse(node, group.members[0], Refusal::shapes, fits);
+      return std::nullopt;
+    }
+    Side side{found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
+    for (const ir::LoopBody &body : group.bodies)
+      side.instructions += instructions_of(body);
+    return side;
+  }
+
+  /// Why loops cannot work on runs of `shared`, which has `count` elements.
+  std::string unfit(const Group &group, BufferId shared, int64_t count) const {
+    if (!group.reduction_numel.is_integer(1) || !group.numel.is_integer(count))
+      return "its loops are not those over the product's results";
+    for (const ir::LoopBody &body : group.bodies) {
+      const bool scans = std::any_of(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
+        return op.op == ir::Op::scan || op.op == ir::Op::reduction ||
+               op.op == ir::Op::store_reduction;
+      });
+      if (body.is_reduction() || scans || !has_whole_runs(body) || !follows(state_, body, shared))
+        return "its loops do not follow the product's results in runs of 8";
+    }
+    return "";
+  }
+
+  /// The group that computes the left operand for this product alone.
+  std::optional<Side> find_before(size_t at, const std::optional<Side> &after) const {
+    const NodeId node = groups_[at].members[0];
+    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
+    const BufferId left = call.inputs[0].buffer;
+    const NodeId producer = state_.producer[left];
+    if (producer == ir::kNone || !is_plain(left) || call.inputs[1].buffer == left ||
+        (call.inputs.size() > 2 && call.inputs[2].buffer == left))
+      return std::nullopt;
+    const size_t found = group_of_[producer];
+    const Group &group = groups_[found];
+    const tensor::Layout &layout = call.inputs[0].layout;
+    if (group.node_class != NodeClass::scheduler || group.list != ir::kNone ||
+        group.members.size() != 1 || found >= at ||
+        at - found > kFarthest || !layout.is_contiguous() || !layout.offset.is_integer(0) ||
+        !users_are(left, [&](NodeId user) { return user == node; }))
+      return std::nullopt;
+    const auto count = constant(symbolic::numel(layout.sizes));
+    if (!count || !unfit(group, left, *count).empty() ||
+        !is_copy(state_, group.bodies[0], buffer(left).dtype) ||
+        writes_between(found, after ? after->group : at, {{found}}))
+      return std::nullopt;
+    return Side{found, bytes_of(group, left, false), bytes_of(group, left, true), 0};
+  }
+
+  /// True if a group strictly between `from` and `to` writes memory that the group `from` reads.
+  bool writes_between(size_t from, size_t to, std::span<const size_t> readers) const {
+    std::set<BufferId> read;
+    for (const size_t reader : readers)
+      for (const NodeId member : groups_[reader].members)
+        for (const Dependency &dependency : state_.schedule.nodes[member].reads)
+          read.insert(state_.module.storage_of(buffer_of(dependency)));
+    for (size_t i = from + 1; i < to; ++i)
+      for (const NodeId member : groups_[i].members)
+        for (const Dependency &write : state_.schedule.nodes[member].writes)
+          if (read.count(state_.module.storage_of(buffer_of(write))) > 0)
+            return true;
+    return false;
+  }
+
+  void join(size_t at, ProductParts parts, const std::optional<Side> &before,
+            const std::optional<Side> &after) {
+    Group whole;
+    whole.node_class = NodeClass::product;
+    whole.numel = Expr(parts.rows * parts.columns);
+    whole.reduction_numel = 1;
+    const auto take = [&](size_t from) {
+      Group group = std::move(groups_[from]);
+      groups_[from] = {};
+      whole.members.insert(whole.members.end(), group.members.begin(), group.members.end());
+      return group;
+    };
+    if (before)
+      parts.before = take(before->group);
+    take(at);
+    if (after)
+      parts.after = take(after->group);
+    whole.product = std::make_shared<const ProductParts>(std::move(parts));
+    const size_t place = after ? after->group : at;
+    for (const NodeId member : whole.members)
+      group_of_[member] = static_cast<uint32_t>(place);
+    groups_[place] = std::move(whole);
+  }
+
+  void refuse(NodeId first, NodeId second, Refusal refusal, const std::string &why) {
+    record(first, second, refusal, 0, state_.operation(first).name + ": " + why);
+  }
+  void record(NodeId first, NodeId second, Refusal refusal, int64_t bytes, std::string text) {
+    FusionDecision decision;
+    decision.first = first;
+    decision.second = second;
+    decision.refusal = refusal;
+    decision.shared_bytes = std::max<int64_t>(0, bytes);
+    decision.detail = std::move(text);
+    state_.schedule.decisions.push_back(std::move(decision));
+  }
+};
+
+} // namespace
+
+void fuse_products(State &state) {
+  // wgmma, which the template's figures are for, is Hopper's alone.
+  constexpr int kHopper = 9;
+  if (!state.policy().product_templates || !state.options.target ||
+      state.options.target->major != kHopper)
+    return;
+  ProductFuser(state).run();
+}
+
+} // namespace tsc::scheduler
