@@ -120,6 +120,10 @@ void explain_pair(const Compilation &compilation, const Flags &flags) {
       std::string names = operation_name(compilation, a) + " and " + operation_name(compilation, b);
       if (group_of.at(a) == group_of.at(b)) {
         std::printf("%s: in one kernel\n", names.c_str());
+        for (const scheduler::FusionDecision &decision : compilation.schedule.decisions)
+          if (group_of.at(decision.first) == group_of.at(a) && !decision.detail.empty() &&
+              decision.refusal == scheduler::Refusal::none)
+            std::printf("  %s\n", decision.detail.c_str());
         continue;
       }
       bool told = false;

@@ -12,14 +12,14 @@ namespace {
 using ir::Op;
 using support::require;
 
-constexpr int kRun = 8;       // elements: 16 bytes of 16-bit floats
-constexpr int kThreads = 256; // tc_product_threads
+constexpr int kRun = 8;             // elements: 16 bytes of 16-bit floats
+constexpr int kThreads = 256;       // tc_product_threads
 constexpr int64_t kStepBytes = 128; // 64 terms of a row or column
 
 int64_t shared_bytes(const scheduler::ProductTile &tile) {
   constexpr int64_t kAlignment = 1024; // groups of lines start at multiples of it
   const int64_t stages = tile.stages * (tile.rows + tile.columns) * kStepBytes,
-                results = int64_t{4} * tile.rows * (tile.columns + 8);
+                results = int64_t{4} * tile.rows * (tile.columns + 36); // tc_product_tile::pitch
   return std::max(stages, results) + kAlignment;
 }
 
@@ -118,7 +118,8 @@ private:
       }
   }
   void plan_before() {
-    before_.graph = over_matrix(graph_of(*parts_.before, call_.inputs[0].buffer), term_, parts_.terms);
+    before_.graph =
+        over_matrix(graph_of(*parts_.before, call_.inputs[0].buffer), term_, parts_.terms);
     for (Value &value : before_.graph.values)
       value.index = without_row_parts(value.index, before_.graph.ranges);
     plan_runs(before_);
@@ -189,8 +190,8 @@ private:
       Value sum;
       sum.op = Op::add;
       sum.dtype = DType::f32;
-      const ValueId more = times(
-          push(load_of(module_, call_.inputs[2].buffer, index_of_added())), call_.beta);
+      const ValueId more =
+          times(push(load_of(module_, call_.inputs[2].buffer, index_of_added())), call_.beta);
       sum.args = {renumbered[id], more};
       renumbered[id] = push(std::move(sum));
     }
@@ -227,9 +228,9 @@ private:
       const Expr from = !apart ? flat : i < split ? row_ : column;
       const bool outermost = i == 0 || (apart && i == split);
       const Expr size = graph.element_sizes[i];
-      place.emplace(graph.element_variables[i],
-                    outermost ? symbolic::floor_div(from, inner)
-                              : symbolic::modular_index(from, inner, size));
+      place.emplace(graph.element_variables[i], outermost
+                                                    ? symbolic::floor_div(from, inner)
+                                                    : symbolic::modular_index(from, inner, size));
       inner = inner * size;
     }
     graph.element_variables = {row_, column};
@@ -353,8 +354,7 @@ private:
     for (const program::KernelParameter &parameter : parameters_.list) {
       if (!mentions(body, parameter.name))
         continue;
-      members.declarations +=
-          "  " + pointer_declaration(parameter) + parameter.name + ";\n";
+      members.declarations += "  " + pointer_declaration(parameter) + parameter.name + ";\n";
       members.values += (members.values.empty() ? "" : ", ") + parameter.name;
     }
     return members;
@@ -409,8 +409,8 @@ private:
   /// The operand that is computed as it is read; `made`: the line that makes one.
   std::string left_struct(const std::string &name, std::string &made) const {
     const bool copied = is_copied();
-    const std::string run = print_product_run(module_, before_, parameters_,
-                                              copied ? RunUse::copied : RunUse::operand);
+    const std::string run =
+        print_product_run(module_, before_, parameters_, copied ? RunUse::copied : RunUse::operand);
     const Members members = members_of(run);
     std::string place, found, taken;
     for (const RowPart &part : row_parts_) {
@@ -424,11 +424,12 @@ private:
       taken += "    const int row = place.row;\n";
     }
     const std::string outside = "!place.inside || term >= " + std::to_string(parts_.terms);
-    std::string text = "struct " + name + "_left {\n" + members.declarations +
-                       "  static constexpr bool deep = true, copied = " +
-                       (copied ? "true" : "false") + ";\n  struct place {\n" + place +
-                       "    bool inside;\n  };\n  TC_MEMBER place at(int row) const {\n    return {" +
-                       found + "row < " + std::to_string(parts_.rows) + "};\n  }\n";
+    std::string text =
+        "struct " + name + "_left {\n" + members.declarations +
+        "  static constexpr bool deep = true, copied = " + (copied ? "true" : "false") +
+        ";\n  struct place {\n" + place +
+        "    bool inside;\n  };\n  TC_MEMBER place at(int row) const {\n    return {" + found +
+        "row < " + std::to_string(parts_.rows) + "};\n  }\n";
     if (copied)
       text += "  TC_MEMBER const " + type() + " *run(const place &place, int term) const {\n" +
               "    if (" + outside + ")\n      return nullptr;\n" + taken + run + "  }\n};\n\n";

@@ -297,8 +297,9 @@ void decide_layout_under(Context &context, const TensorValue &value, BufferId id
     decide_layout(context, id);
     view = strides_over(context, value, context.module.buffer(id).layout);
   }
-  const bool rows = view && rank >= 2 &&
-                    (view->strides[rank - 1].is_integer(1) || view->strides[rank - 2].is_integer(1));
+  const bool rows =
+      view && rank >= 2 &&
+      (view->strides[rank - 1].is_integer(1) || view->strides[rank - 2].is_integer(1));
   if (!rows) {
     context.module.buffers[id] = before;
     decide_layout_as(context, id, tensor::contiguous_strides(value.storage->sizes));

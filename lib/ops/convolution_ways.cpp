@@ -292,7 +292,7 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
     fill_channels(builder, input, weight, c);
   const Argument windows = windows_of(builder, input, positions, c.window, 0);
   return keeps_channels_inside(c) ? product_of_rows(shaper, windows, weight, c, positions)
-                 : product_of_columns(shaper, windows, weight, c, positions);
+                                  : product_of_columns(shaper, windows, weight, c, positions);
 }
 
 /// Transposed: the product of the input with every tap, [N, O * taps, sizes..], then each output

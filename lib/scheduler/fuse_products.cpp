@@ -100,10 +100,11 @@ bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype) 
 }
 
 /// Instructions of a result, roughly. What depends on the column alone is found once a thread.
-int64_t instructions_of(const ir::LoopBody &body) {
+int64_t instructions_of(const ir::LoopBody &body, int64_t columns) {
   constexpr int64_t kFunction = 40;
+  const bool merged = *constant(body.sizes.back()) > columns; // the innermost loop spans rows
   const auto varies = [&](Expr index) {
-    return std::any_of(body.variables.begin(), body.variables.end() - 1,
+    return std::any_of(body.variables.begin(), body.variables.end() - (merged ? 0 : 1),
                        [&](Expr variable) { return symbolic::depends_on(index, variable); });
   };
   std::vector<bool> by_row(body.ops.size(), false);
@@ -188,14 +189,15 @@ private:
       return;
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const int64_t size = static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
-    const int64_t left = parts.rows * parts.terms * size, right = parts.terms * parts.columns * size,
+    const int64_t left = parts.rows * parts.terms * size,
+                  right = parts.terms * parts.columns * size,
                   out = parts.rows * parts.columns * size;
     const target::Target &target = *state_.options.target;
     ProductWork apart{parts.rows, parts.columns, parts.terms, left + right + out, 0};
     double separate = library_nanoseconds(target, apart);
     ProductWork joined = apart;
-    joined.bytes = right + (before ? before->other_bytes : left) +
-                   (after ? after->other_bytes : out);
+    joined.bytes =
+        right + (before ? before->other_bytes : left) + (after ? after->other_bytes : out);
     joined.instructions = after ? after->instructions : 0;
     for (const auto *side : {&before, &after})
       if (*side)
@@ -298,7 +300,8 @@ private:
     if (group.node_class != NodeClass::scheduler || group.list != ir::kNone || found <= at ||
         found - at > kFarthest)
       return std::nullopt;
-    const std::string fits = unfit(group, out, *constant(symbolic::numel(buffer(out).layout.sizes)));
+    const std::string fits =
+        unfit(group, out, *constant(symbolic::numel(buffer(out).layout.sizes)));
     if (!fits.empty() || writes_between(at, found, {{at}})) {
       if (!fits.empty())
         refuse(node, group.members[0], Refusal::shapes, fits);
@@ -306,7 +309,7 @@ private:
     }
     Side side{found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
     for (const ir::LoopBody &body : group.bodies)
-      side.instructions += instructions_of(body);
+      side.instructions += instructions_of(body, *constant(buffer(out).layout.sizes[1]));
     return side;
   }
 

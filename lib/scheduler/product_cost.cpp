@@ -11,10 +11,12 @@ constexpr double kLibraryFlops = 650e3; // a nanosecond
 constexpr double kLibraryStart = 5000;  // nanoseconds: launch, first loads, last stores
 constexpr double kKernelStart = 2500;
 constexpr double kTemplateStart = 3500;
-constexpr double kRoundStart = 1500;        // of each round of blocks
+constexpr double kRoundStart = 500;         // of each round of blocks
 constexpr double kAchievedBandwidth = 0.85; // of the data sheet, kernels and the library
-constexpr double kTemplateBandwidth = 0.55; // blocks load, multiply and store one after the other
-constexpr double kNotOverlapped = 0.2;      // of computing and memory's time, the shorter's share
+// A block loads, multiplies and stores one after the other: alone on its multiprocessor it leaves
+// memory idle most of the time.
+constexpr double kAloneBandwidth = 0.32, kSharedBandwidth = 0.65;
+constexpr double kNotOverlapped = 0.1; // of computing and memory's time, the shorter's share
 constexpr double kLanesANanosecond = 128 * 1.4; // of a multiprocessor
 
 struct Measured {
@@ -44,15 +46,15 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
   const int64_t blocks = ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
   const double rate = way.flops / kMultiprocessors; // of a multiprocessor
   const double block = 2.0 * tile.rows * tile.columns * static_cast<double>(work.terms) / rate;
-  // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
-  const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
-  const double compute = rounds * block + rounds / tile.blocks * kRoundStart;
   const double finish = static_cast<double>(work.rows) * static_cast<double>(work.columns) *
                         static_cast<double>(work.instructions) /
                         (kLanesANanosecond * target.multiprocessors);
-  const double memory = memory_nanoseconds(target, work.bytes, kTemplateBandwidth);
-  return kTemplateStart + finish + std::max(compute, memory) +
-         kNotOverlapped * std::min(compute, memory);
+  // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
+  const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
+  const double compute = rounds * block + rounds / tile.blocks * kRoundStart + finish;
+  const double memory =
+      memory_nanoseconds(target, work.bytes, tile.blocks > 1 ? kSharedBandwidth : kAloneBandwidth);
+  return kTemplateStart + std::max(compute, memory) + kNotOverlapped * std::min(compute, memory);
 }
 
 } // namespace

@@ -26,7 +26,9 @@ template <int Rows, int Columns, int Stages, int Lag> struct tc_product_tile {
   static constexpr int rows = Rows, columns = Columns, stages = Stages, lag = Lag;
   static constexpr int row_tiles = Rows / 128; // of 64 rows, a group of warps
   static constexpr int left_bytes = Rows * 128, stage_bytes = (Rows + Columns) * 128;
-  static constexpr int pitch = Columns + 8; // of results in shared memory, floats
+  // Results in shared memory, floats: of each run of 8 columns the first four, then (`upper`
+  // further) the last four, so that neither writing nor reading meets a bank twice.
+  static constexpr int upper = Columns / 2 + 16, pitch = Columns + 36;
 };
 
 /// Element (row, term) is at[row * stride + term].
@@ -191,12 +193,11 @@ template <class T, int Extent, class Operand> struct tc_operand_mover {
       } else {
         float values[8];
         operand.run(place, term, values);
-        asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(target),
-                     "r"(tc_pack(T{}, values[0], values[1])),
-                     "r"(tc_pack(T{}, values[2], values[3])),
-                     "r"(tc_pack(T{}, values[4], values[5])),
-                     "r"(tc_pack(T{}, values[6], values[7]))
-                     : "memory");
+        asm volatile(
+            "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(target),
+            "r"(tc_pack(T{}, values[0], values[1])), "r"(tc_pack(T{}, values[2], values[3])),
+            "r"(tc_pack(T{}, values[4], values[5])), "r"(tc_pack(T{}, values[6], values[7]))
+            : "memory");
       }
     }
   }
@@ -236,17 +237,17 @@ TC_FN unsigned long long tc_descriptor(unsigned address) {
                : "l"(left_at), "l"(right_at), "r"(added), "n"(left_turned), "n"(right_turned))
 #define TC_WGMMA_OF(type, name)                                                                    \
   template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float (&c)[32], unsigned long long left_at,                   \
+  TC_FN void tc_multiply_group(type, float(&c)[32], unsigned long long left_at,                    \
                                unsigned long long right_at, int added) {                           \
     TC_WGMMA(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36);                           \
   }                                                                                                \
   template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float (&c)[64], unsigned long long left_at,                   \
+  TC_FN void tc_multiply_group(type, float(&c)[64], unsigned long long left_at,                    \
                                unsigned long long right_at, int added) {                           \
     TC_WGMMA(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68);                          \
   }                                                                                                \
   template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float (&c)[128], unsigned long long left_at,                  \
+  TC_FN void tc_multiply_group(type, float(&c)[128], unsigned long long left_at,                   \
                                unsigned long long right_at, int added) {                           \
     TC_WGMMA(type, name, 256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132);                  \
   }
@@ -325,8 +326,8 @@ TC_FN void tc_product_step(float (&sums)[Tile::row_tiles][N], unsigned left, uns
     for (int m = 0; m < Tile::row_tiles; ++m) {
       const int row = (warp / 4 * Tile::row_tiles + m) * 64 + warp % 4 * 16;
       if constexpr (DeepLeft)
-        tc_load_blocks<false>(
-            a[m], tc_operand_line<true>(left, row + lane % 16, k + lane / 16 * 8));
+        tc_load_blocks<false>(a[m],
+                              tc_operand_line<true>(left, row + lane % 16, k + lane / 16 * 8));
       else
         tc_load_blocks<true>(a[m], tc_operand_line<false>(left, row + lane / 8 % 2 * 8,
                                                           k + lane / 16 * 8 + lane % 8));
@@ -335,11 +336,11 @@ TC_FN void tc_product_step(float (&sums)[Tile::row_tiles][N], unsigned left, uns
     for (int n = 0; n < Tile::columns; n += 16) {
       unsigned b[4];
       if constexpr (DeepRight)
-        tc_load_blocks<false>(b, tc_operand_line<true>(right, n + lane / 16 * 8 + lane % 8,
-                                                       k + lane / 8 % 2 * 8));
+        tc_load_blocks<false>(
+            b, tc_operand_line<true>(right, n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8));
       else
-        tc_load_blocks<true>(b, tc_operand_line<false>(right, n + lane / 16 * 8,
-                                                       k + lane / 8 % 2 * 8 + lane % 8));
+        tc_load_blocks<true>(
+            b, tc_operand_line<false>(right, n + lane / 16 * 8, k + lane / 8 % 2 * 8 + lane % 8));
       TC_UNROLL
       for (int m = 0; m < Tile::row_tiles; ++m) {
         tc_multiply_block(T{}, sums[m] + n / 2, a[m], b[0], b[1]);
@@ -352,6 +353,26 @@ template <int Left> TC_FN void tc_product_wait() {}
 
 #endif
 
+/// Hands a thread's runs of 8 results to `finish`; Whole: the tile lies inside the matrix, so that
+/// nothing is asked and all that finish reads can be under way at once.
+template <class Tile, bool Whole, class Finish>
+TC_FN void tc_product_runs(const float *staged, const Finish &finish, int first_row,
+                           int first_column, int rows, int columns) {
+  constexpr int across = Tile::columns / 8;
+  const int thread = static_cast<int>(threadIdx.x), column = thread % across;
+  TC_UNROLL
+  for (int i = 0; i < Tile::rows * across / tc_product_threads; ++i) {
+    const int row = i * (tc_product_threads / across) + thread / across;
+    if (!Whole && (first_row + row >= rows || first_column + column * 8 >= columns))
+      continue;
+    const float *from = staged + row * Tile::pitch + column * 4;
+    const float4 low = *reinterpret_cast<const float4 *>(from),
+                 high = *reinterpret_cast<const float4 *>(from + Tile::upper);
+    const float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    finish(first_row + row, first_column + column * 8, values);
+  }
+}
+
 /// Results through shared memory, so that `finish` gets runs of 8 columns and neighbouring threads
 /// neighbouring runs.
 template <class Tile, class Finish, int N>
@@ -361,26 +382,18 @@ TC_FN void tc_product_finish(const float (&sums)[Tile::row_tiles][N], float *sta
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   TC_UNROLL
   for (int m = 0; m < Tile::row_tiles; ++m) {
-    float *to = staged +
-                ((warp / 4 * Tile::row_tiles + m) * 64 + warp % 4 * 16 + lane / 4) * Tile::pitch +
-                lane % 4 * 2;
+    const int row = (warp / 4 * Tile::row_tiles + m) * 64 + warp % 4 * 16 + lane / 4;
+    float *to = staged + row * Tile::pitch + lane % 4 / 2 * Tile::upper + lane % 2 * 2;
     TC_UNROLL
     for (int i = 0; i < N; i += 2)
-      *reinterpret_cast<float2 *>(to + i / 2 % 2 * 8 * Tile::pitch + i / 4 * 8) =
+      *reinterpret_cast<float2 *>(to + i / 2 % 2 * 8 * Tile::pitch + i / 4 * 4) =
           make_float2(sums[m][i], sums[m][i + 1]);
   }
   __syncthreads();
-  constexpr int across = Tile::columns / 8;
-  TC_UNROLL
-  for (int i = 0; i < Tile::rows * across / tc_product_threads; ++i) {
-    const int run = i * tc_product_threads + thread, row = run / across, column = run % across * 8;
-    if (first_row + row >= rows || first_column + column >= columns)
-      continue;
-    const float4 *from = reinterpret_cast<const float4 *>(staged + row * Tile::pitch + column);
-    const float4 low = from[0], high = from[1];
-    const float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    finish(first_row + row, first_column + column, values);
-  }
+  if (first_row + Tile::rows <= rows && first_column + Tile::columns <= columns)
+    tc_product_runs<Tile, true>(staged, finish, first_row, first_column, rows, columns);
+  else
+    tc_product_runs<Tile, false>(staged, finish, first_row, first_column, rows, columns);
 }
 
 template <class Tile, class T, class Left, class Right, class Finish>
@@ -420,8 +433,8 @@ TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
     __syncthreads();
-    tc_product_step<Tile, T, Left::deep, Right::deep>(
-        sums, stage_of(step), stage_of(step) + Tile::left_bytes, step == 0);
+    tc_product_step<Tile, T, Left::deep, Right::deep>(sums, stage_of(step),
+                                                      stage_of(step) + Tile::left_bytes, step == 0);
     bring(step + ahead);
     tc_product_wait<Tile::lag>();
   }
@@ -436,8 +449,8 @@ TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish
       sums[m][i] = 0.0f;
   }
   unsigned char *aligned = dynamic + (start - tc_shared_address(dynamic));
-  tc_product_finish<Tile>(sums, reinterpret_cast<float *>(aligned), finish, first_row,
-                          first_column, rows, columns);
+  tc_product_finish<Tile>(sums, reinterpret_cast<float *>(aligned), finish, first_row, first_column,
+                          rows, columns);
 }
 
 #endif
