@@ -20,6 +20,18 @@ std::vector<tensor::HostTensor> numbered(const tensor::TensorMap &tensors,
   }
 }
 
+/// References of 16-bit results are recorded in 32 bits, which hold more digits than such a result
+/// is asked for.
+tensor::HostTensor reference_of(const tensor::HostTensor &recorded,
+                                const tensor::HostTensor &output) {
+  if (recorded.dtype() != tensor::DType::f32 || !tensor::is_reduced_float(output.dtype()))
+    return recorded;
+  tensor::HostTensor wide(tensor::DType::f64, recorded.sizes());
+  for (int64_t i = 0; i < recorded.numel(); ++i)
+    wide.set_double(i, recorded.get_double(i));
+  return wide;
+}
+
 } // namespace
 
 std::vector<Case> read_cases(const std::string &family) {
@@ -46,7 +58,9 @@ std::vector<Case> read_cases(const std::string &family) {
     one.outputs = numbered(tensors, one.name + "/output_");
     for (size_t i = 0; i < one.outputs.size(); ++i) {
       auto found = tensors.find(one.name + "/reference_" + std::to_string(i));
-      one.references.push_back(found == tensors.end() ? tensor::HostTensor() : found->second);
+      one.references.push_back(found == tensors.end()
+                                   ? tensor::HostTensor()
+                                   : reference_of(found->second, one.outputs[i]));
     }
     cases.push_back(std::move(one));
   }

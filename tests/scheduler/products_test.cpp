@@ -1,0 +1,177 @@
+// Products and the loops beside them: what becomes one kernel, and what stays apart and why.
+#include "module_builder.h"
+#include "scheduler/product_cost.h"
+#include "scheduler/schedule.h"
+#include "testing/catch.h"
+
+#include <algorithm>
+
+using namespace tsc;
+using scheduler::NodeClass;
+using scheduler::Refusal;
+using test::BufferId;
+using test::Expr;
+using test::ModuleBuilder;
+
+namespace {
+
+constexpr auto kHalf = tensor::DType::bf16;
+
+scheduler::Schedule run(const ir::Module &module, const char *arch = "sm_90",
+                        const target::Policy &policy = target::default_policy()) {
+  scheduler::ScheduleOptions options;
+  options.target = &target::find_target(arch);
+  options.policy = &policy;
+  return scheduler::schedule(module, options);
+}
+
+/// "op0_op1 op2": members of every group that has some.
+std::string groups_of(const ir::Module &module, const scheduler::Schedule &schedule) {
+  std::string text;
+  for (const scheduler::Group &group : schedule.groups) {
+    std::string names;
+    for (const scheduler::NodeId member : group.members)
+      names +=
+          (names.empty() ? "" : "_") + module.operations[schedule.nodes[member].operation].name;
+    text += (text.empty() ? "" : " ") + names;
+  }
+  return text;
+}
+
+/// relu(x [rows, terms] @ w [terms, columns]).
+ModuleBuilder activation(int64_t rows, int64_t terms, int64_t columns,
+                         tensor::DType dtype = kHalf) {
+  ModuleBuilder b(dtype);
+  const BufferId x = b.input("x", {rows, terms}), w = b.input("w", {terms, columns});
+  const BufferId product = b.matmul(x, w, {rows, columns});
+  b.output(b.pointwise(b.unary(ir::Op::relu, b.load(product))));
+  return b;
+}
+
+const scheduler::FusionDecision &decision_with(const scheduler::Schedule &schedule,
+                                               Refusal refusal) {
+  const auto found =
+      std::find_if(schedule.decisions.begin(), schedule.decisions.end(),
+                   [&](const auto &decision) { return decision.refusal == refusal; });
+  REQUIRE(found != schedule.decisions.end());
+  return *found;
+}
+
+} // namespace
+
+TEST_CASE("a product and what alone reads it are one kernel") {
+  const ModuleBuilder b = activation(4096, 64, 64);
+  const scheduler::Schedule schedule = run(b.module);
+  CHECK(groups_of(b.module, schedule) == "op0_op1");
+  const scheduler::Group &group = schedule.groups[0];
+  CHECK(group.node_class == NodeClass::product);
+  REQUIRE(group.product);
+  CHECK(group.product->rows == 4096);
+  CHECK(group.product->columns == 64);
+  CHECK(group.product->terms == 64);
+  CHECK(group.product->after);
+  CHECK_FALSE(group.product->before);
+  // the product's result is never stored
+  CHECK(group.internal_buffers == std::vector<BufferId>{b.module.operations[0].outputs[0]});
+}
+
+TEST_CASE("windows that a product alone reads are read where they come from") {
+  ModuleBuilder b(kHalf);
+  const BufferId x = b.input("x", {4098, 64}), w = b.input("w", {192, 64});
+  const auto i = [](size_t k) { return ir::variable(k); };
+  const Expr tap = symbolic::floor_div(i(1), Expr(64)), channel = symbolic::mod(i(1), Expr(64));
+  const BufferId windows = b.pointwise(b.load(x, {4096, 192}, {i(0) + tap, channel}));
+  const BufferId product = b.matmul(windows, w, {4096, 64});
+  b.output(b.pointwise(b.unary(ir::Op::relu, b.load(product))));
+  const scheduler::Schedule schedule = run(b.module);
+  CHECK(groups_of(b.module, schedule) == "op0_op1_op2");
+  REQUIRE(schedule.groups[0].product);
+  CHECK(schedule.groups[0].product->before);
+  CHECK(schedule.groups[0].product->after);
+}
+
+TEST_CASE("an operand that takes computing, or that others read, is stored") {
+  for (const bool shared : {false, true}) {
+    ModuleBuilder b(kHalf);
+    const BufferId x = b.input("x", {4096, 64}), w = b.input("w", {64, 64});
+    const auto value = shared ? b.load(x) : b.unary(ir::Op::exp, b.load(x));
+    const BufferId left = b.pointwise(value);
+    b.output(b.matmul(left, w, {4096, 64}));
+    if (shared)
+      b.output(left);
+    CHECK(groups_of(b.module, run(b.module)) == "op0 op1");
+  }
+}
+
+TEST_CASE("products stay with the library where no template takes them") {
+  const auto separate = [](const ModuleBuilder &b, const char *why) {
+    const scheduler::Schedule schedule = run(b.module);
+    CHECK(groups_of(b.module, schedule) == "op0 op1");
+    CHECK(decision_with(schedule, Refusal::no_template).detail == std::string("op0: ") + why);
+  };
+  separate(activation(4096, 60, 64), "its matrices are not of known sizes in runs of 16 bytes");
+  separate(activation(4096, 64, 60), "its matrices are not of known sizes in runs of 16 bytes");
+  const ModuleBuilder wide = activation(4096, 64, 64, tensor::DType::f32);
+  CHECK(groups_of(wide.module, run(wide.module)) == "op0 op1");
+}
+
+TEST_CASE("only Hopper and the default policy have product templates") {
+  const ModuleBuilder b = activation(4096, 64, 64);
+  CHECK(groups_of(b.module, run(b.module, "sm_80")) == "op0 op1");
+  CHECK(groups_of(b.module, run(b.module, "sm_90", target::inductor_2_5_policy())) == "op0 op1");
+}
+
+TEST_CASE("a product whose result is returned, too, stays apart") {
+  ModuleBuilder b = activation(4096, 64, 64);
+  b.output(b.module.operations[0].outputs[0]);
+  CHECK(groups_of(b.module, run(b.module)) == "op0 op1");
+}
+
+TEST_CASE("what reduces over a product's rows stays apart") {
+  ModuleBuilder b(kHalf);
+  const BufferId x = b.input("x", {4096, 64}), w = b.input("w", {64, 64});
+  b.output(b.reduce(b.load(b.matmul(x, w, {4096, 64}))));
+  const scheduler::Schedule schedule = run(b.module);
+  CHECK(groups_of(b.module, schedule) == "op0 op1");
+  CHECK(decision_with(schedule, Refusal::shapes).detail ==
+        "op0: its loops are not those over the product's results");
+}
+
+TEST_CASE("nothing that writes an operand comes between a product and its kernel's place") {
+  // The product's reader also reads what runs after x was overwritten: moved there, the product
+  // would read the new x.
+  ModuleBuilder b(kHalf);
+  const BufferId x = b.input("x", {4096, 64}), w = b.input("w", {64, 64});
+  const BufferId product = b.matmul(x, w, {4096, 64});
+  const BufferId changed = b.mutate(x, b.unary(ir::Op::exp, b.load(x)));
+  const BufferId second = b.matmul(changed, w, {4096, 64});
+  b.output(b.pointwise(b.binary(ir::Op::add, b.load(product), b.load(second))));
+  const scheduler::Schedule schedule = run(b.module);
+  CHECK(groups_of(b.module, schedule) == "op0 op1 op2_op3");
+}
+
+TEST_CASE("the estimates of every candidate are told, and the best is taken") {
+  const ModuleBuilder large = activation(8192, 4096, 4096);
+  const scheduler::Schedule schedule = run(large.module);
+  CHECK(groups_of(large.module, schedule) == "op0 op1");
+  const std::string detail = decision_with(schedule, Refusal::slower).detail;
+  for (const char *part :
+       {"extern_kernels.mm of op0: apart ", "128 x 256 results a block ",
+        "128 x 128 results a block ", "256 x 128 results a block ", "128 x 64 results a block "})
+    CHECK(detail.find(part) != std::string::npos);
+
+  const target::Target &target = target::find_target("sm_90");
+  const auto best = [&](int64_t rows, int64_t columns, int64_t terms) {
+    const scheduler::ProductWork work{rows, columns, terms,
+                                      2 * (rows * terms + terms * columns + rows * columns), 10};
+    const std::vector<scheduler::ProductWay> ways = scheduler::template_ways(target, work);
+    REQUIRE(ways.size() == 4);
+    CHECK(std::is_sorted(ways.begin(), ways.end(), [](const auto &a, const auto &b) {
+      return a.nanoseconds < b.nanoseconds;
+    }));
+    return ways[0].tile;
+  };
+  CHECK(best(200704, 64, 576).columns == 64);   // half of a wider tile would be empty
+  CHECK(best(50176, 128, 1152).blocks == 2);    // three rounds of small blocks, not two of large
+  CHECK(best(8192, 8192, 8192).columns == 256); // many terms
+}
