@@ -61,12 +61,21 @@ void check_files(const std::string &folder) {
   std::string name;
   if (!std::getline(list, name)) // the first line says what the file is
     return;
+  bool ends = name == "tsc-folder 1";
   std::vector<Diagnostic> problems;
   std::error_code error;
-  while (std::getline(list, name))
-    if (!fs::exists(fs::path(folder) / name, error))
-      problems.push_back({"TSC-E005", "the folder lacks " + name, folder, "", "", "",
-                          "copy the whole folder, or write it again with tsc compile"});
+  const auto add = [&](const std::string &what) {
+    problems.push_back({"TSC-E005", "the folder lacks " + what, folder, "", "", "",
+                        "copy the whole folder, or write it again with tsc compile"});
+  };
+  while (std::getline(list, name)) {
+    if (name == "end")
+      ends = true;
+    else if (!fs::exists(fs::path(folder) / name, error))
+      add(name);
+  }
+  if (!ends)
+    add("the end of " + std::string(kFileList));
   if (!problems.empty())
     throw UserError(ExitCode::bad_input, std::move(problems));
 }

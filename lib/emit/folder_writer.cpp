@@ -128,9 +128,10 @@ void FolderWriter::write(const std::string &name, std::string_view text) {
 void FolderWriter::commit() {
   std::error_code error;
   std::sort(names_.begin(), names_.end());
-  std::string list = "tsc-folder 1\n";
+  std::string list = "tsc-folder 2\n";
   for (const std::string &name : names_)
     list += name + "\n";
+  list += "end\n";
   write(kFileList, list);
   throw_if_interrupted(folder_);
   check_replaceable(folder_); // it may have come meanwhile

@@ -7,7 +7,8 @@
 
 namespace tsc::emit {
 
-/// Name of the list of files that every folder holds: "tsc-folder 1", then one name a line.
+/// Name of the list of files that every folder holds: "tsc-folder 2", one name a line, "end" (which
+/// version 1 did not have).
 inline constexpr const char *kFileList = "files.txt";
 
 /// Writes beside `folder` and takes its place on commit(). What is not committed is removed, also
