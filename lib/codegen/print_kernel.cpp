@@ -832,7 +832,7 @@ ValueId copied_load(const KernelPlan &plan) {
 
 std::string print_product_run(const ir::Module &module, const KernelPlan &plan,
                               const Parameters &parameters, RunUse use) {
-  return Printer(module, plan, parameters, "", "").print_run(use);
+  return Printer(module, plan, parameters, "", "", false).print_run(use);
 }
 
 } // namespace tsc::codegen

@@ -119,7 +119,7 @@ TEST_CASE("a kernel holds 64 operations at most") {
 
 TEST_CASE("every refusal has words of its own") {
   std::vector<std::string_view> words;
-  for (int i = 0; i <= static_cast<int>(Refusal::weights_only); ++i)
+  for (int i = 0; i <= static_cast<int>(Refusal::slower); ++i)
     words.push_back(scheduler::to_string(static_cast<Refusal>(i)));
   std::sort(words.begin(), words.end());
   CHECK(!words.front().empty());
