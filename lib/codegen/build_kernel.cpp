@@ -18,6 +18,11 @@ bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
 }
 
+bool checks_indices(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value &value) { return value.op == Op::set_indirect; });
+}
+
 /// Symbols of sizes that a kernel's text may mention.
 void add_sizes(const KernelGraph &graph, std::set<Expr, symbolic::ExprLess> &sizes) {
   const auto add = [&](Expr e) {
@@ -71,17 +76,24 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     parameters.restricted.push_back(!inplace(storage));
   };
   size_t inputs = 0, outputs = 0;
+  const bool checks = checks_indices(serial.graph) || checks_indices(cuda.graph);
   for (const BufferId storage : read)
     if (std::find(written.begin(), written.end(), storage) == written.end())
       push(storage, "in" + std::to_string(inputs++), true);
   for (const BufferId storage : written)
     push(storage, "out" + std::to_string(outputs++), false);
+  if (checks) {
+    parameters.list.push_back(
+        {program::KernelParameter::Kind::pointer, kFailure, DType::i64, false});
+    parameters.storages.push_back(ir::kNone);
+    parameters.restricted.push_back(false);
+  }
   const auto push_size = [&](const std::string &name, Expr value) {
     constexpr int64_t kLimit = (int64_t{1} << 31) - 1;
     const symbolic::Interval interval = symbolic::bounds(value, module.ranges);
     parameters.list.push_back({program::KernelParameter::Kind::size, name, DType::i64, true});
     parameters.sizes.push_back(value);
-    parameters.narrow.push_back(name != kMisaligned && interval.low >= -kLimit &&
+    parameters.narrow.push_back(name != kMisaligned && name != kCheck && interval.low >= -kLimit &&
                                 interval.high <= kLimit);
   };
   std::set<Expr, symbolic::ExprLess> sizes;
@@ -94,6 +106,8 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
                                     [&](const auto &entry) { return entry.symbol == size; });
     push_size(size.name(), found == computed.end() ? size : found->value);
   }
+  if (checks)
+    push_size(kCheck, number_of_check());
   if (cuda.otherwise)
     push_size(kMisaligned, remainder_of(cuda.checked));
   return parameters;
@@ -224,6 +238,37 @@ program::KernelVariant variant(const KernelPlan &plan, std::string text) {
   return result;
 }
 
+void add_once(std::vector<std::string> &list, const std::string &text) {
+  if (std::find(list.begin(), list.end(), text) == list.end())
+    list.push_back(text);
+}
+
+/// True of operators that take indices.
+bool takes_indices(const std::string &target) {
+  for (const char *part : {"embedding", "index", "gather", "scatter", "take", "put", "unpool"})
+    if (target.find(part) != std::string::npos)
+      return true;
+  return false;
+}
+
+IndexChecks index_checks(const KernelGraph &graph, const std::vector<const ir::Origin *> &origins) {
+  IndexChecks checks;
+  for (const Value &value : graph.values)
+    if (value.op == Op::set_indirect)
+      add_once(checks.sizes, symbolic::print(value.extent));
+  if (checks.sizes.empty())
+    return checks;
+  for (const ir::Origin *origin : origins)
+    if (takes_indices(origin->target)) {
+      checks.nodes.push_back(origin->node);
+      if (checks.source_line.empty())
+        checks.source_line = origin->source_line;
+    }
+  if (checks.nodes.empty() && !origins.empty())
+    checks.nodes.push_back(origins.front()->node);
+  return checks;
+}
+
 void replace_all(std::string &text, const std::string &from, const std::string &to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
@@ -265,6 +310,25 @@ void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *
   finish(kernel.serial.text, serial_plan);
 }
 
+void IndexChecks::add(const IndexChecks &others) {
+  for (const std::string &size : others.sizes)
+    add_once(sizes, size);
+  for (const std::string &node : others.nodes)
+    add_once(nodes, node);
+  if (source_line.empty())
+    source_line = others.source_line;
+}
+
+program::Assertion IndexChecks::assertion() const {
+  return {"indices are in range for a dimension of size " + support::join(sizes, " or "),
+          support::join(nodes, ", "), source_line};
+}
+
+Expr number_of_check() {
+  static const Expr symbol = symbolic::symbol("number_of_check");
+  return symbol;
+}
+
 PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group, const target::Target &target,
                           const KernelGraph *given) {
@@ -283,6 +347,7 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
   if (cuda.graph.sorts())
     planned.includes.push_back("tc_sort.h");
   planned.origins = origins_of(module, schedule, group);
+  planned.checks = index_checks(serial.graph, planned.origins);
   for (const auto &pair : group.inplace)
     if (same_elements(module, serial.graph, pair.first, pair.second))
       planned.inplace.push_back(pair);
@@ -305,6 +370,7 @@ BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned
   built.pointers = planned.parameters.storages;
   built.sizes = planned.parameters.sizes;
   built.inplace = planned.inplace;
+  built.checks = planned.checks;
   return built;
 }
 

@@ -5,12 +5,25 @@
 
 namespace tsc::codegen {
 
+/// Run-time indices that a kernel checks: sizes of the dimensions, and the user's nodes.
+struct IndexChecks {
+  std::vector<std::string> sizes, nodes;
+  std::string source_line;
+  void add(const IndexChecks &others);
+  /// What the kernel's launches assert.
+  program::Assertion assertion() const;
+};
+/// Stands in BuiltKernel::sizes for the number of the launch's assertion (parameter kCheck).
+Expr number_of_check();
+
 struct BuiltKernel {
   program::Kernel kernel;         // its name depends on its text alone
-  std::vector<BufferId> pointers; // storage buffers, in the order of the pointer parameters
+  std::vector<BufferId> pointers; // storage buffers, in the order of the pointer parameters; kNone:
+                                  // the program's failure
   std::vector<std::pair<BufferId, BufferId>>
       inplace;             // the group's pairs whose accesses are at one index
   std::vector<Expr> sizes; // in the order of the size parameters
+  IndexChecks checks;
 };
 /// A group's kernel before it is printed: alone, or as a part of a launch (join_kernels.h).
 struct PlannedKernel {
@@ -20,6 +33,7 @@ struct PlannedKernel {
   std::vector<std::pair<BufferId, BufferId>> inplace; // as in BuiltKernel
   std::vector<const ir::Origin *> origins;            // user nodes, each once, in graph order
   std::vector<std::string_view> includes;             // besides the prelude
+  IndexChecks checks;
 };
 PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group, const target::Target &target,

@@ -90,8 +90,10 @@ void mark_once(Program &program) {
         std::holds_alternative<program::Collective>(step.kind) || program::decides(step);
     step.once = !stays && std::all_of(read.begin(), read.end(), constant) &&
                 std::all_of(written.begin(), written.end(), [&](uint32_t id) {
-                  return program.buffers[id].role == Role::intermediate && writers[id] == 1 &&
-                         program.buffers[id].bytes.is_integer();
+                  const program::Buffer &buffer = program.buffers[id];
+                  return buffer.role == Role::failure || // belongs to runs: nobody's here
+                         (buffer.role == Role::intermediate && writers[id] == 1 &&
+                          buffer.bytes.is_integer());
                 });
     for (const uint32_t id : written)
       state[id] = step.once ? State::once : State::varies;

@@ -37,6 +37,8 @@ struct Shared {
   Program program;
   std::map<std::string, uint32_t> kernel_of;          // by name
   std::vector<std::pair<uint32_t, uint32_t>> inplace; // (output, input)
+  size_t data_assertions = 0; // of the whole graph: they have the first numbers
+  std::vector<program::Assertion> index_assertions; // those that follow
 };
 
 Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
@@ -226,17 +228,42 @@ private:
     program::Launch launch;
     launch.kernel = found->second;
     for (size_t i = 0; i < built.pointers.size(); ++i) {
+      if (built.pointers[i] == ir::kNone) {
+        launch.pointers.push_back({failure(), 0});
+        continue;
+      }
       const bool is_const = built.kernel.parameters[i].is_const;
       launch.pointers.push_back(
           {is_const ? buffer(built.pointers[i]) : written_buffer(built.pointers[i]), 0});
     }
-    launch.sizes = built.sizes;
+    launch.sizes = number_checks(built);
     if (inserted)
       program_.kernels.push_back(std::move(built.kernel));
     else
       for (const std::string &origin : built.kernel.origins)
         program_.kernels[found->second].origins.push_back(origin);
     program_.steps.push_back({std::move(launch), name});
+  }
+
+  /// The values of the size parameters, the number of the launch's own assertion among them.
+  std::vector<Expr> number_checks(const BuiltKernel &built) {
+    std::vector<Expr> sizes = built.sizes;
+    const auto check = std::find(sizes.begin(), sizes.end(), number_of_check());
+    if (check != sizes.end()) {
+      shared_.index_assertions.push_back(built.checks.assertion());
+      *check =
+          Expr(static_cast<int64_t>(shared_.data_assertions + shared_.index_assertions.size()));
+    }
+    return sizes;
+  }
+  /// Where steps note the first assertion that does not hold.
+  uint32_t failure() {
+    for (uint32_t i = 0; i < program_.buffers.size(); ++i)
+      if (program_.buffers[i].role == Role::failure)
+        return i;
+    ir::Buffer source;
+    source.dtype = DType::i64;
+    return add_buffer(source, Role::failure, "failure");
   }
 
   /// A view as a matrix of a batch, in the shape [batch, rows, columns] with leading sizes of 1
@@ -492,11 +519,13 @@ private:
 Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
                  const CodegenOptions &options) {
   require(options.target != nullptr, "codegen", "no target is given");
-  Shared shared{*options.target, {}, {}, {}};
+  Shared shared{*options.target, {}, {}, {}, module.assertions.size(), {}};
   shared.program.archs = {options.target->name};
   const Part part = make_part(module, schedule, *options.target);
   Assembler(shared, part, "").add_whole();
   finish_program(module, shared.inplace, shared.program);
+  for (program::Assertion &assertion : shared.index_assertions)
+    shared.program.assertions.push_back(std::move(assertion));
   return std::move(shared.program);
 }
 

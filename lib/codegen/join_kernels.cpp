@@ -358,6 +358,7 @@ BuiltKernel join_kernels(const ir::Module &module,
     kernel.bytes_read += part->bytes_read;
     kernel.bytes_written += part->bytes_written;
     built.inplace.insert(built.inplace.end(), part->inplace.begin(), part->inplace.end());
+    built.checks.add(part->checks);
     for (const std::string_view include : part->includes)
       if (std::find(includes.begin(), includes.end(), include) == includes.end())
         includes.push_back(include);

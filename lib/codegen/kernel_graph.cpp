@@ -231,7 +231,7 @@ private:
     case Op::get_item:
       return add_item(op);
     case Op::set_indirect:
-      return add_indirect(op);
+      return add_indirect(op, guard_of(block_of_[position]));
     default: {
       Value value;
       value.op = op.op;
@@ -379,17 +379,19 @@ private:
     return add(std::move(value));
   }
 
-  ValueId add_indirect(const ir::BodyOp &op) {
+  /// `guard`: where the index counts, and has to be in range.
+  ValueId add_indirect(const ir::BodyOp &op, ValueId guard) {
     Value value;
     value.op = Op::set_indirect;
     value.dtype = DType::i64;
     value.args = {ids_[op.args[0]]};
     value.extent = op.extent;
-    // One symbol a (value, extent): look for it before a new one is made.
+    value.guard = guard;
+    // One symbol a (value, extent, guard): look for it before a new one is made.
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       const Value &other = graph_[id];
       if (other.op == Op::set_indirect && other.args == value.args &&
-          other.extent == value.extent) {
+          other.extent == value.extent && other.guard == guard) {
         indirect_[op.symbol] = other.symbol;
         return id;
       }

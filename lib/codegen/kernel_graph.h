@@ -44,7 +44,8 @@ struct Value {
   bool descending = false; // sort
   ir::StoreMode mode = ir::StoreMode::plain;
   uint32_t item = 0;
-  /// load: happens only where this holds, else the value is 0; store: happens only there.
+  /// load: happens only where this holds, else the value is 0; store: happens only there;
+  /// set_indirect: the value has to be in range only there.
   ValueId guard = ir::kNone;
   Expr symbol, extent; // set_indirect
   Level level = Level::row;

@@ -179,16 +179,44 @@ protected:
         line("const float " + inverse(id) + " = 1.0f / " + use(id) + ";");
   }
 
+  /// Where a load happens: under its guard, and not at all in a dimension without elements, in
+  /// which no run-time index is right. "": always.
+  std::string load_condition(const Value &load) const {
+    std::vector<std::string> conditions;
+    if (load.guard != ir::kNone)
+      conditions.push_back(use(load.guard));
+    for (const ValueId arg : load.args)
+      if (graph_[arg].op == ir::Op::set_indirect &&
+          symbolic::bounds(graph_[arg].extent, graph_.ranges).low < 1)
+        conditions.push_back(size_text(graph_[arg].extent) + " > 0");
+    std::string text;
+    for (const std::string &condition : conditions)
+      text += (text.empty() ? "" : " && ") + condition;
+    return text;
+  }
+  /// Where a store happens: under its guard, and only at run-time indices that are in range. "":
+  /// always.
+  std::string store_condition(const Value &store) const {
+    std::string text = store.guard == ir::kNone ? "" : use(store.guard);
+    for (size_t i = 1; i < store.args.size(); ++i) {
+      const Value &index = graph_[store.args[i]];
+      if (index.op == ir::Op::set_indirect)
+        text += (text.empty() ? "" : " && ") + std::string("tc_is_index(") + use(index.args[0]) +
+                ", " + size_text(index.extent) + ")";
+    }
+    return text;
+  }
+
   /// The right-hand side that computes a value.
   std::string computation(ValueId id) const {
     const Value &value = graph_[id];
     switch (value.op) {
     case ir::Op::load: {
       const std::string load = "tc_get(" + element_of(value) + ")";
-      if (value.guard == ir::kNone)
+      const std::string condition = load_condition(value);
+      if (condition.empty())
         return load;
-      return use(value.guard) + " ? " + load + " : " +
-             literal(tensor::Scalar(int64_t{0}), value.dtype);
+      return condition + " ? " + load + " : " + literal(tensor::Scalar(int64_t{0}), value.dtype);
     }
     case ir::Op::index_expr:
       return "static_cast<" + std::string(value_type(value.dtype)) + ">(" +
@@ -232,8 +260,9 @@ protected:
       return;
     }
     if (value.op == ir::Op::set_indirect) {
-      line("const long long " + value.symbol.name() + " = tc_wrap_index(" + use(value.args[0]) +
-           ", " + size_text(value.extent) + ");");
+      line("const long long " + value.symbol.name() + " = tc_check_index(" + use(value.args[0]) +
+           ", " + size_text(value.extent) + ", " + kFailure + ", " + kCheck +
+           (value.guard == ir::kNone ? "" : ", " + use(value.guard)) + ");");
       return;
     }
     if (id == plan_.result) {
@@ -245,8 +274,8 @@ protected:
       const std::string type = vector_type(value);
       std::string load =
           vector_load(id) + "<" + std::to_string(vector_) + ">(" + address(value) + ")";
-      if (value.guard != ir::kNone)
-        load = use(value.guard) + " ? " + load + " : " + type + "{}";
+      if (const std::string condition = load_condition(value); !condition.empty())
+        load = condition + " ? " + load + " : " + type + "{}";
       line((plan_.kept[id] ? "" : "const " + type + " ") + vector_name(id) + " = " + load + ";");
       return;
     }

@@ -641,15 +641,19 @@ private:
                ? "if (live)\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ') + statement
                : statement;
   }
+  /// "if (..)" before a store that does not always happen.
+  std::string where_stored(const Value &value) const {
+    const std::string where = store_condition(value);
+    return where.empty()
+               ? ""
+               : "if (" + where + ")\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ');
+  }
   std::string store_text(const Value &value) const {
     const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
     const bool plain = value.mode == ir::StoreMode::plain;
-    const std::string condition = value.guard == ir::kNone
-                                      ? ""
-                                      : "if (" + use(value.guard) + ")\n" +
-                                            std::string(static_cast<size_t>(depth_) * 2 + 2, ' ');
-    return condition + "tc_" + std::string(plain ? "store" : ir::store_mode_name(value.mode)) +
-           "(" + address(value) + ", " + x + ");";
+    return where_stored(value) + "tc_" +
+           std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" + address(value) +
+           ", " + x + ");";
   }
   void store_element(ValueId id) {
     const Value &value = graph_[id];
@@ -664,8 +668,8 @@ private:
       line("tc_give_run(" + staged_[id] + ", values);");
       return;
     }
-    line(live("tc_store_vec<" + std::to_string(vector_) + ">(" + address(graph_[id]) + ", " +
-              staged_[id] + ");"));
+    line(live(where_stored(graph_[id]) + "tc_store_vec<" + std::to_string(vector_) + ">(" +
+              address(graph_[id]) + ", " + staged_[id] + ");"));
   }
   void row_stores() {
     if (plan_.row_stores.empty())

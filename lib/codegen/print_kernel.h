@@ -9,10 +9,13 @@ namespace tsc::codegen {
 /// The size parameter of a kernel with two paths: 0 where the launch found its sizes aligned.
 inline constexpr const char *kMisaligned = "misaligned";
 
+/// Of a kernel with run-time indices: where it notes that one is out of range, and what it notes.
+inline constexpr const char *kFailure = "failure", *kCheck = "check";
+
 /// The kernel's parameters and, by storage buffer, their names.
 struct Parameters {
   std::vector<program::KernelParameter> list; // pointers, then sizes
-  std::vector<BufferId> storages;             // of the pointers, in order
+  std::vector<BufferId> storages;             // of the pointers, in order; kFailure: kNone
   std::vector<Expr> sizes;                    // values of the size parameters, in order
   std::vector<bool> narrow;                   // size parameters that fit into 32 bits
   std::vector<bool> restricted;               // pointers: no other pointer sees this memory

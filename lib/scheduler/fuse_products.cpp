@@ -319,9 +319,12 @@ private:
       return "its loops are not those over the product's results";
     for (const ir::LoopBody &body : group.bodies) {
       const bool scans = std::any_of(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
-        return op.op == ir::Op::scan || op.op == ir::Op::reduction ||
+        return op.op == ir::Op::scan || op.op == ir::Op::sort || op.op == ir::Op::reduction ||
                op.op == ir::Op::store_reduction;
       });
+      if (std::any_of(body.ops.begin(), body.ops.end(),
+                      [](const ir::BodyOp &op) { return op.op == ir::Op::set_indirect; }))
+        return "its loops read indices, which a product's kernel does not check";
       if (body.is_reduction() || scans || !has_whole_runs(body) || !follows(state_, body, shared))
         return "its loops do not follow the product's results in runs of 8";
     }

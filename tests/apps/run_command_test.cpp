@@ -462,6 +462,41 @@ TEST_CASE("compile replaces only what it wrote itself") {
     CHECK(entry.path().filename().string().find("out.") == std::string::npos);
 }
 
+TEST_CASE("indices out of range name their operator, and nothing is read or written there") {
+  Workplace place;
+  tensor::HostTensor ids(tensor::DType::i64, {2, 3}), rows(tensor::DType::i64, {2});
+  const auto fill = [&](std::vector<int64_t> of_ids, std::vector<int64_t> of_rows) {
+    for (size_t i = 0; i < of_ids.size(); ++i)
+      ids.set_int64(static_cast<int64_t>(i), of_ids[i]);
+    for (size_t i = 0; i < of_rows.size(); ++i)
+      rows.set_int64(static_cast<int64_t>(i), of_rows[i]);
+    place.tensors("in.npz", {{"table", ramp({7, 8}, 0, 1)}, {"ids", ids}, {"rows", rows}});
+  };
+  const std::string message = "error TSC-R127: the graph asserts: indices are in range for a "
+                              "dimension of size 7 (node ";
+  const std::string next = ")\n  next: give inputs of which it holds\n";
+  for (const char *plan : {"serial", "cuda"}) {
+    const std::vector<std::string> run = {"run", sample("lookup.json"), "--device=host", "--plan",
+                                          plan,  "--inputs=in.npz"};
+    fill({0, 1, 6, 3, 2, 5}, {-7, 6});
+    CHECK(place.run(run).exit_code == 0);
+    fill({0, 1, 7, 3, 2, 5}, {-7, 6});
+    Outcome outcome = place.run(run);
+    CHECK(outcome.exit_code == 3);
+    CHECK(outcome.err == message + "embedding" + next);
+    fill({0, 1, 6, 3, 2, 5}, {-8, int64_t{1} << 40});
+    outcome = place.run(run);
+    CHECK(outcome.exit_code == 3);
+    CHECK(outcome.err == message + "index_put" + next);
+  }
+  const Outcome outcome =
+      place.run({"run", sample("lookup.json"), "--device=reference", "--inputs=in.npz"});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err == "error TSC-R103: index -8 is out of range for a dimension of size 7\n"
+                       "  at op2 (node index_put)\n"
+                       "  next: pass indices from -7 to 6\n");
+}
+
 TEST_CASE("reductions that lowering splits agree with those that it leaves whole") {
   // Sums, extremes and moments of 3 rows of 10007 elements: two parts, the last one masked; as
   // columns: many parts.

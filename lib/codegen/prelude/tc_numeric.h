@@ -257,8 +257,25 @@ template <class A, class B> TC_FN long long tc_floor_div(A a, B b) {
 template <class A, class B> TC_FN long long tc_mod(A a, B b) {
   return tc_mod<long long>(static_cast<long long>(a), static_cast<long long>(b));
 }
-/// A run-time index in [-extent, extent): negative ones count from the end.
-template <class T> TC_FN long long tc_wrap_index(T index, long long extent) {
+/// A run-time index is in [-extent, extent): negative ones count from the end.
+template <class T> TC_FN bool tc_is_index(T index, long long extent) {
   const long long i = static_cast<long long>(index);
-  return i < 0 ? i + extent : i;
+  return i >= -extent && i < extent;
+}
+/// Notes that assertion `number` does not hold, if none has been noted. `failure`: the run's, or
+/// null where nobody asks (steps that run once).
+TC_FN void tc_note_failure(long long *failure, long long number) {
+  if (failure != nullptr)
+    atomicCAS(reinterpret_cast<unsigned long long *>(failure), 0ull,
+              static_cast<unsigned long long>(number));
+}
+/// Where such an index points; 0 if it points nowhere, which is noted where it is `used`.
+template <class T>
+TC_FN long long tc_check_index(T index, long long extent, long long *failure, long long number,
+                               bool used = true) {
+  const long long i = static_cast<long long>(index);
+  const bool valid = tc_is_index(i, extent);
+  if (used && !valid)
+    tc_note_failure(failure, number);
+  return !valid ? 0 : i < 0 ? i + extent : i;
 }
