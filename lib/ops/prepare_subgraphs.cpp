@@ -23,7 +23,7 @@ using Subgraphs = std::map<std::string, Graph>;
 
 [[noreturn]] void refuse(const Node &call, const std::string &message, std::string next_step) {
   throw support::UserError(support::ExitCode::unsupported,
-                           {"TSC-O125", call.target + ": " + message, "", "",
+                           {"TSC-O125", "the call of " + call.target + ": " + message, "", "",
                             call.origins.empty() ? call.name : call.origins.front(),
                             source_line(call), std::move(next_step)});
 }

@@ -113,12 +113,28 @@ private:
                        [](const User &user) { return user.node == ir::kNone; });
   }
 
+  /// Reducing large angles takes local memory; registers are the same for all parts of a launch.
+  bool needs_local_memory(const Group &group) const {
+    return std::any_of(group.members.begin(), group.members.end(), [&](NodeId member) {
+      const std::vector<ir::BodyOp> &ops = node(member).body.ops;
+      return std::any_of(ops.begin(), ops.end(), [](const ir::BodyOp &op) {
+        return op.op == ir::Op::sin || op.op == ir::Op::cos || op.op == ir::Op::tan;
+      });
+    });
+  }
+
   // ---- one level
 
   void combine(const std::vector<uint32_t> &groups) {
     std::map<std::tuple<int, int, bool>, std::vector<uint32_t>> kinds;
     uint32_t previous = ir::kNone;
     for (const uint32_t i : groups) {
+      if (needs_local_memory(groups_[i])) {
+        if (groups.size() > 1)
+          refuse(i, i == groups[0] ? groups[1] : groups[0], Refusal::large_kernel,
+                 "it computes sines, which take registers from all parts of a launch");
+        continue;
+      }
       const int64_t bytes = moved_bytes(groups_[i]);
       if (bytes > policy().combo_max_bytes) {
         if (groups.size() > 1)

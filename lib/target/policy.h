@@ -35,7 +35,8 @@ struct Policy {
   /// this many times the bytes that it saves.
   int64_t peak_memory_factor = 32;
   /// Loops of a node are turned, or its index inverted, where that makes two nodes' accesses equal.
-  bool loop_ordering_after_fusion = true;
+  /// Off: measured, it does not pay yet (docs/scheduler.md).
+  bool loop_ordering_after_fusion = false;
   /// Groups run in another order where that lowers the peak of memory alive at once.
   bool reorder_for_peak_memory = true;
   /// Computation is moved beside collectives until their estimated times are equal.

@@ -21,7 +21,7 @@ class ModelInfo(ct.Structure):
     _fields_ = [("abi_version", ct.c_uint32), ("name", ct.c_char_p), ("device", ct.c_char_p),
                 ("input_count", ct.c_size_t), ("output_count", ct.c_size_t), ("weight_count", ct.c_size_t),
                 ("inputs", ct.POINTER(TensorInfo)), ("outputs", ct.POINTER(TensorInfo)),
-                ("weights", ct.POINTER(TensorInfo))]
+                ("weights", ct.POINTER(TensorInfo)), ("reads_predicates", ct.c_int32)]
 
 
 class TensorData(ct.Structure):
@@ -38,7 +38,7 @@ class CompiledModel:
         lib.tsc_create_error.restype = ct.c_char_p
         lib.tsc_instance_error.restype = ct.c_char_p
         self.info = lib.tsc_describe().contents
-        assert self.info.abi_version == 2, self.info.abi_version
+        assert self.info.abi_version == 3, self.info.abi_version
         data, keep = (TensorData * max(1, len(weights)))(), []
         for i, (name, tensor) in enumerate(weights.items()):
             host = tensor.detach().cpu().contiguous()

@@ -81,18 +81,21 @@ TEST_CASE("what subgraphs may not do is refused") {
   CHECK(refusal_of(branch(kTwice, kSame)) == "compiled");
   const std::string write = call("added", "aten.add_.Tensor", "[" + node("a") + ", 1]");
   CHECK(refusal_of(branch(write + kTwice, kSame)) ==
-        "TSC-O125 higher_order.cond: a subgraph writes to its operand a | return the new value "
+        "TSC-O125 the call of higher_order.cond: a subgraph writes to its operand a | return the "
+        "new value "
         "instead, and write it outside of the branch");
   const std::string draw = call("drawn", "aten.rand_like.default", "[" + node("a") + "]") +
                            output("[" + node("drawn") + "]");
-  CHECK(refusal_of(branch(draw, kSame)) ==
-        "TSC-O125 higher_order.cond: a subgraph draws random numbers | draw before the branch and "
-        "pass the numbers as operands");
+  CHECK(refusal_of(branch(draw, kSame)) == "TSC-O125 the call of higher_order.cond: a subgraph "
+                                           "draws random numbers | draw before the branch and "
+                                           "pass the numbers as operands");
   CHECK(refusal_of(branch(output("[3]"), kSame)) ==
-        "TSC-O125 higher_order.cond: a subgraph yields something not a tensor | make it a tensor: "
+        "TSC-O125 the call of higher_order.cond: a subgraph yields something not a tensor | make "
+        "it a tensor: "
         "torch.tensor(number)");
   CHECK(refusal_of(branch(input("b", "[3]") + kTwice, kSame)) ==
-        "TSC-O125 higher_order.cond: a subgraph takes 2 operands, and the call gives 1 | export "
+        "TSC-O125 the call of higher_order.cond: a subgraph takes 2 operands, and the call gives 1 "
+        "| export "
         "the graph again");
   const std::string nodes =
       input("x", "[3]") + input("n", "[]", "int64") +
@@ -122,11 +125,12 @@ TEST_CASE("what subgraphs may not do is refused") {
   CHECK(session->run({vector({1, 2, 4}), three})[0].get_double(2) == 7);
   CHECK(driver::run_reference(passed, {vector({1, 2, 4}), three}, {})[0].get_double(2) == 7);
   CHECK(refusal_of(cond(R"({"graph": "yes"})", "more")) ==
-        "TSC-O125 higher_order.cond: an operand is computed from a number that the data decides | "
+        "TSC-O125 the call of higher_order.cond: an operand is computed from a number that the "
+        "data decides | "
         "compute it inside of the subgraphs");
-  CHECK(refusal_of(cond("3", "item")) ==
-        "TSC-O125 higher_order.cond: argument 'true_graph' is no subgraph | name one of the "
-        "graph's subgraphs");
+  CHECK(refusal_of(cond("3", "item")) == "TSC-O125 the call of higher_order.cond: argument "
+                                         "'true_graph' is no subgraph | name one of the "
+                                         "graph's subgraphs");
   CHECK(refusal_of(
             branch(call("odd", "aten.no_such.default", "[" + node("a") + "]") + kTwice, kSame)) ==
         "TSC-O001 the operator aten.no_such.default is not supported (1 call) | did "
@@ -268,7 +272,7 @@ TEST_CASE("loops run until their condition fails, and say which assertion did") 
         "TSC-O124 higher_order.while_loop: the condition of a loop asserts something | assert it "
         "in the body, or before the loop");
   CHECK(refusal_of(loop("", "", "3")) ==
-        "TSC-O125 higher_order.while_loop: it carries a number | carry a tensor: "
+        "TSC-O125 the call of higher_order.while_loop: it carries a number | carry a tensor: "
         "torch.tensor(number)");
 }
 
