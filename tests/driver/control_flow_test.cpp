@@ -90,7 +90,7 @@ TEST_CASE("what subgraphs may not do is refused") {
                                            "draws random numbers | draw before the branch and "
                                            "pass the numbers as operands");
   CHECK(refusal_of(branch(output("[3]"), kSame)) ==
-        "TSC-O125 the call of higher_order.cond: a subgraph yields something not a tensor | make "
+        "TSC-O125 higher_order.cond: a subgraph yields something not a tensor | make "
         "it a tensor: "
         "torch.tensor(number)");
   CHECK(refusal_of(branch(input("b", "[3]") + kTwice, kSame)) ==
@@ -128,7 +128,7 @@ TEST_CASE("what subgraphs may not do is refused") {
         "TSC-O125 the call of higher_order.cond: an operand is computed from a number that the "
         "data decides | "
         "compute it inside of the subgraphs");
-  CHECK(refusal_of(cond("3", "item")) == "TSC-O125 the call of higher_order.cond: argument "
+  CHECK(refusal_of(cond("3", "item")) == "TSC-O125 higher_order.cond: argument "
                                          "'true_graph' is no subgraph | name one of the "
                                          "graph's subgraphs");
   CHECK(refusal_of(

@@ -12,7 +12,10 @@ namespace {
 using Timer = std::function<std::optional<double>(const scheduler::Schedule &)>;
 
 scheduler::Schedule run(const ir::Module &module, const Timer &timer) {
+  target::Policy policy = target::default_policy();
+  policy.loop_ordering_after_fusion = true;
   scheduler::ScheduleOptions options;
+  options.policy = &policy;
   options.target = &target::find_target("sm_90");
   options.fusion_timer = timer;
   return scheduler::schedule(module, options);
