@@ -129,7 +129,8 @@ private:
       if (!group)
         continue;
       // A list may be several launches, in an order of their own.
-      next = schedule.groups[*group].list == ir::kNone ? *group + 1 : first_of_list(schedule, *group);
+      next =
+          schedule.groups[*group].list == ir::kNone ? *group + 1 : first_of_list(schedule, *group);
       for (size_t member : owners(program_, schedule, step, groups, *group))
         kernels[member].insert(kernels[member].end(), pending.begin(), pending.end());
       pending.clear();

@@ -9,9 +9,9 @@ namespace tsc::program {
 /// by it and wanted outside of it: by another part, or after the run. What steps that run once do
 /// is there before any part runs.
 struct Partition {
-  uint32_t first = 0, count = 0;        // steps
-  uint32_t depth = 0;                   // branches and loops around it
-  bool capturable = true;               // else one step that the host decides or does
+  uint32_t first = 0, count = 0;         // steps
+  uint32_t depth = 0;                    // branches and loops around it
+  bool capturable = true;                // else one step that the host decides or does
   std::vector<uint32_t> inputs, outputs; // buffers, ascending
 };
 

@@ -344,8 +344,8 @@ private:
     const Group &group = groups_[found];
     const tensor::Layout &layout = call.inputs[0].layout;
     if (group.node_class != NodeClass::scheduler || group.list != ir::kNone ||
-        group.members.size() != 1 || found >= at ||
-        at - found > kFarthest || !layout.is_contiguous() || !layout.offset.is_integer(0) ||
+        group.members.size() != 1 || found >= at || at - found > kFarthest ||
+        !layout.is_contiguous() || !layout.offset.is_integer(0) ||
         !users_are(left, [&](NodeId user) { return user == node; }))
       return std::nullopt;
     const auto count = constant(symbolic::numel(layout.sizes));

@@ -193,7 +193,7 @@ struct Schedule {
   std::vector<GroupList> lists;          // what Group::list names
   std::vector<FusionDecision> decisions; // accepted and refused, in the order they were made
   MemoryOrder memory_order;
-  std::vector<Schedule> subgraphs;       // of ir::Module::subgraphs
+  std::vector<Schedule> subgraphs; // of ir::Module::subgraphs
 };
 
 /// One thing that a step of the pipeline changed.

@@ -33,7 +33,7 @@ constexpr Policy make_inductor_2_5() {
   policy.peak_memory_factor = 32;
   policy.loop_ordering_after_fusion = false; // on by default in later versions
   policy.reorder_for_peak_memory = false;    // likewise
-  policy.fused_attention = false;   // a library's kernel there; the products show what it computes
+  policy.fused_attention = false; // a library's kernel there; the products show what it computes
   policy.compute_weights_ahead = false; // freezing is another option there
   policy.layouts_follow_reads = false;
   policy.product_templates = false; // max_autotune is off there: products are the library's
