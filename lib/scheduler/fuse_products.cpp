@@ -302,7 +302,7 @@ private:
       return std::nullopt;
     const std::string fits =
         unfit(group, out, *constant(symbolic::numel(buffer(out).layout.sizes)));
-    if (!fits.empty() || writes_between(at, found, {{at}})) {
+    if (!fits.empty() || writes_between(at, found + 1, {{at}})) {
       if (!fits.empty())
         refuse(node, group.members[0], Refusal::shapes, fits);
       return std::nullopt;
@@ -351,12 +351,13 @@ private:
     const auto count = constant(symbolic::numel(layout.sizes));
     if (!count || !unfit(group, left, *count).empty() ||
         !is_copy(state_, group.bodies[0], buffer(left).dtype) ||
-        writes_between(found, after ? after->group : at, {{found}}))
+        writes_between(found, after ? after->group + 1 : at, {{found}}))
       return std::nullopt;
     return Side{found, bytes_of(group, left, false), bytes_of(group, left, true), 0};
   }
 
-  /// True if a group strictly between `from` and `to` writes memory that the group `from` reads.
+  /// True if a group behind `from` and before `to` writes memory that `readers` read. What follows
+  /// a product in its kernel counts: other blocks still read the operands when one stores results.
   bool writes_between(size_t from, size_t to, std::span<const size_t> readers) const {
     std::set<BufferId> read;
     for (const size_t reader : readers)

@@ -150,6 +150,15 @@ TEST_CASE("nothing that writes an operand comes between a product and its kernel
   CHECK(groups_of(b.module, schedule) == "op0 op1 op2_op3");
 }
 
+TEST_CASE("what writes over an operand does not join the product that reads it") {
+  // Blocks that still read x's rows would find other blocks' results there.
+  ModuleBuilder b(kHalf);
+  const BufferId x = b.input("x", {4096, 64}), w = b.input("w", {64, 64});
+  const BufferId product = b.matmul(x, w, {4096, 64});
+  b.output(b.mutate(x, b.binary(ir::Op::add, b.load(x), b.load(product))));
+  CHECK(groups_of(b.module, run(b.module)) == "op0 op1");
+}
+
 TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   const ModuleBuilder large = activation(8192, 4096, 4096);
   const scheduler::Schedule schedule = run(large.module);
