@@ -3,28 +3,26 @@ tests/cases/dynamic_models.
 
     python3 scripts/record/dynamic_cases.py [dynamic | dynamic_models]...
 
-Needs torch and safetensors; tsc and its tests need neither. Writes, per family,
-    tests/cases/FAMILY/graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
-    tests/cases/FAMILY/tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU), inputs that
-                                            were written first;
-                                            NAME/RUN/reference_I (the same in float64, of the CNN);
-                                            integers of the caller are tensors without dimensions
+Needs torch and safetensors; tsc and its tests need neither. Writes, per family, tests/cases/FAMILY.zip, which holds
+(case_archive.py; scripts/cases unpacks it)
+    graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
+    tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU), inputs that were written
+                         first; NAME/RUN/reference_I (the same in float64, of the CNN); integers of the caller are tensors without
+                         dimensions
 """
 import copy
 import io
 import json
-import os
 import sys
 import warnings
 import zipfile
 
+import case_archive
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
 from torch.export import Dim, export
 
 warnings.filterwarnings("ignore")
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "cases")
 
 
 class Block(torch.nn.Module):
@@ -286,11 +284,7 @@ def write(family, cases):
     torch.set_num_threads(1)
     tensors = {}
     graphs = [record(*case, tensors) for case in cases()]
-    folder = os.path.join(ROOT, family)
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, "graphs.json"), "w") as file:
-        json.dump(graphs, file, sort_keys=True, separators=(",", ":"))
-    save_file(tensors, os.path.join(folder, "tensors.safetensors"))
+    case_archive.record(family, graphs, tensors)
     print(f"{family}: {len(graphs)} graphs, {len(tensors)} tensors")
 
 

@@ -2,33 +2,31 @@
 
     python3 scripts/record/operator_cases.py [FAMILY ...]      (default: all)
 
-Needs torch and numpy; tsc and its tests need neither. For each family it writes
-    tests/cases/FAMILY/graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
-    tests/cases/FAMILY/tensors.safetensors  CASE/input_I, CASE/weight/NAME (buffers and constants), CASE/output_I
-                                            (eager, CPU; what was mutated in front), and CASE/reference_I: the
-                                            same computed in float64 from the same inputs, for floating outputs
+Needs torch and safetensors; tsc and its tests need neither. For each family it writes tests/cases/FAMILY.zip, which holds
+(case_archive.py; scripts/cases unpacks it)
+    graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
+    tensors.safetensors  CASE/input_I, CASE/weight/NAME (buffers and constants), CASE/output_I (eager, CPU; what was mutated in
+                         front), and CASE/reference_I: the same computed in float64 from the same inputs, for floating outputs
 Inputs cover odd shapes (0, 1, primes, non-contiguous through views inside the case, broadcast), dtypes and
 special values (NaN, inf, -0.0).
 """
 import io
 import json
 import math
-import os
 import sys
 import warnings
 import zipfile
 
 import torch
 import torch.nn.functional as F
+import case_archive
 import composite_cases
 import foreach_cases
 import fused_product_cases
 import joining_cases
 import mutation_cases
-from safetensors.torch import save_file
 
 warnings.filterwarnings("ignore")
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "cases")
 FLOATS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 INTS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8}
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, math.inf, -math.inf, math.nan, 3.0, 1e-4, 88.0]
@@ -156,11 +154,7 @@ class Family:
                 self.tensors[f"{name}/reference_{i}"] = x.detach().contiguous().clone()
 
     def write(self):
-        folder = os.path.join(ROOT, self.name)
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "graphs.json"), "w") as file:
-            json.dump(self.graphs, file, separators=(",", ":"), sort_keys=True)
-        save_file(self.tensors, os.path.join(folder, "tensors.safetensors"))
+        case_archive.record(self.name, self.graphs, self.tensors)
         print(f"{self.name}: {len(self.graphs)} cases, {len(self.tensors)} tensors")
 
 

@@ -1,10 +1,8 @@
 #include "case_file.h"
 
-#include <nlohmann/json.hpp>
+#include "case_archive.h"
 
-#include <cstdlib>
-#include <fstream>
-#include <stdexcept>
+#include <nlohmann/json.hpp>
 
 namespace tsc::testing {
 namespace {
@@ -35,14 +33,9 @@ tensor::HostTensor reference_of(const tensor::HostTensor &recorded,
 } // namespace
 
 std::vector<Case> read_cases(const std::string &family) {
-  // For tests that run elsewhere than they were built.
-  const char *moved = std::getenv("TSC_SOURCE_DIR");
-  std::string folder = std::string(moved ? moved : TSC_SOURCE_DIR) + "/tests/cases/" + family;
-  std::ifstream file(folder + "/graphs.json");
-  if (!file)
-    throw std::runtime_error("no recorded cases in " + folder);
-  nlohmann::json graphs = nlohmann::json::parse(file);
-  tensor::TensorMap tensors = tensor::read_tensors(folder + "/tensors.safetensors");
+  const CaseFiles files = read_case_files(family);
+  const nlohmann::json graphs = nlohmann::json::parse(files.graphs);
+  const tensor::TensorMap &tensors = files.tensors;
   std::vector<Case> cases;
   for (const nlohmann::json &graph : graphs) {
     Case one;

@@ -1,13 +1,12 @@
 #include "dynamic_graphs.h"
 
+#include "case_archive.h"
+
 #include "driver/inputs.h"
 #include "graph/read.h"
 #include "testing/catch.h"
 
 #include <nlohmann/json.hpp>
-
-#include <cstdlib>
-#include <fstream>
 
 namespace tsc::testing {
 namespace {
@@ -23,13 +22,10 @@ std::vector<tensor::HostTensor> numbered(const tensor::TensorMap &tensors,
 } // namespace
 
 std::vector<DynamicGraph> read_dynamic_graphs(const std::string &family) {
-  const char *moved = std::getenv("TSC_SOURCE_DIR"); // for tests that run elsewhere than built
-  const std::string folder = std::string(moved ? moved : TSC_SOURCE_DIR) + "/tests/cases/" + family;
-  std::ifstream file(folder + "/graphs.json");
-  REQUIRE(file);
-  const tensor::TensorMap tensors = tensor::read_tensors(folder + "/tensors.safetensors");
+  const CaseFiles files = read_case_files(family);
+  const tensor::TensorMap &tensors = files.tensors;
   std::vector<DynamicGraph> graphs;
-  for (const nlohmann::json &entry : nlohmann::json::parse(file)) {
+  for (const nlohmann::json &entry : nlohmann::json::parse(files.graphs)) {
     DynamicGraph graph;
     graph.name = entry.at("name").get<std::string>();
     INFO(graph.name);

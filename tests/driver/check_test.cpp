@@ -1,4 +1,6 @@
 // tsc check: all problems in one report, and the same answer as the pipeline's.
+#include "case_archive.h"
+
 #include "driver/check.h"
 #include "graph/read.h"
 #include "testing/catch.h"
@@ -248,14 +250,11 @@ error TSC-O016: aten.sum.dim_IntList: argument 'dim' holds 's0', numbers are nee
 }
 
 TEST_CASE("every recorded case passes the check and the pipeline") {
-  const std::filesystem::path root = std::filesystem::path(TSC_SOURCE_DIR) / "tests" / "cases";
   size_t count = 0;
-  for (const auto &entry : std::filesystem::directory_iterator(root)) {
-    if (!std::filesystem::exists(entry.path() / "graphs.json"))
-      continue;
-    for (const json &one : json::parse(read_text(entry.path() / "graphs.json"))) {
+  for (const std::string &family : testing::case_families()) {
+    for (const json &one : json::parse(testing::read_case_files(family).graphs)) {
       const std::string name = one.at("name");
-      INFO(entry.path().filename().string() << "/" << name);
+      INFO(family << "/" << name);
       CHECK(report_of(graph::parse_graph(one.at("model").dump(), name)) == "");
       ++count;
     }
@@ -330,16 +329,10 @@ void break_one(graph::Graph &graph, std::mt19937 &random) {
 } // namespace
 
 TEST_CASE("the check accepts exactly what the pipeline accepts") {
-  const std::filesystem::path root = std::filesystem::path(TSC_SOURCE_DIR) / "tests" / "cases";
-  std::vector<std::filesystem::path> families;
-  for (const auto &entry : std::filesystem::directory_iterator(root))
-    if (std::filesystem::exists(entry.path() / "graphs.json"))
-      families.push_back(entry.path() / "graphs.json");
-  std::sort(families.begin(), families.end());
   std::mt19937 random(1);
   size_t refused = 0, accepted = 0;
-  for (const std::filesystem::path &family : families) {
-    const json cases = json::parse(read_text(family));
+  for (const std::string &family : testing::case_families()) {
+    const json cases = json::parse(testing::read_case_files(family).graphs);
     for (int i = 0; i < 25; ++i) {
       const json &one = cases[random() % cases.size()];
       graph::Graph graph = graph::parse_graph(one.at("model").dump(), one.at("name"));
@@ -349,12 +342,12 @@ TEST_CASE("the check accepts exactly what the pipeline accepts") {
         report = report_of(graph);
         refusal = refusal_of(graph);
       } catch (const std::exception &fault) {
-        FAIL_CHECK(family.parent_path().filename().string()
+        FAIL_CHECK(family
                    << "/" << one.at("name") << " (" << i << "): " << fault.what() << "\n"
                    << graph::to_text(graph));
         continue;
       }
-      INFO(family.parent_path().filename().string()
+      INFO(family
            << "/" << one.at("name").get<std::string>() << " (" << i << ")\n"
            << graph::to_text(graph) << "\nreport: " << report << "\nrefusal: " << refusal);
       CHECK(report.empty() == refusal.empty());

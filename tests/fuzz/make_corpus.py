@@ -11,11 +11,15 @@ import pathlib
 import re
 import struct
 import subprocess
+import sys
 import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "scripts" / "record"))
+import case_archive
+
 MAX_BYTES = 1 << 16  # of a seed: larger ones only slow the fuzzer down
 DTYPES = {  # torch.export's numbering
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
@@ -88,14 +92,14 @@ def graph_json(model):
 def cases():
     """(name, exported model): of each set of operators and dtypes one."""
     seen = set()
-    for path in sorted((ROOT / "tests/cases").glob("*/graphs.json")):
-        for case in json.loads(path.read_text()):
+    for family in case_archive.families():
+        for case in json.loads(case_archive.read_files(family)[0]):
             graph = case["model"]["graph_module"]["graph"]
             rank = [len(value["sizes"]) for value in graph["tensor_values"].values()]
             key = str([(node["target"], len(node["inputs"])) for node in graph["nodes"]]) + str(rank)
             if key not in seen:
                 seen.add(key)
-                yield path.parent.name + "_" + case["name"], case["model"]
+                yield family + "_" + case["name"], case["model"]
 
 
 def write_graphs(out):
