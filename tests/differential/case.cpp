@@ -1,0 +1,166 @@
+#include "case.h"
+
+#include "../cases/case_file.h"
+
+#include "driver/inputs.h"
+#include "driver/match_inputs.h"
+#include "graph/read.h"
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+#include <filesystem>
+#include <optional>
+#include <set>
+
+namespace tsc::differential {
+namespace {
+
+using tensor::HostTensor;
+using tensor::TensorMap;
+
+std::string graph_file(const std::string &folder) {
+  for (const char *name : {"/model.pt2", "/model.json", "/graph.json"})
+    if (std::filesystem::exists(folder + name))
+      return folder + name;
+  throw support::UserError(
+      support::ExitCode::usage,
+      {.code = "TSC-T002",
+       .message = "'" + folder + "' holds no model.pt2, model.json, graph.json",
+       .next_step = "give folders of cases"});
+}
+
+TensorMap read_if_there(const std::string &path) {
+  return std::filesystem::exists(path) ? tensor::read_tensors(path) : TensorMap{};
+}
+
+/// References may be recorded in 32 bits, which hold all digits that a 16-bit result is asked for.
+HostTensor widened(const HostTensor &recorded) {
+  if (recorded.dtype() == tensor::DType::f64 || !tensor::is_floating(recorded.dtype()))
+    return recorded;
+  HostTensor wide(tensor::DType::f64, recorded.sizes());
+  for (int64_t i = 0; i < recorded.numel(); ++i)
+    wide.set_double(i, recorded.get_double(i));
+  return wide;
+}
+
+/// "mutated_x", or under the position of that input: "mutated_input_0".
+std::vector<std::string> names_of(const program::Program &program, const std::string &output) {
+  std::vector<std::string> names = {output};
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (output == "mutated_" + program.inputs[i].name)
+      names.push_back("mutated_input_" + std::to_string(i));
+  return names;
+}
+
+const HostTensor *find(const TensorMap &tensors, const std::vector<std::string> &names) {
+  for (const std::string &name : names)
+    if (const auto found = tensors.find(name); found != tensors.end())
+      return &found->second;
+  return nullptr;
+}
+
+std::vector<std::string> reference_names(const std::vector<std::string> &names) {
+  std::vector<std::string> result;
+  for (const std::string &name : names) {
+    const std::string own = support::starts_with(name, "output_") ? name.substr(7) : name;
+    result.push_back("ref_" + own);
+    result.push_back("reference_" + own);
+  }
+  return result;
+}
+
+void differ(Verdict &verdict, const std::string &output, const std::string &reason) {
+  verdict.status = Status::differ;
+  verdict.output = output;
+  verdict.reason = reason;
+}
+
+} // namespace
+
+std::vector<CaseSource> recorded_cases(const std::string &family) {
+  std::vector<CaseSource> sources;
+  for (testing::Case &one : testing::read_cases(family)) {
+    CaseSource source;
+    source.name = family + "/" + one.name;
+    source.model = std::move(one.model);
+    source.weights = std::move(one.weights);
+    for (size_t i = 0; i < one.inputs.size(); ++i)
+      source.inputs["input_" + std::to_string(i)] = one.inputs[i];
+    for (size_t i = 0; i < one.outputs.size(); ++i) {
+      // By position, what was mutated in front; compile_case knows the names.
+      source.expected["position_" + std::to_string(i)] = one.outputs[i];
+      if (one.references[i].data() != nullptr)
+        source.expected["ref_position_" + std::to_string(i)] = one.references[i];
+    }
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+CompiledCase compile_case(const CaseSource &source, const driver::CompileOptions &options) {
+  CompiledCase result;
+  result.name = source.name;
+  const bool in_memory = source.folder.empty();
+  graph::Graph graph = in_memory ? graph::parse_graph(source.model, source.name)
+                                 : graph::read_graph(graph_file(source.folder));
+  const driver::Constants constants = driver::constants_of(graph);
+  const TensorMap inputs =
+      in_memory ? source.inputs : read_if_there(source.folder + "/inputs.safetensors");
+  const TensorMap expected =
+      in_memory ? source.expected : read_if_there(source.folder + "/expected.safetensors");
+  result.compilation =
+      std::make_unique<driver::Compilation>(driver::compile(std::move(graph), options));
+  const program::Program &program = result.compilation->program;
+  TensorMap weights = result.compilation->graph.weights;
+  for (const auto &[name, weight] :
+       in_memory ? source.weights : read_if_there(source.folder + "/weights.safetensors"))
+    weights[name] = weight;
+  result.weights = driver::load_weights(program, weights, std::nullopt);
+  result.inputs = driver::match_inputs(program, inputs, source.name, constants);
+  for (const auto &[name, value] : expected) {
+    const bool reference = support::starts_with(name, "ref");
+    std::string own = name;
+    if (const size_t at = name.find("position_"); at != std::string::npos) {
+      const size_t position = std::stoul(name.substr(at + 9));
+      if (position < program.outputs.size()) {
+        own = program.outputs[position].name;
+        if (reference)
+          own = reference_names({own})[0];
+      }
+    }
+    result.expected[own] = reference ? widened(value) : value;
+  }
+  return result;
+}
+
+void judge(CompiledCase &subject, const std::vector<HostTensor> &outputs, Verdict &verdict) {
+  const program::Program &program = subject.compilation->program;
+  verdict.status = Status::agree;
+  if (subject.expected.empty()) {
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (program.outputs[i].buffer >= 0)
+        subject.expected[program.outputs[i].name] = outputs[i].clone();
+    return;
+  }
+  std::set<std::string> compared;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.outputs[i].buffer < 0)
+      continue;
+    const std::vector<std::string> names = names_of(program, program.outputs[i].name);
+    compared.insert(names.begin(), names.end());
+    const HostTensor *expected = find(subject.expected, names);
+    if (!expected && program.outputs[i].is_mutation) // not recorded
+      continue;
+    if (!expected)
+      return differ(verdict, names[0], "PyTorch gives no such output");
+    const HostTensor *reference = find(subject.expected, reference_names(names));
+    const tensor::Agreement agreement = tensor::compare(outputs[i], *expected, reference);
+    if (!agreement.ok)
+      return differ(verdict, names[0], agreement.reason);
+  }
+  for (const auto &[name, value] : subject.expected)
+    if (!support::starts_with(name, "ref") && compared.count(name) == 0)
+      return differ(verdict, name, "the program gives no such output");
+}
+
+} // namespace tsc::differential
