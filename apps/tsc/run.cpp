@@ -42,8 +42,9 @@ Subject load(const Flags &flags) {
   Subject subject;
   subject.from_folder = emit::is_emitted_folder(flags.graph);
   if (subject.from_folder) {
-    subject.compilation.program = emit::read_emitted_program(flags.graph);
-    subject.own_weights = emit::read_emitted_weights(flags.graph);
+    emit::EmittedFolder folder = emit::read_emitted_folder(flags.graph);
+    subject.compilation.program = std::move(folder.program);
+    subject.own_weights = std::move(folder.weights);
     return subject;
   }
   if (std::filesystem::is_directory(flags.graph))

@@ -6,10 +6,14 @@
 #include "emit/model_source.h"
 #include "emit/readme.h"
 #include "support/diagnostic.h"
+#include "tensor/mapped_file.h"
 
+#include <chrono>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <sstream>
+#include <sys/stat.h>
+#include <thread>
 
 namespace tsc::emit {
 namespace {
@@ -46,18 +50,42 @@ tensor::TensorMap used_weights(const program::Program &program, const tensor::Te
   return used;
 }
 
-/// The first bytes of a file, filled up with zeros.
-std::string head_of(const fs::path &path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string head(kRecognizedBytes, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head;
+/// A file's bytes; nothing if it is none that can be read.
+std::optional<std::string> text_of(const fs::path &path) {
+  try {
+    return std::string(tensor::MappedFile::open(path.string())->bytes());
+  } catch (const UserError &) {
+    return std::nullopt;
+  }
 }
+
+/// The first bytes of a file.
+std::string head_of(const fs::path &path) {
+  try {
+    return std::string(
+        tensor::MappedFile::open(path.string())->bytes().substr(0, kRecognizedBytes));
+  } catch (const UserError &) {
+    return "";
+  }
+}
+
+/// Which list a folder has: another one after each replacement.
+struct Identity {
+  struct stat status = {};
+  bool exists = false;
+  explicit Identity(const std::string &folder)
+      : exists(stat((fs::path(folder) / kFileList).c_str(), &status) == 0) {}
+  bool operator==(const Identity &other) const {
+    const auto &a = status, &b = other.status;
+    return exists == other.exists && a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
+           a.st_ctim.tv_sec == b.st_ctim.tv_sec && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+  }
+};
 
 /// Every file that the list names must be there. A folder without a list is one of an older tsc, or
 /// a program alone.
 void check_files(const std::string &folder) {
-  std::ifstream list(fs::path(folder) / kFileList);
+  std::istringstream list(text_of(fs::path(folder) / kFileList).value_or(""));
   std::string name;
   if (!std::getline(list, name)) // the first line says what the file is
     return;
@@ -105,15 +133,12 @@ bool is_emitted_folder(const std::string &path) {
 program::Program read_emitted_program(const std::string &folder) {
   check_files(folder);
   std::string path = (fs::path(folder) / kProgramFile).string();
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf(); // fails without throwing, on a folder too
-  const std::string text = std::move(bytes).str();
-  if (!file || text.empty())
+  const std::optional<std::string> text = text_of(path);
+  if (!text || text->empty())
     throw UserError(ExitCode::bad_input,
                     Diagnostic{"TSC-E004", "the program cannot be read", path, "", "", "",
                                "give a folder that tsc compile wrote"});
-  return program::from_json(text, path);
+  return program::from_json(*text, path);
 }
 
 tensor::TensorMap read_emitted_weights(const std::string &folder) {
@@ -122,6 +147,26 @@ tensor::TensorMap read_emitted_weights(const std::string &folder) {
   if (!fs::exists(path, error))
     return {};
   return tensor::read_tensors(path.string());
+}
+
+EmittedFolder read_emitted_folder(const std::string &folder) {
+  // A writer that replaces files one by one is waited for.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  for (;;) {
+    const Identity before(folder);
+    const bool may_wait = std::chrono::steady_clock::now() < until;
+    try {
+      EmittedFolder read{read_emitted_program(folder), read_emitted_weights(folder)};
+      if (Identity(folder) == before || !may_wait)
+        return read;
+    } catch (const UserError &) {
+      const std::string list = text_of(fs::path(folder) / kFileList).value_or("end\n");
+      const bool is_unfinished = list.size() < 5 || list.substr(list.size() - 5) != "\nend\n";
+      if ((Identity(folder) == before && !is_unfinished) || !may_wait)
+        throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
 }
 
 } // namespace tsc::emit

@@ -11,8 +11,9 @@ struct EmitOptions {
   /// Weights to write into the folder (weights.safetensors); may be empty.
   const tensor::TensorMap *weights = nullptr;
 };
-/// Writes `folder` aside and renames it. An existing folder is replaced only if it is empty or was
-/// written by tsc (it holds program.json); otherwise UserError (usage) TSC-E001.
+/// Writes `folder` aside and puts it in its place. An existing folder is taken only if it is empty
+/// or was written by tsc (it holds program.json); otherwise UserError (usage) TSC-E001. What others
+/// put there stays (folder_writer.h).
 void emit(const program::Program &program, const std::string &folder, const EmitOptions &options);
 
 /// True if `path` is such a folder, or what is left of one.
@@ -22,5 +23,12 @@ bool is_emitted_folder(const std::string &path);
 /// version.
 program::Program read_emitted_program(const std::string &folder);
 tensor::TensorMap read_emitted_weights(const std::string &folder); // empty if there are none
+
+struct EmittedFolder {
+  program::Program program;
+  tensor::TensorMap weights;
+};
+/// Both, of one and the same writer however often the folder is replaced meanwhile.
+EmittedFolder read_emitted_folder(const std::string &folder);
 
 } // namespace tsc::emit

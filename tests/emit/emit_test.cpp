@@ -1,5 +1,4 @@
 #include "emit/emit.h"
-#include "emit/folder_writer.h"
 #include "engine/tsc_model.h"
 #include "sample_program.h"
 #include "support/diagnostic.h"
@@ -7,7 +6,6 @@
 
 #include "testing/catch.h"
 
-#include <csignal>
 #include <cstdlib>
 #include <map>
 
@@ -67,14 +65,12 @@ TEST_CASE("The same program gives the same bytes", "[emit]") {
   CHECK(files_of(temporary.path / "a") == files_of(temporary.path / "b"));
 }
 
-TEST_CASE("Only what tsc wrote is replaced", "[emit]") {
+TEST_CASE("Only an empty folder and tsc's own are taken", "[emit]") {
   TemporaryFolder temporary;
   fs::path out = temporary.path / "out";
   fs::create_directory(out);
-  CHECK(error_of_emit(out).empty()); // empty
-  std::ofstream(out / "kernels" / "old.cu") << "old";
+  CHECK(error_of_emit(out).empty());                // empty
   CHECK(error_of_emit(out.string() + "/").empty()); // tsc's own
-  CHECK_FALSE(fs::exists(out / "kernels" / "old.cu"));
 
   fs::path other = temporary.path / "other";
   fs::create_directory(other);
@@ -114,27 +110,6 @@ TEST_CASE("Missing weights are named before anything is written", "[emit]") {
       emit::emit(program::sample_program(), (temporary.path / "out").string(), options),
       Catch::Matchers::Contains("error TSC-E003: weight \"layer.bias\" is missing") &&
           Catch::Matchers::Contains("weight \"layer.count\" is missing"));
-  CHECK(fs::is_empty(temporary.path));
-}
-
-TEST_CASE("An interruption leaves nothing behind, and is passed on", "[emit]") {
-  TemporaryFolder temporary;
-  static volatile std::sig_atomic_t passed_on = 0;
-  const auto before = std::signal(SIGTERM, [](int) { passed_on = 1; });
-  const std::string out = (temporary.path / "out").string();
-  {
-    emit::FolderWriter writer(out);
-    writer.write("kernels/a.cu", "a");
-    std::raise(SIGTERM);
-    CHECK(passed_on == 0);
-    CHECK_THROWS_WITH(writer.write("b", "b"),
-                      "error TSC-E006: interrupted; nothing was written\n  at " +
-                          (fs::canonical(temporary.path) / "out").string() +
-                          "\n  next: run the command again");
-    CHECK_THROWS(writer.commit());
-  }
-  CHECK(passed_on == 1);
-  std::signal(SIGTERM, before);
   CHECK(fs::is_empty(temporary.path));
 }
 
