@@ -62,7 +62,7 @@ std::string literal(const tensor::Scalar &scalar, DType dtype) {
     const std::string limit = single ? "" : "static_cast<double>";
     if (std::isnan(value))
       return single ? "TC_NAN" : limit + "(TC_NAN)";
-    if (std::isinf(value))
+    if (std::isinf(single ? static_cast<float>(value) : value))
       return std::string(value < 0 ? "-" : "") + (single ? "TC_INF" : limit + "(TC_INF)");
     return support::python_repr(value) + (single ? "f" : "");
   }
@@ -108,9 +108,17 @@ std::string call(std::string_view name, std::span<const std::string> arguments) 
   return text + ")";
 }
 
+bool is_comparison(Op op) {
+  return op == Op::eq || op == Op::ne || op == Op::lt || op == Op::le || op == Op::gt ||
+         op == Op::ge;
+}
+
+/// An operator of C++ that means the operation. Arithmetic of integers has none: theirs wraps.
 const char *infix(Op op, DType dtype) {
   if (dtype == DType::boolean)
     return op == Op::eq ? " == " : op == Op::ne ? " != " : nullptr;
+  if (!tensor::is_floating(dtype) && !is_comparison(op))
+    return nullptr;
   switch (op) {
   case Op::add:
     return " + ";
@@ -137,19 +145,10 @@ const char *infix(Op op, DType dtype) {
   }
 }
 
-bool is_comparison(Op op) {
-  return op == Op::eq || op == Op::ne || op == Op::lt || op == Op::le || op == Op::gt ||
-         op == Op::ge;
-}
 bool is_logical(Op op) {
   return op == Op::logical_and || op == Op::logical_or || op == Op::logical_xor ||
          op == Op::logical_not;
 }
-/// Small integers are promoted to int by C++'s operators; a cast brings results back.
-bool is_small(DType dtype) {
-  return dtype == DType::u8 || dtype == DType::i8 || dtype == DType::i16 || dtype == DType::u16;
-}
-
 std::string truth(const ArgumentText &argument) {
   return argument.dtype == DType::boolean ? argument.text : "tc_truth(" + argument.text + ")";
 }
@@ -221,16 +220,14 @@ std::string operation_text(const Value &value, std::span<const ArgumentText> arg
   std::vector<std::string> texts;
   for (const ArgumentText &argument : arguments)
     texts.push_back(converted(argument.text, argument.dtype, dtype));
-  if (const char *between = infix(value.op, dtype); between && texts.size() == 2) {
-    const std::string text = texts[0] + between + texts[1];
-    return is_small(dtype) && !is_comparison(value.op)
-               ? "static_cast<" + std::string(value_type(dtype)) + ">(" + text + ")"
-               : text;
-  }
-  if (value.op == Op::neg && !is_small(dtype) && dtype != DType::boolean)
+  if (const char *between = infix(value.op, dtype); between && texts.size() == 2)
+    return texts[0] + between + texts[1];
+  if (value.op == Op::neg && tensor::is_floating(dtype) && texts[0].front() != '-')
     return "-" + texts[0];
-  if (value.op == Op::square && !is_small(dtype))
+  if (value.op == Op::square && tensor::is_floating(dtype))
     return texts[0] + " * " + texts[0];
+  if (value.op == Op::nextafter && tensor::is_reduced_float(dtype))
+    return call("nextafter<" + std::string(storage_type(dtype)) + ">", texts);
   return call(value.op == Op::mod ? "remainder" : ir::op_name(value.op), texts);
 }
 

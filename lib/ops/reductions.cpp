@@ -112,11 +112,16 @@ void add_truth(Table &table, std::string_view name) {
         bool byte = call.tensor("self").dtype == DType::u8;
         return reduced_value(call, byte ? DType::u8 : DType::boolean);
       })
-      .decompose([](GraphBuilder &builder, const Call &call) {
+      .decompose([target](GraphBuilder &builder, const Call &call) {
         const Arguments *dims = call["dim"].list();
-        if (dims && dims->empty()) // unlike sum: no dimension, nothing is reduced
-          return convert(builder, call["self"], DType::boolean);
-        return builder.keep(call);
+        const bool none = dims && dims->empty(); // unlike sum: no dimension, nothing is reduced
+        if (call.tensor("self").dtype != DType::u8)
+          return none ? convert(builder, call["self"], DType::boolean) : builder.keep(call);
+        // The result is uint8 too, but 0 or 1.
+        Argument truth = convert(builder, call["self"], DType::boolean);
+        if (!none)
+          truth = builder.call(target, {truth, call["dim"], call["keepdim"]});
+        return convert(builder, truth, DType::u8);
       })
       .lowers(name);
   table.add(keep_text(text + ".dim(Tensor self, int dim, bool keepdim=False) -> Tensor"))

@@ -3,6 +3,8 @@
 #include "ops/pointwise_rules.h"
 #include "ops/table.h"
 
+#include <cmath>
+
 namespace tsc::ops {
 namespace {
 
@@ -28,6 +30,15 @@ Argument masked_fill(GraphBuilder &builder, const Call &call) {
   return builder.meta(chosen).dtype == dtype ? chosen : builder.call(kConvert, {chosen, dtype});
 }
 
+/// PyTorch's clamp with one number as its only bound compares, so a NaN bounds nothing; with both
+/// bounds, and in clamp_min and clamp_max, a NaN makes every element NaN (TensorCompare.cpp).
+bool is_nan_alone(const Call &call) {
+  if (call.has("min") == call.has("max"))
+    return false;
+  const double *number = std::get_if<double>(&call[call.has("min") ? "min" : "max"].value);
+  return number && std::isnan(*number);
+}
+
 Argument clamp(GraphBuilder &builder, const Call &call) {
   if (!call.has("min") && !call.has("max"))
     call.fail("TSC-O031", call.node().target + ": neither min nor max is given",
@@ -36,9 +47,9 @@ Argument clamp(GraphBuilder &builder, const Call &call) {
   Argument result = call["self"];
   if (call.tensor("self").dtype != dtype)
     result = builder.call(kConvert, {result, dtype});
-  if (call.has("min"))
+  if (call.has("min") && !is_nan_alone(call))
     result = builder.call("aten.maximum.default", {result, call["min"]});
-  if (call.has("max"))
+  if (call.has("max") && !is_nan_alone(call))
     result = builder.call("aten.minimum.default", {result, call["max"]});
   return result;
 }

@@ -19,6 +19,7 @@ import zipfile
 
 import torch
 import torch.nn.functional as F
+import arithmetic_cases
 import case_archive
 import composite_cases
 import foreach_cases
@@ -719,6 +720,7 @@ def sorting(c):
     c.case("median_dim", lambda x: torch.median(x, 1), r(5, 12))
     c.case("median_dim_i64", lambda x: torch.median(x, 0, keepdim=True)[0], c.ints(6, 5))
     c.case("median_nan", lambda x: (torch.median(x, -1)[0], torch.nanmedian(x, -1)[0], torch.median(x), torch.nanmedian(x)), torch.tensor([[1.0, math.nan, 3.0, -2.0], [5.0, 2.0, math.inf, 1.0], [math.nan, math.nan, math.nan, math.nan]]))
+arithmetic_cases.add(family)
 composite_cases.add(family)
 fused_product_cases.add(family)
 joining_cases.add(family)

@@ -143,6 +143,7 @@ std::vector<runtime::SessionOptions> gpu() {
 
 TSC_FAMILY(pointwise_unary)
 TSC_FAMILY(pointwise_binary)
+TSC_FAMILY(arithmetic)
 TSC_FAMILY(casts)
 TSC_FAMILY(reductions)
 TSC_FAMILY(normalization)

@@ -44,7 +44,6 @@ TC_MATH_2(nextafter, nextafter)
 
 TC_FN float tc_fma(float x, float y, float z) { return TC_LIBM(fmaf)(x, y, z); }
 TC_FN double tc_fma(double x, double y, double z) { return TC_LIBM(fma)(x, y, z); }
-template <class T> TC_FN T tc_fma(T x, T y, T z) { return x * y + z; }
 
 #ifdef TC_DEVICE
 TC_FN float tc_exp(float x) { return expf(x); }
@@ -104,28 +103,51 @@ TC_FN float tc_erf(float x) {
 }
 TC_FN double tc_erf(double x) { return TC_LIBM(erf)(x); }
 
-template <class T> TC_FN T tc_abs(T x) { return x < T(0) ? static_cast<T>(T(0) - x) : x; }
+// Integers wrap, as PyTorch's do. Signed overflow is undefined in C++ and compilers count on that
+// it never happens (x + 1 > x is true to them), so they are computed without a sign, which wraps.
+template <int Bytes> struct tc_unsigned_of { using type = unsigned; };
+template <> struct tc_unsigned_of<8> { using type = unsigned long long; };
+template <class T> using tc_unsigned = typename tc_unsigned_of<static_cast<int>(sizeof(T))>::type;
+template <class T> TC_FN T tc_add(T x, T y) {
+  return static_cast<T>(static_cast<tc_unsigned<T>>(x) + static_cast<tc_unsigned<T>>(y));
+}
+template <class T> TC_FN T tc_sub(T x, T y) {
+  return static_cast<T>(static_cast<tc_unsigned<T>>(x) - static_cast<tc_unsigned<T>>(y));
+}
+template <class T> TC_FN T tc_mul(T x, T y) {
+  return static_cast<T>(static_cast<tc_unsigned<T>>(x) * static_cast<tc_unsigned<T>>(y));
+}
+TC_FN float tc_add(float x, float y) { return x + y; }
+TC_FN float tc_sub(float x, float y) { return x - y; }
+TC_FN float tc_mul(float x, float y) { return x * y; }
+TC_FN double tc_add(double x, double y) { return x + y; }
+TC_FN double tc_sub(double x, double y) { return x - y; }
+TC_FN double tc_mul(double x, double y) { return x * y; }
+TC_FN bool tc_add(bool x, bool y) { return x || y; }
+TC_FN bool tc_mul(bool x, bool y) { return x && y; }
+template <class T> TC_FN T tc_neg(T x) { return tc_sub(T(0), x); }
+TC_FN float tc_neg(float x) { return -x; }
+TC_FN double tc_neg(double x) { return -x; }
+template <class T> TC_FN T tc_square(T x) { return tc_mul(x, x); }
+template <class T> TC_FN T tc_abs(T x) { return x < T(0) ? tc_neg(x) : x; }
 TC_FN float tc_abs(float x) { return TC_LIBM(fabsf)(x); }
 TC_FN double tc_abs(double x) { return TC_LIBM(fabs)(x); }
 TC_FN bool tc_abs(bool x) { return x; }
 
-template <class T> TC_FN T tc_neg(T x) { return static_cast<T>(-x); }
-template <class T> TC_FN T tc_square(T x) { return static_cast<T>(x * x); }
-template <class T> TC_FN T tc_add(T x, T y) { return static_cast<T>(x + y); }
-template <class T> TC_FN T tc_sub(T x, T y) { return static_cast<T>(x - y); }
-template <class T> TC_FN T tc_mul(T x, T y) { return static_cast<T>(x * y); }
-TC_FN bool tc_add(bool x, bool y) { return x || y; }
-TC_FN bool tc_mul(bool x, bool y) { return x && y; }
+/// Integers; floats have one rounding, above.
+template <class T> TC_FN T tc_fma(T x, T y, T z) { return tc_add(tc_mul(x, y), z); }
 template <class T> TC_FN T tc_reciprocal(T x) { return T(1) / x; }
 template <class T> TC_FN T tc_truediv(T x, T y) { return x / y; }
 
 /// x / d, given inverse = 1 / d: one correction of x * inverse rounds as a division does. Where an
-/// infinity or a zero makes the correction NaN, x * inverse is the quotient. (A subnormal d, whose
-/// inverse overflows, gives infinity.)
+/// infinity or a zero makes the correction NaN, x * inverse is the quotient, unless d is so small
+/// that its inverse overflows.
 TC_FN float tc_divide(float x, float d, float inverse) {
   const float q = x * inverse;
   const float corrected = tc_fma(tc_fma(-d, q, x), inverse, q);
-  return corrected == corrected ? corrected : q;
+  if (corrected == corrected)
+    return corrected;
+  return TC_LIBM(fabsf)(inverse) == TC_INF ? x / d : q;
 }
 
 // Rounding: the identity for integers.
@@ -174,15 +196,22 @@ TC_FN float tc_sign(float x) { return static_cast<float>((x > 0.0f) - (x < 0.0f)
 TC_FN float tc_sigmoid(float x) { return tc_reciprocal_1p(tc_exp(-x)); }
 TC_FN double tc_sigmoid(double x) { return 1.0 / (1.0 + tc_exp(-x)); }
 
-/// Toward zero; the divisor of integers is not 0 (undefined in PyTorch too: it raises on the CPU).
+// Division of integers. By 0 PyTorch raises on the CPU and leaves it open on a GPU: 0 here. By -1
+// it is the negative, which wraps: dividing the smallest number by it traps on x86.
+/// Toward zero.
 template <class T> TC_FN T tc_truncdiv(T x, T y) {
-  return y == T(0) ? T(0) : static_cast<T>(x / y);
+  if (y == T(0))
+    return T(0);
+  return y == static_cast<T>(-1) && T(-1) < T(0) ? tc_neg(x) : static_cast<T>(x / y);
 }
 TC_FN float tc_truncdiv(float x, float y) { return TC_LIBM(truncf)(x / y); }
 TC_FN double tc_truncdiv(double x, double y) { return TC_LIBM(trunc)(x / y); }
 TC_FN float tc_fmod(float x, float y) { return TC_LIBM(fmodf)(x, y); }
 TC_FN double tc_fmod(double x, double y) { return TC_LIBM(fmod)(x, y); }
-template <class T> TC_FN T tc_fmod(T x, T y) { return y == T(0) ? T(0) : static_cast<T>(x % y); }
+template <class T> TC_FN T tc_fmod(T x, T y) {
+  const bool is_zero = y == T(0) || (y == static_cast<T>(-1) && T(-1) < T(0));
+  return is_zero ? T(0) : static_cast<T>(x % y);
+}
 /// torch.remainder: the divisor's sign.
 template <class T> TC_FN T tc_mod(T x, T y, int) {
   const T r = tc_fmod(x, y);
@@ -191,9 +220,7 @@ template <class T> TC_FN T tc_mod(T x, T y, int) {
 template <class T> TC_FN T tc_remainder(T x, T y) { return tc_mod(x, y, 0); }
 /// Rounds down. Floats: c10::div_floor_floating, which agrees with Python's //.
 template <class T> TC_FN T tc_floordiv(T x, T y) {
-  if (y == T(0))
-    return T(0);
-  const T q = static_cast<T>(x / y), r = static_cast<T>(x % y);
+  const T q = tc_truncdiv(x, y), r = tc_fmod(x, y);
   return r != T(0) && (r < T(0)) != (y < T(0)) ? static_cast<T>(q - 1) : q;
 }
 template <class T> TC_FN T tc_floordiv_floating(T x, T y) {
@@ -219,8 +246,8 @@ template <class T> TC_FN T tc_pow(T x, T y) {
   T result = 1;
   while (y > T(0)) {
     if (y & T(1))
-      result = static_cast<T>(result * x);
-    x = static_cast<T>(x * x);
+      result = tc_mul(result, x);
+    x = tc_mul(x, x);
     y = static_cast<T>(y >> 1);
   }
   return result;

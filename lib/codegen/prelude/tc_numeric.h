@@ -94,6 +94,22 @@ template <> struct tc_storage<tc_bf16> {
   TC_FN float load(tc_bf16 x) { return tc_float(x); }
   TC_FN tc_bf16 store(float x) { return tc_to_bf16(x); }
 };
+
+/// The neighbour of `x` towards `y` among the elements of the narrow type; both are such elements.
+template <class Narrow> TC_FN float tc_nextafter(float x, float y) {
+  if (x != x || y != y)
+    return x + y;
+  if (x == y)
+    return y;
+  Narrow next = tc_storage<Narrow>::store(x);
+  if (x == 0.0f)
+    next.bits = static_cast<unsigned short>(y < 0.0f ? 0x8001 : 1);
+  else if ((x < y) == (x > 0.0f)) // grows in magnitude, so in the bits below the sign
+    next.bits = static_cast<unsigned short>(next.bits + 1);
+  else
+    next.bits = static_cast<unsigned short>(next.bits - 1);
+  return tc_float(next);
+}
 /// Memory holds bools as bytes 0 and 1.
 template <class T> using tc_value = typename tc_storage<T>::value;
 template <class T> TC_FN tc_value<T> tc_get(T x) { return tc_storage<T>::load(x); }
