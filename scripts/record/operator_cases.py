@@ -82,6 +82,21 @@ class Fn(torch.nn.Module):
         return tuple(result) if isinstance(result, (tuple, list)) else result
 
 
+def model_of(program):
+    """torch.export's model.json of an exported program, without what it says of the source."""
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    archive = zipfile.ZipFile(buffer)
+    member = next(n for n in archive.namelist() if n.endswith("models/model.json"))
+    model = json.loads(archive.read(member))
+    for node in model["graph_module"]["graph"]["nodes"]:
+        node["metadata"] = {}
+        if node.get("is_hop_single_tensor_return", 0) is None:
+            del node["is_hop_single_tensor_return"]
+    model["graph_module"]["module_call_graph"] = []
+    return model
+
+
 class Family:
     def __init__(self, name):
         self.name, self.graphs, self.tensors = name, [], {}
@@ -125,16 +140,7 @@ class Family:
             except (RuntimeError, NotImplementedError):
                 reference = None
             program = torch.export.export(Fn(f, buffers).eval(), inputs, strict=False)
-        buffer = io.BytesIO()
-        torch.export.save(program, buffer)
-        archive = zipfile.ZipFile(buffer)
-        member = next(n for n in archive.namelist() if n.endswith("models/model.json"))
-        model = json.loads(archive.read(member))
-        for node in model["graph_module"]["graph"]["nodes"]:
-            node["metadata"] = {}
-            if node.get("is_hop_single_tensor_return", 0) is None:
-                del node["is_hop_single_tensor_return"]
-        model["graph_module"]["module_call_graph"] = []
+        model = model_of(program)
         assert all(g["name"] != name for g in self.graphs), name
         self.graphs.append({"name": name, "model": model})
         as_list = lambda r: [t for t in (r if isinstance(r, (tuple, list)) else [r])]
@@ -738,4 +744,5 @@ def main():
         sys.exit("eager and float64 disagree; choose other inputs:\n  " + "\n  ".join(BAD))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""From a program to a case: model.pt2, inputs, and what PyTorch computes in eager mode and in float64."""
+import contextlib
+import dataclasses
+import os
+import pickle
+import warnings
+
+import torch
+from safetensors.torch import save_file
+
+import comparison
+import values
+
+warnings.filterwarnings("ignore")
+NEAR = 0.3  # the share of the norm bound that eager mode itself may be away from float64
+
+
+class Rejected(Exception):
+    """The program tests nothing of tsc; `reason` is counted."""
+
+    def __init__(self, reason, detail=""):
+        super().__init__(reason + (": " + detail if detail else ""))
+        self.reason = reason
+
+
+@dataclasses.dataclass
+class Results:
+    outputs: list
+    mutated: dict  # name -> tensor
+
+
+def was_written(now, before, version):
+    same = (now == before) | ((now != now) & (before != before))
+    return now._version > version or not bool(same.all())
+
+
+class Ties(torch.utils._python_dispatch.TorchDispatchMode):
+    """Rejects a run that asks which of several equal elements is the k-th: PyTorch does not say."""
+    WATCHED = {"topk": 2, "kthvalue": 2, "median": 1, "nanmedian": 1, "mode": 1}  # the position of dim
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        name = function.overloadpacket.__name__
+        if name in self.WATCHED and len(function._schema.returns) == 2:
+            at = self.WATCHED[name]
+            x = arguments[0]
+            d = arguments[at] if len(arguments) > at else (named or {}).get("dim", -1)
+            if x.dim() and x.shape[d] > 1:
+                ordered = x.sort(d).values
+                first, second = ordered.narrow(d, 0, x.shape[d] - 1), ordered.narrow(d, 1, x.shape[d] - 1)
+                if bool(((first == second) | second.isnan()).any()):
+                    raise Rejected("ties", name)
+        return function(*arguments, **(named or {}))
+
+
+def run_module(module, names, arguments):
+    """`module` may be a module or what torch.export gives back; names are those of the arguments."""
+    watched = dict(zip(names, arguments)) | dict(module.named_buffers())
+    before = {n: (x.detach().clone(), x._version) for n, x in watched.items()}
+    with torch.no_grad():
+        outputs = module(*arguments)
+        outputs = [x.detach().clone().contiguous() for x in outputs]
+    mutated = {n: x.detach().clone().contiguous() for n, x in watched.items() if was_written(x, *before[n])}
+    return Results(outputs, mutated)
+
+
+def eager(program, symbols, wide=False):
+    arguments = program.arguments(symbols)
+    module = program.module(wide)
+    if wide:
+        arguments = tuple(x.double() if x.is_floating_point() else x for x in arguments)
+        torch.set_default_dtype(torch.float64)
+    try:
+        with contextlib.nullcontext() if wide else Ties():
+            return run_module(module, [x.name for x in program.user_inputs()], arguments)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def run_exported(exported, names, arguments):
+    """As run_module; the archive keeps the values that its buffers had before."""
+    held = list(exported.state_dict.values()) + [x for x in exported.constants.values() if isinstance(x, torch.Tensor)]
+    before = [x.detach().clone() for x in held]
+    try:
+        return run_module(exported.module(), names, arguments)
+    finally:
+        with torch.no_grad():
+            for x, value in zip(held, before):
+                x.copy_(value)
+
+
+def export(program):
+    def shapes(dims):
+        return {x.name: {i: dims[s] for i, s in enumerate(x.shape) if isinstance(s, str)} or None for x in program.user_inputs()}
+
+    def run(dynamic_shapes):
+        return torch.export.export(program.module(), program.arguments(), dynamic_shapes=dynamic_shapes, strict=False)
+
+    with torch.no_grad():
+        if not program.symbols:
+            exported = run(None)
+        else:
+            automatic = {s: torch.export.Dim.AUTO for s in program.symbols}
+            try:
+                named = program.named_sizes and {s: torch.export.Dim(s, min=program.named_sizes[s], max=64) for s in program.symbols}
+                exported = run(shapes(named or automatic))
+            except Exception:  # the program holds for some sizes only
+                if not program.named_sizes:
+                    raise
+                program.named_sizes = {}
+                exported = run(shapes(automatic))
+        return exported.run_decompositions() if program.decomposed else exported
+
+
+def check_reference(what, result, reference):
+    """Rejects what float64 says is chaos, or an accident of eager mode."""
+    if result.dtype not in comparison.RULES:
+        if result.shape == reference.shape and torch.equal(result, reference.to(result.dtype)):
+            return
+        raise Rejected("chaos: integers", what)
+    if result.shape != reference.shape or not reference.is_floating_point():
+        raise Rejected("chaos: shapes", what)
+    rounded = reference.to(result.dtype)
+    if not torch.equal(result.isnan(), rounded.isnan()) or not torch.equal(result.isinf(), rounded.isinf()):
+        raise Rejected("chaos: NaN or infinity", what)
+    reason = comparison.disagreement(result, rounded, reference, slack=NEAR, use_eager=False)
+    if reason and reason.startswith("relative"):
+        raise Rejected("chaos: norm", f"{what} {reason}")
+    reason = comparison.disagreement(result, rounded, reference, slack=10.0, use_eager=False)
+    if reason:
+        raise Rejected("chaos: elements", f"{what} {reason}")
+
+
+def pairs(a, b):
+    """(name, tensor of a, tensor of b) of everything that both hold."""
+    for i, (x, y) in enumerate(zip(a.outputs, b.outputs)):
+        yield f"output_{i}", x, y
+    for name in a.mutated:
+        if name in b.mutated:
+            yield f"mutated_{name}", a.mutated[name], b.mutated[name]
+
+
+def reference_name(name):
+    return "ref_" + name.removeprefix("output_")
+
+
+@dataclasses.dataclass
+class Case:
+    program: object
+    exported: object
+    inputs: dict
+    expected: dict
+    operators: list
+
+    def write(self, folder):
+        os.makedirs(folder, exist_ok=True)
+        torch.export.save(self.exported, os.path.join(folder, "model.pt2"))
+        save_file(self.inputs, os.path.join(folder, "inputs.safetensors"))
+        save_file(self.expected, os.path.join(folder, "expected.safetensors"))
+        with open(os.path.join(folder, "prog.py"), "w") as file:
+            file.write(self.program.text())
+        with open(os.path.join(folder, "program.pickle"), "wb") as file:
+            pickle.dump(self.program, file)
+
+
+def operators_of(exported):
+    """Targets of all nodes, subgraphs included, in order."""
+    found = []
+    for module in exported.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                if node.op == "call_function":
+                    target = node.target
+                    name = str(target)
+                    if not isinstance(target, torch._ops.OpOverload):
+                        name = f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', name)}".lstrip("_")
+                    found.append(name)
+    return found
+
+
+def record(program):
+    """Raises Rejected."""
+    try:
+        results = eager(program, program.symbols)
+    except Rejected:
+        raise
+    except Exception as error:
+        raise Rejected("eager refuses", f"{type(error).__name__}: {error}") from error
+    try:
+        exported = export(program)
+    except Exception as error:
+        raise Rejected("export refuses", f"{type(error).__name__}: {error}") from error
+    names = [x.name for x in program.user_inputs()]
+    symbols = program.symbols
+    if program.other_symbols:
+        try:
+            other = eager(program, program.other_symbols)
+            run_exported(exported, names, program.arguments(program.other_symbols))
+            results, symbols = other, program.other_symbols
+        except Rejected:
+            raise
+        except Exception:
+            program.other_symbols = {}
+    try:
+        wide = eager(program, symbols, wide=True)
+    except Exception as error:
+        raise Rejected("no float64 reference", f"{type(error).__name__}: {error}") from error
+    for name, x, y in pairs(results, wide):
+        check_reference(name, x, y)
+    arguments = program.arguments(symbols)
+    try:
+        again = run_exported(exported, names, arguments)
+    except Exception as error:
+        raise Rejected("exported program fails", f"{type(error).__name__}: {error}") from error
+    references = {name: y for name, x, y in pairs(results, wide) if x.is_floating_point()}
+    for name, x, y in pairs(results, again):
+        reason = comparison.disagreement(y, x, references.get(name))
+        if reason:
+            raise Rejected("exported program differs from eager", f"{name} {reason}")
+    if set(results.mutated) != set(again.mutated):
+        raise Rejected("exported program mutates something else", f"{set(results.mutated)} {set(again.mutated)}")
+    expected = {f"output_{i}": x for i, x in enumerate(results.outputs)}
+    expected |= {f"mutated_{n}": x for n, x in results.mutated.items()}
+    for name, reference in references.items():
+        narrow = expected[name].dtype in (torch.float16, torch.bfloat16)
+        expected[reference_name(name)] = reference.to(torch.float32) if narrow else reference
+    inputs = {n: x.contiguous().clone() for n, x in zip(names, program.arguments(symbols))}
+    return Case(program, exported, inputs, {n: x.contiguous().clone() for n, x in expected.items()}, operators_of(exported))
+
+
+def perturbed(program, seed):
+    """The same program, every float of its inputs moved by up to two ulps."""
+    other = program.copy()
+    generator = torch.Generator().manual_seed(seed)
+    for x in other.inputs:
+        tensor = x.make(program.other_symbols or program.symbols).contiguous()
+        if tensor.is_floating_point():
+            step = torch.randint(-2, 3, tensor.shape, generator=generator).double() * comparison.RULES[tensor.dtype][2]
+            tensor = (tensor.double() * (1 + step)).to(tensor.dtype)
+        x.tensor, x.style = tensor, "values"
+    return other
+
+
+def is_fragile(program):
+    """Whether tiny changes of the inputs change a discontinuous result, or a float beyond its bound: then nothing is said by
+    a difference."""
+    symbols = program.other_symbols or program.symbols
+    plain = eager(program, symbols)
+    wide = eager(program, symbols, wide=True)
+    for seed in range(4):
+        moved = eager(perturbed(program, seed), symbols)
+        moved_wide = eager(perturbed(program, seed), symbols, wide=True)
+        for (_, x, y), (_, v, w) in zip(pairs(plain, moved), pairs(wide, moved_wide)):
+            if x.dtype not in comparison.RULES:
+                if not torch.equal(x, y):
+                    return True
+            elif comparison.disagreement(y, x, v, slack=0.5 if x.dtype == torch.float64 else 8.0):
+                return True  # of float64 nothing more exact is known
+    return False
