@@ -3,7 +3,7 @@
     python3 scripts/export/model_zoo.py FOLDER [NAME ...]      (default: every model; --list prints their names)
 
 One FOLDER/NAME each: default.pt2 (as torch.export.export gives it: undecomposed), inputs.npz, expected.npz (recording.py);
-with --decomposed also decomposed.pt2. Weights are random. --small: only those small enough to be tracked (graphs/zoo);
+with --decomposed also decomposed.pt2. Weights are random. --small: only those small enough to be tracked (graphs/zoo, packed by scripts/archive);
 --usual: only the others, which have their usual width.
 """
 import os
@@ -431,7 +431,7 @@ def main():
                 model.eval()
             shake(model)
             program, values = record(model, inputs, os.path.join(folder, name), with_decomposed="--decomposed" in sys.argv,
-                                     frames=1 if name in SMALL else 0, packed=name in SMALL,
+                                     frames=1 if name in SMALL else 0, packed=False,
                                      # A cache that holds the buffers a second time is seen through by a strict export only.
                                      strict=name == "llama_static_cache")
             eager, reference = values["output_0"].double(), values["reference_0"].double()

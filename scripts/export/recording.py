@@ -28,7 +28,7 @@ def _trimmed(trace, frames):
 
 def save(program, path, frames=0, packed=False):
     """torch.export.save with the stack traces free of the machine's folders, subgraphs included; `frames`: only the innermost
-    ones of each trace and only the innermost module (0: all); `packed`: the JSON deflated, else as PyTorch writes it."""
+    ones of each trace and only the innermost module (0: all); `packed`: deflated, else as PyTorch writes it."""
     for module in program.graph_module.modules():
         if not isinstance(module, torch.fx.GraphModule):
             continue
@@ -43,17 +43,17 @@ def save(program, path, frames=0, packed=False):
 
 
 def _pack(path):
-    """The same archive with its JSON deflated; weights stay stored, their bytes 64-byte aligned as PyTorch leaves them."""
+    """The same archive deflated, which PyTorch reads, too. What stays stored lies as PyTorch leaves it, 64-byte aligned."""
     packed = f"{path}.packed"
     with zipfile.ZipFile(path) as given, zipfile.ZipFile(packed, "w") as written:
         for info in given.infolist():
-            member = zipfile.ZipInfo(info.filename, info.date_time)
-            if info.filename.endswith(".json"):
+            member, data = zipfile.ZipInfo(info.filename, (1980, 1, 1, 0, 0, 0)), given.read(info)
+            if len(data) > 64:
                 member.compress_type = zipfile.ZIP_DEFLATED
             else:
                 begin = written.start_dir + 30 + len(info.filename.encode()) + 4
                 member.extra = struct.pack("<2sH", b"FB", -begin % 64) + b"Z" * (-begin % 64)
-            written.writestr(member, given.read(info))
+            written.writestr(member, data, compresslevel=9)
     shutil.move(packed, path)
 
 
@@ -66,7 +66,8 @@ def decomposed(program):
 
 
 def shake(model, scale=0.05):
-    """Fresh norms are the identity and fresh biases zero, which would hide mistakes: moves every parameter and the statistics."""
+    """Fresh norms are the identity and fresh biases zero, which would hide mistakes: moves every parameter and the statistics.
+    Then rounds them to bfloat16's numbers: as random as before, and half the bytes when packed."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point():
@@ -76,6 +77,25 @@ def shake(model, scale=0.05):
                 buffer.add_(torch.randn_like(buffer) * 0.1)
             if name.endswith("running_var"):
                 buffer.mul_(torch.rand_like(buffer) + 0.5)
+        for name, value in [*model.named_parameters(), *model.named_buffers()]:
+            if isinstance(value, torch.nn.Parameter) or name.endswith(("running_mean", "running_var")):
+                value.copy_(coarse(value))
+
+
+def coarse(value):
+    """Rounded to bfloat16's numbers, in the same dtype."""
+    return value.bfloat16().to(value.dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _savez(path, arrays, packed):
+    """numpy.savez; `packed`: deflated, and float64 (the references) to 33 bits, far more than any comparison looks at."""
+    if not packed:
+        np.savez(path, **arrays)
+        return
+    for name, array in arrays.items():
+        if array.dtype == np.float64:
+            arrays[name] = ((array.view(np.int64) + (1 << 19)) >> 20 << 20).view(np.float64)
+    np.savez_compressed(path, **arrays)
 
 
 def _flat(value):
@@ -107,6 +127,7 @@ def evaluate(model, inputs):
 def record(model, inputs, folder, dynamic_shapes=None, with_decomposed=True, frames=0, packed=False, strict=False):
     """Writes default.pt2, decomposed.pt2, inputs.npz and expected.npz (eager in the model's dtype, and float64)."""
     os.makedirs(folder, exist_ok=True)
+    inputs = torch.utils._pytree.tree_map(coarse, inputs)
     with torch.no_grad():
         program = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=strict)
     save(program, os.path.join(folder, "default.pt2"), frames, packed)
@@ -122,6 +143,6 @@ def record(model, inputs, folder, dynamic_shapes=None, with_decomposed=True, fra
             values[f"{form}mutated_{names[name] if isinstance(name, int) else name}"] = value
     arrays = lambda tensors: {k: v.detach().contiguous().numpy() if isinstance(v, torch.Tensor) else np.asarray(v)
                               for k, v in tensors.items()}
-    np.savez(os.path.join(folder, "expected.npz"), **arrays(values))
-    np.savez(os.path.join(folder, "inputs.npz"), **arrays({f"input_{i}": x for i, x in enumerate(_flat(inputs))}))
+    _savez(os.path.join(folder, "expected.npz"), arrays(values), packed)
+    _savez(os.path.join(folder, "inputs.npz"), arrays({f"input_{i}": x for i, x in enumerate(_flat(inputs))}), packed)
     return program, values

@@ -6,12 +6,14 @@ With TSC (the compiler's binary) the seeds of the target `program` are compiled 
 """
 
 import argparse
+import io
 import json
 import pathlib
 import re
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 
@@ -126,13 +128,16 @@ def write_graphs(out):
 
 
 def write_archives(out):
-    for path in sorted((ROOT / "tests").glob("**/*.pt2")):
-        write(out / "pt2", path.stem, path.read_bytes())
+    archives = {path.stem: path.read_bytes() for path in sorted((ROOT / "tests").glob("**/*.pt2"))}
+    with tarfile.open(ROOT / "tests/graph/data.tar.xz") as packed:
+        archives.update({pathlib.Path(member.name).stem: packed.extractfile(member).read() for member in packed})
+    for stem, data in archives.items():
+        write(out / "pt2", stem, data)
         try:
-            with zipfile.ZipFile(path) as archive:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 models = [name for name in archive.namelist() if re.search(r"/models/[^/]*\.json$", name)]
                 for model in models:
-                    write(out / "export_json", path.stem, archive.read(model))
+                    write(out / "export_json", stem, archive.read(model))
         except zipfile.BadZipFile:
             pass
 

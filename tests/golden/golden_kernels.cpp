@@ -11,7 +11,7 @@ const std::vector<GoldenGraph> &golden_graphs() {
       {"seed_002", "graphs/seed_002.json"},
       {"seed_004", "graphs/seed_004.json"},
       {"adam_step", "graphs/adam_step.json"},
-      {"gpt2", "graphs/anchors/gpt2/model.json"},
+      {"gpt2", "graphs/anchors/gpt2/model.pt2"},
       {"gpt2_small", "graphs/gpt2_small/default.pt2"},
       {"layernorm_gelu", "graphs/anchors/layernorm_gelu/model.json"},
       {"mlp_gelu", "graphs/anchors/mlp_gelu/model.json"},

@@ -266,14 +266,12 @@ TEST_CASE("random graphs of every kind of node, argument, value, input and outpu
 TEST_CASE("every graph in the repository survives") {
   size_t graphs = 0;
   for (const char *folder : {"graphs", "tests/graph/data"})
-    for (const auto &entry : fs::recursive_directory_iterator(source_path(folder))) {
-      std::string name = entry.path().filename().string();
-      bool is_graph =
-          entry.path().extension() == ".pt2" || name == "model.json" || name.rfind("seed_", 0) == 0;
-      if (!is_graph || !entry.is_regular_file())
+    for (const fs::path path : tsc::testing::source_files(folder)) {
+      const std::string name = path.filename().string();
+      if (path.extension() != ".pt2" && name != "model.json" && name.rfind("seed_", 0) != 0)
         continue;
-      INFO(entry.path().string());
-      check_round_trip(read_graph(entry.path().string()));
+      INFO(path.string());
+      check_round_trip(read_graph(path.string()));
       ++graphs;
     }
   CHECK(graphs >= 50);

@@ -26,9 +26,9 @@ const char *kVersions[] = {"2.8", "2.9", "2.10", "2.11"};
 
 std::vector<std::string> programs(const std::string &version) {
   std::vector<std::string> names;
-  for (const auto &entry : fs::directory_iterator(source_path("tests/graph/data/" + version)))
-    if (entry.path().extension() == ".pt2")
-      names.push_back(entry.path().stem().string());
+  for (const fs::path path : tsc::testing::source_files("tests/graph/data/" + version))
+    if (path.extension() == ".pt2")
+      names.push_back(path.stem().string());
   std::sort(names.begin(), names.end());
   return names;
 }

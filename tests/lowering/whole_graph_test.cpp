@@ -36,7 +36,7 @@ TEST_CASE("layer norm and GELU: statistics, then one elementwise kernel in two p
 }
 
 TEST_CASE("a whole GPT-2 lowers") {
-  CHECK(count_kinds(lower_file("graphs/anchors/gpt2/model.json")) ==
+  CHECK(count_kinds(lower_file("graphs/anchors/gpt2/model.pt2")) ==
         "48 extern_kernels.addmm, 24 extern_kernels.bmm, 1 extern_kernels.mm, 12 max, "
         "104 pointwise, 1 scan, 12 sum, 75 welford_reduce");
 }

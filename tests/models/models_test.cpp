@@ -14,7 +14,7 @@ using namespace tsc;
 
 namespace {
 
-const std::filesystem::path kZoo = std::filesystem::path(TSC_SOURCE_DIR) / "graphs" / "zoo";
+const std::filesystem::path kZoo = std::filesystem::path(TSC_UNPACKED_DIR) / "graphs" / "zoo";
 
 /// Every model below; each is a case of its own so that ctest runs them side by side.
 std::set<std::string> &listed() {

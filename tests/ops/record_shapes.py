@@ -1,8 +1,11 @@
 """Records what PyTorch says of dtypes, sizes and strides: one exported graph with many calls.
 
-Usage: python record_shapes.py OUT_DIR   (PyTorch 2.11; writes shapes.json, shapes_core.json)
+Usage: python record_shapes.py OUT_DIR   (PyTorch 2.11; writes shapes.pt2, shapes_core.pt2)
 The graphs' recorded values are what tests/ops/shapes_test.cpp compares the shape rules with.
 """
+import io
+import json
+import os
 import sys
 import zipfile
 
@@ -241,19 +244,21 @@ def inputs():
 
 
 def write(program, path):
-    """The model.json of an archive, alone."""
-    torch.export.save(program, path + ".pt2")
-    with zipfile.ZipFile(path + ".pt2") as archive:
-        name = next(n for n in archive.namelist() if n.endswith("models/model.json"))
-        text = archive.read(name)
-    import json
-    import os
-    model = json.loads(text)
+    """An archive with the model.json deflated and nothing else that says something: there are no weights."""
+    saved = io.BytesIO()
+    torch.export.save(program, saved)
+    archive = zipfile.ZipFile(saved)
+    model = json.loads(archive.read(next(n for n in archive.namelist() if n.endswith("models/model.json"))))
     for node in model["graph_module"]["graph"]["nodes"]:  # stack traces name this machine's folders
         node["metadata"] = {}
-    with open(path + ".json", "w") as file:
-        json.dump(model, file, separators=(",", ":"))
-    os.remove(path + ".pt2")
+    members = {"archive_format": "pt2", "byteorder": "little", "archive_version": "0",
+               "models/model.json": json.dumps(model, separators=(",", ":")),
+               "data/weights/model_weights_config.json": '{"config":{}}',
+               "data/constants/model_constants_config.json": '{"config":{}}'}
+    with zipfile.ZipFile(path + ".pt2", "w") as written:
+        for name, text in members.items():
+            member = zipfile.ZipInfo(f"{os.path.basename(path)}/{name}", (1980, 1, 1, 0, 0, 0))
+            written.writestr(member, text, zipfile.ZIP_DEFLATED, 9)
 
 
 if __name__ == "__main__":

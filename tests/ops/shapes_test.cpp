@@ -11,9 +11,9 @@ using namespace tsc::ops;
 namespace {
 
 const std::string kRoot = TSC_SOURCE_DIR;
-const char *const kGraphs[] = {"/tests/ops/shapes.json",
-                               "/tests/ops/shapes_core.json",
-                               "/graphs/anchors/gpt2",
+const char *const kGraphs[] = {"/tests/ops/shapes.pt2",
+                               "/tests/ops/shapes_core.pt2",
+                               "/graphs/anchors/gpt2/model.pt2",
                                "/graphs/anchors/layernorm_gelu",
                                "/graphs/anchors/mlp_gelu",
                                "/graphs/anchors/seed_add_sum",

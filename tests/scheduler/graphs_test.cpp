@@ -213,7 +213,7 @@ TEST_CASE("exported graphs take no more steps than TorchInductor needs") {
 }
 
 TEST_CASE("the steps of GPT-2 are consistent") {
-  const Scheduled scheduled = schedule_graph("anchors/gpt2/model.json", target::default_policy());
+  const Scheduled scheduled = schedule_graph("anchors/gpt2/model.pt2", target::default_policy());
   check_consistent(scheduled);
   // 12 layers of attention as two products each, 48 + 1 other products; no more kernels than on
   // the day when attention was still decomposed (98) and one more: 50257 columns of logits are
@@ -221,5 +221,5 @@ TEST_CASE("the steps of GPT-2 are consistent") {
   const Steps steps = count_steps(scheduled.schedule);
   CHECK(steps.calls <= 73);
   CHECK(steps.kernels <= 99);
-  check_consistent(schedule_graph("anchors/gpt2/model.json", target::inductor_2_5_policy()));
+  check_consistent(schedule_graph("anchors/gpt2/model.pt2", target::inductor_2_5_policy()));
 }

@@ -1,6 +1,6 @@
 """scripts/verify_log_grammar takes the seeds' logs and what tsc prints of sample graphs, and refuses logs that break one rule.
 
-    log_grammar_test.py TSC ROOT
+    log_grammar_test.py TSC ROOT UNPACKED      UNPACKED: where graphs/zoo is unpacked
 """
 import importlib.machinery
 import importlib.util
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-TSC, ROOT = sys.argv[1:3]
+TSC, ROOT, UNPACKED = sys.argv[1:4]
 SCRIPT = os.path.join(ROOT, "scripts", "verify_log_grammar")
 sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("verify_log_grammar", SCRIPT)
@@ -30,7 +30,7 @@ def golden(name):
 
 
 def dump(graph, *flags):
-    path = os.path.join(ROOT, "graphs", graph)
+    path = os.path.join(UNPACKED if graph.startswith("zoo/") else ROOT, "graphs", graph)
     command = [TSC, "dump-schedule", path, "--no-code", "--arch=sm_90", *flags]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
