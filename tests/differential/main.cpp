@@ -1,4 +1,5 @@
 // Looks for programs that tsc gets wrong (README.md).
+#include "metamorphic_command.h"
 #include "run_command.h"
 
 #include <CLI/CLI.hpp>
@@ -42,6 +43,39 @@ void add_run(CLI::App &app, int &exit_code) {
   });
 }
 
+void add_metamorphic(CLI::App &app, int &exit_code) {
+  auto flags = std::make_shared<differential::MetamorphicFlags>();
+  CLI::App *command =
+      app.add_subcommand("metamorphic", "random programs, said and compiled in several ways");
+  command->add_option("--programs", flags->programs, "how many (default: 1000)");
+  command->add_option("--first", flags->first, "number of the first (default: 0)");
+  command->add_option("--seed", flags->seed, "decides all of them (default: 0)");
+  command->add_option("--seconds", flags->seconds, "stop after so long");
+  command
+      ->add_option("--devices", flags->devices,
+                   "of reference (always), host, host-cuda, host-cuda-reverse, cuda")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      ->add_option("--host-every", flags->host_every,
+                   "every so many programs run on the other devices too (default: 20)")
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--variants", flags->variants, "of a program (default: 2)");
+  command->add_option("--eager-every", flags->eager_every,
+                      "every so many programs are also computed call by call, and all that write "
+                      "in place (default: 3)");
+  command->add_flag("--each", flags->each, "one call a program, of every operator in turn");
+  command->add_option("--family", flags->families,
+                      "of tests/cases, whose graphs get random calls behind them (repeatable)");
+  command->add_option("--jobs", flags->jobs, "processes (default: 1)")->check(CLI::Range(1, 256));
+  command->add_option("--findings", flags->findings, "a folder for what is found, minimized");
+  command->add_option("--time-limit", flags->limits.seconds, "seconds a program (default: 60)");
+  command->callback([flags, &exit_code] {
+    setenv("TSC_THREADS", "1", 1); // findings are looked into in processes that fork
+    exit_code = differential::run_metamorphic(*flags, stdout) ? 0 : 1;
+  });
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -49,6 +83,7 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   add_run(app, exit_code);
+  add_metamorphic(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
