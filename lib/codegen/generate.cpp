@@ -12,6 +12,7 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 

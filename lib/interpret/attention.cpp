@@ -3,6 +3,7 @@
 
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tsc::interpret {

@@ -2,6 +2,8 @@
 #include "interpret/communicate.h"
 #include "interpret/machine.h"
 
+#include <algorithm>
+
 namespace tsc::interpret {
 
 using tensor::HostTensor;

@@ -5,6 +5,7 @@
 #include "lowering/registry.h"
 #include "lowering/views.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace tsc::lowering {

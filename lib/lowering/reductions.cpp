@@ -6,6 +6,8 @@
 #include "lowering/registry.h"
 #include "lowering/views.h"
 
+#include <algorithm>
+
 namespace tsc::lowering {
 
 namespace {

@@ -7,6 +7,8 @@
 #include "ops/pointwise_rules.h"
 #include "ops/table.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 
 Argument assert_condition(GraphBuilder &builder, const Argument &condition, std::string message) {

@@ -3,6 +3,7 @@
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace tsc::ops {

@@ -6,6 +6,7 @@
 #include "ops/table.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -5,6 +5,7 @@
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tsc::ops {

@@ -5,6 +5,7 @@
 #include "support/diagnostic.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
 

@@ -3,6 +3,7 @@
 #include "scheduler/storages.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tsc::scheduler {
 

@@ -1,6 +1,7 @@
 #include "scheduler/fusion.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace tsc::scheduler {
 

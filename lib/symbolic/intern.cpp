@@ -4,6 +4,7 @@
 #include "support/diagnostic.h"
 #include "support/hash.h"
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 

@@ -1,6 +1,8 @@
 // The order of expressions: sympy's, so that sums and arguments print as sympy prints them.
 #include "symbolic/node.h"
 
+#include <algorithm>
+
 namespace tsc::symbolic {
 namespace {
 

@@ -8,6 +8,7 @@
 #include "runtime/session.h"
 #include "testing/catch.h"
 
+#include <algorithm>
 #include <functional>
 
 using namespace tsc;

@@ -10,6 +10,7 @@
 #include "tc_math.h"
 #include "tc_random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

@@ -8,6 +8,7 @@
 #include "testing/catch.h"
 
 #include <climits>
+#include <tuple>
 
 using namespace tsc;
 using tensor::HostTensor;

@@ -8,6 +8,7 @@
 
 #include "testing/catch.h"
 
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <functional>

@@ -1,6 +1,8 @@
 // libFuzzer's hooks for program.json, a zero byte, weights.safetensors.
 #include "tensor_mutator.h"
 
+#include <algorithm>
+
 namespace {
 
 struct Parts {

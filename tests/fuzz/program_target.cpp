@@ -7,6 +7,7 @@
 #include "runtime/engine_session.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <sys/mman.h>

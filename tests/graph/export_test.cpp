@@ -4,6 +4,8 @@
 #include "tensor/zip_archive.h"
 #include "testing/catch.h"
 
+#include <limits>
+
 using namespace tsc::graph;
 using tsc::support::ExitCode;
 using tsc::support::UserError;

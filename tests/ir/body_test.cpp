@@ -1,6 +1,8 @@
 #include "module_builder.h"
 #include "testing/catch.h"
 
+#include <limits>
+
 using namespace tsc;
 using namespace tsc::ir;
 using tsc::ir::testing::ModuleBuilder;

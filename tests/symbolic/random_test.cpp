@@ -5,6 +5,7 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <stdexcept>
 
 using namespace tsc::testing;
 

@@ -2,6 +2,7 @@
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
