@@ -73,10 +73,10 @@ TEST_CASE("random graphs are the same for one seed, well-formed, and cover the t
 TEST_CASE("call by call, what is written through a view of a view is seen") {
   const std::optional<EagerResult> result = run_eagerly(with_values(write_through_a_view()));
   REQUIRE(result);
-  const std::vector<double> expected = {2, 4, 6, 8, 100, 12};
+  const std::vector<double> expected = {2, 4, 6, 80, 100, 120};
   for (int64_t i = 0; i < 6; ++i)
     CHECK(result->outputs[0].get_double(i) == expected[static_cast<size_t>(i)]);
-  CHECK(result->inputs[0].get_double(4) == 4);
+  CHECK(result->inputs[0].get_double(4) == 4); // the input itself is not written
 }
 
 TEST_CASE("a graph agrees with all of its variants") {
