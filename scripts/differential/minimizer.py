@@ -1,5 +1,4 @@
 """Makes a program that shows a fault smaller, while the fault stays."""
-import re
 import shutil
 import time
 
@@ -143,7 +142,7 @@ def cut(program, at):
             return None  # its sizes may be dynamic
         other.inputs.append(item)
     del other.statements[at]
-    rename(other, names)
+    other.rename(names)
     return live(other)
 
 
@@ -154,13 +153,6 @@ def fresh(program, kind):
     while f"{prefix}{i}" in used:
         i += 1
     return f"{prefix}{i}"
-
-
-def rename(program, names):
-    for s in program.statements:
-        for old, new in names.items():
-            s.text = re.sub(rf"\b{old}\b", new, s.text)
-    program.outputs = [names.get(n, n) for n in program.outputs]
 
 
 def observe(program, at):
@@ -200,8 +192,8 @@ def simpler(program):
         if x.kind != "input":
             other = program.copy()
             name = fresh(other, "input")
-            other.inputs[i].kind, other.inputs[i].name = "input", name
-            rename(other, {x.name: name})
+            other.inputs[i].kind = "input"
+            other.rename({x.name: name})
             yield other
         if x.dtype in ("float16", "bfloat16", "float64"):
             other = program.copy()

@@ -104,6 +104,18 @@ class Program:
         used = set(self.outputs).union(*(s.names() for s in self.statements))
         self.inputs = [x for x in self.inputs if x.name in used]
         self.modules = [x for x in self.modules if x.name in used]
+        names = {x.name: f"input_{i}" for i, x in enumerate(self.user_inputs())}
+        self.rename(names)  # tsc knows inputs by position too
+
+    def rename(self, names):
+        """Inputs and values, all at once."""
+        def new(text):
+            return NAME.sub(lambda found: names.get(found.group(0), found.group(0)), text)
+        for s in self.statements:
+            s.text, s.results = new(s.text), tuple(names.get(n, n) for n in s.results)
+        self.outputs = [names.get(n, n) for n in self.outputs]
+        for x in self.inputs:
+            x.name = names.get(x.name, x.name)
 
     def body(self):
         lines = [f"{x.name} = self.{x.name}" for x in self.inputs if x.kind != "input"]

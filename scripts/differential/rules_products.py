@@ -189,7 +189,8 @@ def normalize(g):
         name, made = g.module(f"nn.InstanceNorm{rank}d({t.shape[1]}, affine={g.chance(0.5)})")
         return attempt(g, made, f"{name}({x})", "normalize")
     c = t.shape[1]
-    g.emit(f"F.batch_norm({x}, {g.same_shape((c,), t.dtype)}, {g.same_shape((c,), t.dtype, 'positive')}, {g.same_shape((c,), t.dtype)}, None, training={g.chance(0.3)})", "normalize")
+    mean, variance = (g.new_input(values.name_of(t.dtype), (c,), style, kind="buffer") for style in ("normal", "positive"))  # training writes them
+    g.emit(f"F.batch_norm({x}, {mean}, {variance}, {g.same_shape((c,), t.dtype)}.clone(), None, training={g.chance(0.3)})", "normalize")
 
 
 @rule("resample", 1.5)
