@@ -5,6 +5,8 @@
 #include "graph/read.h"
 #include "lowering/lower.h"
 #include "ops/passes.h"
+#include "program/validate.h"
+#include "support/diagnostic.h"
 #include "target/policy.h"
 #include "target/target.h"
 
@@ -63,11 +65,22 @@ void schedule(State &state) {
   state.result.schedule = scheduler::schedule(state.result.module, schedule_options);
 }
 
+/// A program that nobody may run is never handed out.
+void require_sound(const program::Program &program) {
+  try {
+    program::validate(program, "");
+  } catch (const support::UserError &error) {
+    const support::Diagnostic &first = error.diagnostics().front();
+    throw support::InternalError("program", first.place, first.message);
+  }
+}
+
 void generate(State &state) {
   state.result.program =
       codegen::generate(state.result.module, state.result.schedule, {state.target});
   state.result.program.name = state.result.graph.name;
   state.result.program.archs = state.options->archs;
+  require_sound(state.result.program);
   state.finished("generate", [&] { return render(state.result, Form::cuda); });
 }
 

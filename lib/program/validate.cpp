@@ -1,5 +1,7 @@
 #include "program/validate.h"
 
+#include "program/check_memory.h"
+
 #include "support/diagnostic.h"
 
 #include <set>
@@ -395,7 +397,11 @@ private:
 void validate(const Program &program, const std::string &label) {
   std::vector<Diagnostic> problems = Validator(program).run();
   if (problems.empty())
+    problems = check_memory(program);
+  if (problems.empty())
     return;
+  if (problems.size() > kMaxReported)
+    problems.resize(kMaxReported);
   for (Diagnostic &problem : problems)
     problem.file = label;
   throw support::UserError(support::ExitCode::bad_input, std::move(problems));

@@ -53,7 +53,7 @@ TEST_CASE("Zeros and collectives survive JSON", "[program]") {
   collective.ranks = 4;
   collective.group = "0";
   collective.from = {5, symbolic::Expr(0)};
-  collective.to = {6, symbolic::Expr(3)};
+  collective.to = {7, symbolic::Expr(3)};
   collective.count = s0;
   sample.steps.push_back({collective, "reduce"});
   sample.steps.push_back({program::Fill{{5, symbolic::Expr(1)}, 4 * s0}, "zeros"});
@@ -68,7 +68,7 @@ TEST_CASE("Zeros and collectives survive JSON", "[program]") {
   CHECK(read.count == s0);
   CHECK(std::get<program::Fill>(again.steps[6].kind).bytes == 4 * s0);
   CHECK(program::reads(again, again.steps[5]) == std::vector<uint32_t>{5});
-  CHECK(program::writes(again, again.steps[5]) == std::vector<uint32_t>{6});
+  CHECK(program::writes(again, again.steps[5]) == std::vector<uint32_t>{7});
   CHECK(program::reads(again, again.steps[6]).empty());
   CHECK(program::writes(again, again.steps[6]) == std::vector<uint32_t>{5});
 }

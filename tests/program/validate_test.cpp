@@ -121,3 +121,44 @@ TEST_CASE("Steps know what they read and write", "[program]") {
   CHECK(program::reads(sample, sample.steps[2]) == std::vector<uint32_t>{2, 4, 5});
   CHECK(program::writes(sample, sample.steps[3]) == std::vector<uint32_t>{6, 7});
 }
+
+TEST_CASE("Steps that find something else in memory are refused", "[program]") {
+  CHECK(problem_after([](Program &p) { std::swap(p.steps[1], p.steps[2]); }) ==
+        "TSC-P013 /steps/1 the step reads buffer \"moved\", which a later one writes");
+  // relu's result takes over y's memory; a step behind it still reads y.
+  CHECK(problem_after([](Program &p) {
+          program::Step late = p.steps[1];
+          auto &launch = std::get<program::Launch>(late.kind);
+          launch.pointers[0].buffer = 6;
+          p.steps.push_back(late);
+        }) == "TSC-P013 /steps/5 the step reads buffer \"y\" after \"out\" took over its memory");
+  CHECK(problem_after([](Program &p) { p.outputs[0].buffer = 6; }) ==
+        "TSC-P013 /outputs/0 the output reads buffer \"y\" after \"out\" took over its memory");
+  CHECK(problem_after([](Program &p) {
+          std::get<program::Launch>(p.steps[0].kind).pointers[1].offset = 13;
+        }) ==
+        "TSC-P013 /steps/0 an operand begins at element 13 of buffer \"twice\", which has 12");
+}
+
+TEST_CASE("A branch that takes over memory is seen behind both branches", "[program]") {
+  // One branch writes out over y, the other leaves y alone: whoever reads either may read anything,
+  // and nothing is said; a read in the branch itself is held to what the branch did.
+  const auto with_branch = [](uint32_t in_branch) {
+    Program p = program::sample_program();
+    program::Conditional conditional;
+    conditional.condition = 1;
+    conditional.then_steps = 2;
+    program::Step late = p.steps[1];
+    std::get<program::Launch>(late.kind).pointers[0].buffer = in_branch;
+    std::vector<program::Step> steps(p.steps.begin(), p.steps.begin() + 3);
+    steps.push_back({conditional, "branch"});
+    steps.push_back(p.steps[3]);
+    steps.push_back(late);
+    steps.push_back(p.steps[4]);
+    p.steps = steps;
+    return p;
+  };
+  CHECK(problem_after([&](Program &p) { p = with_branch(7); }).empty());
+  CHECK(problem_after([&](Program &p) { p = with_branch(6); }) ==
+        "TSC-P013 /steps/5 the step reads buffer \"y\" after \"out\" took over its memory");
+}
