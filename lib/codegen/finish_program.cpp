@@ -70,6 +70,13 @@ void check_symbols(const Program &program) {
          .next_step = "make it static, or pass a tensor that has it as a dimension"});
 }
 
+/// True if the kernel takes a size that only a run knows.
+bool takes_run_sizes(const program::Step &step) {
+  const auto *launch = std::get_if<program::Launch>(&step.kind);
+  return launch && std::any_of(launch->sizes.begin(), launch->sizes.end(),
+                               [](Expr size) { return !size.is_integer(); });
+}
+
 /// Steps that depend on weights alone, and whose result nothing else changes, run when weights
 /// are loaded.
 void mark_once(Program &program) {
@@ -86,8 +93,8 @@ void mark_once(Program &program) {
     };
     const std::vector<uint32_t> read = program::reads(program, step),
                                 written = program::writes(program, step);
-    const bool stays =
-        std::holds_alternative<program::Collective>(step.kind) || program::decides(step);
+    const bool stays = std::holds_alternative<program::Collective>(step.kind) ||
+                       program::decides(step) || takes_run_sizes(step);
     step.once = !stays && std::all_of(read.begin(), read.end(), constant) &&
                 std::all_of(written.begin(), written.end(), [&](uint32_t id) {
                   const program::Buffer &buffer = program.buffers[id];

@@ -39,6 +39,10 @@ void add_run(CLI::App &app, int &exit_code) {
     // The processes share the cores.
     const size_t cores = std::max(1u, std::thread::hardware_concurrency());
     setenv("TSC_THREADS", std::to_string(std::max<size_t>(1, cores / flags->jobs)).c_str(), 0);
+    // CUDA reserves far more addresses than it uses.
+    const std::vector<std::string> &devices = flags->devices;
+    if (std::find(devices.begin(), devices.end(), "cuda") != devices.end())
+      flags->limits.memory_mib = 0;
     exit_code = differential::run_cases(*flags, stdout) ? 0 : 1;
   });
 }
