@@ -76,6 +76,8 @@ struct KernelPlan {
   std::vector<ValueId> preloads; // vector loads issued for all steps before anything else
   std::vector<PhasePlan> phases;
   std::vector<ValueId> row_stores; // at the end, by one thread of the row
+  /// They write over what other threads of the row read: all wait for each other before.
+  bool row_stores_wait = false;
   // by ValueId
   std::vector<Access> access; // loads and stores of elements
   std::vector<bool> kept;     // element values held on chip from one phase to later ones
@@ -114,7 +116,8 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
 void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);
 /// Fills phases, kept and row_stores. `keep`: values needed in a later phase stay on chip; else
 /// they are computed again.
-void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep);
+void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Group &group,
+                 bool keep);
 /// The widest run for which contiguous accesses are vector accesses of 16 bytes (32 for the widest
 /// type).
 int choose_vector(const ir::Module &module, const KernelPlan &plan);

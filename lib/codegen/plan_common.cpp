@@ -208,7 +208,28 @@ private:
 
 } // namespace
 
-void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep) {
+namespace {
+
+/// True if the store writes over memory that the kernel also loads: of a buffer that it mutates, or
+/// of an input whose memory its output takes over.
+bool overwrites_what_is_read(const ir::Module &module, const scheduler::Group &group,
+                             const KernelGraph &graph, const Value &store) {
+  const auto storage = [&](ir::BufferId id) {
+    for (const auto &[output, input] : group.inplace)
+      if (output == id)
+        return module.storage_of(input);
+    return module.storage_of(id);
+  };
+  const ir::BufferId written = storage(store.buffer);
+  return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    return value.op == Op::load && !is_store(value) && module.storage_of(value.buffer) == written;
+  });
+}
+
+} // namespace
+
+void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Group &group,
+                 bool keep) {
   const KernelGraph &graph = plan.graph;
   plan.phases.assign(graph.phases, {});
   plan.kept.assign(graph.values.size(), false);
@@ -220,13 +241,13 @@ void fill_phases(KernelPlan &plan, const scheduler::Group &group, bool keep) {
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const Value &value = graph[id];
     if (is_store(value)) {
-      const bool inplace =
-          std::any_of(group.inplace.begin(), group.inplace.end(),
-                      [&](const auto &pair) { return pair.first == value.buffer; });
-      if (value.level == Level::row)
+      const bool overwrites = overwrites_what_is_read(module, group, graph, value);
+      if (value.level == Level::row) {
         plan.row_stores.push_back(id);
-      else // an output in its input's memory is written once no phase reads the input any more
-        roots[inplace && !keep ? graph.phases - 1 : value.phase].push_back(id);
+        plan.row_stores_wait = plan.row_stores_wait || overwrites;
+      } else { // what overwrites is stored once no phase reads the old contents any more
+        roots[overwrites && !keep ? graph.phases - 1 : value.phase].push_back(id);
+      }
     } else if (value.op == Op::reduction || value.op == Op::scan || value.op == Op::sort) {
       plan.phases[value.phase].reductions.push_back(id);
       plan.kept[id] = value.op == Op::sort || (value.op == Op::scan && graph.scans_end_phases);

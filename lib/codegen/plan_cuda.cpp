@@ -78,7 +78,7 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   plan.description = "pointwise, " + std::to_string(walk.steps) +
                      (walk.steps == 1 ? " run" : " runs") + " of " + std::to_string(walk.vector) +
                      " elements a thread, " + access_text(module, plan, walk.vector);
-  fill_phases(plan, group, true);
+  fill_phases(module, plan, group, true);
 }
 
 /// Inputs that cannot stay in the L2 cache, of a kernel that writes next to nothing, are marked as
@@ -185,7 +185,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       plan.preloads.push_back(id);
   for (const ValueId id : plan.preloads)
     plan.preloaded[id] = true;
-  fill_phases(plan, group, true);
+  fill_phases(module, plan, group, true);
   const auto elements = longest_row(graph);
   walk.steps = 0;
   const bool sorts = graph.sorts();
@@ -216,7 +216,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     plan = std::move(fresh);
     classify_accesses(module, plan, walk.vector);
     plan.preloaded.assign(plan.graph.values.size(), false);
-    fill_phases(plan, group, false);
+    fill_phases(module, plan, group, false);
     mark_walked_again(plan);
     walk.threads =
         walk.blocked ? 1 : kLargestLoopedRow; // a scan too long for the chip: one thread carries it
@@ -249,7 +249,7 @@ void plan_columns(const ir::Module &module, const scheduler::Group &group, Kerne
   walk.columns = kColumnsPerBlock;
   classify_accesses(module, plan, 1);
   plan.preloaded.assign(plan.graph.values.size(), false);
-  fill_phases(plan, group, false);
+  fill_phases(module, plan, group, false);
   const auto rows = plan.graph.rows().as_integer();
   const auto elements = plan.graph.elements().as_integer();
   // Few columns: more threads a column, as long as each has some elements.
@@ -291,7 +291,7 @@ void plan_short_rows(const ir::Module &module, const scheduler::Group &group, Ke
   walk.threads = 1;
   classify_accesses(module, plan, 1);
   plan.preloaded.assign(plan.graph.values.size(), false);
-  fill_phases(plan, group, false);
+  fill_phases(module, plan, group, false);
   walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
   plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
   plan.block = walk.block();

@@ -45,7 +45,7 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
   for (Access &access : plan.access) // the host compiler makes vectors of plain loops
     access = access == Access::vector ? Access::element : access;
   const auto elements = graph.elements().as_integer();
-  fill_phases(plan, group, elements && *elements * 8 <= kKeptBytes);
+  fill_phases(module, plan, group, elements && *elements * 8 <= kKeptBytes);
   choose_sum_types(plan);
   if (graph.reduces) {
     walk.chunk =

@@ -164,7 +164,7 @@ bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPl
                      std::to_string(walk.edge) + " elements through shared memory, runs of " +
                      std::to_string(walk.vector) + " elements, " + std::to_string(walk.across) +
                      " of transposed operands, " + access_text(module, plan, walk.vector);
-  fill_phases(plan, group, true);
+  fill_phases(module, plan, group, true);
   return true;
 }
 

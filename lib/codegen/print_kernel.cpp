@@ -674,6 +674,8 @@ private:
   void row_stores() {
     if (plan_.row_stores.empty())
       return;
+    if (plan_.row_stores_wait && (row_ || (column_ && !alone())))
+      line("TC_BARRIER();");
     std::vector<std::string> conditions;
     if (row_ || (column_ && !alone()))
       conditions.push_back("lane == 0");

@@ -101,7 +101,7 @@ private:
     walk.vector = kRun;
     plan.walk = walk;
     classify_accesses(module_, plan, kRun);
-    fill_phases(plan, group_, true);
+    fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
     plan.block = kThreads;
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");

@@ -26,6 +26,7 @@ import foreach_cases
 import fused_product_cases
 import joining_cases
 import mutation_cases
+import overwriting_cases
 
 warnings.filterwarnings("ignore")
 FLOATS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -731,6 +732,7 @@ composite_cases.add(family)
 fused_product_cases.add(family)
 joining_cases.add(family)
 mutation_cases.add(family)
+overwriting_cases.add(family)
 foreach_cases.add(family)
 
 
