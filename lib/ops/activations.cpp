@@ -111,12 +111,15 @@ Argument log_sigmoid(GraphBuilder &builder, const Call &, const Argument &x) {
   return builder.call(kSub, {negative_part, tail});
 }
 
-/// log(x / (1 - x)), x first kept within [eps, 1 - eps] if eps is given.
+/// log(x / (1 - x)), x first kept within [eps, 1 - eps] if eps is given; below eps
+/// first, where they cross.
 Argument logit(GraphBuilder &builder, const Call &call, const Argument &x) {
   Argument bounded = x;
   if (call.has("eps")) {
     const double epsilon = call.number("eps");
-    bounded = clamp_between(builder, x, epsilon, 1 - epsilon);
+    const Argument lowered = builder.call("aten.minimum.default", {x, 1 - epsilon});
+    const Argument below = builder.call("aten.lt.Scalar", {x, epsilon});
+    bounded = builder.call(kWhere, {below, epsilon, lowered});
   }
   Argument rest = builder.call("aten.rsub.Scalar", {bounded, 1.0});
   Argument odds = builder.call(kDiv, {bounded, rest});

@@ -76,6 +76,8 @@ void add_pointwise_unary(Table &table) {
       .decompose(round_decimals);
   table.add_with_in_place("square(Tensor self) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
+        if (call.tensor("self").dtype == DType::boolean) // a power of 2: int64
+          return builder.call("aten.pow.Tensor_Scalar", {call["self"], 2});
         return builder.call(kMul, {call["self"], call["self"]});
       });
   table.add_with_in_place("frac(Tensor self) -> Tensor")

@@ -38,6 +38,9 @@ def arithmetic(c):
     special = torch.tensor([0.0, -0.5, math.nan, math.inf, -math.inf, 1.5])
     c.case("bounds_that_are_nan", lambda x: (x.clamp(min=math.nan), x.clamp(max=math.nan), x.clamp(-1.0, math.nan), x.clamp_min(math.nan), x.clamp_max(math.nan)), special)
     c.case("bounds_that_hold_nan", lambda x, y: (x.clamp(min=y), torch.clamp_max(x, y)), special, special.flip(0))
+    c.case("square_of_bools", lambda x: (torch.square(x), x.square() + 1), torch.tensor([True, False]))
+    c.case("distance_of_integers", lambda a, b: torch.nn.functional.pairwise_distance(a, b), torch.tensor([[1, 2], [3, 4]]), torch.tensor([[1, 0], [2, 2]]))
+    c.case("logit_of_crossed_bounds", lambda x: (torch.logit(x, 0.75), torch.logit(x, 0.25)), torch.tensor([0.1, 0.3, 0.9, 1.5, math.nan, -1.0]))
     c.case("negative_constants", lambda x: (-(x * 0 + -2.0), x - -1.0, -torch.full((3,), -4.0), 1e39 * x, x + -1e39), torch.tensor([1.0, 2.0, -3.0]))
 
 
