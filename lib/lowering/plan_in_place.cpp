@@ -1,4 +1,5 @@
 // Which updates may be stored into the memory of the mutated input that they end in.
+#include "graph/data_symbols.h"
 #include "lowering/build.h"
 #include "lowering/in_place.h"
 #include "lowering/registry.h"
@@ -81,7 +82,7 @@ private:
       const graph::Node &node = context_.graph.node(id);
       const std::string_view key = key_of(node);
       const graph::NodeRef *self = argument_node(node, 0);
-      if (self == nullptr || (!is_view(key) && !is_update(key))) {
+      if (self == nullptr || (!is_view(key) && !is_update(key)) || begins_where_data_says(node)) {
         return false;
       }
       path_.insert(id);
@@ -92,6 +93,17 @@ private:
       }
     }
     return true;
+  }
+
+  /// True of a view that no layout and no index map places before the program runs.
+  bool begins_where_data_says(const graph::Node &node) const {
+    const std::string_view key = key_of(node);
+    const char *begin = key == "slice" ? "start" : key == "select" ? "index" : nullptr;
+    if (begin == nullptr) {
+      return false;
+    }
+    const ops::Call call(context_.graph, node, ops::find_operator(node.target)->schema);
+    return call.has(begin) && graph::depends_on_data(call.size(begin));
   }
 
   /// The view of the region that node `id` replaces, if what replaces it is an update of that very

@@ -41,6 +41,20 @@ class Window(torch.nn.Module):
         return x[n], x.narrow(0, n, 2), x[n:n + 2].t() @ y, x[n:n + 2].sum(0), z, F.pad(x, (1, 0))[n + 1]
 
 
+class Updated(torch.nn.Module):
+    """Inputs that are written through views which begin where an integer says."""
+
+    def forward(self, x, y, z, i, at):
+        n = i.item()
+        torch._check(n >= 0)
+        torch._check(n < 5)
+        x.select(0, n).index_fill_(0, at, 5.0)
+        y.narrow(1, n, 1).squeeze(1).index_put_((at,), x[0, :2])
+        v = z[n:n + 1]
+        v.scatter_(1, at.unsqueeze(0), 2.5)
+        return v * 2, x.sum(0)
+
+
 class Checked(torch.nn.Module):
     """Assertions about data, one before memory is written and one after it."""
 
@@ -138,6 +152,8 @@ def cases():
     yield "newton", Newton(), (r(7).abs() + 0.1,), ({0: rows},), runs(lambda n: (r(n).abs() + 0.1,), (3,), (13,), (40,))
     yield "swapped", Swapped(), (whole(3), r(4, 4), r(4, 4)), None, runs(
         lambda n: (whole(n), r(4, 4), r(4, 4)), (0,), (3,), (6,))
+    updated = lambda n: (r(5, 6), r(6, 5), r(5, 6), whole(n), whole([0, 3]))
+    yield "updated", Updated(), updated(2), None, runs(updated, (0,), (4,), (1,))
 
 
 if __name__ == "__main__":

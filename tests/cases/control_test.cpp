@@ -18,7 +18,7 @@ using testing::Runner;
 
 namespace {
 
-constexpr size_t kGraphs = 10;
+constexpr size_t kGraphs = 11;
 
 Runner on_reference(const DynamicGraph &graph) {
   return [&graph](const std::vector<HostTensor> &inputs) {
