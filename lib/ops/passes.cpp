@@ -8,6 +8,8 @@
 #include "ops/inline_effects.h"
 #include "ops/inline_subgraphs.h"
 #include "ops/seed_random.h"
+#include "ops/verify_graph.h"
+#include "support/verify.h"
 
 namespace tsc::ops {
 
@@ -32,8 +34,13 @@ const std::vector<GraphPass> &graph_passes() {
 graph::Graph
 run_graph_passes(graph::Graph graph, const PassOptions &options,
                  const std::function<void(std::string_view, const graph::Graph &)> &after) {
+  const bool verifies = support::verifies_passes();
+  bool has_values = false;
   for (const GraphPass &pass : graph_passes()) {
     graph = pass.function(std::move(graph), options);
+    has_values |= pass.name == "infer_shapes";
+    if (verifies && has_values) // before, it is what was read
+      verify_graph(graph, pass.name, has_values);
     if (after)
       after(pass.name, graph);
   }

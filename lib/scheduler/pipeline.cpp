@@ -1,7 +1,9 @@
 #include "scheduler/step_record.h"
 #include "scheduler/steps.h"
+#include "scheduler/verify_schedule.h"
 
 #include "support/diagnostic.h"
+#include "support/verify.h"
 
 namespace tsc::scheduler {
 
@@ -56,6 +58,14 @@ void run(const Step &step, State &state) {
   state.options.records->push_back(std::move(record));
 }
 
+/// Until sort-nodes there is no order; bodies change in few steps.
+void verify(const Step &step, const State &state) {
+  if (step.name != "create-nodes" && step.name != "compute-dependencies")
+    verify_order(state, step.name);
+  if (step.name == "create-nodes" || step.name == "fuse-nodes" || step.name == "express-bodies")
+    verify_bodies(state, step.name);
+}
+
 } // namespace
 
 BufferId State::current_name(BufferId buffer) const {
@@ -67,8 +77,11 @@ BufferId State::current_name(BufferId buffer) const {
 Schedule schedule(const ir::Module &module, const ScheduleOptions &options) {
   support::require(options.policy != nullptr, "scheduler", "a policy is required");
   State state{module, options, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  const bool verifies = support::verifies_passes();
   for (const Step &step : kPipeline) {
     run(step, state);
+    if (verifies)
+      verify(step, state);
     if (options.after)
       options.after(step.name, state.schedule);
   }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace tsc::differential {
 namespace {
@@ -91,7 +92,7 @@ public:
         ranges_(std::make_shared<const symbolic::Ranges>(subject_.graph.ranges())) {
     surroundings_.graph = &subject_.graph;
     for (NodeId id = 0; id < subject_.graph.nodes.size(); ++id) {
-      names_ = std::max(names_, id);
+      taken_.insert(subject_.graph.nodes[id].name);
       offer(id);
     }
     surroundings_.new_input = [this](DType dtype, std::vector<int64_t> sizes, int64_t low,
@@ -148,9 +149,16 @@ private:
   std::shared_ptr<const symbolic::Ranges> ranges_;
   Surroundings surroundings_;
   size_t added_inputs_ = 0;
-  NodeId names_ = 0;
+  size_t names_ = 0;
+  std::set<std::string> taken_; // before it grew
 
-  std::string fresh_name(const char *prefix) { return prefix + std::to_string(++names_); }
+  std::string fresh_name(const char *prefix) {
+    std::string name;
+    do
+      name = prefix + std::to_string(++names_);
+    while (taken_.count(name) != 0);
+    return name;
+  }
 
   /// Whether later calls may refer to it.
   void offer(NodeId id) {
