@@ -49,6 +49,7 @@ public:
   }
 
 private:
+  static constexpr size_t kMostNames = 20; // of a file's unknown ones that are told one by one
   const program::Program &program_;
   const tensor::TensorMap &file_;
   const std::string &path_;
@@ -91,16 +92,22 @@ private:
       if (given_[i])
         continue;
       missing.push_back(program_.inputs[i].name);
-      const std::string near = support::did_you_mean(missing.back(), unknown_);
+      const std::string near =
+          missing.size() > kMostNames ? "" : support::did_you_mean(missing.back(), unknown_);
       add("TSC-R121",
           "input '" + missing.back() + "' (or 'input_" + std::to_string(i) + "') is missing",
           near.empty() ? "add it to the file" : "is it the file's '" + near + "'? rename that");
     }
-    for (const std::string &name : unknown_) {
-      const std::string near = support::did_you_mean(name, missing);
-      add("TSC-R121", "the file holds '" + name + "', which the graph does not take",
+    for (size_t i = 0; i < unknown_.size() && i < kMostNames; ++i) {
+      const std::string near = support::did_you_mean(unknown_[i], missing);
+      add("TSC-R121", "the file holds '" + unknown_[i] + "', which the graph does not take",
           near.empty() ? "remove it" : "did you mean '" + near + "'?");
     }
+    if (unknown_.size() > kMostNames)
+      add("TSC-R121",
+          "the file holds " + std::to_string(unknown_.size() - kMostNames) +
+              " more names that the graph does not take",
+          "remove them");
   }
 
   /// A scalar that the export made part of the graph.
@@ -204,8 +211,10 @@ private:
     for (const auto &[name, value] : constants_)
       text += "\n    " + name + " = " + value + ", " +
               (file_.count(name) ? name + " " + describe_tensor(file_.at(name)) : "nothing");
-    for (const std::string &name : unknown_)
-      text += "\n    nothing, " + name + " " + describe_tensor(file_.at(name));
+    for (size_t i = 0; i < unknown_.size() && i < kMostNames; ++i)
+      text += "\n    nothing, " + unknown_[i] + " " + describe_tensor(file_.at(unknown_[i]));
+    if (unknown_.size() > kMostNames)
+      text += "\n    nothing, " + std::to_string(unknown_.size() - kMostNames) + " more";
     return text;
   }
 };
