@@ -443,11 +443,12 @@ TEST_CASE("a GPT-2 with its weights runs as a graph and as a folder") {
 TEST_CASE("compile replaces only what it wrote itself") {
   Workplace place;
   CHECK(place.run({"compile", kGraph, "-o", "out", "--json"}).exit_code == 0);
-  place.file("out/left_over.txt", "old");
+  std::filesystem::create_directory(place.path("out/build"));
+  place.file("out/build/letter.txt", "dear");
   Outcome again = place.run({"compile", kGraph, "-o", "out", "--json"});
   CHECK(again.exit_code == 0);
   CHECK(nlohmann::json::parse(again.out).at("kernels") == 1);
-  CHECK_FALSE(std::filesystem::exists(place.path("out/left_over.txt")));
+  CHECK(testing::read_text(place.path("out/build/letter.txt")) == "dear");
   std::filesystem::create_directory(place.path("empty"));
   CHECK(place.run({"compile", kGraph, "-o", "empty"}).exit_code == 0);
   std::filesystem::create_directory(place.path("mine"));

@@ -4,11 +4,13 @@
 
 #include "testing/catch.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <sys/mman.h>
 #include <sys/wait.h>
