@@ -38,10 +38,13 @@ def was_written(now, before, version):
 class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
     """Rejects a run that asks for what PyTorch does not say: which of several equal elements is the k-th, where something
     stands in a sequence that is not sorted, which integer a float beyond the integers is."""
+    supports_higher_order_operators = True
     ORDERED = {"topk": 2, "kthvalue": 2, "median": 1, "nanmedian": 1, "mode": 1}  # the position of dim
 
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
         named = named or {}
+        if not isinstance(function, torch._ops.OpOverload):
+            return function(*arguments, **named)
         name = function.overloadpacket.__name__
         if name in self.ORDERED and len(function._schema.returns) == 2:
             at = self.ORDERED[name]
@@ -279,13 +282,15 @@ class Noise(torch.utils._python_dispatch.TorchDispatchMode):
     EXACT = re.compile(r"clone|cat|stack|index|gather|scatter|select|slice|flip|roll|where|mask|sort|topk|max|min|pad|embedding|repeat|tri|diag|copy|fill|zeros"
                        r"|ones|full|arange|eye|linspace|empty|_to|clamp|relu|abs|neg|sign|floor|ceil|round|trunc|fold|take|put|view|item|scalar|kthvalue|median")
 
+    supports_higher_order_operators = True
+
     def __init__(self, seed):
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
         result = function(*arguments, **(named or {}))
-        if self.EXACT.search(function.overloadpacket.__name__) or any(r.alias_info is not None for r in function._schema.returns):
+        if not isinstance(function, torch._ops.OpOverload) or self.EXACT.search(function.overloadpacket.__name__) or any(r.alias_info is not None for r in function._schema.returns):
             return result
         if isinstance(result, (tuple, list)):
             return type(result)(self.moved(x) for x in result)

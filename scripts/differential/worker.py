@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import time
+import traceback
 
 import torch
 
@@ -45,7 +46,7 @@ def work(options):
             except recording.Rejected as error:
                 say(number=number, rejected=error.reason, detail=str(error)[:300])
             except Exception as error:  # a fault of the generator itself
-                say(number=number, rejected="generator", detail=f"{type(error).__name__}: {error}"[:300])
+                say(number=number, rejected="generator", detail=f"{type(error).__name__}: {error}"[:200] + " " + traceback.format_exc().splitlines()[-3].strip())
             number += options.step
 
 
