@@ -33,8 +33,8 @@ private:
   void read(char *to, size_t begin, size_t bytes) const;
 
   std::string path_;
+  size_t bytes_ = 0; // before file_, whose initializer sets it
   int file_ = -1;
-  size_t bytes_ = 0;
   std::vector<char> data_; // of the tensor asked for last
   std::map<std::string, Entry> entries_;
 };
