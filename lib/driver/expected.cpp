@@ -49,7 +49,16 @@ void check_expected(const program::Program &program, const std::vector<std::vect
               describe_tensor(output.dtype, {sizes[i].begin(), sizes[i].end()}) +
               ", the file has " + describe_tensor(found->second),
           "save the values that PyTorch gives for these inputs, unconverted");
+    auto reference = expected.find(reference_name(output.name));
+    if (reference != expected.end() && reference->second.sizes() != found->second.sizes())
+      add("TSC-R125",
+          "'" + reference->first + "' is " + describe_tensor(reference->second) + ", '" +
+              output.name + "' is " + describe_tensor(found->second),
+          "save a reference of the same shape, or none");
   }
+  if (names.empty())
+    add("TSC-R123", "no output of the graph is a tensor: there is nothing to compare",
+        "run without --expect");
   constexpr size_t kMostNames = 20; // that are told one by one
   size_t unknown = 0;
   for (const auto &entry : expected) {
@@ -66,7 +75,8 @@ void check_expected(const program::Program &program, const std::vector<std::vect
         "remove them");
   if (problems.empty())
     return;
-  problems.back().next_step += "\n  the graph gives: " + support::join(names, ", ");
+  if (!names.empty())
+    problems.back().next_step += "\n  the graph gives: " + support::join(names, ", ");
   throw support::UserError(support::ExitCode::bad_input, std::move(problems));
 }
 
