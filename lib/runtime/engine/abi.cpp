@@ -203,7 +203,7 @@ TscStatus tsc_weights_load(int device, const char *path, TscWeights **weights) {
     struct stat info = {};
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
       name += "/weights.safetensors";
-    const WeightsFile file(name);
+    WeightsFile file(name);
     const auto source = [&](const char *weight) { return file.find(weight); };
     *weights = create_weights(device, source).release();
   });
