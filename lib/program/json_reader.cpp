@@ -158,13 +158,15 @@ Layout read_layout(const Cursor &at) {
 
 void read(const Cursor &at, Symbol &symbol) {
   const std::string &name = at.at("name").text();
-  bool starts_right =
-      !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
-  bool is_word = std::all_of(name.begin(), name.end(),
-                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-  if (!starts_right || !is_word)
+  const std::optional<Expr> spelled = symbolic::symbol_spelled(name);
+  if (!spelled || !is_of_programs(*spelled))
     at.at("name").fail("TSC-P004", in_quotes(name) + " is no symbol");
-  symbol.symbol = symbolic::symbol(name);
+  symbol.symbol = *spelled;
+  if (Cursor called = at.optional("called"); called.exists())
+    symbol.name = called.text();
+  if (!std::all_of(symbol.name.begin(), symbol.name.end(),
+                   [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; }))
+    at.at("called").fail("TSC-P004", in_quotes(symbol.name) + " is no symbol");
   symbol.low = at.at("low").integer(INT64_MIN, INT64_MAX);
   if (Cursor high = at.optional("high"); high.exists())
     symbol.high = high.integer(symbol.low, INT64_MAX);
