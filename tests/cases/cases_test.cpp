@@ -7,6 +7,7 @@
 #include "graph/read.h"
 #include "runtime/session.h"
 #include "testing/catch.h"
+#include "testing/skip.h"
 
 #include <cstdlib>
 #include <memory>
@@ -135,7 +136,7 @@ std::vector<runtime::SessionOptions> gpu() {
   TEST_CASE(#family " on the GPU", "[gpu]") {                                                      \
     std::string why;                                                                               \
     if (!runtime::cuda_available(&why)) {                                                          \
-      WARN("not run: " << why);                                                                    \
+      testing::skip("there is no GPU: " + why);                                                    \
       return;                                                                                      \
     }                                                                                              \
     run_on_session(#family, gpu(), "cuda");                                                        \

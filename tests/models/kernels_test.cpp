@@ -15,7 +15,7 @@ TEST_CASE("the zoo's kernels compile for sm_90 without spills") {
   constexpr size_t kKernelsAUnit = 32;      // the prelude is parsed once for all of them
   std::map<std::string, std::string> texts; // models share kernels
   for (const auto &entry : std::filesystem::directory_iterator(
-           std::filesystem::path(TSC_SOURCE_DIR) / "graphs" / "zoo")) {
+           std::filesystem::path(TSC_UNPACKED_DIR) / "graphs" / "zoo")) {
     const driver::Compilation compilation =
         driver::compile(graph::read_graph((entry.path() / "default.pt2").string()), {});
     for (const program::Kernel &kernel : compilation.program.kernels)

@@ -7,6 +7,7 @@
 #include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
+#include "testing/skip.h"
 
 #include <cmath>
 
@@ -17,14 +18,14 @@ using runtime::CudaModule;
 using tensor::DType;
 using tensor::HostTensor;
 
-/// Null, with a message, where there is no GPU.
+/// Null, with the test skipped, where there is no GPU.
 const CudaModule *gpu() {
   std::string why;
   if (runtime::cuda_available(&why)) {
     std::string ignored;
     return runtime::load_cuda_module(ignored);
   }
-  WARN("skipped, there is no GPU here: " << why);
+  testing::skip("there is no GPU: " + why);
   return nullptr;
 }
 
@@ -146,7 +147,7 @@ TEST_CASE("NVRTC reports what is wrong with a text") {
   std::string why;
   const CudaModule *module = runtime::load_cuda_module(why);
   if (!module) {
-    WARN("skipped, there is no CUDA module: " << why);
+    testing::skip("there is no CUDA module: " + why);
     return;
   }
   try { // needs NVRTC, not a GPU

@@ -2,16 +2,11 @@
 
 #include "engine/cuda_library.h"
 
-#include <cstdlib>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <nvrtc.h>
 
 namespace tsc_engine {
 namespace {
-
-// Contraction is stated, not left to a default; -ffp-contract=off is what the host says.
-constexpr const char *kOptions[] = {"--std=c++17", "--fmad=true", "--generate-line-info"};
 
 struct Nvrtc {
   decltype(&nvrtcVersion) version;
@@ -84,10 +79,10 @@ private:
 std::vector<char> compile_cubin(const std::string &name, const std::string &text,
                                 const std::vector<CudaHeader> &headers, const std::string &arch) {
   const Program program(name, text, headers);
-  // The variant with what only this architecture has (wgmma): nothing else runs an sm_90 image.
-  const std::string architecture = "--gpu-architecture=" + arch + (arch == "sm_90" ? "a" : "");
-  std::vector<const char *> options(std::begin(kOptions), std::end(kOptions));
-  options.push_back(architecture.c_str());
+  const std::vector<std::string> texts = cuda_compiler_options(arch);
+  std::vector<const char *> options;
+  for (const std::string &option : texts)
+    options.push_back(option.c_str());
   const nvrtcResult result =
       nvrtc().compile(program.get(), static_cast<int>(options.size()), options.data());
   if (result != NVRTC_SUCCESS)
@@ -104,14 +99,7 @@ std::string cuda_compiler_identity() {
   int major = 0, minor = 0;
   nvrtc().check(nvrtc().version(&major, &minor), "nvrtcVersion");
   std::string identity = "NVRTC " + std::to_string(major) + "." + std::to_string(minor);
-  // The file's full name has the patch release too.
-  Dl_info info = {};
-  if (dladdr(reinterpret_cast<void *>(nvrtc().version), &info) != 0 && info.dli_fname != nullptr) {
-    char *real = realpath(info.dli_fname, nullptr);
-    identity += std::string(" ") + (real != nullptr ? real : info.dli_fname);
-    std::free(real);
-  }
-  for (const char *option : kOptions)
+  for (const char *option : kCudaOptions)
     identity += std::string(" ") + option;
   return identity;
 }

@@ -1,7 +1,9 @@
-// Compiles kernels' text as the CUDA device does. Only for test programs that link NVRTC.
+// Compiles kernels' text as the CUDA device does, with its own options. Only for test programs that
+// link NVRTC.
 #pragma once
 
 #include "codegen/generate.h"
+#include "engine/cuda_compiler.h"
 #include "testing/catch.h"
 
 #include <nvrtc.h>
@@ -31,9 +33,13 @@ inline NvrtcUnit compile_with_nvrtc(const std::string &text, const std::string &
   nvrtcProgram program = nullptr;
   REQUIRE(nvrtcCreateProgram(&program, text.c_str(), "kernels.cu", static_cast<int>(names.size()),
                              text_pointers.data(), name_pointers.data()) == NVRTC_SUCCESS);
-  const std::string arch_option = "--gpu-architecture=" + arch;
-  const char *options[] = {arch_option.c_str(), "--std=c++20", "--ptxas-options=-v"};
-  const nvrtcResult result = nvrtcCompileProgram(program, 3, options);
+  std::vector<std::string> option_texts = tsc_engine::cuda_compiler_options(arch);
+  option_texts.emplace_back("--ptxas-options=-v");
+  std::vector<const char *> options;
+  for (const std::string &option : option_texts)
+    options.push_back(option.c_str());
+  const nvrtcResult result =
+      nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
   NvrtcUnit unit;
   size_t size = 0;
   nvrtcGetProgramLogSize(program, &size);
