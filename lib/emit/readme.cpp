@@ -16,22 +16,20 @@ std::string cell(const std::string &text) {
   return result;
 }
 
-std::string shape(const tensor::Layout &layout, const symbolic::SymbolWriter &name_of) {
+std::string shape(const tensor::Layout &layout) {
   std::vector<std::string> sizes;
   for (symbolic::Expr size : layout.sizes)
-    sizes.push_back(symbolic::print(size, name_of));
+    sizes.push_back(symbolic::print(size));
   return "[" + support::join(sizes, ", ") + "]";
 }
 
 std::string signature(const program::Program &program) {
-  const symbolic::SymbolWriter name_of = program::symbol_writer(program.symbols);
   std::string text = "| tensor | dtype | shape | |\n|---|---|---|---|\n";
   for (const program::InputInfo &input : program.inputs) {
     const program::Buffer &buffer = program.buffers[input.buffer];
     text += "| input `" + cell(input.name) + "` | " +
             std::string(tensor::short_name(buffer.dtype)) + " | " +
-            (input.value ? "an integer: " + symbolic::print(*input.value, name_of)
-                         : shape(buffer.layout, name_of)) +
+            (input.value ? "an integer: " + symbolic::print(*input.value) : shape(buffer.layout)) +
             " | " + (input.mutated ? "mutated" : "") + " |\n";
   }
   for (const program::OutputInfo &output : program.outputs)
@@ -39,12 +37,12 @@ std::string signature(const program::Program &program) {
       text += "| output `" + cell(output.name) + "` | | | constant " + cell(output.text) + " |\n";
     else
       text += "| output `" + cell(output.name) + "` | " +
-              std::string(tensor::short_name(output.dtype)) + " | " +
-              shape(output.layout, name_of) + " | " +
+              std::string(tensor::short_name(output.dtype)) + " | " + shape(output.layout) + " | " +
               (output.is_mutation ? "shows a mutated tensor" : "") + " |\n";
   for (const program::Symbol &symbol : program.symbols)
-    text += "| symbol `" + name_of(symbol.symbol) + "` | | | " + std::to_string(symbol.low) +
-            " to " + (symbol.high == INT64_MAX ? "any" : std::to_string(symbol.high)) + " |\n";
+    text += "| symbol `" + symbolic::print(symbol.symbol) + "` | | | " +
+            std::to_string(symbol.low) + " to " +
+            (symbol.high == INT64_MAX ? "any" : std::to_string(symbol.high)) + " |\n";
   return text;
 }
 
