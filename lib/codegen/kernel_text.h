@@ -22,7 +22,7 @@ protected:
     row_ = std::get_if<RowWalk>(&plan.walk);
     column_ = std::get_if<ColumnWalk>(&plan.walk);
     serial_ = std::get_if<SerialWalk>(&plan.walk);
-    ranges_.set_size(symbolic::symbol(symbolic::SymbolSort::vector_element), vector_);
+    ranges_.set_size(symbolic::symbol("j"), vector_);
     number_values();
   }
 
@@ -148,8 +148,7 @@ protected:
   std::string index_text(Expr index) const {
     if (in_elements_ && vector_ > 1) {
       const Expr variable = graph_.element_variables.back();
-      index = symbolic::substitute(
-          index, {{variable, variable + symbolic::symbol(symbolic::SymbolSort::vector_element)}});
+      index = symbolic::substitute(index, {{variable, variable + symbolic::symbol("j")}});
     }
     return symbolic::print_cpp(index, ranges_);
   }
@@ -261,8 +260,8 @@ protected:
       return;
     }
     if (value.op == ir::Op::set_indirect) {
-      line("const long long " + value.symbol.spelling() + " = tc_check_index(" +
-           use(value.args[0]) + ", " + size_text(value.extent) + ", " + kFailure + ", " + kCheck +
+      line("const long long " + value.symbol.name() + " = tc_check_index(" + use(value.args[0]) +
+           ", " + size_text(value.extent) + ", " + kFailure + ", " + kCheck +
            (value.guard == ir::kNone ? "" : ", " + use(value.guard)) + ");");
       return;
     }

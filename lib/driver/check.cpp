@@ -1,7 +1,6 @@
 #include "driver/check.h"
 
 #include "driver/cut_nodes.h"
-#include "graph/symbol_names.h"
 #include "ops/inline_effects.h"
 #include "ops/inline_subgraphs.h"
 #include "ops/source_line.h"
@@ -77,9 +76,7 @@ private:
   bool note(const UserError &error) {
     std::set<std::string> refused;
     bool is_new = false;
-    std::vector<Diagnostic> diagnostics = error.diagnostics();
-    graph::name_symbols(whole_.symbols, diagnostics);
-    for (const Diagnostic &diagnostic : diagnostics) {
+    for (const Diagnostic &diagnostic : error.diagnostics()) {
       const std::vector<std::string> nodes = refused_by(diagnostic);
       refused.insert(nodes.begin(), nodes.end());
       if (!known_.emplace(diagnostic.node, diagnostic.message).second)

@@ -1,4 +1,5 @@
-// Integers that the data decides: what item() reads. Exports name them u0, u1, ...
+// Integers that the data decides: what item() reads. Exports name them u0, u1, ...; the symbols of
+// sizes have other names.
 #pragma once
 
 #include "symbolic/expr.h"
@@ -8,7 +9,9 @@
 namespace tsc::graph {
 
 inline bool is_data_symbol(symbolic::Expr symbol) {
-  return symbol.is_symbol(symbolic::SymbolSort::data);
+  const std::string &name = symbol.name();
+  return name.size() > 1 && name[0] == 'u' &&
+         name.find_first_not_of("0123456789", 1) == std::string::npos;
 }
 inline bool depends_on_data(symbolic::Expr e) {
   if (e.is_integer())

@@ -73,7 +73,7 @@ Device read_export_device(const JsonValue &value) {
   return device;
 }
 
-Expr read_export_sym_int(const JsonValue &value, SymbolNames &names) {
+Expr read_export_sym_int(const JsonValue &value) {
   const JsonValue &choice = expect_union(value);
   if (choice.key == "as_int")
     return expect_integer(choice);
@@ -83,8 +83,7 @@ Expr read_export_sym_int(const JsonValue &value, SymbolNames &names) {
   expect_only_keys(choice, {"expr_str", "hint"});
   const JsonValue &text = member(choice, "expr_str");
   try {
-    return parse_sympy(expect_string(text),
-                       [&](std::string_view name) { return names.symbol_of(name); });
+    return parse_sympy(expect_string(text));
   } catch (const UserError &error) {
     std::vector<support::Diagnostic> diagnostics = error.diagnostics();
     for (support::Diagnostic &diagnostic : diagnostics)
@@ -131,24 +130,24 @@ void check_tensor_strides(const JsonValue &at, const TensorMeta &meta) {
 
 namespace {
 
-std::vector<Expr> read_sizes(const JsonValue &value, SymbolNames &names) {
+std::vector<Expr> read_sizes(const JsonValue &value) {
   std::vector<Expr> sizes;
   sizes.reserve(expect_array(value).count);
   for (const JsonValue &size : value)
-    sizes.push_back(read_export_sym_int(size, names));
+    sizes.push_back(read_export_sym_int(size));
   return sizes;
 }
 
 } // namespace
 
-TensorMeta read_export_tensor_meta(const JsonValue &value, SymbolNames &names) {
+TensorMeta read_export_tensor_meta(const JsonValue &value) {
   expect_only_keys(
       value, {"dtype", "sizes", "requires_grad", "device", "strides", "storage_offset", "layout"});
   TensorMeta meta;
   meta.dtype = read_export_dtype(member(value, "dtype"));
-  meta.layout.sizes = read_sizes(member(value, "sizes"), names);
-  meta.layout.strides = read_sizes(member(value, "strides"), names);
-  meta.layout.offset = read_export_sym_int(member(value, "storage_offset"), names);
+  meta.layout.sizes = read_sizes(member(value, "sizes"));
+  meta.layout.strides = read_sizes(member(value, "strides"));
+  meta.layout.offset = read_export_sym_int(member(value, "storage_offset"));
   meta.device = read_export_device(member(value, "device"));
   meta.requires_grad = expect_boolean(member(value, "requires_grad"));
   const JsonValue &layout = member(value, "layout");

@@ -29,8 +29,7 @@ constexpr double kMaxNumerator = 1048576;
 /// Recursive descent over CALL := NAME '(' [CALL | 'text' | integer | NAME '=' NAME]... ')'.
 class Reader {
 public:
-  Reader(std::string_view text, const symbolic::SymbolReader &symbol_of)
-      : text_(text), symbol_of_(symbol_of) {}
+  explicit Reader(std::string_view text) : text_(text) {}
 
   Expr read_all() {
     Expr result = read(0);
@@ -102,10 +101,7 @@ private:
       word();
     }
     expect(')');
-    const std::optional<Expr> symbol = symbol_of_(name);
-    if (!symbol)
-      fail("no symbol is called '" + std::string(name) + "'");
-    return *symbol;
+    return symbolic::symbol(name);
   }
 
   Expr read(int depth) {
@@ -345,16 +341,15 @@ private:
   }
 
   std::string_view text_;
-  const symbolic::SymbolReader &symbol_of_;
   size_t position_ = 0;
 };
 
 } // namespace
 
-Expr parse_sympy(std::string_view text, const symbolic::SymbolReader &symbol_of) {
+Expr parse_sympy(std::string_view text) {
   bool is_srepr = text.find("Symbol(") != std::string_view::npos ||
                   text.find("Integer(") != std::string_view::npos;
-  return is_srepr ? Reader(text, symbol_of).read_all() : symbolic::parse(text, symbol_of);
+  return is_srepr ? Reader(text).read_all() : symbolic::parse(text);
 }
 
 } // namespace tsc::graph

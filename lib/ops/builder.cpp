@@ -1,7 +1,5 @@
 #include "ops/builder.h"
 
-#include "ops/requirements.h"
-
 #include "ops/source_line.h"
 
 namespace tsc::ops {
@@ -240,20 +238,15 @@ Value infer_value(const Graph &graph, const Node &node,
                   const std::shared_ptr<const symbolic::Ranges> &ranges) {
   const Operator *row = find_operator(node.target);
   support::require(row != nullptr, "ops", "no operator " + node.target);
-  const Call call(graph, node, row->schema, ranges);
-  check_requirements(call);
   if (row->shape) {
-    Value value = row->shape(call);
-    check_result(call, value);
+    Value value = row->shape(Call(graph, node, row->schema, ranges));
     // Rules may hand an operand's meta on; what an operator of tensors yields is no number.
     if (TensorMeta *meta = std::get_if<TensorMeta>(&value.value); meta && !row->yields_number)
       meta->is_number = false;
     return value;
   }
   support::require(static_cast<bool>(row->decompose), "ops", node.target + " has no shape rule");
-  Value value = value_by_decomposition(graph, node, *row, ranges);
-  check_result(call, value);
-  return value;
+  return value_by_decomposition(graph, node, *row, ranges);
 }
 
 } // namespace tsc::ops

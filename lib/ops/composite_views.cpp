@@ -59,12 +59,6 @@ void add_transposes(Table &table) {
   auto move = [](GraphBuilder &builder, const Call &call) {
     size_t rank = call.tensor("self").layout.rank();
     std::vector<int64_t> from = call.integers("source"), to = call.integers("destination");
-    if (rank == 0) { // its only dimension, by any name, stays where it is
-      for (const std::vector<int64_t> &dims : {from, to})
-        for (const int64_t dim : dims)
-          normalize_dim(call, dim, 1);
-      return builder.call("aten.alias.default", {call["self"]});
-    }
     std::vector<std::optional<size_t>> slots(rank);
     std::vector<bool> moved(rank, false);
     for (size_t i = 0; i < from.size() && i < to.size(); ++i) {

@@ -39,9 +39,7 @@ Json number(double value) {
 }
 
 Json write(const Symbol &symbol) {
-  Json result = {{"name", symbol.symbol.spelling()}, {"low", symbol.low}};
-  if (!symbol.name.empty())
-    result["called"] = symbol.name;
+  Json result = {{"name", symbol.symbol.name()}, {"low", symbol.low}};
   if (symbol.high != INT64_MAX)
     result["high"] = symbol.high;
   return result;

@@ -72,8 +72,7 @@ void write_folder(const std::string &path, const TensorMap &tensors) {
     for (const auto &entry : tensors)
       write_npy((fs::path(folder) / (entry.first + ".npy")).string(), entry.first, entry.second);
   };
-  std::error_code error;
-  if (!fs::exists(path, error)) {
+  if (!fs::exists(path)) {
     write_aside(path, write_all);
     return;
   }

@@ -7,6 +7,7 @@
 #include "ops/rewrite.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
+#include <stdexcept>
 
 namespace tsc::differential {
 namespace {

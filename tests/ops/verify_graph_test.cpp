@@ -4,6 +4,7 @@
 #include "testing/catch.h"
 
 #include <functional>
+#include <stdexcept>
 
 using namespace tsc;
 

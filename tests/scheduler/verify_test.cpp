@@ -5,6 +5,7 @@
 #include "testing/catch.h"
 
 #include <functional>
+#include <stdexcept>
 
 using namespace tsc;
 using scheduler::State;

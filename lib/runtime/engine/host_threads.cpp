@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <new>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -25,7 +23,7 @@ unsigned wanted_threads() {
     if (value > 0)
       return static_cast<unsigned>(std::min(value, 1024L));
   }
-  return std::clamp(std::thread::hardware_concurrency(), 1u, 1024u);
+  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 /// One call of run().
@@ -93,13 +91,9 @@ private:
   void run_together(Job &job, unsigned workers) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      try {
-        while (threads_.size() + 1 < workers) {
-          unsigned worker = static_cast<unsigned>(threads_.size()) + 1;
-          threads_.emplace_back([this, worker] { serve(worker); });
-        }
-      } catch (const std::system_error &) { // no more to be had: those that there are do it
-      } catch (const std::bad_alloc &) {
+      while (threads_.size() + 1 < workers) {
+        unsigned worker = static_cast<unsigned>(threads_.size()) + 1;
+        threads_.emplace_back([this, worker] { serve(worker); });
       }
       job_ = &job;
       job_workers_ = workers;
