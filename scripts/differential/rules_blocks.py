@@ -174,3 +174,46 @@ def number(g):
     g.emit(f"torch._check({n} >= 0)", "number of the data", 0)
     g.emit(f"torch._check({n} < {x}.shape[0])", "number of the data", 0)
     g.emit(g.choice((f"{x}.select(0, {n})", f"{x}[{n}]", f"{x} * {n}", f"torch.zeros({n}).sum() + {x}", f"{x}[:{n}].sum()", f"torch.arange({n}).sum()", f"{x}.narrow(0, {n}, 1)")), "number of the data")
+
+
+@rule("random without chance", 0.6)
+def random_without_chance(g):
+    """Random operators whose result is known all the same."""
+    x = g.floats()
+    shape = list(g.tensor(x).shape)
+    g.emit(g.choice((f"torch.rand({shape}) < 1.5", f"torch.randn({shape}) * 0", f"torch.bernoulli(torch.ones({shape}))", f"torch.bernoulli({x} * 0)", f"torch.randint(3, 4, {shape})",
+                     f"torch.randint_like({x}, 2, 3)", f"torch.randperm(1)", f"torch.randperm(7).sort().values", f"torch.normal({x}, 0.0)", f"torch.rand_like({x}) * 0 + {x}",
+                     f"F.dropout({x}, 0.0, training=True)", f"F.dropout({x}, 1.0, training=True)", f"F.dropout({x}, 0.5, training=False)", f"torch.multinomial(torch.tensor([0.0, 1.0, 0.0]), 1)",
+                     f"torch.empty({shape}).uniform_(0, 1) >= 0", f"torch.zeros({shape}).exponential_() >= 0", f"torch.randn_like({x}).isfinite()",
+                     f"torch.zeros({shape}).bernoulli_(1.0)", f"torch.zeros({shape}).normal_(2.0, 0.0)", f"F.alpha_dropout({x}, 0.5, training=False)", f"nn.Dropout(0.5).eval()({x})",
+                     f"F.dropout2d({x}, 0.5, training=False)", f"F.feature_alpha_dropout({x}, 0.2, training=False)")), "random without chance")
+
+
+@rule("rare", 0.8)
+def rare(g):
+    """What models hold rarely, and no other rule makes."""
+    kind = g.integer(1, 5)
+    if kind == 1:
+        k, n = g.choice((2, 3)), g.integer(1, 2)
+        size = g.integer(k, k + 4)
+        columns = size - k + 1
+        x = g.same_shape((n, 2 * k * k, columns * columns), values.dtype_of(g.float))
+        return g.emit(f"F.fold({x}, {size}, {k})", "rare")
+    if kind == 2:
+        x = g.same_shape((g.integer(2, 9), g.integer(1, 6)), values.dtype_of(g.float))
+        rows = g.tensor(x).shape[0]
+        weights = f", per_sample_weights={g.same_shape((5,), g.tensor(x).dtype)}" if g.chance(0.3) else ""
+        return g.emit(f"F.embedding_bag({g.index((5,), rows)}, {x}, torch.tensor([0, 2, 2]), mode='{'sum' if weights else g.choice(('sum', 'mean', 'max'))}'{weights})", "rare")
+    if kind == 3:
+        x = g.floats(low=2, high=2, few=1)
+        return g.emit(g.choice((f"F.affine_grid({x}[:1].sum() * torch.ones(2, 2, 3), (2, 1, 3, 4), align_corners={g.chance(0.5)})", f"torch.linalg.norm({x}, 1)", f"torch.linalg.norm({x}, float('inf'))",
+                                f"torch.linalg.matrix_norm({x}, 1)", f"torch.cov({x})", f"torch.vander({x}[0])")), "rare")
+    if kind == 4:
+        x = g.floats(low=3, high=4, few=1)
+        channels = g.tensor(x).shape[1]
+        return g.emit(g.choice((f"F.prelu({x}, {g.same_shape((channels,), g.tensor(x).dtype)})", f"F.local_response_norm({x}, 2)", f"F.lp_pool1d({x}, 2, 2)" if g.tensor(x).dim() == 3 else f"F.lp_pool2d({x}, 2, 2)",
+                                f"torch.native_group_norm({x}, None, None, {g.tensor(x).shape[0]}, {channels}, {g.tensor(x)[0, 0].numel()}, 1, 1e-5)[0]")), "rare")
+    x = g.any(low=1, few=1)
+    g.emit(g.choice((f"torch.trapezoid({x})", f"torch.cumulative_trapezoid({x})", f"torch.nn.functional.one_hot({g.index((3,), 4)})",
+                     f"torch.isin({x}, {g.any(1, 1)})", f"torch.bucketize({x}, torch.tensor([-1.0, 0.0, 2.0]))", f"{x}.new_empty(3).fill_(2)", f"torch.empty_strided((2, 3), (3, 1)).zero_()",
+                     f"torch.logspace(0, 1, 4)", f"torch.signbit({x}).sum()")), "rare")
