@@ -197,13 +197,22 @@ private:
     return layout;
   }
 
+  /// True if another part is in the same storage: it would be seen with the strides from before
+  /// this one was placed.
+  bool is_other_part(size_t k) const {
+    for (size_t other = 0; other < tensors_.size(); ++other)
+      if (other != k && tensors_[other].storage == tensors_[k].storage)
+        return true;
+    return false;
+  }
+
   /// The same for a reshaped storage that nobody else has looked at.
   std::optional<Layout> layout_behind_view(const TensorValue &tensor, const ir::Buffer &buffer,
                                            size_t k) const {
     if (buffer.layout_kind == ir::LayoutKind::non_owning ||
         buffer.layout_kind == ir::LayoutKind::mutation || !tensor.layout ||
         context_.strided_loads.count(tensor.storage->buffer) > 0 || !arguments_[k] ||
-        !is_used_here_alone(context_, *arguments_[k]))
+        is_other_part(k) || !is_used_here_alone(context_, *arguments_[k]))
       return std::nullopt;
     const bool reshaped = tensor.layout->is_contiguous() && tensor.layout->offset.is_integer(0) &&
                           buffer.layout.is_contiguous() &&

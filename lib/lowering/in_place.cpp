@@ -168,6 +168,10 @@ bool reads(const Context &context, const TensorValue &value, BufferId buffer) {
                                : reads(context, storage.loop, buffer);
 }
 
+bool reads(const Context &context, const Operand &operand, BufferId buffer) {
+  return reads(context, operand.node, buffer);
+}
+
 BufferId present_buffer(const Context &context, BufferId buffer) {
   const auto found = context.present_buffers.find(buffer);
   return found == context.present_buffers.end() ? buffer : found->second;

@@ -30,6 +30,9 @@ std::optional<TensorValue> updated_in_place(Context &context, const TensorValue 
 /// True if computing `value` reads the memory of `buffer`.
 bool reads(const Context &context, const TensorValue &value, BufferId buffer);
 
+/// The same of an operand of a loop node.
+bool reads(const Context &context, const Operand &operand, BufferId buffer);
+
 /// The buffer that names the memory of input `buffer` after all updates so far.
 BufferId present_buffer(const Context &context, BufferId buffer);
 

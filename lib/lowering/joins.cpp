@@ -38,6 +38,10 @@ NodeValue cat(Context &context, const ops::Call &call) {
       tensors.push_back(convert(context, tensor, result.dtype));
     }
   }
+  if (tensors.empty()) { // nobody reads it
+    return tensor_of(context, view_loop(context, result.dtype, sizes,
+                                        constant_operand(context, int64_t{0}, result.dtype)));
+  }
   if (tensors.size() == 1) {
     const Operand operand = operand_of(context, tensors[0]);
     return tensor_of(context, view_loop(context, result.dtype, sizes, operand));
@@ -103,6 +107,9 @@ NodeValue flip(Context &context, const ops::Call &call) {
   std::vector<Expr> index = identity_index(value.sizes.size());
   for (int64_t dimension : call.integers("dims")) {
     const size_t k = dimension_of(dimension, value.sizes.size());
+    if (index.empty()) { // a tensor of rank 0 has dimensions 0 and -1 by name only
+      continue;
+    }
     index[k] = value.sizes[k] - 1 - ir::variable(k);
   }
   // A copy: no strides walk backwards.

@@ -7,6 +7,7 @@
 #include "lowering/registry.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <map>
 
 namespace tsc::lowering {
@@ -30,13 +31,22 @@ bool is_last_use_of_copy(const Context &context, const TensorValue &self) {
   return context.module.operations[buffer.operation].origins == std::vector<uint32_t>{node->id};
 }
 
+/// True if what `scatter` stores, or where, is read from `memory`.
+bool reads(const Context &context, const ir::Scatter &scatter, BufferId memory) {
+  return reads(context, scatter.value, memory) ||
+         std::any_of(scatter.indices.begin(), scatter.indices.end(),
+                     [&](const Operand &index) { return reads(context, index, memory); });
+}
+
 /// Runs `scatter` on a copy of `self`, or on `self` where it may be overwritten; the result is that
 /// memory afterwards.
 TensorValue scatter_into(Context &context, const TensorValue &self, ir::Scatter scatter) {
   if (std::optional<TensorValue> result = scatter_in_place(context, self, scatter)) {
     return *result;
   }
-  if (is_last_use_of_copy(context, self)) {
+  // Nobody else's, but its own source or indices may be read from it at other places.
+  if (is_last_use_of_copy(context, self) &&
+      !reads(context, scatter, context.module.storage_of(self.storage->buffer))) {
     return tensor_of_buffer(context, mutate(context, self.storage->buffer, std::move(scatter)));
   }
   const BufferId target = copy(context, self).storage->buffer;

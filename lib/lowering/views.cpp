@@ -56,9 +56,9 @@ TensorValue rearrange(Context &context, const TensorValue &value,
 } // namespace
 
 size_t dimension_of(int64_t dimension, size_t rank) {
-  const int64_t wrapped = dimension < 0 ? dimension + static_cast<int64_t>(rank) : dimension;
-  support::require(wrapped >= 0 && wrapped < static_cast<int64_t>(std::max<size_t>(rank, 1)),
-                   "lowering", "dimension out of range");
+  const auto count = static_cast<int64_t>(std::max<size_t>(rank, 1)); // 0 and -1 name rank 0, too
+  const int64_t wrapped = dimension < 0 ? dimension + count : dimension;
+  support::require(wrapped >= 0 && wrapped < count, "lowering", "dimension out of range");
   return static_cast<size_t>(wrapped);
 }
 
