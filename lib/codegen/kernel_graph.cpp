@@ -4,6 +4,7 @@
 #include "symbolic/loops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 namespace tsc::codegen {
@@ -161,7 +162,7 @@ private:
     if (!unique) {
       std::vector<ValueId> &same = known_[hash_value(value)];
       for (const ValueId id : same)
-        if (graph_.values[id] == value)
+        if (is_same(graph_.values[id], value))
           return id;
       same.push_back(static_cast<ValueId>(graph_.values.size()));
     }
@@ -409,6 +410,19 @@ bool mentions(Expr index, std::span<const Expr> variables) {
 }
 
 } // namespace
+
+bool is_same(const Value &a, const Value &b) {
+  const auto sign = [](const Value &value) {
+    const double *real = std::get_if<double>(&value.constant);
+    return real != nullptr && std::signbit(*real);
+  };
+  return a == b && sign(a) == sign(b);
+}
+
+bool is_positive_zero(const tensor::Scalar &constant) {
+  const double value = tensor::to_double(constant);
+  return value == 0 && !std::signbit(value);
+}
 
 bool KernelGraph::sorts() const {
   return std::any_of(values.begin(), values.end(),

@@ -52,6 +52,10 @@ struct Value {
   uint32_t phase = 0;
   friend bool operator==(const Value &, const Value &) = default;
 };
+/// Equal in all members, the constants in every bit: 0.0 and -0.0 are not one value.
+bool is_same(const Value &a, const Value &b);
+/// 0 or 0.0, not -0.0.
+bool is_positive_zero(const tensor::Scalar &constant);
 
 struct KernelGraph {
   std::vector<Expr> row_variables, row_sizes;         // x0, x1, ... outermost first

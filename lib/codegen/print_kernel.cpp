@@ -820,8 +820,7 @@ ValueId copied_load(const KernelPlan &plan) {
   const Value &store = graph[graph.stores[0]];
   ValueId id = store.args[0];
   const auto is_zero = [&](ValueId other) {
-    return graph[other].op == Op::constant && (graph[other].constant == tensor::Scalar(0.0) ||
-                                               graph[other].constant == tensor::Scalar(int64_t{0}));
+    return graph[other].op == Op::constant && is_positive_zero(graph[other].constant);
   };
   // where(mask, load under that mask, 0)
   if (graph[id].op == Op::where && is_zero(graph[id].args[2])) {

@@ -6,6 +6,7 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tsc::ops {
 
@@ -75,11 +76,11 @@ bool is_number(const Argument &argument, int64_t expected) {
   if (const int64_t *value = std::get_if<int64_t>(&argument.value))
     return *value == expected;
   const double *value = std::get_if<double>(&argument.value);
-  return value && *value == static_cast<double>(expected);
+  return value && *value == static_cast<double>(expected) && !std::signbit(*value);
 }
 
 /// The operand that `call` yields unchanged, bit for bit, apart from dtype and layout: x - 0, x *
-/// 1, x / 1, and x + 0 for integers (-0.0 + 0 is 0).
+/// 1, x / 1, and x + 0 for integers (-0.0 + 0 is 0, and so is -0.0 - -0.0).
 std::optional<Argument> neutral_operand(const Call &call, const TensorMeta &result) {
   const std::string &target = call.node().target;
   bool integers = !tensor::is_floating(result.dtype);

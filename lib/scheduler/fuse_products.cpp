@@ -4,6 +4,7 @@
 #include "scheduler/steps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace tsc::scheduler {
@@ -80,7 +81,7 @@ bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype) 
         return false;
       break;
     case ir::Op::masked:
-      if (!(op.constant == tensor::Scalar(0.0)) && !(op.constant == tensor::Scalar(int64_t{0})))
+      if (tensor::to_double(op.constant) != 0 || std::signbit(tensor::to_double(op.constant)))
         return false;
       break;
     case ir::Op::store:
