@@ -41,31 +41,33 @@ Value value_of_subgraph(const Call &call, std::string_view parameter) {
               "name one of the graph's subgraphs");
   Graph subgraph = infer_shapes(check_operators(found->second, {}), {});
   const Node &output = subgraph.nodes.back();
+  const auto value_of = [&](const Argument &item) {
+    return item.node() ? subgraph.node(item.node()->id).value.value_or(Value{}) : Value{};
+  };
   const Arguments *list = output.args.at(0).list();
+  if (!list)
+    return value_of(output.args[0]);
   Value::List values;
-  for (const Argument &item : list ? *list : Arguments{output.args[0]})
-    values.push_back(item.node() ? subgraph.node(item.node()->id).value.value_or(Value{})
-                                 : Value{});
+  for (const Argument &item : *list)
+    values.push_back(value_of(item));
   return Value{std::move(values)};
 }
 
-/// Dense, from element 0: each result has memory of its own.
+/// Dense, from element 0: each result has memory of its own. A subgraph may return one tensor
+/// instead of a tuple.
 Value as_fresh(const Call &call, Value value) {
-  Value::List *list = std::get_if<Value::List>(&value.value);
-  if (!list) { // a subgraph that returns one tensor, not a tuple
-    Value::List one = {std::move(value)};
-    value = Value{std::move(one)};
-    list = std::get_if<Value::List>(&value.value);
+  if (Value::List *list = std::get_if<Value::List>(&value.value)) {
+    for (Value &item : *list)
+      item = as_fresh(call, std::move(item));
+    return value;
   }
-  for (Value &item : *list) {
-    TensorMeta *meta = std::get_if<TensorMeta>(&item.value);
-    if (!meta)
-      call.refuse("TSC-O125", call.node().target + ": a subgraph yields something not a tensor",
-                  "make it a tensor: torch.tensor(number)");
-    meta->layout.offset = 0;
-    if (!is_non_overlapping_and_dense(meta->layout, call.ranges()))
-      meta->layout.strides = tensor::contiguous_strides(meta->layout.sizes);
-  }
+  TensorMeta *meta = std::get_if<TensorMeta>(&value.value);
+  if (!meta)
+    call.refuse("TSC-O125", call.node().target + ": a subgraph yields something not a tensor",
+                "make it a tensor: torch.tensor(number)");
+  meta->layout.offset = 0;
+  if (!is_non_overlapping_and_dense(meta->layout, call.ranges()))
+    meta->layout.strides = tensor::contiguous_strides(meta->layout.sizes);
   return value;
 }
 

@@ -125,8 +125,12 @@ public:
       }
       Node node = rewrite_.take_mapped(id);
       rewrite_.builder().set_source(node);
+      const bool is_single = node.value && node.value->tensor();
+      if (is_single) // from here on calls yield tuples
+        node.value = Value{Value::List{Value{*node.value}}};
       prepare(node);
-      rewrite_.replace(id, NodeRef{rewrite_.builder().append(std::move(node))});
+      const Argument result = NodeRef{rewrite_.builder().append(std::move(node))};
+      rewrite_.replace(id, is_single ? rewrite_.builder().item(result, 0) : result);
     }
     Graph result = rewrite_.take();
     result.subgraphs = std::move(prepared_);
