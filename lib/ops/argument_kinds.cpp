@@ -56,8 +56,12 @@ bool is_kind(const Argument &argument, std::string_view type) {
   return true;
 }
 
-/// Python's arithmetic: x + 2 is aten.add.Tensor(x, 2), the number a tensor of rank 0.
-bool is_operand(const Schema &schema, const Parameter &parameter) {
+/// Python's arithmetic: x + 2 is aten.add.Tensor(x, 2), the number a tensor of rank 0. So is 3 in
+/// x.copy_(3).
+bool is_operand(const Call &call, const Parameter &parameter) {
+  const Schema &schema = call.schema();
+  if (parameter.name == "src")
+    return call.node().target == "aten.copy_.default" || call.node().target == "aten.copy.default";
   const auto is_other = [](const Parameter &p) { return p.name == "other" && p.type == "Tensor"; };
   return is_other(parameter) ||
          (parameter.name == "self" && parameter.type == "Tensor" &&
@@ -72,7 +76,7 @@ std::vector<support::Diagnostic> check_argument_kinds(const Call &call) {
     const Argument &argument = call[parameter.name];
     // What is left out has its default, or None where the type allows it.
     if (is_kind(argument, parameter.type) ||
-        (is_operand(call.schema(), parameter) && is_kind(argument, "Scalar")) ||
+        (is_operand(call, parameter) && is_kind(argument, "Scalar")) ||
         (parameter.default_value && argument == *parameter.default_value))
       continue;
     const Node &node = call.node();

@@ -191,10 +191,11 @@ Value value_of_result(const Graph &graph, const Argument &result) {
   return Value{};
 }
 
-/// Runs the decomposition in a scratch graph that holds the node's inputs only.
-Value value_by_decomposition(const Graph &graph, const Node &node, const Operator &row,
-                             const std::shared_ptr<const symbolic::Ranges> &ranges) {
-  Graph scratch;
+} // namespace
+
+DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Operator &row,
+                                const std::shared_ptr<const symbolic::Ranges> &ranges) {
+  DecomposedAlone alone;
   Node copy;
   copy.name = node.name;
   copy.target = node.target;
@@ -207,13 +208,15 @@ Value value_by_decomposition(const Graph &graph, const Node &node, const Operato
     graph::NodeRef *reference = std::get_if<graph::NodeRef>(&argument.value);
     if (!reference)
       return;
-    auto inserted = inputs.emplace(reference->id, static_cast<graph::NodeId>(scratch.nodes.size()));
+    auto inserted =
+        inputs.emplace(reference->id, static_cast<graph::NodeId>(alone.graph.nodes.size()));
     if (inserted.second) {
       Node input;
       input.name = graph.node(reference->id).name;
       input.kind = graph::NodeKind::placeholder;
       input.value = graph.node(reference->id).value;
-      scratch.nodes.push_back(std::move(input));
+      alone.graph.nodes.push_back(std::move(input));
+      alone.arguments.push_back(reference->id);
     }
     reference->id = inserted.first->second;
   };
@@ -227,12 +230,11 @@ Value value_by_decomposition(const Graph &graph, const Node &node, const Operato
     import_nested(argument);
   for (auto &keyword : copy.kwargs)
     import_nested(keyword.second);
-  GraphBuilder builder(scratch, ranges);
+  GraphBuilder builder(alone.graph, ranges);
   builder.set_source(copy);
-  return value_of_result(scratch, row.decompose(builder, Call(scratch, copy, row.schema, ranges)));
+  alone.result = row.decompose(builder, Call(alone.graph, copy, row.schema, ranges));
+  return alone;
 }
-
-} // namespace
 
 Value infer_value(const Graph &graph, const Node &node,
                   const std::shared_ptr<const symbolic::Ranges> &ranges) {
@@ -246,7 +248,8 @@ Value infer_value(const Graph &graph, const Node &node,
     return value;
   }
   support::require(static_cast<bool>(row->decompose), "ops", node.target + " has no shape rule");
-  return value_by_decomposition(graph, node, *row, ranges);
+  const DecomposedAlone alone = decompose_alone(graph, node, *row, ranges);
+  return value_of_result(alone.graph, alone.result);
 }
 
 } // namespace tsc::ops

@@ -79,4 +79,13 @@ private:
 Value infer_value(const Graph &graph, const Node &node,
                   const std::shared_ptr<const symbolic::Ranges> &ranges);
 
+/// A decomposition in a graph of its own that holds the node's arguments only, as placeholders.
+struct DecomposedAlone {
+  Graph graph;
+  Argument result;
+  std::vector<graph::NodeId> arguments; // by placeholder: the node of the graph around it
+};
+DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Operator &row,
+                                const std::shared_ptr<const symbolic::Ranges> &ranges);
+
 } // namespace tsc::ops

@@ -59,13 +59,22 @@ void add_transposes(Table &table) {
   auto move = [](GraphBuilder &builder, const Call &call) {
     size_t rank = call.tensor("self").layout.rank();
     std::vector<int64_t> from = call.integers("source"), to = call.integers("destination");
-    std::vector<std::optional<size_t>> slots(rank);
-    std::vector<bool> moved(rank, false);
-    for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
-      size_t source = normalize_dim(call, from[i], rank);
-      slots[normalize_dim(call, to[i], rank)] = source;
+    std::vector<std::optional<size_t>> slots(std::max<size_t>(rank, 1));
+    std::vector<bool> moved(slots.size(), false);
+    bool each_once = from.size() == to.size();
+    for (size_t i = 0; i < from.size() && each_once; ++i) {
+      const size_t source = normalize_dim(call, from[i], rank);
+      std::optional<size_t> &slot = slots[normalize_dim(call, to[i], rank)];
+      each_once = !slot && !moved[source];
+      slot = source;
       moved[source] = true;
     }
+    if (!each_once)
+      call.fail("TSC-O024",
+                call.node().target + ": source and destination do not name dimensions in pairs",
+                "name each dimension that moves once, and a place of its own for it");
+    if (rank == 0)
+      return call["self"];
     size_t next = 0;
     std::vector<size_t> order;
     for (const std::optional<size_t> &slot : slots) {
@@ -252,10 +261,17 @@ void add_splits(Table &table) {
         const TensorMeta self = call.tensor("self");
         size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
         Expr start = call.size("start");
+        const Expr length = call.size("length"), size = self.layout.sizes[dim];
         if (start.is_integer() && start.value() < 0)
-          start = start + self.layout.sizes[dim];
-        return slice_of(builder, call, static_cast<int64_t>(dim), start,
-                        start + call.size("length"));
+          start = start + size;
+        if (start.is_integer() && length.is_integer() && size.is_integer() &&
+            (start.value() < 0 || length.value() < 0 ||
+             start.value() > size.value() - length.value()))
+          call.fail("TSC-O025",
+                    "aten.narrow: " + symbolic::print(length) + " elements from " +
+                        symbolic::print(start) + " on are outside size " + symbolic::print(size),
+                    "choose a part that the dimension has");
+        return slice_of(builder, call, static_cast<int64_t>(dim), start, start + length);
       });
 }
 

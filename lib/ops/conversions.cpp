@@ -70,9 +70,12 @@ Argument identity(GraphBuilder &, const Call &call) {
   return call[call.schema().parameters[0].name];
 }
 
-/// copy(self, src): src with self's dtype, sizes and strides.
+/// copy(self, src): src, a tensor or a number, with self's dtype, sizes and strides.
 Argument copy(GraphBuilder &builder, const Call &call) {
   TensorMeta self = call.tensor("self");
+  const Value *value = call.value_of(call["src"]);
+  if (!value || !value->tensor() || value->tensor()->is_number)
+    return builder.call("aten.fill.Scalar", {call["self"], call["src"]});
   Argument source = convert(builder, call["src"], self.dtype);
   if (builder.meta(source).layout.sizes != self.layout.sizes)
     source = builder.call("aten.expand.default", {source, sizes_argument(self.layout.sizes)});

@@ -253,6 +253,7 @@ Argument einsum(GraphBuilder &builder, const Call &call) {
 
 void add_einsum(Table &table) {
   table.add("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor")
+      .effect(Effect::view) // of one operand, where nothing is summed
       .decompose(einsum);
 }
 

@@ -5,6 +5,7 @@
 #include "ops/precision.h"
 #include "ops/rewrite.h"
 #include "ops/shape_rules.h"
+#include "ops/storage_bounds.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 namespace tsc::ops {
 
 using graph::NodeKind;
+
+constexpr std::string_view kStrided = "aten.as_strided.default", kSelect = "aten.select.int";
 
 graph::OutputKind mutation_of(graph::InputKind kind) {
   if (kind == graph::InputKind::user)
@@ -68,7 +71,7 @@ public:
       const auto tied = tied_.find(id);
       slots_.push_back(tied != tied_.end() ? slots_[tied->second]
                                            : rewrite_.mapped(Argument(NodeRef{id})));
-      graph::for_each_node(slots_.back(), [this](NodeRef slot) { memory_.note(slot.id); });
+      note(slots_.back(), rewrite_.source().node(id).value);
     }
     Graph graph = rewrite_.take();
     graph.outputs = std::move(outputs_);
@@ -127,6 +130,16 @@ private:
                             "the other"});
   }
 
+  /// The slots of a node whose value in PyTorch is `value`.
+  void note(const Argument &slots, const std::optional<Value> &value) {
+    if (const NodeRef *slot = slots.node())
+      memory_.note(slot->id, value ? value->tensor() : nullptr);
+    const Arguments *list = slots.list();
+    const Value::List *values = value ? value->list() : nullptr;
+    for (size_t i = 0; list && i < list->size(); ++i)
+      note((*list)[i], values && i < values->size() ? std::optional((*values)[i]) : std::nullopt);
+  }
+
   Argument present(const Argument &argument) {
     return map_references(argument, [this](NodeRef reference) -> Argument {
       return map_references(slots_[reference.id], [this](NodeRef slot) -> Argument {
@@ -160,11 +173,14 @@ private:
     builder.set_source(old);
     memory_.set_source(old);
     Node node = with_present_arguments(old);
-    if (old.target == "aten.as_strided.default")
+    if (old.target == kStrided || old.target == "aten.as_strided_.default") {
       node.args = strided_arguments(old, node);
+      node.kwargs.clear();
+      node.target = kStrided;
+    }
     builder.set_source(node);
     memory_.set_source(node);
-    const Operator &row = *find_operator(old.target);
+    const Operator &row = *find_operator(node.target);
     if (row.effect == Effect::mutates && mutates(row, rewrite_.call(node, row))) {
       rewrite_.replace(id, mutate(old, node, row));
     } else if (old.target == "operator.getitem" && node.args[0].list()) {
@@ -172,8 +188,11 @@ private:
       const Argument &list = slots_[old.args[0].node()->id];
       rewrite_.replace(
           id, list.list()->at(static_cast<size_t>(rewrite_.call(node, row).integer("index"))));
-    } else if (row.effect == Effect::view && row.decompose) {
-      rewrite_.replace(id, as_view(old, row.decompose(builder, rewrite_.call(node, row))));
+    } else if (row.effect == Effect::view && row.decompose && node.target != kStrided &&
+               node.target != kSelect) { // these two are only held to their operand
+      rewrite_.replace(id, lie_as_in_pytorch(old)
+                               ? as_slots(old, row.decompose(builder, rewrite_.call(node, row)))
+                               : view_anew(old, node, row));
     } else {
       if (node.value && row.effect != Effect::assertion)
         node.value = infer_value(builder.graph(), node, builder.shared_ranges());
@@ -183,18 +202,89 @@ private:
     memory_.set_source(old);
   }
 
+  /// Calls `function` with each slot that the arguments of `old` name.
+  template <class Function> void for_each_slot(const Node &old, const Function &function) {
+    const auto visit = [&](NodeRef argument) {
+      graph::for_each_node(slots_[argument.id], function);
+    };
+    for (const Argument &argument : old.args)
+      graph::for_each_node(argument, visit);
+    for (const auto &keyword : old.kwargs)
+      graph::for_each_node(keyword.second, visit);
+  }
+
   /// A view operator that had nothing to do yields its argument: then the slot stays the argument's
   /// own.
-  Argument as_view(const Node &old, Argument result) {
-    const NodeRef *reference = result.node();
-    for (const Argument &argument : old.args) {
-      if (!reference || !argument.node())
-        continue;
-      const NodeRef *slot = slots_[argument.node()->id].node();
-      if (slot && memory_.present(slot->id) == reference->id)
-        return *slot;
+  Argument as_slots(const Node &old, const Argument &result) {
+    std::unordered_map<NodeId, NodeId> slots; // by value
+    for_each_slot(old, [&](NodeRef slot) { slots.emplace(memory_.present(slot.id), slot.id); });
+    return map_references(result, [&](NodeRef value) -> Argument {
+      const auto slot = slots.find(value.id);
+      return slot == slots.end() ? value : NodeRef{slot->second};
+    });
+  }
+
+  /// Whether the values of the arguments of `old` have the strides of the tensors that they stand
+  /// for, on which it depends what is a view and what a copy.
+  bool lie_as_in_pytorch(const Node &old) {
+    bool same = true;
+    for_each_slot(old, [&](NodeRef slot) {
+      const std::optional<Value> &value =
+          rewrite_.builder().graph().node(memory_.present(slot.id)).value;
+      const TensorMeta *meta = value ? value->tensor() : nullptr;
+      same = same && (!meta || meta->layout.strides == memory_.meta(slot.id).layout.strides);
+    });
+    return same;
+  }
+
+  /// What `old` yields where it does not depend on the strides of values that were written: what is
+  /// a view in PyTorch is viewed again, what is a copy is a value of its own.
+  Argument view_anew(const Node &old, const Node &node, const Operator &row) {
+    GraphBuilder &builder = rewrite_.builder();
+    const DecomposedAlone alone =
+        decompose_alone(rewrite_.source(), old, row, builder.shared_ranges());
+    Argument computed; // when it is needed
+    const size_t count = builder.graph().nodes.size();
+    const auto fresh = [&](size_t position) {
+      if (computed.is_none())
+        computed = row.decompose(builder, rewrite_.call(node, row));
+      const Argument value = computed.list() ? computed.list()->at(position) : computed;
+      const bool is_old = chain_of_views(builder.graph(), value.node()->id).back() < count;
+      return is_old ? builder.call("aten.clone.default", {value}) : value;
+    };
+    const Arguments *list = alone.result.list();
+    if (!list) {
+      std::optional<Argument> view = seen_again(alone, alone.result, old);
+      return view ? *view : fresh(0);
     }
-    return result;
+    Arguments results;
+    for (size_t i = 0; i < list->size(); ++i) {
+      std::optional<Argument> view = seen_again(alone, (*list)[i], old);
+      results.push_back(view ? *view : fresh(i));
+    }
+    return results;
+  }
+
+  /// `result` as views of the argument that it is a view of; nothing if it is a copy.
+  std::optional<Argument> seen_again(const DecomposedAlone &alone, const Argument &result,
+                                     const Node &old) {
+    GraphBuilder &builder = rewrite_.builder();
+    std::vector<NodeId> chain = chain_of_views(alone.graph, result.node()->id);
+    if (alone.graph.node(chain.back()).kind != NodeKind::placeholder)
+      return std::nullopt;
+    NodeId slot = slots_[alone.arguments[chain.back()]].node()->id;
+    chain.pop_back();
+    for (; !chain.empty(); chain.pop_back()) {
+      Node view = alone.graph.node(chain.back());
+      const TensorMeta meta = *view.value->tensor();
+      view.args[0] = NodeRef{memory_.viewed_value(slot, view.target)};
+      if (view.name != old.name)
+        view.name = builder.fresh_name(view.target);
+      view.value = infer_value(builder.graph(), view, builder.shared_ranges());
+      slot = builder.append(std::move(view));
+      memory_.note(slot, &meta);
+    }
+    return NodeRef{slot};
   }
 
   /// Computes results and new values with the functional operator and writes the new values; yields

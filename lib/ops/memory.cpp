@@ -13,6 +13,17 @@ constexpr std::string_view kStrided = "aten.as_strided.default";
 
 } // namespace
 
+void Memory::note(NodeId id, const TensorMeta *meta) {
+  Slot &slot = slot_of(id);
+  if (meta != nullptr && !slot.meta)
+    slot.meta = *meta;
+}
+
+TensorMeta Memory::meta(NodeId slot) {
+  const Slot &state = slot_of(slot);
+  return state.meta ? *state.meta : *builder_->graph().node(slot).value->tensor();
+}
+
 NodeId Memory::present(NodeId slot) {
   std::vector<NodeId> stale; // innermost last
   NodeId at = slot;
@@ -26,8 +37,8 @@ NodeId Memory::present(NodeId slot) {
   for (size_t i = stale.size(); i-- > 0;) {
     Node view = builder_->graph().node(stale[i]);
     const NodeId viewed = *slot_of(stale[i]).viewed;
-    const NodeId base = view.target == kStrided ? in_own_strides(viewed) : slot_of(viewed).value;
-    view.args[0] = NodeRef{base};
+    view.args[0] =
+        NodeRef{view.target == kStrided ? in_own_strides(viewed) : slot_of(viewed).value};
     const Argument again = builder_->emit(view.target, view.args, view.kwargs);
     set_value(stale[i], again.node()->id, slot_of(slot_of(stale[i]).root).version);
   }
@@ -43,7 +54,10 @@ void Memory::write(NodeId slot, NodeId value, const Call &call) {
     updates.emplace_back(at, written);
     const Node view = builder_->graph().node(at);
     const NodeId before = view.target == kStrided ? in_own_strides(viewed) : present(viewed);
-    written = write_through(*builder_, view, viewed, before, written, call);
+    const WrittenView through{view, meta(viewed), meta(at)};
+    written = write_through(*builder_, through, before, written, call);
+    if (repeats_elements(through))
+      updates.clear(); // what was not written itself changed as well: taken anew
     at = viewed;
   }
   const size_t version = slot_of(root).version + 1;
@@ -54,11 +68,14 @@ void Memory::write(NodeId slot, NodeId value, const Call &call) {
 
 bool Memory::was_written(NodeId slot) { return slot_of(root(slot)).version != 0; }
 
+NodeId Memory::viewed_value(NodeId slot, std::string_view target) {
+  return target == kStrided ? in_own_strides(root(slot)) : present(slot);
+}
+
 Arguments Memory::strided_arguments(NodeId slot, const Call &call) {
-  const TensorMeta viewed = *builder_->graph().node(slot).value->tensor();
   const Argument offset =
-      call.has("storage_offset") ? call["storage_offset"] : size_argument(viewed.layout.offset);
-  return {NodeRef{in_own_strides(root(slot))}, call["size"], call["stride"], offset};
+      call.has("storage_offset") ? call["storage_offset"] : size_argument(meta(slot).layout.offset);
+  return {NodeRef{viewed_value(slot, kStrided)}, call["size"], call["stride"], offset};
 }
 
 void Memory::set_value(NodeId slot, NodeId value, size_t version) {
@@ -109,8 +126,8 @@ std::optional<NodeId> Memory::argument_viewed_by(NodeId id) const {
 /// The present value of `root`'s memory with the strides that the memory has.
 NodeId Memory::in_own_strides(NodeId root) {
   const NodeId value = slot_of(root).value;
-  const TensorMeta own = *builder_->graph().node(root).value->tensor();
-  if (value == root || builder_->meta(NodeRef{value}).layout.strides == own.layout.strides)
+  const TensorMeta own = meta(root);
+  if (builder_->meta(NodeRef{value}).layout.strides == own.layout.strides)
     return value;
   if (!is_non_overlapping_and_dense(own.layout, builder_->ranges()))
     throw support::UserError(
@@ -127,7 +144,9 @@ NodeId Memory::in_own_strides(NodeId root) {
   Argument result = builder_->call("aten.permute.default", {NodeRef{value}, ints_argument(order)});
   result = builder_->call("aten.clone.default", {result},
                           {{"memory_format", graph::MemoryFormat::contiguous}});
-  return builder_->call("aten.permute.default", {result, ints_argument(inverse)}).node()->id;
+  result = builder_->call("aten.permute.default", {result, ints_argument(inverse)});
+  set_value(root, result.node()->id, slot_of(root).version); // views of it are of this memory
+  return result.node()->id;
 }
 
 } // namespace tsc::ops

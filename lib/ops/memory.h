@@ -21,8 +21,12 @@ public:
   /// The node that is being replaced: errors name it. It must outlive what is done for it.
   void set_source(const Node &node) { source_ = &node; }
 
-  /// Makes the slot of a node that was just appended: a view is of the memory as it is now.
-  void note(NodeId id) { slot_of(id); }
+  /// Makes the slot of a node that was just appended: a view is of the memory as it is now. `meta`
+  /// says how the tensor lies in PyTorch, where that is known: values that stand for written memory
+  /// may lie otherwise.
+  void note(NodeId id, const TensorMeta *meta = nullptr);
+  /// How the tensor of `slot` lies in PyTorch.
+  TensorMeta meta(NodeId slot);
   /// The node that holds the present value of `slot`'s memory, seen as `slot` sees it.
   NodeId present(NodeId slot);
   /// `value` is written to the memory that `slot` sees.
@@ -32,8 +36,11 @@ public:
   bool was_written(NodeId slot);
   /// The slot of the whole memory that `slot` sees.
   NodeId root(NodeId slot) { return slot_of(slot).root; }
-  /// The arguments of `aten.as_strided` on `slot`: its offset is into the whole memory, whose
-  /// present value is put in place of `slot`, in the strides that the memory has.
+  /// What a view of `slot` by the operator `target` is a view of: the present value of `slot`, or
+  /// for `aten.as_strided`, whose offset is into the whole memory, that of the memory in its own
+  /// strides.
+  NodeId viewed_value(NodeId slot, std::string_view target);
+  /// The arguments of `aten.as_strided` on `slot`, over `viewed_value`.
   Arguments strided_arguments(NodeId slot, const Call &call);
 
 private:
@@ -42,6 +49,7 @@ private:
     NodeId root = 0;
     NodeId value = 0;
     size_t version = 0; // of the root when `value` was taken; a root's: how often it was written to
+    std::optional<TensorMeta> meta; // none: the node's own
   };
   GraphBuilder *builder_;
   const Node *source_ = nullptr;

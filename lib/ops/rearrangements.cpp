@@ -170,7 +170,7 @@ Argument meshgrid(GraphBuilder &builder, const Call &call) {
 Argument cartesian_product(GraphBuilder &builder, const Call &call) {
   const Arguments &tensors = tensors_of(call);
   if (tensors.size() == 1)
-    return builder.call("aten.clone.default", {tensors[0]});
+    return tensors[0];
   Argument grids = builder.call("aten.meshgrid.default", {tensors});
   Arguments columns;
   for (const Argument &grid : *grids.list())
@@ -302,11 +302,14 @@ void add_stacks(Table &table) {
         });
   table.add("column_stack(Tensor[] tensors) -> Tensor").decompose(column_stack);
   table.add("block_diag(Tensor[] tensors) -> Tensor").decompose(block_diag);
-  table.add("cartesian_prod(Tensor[] tensors) -> Tensor").decompose(cartesian_product);
+  table.add("cartesian_prod(Tensor[] tensors) -> Tensor")
+      .effect(Effect::view) // of one tensor
+      .decompose(cartesian_product);
   for (std::string_view rest : {"(Tensor[] tensors) -> Tensor[]",
                                 ".indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"})
-    table.add(keep_text("meshgrid" + std::string(rest))).decompose(meshgrid);
+    table.add(keep_text("meshgrid" + std::string(rest))).effect(Effect::view).decompose(meshgrid);
   table.add("broadcast_tensors(Tensor[] tensors) -> Tensor[]")
+      .effect(Effect::view)
       .decompose([](GraphBuilder &builder, const Call &call) {
         std::vector<Sizes> shapes;
         for (const Argument &item : tensors_of(call))
@@ -325,6 +328,7 @@ void add_stacks(Table &table) {
           return at_least(builder, call["self"], rank);
         });
     table.add(keep_text(name + ".Sequence(Tensor[] tensors) -> Tensor[]"))
+        .effect(Effect::view)
         .decompose([rank](GraphBuilder &builder, const Call &call) {
           Arguments results;
           for (const Argument &item : tensors_of(call))

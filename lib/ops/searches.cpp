@@ -138,7 +138,7 @@ Argument sum_to_size(GraphBuilder &builder, const Call &call) {
     x = builder.call("aten.sum.dim_IntList", {x, ints_argument(dims), true});
   if (!dropped.empty())
     x = builder.call("aten.squeeze.dims", {x, ints_argument(dropped)});
-  return x == call["self"] ? builder.call("aten.clone.default", {x}) : x;
+  return x;
 }
 
 } // namespace
@@ -173,7 +173,9 @@ void add_searches(Table &table) {
                        "(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
                        "dtype=None) -> Tensor"))
         .decompose(mean ? nan_mean : nan_sum);
-  table.add("sum_to_size(Tensor self, SymInt[] size) -> Tensor").decompose(sum_to_size);
+  table.add("sum_to_size(Tensor self, SymInt[] size) -> Tensor")
+      .effect(Effect::view) // where it has these sizes
+      .decompose(sum_to_size);
 }
 
 } // namespace tsc::ops

@@ -2,6 +2,7 @@
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
+#include "ops/storage_bounds.h"
 #include "ops/table.h"
 
 #include <algorithm>
@@ -118,6 +119,11 @@ Argument as_strided_scatter(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const std::vector<Expr> sizes = call.sizes("size"), strides = call.sizes("stride");
   require_sizes(call, sizes);
+  require_strides(call, sizes, strides);
+  // The tensor's own part of its memory, which is dense, begins at its offset.
+  const Expr offset =
+      call.has("storage_offset") ? call.size("storage_offset") - self.layout.offset : Expr(0);
+  require_within(builder, call, {sizes, strides, offset}, symbolic::numel(self.layout.sizes));
   std::vector<std::pair<Expr, Expr>> dimensions;
   for (size_t i = 0; i < sizes.size(); ++i)
     dimensions.emplace_back(sizes[i], strides.at(i));
@@ -138,7 +144,6 @@ Argument as_strided_scatter(GraphBuilder &builder, const Call &call) {
               "as_strided of memory with gaps that has been written to is not supported",
               "take slices of the tensor, or call contiguous() before writing");
   flat = builder.call(kReshape, {flat, Arguments{-1}});
-  const Expr offset = call.has("storage_offset") ? call.size("storage_offset") : self.layout.offset;
   Argument index = positions(builder, Expr(1), offset, Expr(1), self.device);
   for (size_t i = 0; i < sizes.size(); ++i)
     index = builder.call(kAdd, {index, positions_along(builder, sizes[i], Expr(0), strides[i],

@@ -1,7 +1,11 @@
 // Views that lowering knows: an index map, no computation. Strides and offsets are exact.
+#include "graph/data_symbols.h"
+#include "graph/indicators.h"
+#include "ops/assertions.h"
 #include "ops/builder.h"
 #include "ops/shape_rules.h"
 #include "ops/slice_bounds.h"
+#include "ops/storage_bounds.h"
 #include "ops/table.h"
 #include "support/diagnostic.h"
 
@@ -157,10 +161,46 @@ Value select_value(const Call &call) {
   return view_of(self, sizes, strides, offset);
 }
 
+/// Of symbolic sizes: they say whether there is such an element when they are known.
+Argument select(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  const size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  const Expr index = call.size("index"), size = self.layout.sizes[dim];
+  const bool is_known = index.is_integer() && size.is_integer();
+  if (!is_known && !graph::depends_on_data(index) && !graph::depends_on_data(size))
+    assert_condition(
+        builder,
+        decided(builder, symbolic::minimum(graph::less(index, size),
+                                           graph::less_or_equal(Expr(0) - size, index))),
+        call.node().target + ": index " + symbolic::print(index) + " is outside size " +
+            symbolic::print(size));
+  return builder.keep(call);
+}
+
 Value as_strided_value(const Call &call) {
   const TensorMeta &self = call.tensor("self");
   Expr offset = call.has("storage_offset") ? call.size("storage_offset") : self.layout.offset;
-  return view_of(self, call.sizes("size"), call.sizes("stride"), offset);
+  std::vector<Expr> sizes = call.sizes("size"), strides = call.sizes("stride");
+  require_strides(call, sizes, strides);
+  return view_of(self, std::move(sizes), std::move(strides), offset);
+}
+
+/// Of the whole memory that `self` is a part of, and within it.
+Argument as_strided(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  const std::vector<Expr> sizes = call.sizes("size"), strides = call.sizes("stride");
+  const Expr offset = call.has("storage_offset") ? call.size("storage_offset") : self.layout.offset;
+  const graph::NodeId whole = chain_of_views(builder.graph(), call["self"].node()->id).back();
+  const TensorMeta memory = *builder.graph().node(whole).value->tensor();
+  require_within(builder, call, {sizes, strides, offset}, memory.layout.storage_size());
+  const Arguments rest = {sizes_argument(sizes), sizes_argument(strides), size_argument(offset)};
+  const auto of = [&](graph::NodeId id) {
+    return Arguments{graph::NodeRef{id}, rest[0], rest[1], rest[2]};
+  };
+  if (memory.dtype == self.dtype)
+    return builder.keep(call, of(whole));
+  return builder.call("aten.view.dtype",
+                      {builder.emit("aten.as_strided.default", of(whole)), self.dtype});
 }
 
 Value diagonal_value(const Call &call) {
@@ -275,10 +315,12 @@ void add_views(Table &table) {
       "step=1) -> "
       "Tensor(a)",
       slice_value, "slice");
-  add("select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", select_value, "select");
+  add("select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", select_value, "select")
+      .decompose(select);
   add("as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
       "Tensor(a)",
-      as_strided_value, "as_strided");
+      as_strided_value, "as_strided")
+      .decompose(as_strided);
   add("diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", diagonal_value,
       "diagonal");
   add("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold_value,

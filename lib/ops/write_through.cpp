@@ -3,6 +3,9 @@
 #include "ops/source_line.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
+#include <array>
+
 namespace tsc::ops {
 
 using graph::NodeId;
@@ -65,12 +68,87 @@ std::string_view region_operator(std::string_view view) {
   return "";
 }
 
+/// The operators that PyTorch lets write to an expanded tensor.
+bool writes_to_expanded(std::string_view target) {
+  static constexpr std::array<std::string_view, 3> kOperators = {
+      "aten.index_put_.", "aten.masked_fill_.", "aten.index_fill_."};
+  return std::any_of(kOperators.begin(), kOperators.end(),
+                     [&](std::string_view name) { return target.substr(0, name.size()) == name; });
+}
+
+/// Where the bits of `written` are not those of `before`.
+Argument changed(GraphBuilder &builder, const Argument &written, const Argument &before) {
+  const Argument differs = builder.call("aten.ne.Tensor", {written, before});
+  if (!tensor::is_floating(builder.meta(written).dtype))
+    return differs;
+  const auto both = [&](std::string_view test, std::string_view join) {
+    return builder.call(join, {builder.call(test, {written}), builder.call(test, {before})});
+  };
+  const Argument number = builder.call("aten.logical_not.default",
+                                       {both("aten.isnan.default", "aten.logical_and.default")});
+  return builder.call("aten.logical_or.default",
+                      {builder.call("aten.logical_and.default", {differs, number}),
+                       both("aten.signbit.default", "aten.logical_xor.default")});
+}
+
+/// Several elements of an expanded tensor are one of its base: of those that a write changes, the
+/// last one stays.
+Argument write_to_expanded(GraphBuilder &builder, const TensorMeta &base, const TensorMeta &seen,
+                           NodeId before, const Argument &written) {
+  const std::vector<Expr> &sizes = seen.layout.sizes, &own = base.layout.sizes;
+  if (symbolic::numel(sizes).is_integer(0))
+    return NodeRef{before};
+  const size_t added = sizes.size() - own.size();
+  std::vector<size_t> order, repeated;
+  std::vector<Expr> rows;
+  Expr count(1);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i < added || (own[i - added].is_integer(1) && !sizes[i].is_integer(1))) {
+      repeated.push_back(i);
+      count = count * sizes[i];
+    } else {
+      order.push_back(i);
+      rows.push_back(sizes[i]);
+    }
+  }
+  order.insert(order.end(), repeated.begin(), repeated.end());
+  rows.push_back(count);
+  const auto in_rows = [&](const Argument &x) { // the elements that are one, in a last dimension
+    const Argument ordered = builder.call("aten.permute.default", {x, ints_argument(order)});
+    return builder.call("aten.reshape.default", {ordered, sizes_argument(rows)});
+  };
+  const auto in_base = [&](const Argument &x) {
+    return builder.call("aten.reshape.default", {x, sizes_argument(own)});
+  };
+  const Argument expanded =
+      builder.call("aten.expand.default", {NodeRef{before}, sizes_argument(sizes)});
+  const Argument places = builder.call("prims.iota.default", {size_argument(count)},
+                                       {{"start", 1},
+                                        {"step", 1},
+                                        {"dtype", DType::i64},
+                                        {"device", base.device},
+                                        {"requires_grad", false}});
+  const Argument scores =
+      builder.call("aten.where.self", {in_rows(changed(builder, written, expanded)), places, 0});
+  const Argument last = builder.call("aten.amax.default", {scores, Arguments{-1}, true});
+  const Argument position =
+      builder.call("aten.maximum.default", {builder.call("aten.sub.Tensor", {last, 1}), 0});
+  const Argument chosen = builder.call("aten.gather.default", {in_rows(written), -1, position});
+  return builder.call("aten.where.self", {in_base(builder.call("aten.gt.Scalar", {last, 0})),
+                                          in_base(chosen), NodeRef{before}});
+}
+
 } // namespace
 
-NodeId write_through(GraphBuilder &builder, const Node &view, NodeId viewed, NodeId before,
+bool repeats_elements(const WrittenView &through) {
+  return through.view.target == "aten.expand.default" &&
+         symbolic::numel(through.seen.layout.sizes) != symbolic::numel(through.base.layout.sizes);
+}
+
+NodeId write_through(GraphBuilder &builder, const WrittenView &through, NodeId before,
                      NodeId written, const Call &call) {
-  const TensorMeta base = *builder.graph().node(viewed).value->tensor();
-  const TensorMeta seen = *view.value->tensor();
+  const Node &view = through.view;
+  const TensorMeta &base = through.base, &seen = through.seen;
   if (same_elements(base, seen))
     return written; // x[:]
   const Argument value = NodeRef{written};
@@ -83,6 +161,8 @@ NodeId write_through(GraphBuilder &builder, const Node &view, NodeId viewed, Nod
       args.push_back(bound[bound.schema().parameters[i].name]);
     return builder.call(target, args).node()->id;
   }
+  if (view.target == "aten.expand.default" && writes_to_expanded(call.node().target))
+    return write_to_expanded(builder, base, seen, before, value).node()->id;
   if (view.target == "aten.expand.default")
     refuse(call, "TSC-O072",
            call.node().target + " writes through aten.expand.default: several elements are one in "

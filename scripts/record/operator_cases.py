@@ -19,6 +19,7 @@ import zipfile
 
 import torch
 import torch.nn.functional as F
+import alias_cases
 import arithmetic_cases
 import case_archive
 import composite_cases
@@ -734,6 +735,7 @@ joining_cases.add(family)
 mutation_cases.add(family)
 overwriting_cases.add(family)
 foreach_cases.add(family)
+alias_cases.add(family)
 
 
 def main():

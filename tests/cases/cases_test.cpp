@@ -174,6 +174,8 @@ TSC_FAMILY(distances)
 TSC_FAMILY(losses)
 TSC_FAMILY(resampling)
 TSC_FAMILY(rearrangements)
+TSC_FAMILY(aliases)
+TSC_FAMILY(memory)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

@@ -155,6 +155,46 @@ TEST_CASE("branches agree on every device, and print behind their call") {
   CHECK(log.find("no: end of Subgraph\n") != std::string::npos);
 }
 
+TEST_CASE("what a branch or a loop yields as one tensor is that tensor") {
+  // The branches (one holds a branch again) and the loop's body return a tensor, not a tuple.
+  const auto tensor_of = [](const std::string &name, const std::string &nodes,
+                            const std::string &result) {
+    return subgraph(name, input("a", "[3]") + nodes + output(node(result)));
+  };
+  const std::string twice = call("twice", "aten.mul.Tensor", "[" + node("a") + ", 2]");
+  const std::string same = tensor_of("same", "", "a");
+  const std::string inner =
+      R"("yes": {"subgraphs": {)" + same + R"(}, "nodes": [)" + input("a", "[3]") +
+      call("inner", "higher_order.cond",
+           R"([true, {"graph": "same"}, {"graph": "same"}, [)" + node("a") + "]]") +
+      call("more", "aten.mul.Tensor", "[" + node("inner") + ", 2]") + output(node("more")) + "]}";
+  const std::string small = call("sum", "aten.sum.default", "[" + node("a") + "]") +
+                            call("lt", "aten.lt.Scalar", "[" + node("sum") + ", 20]");
+  const std::string nodes =
+      input("x", "[3]") + call("sum", "aten.sum.default", "[" + node("x") + "]") +
+      call("positive", "aten.gt.Scalar", "[" + node("sum") + ", 0]") +
+      call("cond", "higher_order.cond",
+           "[" + node("positive") + R"(, {"graph": "yes"}, {"graph": "same"}, [)" + node("x") +
+               "]]") +
+      call("loop", "higher_order.while_loop",
+           R"([{"graph": "small"}, {"graph": "double"}, [)" + node("x") + "]]") +
+      call("next", "aten.add.Tensor", "[" + node("cond") + ", 1]") +
+      output("[" + node("cond") + ", " + node("next") + ", " + node("loop") + "]");
+  const driver::Compilation compilation = driver::compile(
+      read(nodes, "{" + inner + ", " + same + ", " + tensor_of("double", twice, "twice") + ", " +
+                      tensor_of("small", small, "lt") + "}"),
+      {.policy = "default"});
+  auto session = runtime::Session::create(compilation.program, {}, {});
+  for (const std::vector<HostTensor> &results :
+       {session->run({vector({1, 2, 3})}),
+        driver::run_reference(compilation, {vector({1, 2, 3})}, {})}) {
+    REQUIRE(results.size() == 3);
+    CHECK(results[0].get_double(2) == 6);
+    CHECK(results[1].get_double(2) == 7);
+    CHECK(results[2].get_double(2) == 12);
+  }
+}
+
 TEST_CASE("a program is cut where the host decides what runs next") {
   const program::Program program =
       driver::compile(branch(kTwice, kSame), {.policy = "default"}).program;
@@ -204,6 +244,40 @@ TEST_CASE("conditions on sizes are decided when sizes are bound, those that data
     CHECK(message({1, -2, 3}, reference) ==
           "TSC-R127 the graph asserts: x is positive (node check_data)");
     CHECK(message({1, 2, 3}, reference) == "ran");
+  }
+}
+
+TEST_CASE("views of symbolic sizes are held to their memory when sizes are bound") {
+  const auto message = [&](const std::string &target, const std::string &args, size_t count,
+                           bool reference) -> std::string {
+    const driver::Compilation compilation = driver::compile(
+        read(input("x", R"(["s0"])") + call("v", target, "[" + node("x") + ", " + args + "]") +
+                 call("y", "aten.neg.default", "[" + node("v") + "]") +
+                 output("[" + node("y") + "]"),
+             "{}", R"({"s0": [2, 100]})"),
+        {});
+    const std::vector<HostTensor> inputs = {vector(std::vector<double>(count, 1))};
+    try {
+      if (reference)
+        driver::run_reference(compilation, inputs, {});
+      else
+        runtime::Session::create(compilation.program, {}, {})->run(inputs);
+    } catch (const support::UserError &error) {
+      return error.diagnostics().front().code + " " + error.diagnostics().front().message;
+    }
+    return "ran";
+  };
+  for (bool reference : {true, false}) {
+    CHECK(message("aten.as_strided.default", R"([{"expr": "s0"}, 2], [1, 3], 0)", 5, reference) ==
+          "TSC-R127 the graph asserts: aten.as_strided.default: sizes [s0, 2] with strides [1, 3] "
+          "from element 0 on reach s0 + 3 elements, the memory has s0 (node v)");
+    CHECK(message("aten.as_strided.default", "[3, 2], [1, 2], 1", 5, reference) ==
+          "TSC-R127 the graph asserts: aten.as_strided.default: sizes [3, 2] with strides [1, 2] "
+          "from element 1 on reach 6 elements, the memory has s0 (node v)");
+    CHECK(message("aten.as_strided.default", "[3, 2], [1, 2], 1", 6, reference) == "ran");
+    CHECK(message("aten.select.int", "0, 5", 5, reference) ==
+          "TSC-R127 the graph asserts: aten.select.int: index 5 is outside size s0 (node v)");
+    CHECK(message("aten.select.int", "0, -5", 5, reference) == "ran");
   }
 }
 
