@@ -14,7 +14,7 @@ void require_condition(GraphBuilder &builder, const Call &call, Expr condition,
                        const std::string &otherwise) {
   const Argument known = decided(builder, condition);
   if (const bool *holds = std::get_if<bool>(&known.value); holds && !*holds)
-    call.fail("TSC-O079", call.node().target + ": " + otherwise,
+    call.fail("TSC-O079", call.node().target + " leaves its memory: " + otherwise,
               "choose sizes, strides and an offset within the tensor's memory");
   assert_condition(builder, known, call.node().target + ": " + otherwise);
 }

@@ -106,23 +106,26 @@ const WrongCall kWrongCalls[] = {
      "O025: aten.narrow: 2 elements from 2 on are outside size 3",
      "choose a part that the dimension has"},
     {"aten.as_strided.default", R"(["$x", [100], [1]])", 3,
-     "O079: aten.as_strided.default: sizes [100] with strides [1] from element 0 on reach 100 "
+     "O079: aten.as_strided.default leaves its memory: sizes [100] with strides [1] from element 0 "
+     "on reach 100 "
      "elements, the memory has 6",
      "choose sizes, strides and an offset within the tensor's memory"},
     {"aten.as_strided.default", R"(["$x", [4], [1], 1073741824])", 3,
-     "O079: aten.as_strided.default: sizes [4] with strides [1] from element 1073741824 on reach "
+     "O079: aten.as_strided.default leaves its memory: sizes [4] with strides [1] from element "
+     "1073741824 on reach "
      "1073741828 elements, the memory has 6",
      "choose sizes, strides and an offset within the tensor's memory"},
     {"aten.as_strided.default", R"(["$x", [2], [1], -1])", 3,
-     "O079: aten.as_strided.default: -1 is negative",
+     "O079: aten.as_strided.default leaves its memory: -1 is negative",
      "choose sizes, strides and an offset within the tensor's memory"},
     {"aten.as_strided.default", R"(["$x", [2], [-1], 3])", 3,
-     "O079: aten.as_strided.default: -1 is negative",
+     "O079: aten.as_strided.default leaves its memory: -1 is negative",
      "choose sizes, strides and an offset within the tensor's memory"},
     {"aten.as_strided.default", R"(["$x", [2, 2], [1]])", 3,
      "O079: aten.as_strided.default: 2 sizes and 1 strides", "pass a stride for each size"},
     {"aten.as_strided_scatter.default", R"(["$x", "$row", [4], [2]])", 3,
-     "O079: aten.as_strided_scatter.default: sizes [4] with strides [2] from element 0 on reach 7 "
+     "O079: aten.as_strided_scatter.default leaves its memory: sizes [4] with strides [2] from "
+     "element 0 on reach 7 "
      "elements, the memory has 6",
      "choose sizes, strides and an offset within the tensor's memory"},
     {"aten.slice.Tensor", R"(["$x", 0, 0, 2, 0])", 3, "O026: aten.slice.Tensor: the step is 0",

@@ -269,7 +269,7 @@ TEST_CASE("views of symbolic sizes are held to their memory when sizes are bound
   };
   for (bool reference : {true, false}) {
     CHECK(message("aten.as_strided.default", R"([{"expr": "s0"}, 2], [1, 3], 0)", 5, reference) ==
-          "TSC-O079 aten.as_strided.default: sizes [s0, 2] with strides [1, 3] "
+          "TSC-O079 aten.as_strided.default leaves its memory: sizes [s0, 2] with strides [1, 3] "
           "from element 0 on reach s0 + 3 elements, the memory has s0");
     CHECK(message("aten.as_strided.default", "[3, 2], [1, 2], 1", 5, reference) ==
           "TSC-R127 the graph asserts: aten.as_strided.default: sizes [3, 2] with strides [1, 2] "
