@@ -226,8 +226,14 @@ void add_gathers(Table &table) {
   table.add("index_select(Tensor self, int dim, Tensor index) -> Tensor").decompose(index_select);
   table.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        if (call.has("dim"))
-          return builder.call("aten.gather.default", {call["self"], call["dim"], call["indices"]});
+        if (call.has("dim")) { // any index counts, modulo the size
+          const TensorMeta meta = call.tensor("self");
+          const size_t dim = normalize_dim(call, call.integer("dim"), meta.layout.rank());
+          const Expr size = meta.layout.rank() == 0 ? Expr(1) : meta.layout.sizes[dim];
+          Argument index =
+              builder.call("aten.remainder.Scalar", {call["indices"], size_argument(size)});
+          return builder.call("aten.gather.default", {call["self"], call["dim"], index});
+        }
         Argument self = builder.call("aten.reshape.default", {call["self"], Arguments{-1}});
         Argument indices = builder.call("aten.reshape.default", {call["indices"], Arguments{-1}});
         return builder.call("aten.gather.default", {self, 0, indices});

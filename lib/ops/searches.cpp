@@ -76,9 +76,13 @@ Argument one_hot(GraphBuilder &builder, const Call &call) {
     call.refuse("TSC-O004",
                 call.node().target + " without num_classes: the result's size depends on data",
                 "pass num_classes");
-  Argument column = builder.call("aten.unsqueeze.default", {call["self"], -1});
   Argument numbers = builder.call("aten.arange.default", {size_argument(classes)},
                                   {{"dtype", DType::i64}, {"device", self.device}});
+  // A class is an index of the classes, and a negative one is none.
+  Argument negative = builder.call("aten.lt.Scalar", {call["self"], 0});
+  Argument own = builder.call(kWhere, {negative, size_argument(classes), call["self"]});
+  own = builder.call("aten.index.Tensor", {numbers, Arguments{own}});
+  Argument column = builder.call("aten.unsqueeze.default", {own, -1});
   return convert(builder, builder.call("aten.eq.Tensor", {column, numbers}), DType::i64);
 }
 

@@ -187,9 +187,7 @@ Argument masked_scatter(GraphBuilder &builder, const Call &call) {
   Argument flat = builder.call(kReshape, {mask, Arguments{-1}});
   Argument count = builder.call("aten.cumsum.default", {convert(builder, flat, DType::i64), 0});
   Argument place = builder.call(kSub, {count, 1});
-  place = builder.call("aten.maximum.default", {place, 0}); // before the first place: not read
-  place = builder.call("aten.minimum.default",
-                       {place, size_argument(symbolic::numel(source.layout.sizes) - 1)});
+  place = builder.call(kWhere, {flat, place, 0}); // elsewhere nothing is read
   Argument values = builder.call(kReshape, {call["source"], Arguments{-1}});
   Argument picked = builder.call("aten.index.Tensor", {values, Arguments{place}});
   picked = builder.call(kReshape, {picked, sizes_argument(sizes)});

@@ -497,6 +497,62 @@ TEST_CASE("indices out of range name their operator, and nothing is read or writ
                        "  next: pass indices from -7 to 6\n");
 }
 
+TEST_CASE("classes and masks that do not fit are errors; take_along_dim takes any index") {
+  Workplace place;
+  place.file("g.json", R"({"format": "tsc-graph", "version": 1, "nodes": [
+    {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [3, 4]}},
+    {"name": "i", "op": "placeholder", "val": {"dtype": "int64", "size": [1, 4]}},
+    {"name": "c", "op": "placeholder", "val": {"dtype": "int64", "size": [2]}},
+    {"name": "mask", "op": "placeholder", "val": {"dtype": "bool", "size": [4]}},
+    {"name": "source", "op": "placeholder", "val": {"dtype": "float32", "size": [2]}},
+    {"name": "along", "op": "call_function", "target": "aten.take_along_dim.default",
+     "args": [{"node": "x"}, {"node": "i"}, 0]},
+    {"name": "one_hot", "op": "call_function", "target": "aten.one_hot.default",
+     "args": [{"node": "c"}, 3]},
+    {"name": "row", "op": "call_function", "target": "aten.select.int",
+     "args": [{"node": "x"}, 0, 0]},
+    {"name": "masked", "op": "call_function", "target": "aten.masked_scatter.default",
+     "args": [{"node": "row"}, {"node": "mask"}, {"node": "source"}]},
+    {"name": "output", "op": "output",
+     "args": [[{"node": "along"}, {"node": "one_hot"}, {"node": "masked"}]]}]})");
+  const auto integers = [](tensor::DType dtype, std::vector<int64_t> sizes,
+                           const std::vector<int64_t> &values) {
+    tensor::HostTensor tensor(dtype, std::move(sizes));
+    for (size_t i = 0; i < values.size(); ++i)
+      tensor.set_int64(static_cast<int64_t>(i), values[i]);
+    return tensor;
+  };
+  const auto inputs = [&](const std::vector<int64_t> &classes, const std::vector<int64_t> &mask) {
+    place.tensors("in.npz", {{"x", ramp({3, 4}, 4, 1)},
+                             {"i", integers(tensor::DType::i64, {1, 4}, {-4, 3, 100, 0})},
+                             {"c", integers(tensor::DType::i64, {2}, classes)},
+                             {"mask", integers(tensor::DType::boolean, {4}, mask)},
+                             {"source", ramp({2}, 0, 1)}});
+  };
+  for (const char *plan : {"serial", "cuda"}) {
+    const std::vector<std::string> run = {"run", "g.json",          "--device=host",    "--plan",
+                                          plan,  "--inputs=in.npz", "--outputs=out.npz"};
+    inputs({0, 2}, {1, 0, 0, 1});
+    REQUIRE(place.run(run).exit_code == 0);
+    const tensor::TensorMap outputs = tensor::read_tensors(place.path("out.npz"));
+    const tensor::HostTensor x = ramp({3, 4}, 4, 1);
+    const std::vector<int64_t> rows = {2, 0, 1, 0}; // as PyTorch has it: modulo the size
+    for (int64_t k = 0; k < 4; ++k)
+      CHECK(outputs.at("output_0").get_double(k) ==
+            x.get_double(4 * rows[static_cast<size_t>(k)] + k));
+    for (const int64_t wrong : {3, -1}) {
+      inputs({0, wrong}, {1, 0, 0, 1});
+      const Outcome outcome = place.run(run);
+      CHECK(outcome.exit_code == 3);
+      CHECK(outcome.err.find("error TSC-R127: ") == 0);
+    }
+    inputs({0, 2}, {1, 1, 0, 1}); // three places for two elements
+    const Outcome outcome = place.run(run);
+    CHECK(outcome.exit_code == 3);
+    CHECK(outcome.err.find("error TSC-R127: ") == 0);
+  }
+}
+
 TEST_CASE("reductions that lowering splits agree with those that it leaves whole") {
   // Sums, extremes and moments of 3 rows of 10007 elements: two parts, the last one masked; as
   // columns: many parts.
