@@ -6,6 +6,7 @@
 #include "testing/skip.h"
 
 #include <cstddef>
+#include <cstdlib>
 #include <iostream>
 
 namespace {
@@ -32,6 +33,8 @@ void tsc::testing::skip(const std::string &why) {
 }
 
 int main(int count, char **arguments) {
+  setenv("TSC_VERIFY", "1", 1);         // passes are checked as they run
+  setenv("CUDA_CACHE_DISABLE", "1", 1); // what NVRTC's own cache holds comes without ptxas's report
   const int result = Catch::Session().run(count, arguments);
   return result == 0 && skipped > 0 && skipped == begun ? tsc::testing::kSkipped : result;
 }

@@ -1,8 +1,10 @@
 // The command line. Results go to stdout, everything else to stderr; exit codes are
 // support::ExitCode.
 #include "commands.h"
+#include "surroundings.h"
 
 #include "support/diagnostic.h"
+#include "support/thread_pool.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -57,6 +59,7 @@ int fail(tsc::support::ExitCode code, const char *text) {
 
 int main(int argc, char **argv) {
   using tsc::support::ExitCode;
+  tsc::app::set_up_process();
   CLI::App app{"tsc compiles PyTorch graphs to CUDA C++.", "tsc"};
   app.set_version_flag("--version", "tsc " TSC_VERSION);
   std::string log_level;
@@ -64,7 +67,10 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
   app.require_subcommand(1);
   app.fallthrough();
-  app.parse_complete_callback([&] { set_up_logging(log_level); });
+  app.parse_complete_callback([&] {
+    set_up_logging(log_level);
+    tsc::support::parallelism(); // refuses what TSC_THREADS may say
+  });
 
   int exit_code = 0;
   tsc::app::add_compile(app, exit_code);
@@ -75,16 +81,16 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return usage_error(app, error);
+    return tsc::app::finish_output(usage_error(app, error));
   } catch (const tsc::support::UserError &error) {
     return fail(error.exit_code(), error.what());
   } catch (const std::bad_alloc &) {
-    return fail(ExitCode::device, "error TSC-R001: out of memory");
+    return tsc::app::report_out_of_memory();
   } catch (const std::exception &error) {
     return fail(ExitCode::internal,
                 (std::string(error.what()) +
                  "\n  next: this is a fault of tsc; please report it with the graph")
                     .c_str());
   }
-  return exit_code;
+  return tsc::app::finish_output(exit_code);
 }

@@ -8,6 +8,8 @@ namespace {
 
 constexpr const char *kWipe = "\r\x1b[K"; // to the start of the line, and clear it
 
+char last_shown[256] = ""; // read when there is no memory left
+
 } // namespace
 
 Progress::Progress() : is_terminal_(isatty(STDERR_FILENO) != 0) {}
@@ -17,7 +19,10 @@ Progress::~Progress() {
     std::fprintf(stderr, "%s", kWipe);
 }
 
+const char *Progress::last() { return last_shown; }
+
 void Progress::show(const std::string &what) {
+  std::snprintf(last_shown, sizeof last_shown, "%s", what.c_str());
   if (is_terminal_)
     std::fprintf(stderr, "%s%s ...", kWipe, what.c_str());
 }

@@ -15,6 +15,8 @@ public:
   Progress &operator=(const Progress &) = delete;
 
   void show(const std::string &what);
+  /// What was shown last in this process, also without a terminal; "" before.
+  static const char *last();
 
 private:
   const bool is_terminal_;

@@ -10,6 +10,7 @@
 #include "driver/reference.h"
 #include "emit/emit.h"
 #include "support/diagnostic.h"
+#include "tensor/mapped_file.h"
 
 #include <spdlog/spdlog.h>
 
@@ -47,7 +48,8 @@ Subject load(const Flags &flags) {
     subject.own_weights = std::move(folder.weights);
     return subject;
   }
-  if (std::filesystem::is_directory(flags.graph))
+  std::error_code error; // what cannot be looked at is no folder: reading it says why
+  if (std::filesystem::is_directory(flags.graph, error))
     throw support::UserError(
         support::ExitCode::usage,
         support::Diagnostic{"TSC-C009", "this folder was not written by tsc compile", flags.graph,
@@ -209,6 +211,7 @@ int run(const Flags &flags) {
       report.samples_ms = session->bench(data.inputs[0], flags.bench);
     report.timing = session->timing();
   }
+  tensor::check_files_unchanged(); // nothing of what was computed is of a file that changed
   if (!flags.outputs.empty())
     write_outputs(program, outputs, flags.outputs);
   if (!flags.expect.empty())

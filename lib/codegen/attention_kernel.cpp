@@ -45,7 +45,7 @@ public:
     add_sizes(out_.layout);
     for (const Expr size : symbols_) {
       parameters_.list.push_back(
-          {program::KernelParameter::Kind::size, size.name(), tensor::DType::i64, true});
+          {program::KernelParameter::Kind::size, size.spelling(), tensor::DType::i64, true});
       parameters_.sizes.push_back(size);
     }
   }
@@ -196,7 +196,7 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   kernel.cuda.shared_bytes = Expr(shape.shared_bytes());
   kernel.serial = variant(1);
   constexpr std::string_view kIncludes[] = {"tc_attention.h"};
-  finish_kernel(kernel, origins_of(module, schedule, group), "attention, row by row", kIncludes);
+  finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", kIncludes);
   built.pointers = text.parameters().storages;
   built.sizes = text.parameters().sizes;
   return built;

@@ -1,7 +1,10 @@
 #include "codegen/build_kernel.h"
 
 #include "codegen/alignment.h"
+#include "codegen/kernel_words.h"
 #include "codegen/precompute_sizes.h"
+#include "graph/symbol_names.h"
+#include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/text.h"
 
@@ -13,6 +16,7 @@ namespace tsc::codegen {
 namespace {
 
 using ir::Op;
+using symbolic::SymbolSort;
 
 bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
@@ -34,8 +38,13 @@ void add_sizes(const KernelGraph &graph, std::set<Expr, symbolic::ExprLess> &siz
           std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
             return value.op == Op::set_indirect && value.symbol == symbol;
           });
-      if (!is(graph.row_variables) && !is(graph.element_variables) && !runtime)
-        sizes.insert(symbol);
+      if (is(graph.row_variables) || is(graph.element_variables) || runtime)
+        continue;
+      const auto sort = symbol.sort();
+      support::require(sort == SymbolSort::size || sort == SymbolSort::data ||
+                           sort == SymbolSort::computed_size,
+                       "codegen", "a kernel mentions " + symbol.spelling() + ", which is no size");
+      sizes.insert(symbol);
     }
   };
   for (const Value &value : graph.values) {
@@ -44,6 +53,21 @@ void add_sizes(const KernelGraph &graph, std::set<Expr, symbolic::ExprLess> &siz
   }
   for (const auto *list : {&graph.row_sizes, &graph.element_sizes})
     std::for_each(list->begin(), list->end(), add);
+}
+
+/// Symbols that a kernel declares are of the sorts that kernels have, so that they spell nothing
+/// else there.
+void check_sorts(const KernelGraph &graph) {
+  const auto check = [](Expr symbol) {
+    const auto *end = std::end(kKernelSorts);
+    support::require(std::find(std::begin(kKernelSorts), end, symbol.sort()) != end, "codegen",
+                     "a kernel declares " + symbol.spelling());
+  };
+  std::for_each(graph.row_variables.begin(), graph.row_variables.end(), check);
+  std::for_each(graph.element_variables.begin(), graph.element_variables.end(), check);
+  for (const Value &value : graph.values)
+    if (value.op == Op::set_indirect)
+      check(value.symbol);
 }
 
 /// Pointers in the order of their first use, inputs before outputs; sizes in name order, then what
@@ -104,7 +128,7 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
   for (const Expr size : sizes) {
     const auto found = std::find_if(computed.begin(), computed.end(),
                                     [&](const auto &entry) { return entry.symbol == size; });
-    push_size(size.name(), found == computed.end() ? size : found->value);
+    push_size(size.spelling(), found == computed.end() ? size : found->value);
   }
   if (checks)
     push_size(kCheck, number_of_check());
@@ -192,15 +216,6 @@ std::string stem(const std::vector<const ir::Origin *> &origins) {
   return result;
 }
 
-std::string one_line(const std::string &text) {
-  std::string result;
-  for (const char c : text)
-    result += c == '\n' || c == '\r' ? ' ' : c;
-  while (!result.empty() && (result.back() == '\\' || result.back() == ' '))
-    result.pop_back();
-  return result;
-}
-
 bool draws(const KernelGraph &graph) {
   return std::any_of(graph.values.begin(), graph.values.end(),
                      [](const Value &value) { return ir::is_random(value.op); });
@@ -212,8 +227,8 @@ std::string header(const program::Kernel &kernel, const std::vector<const ir::Or
   std::string text = "// " + kernel.name + "\n";
   std::string last_source;
   for (size_t i = 0; i < origins.size() && i < kMostNodes; ++i) {
-    text += "//   " + origins[i]->node + ": " + one_line(origins[i]->target) + "\n";
-    const std::string source = one_line(origins[i]->source_line);
+    text += "//   " + support::comment_text(origins[i]->node + ": " + origins[i]->target) + "\n";
+    const std::string source = support::comment_text(origins[i]->source_line);
     if (!source.empty() && source != last_source)
       text += "//     " + source + "\n";
     last_source = source;
@@ -251,11 +266,12 @@ bool takes_indices(const std::string &target) {
   return false;
 }
 
-IndexChecks index_checks(const KernelGraph &graph, const std::vector<const ir::Origin *> &origins) {
+IndexChecks index_checks(const ir::Module &module, const KernelGraph &graph,
+                         const std::vector<const ir::Origin *> &origins) {
   IndexChecks checks;
   for (const Value &value : graph.values)
     if (value.op == Op::set_indirect)
-      add_once(checks.sizes, symbolic::print(value.extent));
+      add_once(checks.sizes, symbolic::print(value.extent, graph::symbol_writer(module.symbols)));
   if (checks.sizes.empty())
     return checks;
   for (const ir::Origin *origin : origins)
@@ -272,6 +288,51 @@ IndexChecks index_checks(const KernelGraph &graph, const std::vector<const ir::O
 void replace_all(std::string &text, const std::string &from, const std::string &to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
+}
+
+/// Eight digits that follow from texts and grid.
+std::string name_digits(const program::Kernel &kernel) {
+  std::vector<std::string> parts = {kernel.cuda.text, kernel.serial.text,
+                                    symbolic::print(kernel.cuda.grid[0])};
+  for (const size_t axis : {1, 2})
+    if (!kernel.cuda.grid[axis].is_integer(1))
+      parts.push_back(symbolic::print(kernel.cuda.grid[axis]));
+  uint64_t hash = 0xc2b2ae3d27d4eb4full;
+  for (const std::string &part : parts) {
+    hash = support::hash_combine(hash, ~static_cast<uint64_t>(part.size()));
+    hash = support::hash_combine(hash, support::hash_bytes(part, 0x5bd1e995));
+  }
+  std::string digits;
+  for (int shift = 60; shift > 28; shift -= 4)
+    digits += "0123456789abcdef"[hash >> shift & 15];
+  return digits;
+}
+
+/// Equal for kernels that are the same whatever their origins, and for no others.
+std::string content_of(const program::Kernel &kernel, std::span<const std::string_view> includes) {
+  std::string content;
+  const auto add = [&content](std::string_view part) {
+    content += std::to_string(part.size()) + ":";
+    content += part;
+  };
+  for (const program::KernelVariant *variant : {&kernel.cuda, &kernel.serial}) {
+    add(variant->text);
+    for (size_t axis = 0; axis < 3; ++axis) {
+      add(symbolic::print(variant->grid[axis]));
+      add(std::to_string(variant->block[axis]));
+    }
+    add(symbolic::print(variant->shared_bytes));
+    add(variant->has_barriers ? "barriers" : "");
+  }
+  for (const program::KernelParameter &parameter : kernel.parameters) {
+    add(parameter.name);
+    add(std::to_string(static_cast<int>(parameter.kind)) + " " +
+        std::to_string(static_cast<int>(parameter.dtype)) + (parameter.is_const ? " const" : ""));
+  }
+  add("includes");
+  for (const std::string_view file : includes)
+    add(file);
+  return content;
 }
 
 } // namespace
@@ -291,15 +352,12 @@ std::vector<const ir::Origin *> origins_of(const ir::Module &module,
   return result;
 }
 
-void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
+void finish_kernel(BuiltKernel &built, const std::vector<const ir::Origin *> &origins,
                    const std::string &serial_plan,
                    std::span<const std::string_view> further_includes) {
-  support::ContentHash hash;
-  hash.add(kernel.cuda.text).add(kernel.serial.text).add(symbolic::print(kernel.cuda.grid[0]));
-  for (const size_t axis : {1, 2}) // equal texts over different grids are different kernels
-    if (!kernel.cuda.grid[axis].is_integer(1))
-      hash.add(symbolic::print(kernel.cuda.grid[axis]));
-  kernel.name = stem(origins) + "_" + hash.hex().substr(0, 8);
+  program::Kernel &kernel = built.kernel;
+  built.content = content_of(kernel, further_includes);
+  kernel.name = stem(origins) + "_" + name_digits(kernel);
   for (const ir::Origin *origin : origins)
     kernel.origins.push_back(origin->node);
   const auto finish = [&](std::string &text, const std::string &plan) {
@@ -308,6 +366,20 @@ void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *
   };
   finish(kernel.cuda.text, kernel.plan);
   finish(kernel.serial.text, serial_plan);
+}
+
+uint32_t KernelNames::number_of(BuiltKernel &built, uint32_t next) {
+  const auto [found, inserted] = numbers_.emplace(built.content, next);
+  if (!inserted)
+    return found->second;
+  program::Kernel &kernel = built.kernel;
+  const std::string hashed = kernel.name;
+  for (size_t i = 2; !taken_.insert(kernel.name).second; ++i)
+    kernel.name = hashed + "_" + std::to_string(i);
+  if (kernel.name != hashed) // one text in 2^32, or one made for it
+    for (std::string *text : {&kernel.cuda.text, &kernel.serial.text})
+      replace_all(*text, hashed, kernel.name);
+  return next;
 }
 
 void IndexChecks::add(const IndexChecks &others) {
@@ -325,7 +397,7 @@ program::Assertion IndexChecks::assertion() const {
 }
 
 Expr number_of_check() {
-  static const Expr symbol = symbolic::symbol("number_of_check");
+  static const Expr symbol = symbolic::symbol(symbolic::SymbolSort::check);
   return symbol;
 }
 
@@ -337,17 +409,19 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
   planned.serial = plan_serial(module, group, given);
   KernelPlan &cuda = planned.cuda, &serial = planned.serial;
   count_bytes(module, serial.graph, planned); // over the program's own symbols
+  planned.origins = origins_of(module, schedule, group);
+  planned.checks = index_checks(module, serial.graph, planned.origins);
   std::vector<PrecomputedSize> computed;
   for (KernelPlan *plan : {&serial, &cuda, cuda.otherwise.get()})
-    if (plan)
+    if (plan) {
       precompute_sizes(plan->graph, computed);
+      check_sorts(plan->graph);
+    }
   planned.parameters = find_parameters(module, group, serial, cuda, computed);
   if (draws(cuda.graph))
     planned.includes.push_back("tc_random.h");
   if (cuda.graph.sorts())
     planned.includes.push_back("tc_sort.h");
-  planned.origins = origins_of(module, schedule, group);
-  planned.checks = index_checks(serial.graph, planned.origins);
   for (const auto &pair : group.inplace)
     if (same_elements(module, serial.graph, pair.first, pair.second))
       planned.inplace.push_back(pair);
@@ -366,7 +440,7 @@ BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned
       variant(planned.cuda, print_kernel(module, planned.cuda, planned.parameters, placeholder));
   kernel.serial = variant(planned.serial,
                           print_kernel(module, planned.serial, planned.parameters, placeholder));
-  finish_kernel(kernel, planned.origins, planned.serial.description, planned.includes);
+  finish_kernel(built, planned.origins, planned.serial.description, planned.includes);
   built.pointers = planned.parameters.storages;
   built.sizes = planned.parameters.sizes;
   built.inplace = planned.inplace;

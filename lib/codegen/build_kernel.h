@@ -3,6 +3,9 @@
 
 #include "codegen/print_kernel.h"
 
+#include <map>
+#include <set>
+
 namespace tsc::codegen {
 
 /// Run-time indices that a kernel checks: sizes of the dimensions, and the user's nodes.
@@ -17,7 +20,9 @@ struct IndexChecks {
 Expr number_of_check();
 
 struct BuiltKernel {
-  program::Kernel kernel;         // its name depends on its text alone
+  program::Kernel kernel;
+  /// All that makes the kernel what it is, origins left out: kernels are one if this is equal.
+  std::string content;
   std::vector<BufferId> pointers; // storage buffers, in the order of the pointer parameters; kNone:
                                   // the program's failure
   std::vector<std::pair<BufferId, BufferId>>
@@ -45,12 +50,26 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
                          const scheduler::Group &group, const target::Target &target,
                          const KernelGraph *given = nullptr);
 
-/// Names a kernel after its origins and the hash of its texts, in which it is called
-/// kKernelPlaceholder so far, and puts the header comment and the includes above them.
+/// Names a kernel after its origins and a hash of its texts, in which it is called
+/// kKernelPlaceholder so far, and puts the header comment and the includes above them. The hash
+/// keeps names stable; it is no identity, which is `content`: two kernels may get one name here,
+/// and KernelNames gives the second another.
 inline constexpr std::string_view kKernelPlaceholder = "tsc_kernel_name";
-void finish_kernel(program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
+void finish_kernel(BuiltKernel &built, const std::vector<const ir::Origin *> &origins,
                    const std::string &serial_plan,
                    std::span<const std::string_view> further_includes);
+
+/// The kernels of a program by content, each under a name of its own.
+class KernelNames {
+public:
+  /// The number of the kernel that is the same as `built`. If there is none yet, `next`, and the
+  /// kernel has a name that no other has.
+  uint32_t number_of(BuiltKernel &built, uint32_t next);
+
+private:
+  std::map<std::string, uint32_t> numbers_; // by content
+  std::set<std::string> taken_;
+};
 
 /// Origins of a group's operations: user nodes, each once, in graph order.
 std::vector<const ir::Origin *> origins_of(const ir::Module &module,

@@ -21,7 +21,7 @@ void add_symbols(const ir::Module &module, Program &program) {
   for (bool progress = true; progress;) {
     progress = false;
     for (auto range = left.begin(); range != left.end();) {
-      program.symbols.push_back({range->symbol, range->low, range->high});
+      program.symbols.push_back({range->symbol, range->low, range->high, range->name});
       if (program::binding_of(program, program.symbols.size() - 1)) {
         range = left.erase(range);
         progress = true;
@@ -40,7 +40,7 @@ void check_symbols(const Program &program) {
     for (const Expr symbol : symbolic::free_symbols(e))
       if (std::none_of(program.symbols.begin(), program.symbols.end(),
                        [&](const program::Symbol &known) { return known.symbol == symbol; }))
-        unbound.insert(symbol.name());
+        unbound.insert(symbol.spelling());
   };
   const auto check_layout = [&](const tensor::Layout &layout) {
     std::for_each(layout.sizes.begin(), layout.sizes.end(), check);

@@ -8,6 +8,7 @@
 #include "codegen/join_kernels.h"
 #include "codegen/product_kernel.h"
 #include "codegen/split_rows.h"
+#include "graph/symbol_names.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
@@ -36,7 +37,7 @@ struct Part {
 struct Shared {
   const target::Target &target;
   Program program;
-  std::map<std::string, uint32_t> kernel_of;          // by name
+  KernelNames kernels;
   std::vector<std::pair<uint32_t, uint32_t>> inplace; // (output, input)
   size_t data_assertions = 0; // of the whole graph: they have the first numbers
   std::vector<program::Assertion> index_assertions; // those that follow
@@ -223,11 +224,9 @@ private:
   }
   void add_kernel(BuiltKernel built) {
     inplace_.insert(inplace_.end(), built.inplace.begin(), built.inplace.end());
-    const std::string name = built.kernel.name;
-    const auto [found, inserted] =
-        shared_.kernel_of.emplace(name, static_cast<uint32_t>(program_.kernels.size()));
+    const auto next = static_cast<uint32_t>(program_.kernels.size());
     program::Launch launch;
-    launch.kernel = found->second;
+    launch.kernel = shared_.kernels.number_of(built, next);
     for (size_t i = 0; i < built.pointers.size(); ++i) {
       if (built.pointers[i] == ir::kNone) {
         launch.pointers.push_back({failure(), 0});
@@ -238,12 +237,13 @@ private:
           {is_const ? buffer(built.pointers[i]) : written_buffer(built.pointers[i]), 0});
     }
     launch.sizes = number_checks(built);
-    if (inserted)
+    const uint32_t number = launch.kernel;
+    if (number == next)
       program_.kernels.push_back(std::move(built.kernel));
     else
       for (const std::string &origin : built.kernel.origins)
-        program_.kernels[found->second].origins.push_back(origin);
-    program_.steps.push_back({std::move(launch), name});
+        program_.kernels[number].origins.push_back(origin);
+    program_.steps.push_back({std::move(launch), program_.kernels[number].name});
   }
 
   /// The values of the size parameters, the number of the launch's own assertion among them.
@@ -438,9 +438,9 @@ private:
       program_.outputs.push_back(std::move(info));
     }
   }
-  static std::string constant_text(const ir::Output &output) {
+  std::string constant_text(const ir::Output &output) const {
     if (const auto *e = std::get_if<Expr>(&output.value))
-      return symbolic::print(*e);
+      return symbolic::print(*e, graph::symbol_writer(module_.symbols));
     if (const auto *d = std::get_if<double>(&output.value))
       return support::python_repr(*d);
     if (const auto *b = std::get_if<bool>(&output.value))
@@ -490,9 +490,12 @@ private:
       input.mutated = input.mutated || input.buffer == into;
   }
   BufferId find_input(const ir::Output &output) const {
+    // An input may be called as a weight is.
+    const bool by_name = output.kind == graph::OutputKind::input_mutation;
     for (const BufferId input : module_.inputs) {
       const ir::Buffer &buffer = module_.buffer(input);
-      if (buffer.weight == output.target || buffer.name == output.target)
+      if (by_name ? buffer.weight.empty() && buffer.name == output.target
+                  : buffer.weight == output.target)
         return input;
     }
     throw support::InternalError("codegen", "outputs", "no input is called " + output.target);

@@ -363,7 +363,7 @@ BuiltKernel join_kernels(const ir::Module &module,
       if (std::find(includes.begin(), includes.end(), include) == includes.end())
         includes.push_back(include);
   }
-  finish_kernel(kernel, origins_of(parts), describe(parts, &PlannedKernel::serial), includes);
+  finish_kernel(built, origins_of(parts), describe(parts, &PlannedKernel::serial), includes);
   built.pointers = parameters.storages;
   built.sizes = parameters.sizes;
   return built;

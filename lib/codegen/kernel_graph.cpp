@@ -14,6 +14,7 @@ namespace {
 using ir::Op;
 using ir::ReductionKind;
 using support::require;
+using symbolic::SymbolSort;
 
 uint64_t mix(uint64_t a, uint64_t b) {
   a ^= b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2);
@@ -58,7 +59,8 @@ CommonLoops common_loops(const scheduler::Group &group, const symbolic::Ranges &
   for (size_t i = 0; i < widest->variables.size(); ++i) {
     const bool iterates = i < widest->iteration_count;
     const Expr variable =
-        symbolic::symbol(iterates ? "y" : "q", iterates ? iteration.size() : reduction.size());
+        symbolic::symbol(iterates ? SymbolSort::whole_row : SymbolSort::whole_reduced,
+                         iterates ? iteration.size() : reduction.size());
     (iterates ? iteration : reduction).push_back(variable);
     ranges.set_size(variable, widest->sizes[i]);
   }
@@ -70,10 +72,11 @@ CommonLoops common_loops(const scheduler::Group &group, const symbolic::Ranges &
       indices.push_back(symbolic::substitute(index, members[m]));
   }
   const bool reduces = widest->is_reduction();
-  const symbolic::MergedLoops rows = symbolic::merge_loops(iteration, widest->iteration_sizes(),
-                                                           indices, reduces ? "x" : "i", ranges);
-  const symbolic::MergedLoops elements =
-      symbolic::merge_loops(reduction, widest->reduction_sizes(), indices, "r", ranges);
+  const symbolic::MergedLoops rows =
+      symbolic::merge_loops(iteration, widest->iteration_sizes(), indices,
+                            reduces ? SymbolSort::row : SymbolSort::dimension, ranges);
+  const symbolic::MergedLoops elements = symbolic::merge_loops(
+      reduction, widest->reduction_sizes(), indices, SymbolSort::reduced, ranges);
   symbolic::Substitution merged;
   for (size_t i = 0; i < iteration.size(); ++i)
     merged.emplace(iteration[i], rows.old_variables[i]);
@@ -397,7 +400,7 @@ private:
         return id;
       }
     }
-    value.symbol = symbolic::symbol("tmp", indirects_++);
+    value.symbol = symbolic::symbol(SymbolSort::loaded, indirects_++);
     graph_.ranges.set_size(value.symbol, value.extent);
     indirect_[op.symbol] = value.symbol;
     return add(std::move(value));

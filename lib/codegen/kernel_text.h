@@ -22,7 +22,7 @@ protected:
     row_ = std::get_if<RowWalk>(&plan.walk);
     column_ = std::get_if<ColumnWalk>(&plan.walk);
     serial_ = std::get_if<SerialWalk>(&plan.walk);
-    ranges_.set_size(symbolic::symbol("j"), vector_);
+    ranges_.set_size(symbolic::symbol(symbolic::SymbolSort::vector_element), vector_);
     number_values();
   }
 
@@ -148,7 +148,8 @@ protected:
   std::string index_text(Expr index) const {
     if (in_elements_ && vector_ > 1) {
       const Expr variable = graph_.element_variables.back();
-      index = symbolic::substitute(index, {{variable, variable + symbolic::symbol("j")}});
+      index = symbolic::substitute(
+          index, {{variable, variable + symbolic::symbol(symbolic::SymbolSort::vector_element)}});
     }
     return symbolic::print_cpp(index, ranges_);
   }
@@ -260,8 +261,8 @@ protected:
       return;
     }
     if (value.op == ir::Op::set_indirect) {
-      line("const long long " + value.symbol.name() + " = tc_check_index(" + use(value.args[0]) +
-           ", " + size_text(value.extent) + ", " + kFailure + ", " + kCheck +
+      line("const long long " + value.symbol.spelling() + " = tc_check_index(" +
+           use(value.args[0]) + ", " + size_text(value.extent) + ", " + kFailure + ", " + kCheck +
            (value.guard == ir::kNone ? "" : ", " + use(value.guard)) + ");");
       return;
     }

@@ -87,7 +87,7 @@ private:
       if (part.rest.is_integer(0))
         return know(size) * named_size(part.quotient);
     }
-    sizes_.push_back({symbolic::symbol("ps", sizes_.size()), e});
+    sizes_.push_back({symbolic::symbol(symbolic::SymbolSort::computed_size, sizes_.size()), e});
     return know(sizes_.back());
   }
   Expr know(const PrecomputedSize &size) {

@@ -97,7 +97,7 @@ private:
       if (i > 0)
         value += " % " + factor(sizes[i]);
       if (used.empty() || used[i])
-        line("const " + index_ + " " + variables[i].name() + " = " + value + ";");
+        line("const " + index_ + " " + variables[i].spelling() + " = " + value + ";");
       inner = inner * sizes[i];
     }
   }
@@ -288,7 +288,7 @@ private:
       return 1;
     }
     const std::string flat =
-        graph_.element_variables.size() == 1 ? graph_.element_variables[0].name() : "e";
+        graph_.element_variables.size() == 1 ? graph_.element_variables[0].spelling() : "e";
     const bool once = steps_ == 1; // one run a thread: good for the whole kernel
     const Position wanted = once ? everywhere() : position;
     if ((wanted.any() || !guard.empty()) && (!once || !run_declared_)) {
@@ -337,7 +337,7 @@ private:
     const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->edge);
     line("const " + index_ + " tile = " + as_index(block_) + ";");
     const auto first = [&](size_t variable, const std::string &position) {
-      line("const " + index_ + " " + graph_.element_variables[variable].name() +
+      line("const " + index_ + " " + graph_.element_variables[variable].spelling() +
            "_first = " + (position == "0" ? "0" : position + " * " + edge) + ";");
     };
     first(graph_.element_variables.size() - 1, remainder("tile", across_tiles));
@@ -371,7 +371,7 @@ private:
                outer = graph_.element_variables[tile_down()];
     std::string declared;
     const auto declare = [&](size_t variable, const char *offset) {
-      const std::string name = graph_.element_variables[variable].name();
+      const std::string name = graph_.element_variables[variable].spelling();
       if (tile_->guard || position.variables[variable])
         declared += (declared.empty() ? "" : ", ") + name + " = " + name + "_first + " + offset;
     };
@@ -381,8 +381,8 @@ private:
       line("const " + index_ + " " + declared + ";");
     if (!tile_->guard)
       return braces;
-    open("if (" + inner.name() + " < " + size_text(graph_.element_sizes.back()) + " && " +
-         outer.name() + " < " + size_text(graph_.element_sizes[tile_down()]) + ")");
+    open("if (" + inner.spelling() + " < " + size_text(graph_.element_sizes.back()) + " && " +
+         outer.spelling() + " < " + size_text(graph_.element_sizes[tile_down()]) + ")");
     return braces + 1;
   }
   std::string tile_run(const std::string &name) const {
@@ -429,7 +429,7 @@ private:
       return "0";
     if (graph_.element_variables.size() > 1)
       return vector_ > 1 ? "e + j" : "e";
-    return graph_.element_variables[0].name() + (vector_ > 1 ? " + j" : "");
+    return graph_.element_variables[0].spelling() + (vector_ > 1 ? " + j" : "");
   }
   bool separate_accumulators() const { return serial_ && vector_ > 1; }
 

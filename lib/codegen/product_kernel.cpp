@@ -11,6 +11,7 @@ namespace {
 
 using ir::Op;
 using support::require;
+using symbolic::SymbolSort;
 
 constexpr int kRun = 8;             // elements: 16 bytes of 16-bit floats
 constexpr int kThreads = 256;       // tc_product_threads
@@ -67,7 +68,7 @@ public:
     kernel.cuda.shared_bytes = Expr(shared_bytes(tile));
     kernel.serial = variant(1);
     constexpr std::string_view kIncludes[] = {"tc_product.h"};
-    finish_kernel(kernel, origins_of(module_, schedule_, group_), "product, tile by tile",
+    finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile",
                   kIncludes);
     built.pointers = parameters_.storages;
     return built;
@@ -81,8 +82,9 @@ private:
   const ir::Operation &operation_;
   const ir::Extern &call_;
   BufferId out_;
-  const Expr row_ = symbolic::symbol("row"), column_ = symbolic::symbol("column"),
-             term_ = symbolic::symbol("term");
+  const Expr row_ = symbolic::symbol(SymbolSort::matrix_row),
+             column_ = symbolic::symbol(SymbolSort::matrix_column),
+             term_ = symbolic::symbol(SymbolSort::matrix_term);
   KernelPlan after_, before_;
   Parameters parameters_;
 
@@ -135,7 +137,7 @@ private:
     const int64_t sizes[] = {parts_.rows, parts_.columns};
     Expr index = 0;
     for (size_t k = 0; k < 2; ++k) {
-      graph.element_variables.push_back(symbolic::symbol("i", k));
+      graph.element_variables.push_back(symbolic::symbol(SymbolSort::dimension, k));
       graph.element_sizes.push_back(sizes[k]);
       graph.ranges.set_size(graph.element_variables[k], sizes[k]);
       index = index + graph.element_variables[k] * module_.buffer(out_).layout.strides[k];
@@ -260,7 +262,7 @@ private:
     for (const RowPart &part : row_parts_)
       if (part.value == e)
         return part.symbol;
-    row_parts_.push_back({symbolic::symbol("x", row_parts_.size()), e});
+    row_parts_.push_back({symbolic::symbol(SymbolSort::row, row_parts_.size()), e});
     ranges.set(row_parts_.back().symbol, symbolic::bounds(e, ranges));
     return row_parts_.back().symbol;
   }
@@ -414,9 +416,10 @@ private:
     const Members members = members_of(run);
     std::string place, found, taken;
     for (const RowPart &part : row_parts_) {
-      place += "    int " + part.symbol.name() + ";\n";
+      place += "    int " + part.symbol.spelling() + ";\n";
       found += symbolic::print_cpp(part.value, before_.graph.ranges) + ", ";
-      taken += "    const int " + part.symbol.name() + " = place." + part.symbol.name() + ";\n";
+      taken +=
+          "    const int " + part.symbol.spelling() + " = place." + part.symbol.spelling() + ";\n";
     }
     if (mentions(run, "row")) {
       place += "    int row;\n";

@@ -114,7 +114,7 @@ private:
 
   KernelGraph parts_graph() const {
     KernelGraph graph = graph_;
-    const Expr part = symbolic::symbol("x", graph.row_variables.size());
+    const Expr part = symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size());
     const Expr outermost = graph.element_variables[0];
     const int64_t size = *graph.element_sizes[0].as_integer() / parts_;
     graph.element_sizes[0] = size;
@@ -144,7 +144,7 @@ private:
 
   KernelGraph merge_graph() const {
     KernelGraph graph = graph_;
-    const Expr part = symbolic::symbol("r", 0);
+    const Expr part = symbolic::symbol(symbolic::SymbolSort::reduced);
     graph.element_variables = {part};
     graph.element_sizes = {Expr(parts_)};
     graph.ranges.set_size(part, parts_);

@@ -1,6 +1,7 @@
 #include "driver/check.h"
 
 #include "driver/cut_nodes.h"
+#include "graph/symbol_names.h"
 #include "ops/inline_effects.h"
 #include "ops/inline_subgraphs.h"
 #include "ops/source_line.h"
@@ -76,7 +77,9 @@ private:
   bool note(const UserError &error) {
     std::set<std::string> refused;
     bool is_new = false;
-    for (const Diagnostic &diagnostic : error.diagnostics()) {
+    std::vector<Diagnostic> diagnostics = error.diagnostics();
+    graph::name_symbols(whole_.symbols, diagnostics);
+    for (const Diagnostic &diagnostic : diagnostics) {
       const std::vector<std::string> nodes = refused_by(diagnostic);
       refused.insert(nodes.begin(), nodes.end());
       if (!known_.emplace(diagnostic.node, diagnostic.message).second)

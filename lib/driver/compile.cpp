@@ -3,6 +3,7 @@
 #include "codegen/generate.h"
 #include "driver/fusion_timer.h"
 #include "graph/read.h"
+#include "graph/symbol_names.h"
 #include "lowering/lower.h"
 #include "ops/passes.h"
 #include "program/validate.h"
@@ -10,6 +11,7 @@
 #include "target/policy.h"
 #include "target/target.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace tsc::driver {
@@ -136,10 +138,20 @@ Compilation compile(graph::Graph graph, const CompileOptions &options) {
     state.timing_device = timing_device(options.benchmark_fusion);
   state.result.graph = std::move(graph);
   state.last = std::chrono::steady_clock::now();
-  for (const Stage &stage : kStages) {
-    stage.function(state);
-    if (stage.gives == options.last)
-      break;
+  const std::vector<graph::SymbolRange> symbols = state.result.graph.symbols;
+  try {
+    for (const Stage &stage : kStages) {
+      stage.function(state);
+      if (stage.gives == options.last)
+        break;
+    }
+  } catch (const support::UserError &error) {
+    if (std::all_of(symbols.begin(), symbols.end(),
+                    [](const graph::SymbolRange &range) { return range.name.empty(); }))
+      throw;
+    std::vector<support::Diagnostic> diagnostics = error.diagnostics();
+    graph::name_symbols(symbols, diagnostics);
+    throw support::UserError(error.exit_code(), std::move(diagnostics));
   }
   return std::move(state.result);
 }

@@ -49,17 +49,34 @@ void check_expected(const program::Program &program, const std::vector<std::vect
               describe_tensor(output.dtype, {sizes[i].begin(), sizes[i].end()}) +
               ", the file has " + describe_tensor(found->second),
           "save the values that PyTorch gives for these inputs, unconverted");
+    auto reference = expected.find(reference_name(output.name));
+    if (reference != expected.end() && reference->second.sizes() != found->second.sizes())
+      add("TSC-R125",
+          "'" + reference->first + "' is " + describe_tensor(reference->second) + ", '" +
+              output.name + "' is " + describe_tensor(found->second),
+          "save a reference of the same shape, or none");
   }
+  if (names.empty())
+    add("TSC-R123", "no output of the graph is a tensor: there is nothing to compare",
+        "run without --expect");
+  constexpr size_t kMostNames = 20; // that are told one by one
+  size_t unknown = 0;
   for (const auto &entry : expected) {
-    if (known.count(entry.first))
+    if (known.count(entry.first) || ++unknown > kMostNames)
       continue;
     const std::string near = support::did_you_mean(entry.first, names);
     add("TSC-R123", "the file holds '" + entry.first + "', which is no output of the graph",
         near.empty() ? "remove it" : "did you mean '" + near + "'?");
   }
+  if (unknown > kMostNames)
+    add("TSC-R123",
+        "the file holds " + std::to_string(unknown - kMostNames) +
+            " more names that are no outputs of the graph",
+        "remove them");
   if (problems.empty())
     return;
-  problems.back().next_step += "\n  the graph gives: " + support::join(names, ", ");
+  if (!names.empty())
+    problems.back().next_step += "\n  the graph gives: " + support::join(names, ", ");
   throw support::UserError(support::ExitCode::bad_input, std::move(problems));
 }
 

@@ -170,8 +170,9 @@ private:
   const std::optional<DataSource> &source_;
   tensor::TensorMap file_, weights_;
   std::set<std::string> names_;
-  std::vector<std::string> missing_;
+  std::vector<std::string> missing_, names_of_file_;
   std::vector<Diagnostic> problems_;
+  static constexpr size_t kMostNames = 5; // that are compared with all others
 
   void add(const char *code, std::string message, std::string next_step) {
     problems_.push_back(
@@ -200,10 +201,11 @@ private:
                                            1.0 / std::sqrt(std::max(1.0, fan_in)));
     } else {
       missing_.push_back(buffer.weight);
-      std::vector<std::string> names;
-      for (const auto &entry : file_)
-        names.push_back(entry.first);
-      const std::string near = support::did_you_mean(buffer.weight, names);
+      if (names_of_file_.empty())
+        for (const auto &entry : file_)
+          names_of_file_.push_back(entry.first);
+      const std::string near =
+          missing_.size() > kMostNames ? "" : support::did_you_mean(buffer.weight, names_of_file_);
       add("TSC-R122", "weight '" + buffer.weight + "' is missing",
           near.empty()
               ? "give it with --weights FILE (safetensors, by this name), or --weights random"
@@ -214,7 +216,6 @@ private:
   /// A checkpoint may hold more than the graph takes: that is said, and an error only if the file
   /// holds nothing else.
   void check_names(std::vector<std::string> &warnings) {
-    constexpr size_t kMostNames = 5;
     std::vector<std::string> unknown;
     for (const auto &entry : file_)
       if (!names_.count(entry.first))

@@ -49,6 +49,7 @@ public:
   }
 
 private:
+  static constexpr size_t kMostNames = 20; // of a file's unknown ones that are told one by one
   const program::Program &program_;
   const tensor::TensorMap &file_;
   const std::string &path_;
@@ -91,16 +92,22 @@ private:
       if (given_[i])
         continue;
       missing.push_back(program_.inputs[i].name);
-      const std::string near = support::did_you_mean(missing.back(), unknown_);
+      const std::string near =
+          missing.size() > kMostNames ? "" : support::did_you_mean(missing.back(), unknown_);
       add("TSC-R121",
           "input '" + missing.back() + "' (or 'input_" + std::to_string(i) + "') is missing",
           near.empty() ? "add it to the file" : "is it the file's '" + near + "'? rename that");
     }
-    for (const std::string &name : unknown_) {
-      const std::string near = support::did_you_mean(name, missing);
-      add("TSC-R121", "the file holds '" + name + "', which the graph does not take",
+    for (size_t i = 0; i < unknown_.size() && i < kMostNames; ++i) {
+      const std::string near = support::did_you_mean(unknown_[i], missing);
+      add("TSC-R121", "the file holds '" + unknown_[i] + "', which the graph does not take",
           near.empty() ? "remove it" : "did you mean '" + near + "'?");
     }
+    if (unknown_.size() > kMostNames)
+      add("TSC-R121",
+          "the file holds " + std::to_string(unknown_.size() - kMostNames) +
+              " more names that the graph does not take",
+          "remove them");
   }
 
   /// A scalar that the export made part of the graph.
@@ -119,7 +126,8 @@ private:
 
   void check_type(size_t i) {
     const std::string name = program_.inputs[i].name, given = describe_tensor(*given_[i]),
-                      taken = describe_tensor(buffer(i).dtype, buffer(i).layout.sizes);
+                      taken = describe_tensor(buffer(i).dtype, buffer(i).layout.sizes,
+                                              program_.symbols);
     fits_[i] = given_[i]->sizes().size() == buffer(i).layout.rank();
     if (given_[i]->dtype() != buffer(i).dtype)
       add("TSC-R111", "input '" + name + "' is " + given + ", the graph takes " + taken,
@@ -153,7 +161,7 @@ private:
     symbols_[symbol.symbol] = value;
     if (value >= symbol.low && value <= symbol.high)
       return;
-    const std::string name = symbolic::print(symbol.symbol);
+    const std::string name = symbol.name.empty() ? symbol.symbol.spelling() : symbol.name;
     std::string what = is_dimension ? "size " + std::to_string(said) + " of dimension " +
                                           std::to_string(binding.dimension)
                                     : "the value " + std::to_string(said);
@@ -173,7 +181,7 @@ private:
       if (!expected || *expected == value)
         continue;
       const std::string name = program_.inputs[i].name, given = describe_tensor(*given_[i]),
-                        taken = describe_tensor(buffer(i).dtype, sizes);
+                        taken = describe_tensor(buffer(i).dtype, sizes, program_.symbols);
       if (sizes[axis].is_integer()) {
         add("TSC-R112", "input '" + name + "' is " + given + ", the graph takes " + taken,
             "give a tensor of this shape, or export the graph with dynamic shapes");
@@ -182,7 +190,8 @@ private:
       add("TSC-R112",
           "input '" + name + "' is " + given + ", the graph takes " + taken + ": size " +
               std::to_string(value) + " of dimension " + std::to_string(axis) + ", expected " +
-              symbolic::print(sizes[axis]) + " = " + std::to_string(*expected),
+              symbolic::print(sizes[axis], program::symbol_writer(program_.symbols)) + " = " +
+              std::to_string(*expected),
           "make the sizes of all inputs agree");
     }
   }
@@ -199,23 +208,27 @@ private:
     std::string text = "\n  the graph takes, and the file gives:";
     for (size_t i = 0; i < given_.size(); ++i)
       text += "\n    " + program_.inputs[i].name + " " +
-              describe_tensor(buffer(i).dtype, buffer(i).layout.sizes) + ", " +
+              describe_tensor(buffer(i).dtype, buffer(i).layout.sizes, program_.symbols) + ", " +
               (given_[i] ? names_[i] + " " + describe_tensor(*given_[i]) : "nothing");
     for (const auto &[name, value] : constants_)
       text += "\n    " + name + " = " + value + ", " +
               (file_.count(name) ? name + " " + describe_tensor(file_.at(name)) : "nothing");
-    for (const std::string &name : unknown_)
-      text += "\n    nothing, " + name + " " + describe_tensor(file_.at(name));
+    for (size_t i = 0; i < unknown_.size() && i < kMostNames; ++i)
+      text += "\n    nothing, " + unknown_[i] + " " + describe_tensor(file_.at(unknown_[i]));
+    if (unknown_.size() > kMostNames)
+      text += "\n    nothing, " + std::to_string(unknown_.size() - kMostNames) + " more";
     return text;
   }
 };
 
 } // namespace
 
-std::string describe_tensor(tensor::DType dtype, const std::vector<Expr> &sizes) {
+std::string describe_tensor(tensor::DType dtype, const std::vector<Expr> &sizes,
+                            const std::vector<program::Symbol> &symbols) {
+  const symbolic::SymbolWriter name_of = program::symbol_writer(symbols);
   std::vector<std::string> parts;
   for (Expr size : sizes)
-    parts.push_back(symbolic::print(size));
+    parts.push_back(symbolic::print(size, name_of));
   return std::string(tensor::torch_name(dtype)).substr(6) + "[" + support::join(parts, ", ") + "]";
 }
 

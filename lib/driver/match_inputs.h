@@ -12,7 +12,8 @@
 namespace tsc::driver {
 
 /// "float32[2, s0]".
-std::string describe_tensor(tensor::DType dtype, const std::vector<symbolic::Expr> &sizes);
+std::string describe_tensor(tensor::DType dtype, const std::vector<symbolic::Expr> &sizes,
+                            const std::vector<program::Symbol> &symbols = {});
 std::string describe_tensor(const tensor::HostTensor &tensor);
 
 /// Inputs that are no tensors, by name: the text of the value that the graph was exported with

@@ -121,6 +121,7 @@ void emit(const program::Program &program, const std::string &folder, const Emit
     writer.write(std::string(file.name), file.text);
   if (!weights.empty())
     tensor::write_tensors(writer.add(kWeightsFile), weights);
+  tensor::check_files_unchanged();
   writer.commit();
 }
 

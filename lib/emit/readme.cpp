@@ -16,20 +16,22 @@ std::string cell(const std::string &text) {
   return result;
 }
 
-std::string shape(const tensor::Layout &layout) {
+std::string shape(const tensor::Layout &layout, const symbolic::SymbolWriter &name_of) {
   std::vector<std::string> sizes;
   for (symbolic::Expr size : layout.sizes)
-    sizes.push_back(symbolic::print(size));
+    sizes.push_back(symbolic::print(size, name_of));
   return "[" + support::join(sizes, ", ") + "]";
 }
 
 std::string signature(const program::Program &program) {
+  const symbolic::SymbolWriter name_of = program::symbol_writer(program.symbols);
   std::string text = "| tensor | dtype | shape | |\n|---|---|---|---|\n";
   for (const program::InputInfo &input : program.inputs) {
     const program::Buffer &buffer = program.buffers[input.buffer];
     text += "| input `" + cell(input.name) + "` | " +
             std::string(tensor::short_name(buffer.dtype)) + " | " +
-            (input.value ? "an integer: " + symbolic::print(*input.value) : shape(buffer.layout)) +
+            (input.value ? "an integer: " + symbolic::print(*input.value, name_of)
+                         : shape(buffer.layout, name_of)) +
             " | " + (input.mutated ? "mutated" : "") + " |\n";
   }
   for (const program::OutputInfo &output : program.outputs)
@@ -37,12 +39,12 @@ std::string signature(const program::Program &program) {
       text += "| output `" + cell(output.name) + "` | | | constant " + cell(output.text) + " |\n";
     else
       text += "| output `" + cell(output.name) + "` | " +
-              std::string(tensor::short_name(output.dtype)) + " | " + shape(output.layout) + " | " +
+              std::string(tensor::short_name(output.dtype)) + " | " +
+              shape(output.layout, name_of) + " | " +
               (output.is_mutation ? "shows a mutated tensor" : "") + " |\n";
   for (const program::Symbol &symbol : program.symbols)
-    text += "| symbol `" + symbolic::print(symbol.symbol) + "` | | | " +
-            std::to_string(symbol.low) + " to " +
-            (symbol.high == INT64_MAX ? "any" : std::to_string(symbol.high)) + " |\n";
+    text += "| symbol `" + name_of(symbol.symbol) + "` | | | " + std::to_string(symbol.low) +
+            " to " + (symbol.high == INT64_MAX ? "any" : std::to_string(symbol.high)) + " |\n";
   return text;
 }
 

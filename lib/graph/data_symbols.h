@@ -1,5 +1,4 @@
-// Integers that the data decides: what item() reads. Exports name them u0, u1, ...; the symbols of
-// sizes have other names.
+// Integers that the data decides: what item() reads. Exports name them u0, u1, ...
 #pragma once
 
 #include "symbolic/expr.h"
@@ -9,9 +8,7 @@
 namespace tsc::graph {
 
 inline bool is_data_symbol(symbolic::Expr symbol) {
-  const std::string &name = symbol.name();
-  return name.size() > 1 && name[0] == 'u' &&
-         name.find_first_not_of("0123456789", 1) == std::string::npos;
+  return symbol.is_symbol(symbolic::SymbolSort::data);
 }
 inline bool depends_on_data(symbolic::Expr e) {
   if (e.is_integer())

@@ -112,9 +112,9 @@ std::optional<Value> ExportGraphReader::value_of(const JsonValue &name,
     return *found->second;
   };
   if (kind == "as_tensor")
-    return Value{read_export_tensor_meta(find(tensors_))};
+    return Value{read_export_tensor_meta(find(tensors_), symbols_)};
   if (kind == "as_sym_int")
-    return Value{read_export_sym_int(find(sym_ints_))};
+    return Value{read_export_sym_int(find(sym_ints_), symbols_)};
   // Symbolic floats and booleans are no integer expressions: their value is what the node computes.
   const JsonValue &choice =
       expect_union(kind == "as_sym_float" ? find(sym_floats_) : find(sym_bools_));
@@ -286,7 +286,7 @@ Argument ExportGraphReader::read_graph_argument(const JsonValue &value) {
     fail_at(value, "TSC-G007", "a graph cannot be returned");
   expect_only_keys(value, {"name", "graph"});
   std::string name(expect_name(member(value, "name")));
-  Graph subgraph = ExportGraphReader(problems_).read(member(value, "graph"), {});
+  Graph subgraph = ExportGraphReader(problems_, symbols_).read(member(value, "graph"), {});
   subgraph.name = name;
   for (const Node &node : subgraph.nodes) {
     if (node.kind == NodeKind::placeholder)

@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 #include "graph/json_document.h"
 #include "graph/problems.h"
+#include "graph/symbol_names.h"
 
 #include <deque>
 #include <string>
@@ -35,7 +36,9 @@ bool is_tuple_of_one(const JsonValue &node);
 /// frame throw.
 class ExportGraphReader {
 public:
-  explicit ExportGraphReader(Problems &problems) : problems_(problems) {}
+  /// `symbols`: names of the whole file.
+  ExportGraphReader(Problems &problems, SymbolNames &symbols)
+      : problems_(problems), symbols_(symbols) {}
 
   /// `placeholder_names`: for inputs that are constants, the names that the signature gives them
   /// ("" else).
@@ -68,6 +71,7 @@ private:
   Argument read_symbolic(const JsonValue &value) const;
 
   Problems &problems_;
+  SymbolNames &symbols_;
   Graph graph_;
   const Node *owner_ = nullptr; // whose arguments are read
   NodeNames names_;

@@ -165,14 +165,26 @@ std::vector<NamedInput> read_input_specs(const JsonValue &graph, const JsonValue
   return result;
 }
 
-bool is_symbol_name(std::string_view text) {
-  for (char c : text)
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'))
-      return false;
-  return !text.empty() && !(text[0] >= '0' && text[0] <= '9');
+/// Floats are no part of a size: "zf0", and "zuf0" of the data.
+bool is_float_name(std::string_view text) {
+  const size_t word = text.substr(0, 2) == "zf" ? 2 : text.substr(0, 3) == "zuf" ? 3 : 0;
+  return word != 0 && text.size() > word &&
+         text.find_first_not_of("0123456789", word) == std::string_view::npos;
 }
 
-std::vector<SymbolRange> read_ranges(const JsonValue &constraints) {
+bool is_integer_symbol(std::string_view text) {
+  return is_symbol_name(text) && !is_float_name(text);
+}
+
+std::vector<std::string> names_of_ranges(const JsonValue &constraints) {
+  std::vector<std::string> names;
+  for (const JsonValue &constraint : expect_object(constraints))
+    if (is_integer_symbol(constraint.key))
+      names.emplace_back(constraint.key);
+  return names;
+}
+
+std::vector<SymbolRange> read_ranges(const JsonValue &constraints, SymbolNames &names) {
   std::vector<SymbolRange> ranges;
   for (const JsonValue &constraint : expect_object(constraints)) {
     expect_only_keys(constraint, {"min_val", "max_val"});
@@ -180,8 +192,10 @@ std::vector<SymbolRange> read_ranges(const JsonValue &constraints) {
     const JsonValue *high = optional_member(constraint, "max_val");
     SymbolRange range;
     // Sizes are not negative; what item() reads may be.
-    const bool of_data = is_symbol_name(constraint.key) &&
-                         is_data_symbol(symbolic::symbol(std::string(constraint.key)));
+    const bool is_integer = is_integer_symbol(constraint.key);
+    if (is_integer)
+      range.symbol = names.symbol_of(constraint.key);
+    const bool of_data = is_integer && is_data_symbol(range.symbol);
     if (of_data)
       range.low = INT64_MIN;
     if (low != nullptr)
@@ -192,11 +206,10 @@ std::vector<SymbolRange> read_ranges(const JsonValue &constraints) {
       fail_at(constraint, "TSC-G015",
               "the range of '" + std::string(constraint.key) +
                   "' is empty: " + std::to_string(range.low) + " to " + std::to_string(range.high));
-    // Ranges of derived expressions ("2*s0") follow from those of their symbols; floats ("zf0",
-    // "zuf0") are no part of a size.
-    if (!is_symbol_name(constraint.key) || constraint.key[0] == 'z')
+    // Ranges of derived expressions ("2*s0") follow from those of their symbols.
+    if (!is_integer)
       continue;
-    range.symbol = symbolic::symbol(constraint.key);
+    range.name = names.name_of(range.symbol);
     ranges.push_back(range);
   }
   return ranges;
@@ -223,19 +236,19 @@ void collect_symbols(const Value &value, std::vector<Expr> &symbols) {
 }
 
 /// Symbols that sizes in `part` use and no constraint names have no upper bound.
-void declare_symbols(Graph &graph, const Graph &part) {
-  std::set<std::string> known;
+void declare_symbols(Graph &graph, const Graph &part, const SymbolNames &names) {
+  std::set<Expr, symbolic::ExprLess> known;
   for (const SymbolRange &range : graph.symbols)
-    known.insert(range.symbol.name());
+    known.insert(range.symbol);
   std::vector<Expr> used;
   for (const Node &node : part.nodes)
     if (node.value)
       collect_symbols(*node.value, used);
   for (Expr symbol : used)
-    if (known.insert(symbol.name()).second)
-      graph.symbols.push_back({symbol, 0, INT64_MAX});
+    if (known.insert(symbol).second)
+      graph.symbols.push_back({symbol, 0, INT64_MAX, names.name_of(symbol)});
   for (const auto &entry : part.subgraphs)
-    declare_symbols(graph, entry.second);
+    declare_symbols(graph, entry.second, names);
 }
 
 } // namespace
@@ -260,15 +273,17 @@ Graph read_export_program(const JsonValue &root, const std::string &label) {
     std::vector<std::string> names;
     for (const NamedInput &input : inputs)
       names.emplace_back(input.name == nullptr ? std::string_view() : expect_name(*input.name));
-    ExportGraphReader reader(problems);
+    SymbolNames symbols;
+    symbols.declare(names_of_ranges(member(root, "range_constraints")));
+    ExportGraphReader reader(problems, symbols);
     graph = reader.read(member(module, "graph"), names);
     graph.outputs.clear();
     for (NamedInput &input : inputs)
       graph.inputs.push_back(std::move(input.spec));
     for (const JsonValue &spec : expect_array(member(signature, "output_specs")))
       graph.outputs.push_back(read_output_spec(spec, reader));
-    graph.symbols = read_ranges(member(root, "range_constraints"));
-    declare_symbols(graph, graph);
+    graph.symbols = read_ranges(member(root, "range_constraints"), symbols);
+    declare_symbols(graph, graph, symbols);
     if (!problems.any())
       check_signature(graph, json_pointer(signature) + "/output_specs", problems);
   } catch (const UserError &error) {

@@ -73,7 +73,7 @@ Device read_export_device(const JsonValue &value) {
   return device;
 }
 
-Expr read_export_sym_int(const JsonValue &value) {
+Expr read_export_sym_int(const JsonValue &value, SymbolNames &names) {
   const JsonValue &choice = expect_union(value);
   if (choice.key == "as_int")
     return expect_integer(choice);
@@ -83,7 +83,8 @@ Expr read_export_sym_int(const JsonValue &value) {
   expect_only_keys(choice, {"expr_str", "hint"});
   const JsonValue &text = member(choice, "expr_str");
   try {
-    return parse_sympy(expect_string(text));
+    return parse_sympy(expect_string(text),
+                       [&](std::string_view name) { return names.symbol_of(name); });
   } catch (const UserError &error) {
     std::vector<support::Diagnostic> diagnostics = error.diagnostics();
     for (support::Diagnostic &diagnostic : diagnostics)
@@ -130,24 +131,24 @@ void check_tensor_strides(const JsonValue &at, const TensorMeta &meta) {
 
 namespace {
 
-std::vector<Expr> read_sizes(const JsonValue &value) {
+std::vector<Expr> read_sizes(const JsonValue &value, SymbolNames &names) {
   std::vector<Expr> sizes;
   sizes.reserve(expect_array(value).count);
   for (const JsonValue &size : value)
-    sizes.push_back(read_export_sym_int(size));
+    sizes.push_back(read_export_sym_int(size, names));
   return sizes;
 }
 
 } // namespace
 
-TensorMeta read_export_tensor_meta(const JsonValue &value) {
+TensorMeta read_export_tensor_meta(const JsonValue &value, SymbolNames &names) {
   expect_only_keys(
       value, {"dtype", "sizes", "requires_grad", "device", "strides", "storage_offset", "layout"});
   TensorMeta meta;
   meta.dtype = read_export_dtype(member(value, "dtype"));
-  meta.layout.sizes = read_sizes(member(value, "sizes"));
-  meta.layout.strides = read_sizes(member(value, "strides"));
-  meta.layout.offset = read_export_sym_int(member(value, "storage_offset"));
+  meta.layout.sizes = read_sizes(member(value, "sizes"), names);
+  meta.layout.strides = read_sizes(member(value, "strides"), names);
+  meta.layout.offset = read_export_sym_int(member(value, "storage_offset"), names);
   meta.device = read_export_device(member(value, "device"));
   meta.requires_grad = expect_boolean(member(value, "requires_grad"));
   const JsonValue &layout = member(value, "layout");

@@ -4,6 +4,7 @@
 
 #include "graph/graph.h"
 #include "graph/json_document.h"
+#include "graph/symbol_names.h"
 
 namespace tsc::graph {
 
@@ -12,8 +13,8 @@ MemoryFormat read_export_memory_format(const JsonValue &value);
 TensorLayoutKind read_export_layout(const JsonValue &value);
 Device read_export_device(const JsonValue &value);
 /// {"as_int": 4} or {"as_expr": {"expr_str": ..., "hint": ...}}.
-Expr read_export_sym_int(const JsonValue &value);
-TensorMeta read_export_tensor_meta(const JsonValue &value);
+Expr read_export_sym_int(const JsonValue &value, SymbolNames &names);
+TensorMeta read_export_tensor_meta(const JsonValue &value, SymbolNames &names);
 
 /// Throws TSC-G013 (negative size) or TSC-G014 (more than 2^63 - 1 bytes) at `at`. Symbolic sizes
 /// pass.

@@ -1,6 +1,7 @@
 // The text form of torch.fx: Graph.__str__, Node.format_node and _format_arg of PyTorch 2.11.
 #include "graph/graph.h"
 
+#include "graph/symbol_names.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
@@ -39,7 +40,7 @@ struct ArgumentPrinter {
   void operator()(const std::string &value) {
     text += quoted ? support::python_repr(std::string_view(value)) : value;
   }
-  void operator()(Expr value) { text += symbolic::print(value); }
+  void operator()(Expr value) { text += symbolic::print(value, symbol_writer(graph.symbols)); }
   void operator()(NodeRef value) {
     if (!quoted)
       text += '%';

@@ -45,7 +45,7 @@ bool same_output(const OutputSpec &a, const OutputSpec &b) {
 }
 
 bool same_range(const SymbolRange &a, const SymbolRange &b) {
-  return a.symbol == b.symbol && a.low == b.low && a.high == b.high;
+  return a.symbol == b.symbol && a.low == b.low && a.high == b.high && a.name == b.name;
 }
 
 } // namespace

@@ -160,6 +160,8 @@ struct SymbolRange {
   Expr symbol;
   int64_t low = 0;
   int64_t high = INT64_MAX;
+  /// What the file calls it; "" where that is the symbol's spelling.
+  std::string name = {};
 };
 
 /// What must hold of data while the graph runs.

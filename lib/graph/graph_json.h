@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "graph/json_document.h"
+#include "graph/symbol_names.h"
 
 #include <functional>
 #include <set>
@@ -33,6 +34,7 @@ public:
   explicit GraphJsonValues(Lookup lookup) : lookup_(std::move(lookup)) {}
 
   const GraphJsonValues *outer = nullptr; // of the graph around a subgraph
+  SymbolNames *names = nullptr;           // of the whole file
   std::set<std::string> symbols;          // declared
   std::set<std::string> subgraphs;        // names that {"graph": ...} may give
 

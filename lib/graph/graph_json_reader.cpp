@@ -15,9 +15,12 @@ namespace {
 
 class GraphJsonReader {
 public:
-  GraphJsonReader(const JsonValue &root, Problems &problems)
-      : root_(root), problems_(problems),
-        values_([this](const JsonValue &name) { return lookup(name); }) {}
+  /// `names`: of the whole file.
+  GraphJsonReader(const JsonValue &root, Problems &problems, SymbolNames &names)
+      : root_(root), problems_(problems), names_(names),
+        values_([this](const JsonValue &name) { return lookup(name); }) {
+    values_.names = &names;
+  }
 
   Graph read() {
     if (const JsonValue *name = optional_member(root_, "name"))
@@ -64,14 +67,11 @@ private:
     for (const JsonValue &range : expect_object(*symbols)) {
       if (expect_array(range).count != 2)
         fail_at(range, "TSC-G006", "a range is [lowest, highest], where highest may be null");
-      SymbolRange result;
-      try {
-        result.symbol = symbolic::parse(range.key);
-      } catch (const UserError &) { // reported as a name below
-        result.symbol = 0;
-      }
-      if (!result.symbol.is_symbol())
+      if (!is_symbol_name(range.key))
         fail_at(range, "TSC-G016", "'" + std::string(range.key) + "' is no symbol's name");
+      SymbolRange result;
+      result.symbol = names_.symbol_of(range.key);
+      result.name = names_.name_of(result.symbol);
       result.low = expect_integer(range.begin()[0]);
       if (!range.begin()[1].is_null())
         result.high = expect_integer(range.begin()[1]);
@@ -90,7 +90,7 @@ private:
       expect_only_keys(
           subgraph, {"name", "stage", "symbols", "subgraphs", "constants", "nodes", "signature"});
       std::string name(subgraph.key);
-      GraphJsonReader reader(subgraph, problems_);
+      GraphJsonReader reader(subgraph, problems_, names_);
       reader.values_.outer = &values_; // its symbols hold inside
       graph_.subgraphs.emplace(name, reader.read());
       values_.subgraphs.insert(name);
@@ -347,10 +347,26 @@ private:
 
   const JsonValue &root_;
   Problems &problems_;
+  SymbolNames &names_;
   Graph graph_;
   GraphJsonValues values_;
   std::unordered_map<std::string, NodeId> ids_;
 };
+
+/// Names that a graph and its subgraphs declare, where they can be read.
+void collect_names(const JsonValue &graph, std::vector<std::string> &names) {
+  if (graph.kind != JsonKind::object)
+    return;
+  if (const JsonValue *symbols = graph.find("symbols");
+      symbols && symbols->kind == JsonKind::object)
+    for (const JsonValue &range : *symbols)
+      if (is_symbol_name(range.key))
+        names.emplace_back(range.key);
+  const JsonValue *subgraphs = graph.find("subgraphs");
+  if (subgraphs && subgraphs->kind == JsonKind::object)
+    for (const JsonValue &subgraph : *subgraphs)
+      collect_names(subgraph, names);
+}
 
 } // namespace
 
@@ -372,7 +388,11 @@ Graph read_graph_json(const JsonValue &root, const std::string &label) {
                           "graph JSON of version " + std::to_string(version.integer) +
                               " is not supported, only version 1 is",
                           "use a tsc of the age of the file");
-    graph = GraphJsonReader(root, problems).read();
+    std::vector<std::string> declared;
+    collect_names(root, declared);
+    SymbolNames names;
+    names.declare(declared);
+    graph = GraphJsonReader(root, problems, names).read();
   } catch (const UserError &error) {
     problems.add(error);
   }

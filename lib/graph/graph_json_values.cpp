@@ -154,7 +154,12 @@ Expr GraphJsonValues::read_expression(const JsonValue &value) const {
     fail_at(value, "TSC-G006", "expected an integer or the text of a size expression");
   Expr expression;
   try {
-    expression = parse_sympy(value.string);
+    expression = parse_sympy(value.string, [&](std::string_view name) -> std::optional<Expr> {
+      if (!is_declared(std::string(name)))
+        fail_at(value, "TSC-G010", "the symbol '" + std::string(name) + "' is not declared",
+                "add it to 'symbols' with its range");
+      return names->symbol_of(name);
+    });
   } catch (const UserError &error) {
     std::vector<support::Diagnostic> diagnostics = error.diagnostics();
     for (support::Diagnostic &diagnostic : diagnostics)
@@ -162,10 +167,6 @@ Expr GraphJsonValues::read_expression(const JsonValue &value) const {
         diagnostic.place = json_pointer(value);
     throw UserError(error.exit_code(), std::move(diagnostics));
   }
-  for (Expr symbol : symbolic::free_symbols(expression))
-    if (!is_declared(symbol.name()))
-      fail_at(value, "TSC-G010", "the symbol '" + symbol.name() + "' is not declared",
-              "add it to 'symbols' with its range");
   return expression;
 }
 

@@ -14,7 +14,11 @@ constexpr char kDigits[] = "0123456789abcdef";
 /// Prints JSON text: one node a line, keys in the order of docs/graph-format.md.
 class Writer {
 public:
-  explicit Writer(const Graph &graph, std::string &text) : graph_(graph), text_(text) {}
+  /// `outer`: names of symbols around a subgraph.
+  Writer(const Graph &graph, std::string &text, std::vector<SymbolRange> outer = {})
+      : graph_(graph), text_(text), symbols_(std::move(outer)), name_of_(symbol_writer(symbols_)) {
+    symbols_.insert(symbols_.end(), graph.symbols.begin(), graph.symbols.end());
+  }
 
   void write(const std::string &indent, bool outermost) {
     std::string inner = indent + "  ";
@@ -85,7 +89,7 @@ private:
     if (value.is_integer())
       text_ += std::to_string(value.value());
     else
-      string(symbolic::print(value));
+      string(symbolic::print(value, name_of_));
   }
   void expressions(const std::vector<Expr> &values) {
     text_ += '[';
@@ -110,7 +114,7 @@ private:
       tagged("float", support::python_repr(value));
   }
   void print(const std::string &value) { string(value); }
-  void print(Expr value) { tagged("expr", symbolic::print(value)); }
+  void print(Expr value) { tagged("expr", symbolic::print(value, name_of_)); }
   void print(NodeRef value) { tagged("node", graph_.node(value.id).name); }
   void print(DType value) { tagged("dtype", tensor::torch_name(value).substr(6)); }
   void print(const Device &value) { tagged("device", tensor::to_string(value)); }
@@ -265,7 +269,7 @@ private:
       const SymbolRange &range = graph_.symbols[i];
       if (i != 0)
         text_ += ", ";
-      string(range.symbol.name());
+      string(name_of_(range.symbol));
       text_ += ": [" + std::to_string(range.low) + ", ";
       text_ += range.high == INT64_MAX ? "null" : std::to_string(range.high);
       text_ += ']';
@@ -283,7 +287,7 @@ private:
       first = false;
       string(subgraph.first);
       text_ += ": ";
-      Writer(subgraph.second, text_).write(indent + "  ", false);
+      Writer(subgraph.second, text_, symbols_).write(indent + "  ", false);
     }
     text_ += "\n" + indent + "},\n";
   }
@@ -388,6 +392,8 @@ private:
 
   const Graph &graph_;
   std::string &text_;
+  std::vector<SymbolRange> symbols_; // that expressions mention
+  symbolic::SymbolWriter name_of_;
 };
 
 } // namespace

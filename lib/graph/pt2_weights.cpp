@@ -86,7 +86,8 @@ struct WeightReader {
       fail(ExitCode::unsupported, "TSC-G024",
            "the tensor '" + std::string(entry.key) + "' is pickled: it is a tensor subclass",
            archive.full_name(path), "turn it into a plain tensor before export");
-    TensorMeta meta = read_export_tensor_meta(*meta_value);
+    SymbolNames names; // a weight's sizes are numbers: checked below
+    TensorMeta meta = read_export_tensor_meta(*meta_value, names);
     Payload payload = archive.zip().read(archive.member(path));
     if (std::optional<HostTensor> tensor = make_weight(entry, meta, payload, path))
       add(std::string(entry.key), std::move(*tensor), archive.full_name(path));

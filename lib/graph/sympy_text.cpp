@@ -29,7 +29,8 @@ constexpr double kMaxNumerator = 1048576;
 /// Recursive descent over CALL := NAME '(' [CALL | 'text' | integer | NAME '=' NAME]... ')'.
 class Reader {
 public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  Reader(std::string_view text, const symbolic::SymbolReader &symbol_of)
+      : text_(text), symbol_of_(symbol_of) {}
 
   Expr read_all() {
     Expr result = read(0);
@@ -101,7 +102,10 @@ private:
       word();
     }
     expect(')');
-    return symbolic::symbol(name);
+    const std::optional<Expr> symbol = symbol_of_(name);
+    if (!symbol)
+      fail("no symbol is called '" + std::string(name) + "'");
+    return *symbol;
   }
 
   Expr read(int depth) {
@@ -341,15 +345,16 @@ private:
   }
 
   std::string_view text_;
+  const symbolic::SymbolReader &symbol_of_;
   size_t position_ = 0;
 };
 
 } // namespace
 
-Expr parse_sympy(std::string_view text) {
+Expr parse_sympy(std::string_view text, const symbolic::SymbolReader &symbol_of) {
   bool is_srepr = text.find("Symbol(") != std::string_view::npos ||
                   text.find("Integer(") != std::string_view::npos;
-  return is_srepr ? Reader(text).read_all() : symbolic::parse(text);
+  return is_srepr ? Reader(text, symbol_of).read_all() : symbolic::parse(text, symbol_of);
 }
 
 } // namespace tsc::graph

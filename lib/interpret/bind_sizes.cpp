@@ -1,16 +1,18 @@
 // Size symbols from the shapes of the inputs.
 #include "interpret/machine.h"
 
+#include "graph/symbol_names.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
 namespace tsc::interpret {
 namespace {
 
-[[noreturn]] void fail_shape(const ir::Buffer &buffer, const tensor::HostTensor &data) {
+[[noreturn]] void fail_shape(const ir::Module &module, const ir::Buffer &buffer,
+                             const tensor::HostTensor &data) {
   std::vector<std::string> expected, given;
   for (Expr size : buffer.layout.sizes)
-    expected.push_back(symbolic::print(size));
+    expected.push_back(symbolic::print(size, graph::symbol_writer(module.symbols)));
   for (int64_t size : data.sizes())
     given.push_back(std::to_string(size));
   throw support::UserError(
@@ -39,22 +41,24 @@ struct Statement {
   Expr size;
   int64_t value = 0;
   std::string place; // "input \"x\", dimension 0: size 5"
+  std::string text;  // of `size`, by the file's names
   bool exact = false;
 };
 
 std::vector<Statement> statements_of(const ir::Module &module,
                                      const std::vector<tensor::HostTensor> &inputs) {
+  const symbolic::SymbolWriter name_of = graph::symbol_writer(module.symbols);
   std::vector<Statement> statements;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ir::Buffer &buffer = module.buffer(module.inputs[i]);
     if (is_left_out(buffer, inputs[i]))
       continue;
     if (inputs[i].sizes().size() != buffer.layout.sizes.size())
-      fail_shape(buffer, inputs[i]);
+      fail_shape(module, buffer, inputs[i]);
     const auto add = [&](Expr size, int64_t value, const std::string &what) {
       statements.push_back({size, value,
                             "input \"" + buffer.name + "\"" + what + " " + std::to_string(value),
-                            size.is_symbol()});
+                            symbolic::print(size, name_of), size.is_symbol()});
     };
     if (buffer.scalar)
       add(*buffer.scalar, inputs[i].get_int64(0), ": value");
@@ -66,7 +70,7 @@ std::vector<Statement> statements_of(const ir::Module &module,
 }
 
 [[noreturn]] void contradict(const Statement &statement, const symbolic::Bindings &bindings) {
-  std::string expected = symbolic::print(statement.size);
+  std::string expected = statement.text;
   if (is_bound(statement.size, bindings))
     expected = std::to_string(symbolic::evaluate(statement.size, bindings)) +
                (statement.size.is_integer() ? "" : ", the value of " + expected);
@@ -80,15 +84,15 @@ std::vector<Statement> statements_of(const ir::Module &module,
   const std::string bounds = "[" + (range.low == INT64_MIN ? "-inf" : std::to_string(range.low)) +
                              ", " + (range.high == INT64_MAX ? "inf" : std::to_string(range.high)) +
                              "]";
-  const std::string name = range.symbol.name();
+  const std::string name = range.name.empty() ? range.symbol.spelling() : range.name;
   throw support::UserError(
       support::ExitCode::bad_input,
-      support::Diagnostic{"TSC-R102",
-                          statement.place +
-                              (statement.exact ? " is outside " + bounds + ", the range of " + name
-                                               : " is not " + symbolic::print(statement.size) +
-                                                     " with " + name + " in " + bounds),
-                          "", "", "", "", "pass inputs of sizes in that range"});
+      support::Diagnostic{
+          "TSC-R102",
+          statement.place + (statement.exact
+                                 ? " is outside " + bounds + ", the range of " + name
+                                 : " is not " + statement.text + " with " + name + " in " + bounds),
+          "", "", "", "", "pass inputs of sizes in that range"});
 }
 
 /// Solves the statement for its only unbound symbol, where it is affine in it, and checks the

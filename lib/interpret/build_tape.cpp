@@ -74,7 +74,7 @@ public:
     wrap.code = Code::wrap;
     wrap.region = region;
     wrap.args = {as_kind(value, DType::i64, region), index(extent, region)};
-    Expr symbol = symbolic::symbol("runtime", run_time_.size());
+    Expr symbol = symbolic::symbol(symbolic::SymbolSort::run_time, run_time_.size());
     run_time_.emplace(symbol, emit(std::move(wrap)));
     return symbol;
   }
@@ -214,11 +214,9 @@ private:
   }
 
   static int64_t variable_number(Expr e) {
-    const std::string &name = e.name();
-    bool is_variable = name.size() > 1 && name[0] == 'i' && name[1] >= '0' && name[1] <= '9';
-    support::require(is_variable, "interpret",
-                     "no value for symbol " + name + " in an index expression");
-    return std::stoll(name.substr(1));
+    support::require(e.sort() == symbolic::SymbolSort::dimension, "interpret",
+                     "no value for symbol " + e.spelling() + " in an index expression");
+    return static_cast<int64_t>(e.number());
   }
 
   // ---- values

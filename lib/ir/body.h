@@ -51,10 +51,11 @@ struct LoopBody {
   symbolic::Ranges ranges(const Module &module) const;
 };
 
-/// Traces `operation` (loops only) into a body over `prefix`0.. in the operation's own loop order,
-/// sizes of 1 dropped. Worklist walk, no recursion; memoized per (loop node, index, masked region).
-/// Buffers' layouts must be frozen.
-LoopBody trace(const Module &module, const Operation &operation, std::string_view prefix = "z");
+/// Traces `operation` (loops only) into a body over symbols of `sort` in the operation's own loop
+/// order, sizes of 1 dropped. Worklist walk, no recursion; memoized per (loop node, index, masked
+/// region). Buffers' layouts must be frozen.
+LoopBody trace(const Module &module, const Operation &operation,
+               symbolic::SymbolSort sort = symbolic::SymbolSort::loop);
 
 /// The body that evaluates one loop node over its own domain and stores nothing, indices not
 /// simplified: for counting operations and reads while lowering decides what to realize.
@@ -67,10 +68,11 @@ LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<
 /// Seed 004's simplify_and_reorder: reorders iteration and reduction loops by the strides of the
 /// accesses, then merges neighbours that every index lets merge.
 LoopBody simplify_and_reorder(const Module &module, const LoopBody &body,
-                              std::string_view prefix = "z");
+                              symbolic::SymbolSort sort = symbolic::SymbolSort::loop);
 /// Its first half: the loops as lowered, reordered, none merged. Newer logs of the time before
 /// fusion print these.
-LoopBody reorder_loops(const Module &module, const LoopBody &body, std::string_view prefix = "z");
+LoopBody reorder_loops(const Module &module, const LoopBody &body,
+                       symbolic::SymbolSort sort = symbolic::SymbolSort::loop);
 
 /// The log's text of the body (`class op0_loop_body:` and what follows), without a trailing
 /// newline.

@@ -49,14 +49,14 @@ Expr variable(size_t k) {
   static const std::vector<Expr> first = [] {
     std::vector<Expr> result;
     for (size_t i = 0; i < 16; ++i) {
-      result.push_back(symbolic::symbol("i", i));
+      result.push_back(symbolic::symbol(symbolic::SymbolSort::dimension, i));
     }
     return result;
   }();
-  return k < first.size() ? first[k] : symbolic::symbol("i", k);
+  return k < first.size() ? first[k] : symbolic::symbol(symbolic::SymbolSort::dimension, k);
 }
 
-Expr operand_value(size_t k) { return symbolic::symbol("v", k); }
+Expr operand_value(size_t k) { return symbolic::symbol(symbolic::SymbolSort::operand, k); }
 
 std::string_view reduction_name(ReductionKind kind) {
   switch (kind) {

@@ -50,18 +50,19 @@ LoopRange reorder(LoopRange loops, const std::vector<Expr> &accesses) {
   return result;
 }
 
-/// Neighbours merged that every index lets merge, under a name of its own: the body's variables may
-/// carry the result's prefix already.
+/// Neighbours merged that every index lets merge, as symbols of a sort of their own: the body's
+/// variables may have the result's already.
 symbolic::MergedLoops merge(const LoopRange &loops, const LoopBody &body,
                             const symbolic::Ranges &ranges) {
-  return symbolic::merge_loops(loops.variables, loops.sizes, body.indices, "merged", ranges);
+  return symbolic::merge_loops(loops.variables, loops.sizes, body.indices,
+                               symbolic::SymbolSort::passing, ranges);
 }
 
 symbolic::MergedLoops keep_apart(const LoopRange &loops) {
   return {loops.sizes, loops.variables, loops.variables};
 }
 
-LoopBody choose_loops(const Module &module, const LoopBody &body, std::string_view prefix,
+LoopBody choose_loops(const Module &module, const LoopBody &body, symbolic::SymbolSort sort,
                       bool merges) {
   const std::vector<Expr> accesses = memory_indices(body);
   const symbolic::Ranges ranges = body.ranges(module);
@@ -84,7 +85,7 @@ LoopBody choose_loops(const Module &module, const LoopBody &body, std::string_vi
     const symbolic::MergedLoops merged = merges ? merge(loops, body, ranges) : keep_apart(loops);
     symbolic::Substitution renumber;
     for (size_t i = 0; i < merged.variables.size(); ++i) {
-      const Expr named = symbolic::symbol(prefix, variables.size());
+      const Expr named = symbolic::symbol(sort, variables.size());
       renumber.emplace(merged.variables[i], named);
       variables.push_back(named);
       sizes.push_back(merged.sizes[i]);
@@ -148,12 +149,13 @@ LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<
   return result;
 }
 
-LoopBody simplify_and_reorder(const Module &module, const LoopBody &body, std::string_view prefix) {
-  return choose_loops(module, body, prefix, true);
+LoopBody simplify_and_reorder(const Module &module, const LoopBody &body,
+                              symbolic::SymbolSort sort) {
+  return choose_loops(module, body, sort, true);
 }
 
-LoopBody reorder_loops(const Module &module, const LoopBody &body, std::string_view prefix) {
-  return choose_loops(module, body, prefix, false);
+LoopBody reorder_loops(const Module &module, const LoopBody &body, symbolic::SymbolSort sort) {
+  return choose_loops(module, body, sort, false);
 }
 
 } // namespace tsc::ir

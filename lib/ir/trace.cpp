@@ -85,7 +85,7 @@ public:
     op.op = Op::set_indirect;
     op.dtype = DType::i64;
     op.args = {value};
-    op.symbol = symbolic::symbol("indirect", indirects_.size());
+    op.symbol = symbolic::symbol(symbolic::SymbolSort::indirect, indirects_.size());
     op.extent = extent;
     indirects_.push_back({value, block, op.symbol, extent});
     ranges_.set_size(op.symbol, extent);
@@ -362,14 +362,14 @@ Loops loops_of(const Module &module, const Operation &operation) {
 }
 
 /// Names a variable for every loop whose size is not 1; the others' index is 0.
-Index name_variables(const Loops &loops, std::string_view prefix, LoopBody &body) {
+Index name_variables(const Loops &loops, symbolic::SymbolSort sort, LoopBody &body) {
   Index index;
   for (size_t k = 0; k < loops.sizes.size(); ++k) {
     if (loops.sizes[k].is_integer(1)) {
       index.emplace_back(0);
       continue;
     }
-    const Expr named = symbolic::symbol(prefix, body.variables.size());
+    const Expr named = symbolic::symbol(sort, body.variables.size());
     body.variables.push_back(named);
     body.sizes.push_back(loops.sizes[k]);
     body.iteration_count += k < loops.iteration_count ? 1 : 0;
@@ -533,9 +533,9 @@ private:
 
 } // namespace
 
-LoopBody trace(const Module &module, const Operation &operation, std::string_view prefix) {
+LoopBody trace(const Module &module, const Operation &operation, symbolic::SymbolSort sort) {
   LoopBody body;
-  const Index index = name_variables(loops_of(module, operation), prefix, body);
+  const Index index = name_variables(loops_of(module, operation), sort, body);
   OperationTracer tracer(module, operation, index, body);
   std::visit([&](const auto &kind) { tracer.trace(kind); }, operation.kind);
   return body;

@@ -196,12 +196,13 @@ void decide_by_reads(Context &context, BufferId id) {
   }
   // The trace drops loops of size 1: a symbol of our own stands for their dimension, no read
   // mentions it.
-  const ir::LoopBody body = ir::trace(context.module, operation, "d");
+  const ir::LoopBody body = ir::trace(context.module, operation, symbolic::SymbolSort::dependency);
   std::vector<Expr> dimensions;
   size_t next = 0;
   for (Expr size : buffer.layout.sizes) {
-    dimensions.push_back(size.is_integer(1) ? symbolic::symbol("unused", dimensions.size())
-                                            : body.variables[next++]);
+    dimensions.push_back(size.is_integer(1)
+                             ? symbolic::symbol(symbolic::SymbolSort::unread, dimensions.size())
+                             : body.variables[next++]);
   }
   const auto *scan = std::get_if<ir::Scan>(&operation.kind);
   const auto *sort = std::get_if<ir::Sort>(&operation.kind);
@@ -235,7 +236,9 @@ void decide_layout(Context &context, BufferId id) {
     const ir::Operation &operation = context.module.operations[buffer.operation];
     std::vector<BufferId> before;
     if (context.policy.layouts_follow_reads && operation.is_loops()) {
-      before = undecided_reads(context, ir::trace(context.module, operation, "d"), open.back());
+      before = undecided_reads(
+          context, ir::trace(context.module, operation, symbolic::SymbolSort::dependency),
+          open.back());
     }
     if (before.empty()) {
       decide_by_reads(context, open.back());

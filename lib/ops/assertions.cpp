@@ -3,6 +3,7 @@
 #include "ops/assertions.h"
 
 #include "graph/indicators.h"
+#include "graph/symbol_names.h"
 #include "ops/builder.h"
 #include "ops/pointwise_rules.h"
 #include "ops/table.h"
@@ -67,7 +68,8 @@ void add_ranges(Table &table) {
         .shape([](const Call &) { return Value{}; })
         .decompose([is_size](GraphBuilder &builder, const Call &call) {
           const Expr value = call.size("size");
-          const std::string name = symbolic::print(value);
+          const symbolic::SymbolWriter name_of = graph::symbol_writer(builder.graph().symbols);
+          const std::string name = symbolic::print(value, name_of);
           const auto bound = [&](Expr condition, const std::string &text) {
             assert_condition(builder, decided(builder, condition), "Invalid value range: " + text);
           };
@@ -77,7 +79,7 @@ void add_ranges(Table &table) {
           }
           if (call.has("max"))
             bound(graph::less_or_equal(value, call.size("max")),
-                  name + " <= " + symbolic::print(call.size("max")));
+                  name + " <= " + symbolic::print(call.size("max"), name_of));
           return Argument();
         });
   }
@@ -86,6 +88,7 @@ void add_ranges(Table &table) {
 /// Everything of a tensor but its data is known when compiling, or when sizes are bound.
 Argument assert_metadata(GraphBuilder &builder, const Call &call) {
   const TensorMeta meta = call.tensor("a");
+  const symbolic::SymbolWriter name_of = graph::symbol_writer(builder.graph().symbols);
   const auto compare = [&](const char *what, const std::vector<Expr> &expected,
                            const std::vector<Expr> &found) {
     if (expected.size() != found.size())
@@ -94,7 +97,7 @@ Argument assert_metadata(GraphBuilder &builder, const Call &call) {
       assert_condition(
           builder, decided(builder, graph::negation(graph::unequal(expected[i], found[i]))),
           std::string("Tensor ") + what + " mismatch in dimension " + std::to_string(i) + ": " +
-              symbolic::print(expected[i]) + " and " + symbolic::print(found[i]));
+              symbolic::print(expected[i], name_of) + " and " + symbolic::print(found[i], name_of));
   };
   if (call.has("size"))
     compare("size", call.sizes("size"), meta.layout.sizes);

@@ -1,5 +1,7 @@
 #include "ops/builder.h"
 
+#include "ops/requirements.h"
+
 #include "ops/source_line.h"
 
 namespace tsc::ops {
@@ -240,8 +242,11 @@ Value infer_value(const Graph &graph, const Node &node,
                   const std::shared_ptr<const symbolic::Ranges> &ranges) {
   const Operator *row = find_operator(node.target);
   support::require(row != nullptr, "ops", "no operator " + node.target);
+  const Call call(graph, node, row->schema, ranges);
+  check_requirements(call);
   if (row->shape) {
-    Value value = row->shape(Call(graph, node, row->schema, ranges));
+    Value value = row->shape(call);
+    check_result(call, value);
     // Rules may hand an operand's meta on; what an operator of tensors yields is no number.
     if (TensorMeta *meta = std::get_if<TensorMeta>(&value.value); meta && !row->yields_number)
       meta->is_number = false;
@@ -249,7 +254,9 @@ Value infer_value(const Graph &graph, const Node &node,
   }
   support::require(static_cast<bool>(row->decompose), "ops", node.target + " has no shape rule");
   const DecomposedAlone alone = decompose_alone(graph, node, *row, ranges);
-  return value_of_result(alone.graph, alone.result);
+  Value value = value_of_result(alone.graph, alone.result);
+  check_result(call, value);
+  return value;
 }
 
 } // namespace tsc::ops

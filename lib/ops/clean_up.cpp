@@ -23,9 +23,7 @@ struct KeyPrinter {
   void operator()(bool value) { text += value ? "b1" : "b0"; }
   void operator()(int64_t value) { text += 'i' + std::to_string(value); }
   void operator()(double value) { text += 'd' + support::python_repr(value); }
-  void operator()(const std::string &value) {
-    text += 's' + std::to_string(value.size()) + ':' + value;
-  }
+  void operator()(const std::string &value) { text_of('s', value); }
   void operator()(Expr value) { text += 'e' + symbolic::print(value); }
   void operator()(NodeRef value) { text += '%' + std::to_string(value.id); }
   void operator()(DType value) { text += 't' + std::to_string(static_cast<int>(value)); }
@@ -33,14 +31,12 @@ struct KeyPrinter {
   void operator()(graph::MemoryFormat value) {
     text += 'm' + std::to_string(static_cast<int>(value));
   }
-  void operator()(const graph::TensorLayoutKind &value) { text += 'l' + value.name; }
-  void operator()(const graph::GraphRef &value) { text += 'g' + value.name; }
+  void operator()(const graph::TensorLayoutKind &value) { text_of('l', value.name); }
+  void operator()(const graph::GraphRef &value) { text_of('g', value.name); }
   void operator()(const graph::Complex &value) {
     text += 'c' + support::python_repr(value.real) + ',' + support::python_repr(value.imaginary);
   }
-  void operator()(const graph::CustomObject &value) {
-    text += 'o' + std::to_string(value.name.size()) + ':' + value.name;
-  }
+  void operator()(const graph::CustomObject &value) { text_of('o', value.name); }
   void operator()(const Argument::Dictionary &dictionary) {
     text += '{';
     for (const auto &entry : dictionary.entries) {
@@ -59,14 +55,19 @@ struct KeyPrinter {
     std::visit(*this, argument.value);
     text += ',';
   }
+  /// With its length: no text runs into what follows.
+  void text_of(char kind, const std::string &value) {
+    text += kind + std::to_string(value.size()) + ':' + value;
+  }
 };
 
 std::string key_of(const Node &node) {
-  KeyPrinter printer{node.target + '('};
+  KeyPrinter printer;
+  printer.text_of('f', node.target);
   for (const Argument &argument : node.args)
     printer.print(argument);
   for (const auto &keyword : node.kwargs) {
-    printer.text += keyword.first + '=';
+    printer.text_of('k', keyword.first);
     printer.print(keyword.second);
   }
   return std::move(printer.text);

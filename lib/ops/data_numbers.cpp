@@ -2,6 +2,7 @@
 // tsc.define gives its value; a real or a bool is a tensor of rank 0 that counts as a number.
 #include "graph/data_symbols.h"
 #include "graph/indicators.h"
+#include "graph/symbol_names.h"
 #include "ops/assertions.h"
 #include "ops/builder.h"
 #include "ops/pointwise_rules.h"
@@ -48,7 +49,7 @@ void assert_range(GraphBuilder &builder, const Call &call, Expr symbol) {
     holds = graph::less_or_equal(range.low, symbol);
     text = std::to_string(range.low) + " <= ";
   }
-  text += symbolic::print(symbol);
+  text += symbolic::print(symbol, graph::symbol_writer(builder.graph().symbols));
   if (range.high < INT64_MAX - 1) {
     holds = symbolic::minimum(holds, graph::less_or_equal(symbol, range.high));
     text += " <= " + std::to_string(range.high);

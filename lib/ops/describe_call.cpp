@@ -1,5 +1,6 @@
 #include "ops/describe_call.h"
 
+#include "graph/symbol_names.h"
 #include "ops/shape_rules.h"
 #include "support/text.h"
 
@@ -27,7 +28,9 @@ struct ArgumentPrinter {
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return support::python_repr(value); }
   std::string operator()(const std::string &value) const { return support::python_repr(value); }
-  std::string operator()(Expr value) const { return symbolic::print(value); }
+  std::string operator()(Expr value) const {
+    return symbolic::print(value, graph::symbol_writer(graph.symbols));
+  }
   std::string operator()(graph::NodeRef value) const { return graph.node(value.id).name; }
   std::string operator()(DType value) const { return std::string(tensor::torch_name(value)); }
   std::string operator()(const tensor::Device &value) const {

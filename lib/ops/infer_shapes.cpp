@@ -88,17 +88,17 @@ bool depends_on_unknown(const Graph &graph, const Node &node) {
 class NumberNames {
 public:
   explicit NumberNames(const Graph &graph) {
-    std::set<std::string> yielded;
+    std::set<Expr, symbolic::ExprLess> yielded;
     for (const Node &node : graph.nodes)
       if (const Expr *number = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
           number && number->is_symbol())
-        yielded.insert(number->name());
+        yielded.insert(*number);
     for (const Node &node : graph.nodes)
       if (node.target == kDefine) // a number of the graph around this one
-        yielded.insert(std::get<Expr>(node.args.at(1).value).name());
+        yielded.insert(std::get<Expr>(node.args.at(1).value));
     for (const graph::SymbolRange &range : graph.symbols) {
-      used_.insert(range.symbol.name());
-      if (graph::is_data_symbol(range.symbol) && yielded.count(range.symbol.name()) == 0)
+      used_.insert(range.symbol);
+      if (graph::is_data_symbol(range.symbol) && yielded.count(range.symbol) == 0)
         declared_.push_back(range.symbol);
     }
     used_.insert(yielded.begin(), yielded.end());
@@ -114,15 +114,15 @@ public:
       node.value = Value{declared_[next_++]};
       return;
     }
-    while (used_.count("u" + std::to_string(number_)) != 0)
+    while (used_.count(symbolic::symbol(symbolic::SymbolSort::data, number_)) != 0)
       ++number_;
-    const Expr symbol = symbolic::symbol("u", number_++);
+    const Expr symbol = symbolic::symbol(symbolic::SymbolSort::data, number_++);
     graph.symbols.push_back({symbol, INT64_MIN, INT64_MAX});
     node.value = Value{symbol};
   }
 
 private:
-  std::set<std::string> used_;
+  std::set<Expr, symbolic::ExprLess> used_;
   std::vector<Expr> declared_;
   size_t next_ = 0, number_ = 0;
 

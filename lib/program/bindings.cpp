@@ -1,4 +1,4 @@
-// Which input says what a symbol is.
+// What symbols are called, and which input says what one is.
 #include "program/program.h"
 
 #include <algorithm>
@@ -26,6 +26,15 @@ std::optional<Binding> affine(const Program &program, Expr size, size_t known) {
 }
 
 } // namespace
+
+symbolic::SymbolWriter symbol_writer(const std::vector<Symbol> &symbols) {
+  return [&symbols](Expr symbol) {
+    for (const Symbol &known : symbols)
+      if (known.symbol == symbol && !known.name.empty())
+        return known.name;
+    return symbol.spelling();
+  };
+}
 
 std::optional<Binding> binding_of(const Program &program, size_t symbol) {
   std::optional<Binding> found;

@@ -158,13 +158,15 @@ Layout read_layout(const Cursor &at) {
 
 void read(const Cursor &at, Symbol &symbol) {
   const std::string &name = at.at("name").text();
-  bool starts_right =
-      !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
-  bool is_word = std::all_of(name.begin(), name.end(),
-                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-  if (!starts_right || !is_word)
+  const std::optional<Expr> spelled = symbolic::symbol_spelled(name);
+  if (!spelled || !is_of_programs(*spelled))
     at.at("name").fail("TSC-P004", in_quotes(name) + " is no symbol");
-  symbol.symbol = symbolic::symbol(name);
+  symbol.symbol = *spelled;
+  if (Cursor called = at.optional("called"); called.exists())
+    symbol.name = called.text();
+  if (!std::all_of(symbol.name.begin(), symbol.name.end(),
+                   [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; }))
+    at.at("called").fail("TSC-P004", in_quotes(symbol.name) + " is no symbol");
   symbol.low = at.at("low").integer(INT64_MIN, INT64_MAX);
   if (Cursor high = at.optional("high"); high.exists())
     symbol.high = high.integer(symbol.low, INT64_MAX);
@@ -411,29 +413,60 @@ Program read_program(const Cursor &root) {
                              "compile the graph again; the file was cut or edited"});
 }
 
-/// A key that stands twice is an error: either of its values could be meant.
-Json parse(std::string_view text, const std::string &label) {
-  constexpr size_t kMaxDepth = 32; // a program nests six deep
-  std::vector<std::set<std::string>> keys;
-  auto check = [&](int depth, Json::parse_event_t event, Json &parsed) {
-    auto level = static_cast<size_t>(depth);
-    if (level > kMaxDepth)
+/// What a parsed program no longer shows: keys that stand twice in an object (either value could be
+/// meant), and depth. The parser's own callback would look through all elements after each.
+class TextCheck {
+public:
+  explicit TextCheck(const std::string &label) : label_(label) {}
+  bool start_object(size_t) {
+    keys_.emplace_back();
+    return enter();
+  }
+  bool end_object() {
+    keys_.pop_back();
+    return leave();
+  }
+  bool start_array(size_t) { return enter(); }
+  bool end_array() { return leave(); }
+  bool key(std::string &name) {
+    if (!keys_.back().insert(name).second)
+      fail_json("TSC-P002", "the key " + in_quotes(name) + " stands twice in one object", label_);
+    return true;
+  }
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(int64_t) { return true; }
+  bool number_unsigned(uint64_t) { return true; }
+  bool number_float(double, const std::string &) { return true; }
+  bool string(std::string &) { return true; }
+  bool binary(Json::binary_t &) { return true; }
+  bool parse_error(size_t, const std::string &, const nlohmann::detail::exception &) {
+    return false; // parsing it says where
+  }
+
+private:
+  static constexpr size_t kMaxDepth = 32; // a program nests six deep
+  const std::string &label_;
+  std::vector<std::set<std::string>> keys_;
+  size_t depth_ = 0;
+  bool enter() {
+    if (++depth_ > kMaxDepth)
       fail_json("TSC-P002",
                 "the JSON is nested more than " + std::to_string(kMaxDepth) + " levels deep",
-                label);
-    if (event == Json::parse_event_t::object_start) {
-      keys.resize(level);
-      keys.emplace_back();
-    } else if (event == Json::parse_event_t::key &&
-               !keys[level - 1].insert(parsed.get<std::string>()).second) {
-      fail_json("TSC-P002",
-                "the key " + in_quotes(parsed.get<std::string>()) + " stands twice in one object",
-                label);
-    }
+                label_);
     return true;
-  };
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+};
+
+Json parse(std::string_view text, const std::string &label) {
+  TextCheck check(label);
   try {
-    return Json::parse(text, check);
+    Json::sax_parse(text, &check);
+    return Json::parse(text);
   } catch (const Json::parse_error &error) {
     fail_json("TSC-P002", "this is not JSON", label, "byte " + std::to_string(error.byte));
   } catch (const Json::out_of_range &) {

@@ -39,7 +39,9 @@ Json number(double value) {
 }
 
 Json write(const Symbol &symbol) {
-  Json result = {{"name", symbol.symbol.name()}, {"low", symbol.low}};
+  Json result = {{"name", symbol.symbol.spelling()}, {"low", symbol.low}};
+  if (!symbol.name.empty())
+    result["called"] = symbol.name;
   if (symbol.high != INT64_MAX)
     result["high"] = symbol.high;
   return result;

@@ -22,9 +22,18 @@ inline constexpr int kVersion = 1;
 /// exactly this symbol, or else from the first that is a multiple of it plus what earlier symbols
 /// say: program::binding_of finds it.
 struct Symbol {
-  Expr symbol;
+  Expr symbol; // of the sort size or data
   int64_t low = 0, high = INT64_MAX;
+  /// What the user calls it; "" where that is the symbol's spelling.
+  std::string name = {};
 };
+/// Sorts that sizes of a program may be over.
+inline bool is_of_programs(Expr symbol) {
+  return symbol.is_symbol(symbolic::SymbolSort::size) ||
+         symbol.is_symbol(symbolic::SymbolSort::data);
+}
+/// Prints symbols by the user's names; `symbols` outlives it.
+symbolic::SymbolWriter symbol_writer(const std::vector<Symbol> &symbols);
 
 enum class Role : uint8_t {
   input,        // user input: the caller's memory, read (or mutated) in place

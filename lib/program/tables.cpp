@@ -53,7 +53,8 @@ engine::DType convert(DType dtype) { return static_cast<engine::DType>(dtype); }
 /// Expressions to code, each distinct one once, numbered by first use.
 class ExpressionTable {
 public:
-  ExpressionTable(const Program &program, Storage &storage) : storage_(storage) {
+  ExpressionTable(const Program &program, Storage &storage)
+      : storage_(storage), name_of_(symbol_writer(program.symbols)) {
     for (const Symbol &symbol : program.symbols) {
       symbols_.emplace(symbol.symbol, static_cast<int64_t>(symbols_.size()));
       ranges_.set(symbol.symbol, {symbol.low, symbol.high});
@@ -72,7 +73,7 @@ public:
 private:
   engine::Expression compile(Expr e) {
     engine::Expression row;
-    storage_.texts.push_back(symbolic::print(e));
+    storage_.texts.push_back(symbolic::print(e, name_of_));
     row.text = storage_.texts.back().c_str();
     row.code.first = static_cast<int32_t>(storage_.code.size());
     start_ = storage_.code.size();
@@ -131,11 +132,11 @@ private:
       return fold(e, engine::Opcode::maximum, depth);
     }
   }
-  [[noreturn]] static void too_large(Expr e) {
+  [[noreturn]] void too_large(Expr e) const {
     throw support::UserError(
         support::ExitCode::bad_input,
         support::Diagnostic{"TSC-P010",
-                            "the size expression " + symbolic::print(e) +
+                            "the size expression " + symbolic::print(e, name_of_) +
                                 " is too large to evaluate when shapes are bound",
                             "", "", "", "", "make the symbol's dimension static"});
   }
@@ -151,6 +152,7 @@ private:
   }
 
   Storage &storage_;
+  symbolic::SymbolWriter name_of_;
   size_t start_ = 0; // in the code, of the expression being compiled
   symbolic::Ranges ranges_;
   std::unordered_map<Expr, int64_t, symbolic::ExprHash> symbols_;
@@ -206,9 +208,9 @@ private:
     const Symbol &symbol = program_.symbols[number];
     const std::optional<Binding> binding = binding_of(program_, number);
     support::require(binding.has_value(), "program tables",
-                     symbol.symbol.name() + ": no input binds it");
+                     symbol.symbol.spelling() + ": no input binds it");
     engine::Symbol row;
-    row.name = text(symbol.symbol.name());
+    row.name = text(symbol.name.empty() ? symbol.symbol.spelling() : symbol.name);
     row.low = symbol.low;
     row.high = symbol.high;
     row.input = static_cast<int32_t>(binding->input);

@@ -54,7 +54,7 @@ private:
 
   void check_symbols() {
     for (const Symbol &symbol : program_.symbols) {
-      if (!symbol.symbol.is_symbol()) {
+      if (!is_of_programs(symbol.symbol)) {
         report("TSC-P008", in_quotes(symbolic::print(symbol.symbol)) + " is no symbol", "/symbols");
         continue;
       }

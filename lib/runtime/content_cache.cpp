@@ -4,15 +4,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <memory>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 #include <vector>
 
@@ -20,27 +22,63 @@ namespace tsc::runtime {
 namespace {
 
 namespace fs = std::filesystem;
+using support::Descriptor;
 
-constexpr std::string_view kMagic = "TSCFILE1";
-constexpr const char *kWriting = ".writing";
-constexpr auto kAbandonedAfter = std::chrono::hours(1);
+constexpr std::string_view kMagic = "TSCFILE2";
+constexpr std::string_view kPrefix = "tsc-", kWriting = ".writing";
+constexpr time_t kAbandonedAfter = 3600; // seconds
 
 /// Magic, size as 8 bytes, hash as 32 digits. Loaders of ELF files ignore what follows the image.
-std::string trailer(std::string_view bytes) {
+std::string trailer(const std::string &key, std::string_view bytes) {
   const uint64_t size = bytes.size();
   std::string text(kMagic);
   for (int i = 0; i < 8; ++i)
     text += static_cast<char>(size >> (8 * i) & 0xff);
-  return text + support::ContentHash().add(bytes).hex();
+  return text + support::ContentHash().add(key).add(bytes).hex();
 }
 
-std::optional<std::string> read_file(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return file.bad() ? std::nullopt : std::optional<std::string>(std::move(text).str());
+bool is_trusted(const struct stat &status) {
+  return status.st_uid == geteuid() && (status.st_mode & 0022) == 0;
+}
+
+/// At most one line a process, however many caches it makes.
+void warn(const std::string &folder, const char *why) {
+  static std::atomic<bool> warned{false};
+  if (!warned.exchange(true))
+    std::fprintf(stderr, "warning: the kernel cache '%s' is not used: %s\n", folder.c_str(), why);
+}
+
+/// All bytes of a file, if it has as many as it says.
+std::optional<std::string> read_all(int file, uint64_t size) {
+  std::string text(size, '\0');
+  for (size_t done = 0; done < size;) {
+    const ssize_t count = pread(file, text.data() + done, size - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return std::nullopt;
+    done += static_cast<size_t>(count);
+  }
+  return text;
+}
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      return false;
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return true;
+}
+
+bool begins_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 } // namespace
@@ -57,32 +95,62 @@ ContentCache::ContentCache(std::string folder, uint64_t limit_bytes)
     : folder_(folder.empty() ? default_cache_folder() : std::move(folder)),
       limit_bytes_(limit_bytes) {}
 
-std::optional<std::string> ContentCache::check(const std::string &key, std::string *bytes) {
+/// None if it cannot be used. Everything is opened relative to it: what was checked is what is
+/// used.
+Descriptor ContentCache::open_folder(bool make) const {
   if (folder_.empty())
-    return std::nullopt;
-  const std::string path = folder_ + "/" + key;
-  std::optional<std::string> text = read_file(path);
-  if (!text)
-    return std::nullopt;
-  const size_t size = text->size();
-  const std::string_view content(text->data(), size < kTrailerBytes ? 0 : size - kTrailerBytes);
-  if (size < kTrailerBytes ||
-      std::string_view(*text).substr(size - kTrailerBytes) != trailer(content)) {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-    return std::nullopt;
+    return Descriptor();
+  if (make) {
+    std::error_code error;
+    fs::create_directories(fs::path(folder_).parent_path(), error);
+    mkdir(folder_.c_str(), 0700);
   }
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0); // used now
-  if (bytes) {
-    text->resize(size - kTrailerBytes);
-    *bytes = std::move(*text);
+  Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status = {};
+  if (!folder || fstat(folder.get(), &status) != 0)
+    return Descriptor();
+  if (status.st_uid != geteuid()) {
+    warn(folder_, "it belongs to another user");
+    return Descriptor();
   }
-  return path;
+  if (!is_trusted(status)) {
+    warn(folder_, "other users may write there (chmod go-w makes it usable)");
+    return Descriptor();
+  }
+  return folder;
 }
 
-std::optional<std::string> ContentCache::find(const std::string &key) {
-  return check(key, nullptr);
+Descriptor ContentCache::check(const std::string &key, std::string *bytes) {
+  const Descriptor folder = open_folder(false);
+  if (!folder)
+    return Descriptor();
+  const std::string name = file_name(key);
+  // Without waiting for a fifo's other end, and not through links.
+  Descriptor file(openat(folder.get(), name.c_str(),
+                         O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file && errno == ENOENT)
+    return Descriptor();
+  struct stat status = {};
+  std::optional<std::string> text;
+  if (file && fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) && is_trusted(status) &&
+      status.st_size >= static_cast<off_t>(kTrailerBytes) &&
+      static_cast<uint64_t>(status.st_size) <= limit_bytes_)
+    text = read_all(file.get(), static_cast<uint64_t>(status.st_size));
+  const size_t size = text ? text->size() - kTrailerBytes : 0;
+  if (!text || std::string_view(*text).substr(size) !=
+                   trailer(key, std::string_view(*text).substr(0, size))) {
+    unlinkat(folder.get(), name.c_str(), 0);
+    return Descriptor();
+  }
+  futimens(file.get(), nullptr); // used now
+  if (bytes) {
+    text->resize(size);
+    *bytes = std::move(*text);
+  }
+  return file;
 }
+
+Descriptor ContentCache::open(const std::string &key) { return check(key, nullptr); }
 
 std::optional<std::string> ContentCache::read(const std::string &key) {
   std::string bytes;
@@ -92,69 +160,67 @@ std::optional<std::string> ContentCache::read(const std::string &key) {
 }
 
 bool ContentCache::store(const std::string &key, std::string_view bytes) {
-  if (folder_.empty())
+  const Descriptor folder = open_folder(true);
+  if (!folder)
     return false;
-  std::error_code error;
-  fs::create_directories(folder_, error);
   static std::atomic<unsigned> serial{0};
-  const std::string aside = folder_ + "/" + key + "." + std::to_string(getpid()) + "." +
-                            std::to_string(serial.fetch_add(1)) + kWriting;
-  bool written = false;
-  {
-    std::ofstream file(aside, std::ios::binary | std::ios::trunc);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    const std::string end = trailer(bytes);
-    file.write(end.data(), static_cast<std::streamsize>(end.size()));
-    file.flush();
-    written = file.good();
-  }
-  if (written)
-    fs::rename(aside, folder_ + "/" + key, error);
-  if (!written || error) {
-    std::error_code ignored;
-    fs::remove(aside, ignored);
+  const std::string name = file_name(key);
+  const std::string aside = name + "." + std::to_string(getpid()) + "." +
+                            std::to_string(serial.fetch_add(1)) + std::string(kWriting);
+  unlinkat(folder.get(), aside.c_str(), 0); // of an earlier process of this number
+  const Descriptor file(openat(folder.get(), aside.c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file)
     return false;
-  }
-  return true;
+  if (write_all(file.get(), bytes) && write_all(file.get(), trailer(key, bytes)) &&
+      renameat(folder.get(), aside.c_str(), folder.get(), name.c_str()) == 0)
+    return true;
+  unlinkat(folder.get(), aside.c_str(), 0);
+  return false;
 }
 
 void ContentCache::evict() {
-  if (folder_.empty())
-    return;
   struct File {
-    fs::file_time_type used;
+    timespec used;
     uint64_t bytes;
-    fs::path path;
+    std::string name;
   };
+  const Descriptor folder = open_folder(false);
+  const int listed = folder ? openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  const std::unique_ptr<DIR, int (*)(DIR *)> listing(listed < 0 ? nullptr : fdopendir(listed),
+                                                     &closedir);
+  if (!listing)
+    return;
   std::vector<File> files;
   uint64_t total = 0;
-  std::error_code error;
-  const auto now = fs::file_time_type::clock::now();
-  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code gone; // another process may remove it meanwhile
-    const auto used = entry->last_write_time(gone);
-    const uint64_t bytes = gone ? 0 : entry->file_size(gone);
-    if (gone)
+  const time_t now = time(nullptr);
+  while (const dirent *entry = readdir(listing.get())) {
+    const std::string name = entry->d_name;
+    struct stat status = {}; // another process may remove it meanwhile
+    if (!begins_with(name, kPrefix) ||
+        fstatat(folder.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(status.st_mode))
       continue;
-    if (entry->path().extension() == kWriting) {
-      if (now - used > kAbandonedAfter)
-        fs::remove(entry->path(), gone);
+    if (ends_with(name, kWriting)) {
+      if (now - status.st_mtim.tv_sec > kAbandonedAfter)
+        unlinkat(folder.get(), name.c_str(), 0);
       continue;
     }
-    files.push_back({used, bytes, entry->path()});
-    total += bytes;
+    files.push_back({status.st_mtim, static_cast<uint64_t>(status.st_size), name});
+    total += files.back().bytes;
   }
   if (total <= limit_bytes_)
     return;
   std::sort(files.begin(), files.end(), [](const File &a, const File &b) {
-    return a.used != b.used ? a.used < b.used : a.path < b.path;
+    const auto key = [](const File &file) {
+      return std::tie(file.used.tv_sec, file.used.tv_nsec, file.name);
+    };
+    return key(a) < key(b);
   });
   for (const File &file : files) {
     if (total <= limit_bytes_ / 10 * 9)
       break;
-    std::error_code ignored;
-    fs::remove(file.path, ignored);
+    unlinkat(folder.get(), file.name.c_str(), 0);
     total -= file.bytes;
   }
 }

@@ -1,9 +1,9 @@
 #include "runtime/cuda_module.h"
 
+#include "runtime/module_places.h"
 #include "runtime/session.h"
 
 #include <dlfcn.h>
-#include <filesystem>
 
 namespace tsc::runtime {
 namespace {
@@ -23,26 +23,9 @@ Loaded load() {
 
 constexpr const char *kModuleName = "libtsc_cuda.so";
 
-/// Where the module may be: beside the program, where the build puts it, and where an installation
-/// does.
-std::vector<std::string> module_places() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error)
-    return {};
-  const std::filesystem::path folder = program.parent_path();
-  std::vector<std::string> places;
-  for (const char *relative : {".", "../lib/tsc", "../lib", "../../lib", "../../lib/tsc"})
-    places.push_back((folder / relative / kModuleName).lexically_normal().string());
-  return places;
-}
-
 Loaded load() {
   Loaded loaded;
-  std::error_code error;
-  for (const std::string &place : module_places()) {
-    if (!std::filesystem::exists(place, error))
-      continue;
+  for (const std::string &place : module_places(kModuleName)) {
     void *handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
       const char *why = dlerror();

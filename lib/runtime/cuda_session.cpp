@@ -27,7 +27,7 @@ public:
   CubinMaker(const CudaModule &module, std::string arch, ContentCache *cache)
       : module_(module), arch_(std::move(arch)), cache_(cache) {
     support::ContentHash identity;
-    identity.add(module_.compiler_identity()).add(arch_);
+    identity.add("tsc " TSC_VERSION).add(module_.compiler_identity()).add(arch_);
     for (const codegen::PreludeFile &file : codegen::prelude_files()) {
       headers_.push_back({std::string(file.name), std::string(file.text)});
       identity.add(file.name).add(file.text);

@@ -4,15 +4,22 @@
 #include "runtime/kernel_units.h"
 #include "runtime/process.h"
 #include "support/diagnostic.h"
+#include "support/environment.h"
 #include "support/hash.h"
 #include "support/text.h"
 #include "support/thread_pool.h"
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unordered_map>
 
 namespace tsc::runtime {
@@ -23,6 +30,50 @@ using support::ExitCode;
 using support::UserError;
 
 constexpr size_t kMostOutput = 4000; // characters of a compiler's output in an error
+constexpr int64_t kCompilerSeconds = 600, kMostCompilerSeconds = 86400;
+constexpr int64_t kVersionSeconds = 10; // what --version may take at most
+// What besides its command line decides what a compiler does.
+constexpr const char *kCompilerVariables[] = {
+    "CPATH",         "C_INCLUDE_PATH",  "LIBRARY_PATH",    "CPLUS_INCLUDE_PATH",
+    "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS"};
+
+int64_t compiler_seconds() {
+  return support::environment_number("TSC_COMPILER_SECONDS", 1, kMostCompilerSeconds)
+      .value_or(kCompilerSeconds);
+}
+
+[[noreturn]] void took_too_long(const std::vector<std::string> &command, int64_t seconds) {
+  throw UserError(ExitCode::device,
+                  {.code = "TSC-R016",
+                   .message = "the C++ compiler '" + command[0] + "' was ended after " +
+                              std::to_string(seconds) +
+                              " s\ncommand: " + support::join(command, " "),
+                   .next_step = "give it more time with TSC_COMPILER_SECONDS, or choose another "
+                                "compiler with CXX"});
+}
+
+/// Size and time of a file: another one of the same name is another one.
+std::string stamp_of(const std::string &path) {
+  struct stat status = {};
+  if (stat(path.c_str(), &status) != 0)
+    return "";
+  return std::to_string(status.st_size) + " " + std::to_string(status.st_mtim.tv_sec) + "." +
+         std::to_string(status.st_mtim.tv_nsec);
+}
+
+/// The machine, the compiler and what it reads from the environment.
+std::string identity_of(const HostCompiler &compiler, const std::string &version) {
+  utsname machine = {};
+  uname(&machine);
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(compiler.command[0], error).string();
+  std::string identity = support::join(compiler.command, " ") + "\n" + real + "\n" +
+                         stamp_of(real) + "\n" + machine.machine + "\n" + version;
+  for (const char *name : kCompilerVariables)
+    if (const char *value = std::getenv(name))
+      identity += std::string("\n") + name + "=" + value;
+  return identity;
+}
 
 bool has_v3() {
 #ifdef __x86_64__
@@ -53,9 +104,25 @@ std::string read_file(const std::string &path) {
 
 [[noreturn]] void fail_to_compile(const std::vector<std::string> &command,
                                   const ProcessResult &result) {
+  if (result.timed_out)
+    took_too_long(command, compiler_seconds());
   std::string output = result.output.substr(0, kMostOutput);
   if (output.size() < result.output.size())
     output += "...";
+  // Its parts may be what was killed: g++ says so and exits with 1.
+  const bool is_killed =
+      result.signal != 0 || output.find("Killed signal terminated program") != std::string::npos;
+  if (is_killed)
+    throw UserError(ExitCode::device,
+                    {.code = "TSC-R017",
+                     .message = "the C++ compiler '" + command[0] + "' was killed" +
+                                (result.signal != 0
+                                     ? std::string(" by signal ") + std::to_string(result.signal) +
+                                           " (" + strsignal(result.signal) + ")"
+                                     : "") +
+                                ":\n" + output + "\ncommand: " + support::join(command, " "),
+                     .next_step = "if memory ran out, compile fewer kernels at a time with "
+                                  "TSC_THREADS=1"});
   throw UserError(ExitCode::device,
                   {.code = "TSC-R011",
                    .message = "the C++ compiler failed on kernels with exit code " +
@@ -95,7 +162,10 @@ public:
     // Without start files the link takes 8 ms, not 33; libm gives expf and its kin.
     command.insert(command.end(), {"-I" + folder_.path(), "-shared", "-nostdlib", "-o",
                                    base + ".so", base + ".cpp", "-lm", "-lc"});
-    const ProcessResult result = run_process(command);
+    ProcessOptions options;
+    options.limit = std::chrono::seconds(compiler_seconds());
+    options.environment = {"TMPDIR=" + folder_.path()}; // what is left when it is killed goes too
+    const ProcessResult result = run_process(command, options);
     if (result.exit_code != 0)
       fail_to_compile(command, result);
     return base + ".so";
@@ -129,12 +199,19 @@ void find_entries(const program::Program &program, const std::vector<KernelUnit>
 std::shared_ptr<void> open_cached(ContentCache *cache, const std::string &key) {
   if (!cache)
     return nullptr;
-  const std::optional<std::string> path = cache->find(key);
-  if (!path)
+  auto file = std::make_shared<support::Descriptor>(cache->open(key));
+  if (!*file)
     return nullptr;
   try {
-    return open_library(*path);
-  } catch (const UserError &) { // removed by another process just now, or not executable there
+    // The very file that was checked. It stays open, so that no other library gets its name: the
+    // loader takes equal names for the same library.
+    std::shared_ptr<void> library = open_library("/proc/self/fd/" + std::to_string(file->get()));
+    void *handle = library.get();
+    return std::shared_ptr<void>(handle, [library, file](void *) mutable {
+      library.reset();
+      file.reset();
+    });
+  } catch (const UserError &) { // no /proc, or not executable there
     return nullptr;
   }
 }
@@ -163,10 +240,15 @@ HostCompiler find_host_compiler() {
       continue;
     std::vector<std::string> command = compiler.command;
     command.push_back("--version");
-    const ProcessResult version = run_process(command);
+    ProcessOptions options;
+    const int64_t seconds = std::min(kVersionSeconds, compiler_seconds());
+    options.limit = std::chrono::seconds(seconds);
+    const ProcessResult version = run_process(command, options);
+    if (version.timed_out)
+      took_too_long(command, seconds);
     if (version.exit_code != 0)
       continue;
-    compiler.identity = support::join(compiler.command, " ") + "\n" + version.output;
+    compiler.identity = identity_of(compiler, version.output);
     compiler.is_clang = version.output.find("clang") != std::string::npos;
     return compiler;
   }
@@ -206,7 +288,9 @@ HostKernels load_host_kernels(const program::Program &program, Plan plan, Conten
   const HostCompiler compiler = find_host_compiler();
   const std::vector<std::string> flags = kernel_flags(compiler, plan);
   support::ContentHash identity;
-  identity.add("host kernels 1").add(compiler.identity).add(support::join(flags, " "));
+  identity.add("host kernels 2, tsc " TSC_VERSION)
+      .add(compiler.identity)
+      .add(support::join(flags, " "));
   for (const codegen::PreludeFile &file : codegen::prelude_files())
     identity.add(file.name).add(file.text);
   const std::vector<KernelUnit> units = make_kernel_units(program, plan);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace tsc::runtime {
@@ -136,17 +137,28 @@ void run_local_ranks(int64_t ranks,
   Meeting meeting(ranks);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      LocalRank own(meeting, rank, ranks);
-      try {
-        body(rank, own);
-      } catch (const Abandoned &) {
-      } catch (...) {
-        failures[static_cast<size_t>(rank)] = std::current_exception();
-        meeting.abandon();
-      }
-    });
+  const auto run_rank = [&](int64_t rank) {
+    LocalRank own(meeting, rank, ranks);
+    try {
+      body(rank, own);
+    } catch (const Abandoned &) {
+    } catch (...) {
+      failures[static_cast<size_t>(rank)] = std::current_exception();
+      meeting.abandon();
+    }
+  };
+  try {
+    threads.reserve(static_cast<size_t>(ranks));
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      threads.emplace_back(run_rank, rank);
+  } catch (const std::system_error &error) {
+    meeting.abandon();
+    failures[threads.size()] = std::make_exception_ptr(support::UserError(
+        support::ExitCode::device,
+        {.code = "TSC-R018",
+         .message = "only " + std::to_string(threads.size()) + " of " + std::to_string(ranks) +
+                    " ranks could be started: " + error.code().message(),
+         .next_step = "raise the limits on processes and memory, or run fewer ranks"}));
   }
   for (std::thread &thread : threads)
     thread.join();

@@ -47,7 +47,7 @@ void fill_no_op(const ir::Module &module, const ir::Operation &operation, Node &
     MemoryDep dependency;
     dependency.buffer = output;
     for (size_t i = 0; i < layout.rank(); ++i) {
-      dependency.variables.push_back(symbolic::symbol("d", i));
+      dependency.variables.push_back(symbolic::symbol(symbolic::SymbolSort::dependency, i));
       dependency.sizes.push_back(allocates_only ? Expr(0) : layout.sizes[i]);
     }
     dependency.index = layout.linear_index(dependency.variables);

@@ -9,6 +9,8 @@
 
 namespace tsc::scheduler {
 
+using symbolic::SymbolSort;
+
 namespace {
 
 /// An index over merged loops c0, c1, ...
@@ -28,7 +30,7 @@ void drop_unused_trailing(NormalizedIndex &normalized) {
 NormalizedIndex normalize(const ir::LoopBody &body, Expr index, const symbolic::Ranges &ranges) {
   const Expr indices[] = {index, running_index(body)};
   const symbolic::MergedLoops merged =
-      symbolic::merge_loops(body.variables, body.sizes, indices, "c", ranges);
+      symbolic::merge_loops(body.variables, body.sizes, indices, SymbolSort::merged_loop, ranges);
   symbolic::Substitution replacements;
   for (size_t i = 0; i < body.variables.size(); ++i)
     replacements.emplace(body.variables[i], merged.old_variables[i]);
@@ -47,7 +49,7 @@ NormalizedIndex rename_loops(const ir::LoopBody &body, Expr index, const symboli
   NormalizedIndex result;
   symbolic::Substitution replacements;
   for (size_t i = 0; i < body.variables.size(); ++i) {
-    result.variables.push_back(symbolic::symbol("d", i));
+    result.variables.push_back(symbolic::symbol(SymbolSort::dependency, i));
     replacements.emplace(body.variables[i], result.variables.back());
   }
   result.index = symbolic::substitute(index, replacements);
@@ -82,11 +84,8 @@ Accesses find_accesses_by(const ir::Module &module, const ir::LoopBody &body, No
 Expr with_loaded_values(Expr index) {
   symbolic::Substitution replacements;
   for (const Expr symbol : symbolic::free_symbols(index)) {
-    constexpr std::string_view kIndirect = "indirect";
-    const std::string &name = symbol.name();
-    if (support::starts_with(name, kIndirect))
-      replacements.emplace(symbol,
-                           symbolic::symbol("tmp", std::stoul(name.substr(kIndirect.size()))));
+    if (symbol.sort() == SymbolSort::indirect)
+      replacements.emplace(symbol, symbolic::symbol(SymbolSort::loaded, symbol.number()));
   }
   return replacements.empty() ? index : symbolic::substitute(index, replacements);
 }
@@ -137,8 +136,7 @@ bool is_weak(const Dependency &dependency) { return std::holds_alternative<WeakD
 
 bool is_indirect(const MemoryDep &dependency) {
   for (const Expr symbol : symbolic::free_symbols(dependency.index)) {
-    if (support::starts_with(symbol.name(), "indirect") ||
-        support::starts_with(symbol.name(), "tmp"))
+    if (symbol.sort() == SymbolSort::indirect || symbol.sort() == SymbolSort::loaded)
       return true;
   }
   return false;

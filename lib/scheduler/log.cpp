@@ -349,7 +349,7 @@ private:
   static ir::LoopBody renamed(const ir::LoopBody &body) {
     std::vector<Expr> variables;
     for (size_t i = 0; i < body.variables.size(); ++i)
-      variables.push_back(symbolic::symbol("p", i));
+      variables.push_back(symbolic::symbol(symbolic::SymbolSort::log_loop, i));
     return ir::reindex(body, variables, body.sizes, body.iteration_count, variables);
   }
 

@@ -38,7 +38,7 @@ LoopNest flat_nest(Expr numel, Expr reduction_numel) {
 std::vector<Expr> loop_variables(size_t count) {
   std::vector<Expr> variables;
   for (size_t i = 0; i < count; ++i)
-    variables.push_back(symbolic::symbol("z", i));
+    variables.push_back(symbolic::symbol(symbolic::SymbolSort::loop, i));
   return variables;
 }
 

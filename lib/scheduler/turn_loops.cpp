@@ -16,10 +16,10 @@ struct Digit {
   Expr variable, size, stride;
 };
 
-std::vector<Expr> numbered(std::string_view prefix, size_t count) {
+std::vector<Expr> loop_variables(size_t count) {
   std::vector<Expr> variables;
   for (size_t i = 0; i < count; ++i)
-    variables.push_back(symbolic::symbol(prefix, i));
+    variables.push_back(symbolic::symbol(symbolic::SymbolSort::loop, i));
   return variables;
 }
 
@@ -175,10 +175,10 @@ std::optional<std::vector<size_t>> order_as(const std::vector<Digit> &target,
 ir::LoopBody merged(const ir::Module &module, const ir::LoopBody &body) {
   std::vector<Expr> indices = body.indices;
   indices.push_back(running_index(body));
-  const symbolic::MergedLoops loops =
-      symbolic::merge_loops(body.variables, body.sizes, indices, "merged", body.ranges(module));
+  const symbolic::MergedLoops loops = symbolic::merge_loops(
+      body.variables, body.sizes, indices, symbolic::SymbolSort::passing, body.ranges(module));
   symbolic::Substitution renumber;
-  const std::vector<Expr> variables = numbered("z", loops.variables.size());
+  const std::vector<Expr> variables = loop_variables(loops.variables.size());
   for (size_t i = 0; i < variables.size(); ++i)
     renumber.emplace(loops.variables[i], variables[i]);
   std::vector<Expr> old_variables;
@@ -190,7 +190,7 @@ ir::LoopBody merged(const ir::Module &module, const ir::LoopBody &body) {
 /// `body` over the loops `sizes` of it in another order.
 ir::LoopBody permuted(const ir::LoopBody &body, const std::vector<size_t> &order) {
   std::vector<Expr> sizes, old_variables(body.variables.size());
-  const std::vector<Expr> variables = numbered("z", order.size());
+  const std::vector<Expr> variables = loop_variables(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
     sizes.push_back(body.sizes[order[i]]);
     old_variables[order[i]] = variables[i];
@@ -291,7 +291,7 @@ private:
 
   std::optional<std::vector<Digit>> digits_over(const MemoryDep &access,
                                                 std::span<const Expr> sizes) const {
-    const std::vector<Expr> variables = numbered("z", sizes.size());
+    const std::vector<Expr> variables = loop_variables(sizes.size());
     const std::vector<Expr> old = symbolic::reshape_index(access.sizes, sizes, variables);
     symbolic::Substitution replacements;
     symbolic::Ranges ranges = module_.ranges;
@@ -352,7 +352,7 @@ class Traffic {
 public:
   Traffic(const Fusion &fusion, const std::vector<GroupId> &groups, const LoopNest &nest)
       : module_(fusion.state.module), target_(fusion.state.options.target), nest_(nest),
-        variables_(numbered("z", nest.iteration.size() + nest.reduction.size())) {
+        variables_(loop_variables(nest.iteration.size() + nest.reduction.size())) {
     std::vector<NodeId> members;
     for (const GroupId group : groups) {
       const std::vector<NodeId> &own = fusion.graph.members(group);

@@ -73,6 +73,19 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+std::string comment_text(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool opens = text.substr(i, 2) == "/*" || text.substr(i, 2) == "*/";
+    result += byte < 0x20 || byte == 0x7f || opens ? ' ' : text[i];
+  }
+  // A backslash at the end joins the next line, also as ??/ and with spaces behind it.
+  while (!result.empty() && (result.back() == '\\' || result.back() == ' ' || result.back() == '/'))
+    result.pop_back();
+  return result;
+}
+
 bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }

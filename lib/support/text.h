@@ -16,6 +16,9 @@ std::string python_repr(std::string_view value);
 
 std::string join(const std::vector<std::string> &parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
+/// `text` as the end of a line comment of C++, CMake or anything else: nothing in it ends the
+/// comment, continues it on the next line or cuts the file short.
+std::string comment_text(std::string_view text);
 bool starts_with(std::string_view text, std::string_view prefix);
 
 } // namespace tsc::support

@@ -1,12 +1,15 @@
 #include "support/thread_pool.h"
 
+#include "support/environment.h"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -51,8 +54,12 @@ struct Job {
 class Pool {
 public:
   Pool() {
-    for (size_t i = 1; i < parallelism(); ++i)
-      threads_.emplace_back([this] { loop(); });
+    try {
+      for (size_t i = 1; i < parallelism(); ++i)
+        threads_.emplace_back([this] { loop(); });
+    } catch (const std::system_error &) { // no more to be had: those that there are do it
+    } catch (const std::bad_alloc &) {
+    }
   }
   ~Pool() {
     {
@@ -104,12 +111,9 @@ private:
 
 size_t parallelism() {
   static const size_t count = [] {
-    if (const char *text = std::getenv("TSC_THREADS")) {
-      long value = std::atol(text);
-      if (value >= 1)
-        return static_cast<size_t>(value);
-    }
-    return static_cast<size_t>(std::max(1u, std::thread::hardware_concurrency()));
+    const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+    return static_cast<size_t>(
+        environment_number("TSC_THREADS", 1, kMostThreads).value_or(std::min(cores, kMostThreads)));
   }();
   return count;
 }

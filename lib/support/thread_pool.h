@@ -7,7 +7,8 @@
 namespace tsc::support {
 
 /// Number of threads that parallel_for uses, the caller included (the machine's cores, or
-/// TSC_THREADS from the environment; at least 1).
+/// TSC_THREADS from the environment; 1 to 1024). Throws UserError (usage) TSC-C016 if that is no
+/// such number. Where fewer threads can be had, fewer do the work.
 size_t parallelism();
 
 /// Calls body(i) once for every i in [0, count), on the caller and the pool's threads, and returns

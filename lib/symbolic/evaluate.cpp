@@ -32,7 +32,7 @@ int64_t evaluate(Expr e, const Bindings &bindings) {
   if (e.is_symbol()) {
     auto found = bindings.find(e);
     if (found == bindings.end())
-      throw support::InternalError("symbolic", "evaluate", "no value for symbol " + e.name());
+      throw support::InternalError("symbolic", "evaluate", "no value for symbol " + e.spelling());
     return found->second;
   }
   std::span<const Expr> operands = e.operands();

@@ -39,6 +39,39 @@ enum class Kind : uint8_t {
   identity, // (x): a group that sums and products do not expand, as newer TorchInductor keeps them
 };
 
+/// What a symbol stands for. A symbol is its sort and a number and nothing else: the names that a
+/// user gave stand with the graph (graph::SymbolNames). Each sort has a spelling of its own, so
+/// that no two symbols print equal: a word, behind it the number; a sort that has one symbol only
+/// is spelled without. The spellings are those of the field where it has some.
+enum class SymbolSort : uint8_t {
+  size,          // s0: a size that the inputs of a program decide
+  data,          // u0: an integer that the data decides
+  computed_size, // ps0: computed from sizes before a launch
+  dimension,     // i0: index into the result of a node; loop over a kernel's elements
+  operand,       // v0: value of an operand
+  loop,          // z0: of a loop body
+  log_loop,      // p0: of a loop body, as newer logs print it
+  dependency,    // d0: loop of a dependency
+  merged_loop,   // c0: loop of a dependency whose loops are merged
+  passing,       // merged0: loop on the way from one loop body to another
+  unread,        // unused0: a dimension of size 1, which no index mentions
+  whole_row,     // y0, q0: loops of a kernel's rows and of what they reduce, before they are merged
+  whole_reduced, //
+  row,           // x0: loop over a kernel's rows, or what indices take from the row alone
+  reduced,       // r0: loop of a kernel over what it reduces
+  indirect,      // indirect0: index loaded at run time, in a loop body
+  loaded,        // tmp0: the same in a dependency and in a kernel
+  run_time,      // runtime0: the same while a loop body is interpreted
+  vector_element, // j: element of a vector
+  matrix_row,     // row, column, term: where a matrix product is
+  matrix_column,  //
+  matrix_term,    //
+  check,          // number_of_check: of a launch's own assertion
+};
+inline constexpr size_t kSymbolSorts = static_cast<size_t>(SymbolSort::check) + 1;
+/// Numbers are below this.
+inline constexpr size_t kMostSymbols = size_t{1} << 31;
+
 struct Node;
 
 class Expr {
@@ -54,8 +87,11 @@ public:
   /// Precondition: is_integer().
   int64_t value() const;
   std::optional<int64_t> as_integer() const;
-  /// Precondition: is_symbol(). The name decides the identity: two symbols of one name are one.
-  const std::string &name() const;
+  /// Precondition of these: is_symbol(). Sort and number are the identity; the spelling is theirs.
+  SymbolSort sort() const;
+  size_t number() const;
+  const std::string &spelling() const;
+  bool is_symbol(SymbolSort sort) const { return is_symbol() && this->sort() == sort; }
   /// add: its terms (an integer term last); mul: integer coefficient first if it is not 1;
   /// power: {base, exponent}; others as in Kind.
   std::span<const Expr> operands() const;
@@ -80,10 +116,13 @@ struct ExprLess {
 };
 
 Expr integer(int64_t value);
-/// `name` matches [A-Za-z_][A-Za-z0-9_]*. Convention: sN, uN sizes; zN, pN, qN, cN, dN, iN, rN, xN
-/// loop variables; tmpN and indirectN values loaded at run time.
-Expr symbol(std::string_view name);
-Expr symbol(std::string_view prefix, size_t number);
+/// `number` is below kMostSymbols, and 0 for a sort of one symbol.
+Expr symbol(SymbolSort sort, size_t number = 0);
+/// The symbol of this spelling, if there is one: "s0" is, "s00" and "batch" are not.
+std::optional<Expr> symbol_spelled(std::string_view spelling);
+/// The word that the spellings of a sort begin with, or are.
+std::string_view spelling_of(SymbolSort sort);
+bool has_numbers(SymbolSort sort);
 
 Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);
@@ -109,7 +148,7 @@ struct Interval {
   friend bool operator==(const Interval &, const Interval &) = default;
 };
 /// What is known of symbols. A loop variable of size n has [0, n - 1]; a size symbol its range from
-/// the graph (default [0, 2^63 - 1] when a sN or uN symbol is absent; others unbounded).
+/// the graph (default [0, 2^63 - 1] of sizes and data; of others unbounded).
 class Ranges {
 public:
   void set(Expr symbol, Interval interval);
@@ -159,10 +198,16 @@ int64_t evaluate(Expr e, const Bindings &bindings);
 /// As sympy and TorchInductor's logs print it: "256*z0 + z1", "(z0//4)", "ModularIndexing(z0, 1,
 /// 64)", "s0**2", "Min(s0, s1)". parse(print(e)) == e.
 std::string print(Expr e);
+/// The same with what `name_of` gives in place of the symbols' spellings.
+using SymbolWriter = std::function<std::string(Expr symbol)>;
+std::string print(Expr e, const SymbolWriter &name_of);
 /// Reads what print writes, and the spellings of torch.export and of the 2.11 logs ("s77*4",
 /// "FloorDiv(a, b)", "Mod", "PythonMod", "Max", "CeilDiv", "**"). Throws UserError TSC-G091 with
-/// the column on a syntax error; nesting is bounded.
+/// the column on a syntax error and on a name that spells no symbol; nesting is bounded.
 Expr parse(std::string_view text);
+/// The same with names that `symbol_of` knows (nothing: no symbol) in place of spellings.
+using SymbolReader = std::function<std::optional<Expr>(std::string_view name)>;
+Expr parse(std::string_view text, const SymbolReader &symbol_of);
 /// As parse, for logs that hold identity(): a pair of parentheses that print would not have written
 /// around a plain group ("((p1 - 64)) + 128*p0", or "(p1)" alone) is read as identity.
 /// parse_log(print(e)) == e also for those.

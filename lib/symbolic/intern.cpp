@@ -102,15 +102,24 @@ const Node *Builder::intern_integer(int64_t value) {
       [&] { return new_integer(value); });
 }
 
-Expr Builder::intern_symbol(std::string_view name) {
-  uint64_t hash = support::hash_bytes(name, static_cast<uint64_t>(Kind::symbol) + 1);
+Expr Builder::intern_symbol(SymbolSort sort, size_t number) {
+  std::string spelling(spelling_of(sort));
+  if (has_numbers(sort))
+    spelling += std::to_string(number);
+  const uint64_t hash = support::hash_bytes(spelling, static_cast<uint64_t>(Kind::symbol) + 1);
+  const auto value = static_cast<int64_t>(number);
   const Node *node = shard_of(hash).find_or_make(
-      hash, [&](const Node &other) { return other.kind == Kind::symbol && other.name == name; },
+      hash,
+      [&](const Node &other) {
+        return other.kind == Kind::symbol && other.sort == sort && other.value == value;
+      },
       [&] {
         auto *made = new Node;
         made->kind = Kind::symbol;
         made->hash = hash;
-        made->name = name;
+        made->value = value;
+        made->sort = sort;
+        made->spelling = std::move(spelling);
         made->symbol_mask = uint64_t{1} << (hash % 64);
         return made;
       });
@@ -177,18 +186,19 @@ std::optional<int64_t> Expr::as_integer() const {
   return node_->value;
 }
 
-const std::string &Expr::name() const {
-  support::require(is_symbol(), "symbolic", "name() of an expression that is not a symbol");
-  return node_->name;
+SymbolSort Expr::sort() const {
+  support::require(is_symbol(), "symbolic", "sort() of an expression that is not a symbol");
+  return node_->sort;
+}
+size_t Expr::number() const {
+  support::require(is_symbol(), "symbolic", "number() of an expression that is not a symbol");
+  return static_cast<size_t>(node_->value);
+}
+const std::string &Expr::spelling() const {
+  support::require(is_symbol(), "symbolic", "spelling() of an expression that is not a symbol");
+  return node_->spelling;
 }
 
 Expr integer(int64_t value) { return Expr(value); }
-Expr symbol(std::string_view name) {
-  support::require(!name.empty(), "symbolic", "a symbol without a name");
-  return Builder::intern_symbol(name);
-}
-Expr symbol(std::string_view prefix, size_t number) {
-  return symbol(std::string(prefix) + std::to_string(number));
-}
 
 } // namespace tsc::symbolic

@@ -52,14 +52,14 @@ public:
     }
   }
 
-  MergedLoops result(std::string_view prefix) const {
+  MergedLoops result(SymbolSort sort) const {
     MergedLoops merged;
     for (size_t i = 0; i < sizes_.size(); ++i) {
       if (dropped_[i]) {
         merged.old_variables.push_back(Expr(0));
         continue;
       }
-      Expr variable = symbol(prefix, merged.sizes.size());
+      Expr variable = symbol(sort, merged.sizes.size());
       merged.sizes.push_back(sizes_[i]);
       merged.variables.push_back(variable);
       merged.old_variables.push_back(variable);
@@ -210,13 +210,12 @@ std::vector<Expr> reshape_through_position(std::span<const Expr> from, std::span
 } // namespace
 
 MergedLoops merge_loops(std::span<const Expr> variables, std::span<const Expr> sizes,
-                        std::span<const Expr> indices, std::string_view prefix,
-                        const Ranges &ranges) {
+                        std::span<const Expr> indices, SymbolSort sort, const Ranges &ranges) {
   support::require(variables.size() == sizes.size(), "symbolic",
                    "merge_loops: one size a variable");
   LoopMerger merger(variables, sizes, indices, ranges);
   merger.run();
-  return merger.result(prefix);
+  return merger.result(sort);
 }
 
 std::vector<size_t> pick_loop_order(const std::vector<std::vector<Expr>> &strides,

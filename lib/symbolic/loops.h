@@ -15,10 +15,9 @@ struct MergedLoops {
 
 /// Drops loops of size 1 and merges neighbours (a, b) wherever every index agrees that
 /// stride(a) == stride(b) * size(b): TorchInductor's _simplify_loops. New variables are
-/// symbol(prefix, 0...). `indices` are expressions over `variables`, one per access.
+/// symbol(sort, 0...). `indices` are expressions over `variables`, one per access.
 MergedLoops merge_loops(std::span<const Expr> variables, std::span<const Expr> sizes,
-                        std::span<const Expr> indices, std::string_view prefix,
-                        const Ranges &ranges = {});
+                        std::span<const Expr> indices, SymbolSort sort, const Ranges &ranges = {});
 
 /// Order in which loops should nest, outermost first, as positions into sizes: seed 004's
 /// pick_loop_order over `strides` (one row per access, one entry per loop; priority as in the

@@ -20,9 +20,10 @@ struct Node {
   uint32_t depth = 0;       // 0 for integers and symbols
   uint32_t parts = 1;       // nodes of the tree, this one included
   uint64_t hash = 0;        // of the content
-  int64_t value = 0;        // integer: the value; mul: the coefficient
+  int64_t value = 0;        // integer: the value; mul: the coefficient; symbol: the number
   uint64_t symbol_mask = 0; // bit (hash of a symbol mod 64) for every symbol below
-  std::string name;         // symbol
+  SymbolSort sort = SymbolSort::size; // symbol
+  std::string spelling;               // symbol
   std::vector<Expr> operands;
   const Node *monomial = nullptr; // mul with a coefficient other than 1: the product without it
 };
@@ -33,7 +34,7 @@ struct Builder {
   static Expr expr(const Node *node) { return Expr(node); }
   /// The unique node of this content. `operands` are in canonical order.
   static Expr intern(Kind kind, std::vector<Expr> operands, int64_t value = 0);
-  static Expr intern_symbol(std::string_view name);
+  static Expr intern_symbol(SymbolSort sort, size_t number);
   static const Node *intern_integer(int64_t value);
 };
 

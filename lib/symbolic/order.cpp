@@ -54,7 +54,7 @@ int compare_bases(Expr a, Expr b) {
   if (int order = class_key(a).compare(class_key(b)))
     return order < 0 ? -1 : 1;
   if (a.is_symbol())
-    return a.name().compare(b.name()) < 0 ? -1 : 1;
+    return a.spelling().compare(b.spelling()) < 0 ? -1 : 1; // no two are spelled alike
   if (a.is_integer())
     return sign_of(a.value(), b.value());
   return compare_operands(a.operands(), b.operands());

@@ -19,7 +19,8 @@ struct Parsed {
 
 class Parser {
 public:
-  Parser(std::string_view text, bool keep_groups) : text_(text), keep_groups_(keep_groups) {}
+  Parser(std::string_view text, bool keep_groups, const SymbolReader &symbol_of)
+      : text_(text), keep_groups_(keep_groups), symbol_of_(symbol_of) {}
 
   Expr parse_all() {
     Expr value = parse_whole();
@@ -156,8 +157,14 @@ private:
       ++at_;
     std::string name(text_.substr(start, at_ - start));
     skip_space();
-    if (peek() != '(')
-      return symbol(name);
+    if (peek() != '(') {
+      const std::optional<Expr> found = symbol_of_(name);
+      if (!found) {
+        at_ = start;
+        fail("no symbol is called '" + name + "'");
+      }
+      return *found;
+    }
     ++at_;
     std::vector<Expr> arguments;
     do {
@@ -238,13 +245,20 @@ private:
 
   std::string_view text_;
   bool keep_groups_;
+  const SymbolReader &symbol_of_;
   size_t at_ = 0;
   int nesting_ = 0;
 };
 
 } // namespace
 
-Expr parse(std::string_view text) { return Parser(text, false).parse_all(); }
-Expr parse_log(std::string_view text) { return Parser(text, true).parse_all(); }
+Expr parse(std::string_view text) { return parse(text, symbol_spelled); }
+Expr parse(std::string_view text, const SymbolReader &symbol_of) {
+  return Parser(text, false, symbol_of).parse_all();
+}
+Expr parse_log(std::string_view text) {
+  const SymbolReader spelled = symbol_spelled;
+  return Parser(text, true, spelled).parse_all();
+}
 
 } // namespace tsc::symbolic

@@ -21,7 +21,7 @@ public:
     case Kind::integer:
       return number(e.value(), inside_product);
     case Kind::symbol:
-      return e.name();
+      return e.spelling();
     case Kind::add:
       return inside_product ? parenthesized(sum_text(e)) : sum_text(e);
     case Kind::mul:

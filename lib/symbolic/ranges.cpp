@@ -126,12 +126,6 @@ private:
   std::unordered_map<Expr, Interval, ExprHash> memo_;
 };
 
-bool is_size_name(const std::string &name) {
-  if (name.size() < 2 || (name[0] != 's' && name[0] != 'u'))
-    return false;
-  return std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 /// Moves loop variables of symbolic size to the end of their range where `e` is least.
 Expr least_over_symbolic_sizes(Expr e, const Ranges &ranges) {
   // Sizes may mention further symbols; a fixed number of rounds is enough for nests of loops.
@@ -183,7 +177,7 @@ Interval Ranges::interval_of(Expr symbol) const {
   auto found = intervals_.find(symbol);
   if (found != intervals_.end())
     return found->second;
-  if (is_size_name(symbol.name()))
+  if (symbol.is_symbol(SymbolSort::size) || symbol.is_symbol(SymbolSort::data))
     return {0, INT64_MAX};
   return {};
 }

@@ -1,12 +1,12 @@
 #include "tensor/host_tensor.h"
 
 #include "support/diagnostic.h"
+#include "support/text.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
 
 namespace tsc::tensor {
 
@@ -52,6 +52,19 @@ void check_sizes(DType dtype, const std::vector<int64_t> &sizes) {
     support::require(size == 0 || !__builtin_mul_overflow(bytes, size, &bytes), "HostTensor",
                      "a tensor of more than 2^63 bytes");
   }
+}
+
+[[noreturn]] void throw_out_of_memory(DType dtype, const std::vector<int64_t> &sizes,
+                                      size_t bytes) {
+  std::vector<std::string> parts;
+  for (int64_t size : sizes)
+    parts.push_back(std::to_string(size));
+  throw support::UserError(
+      support::ExitCode::device,
+      {.code = "TSC-R001",
+       .message = "out of memory: a tensor " + std::string(torch_name(dtype)).substr(6) + "[" +
+                  support::join(parts, ", ") + "] needs " + std::to_string(bytes) + " bytes",
+       .next_step = "free memory, raise its limit (ulimit -v), or use smaller sizes"});
 }
 
 template <class T> T load(const std::byte *at) {
@@ -194,7 +207,7 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> sizes)
   size_t bytes = (size_in_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   void *memory = std::aligned_alloc(kAlignment, bytes == 0 ? kAlignment : bytes);
   if (memory == nullptr)
-    throw std::bad_alloc();
+    throw_out_of_memory(dtype_, sizes_, bytes);
   owner_ = std::shared_ptr<void>(memory, std::free);
   data_ = static_cast<std::byte *>(memory);
 }

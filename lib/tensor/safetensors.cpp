@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <unordered_set>
 
 namespace tsc::tensor {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+// In name order: an ordered one is searched from end to end for each name.
+using Json = nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 100'000'000; // bytes; the format's own limit
 constexpr int kMaxDepth = 3;                 // header / tensor / list of numbers
@@ -34,17 +35,50 @@ uint64_t header_length(std::string_view bytes) {
             "write the file again; it may be damaged");
 }
 
-Json parse_header(std::string_view text, const std::string &path) {
-  std::set<std::string> names;
-  auto check = [&](int depth, Json::parse_event_t event, Json &parsed) {
-    if (depth > kMaxDepth)
-      fail("it is nested too deep", path);
-    if (event == Json::parse_event_t::key && depth == 1 &&
-        !names.insert(parsed.get<std::string>()).second)
-      fail("the tensor '" + parsed.get<std::string>() + "' stands twice", path);
+/// What a parsed object no longer shows: names that stand twice, and depth. (The parser's callback
+/// would look through all names after each.)
+class HeaderCheck {
+public:
+  explicit HeaderCheck(const std::string &path) : path_(path) {}
+  bool start_object(size_t) { return enter(); }
+  bool end_object() { return leave(); }
+  bool start_array(size_t) { return enter(); }
+  bool end_array() { return leave(); }
+  bool key(std::string &name) {
+    if (depth_ == 1 && !names_.insert(name).second)
+      fail("the tensor '" + name + "' stands twice", path_);
     return true;
-  };
-  Json header = Json::parse(text.begin(), text.end(), check, /*allow_exceptions=*/false);
+  }
+  bool null() { return true; }
+  bool boolean(bool) { return true; }
+  bool number_integer(int64_t) { return true; }
+  bool number_unsigned(uint64_t) { return true; }
+  bool number_float(double, const std::string &) { return true; }
+  bool string(std::string &) { return true; }
+  bool binary(Json::binary_t &) { return true; }
+  bool parse_error(size_t, const std::string &, const nlohmann::detail::exception &) {
+    return false; // reported with the object
+  }
+
+private:
+  const std::string &path_;
+  std::unordered_set<std::string> names_; // only looked up
+  int depth_ = 0;
+  bool enter() {
+    if (++depth_ > kMaxDepth)
+      fail("it is nested too deep", path_);
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+};
+
+Json parse_header(std::string_view text, const std::string &path) {
+  HeaderCheck check(path);
+  Json::sax_parse(text.begin(), text.end(), &check);
+  Json header = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (!header.is_object())
     fail("it is no JSON object", path);
   return header;
@@ -122,16 +156,20 @@ TensorMap parse_safetensors(const Payload &payload, const std::string &path) {
 }
 
 void write_safetensors(const std::string &path, const TensorMap &tensors) {
-  Json header = Json::object();
+  const auto quoted = [](const std::string &name) {
+    return Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string text = "{";
   uint64_t offset = 0;
   for (const auto &entry : tensors) {
     uint64_t end = offset + entry.second.size_in_bytes();
-    header[entry.first] = {{"dtype", safetensors_name(entry.second.dtype())},
-                           {"shape", entry.second.sizes()},
-                           {"data_offsets", {offset, end}}};
+    text += (text.size() > 1 ? "," : "") + quoted(entry.first) + ":{\"dtype\":\"" +
+            std::string(safetensors_name(entry.second.dtype())) +
+            "\",\"shape\":" + Json(entry.second.sizes()).dump() + ",\"data_offsets\":[" +
+            std::to_string(offset) + "," + std::to_string(end) + "]}";
     offset = end;
   }
-  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' '); // the data begins at a multiple of 8
   OutputFile file(path);
   char length[8];

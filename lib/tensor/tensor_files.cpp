@@ -72,7 +72,8 @@ void write_folder(const std::string &path, const TensorMap &tensors) {
     for (const auto &entry : tensors)
       write_npy((fs::path(folder) / (entry.first + ".npy")).string(), entry.first, entry.second);
   };
-  if (!fs::exists(path)) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
     write_aside(path, write_all);
     return;
   }

@@ -88,13 +88,6 @@ def minimize(options):
     runner = Runner(options.bin, os.path.join(options.work, "run"), [fault.device])
     with open(os.path.join(case, "program.pickle"), "rb") as file:
         program = pickle.load(file)
-    if fault.status == "differ" and recording.is_fragile(program):
-        name = f"fragile_{number}"
-        folder = os.path.join(options.out, name)
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "note.txt"), "w") as file:
-            file.write(f"tiny changes of the inputs change the results: not a finding ({fault.device} {fault.output} {fault.reason})\n")
-        return 0
     maker = Minimizer(runner, fault, os.path.join(options.work, "case"), options.seconds)
     small, verdict = maker.minimize(program)
     note = f"{maker.tries} tries"

@@ -21,7 +21,7 @@ def gather(g):
         shape = [g.integer(1, s) if i != d % t.dim() else g.integer(1, 5) for i, s in enumerate(t.shape)]
         return g.emit(f"torch.gather({x}, {d}, {g.index(shape, size)})", "gather")
     if kind < 6:
-        index = g.index(g.choice(((3,), (2, 2), (), (4, 1))), t.shape[0])
+        index = g.index(g.choice(((3,), (2, 2), (1,), (4, 1))), t.shape[0])
         return g.emit(g.choice((f"{x}[{index}]", f"{x}[{index}, ...]", f"{x}[-{index} - 1]" if g.tensor(index).dim() else f"{x}[{index}]")), "gather")
     if kind < 7 and t.dim() >= 2 and t.shape[1]:
         i, j = g.index((3,), t.shape[0]), g.index(g.choice(((3,), (2, 1))), t.shape[1])

@@ -107,7 +107,7 @@ def loss(g):
               f"F.binary_cross_entropy_with_logits({x}, {y}.sigmoid(){reduction})", f"F.binary_cross_entropy({x}.sigmoid(), {y}.sigmoid(){reduction})",
               f"F.kl_div({x}, {y}.softmax(-1){reduction})", f"F.soft_margin_loss({x}, {y}.sign(){reduction})", f"F.poisson_nll_loss({x}, {y}.abs(){reduction})",
               f"F.hinge_embedding_loss({x}, {y}.sign(){reduction})", f"F.margin_ranking_loss({x}, {y}, {y}.sign(){reduction})",
-              f"F.smooth_l1_loss({x}, {y}, beta=0.5{reduction})", f"F.huber_loss({x}, {y}, delta=0.7{reduction})", f"F.gaussian_nll_loss({x}, {y}, {y}.abs() + 0.5{reduction})")
+              f"F.smooth_l1_loss({x}, {y}, beta=0.5{reduction})", f"F.huber_loss({x}, {y}, delta=0.7{reduction})")
     if kind < 5:
         return g.emit(g.choice(simple), "loss")
     if t.dim() < 2:

@@ -13,7 +13,7 @@ import comparison
 from recording import reference_name
 
 DEVICES = ("reference", "host", "host-cuda", "cuda")
-GOOD = ("agree", "refused")
+GOOD = ("agree", "refused", "fragile")
 CODE = re.compile(r"(TSC-[A-Z]\d+)")
 
 

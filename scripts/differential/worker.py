@@ -4,8 +4,10 @@ It writes one JSON line an event into WORK/events: {"number", "rejected"} or {"n
 session starts it again behind the program that killed it."""
 import json
 import os
+import pickle
 import shutil
 import time
+import traceback
 
 import torch
 
@@ -44,7 +46,7 @@ def work(options):
             except recording.Rejected as error:
                 say(number=number, rejected=error.reason, detail=str(error)[:300])
             except Exception as error:  # a fault of the generator itself
-                say(number=number, rejected="generator", detail=f"{type(error).__name__}: {error}"[:300])
+                say(number=number, rejected="generator", detail=f"{type(error).__name__}: {error}"[:200] + " " + traceback.format_exc().splitlines()[-3].strip())
             number += options.step
 
 
@@ -54,7 +56,19 @@ def run_chunk(runner, pending, say):
         verdicts.setdefault(os.path.basename(v.case.rstrip("/")), []).append(v)
     for number, folder, operators, families in pending:
         own = verdicts.get(str(number), [])
+        if any(v.status == "differ" for v in own) and says_nothing(folder):
+            for v in own:
+                v.status = "fragile" if v.status == "differ" else v.status
         say(number=number, operators=operators, families=families, time=time.time(),
             verdicts=[[v.device, v.status, v.output, v.reason, v.given] for v in own])
         if all(v.status in GOOD for v in own):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def says_nothing(folder):
+    with open(os.path.join(folder, "program.pickle"), "rb") as file:
+        program = pickle.load(file)
+    try:
+        return recording.is_fragile(program)
+    except Exception:  # moved inputs may be refused
+        return False

@@ -195,5 +195,7 @@ TEST_CASE("memory that runs out is an error of its own") {
                                           {"run", "huge.json", "--device=host", "--inputs=random"});
   CHECK(outcome.exit_code == 5);
   CHECK(outcome.out == "");
-  CHECK(outcome.err == "error TSC-R001: out of memory\n");
+  CHECK(outcome.err ==
+        "error TSC-R001: out of memory: a tensor float32[8589934592] needs 34359738368 bytes\n"
+        "  next: free memory, raise its limit (ulimit -v), or use smaller sizes\n");
 }

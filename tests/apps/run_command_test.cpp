@@ -83,6 +83,23 @@ TEST_CASE("numbers that differ have exit code 1, in text and in JSON") {
   CHECK(report.at("comparisons").at(0).at("agrees") == false);
 }
 
+TEST_CASE("expected values that contradict their reference do not agree with anything") {
+  Workplace place;
+  place.tensors("in.npz", good_inputs());
+  tensor::HostTensor wrong = row_sums(), reference(tensor::DType::f64, {64});
+  for (int64_t i = 0; i < 64; ++i) {
+    reference.set_double(i, wrong.get_double(i));
+    wrong.set_double(i, 1.2 * wrong.get_double(i));
+  }
+  place.tensors("expected.npz", {{"output_0", wrong}, {"reference_0", reference}});
+  const Outcome outcome =
+      place.run({"run", kGraph, "--device=host", "--inputs=in.npz", "--expect=expected.npz"});
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.out.find("output_0: DIFFERS, ") != std::string::npos);
+  CHECK(outcome.out.find("the expected values and their reference disagree with each other: the "
+                         "relative error of the norm is 0.") != std::string::npos);
+}
+
 TEST_CASE("a file to compare with is checked before anything runs") {
   Workplace place;
   place.tensors("in.npz", good_inputs());
@@ -104,6 +121,12 @@ TEST_CASE("a file to compare with is checked before anything runs") {
   CHECK(refused("wide.npz") ==
         "error TSC-R125: output 'output_0' is float32[64], the file has float64[64]\n"
         "  at wide.npz\n  next: save the values that PyTorch gives for these inputs, unconverted\n"
+        "  the graph gives: output_0\n");
+  place.tensors("reference.npz", {{"output_0", row_sums()},
+                                  {"reference_0", tensor::HostTensor(tensor::DType::f64, {63})}});
+  CHECK(refused("reference.npz") ==
+        "error TSC-R125: 'reference_0' is float64[63], 'output_0' is float32[64]\n"
+        "  at reference.npz\n  next: save a reference of the same shape, or none\n"
         "  the graph gives: output_0\n");
   place.tensors("short.npz", {{"output_0", ramp({63}, 0, 1)}});
   CHECK(refused("short.npz")
@@ -443,11 +466,12 @@ TEST_CASE("a GPT-2 with its weights runs as a graph and as a folder") {
 TEST_CASE("compile replaces only what it wrote itself") {
   Workplace place;
   CHECK(place.run({"compile", kGraph, "-o", "out", "--json"}).exit_code == 0);
-  place.file("out/left_over.txt", "old");
+  std::filesystem::create_directory(place.path("out/build"));
+  place.file("out/build/letter.txt", "dear");
   Outcome again = place.run({"compile", kGraph, "-o", "out", "--json"});
   CHECK(again.exit_code == 0);
   CHECK(nlohmann::json::parse(again.out).at("kernels") == 1);
-  CHECK_FALSE(std::filesystem::exists(place.path("out/left_over.txt")));
+  CHECK(testing::read_text(place.path("out/build/letter.txt")) == "dear");
   std::filesystem::create_directory(place.path("empty"));
   CHECK(place.run({"compile", kGraph, "-o", "empty"}).exit_code == 0);
   std::filesystem::create_directory(place.path("mine"));

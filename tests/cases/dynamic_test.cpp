@@ -101,7 +101,7 @@ TEST_CASE("sizes outside their range are refused with input, dimension and range
   check_refusal(tokens, {zeros({4, 5}, tensor::DType::i64), zeros({3}, tensor::DType::i64)},
                 "input \"lengths\", dimension 0: size 3, expected 4, the value of " +
                     symbol(tokens, 0, 0));
-  const std::string half = pairs.compilation.program.symbols[0].symbol.name();
+  const std::string half = pairs.compilation.program.symbols[0].symbol.spelling();
   for (int64_t size : {7, 42, 2})
     check_refusal(pairs, {zeros({size, 5})},
                   "input \"x\", dimension 0: size " + std::to_string(size) + " is not 2*" + half +

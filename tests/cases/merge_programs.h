@@ -9,7 +9,7 @@
 namespace tsc::testing {
 
 /// Steps, buffers, inputs and outputs one after the other; names get the program's number as
-/// prefix, kernels that are equal in name are shared. Precondition: static sizes, no weights of
+/// prefix, kernels that are equal are shared. Precondition: static sizes, no weights of
 /// equal name that differ.
 program::Program merge_programs(const std::vector<program::Program> &programs);
 

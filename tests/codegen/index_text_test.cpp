@@ -60,7 +60,7 @@ Printed print_one(Random &random, int64_t number) {
   for (const Expr variable : variables_of(space)) {
     const bool size = variable == space.s0 || variable == space.s1;
     parameters +=
-        (parameters.empty() ? "" : ", ") + (size ? "long long " : index) + variable.name();
+        (parameters.empty() ? "" : ", ") + (size ? "long long " : index) + variable.spelling();
   }
   printed.text = "static long long f" + std::to_string(number % kBatch) + "(" + parameters +
                  ") { return " + print_cpp(printed.e, space.ranges) + "; }\n";

@@ -122,7 +122,8 @@ TEST_CASE("kernels of one launch share what they read, and shared memory") {
 }
 
 TEST_CASE("where sizes are known at launch, so is who works on what") {
-  const symbolic::Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1");
+  const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0),
+                       s1 = symbolic::symbol(symbolic::SymbolSort::size, 1);
   const program::Program program = compile(test::symbolic_rows(s0, s1));
   REQUIRE(program.kernels.size() == 1);
   const program::Kernel &kernel = program.kernels[0];

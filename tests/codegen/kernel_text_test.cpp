@@ -138,7 +138,8 @@ TEST_CASE("broadcast operands are read once a run, and small pointwise kernels a
 }
 
 TEST_CASE("kernels of symbolic sizes have a path of vectors that the launch chooses") {
-  const symbolic::Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1");
+  const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0),
+                       s1 = symbolic::symbol(symbolic::SymbolSort::size, 1);
   const std::vector<graph::SymbolRange> symbols = {{s0, 1, 1 << 15}, {s1, 1, 4096}};
   const program::Program rows = compile(with_symbols(test::softmax(s0, s1, DType::bf16), symbols));
   REQUIRE(rows.kernels.size() == 1);
@@ -173,8 +174,9 @@ TEST_CASE("kernels of symbolic sizes have a path of vectors that the launch choo
 }
 
 TEST_CASE("sizes that hold divisions come ready made") {
-  const symbolic::Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1"),
-                       s2 = symbolic::symbol("s2");
+  const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0),
+                       s1 = symbolic::symbol(symbolic::SymbolSort::size, 1),
+                       s2 = symbolic::symbol(symbolic::SymbolSort::size, 2);
   const program::Program program = compile(
       with_symbols(test::convolved_relu(s0, s1, s2), {{s0, 1, 64}, {s1, 1, 512}, {s2, 1, 512}}));
   REQUIRE(!program.kernels.empty());

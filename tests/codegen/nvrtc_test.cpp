@@ -75,8 +75,9 @@ TEST_CASE("column reductions and pointwise kernels compile without spills") {
 }
 
 TEST_CASE("kernels of symbolic sizes compile without spills, with vectors where sizes allow") {
-  const symbolic::Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1"),
-                       s2 = symbolic::symbol("s2");
+  const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0),
+                       s1 = symbolic::symbol(symbolic::SymbolSort::size, 1),
+                       s2 = symbolic::symbol(symbolic::SymbolSort::size, 2);
   const std::vector<graph::SymbolRange> few = {{s0, 1, 1 << 15}, {s1, 1, 4096}},
                                         any = {{s0, 1}, {s1, 1}},
                                         planes = {{s0, 1, 64}, {s1, 1, 512}, {s2, 1, 512}};
@@ -99,7 +100,9 @@ TEST_CASE("tiles and split rows compile without spills") {
 TEST_CASE("launches of several kernels compile without spills") {
   check_sample(test::equal_and_other(), 40);
   check_sample(test::rows_of_one_matrix(), 64);
-  check_sample(test::symbolic_rows(symbolic::symbol("s0"), symbolic::symbol("s1")), 40);
+  check_sample(test::symbolic_rows(symbolic::symbol(symbolic::SymbolSort::size, 0),
+                                   symbolic::symbol(symbolic::SymbolSort::size, 1)),
+               40);
   check_sample(test::many_vectors(64), 40);
 }
 

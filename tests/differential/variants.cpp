@@ -401,7 +401,7 @@ Outcome with_symbols(const Subject &subject, RandomSource &random) {
       continue;
     for (const int64_t size : *sizes)
       if (size >= 2 && symbols.count(size) == 0 && random.chance(60))
-        symbols[size] = symbolic::symbol("s" + std::to_string(symbols.size()));
+        symbols[size] = symbolic::symbol(symbolic::SymbolSort::size, symbols.size());
   }
   if (symbols.empty())
     return std::nullopt;

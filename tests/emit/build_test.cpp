@@ -3,10 +3,15 @@
 #include "sample_program.h"
 #include "temporary_folder.h"
 
+#include "engine/tsc_model.h"
 #include "testing/catch.h"
 #include "testing/skip.h"
 
 #include <cstring>
+#include <dlfcn.h>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <vector>
 
 using namespace tsc;
@@ -56,6 +61,139 @@ bool builds(const fs::path &out, const fs::path &build, const std::string &optio
          succeeds(std::string(TSC_TEST_CMAKE) + " --build " + build.string() + " -j2", log);
 }
 
+/// Names that `library` defines for others, and the functions that the header declares.
+std::set<std::string> exported(const fs::path &library, const fs::path &log) {
+  REQUIRE(succeeds("nm -D --defined-only -P " + library.string(), log));
+  std::istringstream lines(read_text(log));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);)
+    names.insert(line.substr(0, line.find(' ')));
+  return names;
+}
+std::set<std::string> declared(const fs::path &header) {
+  const std::string text = read_text(header);
+  std::set<std::string> names;
+  for (size_t at = text.find("TSC_API "); at != std::string::npos;
+       at = text.find("TSC_API ", at + 1)) {
+    const size_t end = text.find('(', at);
+    const size_t begin = text.find_last_of(" *\n", end) + 1;
+    if (text.compare(begin, 4, "tsc_") == 0)
+      names.insert(text.substr(begin, end - begin));
+  }
+  return names;
+}
+
+/// A built model, loaded into this process.
+struct Library {
+  explicit Library(const fs::path &path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    REQUIRE(handle != nullptr);
+  }
+  ~Library() { dlclose(handle); }
+  template <class Function> Function *get(const char *name) const {
+    return reinterpret_cast<Function *>(dlsym(handle, name));
+  }
+  void *handle;
+};
+#define TSC_CALL(name) library.get<decltype(name)>(#name)
+
+void misuse(const Library &library, const std::string &weights_file) {
+  TscWeights *weights = nullptr;
+  TscInstance *instance = nullptr;
+  const auto refused = [&](TscStatus status) {
+    CHECK(status == TSC_BAD_ARGUMENT);
+    return std::string(TSC_CALL(tsc_create_error)());
+  };
+  const auto load = TSC_CALL(tsc_weights_load);
+  const auto create = TSC_CALL(tsc_weights_create);
+  CHECK(refused(load(0, nullptr, &weights)) == "the path of the weights must not be null");
+  CHECK(refused(load(0, weights_file.c_str(), nullptr)) ==
+        "the place for the weights must not be null");
+  CHECK(refused(load(-1, weights_file.c_str(), &weights)) == "the host is device 0");
+  CHECK(refused(create(0, nullptr, 1, &weights)) == "the array of tensors must not be null");
+  TscTensorData tensor = {nullptr, kW, TSC_F32, 2, nullptr};
+  CHECK(refused(create(0, &tensor, 1, &weights)) == "the name of tensor 0 must not be null");
+  tensor.name = "layer.w";
+  CHECK(refused(create(0, &tensor, 1, &weights)) == "weight \"layer.w\" has no sizes");
+  tensor.rank = -1;
+  CHECK(refused(create(0, &tensor, 1, &weights)) == "weight \"layer.w\" has rank -1");
+  const int64_t sizes[] = {4, 3};
+  tensor.rank = 2;
+  tensor.sizes = sizes;
+  const TscTensorData twice[] = {tensor, tensor};
+  CHECK(refused(create(0, twice, 2, &weights)) == "weight \"layer.w\" is given twice");
+  tensor.data = nullptr;
+  CHECK(refused(create(0, &tensor, 1, &weights)).find("weight \"layer.w\" is missing") == 0);
+  CHECK(weights == nullptr);
+  CHECK(refused(TSC_CALL(tsc_instance_create)(nullptr, &instance)) ==
+        "the weights must not be null");
+  TSC_CALL(tsc_weights_destroy)(nullptr);
+  TSC_CALL(tsc_instance_destroy)(nullptr);
+  TSC_CALL(tsc_instance_set_poison)(nullptr, 1);
+  TSC_CALL(tsc_memory_release)(nullptr, nullptr);
+  CHECK(TSC_CALL(tsc_weights_bytes)(nullptr) == 0);
+  const std::string no_instance = "the instance must not be null";
+  CHECK(refused(TSC_CALL(tsc_instance_bind)(nullptr, nullptr, nullptr)) == no_instance);
+  CHECK(refused(TSC_CALL(tsc_instance_run)(nullptr, nullptr, nullptr, nullptr, nullptr)) ==
+        no_instance);
+  CHECK(refused(TSC_CALL(tsc_instance_check)(nullptr, nullptr)) == no_instance);
+  CHECK(refused(TSC_CALL(tsc_instance_bytes)(nullptr, nullptr, nullptr)) == no_instance);
+  CHECK(refused(TSC_CALL(tsc_instance_output)(nullptr, 0, nullptr, nullptr, nullptr)) ==
+        no_instance);
+  CHECK(refused(TSC_CALL(tsc_instance_set_seed)(nullptr, nullptr, 0, 0)) == no_instance);
+  CHECK(TSC_CALL(tsc_instance_error)(nullptr) == no_instance);
+
+  REQUIRE(load(0, weights_file.c_str(), &weights) == TSC_OK);
+  CHECK(refused(TSC_CALL(tsc_instance_create)(weights, nullptr)) ==
+        "the place for the instance must not be null");
+  REQUIRE(TSC_CALL(tsc_instance_create)(weights, &instance) == TSC_OK);
+  const auto refused_here = [&](TscStatus status) {
+    CHECK(status == TSC_BAD_ARGUMENT);
+    return std::string(TSC_CALL(tsc_instance_error)(instance));
+  };
+  const auto bind = TSC_CALL(tsc_instance_bind);
+  const auto run = TSC_CALL(tsc_instance_run);
+  void *inputs[1] = {nullptr}, *outputs[8] = {};
+  REQUIRE(TSC_CALL(tsc_describe)()->input_count == 1);
+  const std::string unbound = "no shapes are bound: call bind first";
+  CHECK(refused_here(run(instance, nullptr, inputs, outputs, nullptr)) == unbound);
+  CHECK(refused_here(TSC_CALL(tsc_instance_bytes)(instance, nullptr, nullptr)) == unbound);
+  CHECK(refused_here(TSC_CALL(tsc_instance_output)(instance, 0, nullptr, nullptr, nullptr)) ==
+        unbound);
+  CHECK(refused_here(bind(instance, nullptr, nullptr)) == "the array of shapes must not be null");
+  const int64_t *shapes[1] = {nullptr};
+  CHECK(refused_here(bind(instance, shapes, nullptr)) ==
+        "the array of sizes of input \"x\" must not be null");
+  for (const int64_t rows : {int64_t{-1}, INT64_MIN, INT64_MAX, INT64_MAX / 16}) {
+    const int64_t shape[] = {rows, 4};
+    shapes[0] = shape;
+    INFO(rows);
+    CHECK(bind(instance, shapes, nullptr) == TSC_BAD_ARGUMENT);
+  }
+  const int64_t shape[] = {5, 4};
+  shapes[0] = shape;
+  REQUIRE(bind(instance, shapes, nullptr) == TSC_OK);
+  CHECK(refused_here(run(instance, nullptr, nullptr, outputs, nullptr)) ==
+        "the array of inputs must not be null");
+  CHECK(refused_here(run(instance, nullptr, inputs, nullptr, nullptr)) ==
+        "the array of outputs must not be null");
+  CHECK(refused_here(run(instance, nullptr, inputs, outputs, nullptr)) ==
+        "input \"x\" is null, but 80 bytes are needed");
+  CHECK(refused_here(TSC_CALL(tsc_instance_output)(instance, 99, nullptr, nullptr, nullptr)) ==
+        "output 99 does not exist");
+  void *memory = inputs;
+  CHECK(TSC_CALL(tsc_memory_allocate)(weights, SIZE_MAX, &memory) == TSC_OUT_OF_MEMORY);
+  CHECK(memory == nullptr);
+  CHECK(refused(TSC_CALL(tsc_memory_allocate)(weights, 1, nullptr)) ==
+        "the place for the memory must not be null");
+  CHECK(refused(TSC_CALL(tsc_memory_upload)(weights, nullptr, kW, 4, nullptr)) ==
+        "the memory that bytes are copied to must not be null");
+  CHECK(refused(TSC_CALL(tsc_memory_download)(weights, nullptr, kW, 4, nullptr)) ==
+        "the memory that bytes are copied to must not be null");
+  CHECK(TSC_CALL(tsc_memory_upload)(weights, nullptr, nullptr, 0, nullptr) == TSC_OK);
+  TSC_CALL(tsc_instance_destroy)(instance);
+  TSC_CALL(tsc_weights_destroy)(weights);
+}
+
 } // namespace
 
 TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
@@ -65,7 +203,14 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
   tensor::TensorMap map = weights();
   emit::EmitOptions options;
   options.weights = &map;
-  emit::emit(program::sample_program(), out.string(), options);
+  program::Program program = program::sample_program();
+  for (program::Kernel &kernel : program.kernels) { // as tsc calls them: no name of the library's
+    const std::regex name("\\b" + kernel.name + "\\b");
+    for (std::string *text : {&kernel.cuda.text, &kernel.serial.text})
+      *text = std::regex_replace(*text, name, "tsc_" + kernel.name);
+    kernel.name.insert(0, "tsc_");
+  }
+  emit::emit(program, out.string(), options);
   fs::path log = temporary.path / "log";
   REQUIRE(builds(out, build, "-DTSC_DEVICE=host", log));
 
@@ -96,6 +241,12 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
                            (out / "weights.safetensors").string() + " x=5,3",
                        log));
   CHECK(read_text(log) == "bind: input \"x\", dimension 1: size 3, expected 4\n");
+
+  const fs::path library = build / "libtsc_sample.so";
+  const std::set<std::string> functions = declared(out / "tsc_model.h");
+  CHECK(functions.size() == 20);
+  CHECK(exported(library, log) == functions);
+  misuse(Library(library), (out / "weights.safetensors").string());
 }
 
 #ifdef TSC_WITH_CUDA

@@ -286,7 +286,7 @@ TEST_CASE("An input or output that reaches beyond its buffer is refused at bind"
     CHECK(error_of_bind(instance, 2, 4) == "input \"x\" reaches beyond its buffer of 8 bytes");
   }
   program = program::sample_program();
-  symbolic::Expr s0 = symbolic::symbol("s0");
+  symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
   program.outputs[0].layout.strides[0] = 4 - s0;
   Sample sample(program);
   Instance instance(sample.weights);
@@ -296,7 +296,7 @@ TEST_CASE("An input or output that reaches beyond its buffer is refused at bind"
 
 TEST_CASE("A buffer over folded memory is no larger than what was folded", "[engine]") {
   program::Program program = program::sample_program();
-  symbolic::Expr s0 = symbolic::symbol("s0");
+  symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
   program::Buffer alias = program::make_buffer("alias", program::Role::intermediate, {s0});
   alias.alias_of = 4; // twice, 48 bytes
   program.buffers.push_back(alias);
@@ -329,7 +329,7 @@ public:
 
 TEST_CASE("Collectives go through the communicator, and are refused without", "[engine]") {
   program::Program program = program::sample_program();
-  const symbolic::Expr s0 = symbolic::symbol("s0");
+  const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
   program.buffers.push_back(program::make_buffer("gathered", program::Role::output, {8 * s0}));
   const auto gathered = static_cast<uint32_t>(program.buffers.size() - 1);
   program::Collective gather;
@@ -367,7 +367,7 @@ TEST_CASE("Collectives go through the communicator, and are refused without", "[
 
 TEST_CASE("Sizes beyond 64 bits are errors", "[engine]") {
   program::Program program = program::sample_program();
-  symbolic::Expr s0 = symbolic::symbol("s0");
+  symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
   program.symbols[0].high = INT64_MAX;
   program.buffers[5].bytes = s0 * s0 * 16;
   Sample sample(program);

@@ -185,7 +185,8 @@ TEST_CASE("symbols, ranges and signatures are read") {
   REQUIRE(graph.symbols.size() == 1);
   CHECK(graph.symbols[0].low == 2);
   CHECK(graph.symbols[0].high == INT64_MAX);
-  CHECK(std::get<Expr>(graph.nodes[1].value->value) == tsc::symbolic::symbol("s0"));
+  CHECK(std::get<Expr>(graph.nodes[1].value->value) ==
+        tsc::symbolic::symbol(tsc::symbolic::SymbolSort::size, 0));
   REQUIRE(graph.inputs.size() == 2);
   CHECK(graph.inputs[1].kind == InputKind::user);
   // A symbol that no constraint names has no upper bound.

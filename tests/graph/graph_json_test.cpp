@@ -78,7 +78,7 @@ TEST_CASE("signature, symbols and constants are read") {
   CHECK(symbolic.symbols[0].low == 2);
   CHECK(symbolic.symbols[0].high == 1024);
   CHECK(symbolic.symbols[1].high == INT64_MAX);
-  CHECK(symbolic.ranges().interval_of(tsc::symbolic::symbol("s0")) ==
+  CHECK(symbolic.ranges().interval_of(tsc::symbolic::symbol(tsc::symbolic::SymbolSort::size, 0)) ==
         tsc::symbolic::Interval{2, 1024});
   CHECK(symbolic.nodes[0].value->tensor()->layout.sizes[1] == tsc::symbolic::parse("4*s1"));
 }

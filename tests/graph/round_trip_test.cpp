@@ -24,9 +24,10 @@ public:
     graph.name = depth == 0 && coin() ? text() : "";
     graph.stage = depth == 0 && coin() ? "post_grad" : "";
     if (depth == 0)
-      for (const char *name : {"s0", "s1", "u0"})
-        graph.symbols.push_back(
-            {tsc::symbolic::symbol(name), pick(5), coin() ? INT64_MAX : 5 + pick(1000)});
+      for (const auto &[spelling, name] :
+           {std::pair("s0", "z1"), std::pair("s1", "z0"), std::pair("u0", "")})
+        graph.symbols.push_back({*tsc::symbolic::symbol_spelled(spelling), pick(5),
+                                 coin() ? INT64_MAX : 5 + pick(1000), coin() ? name : ""});
     if (depth < 2)
       for (int64_t i = pick(2); i > 0; --i)
         graph.subgraphs.emplace(identifier(), make(depth + 1));
@@ -71,7 +72,9 @@ private:
   }
   Expr expression() {
     using tsc::symbolic::symbol;
-    Expr s0 = symbol("s0"), s1 = symbol("s1"), u0 = symbol("u0");
+    using tsc::symbolic::SymbolSort;
+    Expr s0 = symbol(SymbolSort::size, 0), s1 = symbol(SymbolSort::size, 1),
+         u0 = symbol(SymbolSort::data, 0);
     return one_of<Expr>({s0, 4 * s1 + 1, s0 * s1, tsc::symbolic::floor_div(s0 + 3, 2),
                          tsc::symbolic::mod(u0, 7), tsc::symbolic::maximum(s0, s1),
                          tsc::symbolic::minimum(s0, Expr(5)),

@@ -2,8 +2,22 @@
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
-using tsc::graph::parse_sympy;
+using tsc::symbolic::Expr;
 using tsc::symbolic::print;
+using tsc::symbolic::SymbolSort;
+
+namespace {
+
+/// n and m stand for s8 and s9.
+Expr parse_sympy(std::string_view text) {
+  return tsc::graph::parse_sympy(text, [](std::string_view name) {
+    return name == "n"   ? tsc::symbolic::symbol(SymbolSort::size, 8)
+           : name == "m" ? tsc::symbolic::symbol(SymbolSort::size, 9)
+                         : tsc::symbolic::symbol_spelled(name);
+  });
+}
+
+} // namespace
 
 TEST_CASE("sympy's srepr form reads as expressions") {
   const std::string s0 = "Symbol('s0', positive=True, integer=True)";
@@ -39,8 +53,7 @@ TEST_CASE("choices read as arithmetic with conditions that are 1 or 0") {
   const auto value = [&](const std::string &condition, int64_t at_n, int64_t at_m) {
     const tsc::symbolic::Expr e = parse_sympy("Piecewise(ExprCondPair(Integer(5), " + condition +
                                               "), ExprCondPair(" + n + ", true))");
-    return tsc::symbolic::evaluate(
-        e, {{tsc::symbolic::symbol("n"), at_n}, {tsc::symbolic::symbol("m"), at_m}});
+    return tsc::symbolic::evaluate(e, {{parse_sympy("n"), at_n}, {parse_sympy("m"), at_m}});
   };
   const std::string operands = "(" + n + ", " + m + ")";
   for (int64_t m_value : {2, 3, 4}) { // n is 3

@@ -522,7 +522,7 @@ TEST_CASE("matrix products: strides, batches, alpha, beta, integers") {
 
 TEST_CASE("sizes are bound from the inputs and checked") {
   ModuleBuilder b;
-  Expr s0 = symbolic::symbol("s0");
+  Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
   LoopId x = b.load(b.input(DType::f32, {s0, 2}));
   LoopId y = b.load(b.input(DType::f32, {2 * s0}));
   LoopId flat =

@@ -80,7 +80,7 @@ TEST_CASE("reindexing renumbers indices by first use") {
   const LoopId x = b.load(b.buffer("x", DType::f32, {4, 8}));
   const BufferId out = b.buffer("buf0", DType::f32, {4, 8});
   const LoopBody body = trace(b.module, b.operation(Pointwise{b.at(x)}, out));
-  const Expr q = symbolic::symbol("q0");
+  const Expr q = symbolic::symbol(symbolic::SymbolSort::whole_reduced, 0);
   const std::vector<Expr> old = {symbolic::floor_div(q, 8), symbolic::mod(q, 8)};
   const LoopBody flat = reindex(body, {q}, {32}, 1, old);
   REQUIRE(flat.indices.size() == 1);
@@ -118,7 +118,8 @@ TEST_CASE("the newer dialect returns nothing from a plain reduction") {
   Reduction reduction;
   reduction.reduction_sizes = {8};
   reduction.inputs = {b.at(x)};
-  const LoopBody body = trace(b.module, b.operation(reduction, out), "p");
+  const LoopBody body =
+      trace(b.module, b.operation(reduction, out), symbolic::SymbolSort::log_loop);
   BodyTextOptions options;
   options.newer_dialect = true;
   const std::string text = to_text(b.module, body, "op0_loop_body", options);

@@ -113,7 +113,9 @@ TEST_CASE("a run-time index is bound, wrapped by its extent, before it is used")
         get_index_2 = self.get_index('index2')
         store = ops.store('buf0', get_index_2, load_1, None)
         return store)");
-  CHECK(body.ranges(b.module).interval_of(symbolic::symbol("indirect0")).high == 9);
+  CHECK(
+      body.ranges(b.module).interval_of(symbolic::symbol(symbolic::SymbolSort::indirect, 0)).high ==
+      9);
 }
 
 TEST_CASE("a tuple-valued reduction stores one item") {

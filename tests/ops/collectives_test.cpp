@@ -144,7 +144,7 @@ TEST_CASE("what does not fit together is refused") {
   }
   {
     Sample s;
-    const Expr rows = symbolic::symbol("s0");
+    const Expr rows = symbolic::symbol(symbolic::SymbolSort::size, 0);
     const Argument x = f32(s, "x", {rows, 2}), out = f32(s, "out", {rows * 2});
     CHECK(s.problem(kChunks, {List{x}, 0, 1}, {{"out", out}}) ==
           "TSC-O121: the size s0 is cut among ranks");

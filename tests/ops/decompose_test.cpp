@@ -93,7 +93,7 @@ TEST_CASE("alpha, powers and scalar overloads become plain arithmetic") {
 
 TEST_CASE("symbolic sizes vanish from the nodes") {
   SampleGraph sample;
-  Argument x = sample.input("x", DType::f32, {symbolic::symbol("s0"), 4});
+  Argument x = sample.input("x", DType::f32, {symbolic::symbol(symbolic::SymbolSort::size, 0), 4});
   Argument n = sample.call("n", "aten.sym_size.int", {x, 0});
   Argument m = sample.call("m", "operator.mul", {n, 2});
   Argument y = sample.call("y", "aten.view.default", {x, List{m, -1}});

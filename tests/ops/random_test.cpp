@@ -51,7 +51,7 @@ TEST_CASE("a graph that draws nothing has no random state") {
 
 TEST_CASE("conditions on sizes are decided by ranges, or computed") {
   SampleGraph sample;
-  const symbolic::Expr n = symbolic::symbol("s0");
+  const symbolic::Expr n = symbolic::symbol(symbolic::SymbolSort::size, 0);
   Argument x = sample.input("x", DType::f32, {n, 3});
   Argument size = sample.call("size", "aten.sym_size.int", {x, 0});
   Argument known = sample.call("known", "operator.gt", {size, 1});

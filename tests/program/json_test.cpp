@@ -34,7 +34,7 @@ TEST_CASE("A program survives JSON", "[program]") {
   CHECK(program::to_json(again) == text);
   REQUIRE(again.steps.size() == 5);
   const auto &matmul = std::get<program::Matmul>(again.steps[2].kind);
-  CHECK(matmul.m == symbolic::symbol("s0"));
+  CHECK(matmul.m == symbolic::symbol(symbolic::SymbolSort::size, 0));
   CHECK(matmul.c->row_stride == symbolic::Expr(0));
   CHECK(again.kernels[1].cuda.text == sample.kernels[1].cuda.text);
   CHECK(again.kernels[1].cuda.grid[0] == sample.kernels[1].cuda.grid[0]);
@@ -45,7 +45,7 @@ TEST_CASE("A program survives JSON", "[program]") {
 
 TEST_CASE("Zeros and collectives survive JSON", "[program]") {
   Program sample = program::sample_program();
-  const symbolic::Expr s0 = symbolic::symbol("s0");
+  const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
   program::Collective collective;
   collective.kind = program::Collective::Kind::reduce_scatter;
   collective.reduction = program::Collective::Reduction::maximum;
@@ -119,6 +119,13 @@ TEST_CASE("Errors of program.json name the place", "[program]") {
                   "/steps/1/kernel") != std::string::npos);
   CHECK(error_of(replaced(text, "\"m\": \"s0\"", "\"m\": \"s0 +\""))
             .find("TSC-P004: \"s0 +\" is no size expression") != std::string::npos);
+  // Sizes and numbers of the data alone: nothing that a kernel has a meaning for.
+  for (const char *name : {"z0", "k", "tmp0", "s00", "number_of_check"})
+    CHECK(error_of(replaced(text, "\"name\": \"s0\"", "\"name\": \"" + std::string(name) + "\""))
+              .find("TSC-P004: \"" + std::string(name) +
+                    "\" is no symbol\n  at p.json: /symbols/0/name") != std::string::npos);
+  CHECK(error_of(replaced(text, "\"name\": \"s0\"", "\"name\": \"s0\", \"called\": \"a\\nb\""))
+            .find("is no symbol\n  at p.json: /symbols/0/called") != std::string::npos);
   CHECK(error_of(replaced(text, "\"m\": \"s0\"", "\"m\": \"s9\""))
             .find("TSC-P008: the symbol \"s9\" is not declared\n  at p.json: /steps/2") !=
         std::string::npos);

@@ -46,7 +46,7 @@ inline Kernel make_kernel(const std::string &name, const std::string &ctype, DTy
   std::string head = "// " + name + ": " + statement + "\n#include \"tsc_prelude.h\"\n";
   std::string signature = "TC_KERNEL void " + name + "(const " + ctype + " *TC_RESTRICT in0, " +
                           ctype + " *TC_RESTRICT out0, long long n) {\n";
-  Expr blocks = symbolic::ceil_div(4 * symbolic::symbol("s0"), 32);
+  Expr blocks = symbolic::ceil_div(4 * symbolic::symbol(symbolic::SymbolSort::size, 0), 32);
   kernel.cuda.text = head + signature +
                      "  long long i = blockIdx.x * 32ll + threadIdx.x;\n  if (i < n)\n    " +
                      statement + "\n}\nTC_EXPORT(" + name + ", 0)\n";
@@ -71,7 +71,7 @@ inline Program sample_program() {
   Program program;
   program.name = "sample";
   program.archs = {"sm_90"};
-  Expr s0 = symbolic::symbol("s0");
+  Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
   program.symbols = {{s0, 1, 1024}};
   program.buffers = {make_buffer("x", Role::input, {s0, Expr(4)}),
                      make_buffer("w", Role::weight, {Expr(4), Expr(3)}),

@@ -26,7 +26,8 @@ TEST_CASE("Tables hold what the program says", "[program]") {
 }
 
 TEST_CASE("Expression code gives what the expression gives", "[program]") {
-  Expr s0 = symbolic::symbol("s0"), s1 = symbolic::symbol("s1");
+  Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0),
+       s1 = symbolic::symbol(symbolic::SymbolSort::size, 1);
   std::vector<Expr> cases = {s0 * s0 * s0 * 5 + s1 * -3 + 7,
                              symbolic::floor_div(s0 * s1 - 11, Expr(4)),
                              symbolic::modular_index(s0 * 7 + s1, Expr(3), Expr(5)),
@@ -55,7 +56,7 @@ TEST_CASE("Expression code gives what the expression gives", "[program]") {
 
 TEST_CASE("An expression whose code would explode is refused", "[program]") {
   program::Program sample = program::sample_program();
-  Expr e = symbolic::symbol("s0");
+  Expr e = symbolic::symbol(symbolic::SymbolSort::size, 0);
   for (int i = 0; i < 4; ++i) { // 60^4 multiplications, were they written out
     Expr part = symbolic::floor_div(e, Expr(2));
     e = 1;
@@ -80,7 +81,7 @@ TEST_CASE("Steps elsewhere are refused", "[program]") {
 
 TEST_CASE("Expressions beyond the engine are refused", "[program]") {
   program::Program sample = program::sample_program();
-  symbolic::Expr power = symbolic::symbol("s0");
+  symbolic::Expr power = symbolic::symbol(symbolic::SymbolSort::size, 0);
   for (int i = 0; i < 6; ++i)
     power = power * power;
   std::get<program::Copy>(sample.steps.emplace_back(program::Step{program::Copy{}, "copy"}).kind)

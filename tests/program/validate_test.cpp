@@ -62,7 +62,7 @@ TEST_CASE("Unsound programs are refused", "[program]") {
         "TSC-P007 /steps/5 a group of 0 ranks");
   const auto branch_of = [](uint32_t then_steps, uint32_t else_steps) {
     program::Conditional conditional;
-    conditional.condition = symbolic::symbol("s0");
+    conditional.condition = symbolic::symbol(symbolic::SymbolSort::size, 0);
     conditional.then_steps = then_steps;
     conditional.else_steps = else_steps;
     return program::Step{conditional, "branch"};

@@ -18,7 +18,8 @@ TEST_CASE("the common refinement cuts both lists where either is cut") {
 }
 
 TEST_CASE("the common refinement of symbolic sizes needs exact quotients") {
-  const Expr s = symbolic::symbol("s0"), t = symbolic::symbol("s1");
+  const Expr s = symbolic::symbol(symbolic::SymbolSort::size, 0),
+             t = symbolic::symbol(symbolic::SymbolSort::size, 1);
   CHECK(common_refinement(Sizes{s, 64}, Sizes{s * 64}) == Sizes{s, 64});
   CHECK(common_refinement(Sizes{s, t}, Sizes{s * t}) == Sizes{s, t});
   CHECK(common_refinement(Sizes{s, t}, Sizes{t, s}) == std::nullopt);
@@ -57,7 +58,7 @@ ir::LoopBody loads(const Sizes &sizes, const Sizes &indices) {
   body.indices = indices;
   body.blocks.emplace_back();
   for (size_t i = 0; i < sizes.size(); ++i)
-    body.variables.push_back(symbolic::symbol("z", i));
+    body.variables.push_back(symbolic::symbol(symbolic::SymbolSort::loop, i));
   for (uint32_t i = 0; i < indices.size(); ++i) {
     ir::BodyOp load;
     load.op = ir::Op::load;
@@ -72,7 +73,8 @@ ir::LoopBody loads(const Sizes &sizes, const Sizes &indices) {
 } // namespace
 
 TEST_CASE("a body over other loops reads the same elements in the same order") {
-  const Expr z0 = symbolic::symbol("z0"), z1 = symbolic::symbol("z1");
+  const Expr z0 = symbolic::symbol(symbolic::SymbolSort::loop, 0),
+             z1 = symbolic::symbol(symbolic::SymbolSort::loop, 1);
   const ir::LoopBody body = loads({6, 4}, {4 * z0 + z1, z0, z1 * 10});
   const LoopNest nests[] = {{{2, 3, 4}, {}, false}, {{6}, {4}, false}, {{24}, {}, true}};
   for (const LoopNest &nest : nests) {
@@ -97,7 +99,8 @@ TEST_CASE("a body over other loops reads the same elements in the same order") {
 }
 
 TEST_CASE("each index is normalized on its own") {
-  const Expr z0 = symbolic::symbol("z0"), z1 = symbolic::symbol("z1");
+  const Expr z0 = symbolic::symbol(symbolic::SymbolSort::loop, 0),
+             z1 = symbolic::symbol(symbolic::SymbolSort::loop, 1);
   ir::Module module;
   module.buffers.resize(4);
   for (size_t i = 0; i < 4; ++i)

@@ -97,7 +97,8 @@ TEST_CASE("a node that reads what another writes across its rows is fused with i
 }
 
 TEST_CASE("symbolic loops are turned as well") {
-  const Expr rows = symbolic::symbol("s0"), columns = symbolic::symbol("s1");
+  const Expr rows = symbolic::symbol(symbolic::SymbolSort::size, 0),
+             columns = symbolic::symbol(symbolic::SymbolSort::size, 1);
   ModuleBuilder b = transposed_consumer(rows, columns);
   for (const Expr size : {rows, columns})
     b.module.ranges.set(size, {2, 4096});

@@ -45,6 +45,15 @@ TEST_CASE("a content hash separates its parts and is stable") {
   CHECK(ContentHash().add("ab").add("c").hex() != ContentHash().add("a").add("bc").hex());
   CHECK(ContentHash().add("ab").hex() == ContentHash().add("ab").hex());
   CHECK(ContentHash().add("x").hex().size() == 32);
+  // SHA-256 of the parts, each behind its length as 8 bytes.
+  CHECK(ContentHash().add("abc").hex() == "ce91dc5eec0139adf091900d225971d6");
+  CHECK(ContentHash().add(std::string(1000, 'a')).add("").hex() ==
+        "221d35460bf43d204599e24863d1d962");
+  for (size_t size = 0; size < 200; ++size) { // every place where a block may end
+    const std::string text(size, 'x');
+    CHECK(ContentHash().add(text).hex() != ContentHash().add(text + "x").hex());
+  }
+  CHECK(ContentHash().add(std::string(48, 'x')).hex() == "67e13a06479e345abebc25cda7c2c72f");
 }
 
 TEST_CASE("parallel_for visits every index once and rethrows the first error") {
@@ -61,4 +70,16 @@ TEST_CASE("parallel_for visits every index once and rethrows the first error") {
   std::atomic<int> nested{0};
   parallel_for(4, [&](size_t) { parallel_for(4, [&](size_t) { nested++; }); });
   CHECK(nested == 16);
+}
+
+TEST_CASE("a comment's text ends no comment") {
+  CHECK(comment_text("x = y / z") == "x = y / z");
+  CHECK(comment_text("a\nint b;\r\tc") == "a int b;  c");
+  CHECK(comment_text(std::string("a\0b", 3)) == "a b");
+  CHECK(comment_text("path\\") == "path");
+  CHECK(comment_text("what?"
+                     "?/ ") == "what?"
+                               "?");
+  CHECK(comment_text("a */ b /* c") == "a  / b  * c");
+  CHECK(comment_text("\\ / \\") == "");
 }

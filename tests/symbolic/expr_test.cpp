@@ -10,8 +10,9 @@ using namespace tsc::symbolic;
 
 namespace {
 
-const Expr z0 = symbol("z0"), z1 = symbol("z1"), z2 = symbol("z2"), s0 = symbol("s0"),
-           s1 = symbol("s1");
+const Expr z0 = symbol(SymbolSort::loop, 0), z1 = symbol(SymbolSort::loop, 1),
+           z2 = symbol(SymbolSort::loop, 2), s0 = symbol(SymbolSort::size, 0),
+           s1 = symbol(SymbolSort::size, 1);
 
 } // namespace
 
@@ -22,7 +23,7 @@ TEST_CASE("equal expressions are one node, whatever way they were built") {
   CHECK(2 * z0 + 3 * z0 == 5 * z0);
   CHECK(z0 * 0 == Expr(0));
   CHECK(Expr() == integer(0));
-  CHECK(symbol("z", 0) == z0);
+  CHECK(symbol(SymbolSort::loop, 0) == z0);
   std::vector<Expr> parts = {z1, 3, 256 * z0, -1};
   CHECK(sum(parts) == 256 * z0 + z1 + 2);
   CHECK(product(parts) == -768 * z0 * z1);
@@ -36,8 +37,8 @@ TEST_CASE("interning is the same from many threads") {
   std::vector<std::vector<Expr>> made(8);
   tsc::support::parallel_for(made.size(), [&](size_t thread) {
     for (int64_t i = 0; i < 2000; ++i)
-      made[thread].push_back(floor_div(symbol("t", static_cast<size_t>(i % 50)) * i + z0, i + 7) +
-                             i);
+      made[thread].push_back(
+          floor_div(symbol(SymbolSort::loaded, static_cast<size_t>(i % 50)) * i + z0, i + 7) + i);
   });
   for (const std::vector<Expr> &row : made)
     CHECK(row == made[0]);
@@ -97,9 +98,9 @@ TEST_CASE("bounds and provable facts") {
   CHECK(bounds(3 * z0 - 5, ranges) == Interval{-5, 22});
   CHECK(bounds(floor_div(z0, 4), ranges) == Interval{0, 2});
   CHECK(bounds(modular_index(z0 - 20, 1, 7), ranges) == Interval{0, 6});
-  CHECK(bounds(symbol("s9"), ranges) == Interval{0, INT64_MAX});
-  CHECK(bounds(symbol("q"), ranges) == Interval{});
-  CHECK(bounds(symbol("s9") * -2 + 1, ranges) == Interval{INT64_MIN, 1});
+  CHECK(bounds(symbol(SymbolSort::size, 9), ranges) == Interval{0, INT64_MAX});
+  CHECK(bounds(symbol(SymbolSort::whole_reduced), ranges) == Interval{});
+  CHECK(bounds(symbol(SymbolSort::size, 9) * -2 + 1, ranges) == Interval{INT64_MIN, 1});
   CHECK(known_less(z1, s0, ranges));
   CHECK_FALSE(known_less(s0, z1, ranges));
   CHECK(known_less_equal(z0, 9, ranges));

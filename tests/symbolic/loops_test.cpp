@@ -7,7 +7,8 @@ using namespace tsc::symbolic;
 
 namespace {
 
-const Expr a = symbol("a"), b = symbol("b"), c = symbol("c"), s0 = symbol("s0");
+const Expr a = symbol(SymbolSort::row, 0), b = symbol(SymbolSort::row, 1),
+           c = symbol(SymbolSort::row, 2), s0 = symbol(SymbolSort::size, 0);
 
 std::vector<std::vector<int64_t>> shapes_of(int64_t numel, size_t max_rank) {
   std::vector<std::vector<int64_t>> shapes;
@@ -41,7 +42,7 @@ int64_t count_wrong(const std::vector<int64_t> &from, const std::vector<int64_t>
                     int64_t numel) {
   std::vector<Expr> from_sizes(from.begin(), from.end()), to_sizes(to.begin(), to.end()), index;
   for (size_t i = 0; i < to.size(); ++i)
-    index.push_back(symbol("i", i));
+    index.push_back(symbol(SymbolSort::dimension, i));
   std::vector<Expr> result = reshape_index(from_sizes, to_sizes, index);
   if (result.size() != from.size())
     return numel;
@@ -62,10 +63,10 @@ int64_t count_wrong(const std::vector<int64_t> &from, const std::vector<int64_t>
 TEST_CASE("neighbours merge where every index agrees") {
   std::vector<Expr> variables = {a, b, c}, sizes = {8, 4, 16};
   std::vector<Expr> contiguous = {64 * a + 16 * b + c};
-  MergedLoops all = merge_loops(variables, sizes, contiguous, "z");
+  MergedLoops all = merge_loops(variables, sizes, contiguous, SymbolSort::loop);
   CHECK(all.sizes == std::vector<Expr>{512});
   std::vector<Expr> mixed = {64 * a + 16 * b + c, 4 * a + b};
-  MergedLoops two = merge_loops(variables, sizes, mixed, "z");
+  MergedLoops two = merge_loops(variables, sizes, mixed, SymbolSort::loop);
   REQUIRE(two.sizes == std::vector<Expr>{32, 16});
   Substitution replacement;
   for (size_t i = 0; i < 3; ++i)
@@ -85,7 +86,7 @@ TEST_CASE("merging keeps every index the same number") {
                                       {a + 3 * b, a + 3 * b + 12 * c},
                                       {a * b + c},
                                       {}}) {
-    MergedLoops merged = merge_loops(variables, sizes, indices, "m");
+    MergedLoops merged = merge_loops(variables, sizes, indices, SymbolSort::passing);
     Substitution replacement;
     for (size_t i = 0; i < 3; ++i)
       replacement[variables[i]] = merged.old_variables[i];
@@ -125,7 +126,7 @@ TEST_CASE("merging keeps every index the same number") {
 TEST_CASE("loops of size 1 vanish and symbolic sizes merge") {
   std::vector<Expr> variables = {a, b, c}, sizes = {s0, 1, 16};
   std::vector<Expr> indices = {16 * a + 5 * b + c};
-  MergedLoops merged = merge_loops(variables, sizes, indices, "z");
+  MergedLoops merged = merge_loops(variables, sizes, indices, SymbolSort::loop);
   CHECK(merged.sizes == std::vector<Expr>{16 * s0});
   CHECK(merged.old_variables[1] == Expr(0));
 }
@@ -163,7 +164,8 @@ TEST_CASE("a reshape reads the right element: all small shapes") {
 }
 
 TEST_CASE("a reshape splits and joins as the reference does") {
-  std::vector<Expr> i = {symbol("i0"), symbol("i1"), symbol("i2")};
+  std::vector<Expr> i = {symbol(SymbolSort::dimension, 0), symbol(SymbolSort::dimension, 1),
+                         symbol(SymbolSort::dimension, 2)};
   auto text = [&](std::vector<Expr> from, std::vector<Expr> to) {
     std::string result;
     for (Expr e : reshape_index(from, to, std::span<const Expr>(i.data(), to.size())))

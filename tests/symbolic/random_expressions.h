@@ -157,7 +157,8 @@ struct Space {
     Sample size;
   };
   std::vector<Loop> loops;
-  Expr s0 = symbol("s0"), s1 = symbol("s1"), signed_variable = symbol("n0");
+  Expr s0 = symbol(SymbolSort::size, 0), s1 = symbol(SymbolSort::size, 1),
+       signed_variable = symbol(SymbolSort::operand, 0);
   Ranges ranges;
 
   explicit Space(Random &random) {
@@ -198,7 +199,7 @@ struct Space {
 
 private:
   void add_loop(const Sample &size) {
-    loops.push_back({symbol("z", loops.size()), size});
+    loops.push_back({symbol(SymbolSort::loop, loops.size()), size});
     ranges.set_size(loops.back().variable, size.e);
   }
 };

@@ -95,7 +95,7 @@ private:
     }
     if (!word.empty() && std::isdigit(static_cast<unsigned char>(word[0])) != 0)
       return std::stoll(word);
-    return bindings_.at(symbol(word));
+    return bindings_.at(*symbol_spelled(word));
   }
 
   const std::string &text_;

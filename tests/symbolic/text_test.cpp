@@ -67,17 +67,17 @@ TEST_CASE("every index expression of TorchInductor's logs is printed as it was r
 }
 
 TEST_CASE("a group of a log stays closed, and plain parentheses do not make one") {
-  Expr p1 = symbol("p1");
-  CHECK(parse("128*p0 + ((p1 - 64))") == 128 * symbol("p0") + p1 - 64);
+  Expr p1 = symbol(SymbolSort::log_loop, 1);
+  CHECK(parse("128*p0 + ((p1 - 64))") == 128 * symbol(SymbolSort::log_loop, 0) + p1 - 64);
   CHECK(parse_log("(p1 - 64)") == identity(p1 - 64));
   CHECK(parse_log("((p1 + 1)) - 1") == identity(p1 + 1) - 1);
   CHECK(parse_log("2*(((64*p2 + p3)//768))") ==
-        2 * floor_div(64 * symbol("p2") + symbol("p3"), 768));
+        2 * floor_div(64 * symbol(SymbolSort::log_loop, 2) + symbol(SymbolSort::log_loop, 3), 768));
   CHECK(parse_log("4*((p1//2))") == 4 * floor_div(p1, 2));
 }
 
 TEST_CASE("other spellings are read") {
-  Expr s77 = symbol("s77"), s0 = symbol("s0");
+  Expr s77 = symbol(SymbolSort::size, 77), s0 = symbol(SymbolSort::size, 0);
   CHECK(parse("s77*4") == 4 * s77);
   CHECK(parse(" 4 * ( s77 + 1 ) ") == 4 * s77 + 4);
   CHECK(parse("FloorDiv(s77, 2)") == floor_div(s77, 2));
@@ -123,6 +123,9 @@ TEST_CASE("what cannot be read is reported with its column") {
   CHECK(message("s0**s1") == "TSC-G091 cannot read the expression 's0**s1': an exponent must be an "
                              "integer from 0 to 64 at column 5" +
                                  next);
+  for (const char *word : {"k", "s", "s00", "row0", "batch", "s2147483648", "z99999999999"})
+    CHECK(message(word) == "TSC-G091 cannot read the expression '" + std::string(word) +
+                               "': no symbol is called '" + word + "' at column 1" + next);
   CHECK(message("s0//0") == "TSC-G093 FloorDiv by 0; divisors and moduli must be positive; correct "
                             "the size expression");
   CHECK(message("4611686018427387904*s0 + 4611686018427387904*s0") ==
@@ -130,4 +133,31 @@ TEST_CASE("what cannot be read is reported with its column") {
         "4611686018427387904; use smaller tensor sizes");
   std::string deep(5000, '(');
   CHECK(message(deep.c_str()).find("nested too deeply at column") != std::string::npos);
+}
+
+TEST_CASE("a symbol is its sort and number; names are the reader's and the printer's") {
+  for (size_t sort = 0; sort < kSymbolSorts; ++sort)
+    for (const size_t number : {size_t{0}, size_t{1}, size_t{10}, kMostSymbols - 1}) {
+      const auto kind = static_cast<SymbolSort>(sort);
+      if (!has_numbers(kind) && number != 0)
+        continue;
+      const Expr made = symbol(kind, number);
+      CHECK(made.sort() == kind);
+      CHECK(made.number() == number);
+      CHECK(symbol_spelled(made.spelling()) == made);
+      CHECK(parse(made.spelling()) == made);
+    }
+  const auto mine = [](std::string_view name) -> std::optional<Expr> {
+    if (name == "z1")
+      return symbol(SymbolSort::size, 0);
+    if (name == "int")
+      return symbol(SymbolSort::size, 1);
+    return std::nullopt;
+  };
+  const Expr e = parse("4*z1 + int//2", mine);
+  CHECK(print(e) == "4*s0 + ((s1//2))");
+  const auto called = [](Expr symbol) { return std::string(symbol.number() == 0 ? "z1" : "int"); };
+  CHECK(print(e, called) == "4*z1 + ((int//2))");
+  CHECK(parse(print(e, called), mine) == e);
+  CHECK_THROWS(parse("s0", mine));
 }

@@ -93,6 +93,69 @@ TEST_CASE("an outlier is measured at its own scale") {
   CHECK(compare(a, e, nullptr).ok);
 }
 
+TEST_CASE("expected values that contradict their reference say so") {
+  std::vector<double> values;
+  for (int i = 0; i < 64; ++i)
+    values.push_back(std::sin(i) + 2);
+  const HostTensor reference = tensor_of(DType::f64, {8, 8}, values);
+  const std::string start = "the expected values and their reference disagree with each other: ";
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+    INFO(torch_name(dtype));
+    const HostTensor actual = tensor_of(dtype, {8, 8}, values);
+    CHECK(compare(actual, actual, &reference).ok);
+    HostTensor wrong = actual.clone();
+    for (int64_t i = 0; i < 64; ++i)
+      wrong.set_double(i, 1.2 * values[static_cast<size_t>(i)]);
+    for (const HostTensor &computed : {actual, wrong}) {
+      const Agreement all = compare(computed, wrong, &reference);
+      CHECK_FALSE(all.ok);
+      CHECK(all.reason.find(start + "the relative error of the norm is 0.") == 0);
+    }
+    // One outlier: the norm of a large tensor hides it, the bound of an element does not.
+    HostTensor large(dtype, {100000}), outlier(dtype, {100000}), exact(DType::f64, {100000});
+    for (int64_t i = 0; i < 100000; ++i) {
+      large.set_double(i, 1);
+      outlier.set_double(i, i == 7 ? 2 : 1);
+      exact.set_double(i, 1);
+    }
+    AgreementRule rule;
+    rule.norm_bound = 0.02;
+    const Agreement one = compare(large, outlier, &exact, rule);
+    CHECK_FALSE(one.ok);
+    CHECK(one.worst_index == 7);
+    CHECK(one.reason == start + "the value at [7] is 2.0, its reference 1.0");
+  }
+}
+
+TEST_CASE("infinities and NaN of expected values stand for those of their reference") {
+  const HostTensor reference = tensor_of(DType::f64, {4}, {1, 70000, -kInf, kNan});
+  const HostTensor eager = tensor_of(DType::f16, {4}, {1, kInf, -kInf, kNan});
+  CHECK(compare(eager, eager, &reference).ok); // 70000 is too large for float16
+  const std::string start = "the expected values and their reference disagree with each other: ";
+  const auto reason = [&](const std::vector<double> &values) {
+    const HostTensor expected = tensor_of(DType::f16, {4}, values);
+    return compare(expected, expected, &reference).reason;
+  };
+  CHECK(reason({kNan, kInf, -kInf, kNan}) == start + "the value at [0] is nan, its reference 1.0");
+  CHECK(reason({kInf, kInf, -kInf, kNan}) == start + "the value at [0] is inf, its reference 1.0");
+  CHECK(reason({1, -kInf, -kInf, kNan}) ==
+        start + "the value at [1] is -inf, its reference 70000.0");
+  CHECK(reason({1, kInf, 3, kNan}) == start + "the value at [2] is 3.0, its reference -inf");
+  CHECK(reason({1, kInf, -kInf, 3}) == start + "the value at [3] is 3.0, its reference nan");
+}
+
+TEST_CASE("numbers whose squares overflow or vanish are compared all the same") {
+  for (const double scale : {1e200, 1e-200}) {
+    const HostTensor e = tensor_of(DType::f64, {3}, {scale, 2 * scale, 3 * scale});
+    CHECK(compare(e, e, nullptr).ok);
+    HostTensor a = e.clone();
+    a.set_double(0, 1.2 * scale);
+    CHECK_FALSE(compare(a, e, nullptr).ok);
+  }
+  const HostTensor e = tensor_of(DType::f64, {2, 2}, {1e200, 1e200, 1, 1});
+  CHECK_FALSE(compare(tensor_of(DType::f64, {2, 2}, {1e200, 1e200, 1, 2}), e, nullptr).ok);
+}
+
 TEST_CASE("empty tensors, scalars and zeros agree") {
   CHECK(compare(HostTensor(DType::f32, {0, 3}), HostTensor(DType::f32, {0, 3}), nullptr).ok);
   CHECK(compare(HostTensor(DType::f32, {3, 0}), HostTensor(DType::f32, {3, 0}), nullptr).ok);

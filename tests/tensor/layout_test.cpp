@@ -13,14 +13,15 @@ TEST_CASE("contiguous strides count an empty dimension as one") {
 }
 
 TEST_CASE("layouts with symbolic sizes") {
-  Expr s = symbol("s0");
+  Expr s = symbol(tsc::symbolic::SymbolSort::size, 0);
   Layout layout = contiguous_layout({s, 4, 8});
   CHECK(layout.strides == std::vector<Expr>{32, 8, 1});
   CHECK(print(layout.storage_size()) == "32*s0");
   CHECK(layout.is_contiguous());
   Layout transposed{{8, s}, {1, 8}, 3};
   CHECK_FALSE(transposed.is_contiguous());
-  std::vector<Expr> index = {symbol("z0"), symbol("z1")};
+  std::vector<Expr> index = {symbol(tsc::symbolic::SymbolSort::loop, 0),
+                             symbol(tsc::symbolic::SymbolSort::loop, 1)};
   CHECK(print(transposed.linear_index(index)) == "z0 + 8*z1 + 3");
 }
 
@@ -32,7 +33,7 @@ TEST_CASE("strides of size-1 dimensions do not matter for contiguity") {
 TEST_CASE("stride order is stable and nests largest first") {
   std::vector<Expr> strides = {1, 64, 8, 8};
   CHECK(stride_order(strides) == std::vector<size_t>{1, 2, 3, 0});
-  Expr s = symbol("s0");
+  Expr s = symbol(tsc::symbolic::SymbolSort::size, 0);
   std::vector<Expr> symbolic = {1, s * 8, 8};
   CHECK(stride_order(symbolic) == std::vector<size_t>{1, 2, 0});
   std::vector<Expr> sizes = {2, 3, 4};

@@ -22,7 +22,7 @@ endif()
 set_source_files_properties(${unit_sources} PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
 target_sources(${TSC_MODEL_NAME} PRIVATE
   device_host.cpp ${unit_sources}
-  engine/host_device.cpp engine/host_matmul.cpp engine/host_threads.cpp)
+  engine/host_blas.cpp engine/host_device.cpp engine/host_matmul.cpp engine/host_threads.cpp)
 
 if(TSC_HAS_MATMUL)
   find_path(TSC_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread)

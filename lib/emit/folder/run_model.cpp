@@ -177,10 +177,16 @@ int main(int argc, char **argv) {
       std::printf("%s%lld", axis == 0 ? "" : ", ", static_cast<long long>(shape[axis]));
     std::printf("] %zu bytes, checksum %016llx\n", bytes.size(),
                 static_cast<unsigned long long>(checksum(bytes)));
-    if (!data.empty())
-      std::ofstream(data + "/" + output.name + ".raw", std::ios::binary)
-          .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    if (!data.empty()) {
+      std::ofstream file(data + "/" + output.name + ".raw", std::ios::binary);
+      file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      file.close();
+      if (!file)
+        fail(output.name, "its file cannot be written");
+    }
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    fail("stdout", "the results cannot be written");
 
   for (void *memory : inputs)
     tsc_memory_release(weights, memory);

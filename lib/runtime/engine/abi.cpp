@@ -30,24 +30,47 @@ static_assert(TSC_F64 == static_cast<int>(DType::f64) &&
 static_assert(TSC_INTERNAL == static_cast<int>(Status::internal) &&
               TSC_ASSERTION_FAILED == static_cast<int>(Status::assertion));
 
+/// A text may need memory that is not there: the status then says it all.
+TscStatus failed(TscStatus status, std::string &error, const char *text) noexcept {
+  try {
+    error = text;
+  } catch (...) {
+    error.clear();
+  }
+  return status;
+}
+
 /// Calls body(); a failure becomes a status, with its text in `error`.
 template <class Body> TscStatus guarded(std::string &error, const Body &body) noexcept {
   try {
     body();
     return TSC_OK;
   } catch (const Error &failure) {
-    error = failure.what();
-    return static_cast<TscStatus>(failure.status);
+    return failed(static_cast<TscStatus>(failure.status), error, failure.what());
   } catch (const std::bad_alloc &) {
-    error = "out of host memory";
-    return TSC_OUT_OF_MEMORY;
+    return failed(TSC_OUT_OF_MEMORY, error, "out of host memory");
   } catch (const std::exception &failure) {
-    error = failure.what();
-    return TSC_INTERNAL;
+    return failed(TSC_INTERNAL, error, failure.what());
   } catch (...) {
-    error = "unknown failure";
-    return TSC_INTERNAL;
+    return failed(TSC_INTERNAL, error, "unknown failure");
   }
+}
+
+/// The same for a call on an instance, which may be null.
+template <class Body> TscStatus guarded(TscInstance *instance, const Body &body) noexcept {
+  return instance == nullptr
+             ? failed(TSC_BAD_ARGUMENT, create_error, "the instance must not be null")
+             : guarded(instance->error, [&] { body(instance->instance); });
+}
+
+void need(const void *pointer, const char *what) {
+  if (pointer == nullptr)
+    throw Error(Status::bad_argument, std::string(what) + " must not be null");
+}
+/// An array of `count` elements, which may be null if there are none.
+void need_array(const void *array, size_t count, const char *what) {
+  if (count != 0)
+    need(array, what);
 }
 
 std::shared_ptr<const Model> model() {
@@ -113,76 +136,107 @@ private:
   TscModelInfo info_ = {};
 };
 
-TscStatus create_weights(int device, const WeightSource &source, TscWeights **weights) {
-  *weights = nullptr;
-  return guarded(create_error, [&] {
-    auto created = std::make_unique<TscWeights>();
-    created->set = std::make_shared<WeightSet>(model(), open_model_device(device), source);
-    *weights = created.release();
-  });
+std::unique_ptr<TscWeights> create_weights(int device, const WeightSource &source) {
+  auto created = std::make_unique<TscWeights>();
+  created->set = std::make_shared<WeightSet>(model(), open_model_device(device), source);
+  return created;
+}
+
+/// What the caller says of a tensor, before any of it is followed.
+void check_tensor(const TscTensorData &tensor, size_t position) {
+  if (tensor.name == nullptr)
+    throw Error(Status::bad_argument,
+                "the name of tensor " + std::to_string(position) + " must not be null");
+  const std::string what = std::string("weight \"") + tensor.name + "\" ";
+  if (tensor.rank < 0)
+    throw Error(Status::bad_argument, what + "has rank " + std::to_string(tensor.rank));
+  if (tensor.sizes == nullptr && tensor.rank != 0)
+    throw Error(Status::bad_argument, what + "has no sizes");
+}
+
+WeightData weight_data(const TscTensorData &tensor) {
+  const int64_t *end = tensor.rank == 0 ? tensor.sizes : tensor.sizes + tensor.rank;
+  const bool is_empty = std::find(tensor.sizes, end, 0) != end; // may come without memory
+  return {is_empty ? "" : tensor.data, static_cast<DType>(tensor.dtype), tensor.sizes,
+          static_cast<size_t>(tensor.rank)};
 }
 
 } // namespace
 
 const TscModelInfo *tsc_describe(void) {
-  static const Description kDescription;
-  return kDescription.info();
+  try {
+    static const Description kDescription;
+    return kDescription.info();
+  } catch (...) { // memory of the host
+    failed(TSC_OUT_OF_MEMORY, create_error, "out of host memory");
+    return nullptr;
+  }
 }
 
 TscStatus tsc_weights_create(int device, const TscTensorData *tensors, size_t count,
                              TscWeights **weights) {
-  std::map<std::string, const TscTensorData *> by_name;
-  TscStatus status = guarded(create_error, [&] {
-    for (size_t i = 0; i < count; ++i)
-      by_name[tensors[i].name] = &tensors[i];
+  return guarded(create_error, [&] {
+    need(weights, "the place for the weights");
+    *weights = nullptr;
+    need_array(tensors, count, "the array of tensors");
+    std::map<std::string, const TscTensorData *> by_name;
+    for (size_t i = 0; i < count; ++i) {
+      check_tensor(tensors[i], i);
+      if (!by_name.emplace(tensors[i].name, &tensors[i]).second)
+        throw Error(Status::bad_argument,
+                    std::string("weight \"") + tensors[i].name + "\" is given twice");
+    }
+    const auto source = [&](const char *name) {
+      auto found = by_name.find(name);
+      return found == by_name.end() ? WeightData() : weight_data(*found->second);
+    };
+    *weights = create_weights(device, source).release();
   });
-  if (status != TSC_OK)
-    return status;
-  return create_weights(
-      device,
-      [&](const char *name) -> WeightData {
-        auto found = by_name.find(name);
-        if (found == by_name.end())
-          return {};
-        const TscTensorData &tensor = *found->second;
-        // An empty tensor may come without memory.
-        bool is_empty =
-            std::find(tensor.sizes, tensor.sizes + tensor.rank, 0) != tensor.sizes + tensor.rank;
-        return {is_empty ? "" : tensor.data, static_cast<DType>(tensor.dtype), tensor.sizes,
-                static_cast<size_t>(tensor.rank)};
-      },
-      weights);
 }
 
 TscStatus tsc_weights_load(int device, const char *path, TscWeights **weights) {
-  *weights = nullptr;
-  std::unique_ptr<WeightsFile> file;
-  TscStatus status = guarded(create_error, [&] {
+  return guarded(create_error, [&] {
+    need(weights, "the place for the weights");
+    *weights = nullptr;
+    need(path, "the path of the weights");
     std::string name = path;
     struct stat info = {};
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
       name += "/weights.safetensors";
-    file = std::make_unique<WeightsFile>(name);
+    WeightsFile file(name);
+    const auto source = [&](const char *weight) { return file.find(weight); };
+    *weights = create_weights(device, source).release();
   });
-  if (status != TSC_OK)
-    return status;
-  return create_weights(
-      device, [&](const char *name) { return file->find(name); }, weights);
 }
 
 void tsc_weights_destroy(TscWeights *weights) { delete weights; }
-size_t tsc_weights_bytes(const TscWeights *weights) { return weights->set->bytes(); }
+size_t tsc_weights_bytes(const TscWeights *weights) {
+  return weights == nullptr ? 0 : weights->set->bytes();
+}
 
 TscStatus tsc_instance_create(TscWeights *weights, TscInstance **instance) {
-  *instance = nullptr;
-  return guarded(create_error, [&] { *instance = new TscInstance(weights->set); });
+  return guarded(create_error, [&] {
+    need(instance, "the place for the instance");
+    *instance = nullptr;
+    need(weights, "the weights");
+    *instance = new TscInstance(weights->set);
+  });
 }
 void tsc_instance_destroy(TscInstance *instance) { delete instance; }
 
 TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const *shapes,
                             size_t *workspace_bytes) {
-  return guarded(instance->error, [&] {
-    size_t bytes = instance->instance.bind(shapes);
+  return guarded(instance, [&](Instance &bound) {
+    const Tables &tables = bound.model().tables;
+    need_array(shapes, tables.inputs.count, "the array of shapes");
+    for (size_t i = 0; i < tables.inputs.count; ++i) {
+      const Input &input = tables.inputs[i];
+      if (shapes[i] == nullptr && (input.is_scalar || input.view.sizes.count != 0))
+        throw Error(Status::bad_argument,
+                    std::string(input.is_scalar ? "the place of the value" : "the array of sizes") +
+                        " of input \"" + input.name + "\" must not be null");
+    }
+    size_t bytes = bound.bind(shapes);
     if (workspace_bytes != nullptr)
       *workspace_bytes = bytes;
   });
@@ -190,31 +244,36 @@ TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const *shapes,
 
 TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *const *inputs,
                            void *const *outputs, void *workspace) {
-  return guarded(instance->error,
-                 [&] { instance->instance.run(stream, inputs, outputs, workspace); });
+  return guarded(instance, [&](Instance &bound) {
+    const Tables &tables = bound.model().tables;
+    need_array(inputs, tables.inputs.count, "the array of inputs");
+    need_array(outputs, tables.outputs.count, "the array of outputs");
+    bound.run(stream, inputs, outputs, workspace);
+  });
 }
 
 TscStatus tsc_instance_check(TscInstance *instance, void *stream) {
-  return guarded(instance->error, [&] { instance->instance.check(stream); });
+  return guarded(instance, [&](Instance &bound) { bound.check(stream); });
 }
 
 TscStatus tsc_instance_bytes(TscInstance *instance, size_t *inputs, size_t *outputs) {
-  return guarded(instance->error, [&] {
-    const Tables &tables = instance->instance.model().tables;
+  return guarded(instance, [&](Instance &bound) {
+    bound.workspace_bytes(); // fails if no shapes are bound
+    const Tables &tables = bound.model().tables;
     for (size_t i = 0; inputs != nullptr && i < tables.inputs.count; ++i)
-      inputs[i] = instance->instance.input_bytes(i);
+      inputs[i] = bound.input_bytes(i);
     for (size_t i = 0; outputs != nullptr && i < tables.outputs.count; ++i)
-      outputs[i] = instance->instance.output_bytes(i);
+      outputs[i] = bound.output_bytes(i);
   });
 }
 
 TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *sizes,
                               int64_t *strides, int64_t *offset) {
-  return guarded(instance->error, [&] {
-    if (output >= instance->instance.model().tables.outputs.count)
+  return guarded(instance, [&](Instance &bound) {
+    if (output >= bound.model().tables.outputs.count)
       throw Error(Status::bad_argument, "output " + std::to_string(output) + " does not exist");
-    std::vector<int64_t> actual_sizes = instance->instance.output_sizes(output);
-    std::vector<int64_t> actual_strides = instance->instance.output_strides(output);
+    std::vector<int64_t> actual_sizes = bound.output_sizes(output);
+    std::vector<int64_t> actual_strides = bound.output_strides(output);
     for (size_t axis = 0; axis < actual_sizes.size(); ++axis) {
       if (sizes != nullptr)
         sizes[axis] = actual_sizes[axis];
@@ -222,37 +281,51 @@ TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *siz
         strides[axis] = actual_strides[axis];
     }
     if (offset != nullptr)
-      *offset = instance->instance.output_offset(output);
+      *offset = bound.output_offset(output);
   });
 }
 
 void tsc_instance_set_poison(TscInstance *instance, int on) {
-  instance->instance.set_poison(on != 0);
+  if (instance != nullptr)
+    instance->instance.set_poison(on != 0);
 }
 
 TscStatus tsc_instance_set_seed(TscInstance *instance, void *stream, uint64_t seed, uint64_t call) {
-  return guarded(instance->error, [&] { instance->instance.set_seed(stream, seed, call); });
+  return guarded(instance, [&](Instance &bound) { bound.set_seed(stream, seed, call); });
 }
 
-const char *tsc_instance_error(const TscInstance *instance) { return instance->error.c_str(); }
+const char *tsc_instance_error(const TscInstance *instance) {
+  return instance == nullptr ? create_error.c_str() : instance->error.c_str();
+}
 const char *tsc_create_error(void) { return create_error.c_str(); }
 
 TscStatus tsc_memory_allocate(TscWeights *weights, size_t bytes, void **memory) {
-  *memory = nullptr;
-  return guarded(create_error, [&] { *memory = weights->set->device().allocate(bytes); });
+  return guarded(create_error, [&] {
+    need(memory, "the place for the memory");
+    *memory = nullptr;
+    need(weights, "the weights");
+    *memory = weights->set->device().allocate(bytes);
+  });
 }
 void tsc_memory_release(TscWeights *weights, void *memory) {
-  if (memory != nullptr)
+  if (weights != nullptr && memory != nullptr)
     weights->set->device().release(memory);
 }
 TscStatus tsc_memory_upload(TscWeights *weights, void *to, const void *from_host, size_t bytes,
                             void *stream) {
-  return guarded(create_error,
-                 [&] { weights->set->device().upload(to, from_host, bytes, stream); });
+  return guarded(create_error, [&] {
+    need(weights, "the weights");
+    need_array(to, bytes, "the memory that bytes are copied to");
+    need_array(from_host, bytes, "the memory that bytes are copied from");
+    weights->set->device().upload(to, from_host, bytes, stream);
+  });
 }
 TscStatus tsc_memory_download(TscWeights *weights, void *to_host, const void *from, size_t bytes,
                               void *stream) {
   return guarded(create_error, [&] {
+    need(weights, "the weights");
+    need_array(to_host, bytes, "the memory that bytes are copied to");
+    need_array(from, bytes, "the memory that bytes are copied from");
     weights->set->device().download(to_host, from, bytes, stream);
     weights->set->device().synchronize(stream);
   });

@@ -2,7 +2,9 @@
 
 #include "engine/cuda_library.h"
 
+#include <cstdlib>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <nvrtc.h>
 
 namespace tsc_engine {
@@ -99,6 +101,13 @@ std::string cuda_compiler_identity() {
   int major = 0, minor = 0;
   nvrtc().check(nvrtc().version(&major, &minor), "nvrtcVersion");
   std::string identity = "NVRTC " + std::to_string(major) + "." + std::to_string(minor);
+  // The file's full name has the patch release too.
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<void *>(nvrtc().version), &info) != 0 && info.dli_fname != nullptr) {
+    char *real = realpath(info.dli_fname, nullptr);
+    identity += std::string(" ") + (real != nullptr ? real : info.dli_fname);
+    std::free(real);
+  }
   for (const char *option : kCudaOptions)
     identity += std::string(" ") + option;
   return identity;

@@ -108,6 +108,7 @@ void WeightSet::upload(const WeightSource &source) {
     size_t data_bytes = numel * size_in_bytes(weight.view.dtype);
     if (is_contiguous(sizes, strides) && weight.view.offset.value == 0 && data_bytes == bytes) {
       device_->upload(weights_.back(), data.data, bytes, nullptr);
+      device_->synchronize(nullptr); // the next call of `source` may take its place
       continue;
     }
     std::vector<char> storage(bytes, 0);

@@ -1,14 +1,11 @@
 #include "engine/host_matmul.h"
 
+#include "engine/host_blas.h"
 #include "engine/host_threads.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
-
-#ifdef TSC_WITH_CBLAS
-#include <cblas.h>
-#endif
 
 namespace tsc_engine {
 namespace {
@@ -139,35 +136,30 @@ void multiply_rows(const Value *a, const Value *b, Value *sums, int64_t rows, in
   }
 }
 
+void gemm(const HostBlas &blas, bool ta, bool tb, int m, int n, int k, double alpha, const float *a,
+          int lda, const float *b, int ldb, double beta, float *out, int ldo) {
+  blas.sgemm(ta, tb, m, n, k, static_cast<float>(alpha), a, lda, b, ldb, static_cast<float>(beta),
+             out, ldo);
+}
+void gemm(const HostBlas &blas, bool ta, bool tb, int m, int n, int k, double alpha,
+          const double *a, int lda, const double *b, int ldb, double beta, double *out, int ldo) {
+  blas.dgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, out, ldo);
+}
+
 /// Row-major sums = a b.
 template <class Value>
 void multiply(const Value *a, const Value *b, Value *sums, int64_t rows, int64_t columns,
               int64_t depth, unsigned threads) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    if (const HostBlas *blas = host_blas()) {
+      const auto m = static_cast<int>(rows), n = static_cast<int>(columns),
+                 k = static_cast<int>(depth);
+      return gemm(*blas, false, false, m, n, k, 1, a, k, b, n, 0, sums, n);
+    }
+  }
   HostThreads::shared()->run(rows, threads, [&](unsigned, int64_t begin, int64_t end) {
     multiply_rows(a + begin * depth, b, sums + begin * columns, end - begin, columns, depth);
   });
-}
-
-#ifdef TSC_WITH_CBLAS
-void multiply(const float *a, const float *b, float *sums, int64_t rows, int64_t columns,
-              int64_t depth, unsigned) {
-  const auto m = static_cast<int>(rows), n = static_cast<int>(columns), k = static_cast<int>(depth);
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0f, a, k, b, n, 0.0f, sums, n);
-}
-void multiply(const double *a, const double *b, double *sums, int64_t rows, int64_t columns,
-              int64_t depth, unsigned) {
-  const auto m = static_cast<int>(rows), n = static_cast<int>(columns), k = static_cast<int>(depth);
-  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0, a, k, b, n, 0.0, sums, n);
-}
-
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha, const float *a,
-          int lda, const float *b, int ldb, double beta, float *out, int ldo) {
-  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, static_cast<float>(alpha), a, lda, b, ldb,
-              static_cast<float>(beta), out, ldo);
-}
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, double alpha,
-          const double *a, int lda, const double *b, int ldb, double beta, double *out, int ldo) {
-  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, out, ldo);
 }
 
 /// How CBLAS sees a matrix, if it can: one stride is 1 and the other a leading dimension.
@@ -191,6 +183,9 @@ Leading leading(const Strides &strides, int64_t rows, int64_t columns) {
 /// The whole product in one CBLAS call, without copies; false if the strides do not allow it.
 template <class T>
 bool multiply_in_place(const MatmulShape &shape, const T *a, const T *b, const T *c, T *out) {
+  const HostBlas *blas = host_blas();
+  if (!blas)
+    return false;
   const Leading la = leading(shape.a, shape.m, shape.k), lb = leading(shape.b, shape.k, shape.n),
                 lo = leading(shape.out, shape.m, shape.n);
   if (shape.k == 0 || !la.possible || !lb.possible || !lo.possible)
@@ -205,16 +200,14 @@ bool multiply_in_place(const MatmulShape &shape, const T *a, const T *b, const T
   const auto m = static_cast<int>(shape.m), n = static_cast<int>(shape.n),
              k = static_cast<int>(shape.k);
   const double beta = c ? shape.beta : 0;
-  const auto flag = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
   if (!lo.transposed)
-    gemm(flag(la.transposed), flag(lb.transposed), m, n, k, shape.alpha, a, la.dimension, b,
+    gemm(*blas, la.transposed, lb.transposed, m, n, k, shape.alpha, a, la.dimension, b,
          lb.dimension, beta, out, lo.dimension);
   else // out' = b' a'
-    gemm(flag(!lb.transposed), flag(!la.transposed), n, m, k, shape.alpha, b, lb.dimension, a,
+    gemm(*blas, !lb.transposed, !la.transposed, n, m, k, shape.alpha, b, lb.dimension, a,
          la.dimension, beta, out, lo.dimension);
   return true;
 }
-#endif
 
 /// One batch, through packed blocks of at most 16 MiB each.
 template <class Type>
@@ -254,12 +247,10 @@ void multiply_batches(const MatmulShape &shape, const void *a_memory, const void
     const Stored *batch_a = a + i * shape.a.batch, *batch_b = b + i * shape.b.batch;
     const Stored *batch_c = c ? c + i * shape.c.batch : nullptr;
     Stored *batch_out = out + i * shape.out.batch;
-#ifdef TSC_WITH_CBLAS
     if constexpr (std::is_same_v<Stored, float> || std::is_same_v<Stored, double>) {
       if (multiply_in_place(shape, batch_a, batch_b, batch_c, batch_out))
         continue;
     }
-#endif
     multiply_blocks<Type>(shape, batch_a, batch_b, batch_c, batch_out, threads);
   }
 }

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -23,7 +25,7 @@ unsigned wanted_threads() {
     if (value > 0)
       return static_cast<unsigned>(std::min(value, 1024L));
   }
-  return std::max(1u, std::thread::hardware_concurrency());
+  return std::clamp(std::thread::hardware_concurrency(), 1u, 1024u);
 }
 
 /// One call of run().
@@ -91,9 +93,13 @@ private:
   void run_together(Job &job, unsigned workers) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      while (threads_.size() + 1 < workers) {
-        unsigned worker = static_cast<unsigned>(threads_.size()) + 1;
-        threads_.emplace_back([this, worker] { serve(worker); });
+      try {
+        while (threads_.size() + 1 < workers) {
+          unsigned worker = static_cast<unsigned>(threads_.size()) + 1;
+          threads_.emplace_back([this, worker] { serve(worker); });
+        }
+      } catch (const std::system_error &) { // no more to be had: those that there are do it
+      } catch (const std::bad_alloc &) {
       }
       job_ = &job;
       job_workers_ = workers;

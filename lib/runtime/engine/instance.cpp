@@ -111,11 +111,16 @@ void pack_workspace(const Model &model, BoundShapes &bound) {
     pieces.push_back({bound.buffer_bytes[lifetime.root], lifetime.first, lifetime.last});
   Packing packing = pack(pieces);
   bound.offsets = std::move(packing.offsets);
-  bound.scratch_offset = (packing.bytes + kPieceAlignment - 1) / kPieceAlignment * kPieceAlignment;
-  bound.workspace_bytes =
-      bound.steps.scratch_bytes == 0
-          ? packing.bytes
-          : bound.scratch_offset + static_cast<int64_t>(bound.steps.scratch_bytes);
+  bound.workspace_bytes = packing.bytes;
+  bound.scratch_offset = packing.bytes;
+  if (bound.steps.scratch_bytes == 0)
+    return;
+  int64_t end = 0;
+  if (__builtin_add_overflow(packing.bytes, kPieceAlignment - 1, &end) ||
+      __builtin_add_overflow(end, bound.steps.scratch_bytes, &bound.workspace_bytes))
+    throw Error(Status::bad_argument, "the workspace of these shapes is beyond 64 bits of memory");
+  bound.scratch_offset = end / kPieceAlignment * kPieceAlignment;
+  bound.workspace_bytes = bound.scratch_offset + static_cast<int64_t>(bound.steps.scratch_bytes);
 }
 
 /// Texts are made only for an error: a run does not allocate.

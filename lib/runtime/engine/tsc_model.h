@@ -6,7 +6,8 @@
  *   tsc_instance_bind(instance, shapes, &workspace_bytes);     shapes[i]: the sizes of input i
  *   tsc_instance_run(instance, stream, inputs, outputs, workspace);
  *
- * Every function gives a status and throws nothing. One TscWeights serves many instances, also on
+ * Every function gives a status and throws nothing. A null handle, array or place for a result is
+ * TSC_BAD_ARGUMENT, and destroying null does nothing. One TscWeights serves many instances, also on
  * several threads unless the model mutates weights; an instance is used by one thread at a time.
  * Memory and streams are the caller's: a run allocates nothing and does not wait for the device,
  * but where the model branches or loops by what it computed: there it reads a bool back
@@ -81,7 +82,7 @@ typedef struct TscModelInfo {
   int32_t reads_predicates; /* a run waits for the device, see above */
 } TscModelInfo;
 
-TSC_API const TscModelInfo *tsc_describe(void);
+TSC_API const TscModelInfo *tsc_describe(void); /* null only if the host has no memory left */
 
 typedef struct TscWeights TscWeights;
 typedef struct TscInstance TscInstance;

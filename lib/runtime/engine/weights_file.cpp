@@ -1,9 +1,9 @@
 #include "engine/weights_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,42 +200,61 @@ int64_t tensor_bytes(DType dtype, const std::vector<int64_t> &sizes) {
   return bytes;
 }
 
-const char *map_file(const std::string &path, size_t &bytes) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+int open_file(const std::string &path, size_t &bytes) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     throw Error(Status::bad_argument, path + ": " + std::strerror(errno));
   struct stat info = {};
-  void *memory = MAP_FAILED;
-  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size >= 8)
-    memory = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-  close(file);
-  if (memory == MAP_FAILED)
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 8) {
+    close(file);
     throw Error(Status::bad_argument, path + ": this is no .safetensors file");
+  }
   bytes = static_cast<size_t>(info.st_size);
-  return static_cast<const char *>(memory);
+  return file;
 }
 
 } // namespace
 
-WeightsFile::WeightsFile(const std::string &path) : data_(map_file(path, bytes_)) {
+WeightsFile::WeightsFile(const std::string &path) : path_(path), file_(open_file(path, bytes_)) {
   try {
     read_header();
   } catch (const Error &error) {
-    munmap(const_cast<char *>(data_), bytes_);
+    close(file_);
     throw Error(error.status, path + ": " + error.what());
+  } catch (...) {
+    close(file_);
+    throw;
   }
 }
-WeightsFile::~WeightsFile() { munmap(const_cast<char *>(data_), bytes_); }
+WeightsFile::~WeightsFile() { close(file_); }
+
+void WeightsFile::read(char *to, size_t begin, size_t bytes) const {
+  while (bytes > 0) {
+    const ssize_t count = pread(file_, to, bytes, static_cast<off_t>(begin));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      throw Error(Status::bad_argument,
+                  count < 0 ? std::strerror(errno) : "the file was cut short while it was read");
+    to += count;
+    begin += static_cast<size_t>(count);
+    bytes -= static_cast<size_t>(count);
+  }
+}
 
 void WeightsFile::read_header() {
+  unsigned char size[8];
+  read(reinterpret_cast<char *>(size), 0, sizeof size);
   uint64_t header = 0;
   for (int i = 7; i >= 0; --i) // little endian
-    header = header << 8 | static_cast<unsigned char>(data_[i]);
+    header = header << 8 | size[i];
   if (header > kMaxHeader || header > bytes_ - 8)
     throw Error(Status::bad_argument, "this is no .safetensors file");
+  std::vector<char> text(static_cast<size_t>(header));
+  read(text.data(), 8, text.size());
   size_t payload = 8 + static_cast<size_t>(header);
   auto payload_bytes = static_cast<int64_t>(bytes_ - payload);
-  HeaderScanner scanner(data_ + 8, data_ + payload);
+  HeaderScanner scanner(text.data(), text.data() + text.size());
   scanner.scan([&](const std::string &name, const RawEntry &raw) {
     for (const NamedDType &known : kDTypes) {
       if (raw.dtype != known.name)
@@ -246,17 +265,24 @@ void WeightsFile::read_header() {
       if (!is_sound)
         throw Error(Status::bad_argument,
                     "the bytes of tensor \"" + name + "\" do not fit its shape or the file");
-      entries_[name] = {known.dtype, raw.sizes, payload + static_cast<size_t>(raw.offsets[0])};
+      entries_[name] = {known.dtype, raw.sizes, payload + static_cast<size_t>(raw.offsets[0]),
+                        static_cast<size_t>(raw.offsets[1] - raw.offsets[0])};
     }
   });
 }
 
-WeightData WeightsFile::find(const std::string &name) const {
+WeightData WeightsFile::find(const std::string &name) {
   auto found = entries_.find(name);
   if (found == entries_.end())
     return {};
   const Entry &entry = found->second;
-  return {data_ + entry.begin, entry.dtype, entry.sizes.data(), entry.sizes.size()};
+  data_.resize(std::max<size_t>(entry.bytes, 1)); // empty tensors have data too
+  try {
+    read(data_.data(), entry.begin, entry.bytes);
+  } catch (const Error &error) {
+    throw Error(error.status, path_ + ": " + error.what());
+  }
+  return {data_.data(), entry.dtype, entry.sizes.data(), entry.sizes.size()};
 }
 
 } // namespace tsc_engine
