@@ -57,8 +57,12 @@ std::string literal(const tensor::Scalar &scalar, DType dtype) {
   if (dtype == DType::boolean)
     return tensor::to_double(scalar) != 0 ? "true" : "false";
   if (tensor::is_floating(dtype)) {
-    const double value = tensor::to_double(scalar);
     const bool single = dtype != DType::f64;
+    double value = tensor::to_double(scalar);
+    // Numbers beyond a float's range are infinities or zeros of it; as literals NVRTC refuses them.
+    if (single && value == value && static_cast<float>(value) != value &&
+        (std::isinf(static_cast<float>(value)) || std::fabs(static_cast<float>(value)) < 1e-37F))
+      value = static_cast<double>(static_cast<float>(value));
     const std::string limit = single ? "" : "static_cast<double>";
     if (std::isnan(value))
       return single ? "TC_NAN" : limit + "(TC_NAN)";
@@ -115,8 +119,6 @@ bool is_comparison(Op op) {
 
 /// An operator of C++ that means the operation. Arithmetic of integers has none: theirs wraps.
 const char *infix(Op op, DType dtype) {
-  if (dtype == DType::boolean)
-    return op == Op::eq ? " == " : op == Op::ne ? " != " : nullptr;
   if (!tensor::is_floating(dtype) && !is_comparison(op))
     return nullptr;
   switch (op) {

@@ -54,6 +54,7 @@ private:
   CheckReport report_;
   std::set<std::pair<std::string, std::string>> known_; // node and message
   std::unordered_map<std::string, size_t> missing_;     // message -> problem that it is in
+  std::vector<bool> depends_on_hole_;                   // by node of whole_
 
   /// One walk through the pipeline. True if something was refused and cut out.
   bool try_once(bool again) {
@@ -82,7 +83,8 @@ private:
     for (const Diagnostic &diagnostic : diagnostics) {
       const std::vector<std::string> nodes = refused_by(diagnostic);
       refused.insert(nodes.begin(), nodes.end());
-      if (!known_.emplace(diagnostic.node, diagnostic.message).second)
+      if (!known_.emplace(diagnostic.node, diagnostic.message).second ||
+          is_of_a_hole(diagnostic, error.exit_code()))
         continue;
       is_new = true;
       Problem &problem = find_or_add(diagnostic);
@@ -92,7 +94,33 @@ private:
     }
     if (is_new && report_.exit_code != ExitCode::bad_input)
       report_.exit_code = error.exit_code();
+    note_dependents(refused);
     return cut_nodes(rest_, refused) != 0;
+  }
+
+  /// Marks what computes with the results of `refused`, their sizes included.
+  void note_dependents(const std::set<std::string> &refused) {
+    depends_on_hole_.resize(whole_.nodes.size(), false);
+    for (const std::string &name : refused)
+      if (const auto at = position_.find(name); at != position_.end())
+        depends_on_hole_[at->second] = true;
+    for (size_t i = 0; i < whole_.nodes.size(); ++i) {
+      const auto look = [&](graph::NodeRef argument) {
+        if (depends_on_hole_[argument.id])
+          depends_on_hole_[i] = true;
+      };
+      for (const graph::Argument &argument : whole_.nodes[i].args)
+        graph::for_each_node(argument, look);
+      for (const auto &keyword : whole_.nodes[i].kwargs)
+        graph::for_each_node(keyword.second, look);
+    }
+  }
+  /// What seems wrong with a node only because a symbol that a refused node yields has no value:
+  /// the graph as it was written may be right. Values that differ from what is recorded do differ.
+  bool is_of_a_hole(const Diagnostic &diagnostic, ExitCode code) const {
+    const auto at = position_.find(diagnostic.node);
+    return code == ExitCode::bad_input && diagnostic.code != "TSC-O050" && at != position_.end() &&
+           at->second < depends_on_hole_.size() && depends_on_hole_[at->second];
   }
 
   /// What tsc does not have is one problem, however many nodes ask for it.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tsc::graph {
@@ -123,13 +124,17 @@ private:
       expect(')');
       return value;
     }
-    // ceil(a / b) and floor(1.5 * a) arrive as roundings of floats. Sizes are not negative: to
-    // truncate is to floor.
-    if (name == "CeilToInt" || name == "FloorToInt" || name == "TruncToInt") {
-      Ratio ratio = real(depth + 1);
+    // ceil(a / b) and floor(1.5 * a) arrive as roundings of floats.
+    if (name == "CeilToInt" || name == "FloorToInt" || name == "TruncToInt" ||
+        name == "RoundToInt") {
+      const Ratio ratio = real(depth + 1);
       expect(')');
-      return name == "CeilToInt" ? symbolic::ceil_div(ratio.numerator, divisor(ratio.denominator))
-                                 : symbolic::floor_div(ratio.numerator, divisor(ratio.denominator));
+      return rounded(name, ratio.numerator, divisor(ratio.denominator), ratio.may_be_negative);
+    }
+    if (name == "ToFloat" || name == "Identity") { // a size that is a whole number all the same
+      const Expr value = read(depth + 1);
+      expect(')');
+      return value;
     }
     if (name == "Piecewise")
       return piecewise(depth + 1);
@@ -140,7 +145,58 @@ private:
   /// A float that depends on sizes; both parts are integers.
   struct Ratio {
     Expr numerator, denominator = 1;
+    bool may_be_negative = false; // sizes are not, but what is subtracted is
   };
+
+  /// numerator / denominator as an integer.
+  static Expr rounded(const std::string &name, Expr numerator, Expr denominator,
+                      bool may_be_negative) {
+    if (name == "CeilToInt")
+      return symbolic::ceil_div(numerator, denominator);
+    if (name == "RoundToInt") { // half to even
+      const Expr twice = numerator * 2 + denominator, whole = denominator * 2;
+      const Expr up = symbolic::floor_div(twice, whole);
+      return up - negation(positive(symbolic::mod(twice, whole))) * symbolic::mod(up, 2);
+    }
+    if (name == "FloorToInt" || !may_be_negative)
+      return symbolic::floor_div(numerator, denominator);
+    return symbolic::floor_div(symbolic::maximum(0, numerator), denominator) -
+           symbolic::floor_div(symbolic::maximum(0, numerator * -1), denominator);
+  }
+
+  /// PyTorch rounds each step to 53 bits. Quotients are rounded once, which does not cross an
+  /// integer; what is computed with rounded numbers might, unless it scales by a power of 2.
+  static bool is_exact(const Ratio &ratio) {
+    const std::optional<int64_t> denominator = ratio.denominator.as_integer();
+    return denominator && (*denominator & (*denominator - 1)) == 0;
+  }
+  static bool is_power_of_two(const Ratio &ratio) {
+    const std::optional<int64_t> numerator = ratio.numerator.as_integer();
+    return is_exact(ratio) && numerator && *numerator > 0 && (*numerator & (*numerator - 1)) == 0;
+  }
+  void require_exact(bool exact) {
+    if (!exact)
+      fail("a float that is rounded more than once is not supported", ExitCode::unsupported);
+  }
+
+  Ratio product(const Ratio &a, const Ratio &b) {
+    require_exact((is_exact(a) && is_exact(b)) || is_power_of_two(a) || is_power_of_two(b));
+    return {multiply(a.numerator, b.numerator), multiply(a.denominator, b.denominator),
+            a.may_be_negative || b.may_be_negative};
+  }
+  Ratio sum(const Ratio &a, const Ratio &b) {
+    require_exact(is_exact(a) && is_exact(b));
+    return {multiply(a.numerator, b.denominator) + multiply(b.numerator, a.denominator),
+            multiply(a.denominator, b.denominator), a.may_be_negative || b.may_be_negative};
+  }
+  Ratio quotient(const Ratio &a, const Ratio &b) {
+    require_exact((is_exact(a) && is_exact(b)) || is_power_of_two(b));
+    const std::optional<int64_t> whole = b.numerator.as_integer();
+    if (whole && *whole < 0)
+      return quotient({a.numerator * -1, a.denominator, true}, {b.numerator * -1, b.denominator});
+    return {multiply(a.numerator, b.denominator), multiply(a.denominator, divisor(b.numerator)),
+            a.may_be_negative || b.may_be_negative};
+  }
 
   Ratio real(int depth) {
     if (depth > kMaxNesting)
@@ -151,28 +207,42 @@ private:
     expect('(');
     if (name == "Float")
       return float_literal();
-    if (name == "ToFloat" || name == "IntTrueDiv") {
+    if (name == "ToFloat") {
       std::vector<Expr> operands = list(depth + 1);
-      require_count(operands, name == "ToFloat" ? 1 : 2);
-      return {operands[0], name == "ToFloat" ? Expr(1) : operands[1]};
+      require_count(operands, 1);
+      return {operands[0]};
     }
-    if (name == "Mul") {
-      Ratio product{1};
-      do {
-        Ratio factor = real(depth + 1);
-        product = {multiply(product.numerator, factor.numerator),
-                   multiply(product.denominator, factor.denominator)};
-      } while (accept(','));
-      expect(')');
-      return product;
+    if (name == "IntTrueDiv") {
+      std::vector<Expr> operands = list(depth + 1);
+      require_count(operands, 2);
+      return {operands[0], operands[1]};
     }
-    if (name == "Integer") {
-      int64_t value = integer_literal();
+    if (name == "Mul" || name == "Add" || name == "FloatTrueDiv") {
+      Ratio result = real(depth + 1);
+      while (accept(',')) {
+        const Ratio next = real(depth + 1);
+        result = name == "Mul"   ? product(result, next)
+                 : name == "Add" ? sum(result, next)
+                                 : quotient(result, next);
+      }
       expect(')');
-      return {value};
+      return result;
     }
     position_ = start;
+    if (name == "Integer" || name == "Symbol" || is_whole(name)) {
+      const Expr value = read(depth + 1);
+      return {value, 1, value.is_integer() && value.value() < 0};
+    }
     fail("the rounding of '" + name + "' is not supported", ExitCode::unsupported);
+  }
+
+  /// Functions whose results are integers.
+  static bool is_whole(const std::string &name) {
+    static constexpr std::string_view kNames[] = {
+        "CeilToInt", "FloorToInt",  "TruncToInt", "RoundToInt", "Max",     "Min",
+        "Mod",       "PythonMod",   "FloorDiv",   "CleanDiv",   "CeilDiv", "ModularIndexing",
+        "Pow",       "PowByNatural"};
+    return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
   }
 
   /// After "Float(": '1.5', precision=53). As a fraction, which is exact where floats are.
@@ -193,8 +263,8 @@ private:
     expect(')');
     for (int64_t denominator = 1; denominator <= kMaxDenominator; denominator *= 2) {
       double numerator = value * static_cast<double>(denominator);
-      if (numerator >= 0 && numerator <= kMaxNumerator && numerator == std::floor(numerator))
-        return {static_cast<int64_t>(numerator), denominator};
+      if (std::fabs(numerator) <= kMaxNumerator && numerator == std::floor(numerator))
+        return {static_cast<int64_t>(numerator), denominator, value < 0};
     }
     position_ = start;
     fail("the float is no sum of few powers of 2", ExitCode::unsupported);
@@ -286,8 +356,29 @@ private:
         result = multiply(result, operand);
       return result;
     }
-    if (name == "Pow")
+    if (name == "Pow" || name == "PowByNatural")
       return power(operands);
+    if (name == "LShift" || name == "RShift") {
+      require_count(operands, 2);
+      const Expr factor = power({2, operands[1]});
+      return name == "LShift" ? multiply(operands[0], factor)
+                              : symbolic::floor_div(operands[0], factor);
+    }
+    if (name == "Abs") {
+      require_count(operands, 1);
+      return symbolic::maximum(operands[0], operands[0] * -1);
+    }
+    if (name == "Where") {
+      require_count(operands, 3);
+      return chosen(operands[0], operands[1], operands[2]);
+    }
+    static constexpr std::string_view kBitwise = "BitwiseFn_bitwise_";
+    if (name.compare(0, kBitwise.size(), kBitwise) == 0) {
+      require_count(operands, 2);
+      if (const std::optional<Expr> value =
+              bitwise(name.substr(kBitwise.size()), operands[0], operands[1]))
+        return *value;
+    }
     if (name == "Min" || name == "Max") {
       if (operands.empty())
         fail("expected operands");
@@ -336,7 +427,9 @@ private:
   Expr power(const std::vector<Expr> &operands) {
     require_count(operands, 2);
     std::optional<int64_t> exponent = operands[1].as_integer();
-    if (!exponent || *exponent < 0 || *exponent > kMaxExponent)
+    if (!exponent)
+      fail("an exponent that is no number is not supported", ExitCode::unsupported);
+    if (*exponent < 0 || *exponent > kMaxExponent)
       fail("an exponent is not an integer from 0 to " + std::to_string(kMaxExponent));
     Expr result = 1;
     for (int64_t i = 0; i < *exponent; ++i)
@@ -350,6 +443,42 @@ private:
 };
 
 } // namespace
+
+namespace {
+
+/// a & mask for a mask that is not negative: its runs of ones, each a remainder of a quotient.
+Expr masked_by(Expr a, int64_t mask) {
+  Expr result = 0;
+  for (int first = 0; first < 62 && (mask >> first) != 0; ++first) {
+    if ((mask >> first) % 2 == 0)
+      continue;
+    int end = first;
+    while (end < 62 && (mask >> end) % 2 != 0)
+      ++end;
+    const Expr shifted = symbolic::floor_div(a, int64_t{1} << first);
+    result = result + symbolic::mod(shifted, int64_t{1} << (end - first)) * (int64_t{1} << first);
+    first = end;
+  }
+  return result;
+}
+
+} // namespace
+
+std::optional<Expr> bitwise(std::string_view operation, Expr a, Expr b) {
+  if (!b.is_integer())
+    std::swap(a, b);
+  const std::optional<int64_t> mask = b.as_integer();
+  constexpr int64_t kMost = int64_t{1} << 60;
+  if (!mask || *mask >= kMost || *mask <= -kMost)
+    return std::nullopt;
+  // -m is the complement of m - 1.
+  const Expr both = *mask >= 0 ? masked_by(a, *mask) : a - masked_by(a, -*mask - 1);
+  if (operation == "and")
+    return both;
+  if (operation == "or")
+    return a + b - both;
+  return operation == "xor" ? std::optional(a + b - both * 2) : std::nullopt;
+}
 
 Expr parse_sympy(std::string_view text, const symbolic::SymbolReader &symbol_of) {
   bool is_srepr = text.find("Symbol(") != std::string_view::npos ||

@@ -253,16 +253,37 @@ TensorValue convert(Context &context, const TensorValue &value, DType dtype) {
   return tensor_of(context, cast_loop(context, source, value.dtype, dtype));
 }
 
+namespace {
+
+/// Whether what `node` yields has been rounded to its dtype, whatever it is fused with. A buffer
+/// that the program computes is rounded in memory; what computes it in the same kernel hands it on
+/// as it is, in f32.
+bool is_exact(const Context &context, const LoopNode &node) {
+  switch (node.op) {
+  case Op::constant:
+  case Op::to_dtype:
+    return true;
+  case Op::load:
+    return context.module.buffer(node.buffer).role != ir::Buffer::Role::computed;
+  case Op::view: {
+    const LoopNode &viewed = context.module.loops[node.operands[0].node];
+    return viewed.op == Op::load && is_exact(context, viewed);
+  }
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
 TensorValue rounded(Context &context, const TensorValue &value) {
-  if (!context.policy.casts_in_bodies || !tensor::is_reduced_float(value.dtype) ||
-      value.storage->loop == kNone) {
+  if (!context.policy.casts_in_bodies || !tensor::is_reduced_float(value.dtype)) {
     return value;
   }
-  const LoopNode &node = context.module.loops[value.storage->loop];
-  const bool gathered =
-      node.op == Op::view && context.module.loops[node.operands[0].node].op == Op::load;
-  const bool exact =
-      gathered || node.op == Op::load || node.op == Op::constant || node.op == Op::to_dtype;
+  const Storage &storage = *value.storage;
+  const bool exact = storage.loop == kNone
+                         ? context.module.buffer(storage.buffer).role != ir::Buffer::Role::computed
+                         : is_exact(context, context.module.loops[storage.loop]);
   return exact ? value : tensor_of(context, cast_loop(context, value, DType::f32, value.dtype));
 }
 

@@ -173,6 +173,9 @@ void add_reductions(Registry &registry) {
 void add_scans(Registry &registry) {
   registry["cumsum"] = scan(ir::ScanKind::sum);
   registry["cumprod"] = scan(ir::ScanKind::prod);
+  registry["running_maximum"] = scan(ir::ScanKind::max);
+  registry["running_minimum"] = scan(ir::ScanKind::min);
+  registry["running_logsumexp"] = scan(ir::ScanKind::logsumexp);
 }
 
 } // namespace tsc::lowering

@@ -1,5 +1,6 @@
 // Sliding windows are index maps with a mask where they reach beyond what they slide over: padding
 // and window fuse with whatever reads them.
+#include "ops/windows.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
@@ -117,12 +118,15 @@ NodeValue adaptive_windows(Context &context, const ops::Call &call) {
   Conditions inside(context, sizes);
   for (size_t k = 0; k < positions.size(); ++k) {
     const Expr size = value.sizes[lead + k], position = ir::variable(lead + k);
-    const Expr first = symbolic::floor_div(position * size, positions[k]);
+    const Expr parts = ops::at_least_one(positions[k], *context.ranges);
+    const Expr first = symbolic::floor_div(position * size, parts);
     index[lead + k] = first + ir::variable(lead + positions.size() + k);
-    const Expr remainder = symbolic::mod(size, positions[k]);
-    if (!remainder.is_integer(0)) {
-      inside.require(Op::lt, index[lead + k],
-                     symbolic::ceil_div((position + 1) * size, positions[k]));
+    const Expr longest = sizes[lead + positions.size() + k];
+    // Windows of one length hold all of their taps.
+    const bool equal =
+        symbolic::mod(size, parts).is_integer(0) && symbolic::floor_div(size, parts) == longest;
+    if (!equal) {
+      inside.require(Op::lt, index[lead + k], symbolic::ceil_div((position + 1) * size, parts));
     }
   }
   return inside.choose(value.dtype, reindexed(operand_of(context, value), index),

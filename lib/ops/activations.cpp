@@ -3,6 +3,7 @@
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
+#include "ops/whole_numbers.h"
 
 #include <cmath>
 
@@ -148,7 +149,9 @@ Argument glu(GraphBuilder &builder, const Call &call) {
 }
 
 Argument clamped(GraphBuilder &builder, const Call &call) {
-  return clamp_between(builder, call["self"], call["min_val"], call["max_val"]);
+  const DType dtype = call.tensor("self").dtype;
+  return clamp_between(builder, call["self"], number_of_dtype(call, "min_val", dtype),
+                       number_of_dtype(call, "max_val", dtype));
 }
 
 } // namespace

@@ -133,6 +133,10 @@ struct Probabilities {
 };
 Probabilities probabilities(GraphBuilder &builder, const Argument &scores, bool may_hide_rows) {
   Arguments last{-1};
+  if (builder.meta(scores).layout.sizes.back().is_integer(0)) { // of no columns: log(0)
+    const Argument sums = builder.call("aten.sum.dim_IntList", {scores, last, false});
+    return {scores, builder.call("aten.full_like.default", {sums, -INFINITY})};
+  }
   Argument largest = builder.call("aten.amax.default", {scores, last, true});
   Argument base = largest, hidden;
   if (may_hide_rows) {
@@ -172,7 +176,8 @@ struct Attention {
   Argument logsumexp;
 };
 
-Attention attend(GraphBuilder &builder, const Call &call, double scale) {
+/// `scale` is a number, or a tensor of rank 0.
+Attention attend(GraphBuilder &builder, const Call &call, const Argument &scale) {
   Shapes shapes = shapes_of(call);
   const TensorMeta query_meta = call.tensor("query");
   DType dtype = query_meta.dtype;
@@ -209,20 +214,24 @@ Attention attend(GraphBuilder &builder, const Call &call, double scale) {
 }
 
 Argument attention(GraphBuilder &builder, const Call &call) {
-  Attention result = attend(builder, call, call.number("scale"));
+  Attention result = attend(builder, call, call["scale"]);
   return Arguments{in_promised_order(builder, result.output, call.tensor("query")),
                    result.logsumexp};
 }
 
-/// The factor of the scores: what is asked for, or 1 / sqrt(depth).
-double scale_of(const Call &call) {
+/// The factor of the scores: what is asked for, or 1 / sqrt(depth), a tensor of rank 0 where the
+/// depth is a symbol.
+Argument scale_of(GraphBuilder &builder, const Call &call) {
   if (call.has("scale"))
-    return call.number("scale");
-  Expr depth = call.tensor("query").layout.sizes.back();
-  if (!depth.is_integer())
-    call.fail("TSC-O016", call.node().target + ": the depth is '" + symbolic::print(depth) + "'",
-              "make the last size of the query static, or pass scale");
-  return 1 / std::sqrt(static_cast<double>(depth.value()));
+    return call["scale"];
+  const TensorMeta query = call.tensor("query");
+  const Expr depth = query.layout.sizes.back();
+  if (depth.is_integer())
+    return 1 / std::sqrt(static_cast<double>(depth.value()));
+  const Argument number =
+      builder.call("aten.full.default", {Arguments{}, size_argument(depth)},
+                   {{"dtype", accumulation_dtype(query.dtype)}, {"device", query.device}});
+  return builder.call("aten.rsqrt.default", {number});
 }
 
 void refuse_dropout(const Call &call) {
@@ -241,8 +250,8 @@ Argument to_attention(GraphBuilder &builder, const Call &call) {
     if (parameter.name == "enable_gqa")
       grouped = call.boolean("enable_gqa");
   }
-  Arguments args = {call["query"],     call["key"],    call["value"], mask,
-                    call["is_causal"], scale_of(call), grouped};
+  Arguments args = {call["query"],           call["key"], call["value"], mask, call["is_causal"],
+                    scale_of(builder, call), grouped};
   if (call.number("dropout_p") != 0)
     args.push_back(call["dropout_p"]);
   return builder.call(kAttention, std::move(args));
@@ -269,7 +278,7 @@ Argument to_attention_with_state(GraphBuilder &builder, const Call &call) {
 /// (output, weights): what the forms without a fused kernel yield.
 Argument attention_with_weights(GraphBuilder &builder, const Call &call) {
   refuse_dropout(call);
-  Attention result = attend(builder, call, scale_of(call));
+  Attention result = attend(builder, call, scale_of(builder, call));
   return Arguments{result.output, result.weights};
 }
 
@@ -311,6 +320,8 @@ bool fits_one_kernel(const Call &call) {
   const bool mask_fits = !mask || (mask->layout.rank() <= rank &&
                                    (mask->dtype == DType::boolean || mask->dtype == DType::f16 ||
                                     mask->dtype == DType::bf16 || mask->dtype == DType::f32));
+  if (call["scale"].node()) // of a depth that is a symbol
+    return false;
   const double scale = call.number("scale");
   return dtypes && depths && whole && large && rows_together && grid_fits && mask_fits &&
          scale > 0 && std::isfinite(scale) && call.number("dropout_p") == 0;

@@ -3,6 +3,7 @@
 #include "ops/requirements.h"
 
 #include "ops/source_line.h"
+#include "ops/varying_dtypes.h"
 
 namespace tsc::ops {
 
@@ -193,6 +194,19 @@ Value value_of_result(const Graph &graph, const Argument &result) {
   return Value{};
 }
 
+/// `value` with the dtypes of `recorded`, where both are floats: devices differ in their width.
+void take_recorded_dtypes(Value &value, const Value &recorded) {
+  if (TensorMeta *meta = std::get_if<TensorMeta>(&value.value)) {
+    const TensorMeta *given = recorded.tensor();
+    if (given && tensor::is_floating(given->dtype) && tensor::is_floating(meta->dtype))
+      meta->dtype = given->dtype;
+  } else if (Value::List *list = std::get_if<Value::List>(&value.value)) {
+    const Value::List *given = recorded.list();
+    for (size_t i = 0; given && given->size() == list->size() && i < list->size(); ++i)
+      take_recorded_dtypes((*list)[i], (*given)[i]);
+  }
+}
+
 } // namespace
 
 DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Operator &row,
@@ -203,6 +217,7 @@ DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Oper
   copy.target = node.target;
   copy.args = node.args;
   copy.kwargs = node.kwargs;
+  copy.value = node.value; // as recorded
   copy.stack_trace = node.stack_trace;
   copy.origins = node.origins;
   std::unordered_map<graph::NodeId, graph::NodeId> inputs;
@@ -255,6 +270,8 @@ Value infer_value(const Graph &graph, const Node &node,
   support::require(static_cast<bool>(row->decompose), "ops", node.target + " has no shape rule");
   const DecomposedAlone alone = decompose_alone(graph, node, *row, ranges);
   Value value = value_of_result(alone.graph, alone.result);
+  if (node.value && !why_dtypes_vary(row->name).empty())
+    take_recorded_dtypes(value, *node.value);
   check_result(call, value);
   return value;
 }

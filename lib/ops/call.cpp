@@ -161,10 +161,10 @@ Expr Call::size(std::string_view parameter) const {
 int64_t Call::integer(std::string_view parameter) const {
   Expr value = size(parameter);
   if (!value.is_integer())
-    fail("TSC-O016",
-         node_->target + ": argument '" + std::string(parameter) + "' is '" +
-             symbolic::print(value) + "', a number is needed",
-         "make this value static when exporting");
+    refuse("TSC-O016",
+           node_->target + ": argument '" + std::string(parameter) + "' is '" +
+               symbolic::print(value) + "', a number is needed",
+           "make this value static when exporting");
   return value.value();
 }
 
@@ -217,10 +217,10 @@ std::vector<int64_t> Call::integers(std::string_view parameter) const {
   std::vector<int64_t> result;
   for (Expr value : sizes(parameter)) {
     if (!value.is_integer())
-      fail("TSC-O016",
-           node_->target + ": argument '" + std::string(parameter) + "' holds '" +
-               symbolic::print(value) + "', numbers are needed",
-           "make this value static when exporting");
+      refuse("TSC-O016",
+             node_->target + ": argument '" + std::string(parameter) + "' holds '" +
+                 symbolic::print(value) + "', numbers are needed",
+             "make this value static when exporting");
     result.push_back(value.value());
   }
   return result;

@@ -198,10 +198,10 @@ Argument split_evenly(GraphBuilder &builder, const Call &call, Expr each) {
   Expr size = self.layout.sizes[dim];
   Expr pieces = symbolic::simplify(symbolic::ceil_div(size, each), call.ranges());
   if (!pieces.is_integer())
-    call.fail("TSC-O016",
-              call.node().target + ": the number of parts, " + symbolic::print(pieces) +
-                  ", depends on a symbol",
-              "make the size of the dimension static");
+    call.refuse("TSC-O016",
+                call.node().target + ": the number of parts, " + symbolic::print(pieces) +
+                    ", depends on a symbol",
+                "make the size of the dimension static");
   Arguments parts;
   for (int64_t i = 0; i < std::max<int64_t>(pieces.value(), 1); ++i) {
     Expr start = Expr(i) * each;
@@ -232,8 +232,8 @@ Argument unbind(GraphBuilder &builder, const Call &call) {
   size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
   Expr size = self.layout.sizes[dim];
   if (!size.is_integer())
-    call.fail("TSC-O016", "aten.unbind of a dimension of symbolic size " + symbolic::print(size),
-              "make the size of the dimension static");
+    call.refuse("TSC-O016", "aten.unbind of a dimension of symbolic size " + symbolic::print(size),
+                "make the size of the dimension static");
   Arguments parts;
   for (int64_t i = 0; i < size.value(); ++i)
     parts.push_back(builder.call(kSelect, {call["self"], static_cast<int64_t>(dim), i}));

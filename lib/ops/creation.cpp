@@ -148,11 +148,49 @@ Argument iota(GraphBuilder &builder, Expr length, Expr start, Expr step, DType d
                        {"requires_grad", false}});
 }
 
+double real(const Argument &value) {
+  const double *real = std::get_if<double>(&value.value);
+  return real ? *real : static_cast<double>(std::get<int64_t>(value.value));
+}
+
+/// The elements of a range of reals; throws unless they are counted by a number.
+int64_t range_length(const Call &call, double start, double end, double step) {
+  constexpr double kMost = 1e15;
+  const double length = std::ceil((end - start) / step);
+  if (!(length >= 0 && length < kMost))
+    call.fail("TSC-O034", "aten.arange: no step leads from start to end",
+              "swap them, or negate the step");
+  return static_cast<int64_t>(length);
+}
+
+void refuse_symbolic_bounds(const Call &call, const Argument &start, const Argument &end,
+                            const Argument &step) {
+  if (std::holds_alternative<Expr>(start.value) || std::holds_alternative<Expr>(end.value) ||
+      std::holds_alternative<Expr>(step.value))
+    call.refuse("TSC-O034", "aten.arange: floating bounds with symbolic ones",
+                "make the bounds static");
+}
+
+/// Reals as bounds of integers: start and step are cut off, and of int64, as ATen has it, the end
+/// is too before the elements are counted.
+Argument whole_range(GraphBuilder &builder, const Call &call, const Argument &start,
+                     const Argument &end, const Argument &step, DType dtype) {
+  refuse_symbolic_bounds(call, start, end, step);
+  const double first = std::trunc(real(start)), stride = std::trunc(real(step));
+  const int64_t length = dtype == DType::i64
+                             ? range_length(call, first, std::trunc(real(end)), stride)
+                             : range_length(call, real(start), real(end), real(step));
+  return iota(builder, Expr(length), Expr(static_cast<int64_t>(first)),
+              Expr(static_cast<int64_t>(stride)), dtype, device_argument(call, {}));
+}
+
 /// ceil((end - start) / step) elements.
 Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &start,
                      const Argument &end, const Argument &step) {
   bool floating = is_float(start) || is_float(end) || is_float(step);
   DType dtype = call.dtype("dtype").value_or(floating ? DType::f32 : DType::i64);
+  if (floating && tensor::is_integral(dtype))
+    return whole_range(builder, call, start, end, step, dtype);
   tensor::Device device = device_argument(call, {});
   auto integer = [](const Argument &value) {
     const Expr *expr = std::get_if<Expr>(&value.value);
@@ -173,20 +211,12 @@ Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &st
         iota(builder, length, integer(start), stride, direct ? dtype : DType::i64, device);
     return direct ? values : convert(builder, values, dtype);
   }
-  auto number = [](const Argument &value) {
-    const double *real = std::get_if<double>(&value.value);
-    return real ? *real : static_cast<double>(std::get<int64_t>(value.value));
-  };
-  if (std::holds_alternative<Expr>(start.value) || std::holds_alternative<Expr>(end.value) ||
-      std::holds_alternative<Expr>(step.value))
-    call.fail("TSC-O034", "aten.arange: floating bounds with symbolic ones",
-              "make the bounds static");
-  double length = std::ceil((number(end) - number(start)) / number(step));
-  Argument counts =
-      iota(builder, Expr(static_cast<int64_t>(length)), Expr(0), Expr(1), DType::i64, device);
+  refuse_symbolic_bounds(call, start, end, step);
+  const int64_t length = range_length(call, real(start), real(end), real(step));
+  Argument counts = iota(builder, Expr(length), Expr(0), Expr(1), DType::i64, device);
   DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
-  Argument scaled = builder.call(kMul, {convert(builder, counts, wide), number(step)});
-  Argument values = builder.call(kAdd, {scaled, number(start)});
+  Argument scaled = builder.call(kMul, {convert(builder, counts, wide), real(step)});
+  Argument values = builder.call(kAdd, {scaled, real(start)});
   return convert(builder, values, dtype);
 }
 
@@ -220,24 +250,96 @@ void add_ranges(Table &table) {
         return arange_over(builder, call, resolved(call, "start"), resolved(call, "end"),
                            resolved(call, "step"));
       });
-  auto linspace = [](GraphBuilder &builder, const Call &call) {
-    int64_t steps = call.integer("steps");
-    double start = call.number("start"), end = call.number("end");
-    DType dtype = call.dtype("dtype").value_or(DType::f32);
-    Argument counts =
-        iota(builder, Expr(steps), Expr(0), Expr(1), DType::i64, device_argument(call, {}));
-    DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
-    Argument position = convert(builder, counts, wide);
-    double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
-    // From the nearer end, so that both ends are exact.
-    Argument first_half = builder.call("aten.lt.Tensor", {counts, steps / 2});
-    Argument up = builder.call(kAdd, {builder.call(kMul, {position, step}), start});
-    Argument remaining = builder.call(kSub, {static_cast<double>(steps - 1), position});
-    Argument down = builder.call(kSub, {end, builder.call(kMul, {remaining, step})});
-    Argument values = builder.call(kWhere, {first_half, up, down});
-    return convert(builder, values, dtype);
+}
+
+/// `count` positions, 0 to 1 less.
+Argument places(GraphBuilder &builder, int64_t count, tensor::Device device) {
+  return iota(builder, Expr(count), Expr(0), Expr(1), DType::i64, device);
+}
+
+/// linspace's or logspace's bound: a number, or a tensor of rank 0. Of integers it is cut off
+/// first.
+Argument bound(GraphBuilder &builder, const Call &call, std::string_view name, DType dtype,
+               DType wide) {
+  const bool whole = tensor::is_integral(dtype);
+  if (const TensorMeta *meta = call.optional_tensor(name)) {
+    if (meta->layout.rank() != 0)
+      call.fail("TSC-O034",
+                call.node().target + ": " + std::string(name) + " has sizes " +
+                    print_sizes(meta->layout.sizes),
+                "pass a number, or a tensor without dimensions");
+    return convert(builder, convert(builder, call[name], whole ? dtype : wide), wide);
+  }
+  const double number = call.number(name);
+  return whole ? std::trunc(number) : number;
+}
+
+/// steps values from start to end: from the nearer end each, so that both ends are exact. `wide` is
+/// what they are computed in; `whole_step` cuts the step off.
+Argument spaced(GraphBuilder &builder, const Call &call, DType dtype, DType wide,
+                bool whole_step = false) {
+  const int64_t steps = call.integer("steps");
+  if (steps < 0)
+    call.fail("TSC-O034", call.node().target + ": " + std::to_string(steps) + " steps",
+              "use 0 or more");
+  const tensor::Device device = device_argument(call, {});
+  const Argument start = bound(builder, call, "start", dtype, wide),
+                 end = bound(builder, call, "end", dtype, wide);
+  const Argument counts = places(builder, steps, device);
+  const Argument position = convert(builder, counts, wide);
+  if (steps < 2) { // PyTorch's single value is the start
+    const Argument zero = builder.call(kMul, {position, 0.0});
+    return builder.call(kAdd, {zero, start});
+  }
+  const double parts = static_cast<double>(steps - 1);
+  const double *first = std::get_if<double>(&start.value), *last = std::get_if<double>(&end.value);
+  Argument step;
+  if (first && last) {
+    const double exact = (*last - *first) / parts;
+    step = whole_step ? std::trunc(exact) : exact;
+  } else {
+    step = builder.call(kDiv, {builder.call(kSub, {end, start}), parts});
+    if (whole_step)
+      step = builder.call("aten.trunc.default", {step});
+  }
+  const Argument first_half = builder.call("aten.lt.Tensor", {counts, steps / 2});
+  const Argument up = builder.call(kAdd, {builder.call(kMul, {position, step}), start});
+  const Argument remaining = builder.call(kSub, {parts, position});
+  const Argument down = builder.call(kSub, {end, builder.call(kMul, {remaining, step})});
+  return builder.call(kWhere, {first_half, up, down});
+}
+
+Argument linspace(GraphBuilder &builder, const Call &call) {
+  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const bool exact = dtype == DType::f64 || tensor::is_integral(dtype);
+  return convert(builder, spaced(builder, call, dtype, exact ? DType::f64 : DType::f32), dtype);
+}
+
+/// base to the power of the same values.
+Argument logspace(GraphBuilder &builder, const Call &call) {
+  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const bool whole = tensor::is_integral(dtype);
+  // Of integers the step is one, too; a single value is not cut off.
+  const bool single = call.integer("steps") < 2;
+  const DType wide = dtype == DType::f64 || single || whole ? DType::f64 : DType::f32;
+  const Argument exponents = spaced(builder, call, single ? DType::f64 : dtype, wide, whole);
+  return convert(builder, builder.call("aten.pow.Scalar", {call["base"], exponents}), dtype);
+}
+
+void add_spaces(Table &table) {
+  struct Form {
+    std::string_view overload, start, end;
   };
-  table.add(factory("linspace(Scalar start, Scalar end, int steps")).decompose(linspace);
+  const Form forms[] = {{"", "Scalar", "Scalar"},
+                        {".Tensor_Tensor", "Tensor", "Tensor"},
+                        {".Tensor_Scalar", "Tensor", "Scalar"},
+                        {".Scalar_Tensor", "Scalar", "Tensor"}};
+  for (const Form &form : forms) {
+    const std::string parameters = std::string(form.overload) + "(" + std::string(form.start) +
+                                   " start, " + std::string(form.end) + " end, int steps";
+    table.add(factory("linspace" + parameters)).decompose(linspace);
+    table.add(factory("logspace" + parameters + ", float base=10.")).decompose(logspace);
+  }
 }
 
 /// Ones where column - row compares to `diagonal` as asked.
@@ -294,6 +396,7 @@ void add_creation(Table &table) {
   add_in_place_fills(table);
   add_empty(table);
   add_ranges(table);
+  add_spaces(table);
   add_triangles(table);
 }
 

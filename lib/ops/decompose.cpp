@@ -1,6 +1,8 @@
 #include "ops/decompose.h"
 
+#include "ops/precision.h"
 #include "ops/rewrite.h"
+#include "ops/varying_dtypes.h"
 
 #include <algorithm>
 
@@ -20,6 +22,19 @@ std::optional<Argument> as_scalar(const Node &node) {
   if (const Expr *expr = std::get_if<Expr>(&node.value->value))
     return size_argument(*expr);
   return std::nullopt;
+}
+
+/// `result` in the dtypes of `value`: those that the graph records, where PyTorch's devices differ.
+Argument in_recorded_dtypes(GraphBuilder &builder, const Argument &result, const Value &value) {
+  if (const Arguments *list = result.list()) {
+    const Value::List *values = value.list();
+    Arguments items = *list;
+    for (size_t i = 0; values && i < items.size() && i < values->size(); ++i)
+      items[i] = in_recorded_dtypes(builder, items[i], (*values)[i]);
+    return items;
+  }
+  const TensorMeta *meta = value.tensor();
+  return meta && result.node() ? convert(builder, result, meta->dtype) : result;
 }
 
 void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
@@ -45,7 +60,10 @@ void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
     rewrite.replace(id, graph::NodeRef{builder.append(std::move(node))});
     return;
   }
-  rewrite.replace(id, row.decompose(builder, rewrite.call(node, row)));
+  Argument result = row.decompose(builder, rewrite.call(node, row));
+  if (node.value && !why_dtypes_vary(row.name).empty())
+    result = in_recorded_dtypes(builder, result, *node.value);
+  rewrite.replace(id, std::move(result));
 }
 
 } // namespace

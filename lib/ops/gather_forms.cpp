@@ -64,9 +64,23 @@ Argument scatter_mean(GraphBuilder &builder, const Call &call) {
 
 enum class BagMode : uint8_t { sum, mean, max };
 
+/// What each bag's largest elements are the elements of: [bags, width] indices, 0 of empty bags.
+Argument largest_indices(GraphBuilder &builder, const Call &call, const Argument &seen,
+                         const Argument &empty) {
+  Argument position = builder.call("aten.argmax.default", {seen, 1, false});
+  Argument index = builder.call("aten.index.Tensor", {call["indices"], Arguments{position}});
+  return convert(builder, builder.call(kWhere, {empty, 0, index}), DType::i64);
+}
+
+/// Whether PyTorch's CPU kernels add up bags without noting which index is in which bag.
+bool adds_without_notes(const Call &call, int64_t padding) {
+  const DType dtype = call.tensor("weight").dtype;
+  return padding < 0 && (dtype == DType::f32 || tensor::is_reduced_float(dtype));
+}
+
 /// (bags [count, width], bag of every index, size of every bag, indices of the largest). The last
-/// three are what a backward pass reads; the last is zeros but for the mode max, where it is not
-/// computed either.
+/// three are what a backward pass reads, with the sizes and values of PyTorch's CPU kernels: sums
+/// note no sizes and mostly no bags.
 Argument embedding_bag(GraphBuilder &builder, const Call &call) {
   const TensorMeta weight = call.tensor("weight"), indices = call.tensor("indices"),
                    offsets = call.tensor("offsets");
@@ -112,8 +126,9 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
                                     {{"dtype", DType::i64}, {"device", weight.device}});
   Argument sizes =
       builder.call("aten.index_put.default", {no_counts, Arguments{bag}, counted, true});
-  Argument result;
-  if (mode == BagMode::max) {
+  Argument result, largest_at = sizes;
+  const bool nothing = indices.layout.sizes[0].is_integer(0);
+  if (mode == BagMode::max && !nothing) {
     // Every bag looks at every row: [bags, indices, width].
     Argument numbers = builder.call("aten.arange.default", {size_argument(bags)},
                                     {{"dtype", DType::i64}, {"device", weight.device}});
@@ -122,9 +137,10 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
     Argument seen =
         builder.call(kWhere, {builder.call("aten.unsqueeze.default", {own, -1}), rows, -INFINITY});
     Argument largest = builder.call("aten.amax.default", {seen, Arguments{1}, false});
-    Argument empty = builder.call("aten.eq.Tensor", {sizes, 0});
-    result =
-        builder.call(kWhere, {builder.call("aten.unsqueeze.default", {empty, -1}), 0.0, largest});
+    Argument empty =
+        builder.call("aten.unsqueeze.default", {builder.call("aten.eq.Tensor", {sizes, 0}), -1});
+    result = builder.call(kWhere, {empty, 0.0, largest});
+    largest_at = largest_indices(builder, call, seen, empty);
   } else {
     Argument zeros =
         builder.call("aten.full.default", {sizes_argument({bags, weight.layout.sizes[1]}), 0.0},
@@ -136,8 +152,20 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
       result = builder.call(kDiv, {result, column});
     }
   }
-  return Arguments{convert(builder, result, weight.dtype), bag, sizes,
-                   builder.call("aten.zeros_like.default", {sizes})};
+  if (mode == BagMode::max && nothing)
+    largest_at =
+        builder.call("aten.full.default", {sizes_argument({bags, weight.layout.sizes[1]}), 0},
+                     {{"dtype", DType::i64}, {"device", weight.device}});
+  if (mode == BagMode::sum) {
+    const bool all_offsets = call.node().target == "aten._embedding_bag_forward_only.default";
+    sizes = largest_at = builder.call(
+        "aten.full.default", {sizes_argument({all_offsets ? offsets.layout.sizes[0] : bags}), 0},
+        {{"dtype", DType::i64}, {"device", weight.device}});
+    if (adds_without_notes(call, padding))
+      bag = builder.call("aten.full.default", {Arguments{0}, 0},
+                         {{"dtype", DType::i64}, {"device", weight.device}});
+  }
+  return Arguments{convert(builder, result, weight.dtype), bag, sizes, largest_at};
 }
 
 void add_bags(Table &table) {

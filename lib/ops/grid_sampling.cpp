@@ -140,10 +140,10 @@ Argument grid_sample(GraphBuilder &builder, const Call &call) {
   if (sampler.padding == Padding::reflection)
     for (size_t axis = 0; axis < sampler.dims; ++axis)
       if (!sampler.size(axis).is_integer())
-        call.fail("TSC-O016",
-                  call.node().target + ": the size of dimension " + std::to_string(axis + 2) +
-                      " is '" + symbolic::print(sampler.size(axis)) + "', a number is needed",
-                  "make this value static when exporting");
+        call.refuse("TSC-O016",
+                    call.node().target + ": the size of dimension " + std::to_string(axis + 2) +
+                        " is '" + symbolic::print(sampler.size(axis)) + "', a number is needed",
+                    "make this value static when exporting");
   Argument wide_grid = widen(builder, call["grid"]);
   std::vector<Argument> positions;
   for (size_t axis = 0; axis < sampler.dims; ++axis) {

@@ -101,7 +101,8 @@ Value flip_value(const Call &call) {
 /// The last `shift` elements move to the front, dimension by dimension.
 Argument roll(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
-  std::vector<int64_t> shifts = call.integers("shifts"), dims = call.integers("dims");
+  const Sizes shifts = call.sizes("shifts");
+  std::vector<int64_t> dims = call.integers("dims");
   Argument x = call["self"];
   Sizes sizes = self.layout.sizes;
   if (dims.empty()) {
@@ -112,8 +113,10 @@ Argument roll(GraphBuilder &builder, const Call &call) {
   for (size_t i = 0; i < dims.size() && i < shifts.size(); ++i) {
     size_t d = normalize_dim(call, dims[i], sizes.size());
     int64_t dim = static_cast<int64_t>(d);
-    Expr shift = symbolic::simplify(symbolic::mod(Expr(shifts[i]), sizes[d]), call.ranges());
-    if (sizes[d].is_integer(0) || shift.is_integer(0))
+    if (sizes[d].is_integer(0))
+      continue;
+    const Expr shift = symbolic::simplify(symbolic::mod(shifts[i], sizes[d]), call.ranges());
+    if (shift.is_integer(0))
       continue;
     Argument split = size_argument(sizes[d] - shift), end = size_argument(sizes[d]);
     Argument tail = builder.call("aten.slice.Tensor", {x, dim, split, end});

@@ -3,6 +3,7 @@
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
+#include "ops/whole_numbers.h"
 
 namespace tsc::ops {
 namespace {
@@ -140,13 +141,16 @@ bool is_number(const Argument &argument, double expected) {
 
 /// beta * self + alpha * product; a beta of 0 ignores self, NaN included.
 Argument scaled_sum(GraphBuilder &builder, const Call &call, Argument product) {
-  if (!is_number(call["alpha"], 1))
-    product = builder.call(kMul, {product, call["alpha"]});
-  if (is_number(call["beta"], 0))
+  const DType dtype = call.tensor("self").dtype;
+  const Argument alpha = number_of_dtype(call, "alpha", dtype),
+                 beta = number_of_dtype(call, "beta", dtype);
+  if (!is_number(alpha, 1))
+    product = builder.call(kMul, {product, alpha});
+  if (is_number(beta, 0))
     return product;
   Argument self = call["self"];
-  if (!is_number(call["beta"], 1))
-    self = builder.call(kMul, {self, call["beta"]});
+  if (!is_number(beta, 1))
+    self = builder.call(kMul, {self, beta});
   return builder.call(kAdd, {self, product});
 }
 

@@ -1,4 +1,5 @@
 #include "ops/operator.h"
+#include "ops/varying_dtypes.h"
 
 namespace tsc::ops {
 namespace {
@@ -33,6 +34,11 @@ std::string describe_way(const Operator &row) {
   return way;
 }
 
+std::string notes(const Operator &row) {
+  const std::string effect(describe(row.effect)), dtypes(why_dtypes_vary(row.name));
+  return effect + (effect.empty() || dtypes.empty() ? "" : "; ") + dtypes;
+}
+
 } // namespace
 
 std::string operators_markdown() {
@@ -49,7 +55,7 @@ std::string operators_markdown() {
         arguments += "=";
     }
     text += "| `" + std::string(row.name) + "` | " + arguments + " | " + describe_way(row) + " | " +
-            std::string(describe(row.effect)) + " |\n";
+            notes(row) + " |\n";
   }
   return text;
 }

@@ -1,6 +1,7 @@
 // Elementwise arithmetic of two operands. What the schema calls Tensor may be a number.
 #include "ops/builder.h"
 #include "ops/pointwise_rules.h"
+#include "ops/precision.h"
 #include "ops/table.h"
 
 #include <cmath>
@@ -23,8 +24,9 @@ Argument with_alpha(GraphBuilder &builder, const Call &call, std::string_view ta
     return builder.emit(target, {call["self"], call["other"]});
   }
   Argument scaled = call["other"];
-  if (call.optional_tensor("other")) {
-    scaled = builder.call(kMul, {call["other"], call["alpha"]});
+  if (call.optional_tensor("other")) { // in the result's dtype, as ATen scales
+    const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
+    scaled = builder.call(kMul, {convert(builder, call["other"], dtype), call["alpha"]});
   } else if (std::holds_alternative<int64_t>(scaled.value) &&
              std::holds_alternative<int64_t>(call["alpha"].value)) {
     scaled = std::get<int64_t>(scaled.value) * std::get<int64_t>(call["alpha"].value);
@@ -94,20 +96,56 @@ void add_arithmetic(Table &table) {
   }
 }
 
+/// Of bf16, whose values are f32s with the lower half of their bits 0: a step changes the upper
+/// half.
+Argument next_after(GraphBuilder &builder, const Call &call) {
+  const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
+  if (dtype == DType::f16)
+    call.fail("TSC-O036", call.node().target + " of torch.float16", "convert to float32 first");
+  if (dtype != DType::bf16)
+    return builder.keep(call);
+  constexpr int64_t kStep = 1 << 16, kSmallestNegative = INT32_MIN + kStep;
+  const auto compared = [&](std::string_view comparison, const Argument &a, const Argument &b) {
+    return builder.call(comparison, {a, b});
+  };
+  const Argument x = convert(builder, call["self"], DType::f32),
+                 y = convert(builder, call["other"], DType::f32);
+  const Argument upward = compared("aten.lt.Tensor", x, y),
+                 positive = compared("aten.gt.Tensor", x, 0);
+  const Argument toward_zero = builder.call("aten.logical_xor.default", {upward, positive});
+  const Argument one_zero = builder.call(kWhere, {compared("aten.eq.Tensor", x, 0), 0.0, x});
+  const Argument bits = builder.call("aten.view.dtype", {one_zero, DType::i32});
+  const Argument step = builder.call(kWhere, {toward_zero, -kStep, kStep});
+  const Argument first =
+      builder.call(kWhere, {compared("aten.gt.Tensor", y, 0), kStep, kSmallestNegative});
+  const Argument next =
+      builder.call(kWhere, {compared("aten.eq.Tensor", x, 0), convert(builder, first, DType::i32),
+                            builder.call(kAdd, {bits, convert(builder, step, DType::i32)})});
+  const Argument value = builder.call("aten.view.dtype", {next, DType::f32});
+  const Argument there = builder.call(kWhere, {compared("aten.eq.Tensor", x, y), y, value});
+  const Argument sum = builder.call(kAdd, {x, y}); // NaN if one of them is; else unused
+  const Argument invalid =
+      builder.call("aten.logical_or.default",
+                   {compared("aten.ne.Tensor", x, x), compared("aten.ne.Tensor", y, y)});
+  return convert(builder, builder.call(kWhere, {invalid, sum, there}), dtype);
+}
+
 void add_plain_pairs(Table &table) {
   struct Form {
     std::string_view name;
     Promotion promotion;
   };
-  const Form defaults[] = {{"atan2", Promotion::floating},
-                           {"hypot", Promotion::common},
-                           {"nextafter", Promotion::common}};
+  const Form defaults[] = {{"atan2", Promotion::floating}, {"hypot", Promotion::common}};
   for (const Form &form : defaults)
     table
         .add_with_in_place(
             keep_text(std::string(form.name) + "(Tensor self, Tensor other) -> Tensor"))
         .shape(elementwise(form.promotion, {"self", "other"}))
         .lowers(form.name);
+  table.add_with_in_place("nextafter(Tensor self, Tensor other) -> Tensor")
+      .shape(elementwise(Promotion::common, {"self", "other"}))
+      .decompose(next_after)
+      .lowers("nextafter");
   for (std::string_view name : {"maximum", "minimum"})
     table.add(keep_text(std::string(name) + "(Tensor self, Tensor other) -> Tensor"))
         .shape(elementwise(Promotion::common, {"self", "other"}))
@@ -249,9 +287,10 @@ void add_power(Table &table) {
                      "aten.pow.Tensor_Tensor");
 }
 
-/// self + value * t1 (op) t2
+/// self + value * t1 (op) t2, in the dtype that all three promote to.
 Argument add_scaled(GraphBuilder &builder, const Call &call, std::string_view combine) {
-  Argument term = call["tensor1"];
+  const DType dtype = promote_operands(elementwise_operands(call, {"self", "tensor1", "tensor2"}));
+  Argument term = convert(builder, call["tensor1"], dtype);
   if (combine == kMul) {
     term = builder.call(kMul, {term, call["tensor2"]});
     if (!is_one(call["value"]))

@@ -13,8 +13,17 @@ std::string_view schema_of(std::string_view name) {
 }
 
 void add_direct(Table &table) {
-  const std::string_view common[] = {"abs", "bitwise_not", "ceil", "floor",
-                                     "neg", "relu",        "sign", "trunc"};
+  table.add_with_in_place(schema_of("abs"))
+      .shape([](const Call &call) {
+        Value value = elementwise(Promotion::common, {"self"})(call);
+        TensorMeta &meta = std::get<TensorMeta>(value.value);
+        if (tensor::is_complex(meta.dtype)) // a magnitude
+          meta.dtype = meta.dtype == DType::c128 ? DType::f64 : DType::f32;
+        return value;
+      })
+      .lowers("abs");
+  const std::string_view common[] = {"bitwise_not", "ceil", "floor", "neg",
+                                     "relu",        "sign", "trunc"};
   for (std::string_view name : common)
     table.add_with_in_place(schema_of(name))
         .shape(elementwise(Promotion::common, {"self"}))

@@ -1,4 +1,5 @@
 // Pooling: reductions over sliding windows of [N, C, spatial..] or [C, spatial..].
+#include "graph/indicators.h"
 #include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
@@ -65,11 +66,10 @@ Expr pooled(const Call &call, Expr size, const Window &window, size_t i) {
       size + Expr(2) * padding - window.dilation[i] * (window.kernel[i] - Expr(1)) - Expr(1);
   if (!call.boolean("ceil_mode"))
     return symbolic::simplify(symbolic::floor_div(span, stride) + Expr(1), call.ranges());
-  Expr length = symbolic::ceil_div(span, stride) + Expr(1);
-  if (length.is_integer() && stride.is_integer() && size.is_integer() && padding.is_integer() &&
-      (length.value() - 1) * stride.value() >= size.value() + padding.value())
-    length = length - Expr(1);
-  return symbolic::simplify(length, call.ranges());
+  const Expr length = symbolic::ceil_div(span, stride) + Expr(1);
+  const Expr starts_outside =
+      graph::less_or_equal(size + padding, (length - Expr(1)) * stride); // 1 or 0
+  return symbolic::simplify(length - starts_outside, call.ranges());
 }
 
 Sizes pooled_sizes(const Call &call, const Window &window) {
@@ -284,9 +284,22 @@ Argument adaptive_lengths(GraphBuilder &builder, Expr size, Expr positions, size
   return length;
 }
 
+/// No windows: nothing to reduce.
+bool is_empty(const Sizes &positions) {
+  return std::any_of(positions.begin(), positions.end(), [](Expr e) { return e.is_integer(0); });
+}
+Argument no_windows(GraphBuilder &builder, const tensor::Layout &layout, DType dtype,
+                    tensor::Device device) {
+  return builder.call("aten.empty_strided.default",
+                      {sizes_argument(layout.sizes), sizes_argument(layout.strides)},
+                      {{"dtype", dtype}, {"device", device}});
+}
+
 Argument adaptive_avg_pool(GraphBuilder &builder, const Call &call, size_t rank) {
   const TensorMeta self = call.tensor("self");
   const Sizes positions = adaptive_positions(call, rank), sizes = spatial_sizes(self, rank);
+  if (is_empty(positions))
+    return no_windows(builder, pooled_layout(self, positions), self.dtype, self.device);
   const size_t lead = self.layout.rank() - rank;
   if (std::all_of(positions.begin(), positions.end(), [](Expr e) { return e.is_integer(1); }))
     return builder.call("aten.mean.dim", {call["self"], dimensions_from(lead, rank), true});
@@ -297,8 +310,9 @@ Argument adaptive_avg_pool(GraphBuilder &builder, const Call &call, size_t rank)
   Expr same(1);
   std::optional<Argument> varying;
   for (size_t i = 0; i < rank; ++i) {
-    if (symbolic::mod(sizes[i], positions[i]).is_integer(0)) {
-      same *= symbolic::floor_div(sizes[i], positions[i]);
+    const Expr parts = at_least_one(positions[i], call.ranges());
+    if (symbolic::mod(sizes[i], parts).is_integer(0)) {
+      same *= symbolic::floor_div(sizes[i], parts);
       continue;
     }
     const Argument length =
@@ -319,6 +333,9 @@ Arguments adaptive_max_pool(GraphBuilder &builder, const Call &call, size_t rank
     return adaptive_windows_of(builder, x, positions, fill);
   };
   const tensor::Layout layout = pooled_layout(self, positions);
+  if (is_empty(positions))
+    return {no_windows(builder, layout, self.dtype, self.device),
+            no_windows(builder, layout, DType::i64, self.device)};
   const Argument values = largest(builder, call["self"], windows, rank);
   const Argument indices = position_of_largest(builder, call["self"], values, windows, rank);
   return {in_layout(builder, values, layout), in_layout(builder, indices, layout)};

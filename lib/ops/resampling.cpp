@@ -18,9 +18,30 @@ enum class Method : uint8_t { nearest, nearest_exact, linear, cubic };
 /// One spatial dimension: its sizes, and the scale factor if the call names one.
 struct Axis {
   size_t dim = 0;
-  int64_t from = 0, to = 0;
+  Expr from = 0, to = 0;
   std::optional<double> factor;
+  bool is_static() const { return from.is_integer() && to.is_integer(); }
 };
+
+/// floor(size * factor), as PyTorch computes it in f64: of a symbol for factors with which that is
+/// exact, the sums of few powers of 2.
+Expr scaled_size(const Call &call, Expr size, double factor) {
+  if (size.is_integer())
+    return static_cast<int64_t>(std::floor(static_cast<double>(size.value()) * factor));
+  constexpr int64_t kMostDenominator = int64_t{1} << 20;
+  constexpr double kMostNumerator = 1 << 20;
+  for (int64_t denominator = 1; denominator <= kMostDenominator; denominator *= 2) {
+    const double numerator = factor * static_cast<double>(denominator);
+    if (numerator > 0 && numerator <= kMostNumerator && numerator == std::floor(numerator))
+      return symbolic::simplify(
+          symbolic::floor_div(size * Expr(static_cast<int64_t>(numerator)), Expr(denominator)),
+          call.ranges());
+  }
+  call.refuse("TSC-O016",
+              call.node().target + ": a dimension of size '" + symbolic::print(size) +
+                  "' by the factor " + std::to_string(factor) + ", a number is needed",
+              "give an output_size, or a factor that is a sum of few powers of 2");
+}
 
 std::vector<std::optional<double>> factors_of(const Call &call, size_t count) {
   std::vector<std::optional<double>> factors(count);
@@ -53,37 +74,32 @@ std::vector<Axis> axes_of(const Call &call, std::string_view input, size_t count
                   " dimensions",
               "pass [batch, channels] and " + std::to_string(count) + " spatial dimensions");
   std::vector<std::optional<double>> factors = factors_of(call, count);
-  std::vector<int64_t> sizes;
+  Sizes sizes;
   if (call.has("output_size"))
-    sizes = call.integers("output_size");
+    sizes = call.sizes("output_size");
   std::vector<Axis> axes;
+  const auto none = [](Expr size) { return size.is_integer() && size.value() < 1; };
   for (size_t i = 0; i < count; ++i) {
     Axis axis;
     axis.dim = i + 2;
-    Expr from = meta.layout.sizes[axis.dim];
-    if (!from.is_integer())
-      call.fail("TSC-O016",
-                call.node().target + ": the size of dimension " + std::to_string(axis.dim) +
-                    " is '" + symbolic::print(from) + "', a number is needed",
-                "make this value static when exporting");
-    axis.from = from.value();
+    axis.from = meta.layout.sizes[axis.dim];
     axis.factor = factors[i];
     if (i < sizes.size())
       axis.to = sizes[i];
     else if (axis.factor)
-      axis.to = static_cast<int64_t>(std::floor(static_cast<double>(axis.from) * *axis.factor));
-    if (axis.to < 1 || axis.from < 1)
+      axis.to = scaled_size(call, axis.from, *axis.factor);
+    if (none(axis.to) || none(axis.from))
       call.fail("TSC-O097",
-                call.node().target + " from " + std::to_string(axis.from) + " to " +
-                    std::to_string(axis.to) + " elements",
+                call.node().target + " from " + symbolic::print(axis.from) + " to " +
+                    symbolic::print(axis.to) + " elements",
                 "give an output_size, or a scale factor, that leaves an element");
     axes.push_back(axis);
   }
   return axes;
 }
 
-Argument positions(GraphBuilder &builder, int64_t count, tensor::Device device) {
-  return builder.call("prims.iota.default", {count},
+Argument positions(GraphBuilder &builder, Expr count, tensor::Device device) {
+  return builder.call("prims.iota.default", {size_argument(count)},
                       {{"start", 0},
                        {"step", 1},
                        {"dtype", DType::i64},
@@ -91,13 +107,41 @@ Argument positions(GraphBuilder &builder, int64_t count, tensor::Device device) 
                        {"requires_grad", false}});
 }
 
+/// numerator / denominator, a tensor of rank 0 where one of them is a symbol. A denominator of 0
+/// counts as 1.
+Argument ratio(GraphBuilder &builder, Expr numerator, Expr denominator, DType dtype,
+               tensor::Device device) {
+  if (numerator.is_integer() && denominator.is_integer()) {
+    const double quotient = static_cast<double>(numerator.value()) /
+                            static_cast<double>(std::max<int64_t>(denominator.value(), 1));
+    return dtype == DType::f32 ? static_cast<double>(static_cast<float>(quotient)) : quotient;
+  }
+  const auto number = [&](Expr value) {
+    return builder.call("aten.full.default", {Arguments{}, size_argument(value)},
+                        {{"dtype", dtype}, {"device", device}});
+  };
+  return builder.call(kDiv, {number(numerator), number(symbolic::maximum(Expr(1), denominator))});
+}
+
+/// How many elements of the input one of the output covers.
+Argument step_of(GraphBuilder &builder, const Axis &axis, bool align_corners, DType dtype,
+                 tensor::Device device) {
+  if (align_corners)
+    return ratio(builder, axis.to.is_integer(1) ? Expr(0) : axis.from - Expr(1), axis.to - Expr(1),
+                 dtype, device);
+  if (!axis.factor || !(*axis.factor > 0))
+    return ratio(builder, axis.from, axis.to, dtype, device);
+  const double step = 1.0 / *axis.factor;
+  return dtype == DType::f32 ? static_cast<double>(static_cast<float>(step)) : step;
+}
+
 /// Where PyTorch's kernel takes element `at` from: in f32, as it computes.
 int64_t nearest_source(const Axis &axis, bool exact, int64_t at) {
   float scale = axis.factor && *axis.factor > 0
                     ? static_cast<float>(1.0 / *axis.factor)
-                    : static_cast<float>(axis.from) / static_cast<float>(axis.to);
+                    : static_cast<float>(axis.from.value()) / static_cast<float>(axis.to.value());
   float position = static_cast<float>(at) + (exact ? 0.5F : 0.0F);
-  return std::min(static_cast<int64_t>(std::floor(position * scale)), axis.from - 1);
+  return std::min(static_cast<int64_t>(std::floor(position * scale)), axis.from.value() - 1);
 }
 
 /// floor((a * at + b) / c), the exact form of the source position.
@@ -107,13 +151,16 @@ struct WholeRule {
 
 /// Positions as whole numbers where they are those of PyTorch, which rounds to f32.
 std::optional<WholeRule> whole_rule(const Axis &axis, bool exact) {
-  WholeRule rule{axis.from, 0, axis.to};
+  if (!axis.is_static())
+    return std::nullopt;
+  WholeRule rule{axis.from.value(), 0, axis.to.value()};
   if (axis.factor && *axis.factor == std::floor(*axis.factor))
     rule = {1, 0, static_cast<int64_t>(*axis.factor)};
   if (exact)
     rule = {2 * rule.a, rule.a, 2 * rule.c};
-  for (int64_t at = 0; at < axis.to; ++at)
-    if (std::min((rule.a * at + rule.b) / rule.c, axis.from - 1) != nearest_source(axis, exact, at))
+  for (int64_t at = 0; at < axis.to.value(); ++at)
+    if (std::min((rule.a * at + rule.b) / rule.c, axis.from.value() - 1) !=
+        nearest_source(axis, exact, at))
       return std::nullopt;
   return rule;
 }
@@ -131,20 +178,18 @@ Argument nearest_positions(GraphBuilder &builder, const Axis &axis, bool exact,
     Argument position = convert(builder, at, DType::f32);
     if (exact)
       position = builder.call(kAdd, {position, 0.5});
-    float scale = axis.factor && *axis.factor > 0
-                      ? static_cast<float>(1.0 / *axis.factor)
-                      : static_cast<float>(axis.from) / static_cast<float>(axis.to);
-    Argument scaled = builder.call(kMul, {position, static_cast<double>(scale)});
+    Argument scaled =
+        builder.call(kMul, {position, step_of(builder, axis, false, DType::f32, device)});
     source = convert(builder, builder.call("aten.floor.default", {scaled}), DType::i64);
   }
-  return builder.call("aten.minimum.default", {source, axis.from - 1});
+  return builder.call("aten.minimum.default", {source, size_argument(axis.from - Expr(1))});
 }
 
 /// Each element of `dim` so many times in a row.
 Argument repeated(GraphBuilder &builder, const Argument &x, const Axis &axis, int64_t times) {
   Sizes apart = builder.meta(x).layout.sizes, merged = apart;
   apart.insert(apart.begin() + static_cast<ptrdiff_t>(axis.dim) + 1, Expr(times));
-  merged[axis.dim] = Expr(axis.to);
+  merged[axis.dim] = axis.to;
   Argument column = builder.call("aten.unsqueeze.default", {x, static_cast<int64_t>(axis.dim) + 1});
   Argument expanded = builder.call("aten.expand.default", {column, sizes_argument(apart)});
   return builder.call("aten.reshape.default", {expanded, sizes_argument(merged)});
@@ -155,14 +200,23 @@ Argument along(GraphBuilder &builder, const Argument &x, const Axis &axis,
   return builder.call("aten.index_select.default", {x, static_cast<int64_t>(axis.dim), indices});
 }
 
-bool repeats_whole(const Axis &axis, bool exact) {
-  if (axis.to % axis.from != 0)
-    return false;
-  int64_t times = axis.to / axis.from;
-  for (int64_t at = 0; at < axis.to; ++at)
+/// How often each element is repeated, if that is all: PyTorch rounds positions to f32.
+std::optional<int64_t> repetitions(const Axis &axis, bool exact) {
+  if (axis.from == axis.to && !axis.factor)
+    return 1;
+  if (!axis.is_static()) { // by powers of 2 its positions are exact
+    for (int64_t times = 1; axis.factor && times <= *axis.factor; times *= 2)
+      if (static_cast<double>(times) == *axis.factor && axis.to == axis.from * Expr(times))
+        return times;
+    return std::nullopt;
+  }
+  if (axis.to.value() % axis.from.value() != 0)
+    return std::nullopt;
+  const int64_t times = axis.to.value() / axis.from.value();
+  for (int64_t at = 0; at < axis.to.value(); ++at)
     if (nearest_source(axis, exact, at) != at / times)
-      return false;
-  return true;
+      return std::nullopt;
+  return times;
 }
 
 Argument nearest(GraphBuilder &builder, const Argument &input, const std::vector<Axis> &axes,
@@ -170,8 +224,8 @@ Argument nearest(GraphBuilder &builder, const Argument &input, const std::vector
   Argument x = input;
   tensor::Device device = builder.meta(input).device;
   for (const Axis &axis : axes) {
-    if (repeats_whole(axis, exact))
-      x = axis.to == axis.from ? x : repeated(builder, x, axis, axis.to / axis.from);
+    if (const std::optional<int64_t> times = repetitions(axis, exact))
+      x = *times == 1 ? x : repeated(builder, x, axis, *times);
     else
       x = along(builder, x, axis, nearest_positions(builder, axis, exact, device));
   }
@@ -182,20 +236,11 @@ Argument nearest(GraphBuilder &builder, const Argument &input, const std::vector
 Argument source_positions(GraphBuilder &builder, const Axis &axis, bool align_corners, bool clamp,
                           DType dtype, tensor::Device device) {
   Argument at = convert(builder, positions(builder, axis.to, device), dtype);
-  if (align_corners) {
-    double scale =
-        axis.to > 1 ? static_cast<double>(axis.from - 1) / static_cast<double>(axis.to - 1) : 0.0;
-    if (dtype == DType::f32)
-      scale = static_cast<float>(scale);
-    return builder.call(kMul, {at, scale});
-  }
-  double scale = axis.factor && *axis.factor > 0
-                     ? 1.0 / *axis.factor
-                     : static_cast<double>(axis.from) / static_cast<double>(axis.to);
-  if (dtype == DType::f32)
-    scale = static_cast<float>(scale);
+  const Argument step = step_of(builder, axis, align_corners, dtype, device);
+  if (align_corners)
+    return builder.call(kMul, {at, step});
   Argument centre = builder.call(kAdd, {at, 0.5});
-  Argument scaled = builder.call(kMul, {centre, scale});
+  Argument scaled = builder.call(kMul, {centre, step});
   Argument source = builder.call(kSub, {scaled, 0.5});
   return clamp ? builder.call("aten.maximum.default", {source, 0.0}) : source;
 }
@@ -212,9 +257,9 @@ Argument linear_along(GraphBuilder &builder, const Argument &x, const Axis &axis
   TensorMeta meta = builder.meta(x);
   Argument source = source_positions(builder, axis, align_corners, true, meta.dtype, meta.device);
   Argument first = convert(builder, source, DType::i64); // 0 or more: truncation is floor
-  first = builder.call("aten.minimum.default", {first, axis.from - 1});
+  first = builder.call("aten.minimum.default", {first, size_argument(axis.from - Expr(1))});
   Argument second = builder.call(kAdd, {first, 1});
-  second = builder.call("aten.minimum.default", {second, axis.from - 1});
+  second = builder.call("aten.minimum.default", {second, size_argument(axis.from - Expr(1))});
   Argument weight = builder.call(kSub, {source, first});
   weight = along_dimension(builder, weight, axis.dim, meta.layout.rank());
   Argument rest = builder.call(kSub, {1.0, weight});
@@ -256,7 +301,7 @@ Argument cubic_along(GraphBuilder &builder, const Argument &x, const Axis &axis,
   for (int64_t i = 0; i < 4; ++i) {
     Argument at = builder.call(kAdd, {start, i - 1});
     at = builder.call("aten.maximum.default", {at, 0});
-    at = builder.call("aten.minimum.default", {at, axis.from - 1});
+    at = builder.call("aten.minimum.default", {at, size_argument(axis.from - Expr(1))});
     Argument weight =
         along_dimension(builder, weights[static_cast<size_t>(i)], axis.dim, meta.layout.rank());
     Argument term = builder.call(kMul, {along(builder, x, axis, at), weight});
@@ -290,19 +335,17 @@ Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t
 /// as wide as the input's elements that an output element covers.
 Argument antialiased_weights(GraphBuilder &builder, const Axis &axis, bool align_corners,
                              bool cubic, DType dtype, tensor::Device device) {
-  double scale = static_cast<double>(axis.from) / static_cast<double>(axis.to);
-  if (align_corners)
-    scale = axis.to > 1 ? static_cast<double>(axis.from - 1) / static_cast<double>(axis.to - 1) : 0;
-  else if (axis.factor && *axis.factor > 0)
-    scale = 1.0 / *axis.factor;
+  const Argument scale = step_of(builder, axis, align_corners, dtype, device);
   Argument at = convert(builder, positions(builder, axis.to, device), dtype);
   at = builder.call("aten.unsqueeze.default", {at, 1});
   Argument centre = builder.call(kMul, {builder.call(kAdd, {at, 0.5}), scale});
   Argument source = convert(builder, positions(builder, axis.from, device), dtype);
   Argument offset = builder.call(kSub, {builder.call(kAdd, {source, 0.5}), centre});
   Argument distance = builder.call("aten.abs.default", {offset});
-  if (scale > 1)
-    distance = builder.call(kMul, {distance, 1.0 / scale});
+  if (const double *number = std::get_if<double>(&scale.value); !number)
+    distance = builder.call(kDiv, {distance, builder.call("aten.maximum.default", {scale, 1.0})});
+  else if (*number > 1)
+    distance = builder.call(kMul, {distance, 1.0 / *number});
   Argument weights;
   if (cubic) {
     constexpr double kA = -0.5;

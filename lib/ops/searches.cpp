@@ -1,29 +1,73 @@
-// Looking values up among others by comparing with all of them: searchsorted, isin, one_hot, and
-// counts.
+// Looking values up among others: searchsorted by halving, isin and one_hot by comparing with all
+// of them, and counts.
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
+#include <variant>
+
 namespace tsc::ops {
 namespace {
 
-/// How many of `sorted` (its last dimension) stand before `values`, whose dimensions the sum keeps.
-/// Values equal to an element stand before it, or behind it with `right`; NaN is larger than all.
+/// The steps of a binary search in `length` elements: each halves what is left.
+int64_t search_steps(Expr length, const symbolic::Ranges &ranges) {
+  constexpr int64_t kMost = 40; // no memory holds more elements than 2^40
+  const int64_t longest = symbolic::bounds(length, ranges).high;
+  int64_t steps = 0;
+  while (steps < kMost && (longest >> steps) > 0)
+    ++steps;
+  return steps;
+}
+
+/// Where `values` go into `sorted`: before elements that are equal, or behind them with `right`.
+/// PyTorch's own binary search, step by step, so that rows which are not in order, or hold NaN,
+/// give its numbers: a comparison with NaN goes right. `sorted` is one sequence, or as many as
+/// `values` has rows in its last dimension.
 Argument insertion_points(GraphBuilder &builder, const Argument &sorted, const Argument &values,
                           bool right, bool as_int32) {
-  std::string_view after = right ? "aten.gt.Tensor" : "aten.ge.Tensor";
-  Argument behind = builder.call(after, {sorted, values});
-  Argument before = builder.call("aten.logical_not.default", {behind});
-  Argument count = builder.call("aten.sum.dim_IntList", {before, Arguments{-1}});
-  return as_int32 ? convert(builder, count, DType::i32) : count;
+  const TensorMeta sequence = builder.meta(sorted), sought = builder.meta(values);
+  const Expr length = sequence.layout.sizes.back();
+  const DType index = as_int32 ? DType::i32 : DType::i64;
+  const auto filled = [&](const Argument &number) {
+    return builder.call("aten.full.default", {sizes_argument(sought.layout.sizes), number},
+                        {{"dtype", DType::i64}, {"device", sought.device}});
+  };
+  Argument first = filled(0), last = filled(size_argument(length));
+  Argument elements = sorted;
+  if (!symbolic::known_less_equal(Expr(1), length, builder.ranges())) // one there always is
+    elements = builder.call("aten.constant_pad_nd.default", {sorted, Arguments{0, 1}, 0});
+  const Expr end = builder.meta(elements).layout.sizes.back() - Expr(1);
+  for (int64_t step = search_steps(length, builder.ranges()); step > 0; --step) {
+    const Argument span = builder.call(kSub, {last, first});
+    const Argument half = builder.call("aten.bitwise_right_shift.Tensor_Scalar", {span, 1});
+    const Argument middle = builder.call(kAdd, {first, half});
+    const Argument inside =
+        builder.call("aten.minimum.default", {middle, size_argument(end)}); // where all is found
+    const Argument element = sequence.layout.rank() == 1
+                                 ? builder.call("aten.index.Tensor", {elements, Arguments{inside}})
+                                 : builder.call("aten.gather.default", {elements, -1, inside});
+    const Argument stops =
+        builder.call(right ? "aten.gt.Tensor" : "aten.ge.Tensor", {element, values});
+    const Argument found = builder.call("aten.ge.Tensor", {first, last});
+    const Argument stays = builder.call("aten.logical_or.default", {found, stops});
+    const Argument behind = builder.call(kAdd, {middle, 1});
+    const Argument next = builder.call(kWhere, {stays, first, behind});
+    const Argument ends = builder.call("aten.logical_not.default", {found});
+    const Argument shrinks = builder.call("aten.logical_and.default", {ends, stops});
+    last = builder.call(kWhere, {shrinks, middle, last});
+    first = next;
+  }
+  return convert(builder, first, index);
 }
 
 Argument value_tensor(GraphBuilder &builder, const Call &call, const TensorMeta &like) {
   if (call.optional_tensor("self"))
     return call["self"];
+  const bool is_real = std::holds_alternative<double>(call["self"].value);
+  const DType dtype = is_real ? to_floating(like.dtype) : like.dtype; // 2.5 among integers
   return builder.call("aten.full.default", {Arguments{}, call["self"]},
-                      {{"dtype", like.dtype}, {"device", like.device}});
+                      {{"dtype", dtype}, {"device", like.device}});
 }
 
 Argument searchsorted(GraphBuilder &builder, const Call &call) {
@@ -38,16 +82,12 @@ Argument searchsorted(GraphBuilder &builder, const Call &call) {
   Argument sorted = call["sorted_sequence"];
   if (call.has("sorter"))
     sorted = builder.call("aten.gather.default", {sorted, -1, call["sorter"]});
-  Argument values =
-      builder.call("aten.unsqueeze.default", {value_tensor(builder, call, sequence), -1});
-  if (sequence.layout.rank() > 1) // a sequence for every row
-    sorted = builder.call("aten.unsqueeze.default", {sorted, -2});
-  return insertion_points(builder, sorted, values, right, call.boolean("out_int32"));
+  return insertion_points(builder, sorted, value_tensor(builder, call, sequence), right,
+                          call.boolean("out_int32"));
 }
 
 Argument bucketize(GraphBuilder &builder, const Call &call) {
-  Argument values = builder.call("aten.unsqueeze.default",
-                                 {value_tensor(builder, call, call.tensor("boundaries")), -1});
+  const Argument values = value_tensor(builder, call, call.tensor("boundaries"));
   return insertion_points(builder, call["boundaries"], values, call.boolean("right"),
                           call.boolean("out_int32"));
 }

@@ -32,6 +32,10 @@ Shifted shift(GraphBuilder &builder, const Call &call, const Argument &x) {
   if (meta.layout.rank() == 0)
     dims = Arguments{};
   Shifted result;
+  if (symbolic::numel(meta.layout.sizes).is_integer(0)) { // nothing to divide
+    result = {x, x, x};
+    return result;
+  }
   Argument largest = builder.call("aten.amax.default", {x, dims, true});
   result.values = builder.call(kSub, {x, largest});
   result.exponentials = builder.call("aten.exp.default", {result.values});
@@ -78,6 +82,11 @@ void add_pair(Table &table, std::string_view name, bool logarithm) {
 Argument logsumexp(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   Argument x = widen_to_floating(builder, call["self"]);
+  if (symbolic::numel(self.layout.sizes).is_integer(0)) { // log(0), where there is a row at all
+    const Argument total = builder.call(kSum, {x, call["dim"], call["keepdim"]});
+    return builder.call("aten.full_like.default", {total, -INFINITY},
+                        {{"dtype", to_floating(self.dtype)}});
+  }
   Argument largest = builder.call("aten.amax.default", {x, call["dim"], true});
   Argument magnitude = builder.call("aten.abs.default", {largest});
   Argument infinite = builder.call("aten.eq.Tensor", {magnitude, INFINITY});

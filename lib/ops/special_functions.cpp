@@ -10,19 +10,21 @@
 namespace tsc::ops {
 namespace {
 
-/// A tensor in f32 or wider, floating; a number as it is.
-Argument wide_operand(GraphBuilder &builder, const Argument &x) {
-  return x.node() ? widen_to_floating(builder, x) : x;
-}
-
 DType result_dtype(const Call &call, std::string_view a, std::string_view b) {
   return to_floating(promote_operands(elementwise_operands(call, {a, b})));
 }
 
+/// A tensor in the dtype in which a result of `dtype` is computed, f32 or wider: operands of a
+/// narrower one too, which must not be rounded on the way to an f64 result. A number as it is.
+Argument wide_operand(GraphBuilder &builder, const Argument &x, DType dtype) {
+  return x.node() ? convert(builder, x, accumulation_dtype(dtype)) : x;
+}
+
 /// self * log(other): 0 where self is 0, NaN where other is.
 Argument xlogy(GraphBuilder &builder, const Call &call) {
-  Argument x = wide_operand(builder, call["self"]);
-  Argument y = wide_operand(builder, call["other"]);
+  const DType dtype = result_dtype(call, "self", "other");
+  Argument x = wide_operand(builder, call["self"], dtype);
+  Argument y = wide_operand(builder, call["other"], dtype);
   Argument logarithm =
       y.node() ? builder.call("aten.log.default", {y}) : Argument(std::log(call.number("other")));
   Argument product = builder.call(kMul, {x, logarithm});
@@ -39,13 +41,14 @@ Argument xlogy(GraphBuilder &builder, const Call &call) {
   } else if (std::isnan(call.number("other"))) {
     result = product;
   }
-  return convert(builder, result, result_dtype(call, "self", "other"));
+  return convert(builder, result, dtype);
 }
 
 /// log(exp(a) + exp(b)), or to the base 2; equal infinities are themselves.
 Argument log_add_exp(GraphBuilder &builder, const Call &call, bool base_two) {
-  Argument a = widen_to_floating(builder, call["self"]);
-  Argument b = widen_to_floating(builder, call["other"]);
+  const DType dtype = result_dtype(call, "self", "other");
+  Argument a = wide_operand(builder, call["self"], dtype);
+  Argument b = wide_operand(builder, call["other"], dtype);
   Argument largest = builder.call("aten.maximum.default", {a, b});
   Argument distance = builder.call("aten.abs.default", {builder.call(kSub, {a, b})});
   Argument negated = builder.call("aten.neg.default", {distance});
@@ -58,8 +61,7 @@ Argument log_add_exp(GraphBuilder &builder, const Call &call, bool base_two) {
   Argument infinite = builder.call("aten.eq.Tensor", {magnitude, INFINITY});
   Argument equal = builder.call("aten.eq.Tensor", {a, b});
   Argument itself = builder.call("aten.logical_and.default", {infinite, equal});
-  return convert(builder, builder.call(kWhere, {itself, a, sum}),
-                 result_dtype(call, "self", "other"));
+  return convert(builder, builder.call(kWhere, {itself, a, sum}), dtype);
 }
 
 /// In float64, whatever the operands are.
@@ -161,8 +163,24 @@ Argument is_infinity(GraphBuilder &builder, const Call &call, double infinity) {
   return builder.call("aten.eq.Tensor", {call["self"], infinity});
 }
 
-/// self * 2^other.
+/// self * 2^other. By whole powers the result has the dtype of a floating self, and 2^other need
+/// not fit into it: computed in f64, the only rounding is the last one.
 Argument ldexp(GraphBuilder &builder, const Call &call) {
+  const DType dtype = call.tensor("self").dtype, exponent = call.tensor("other").dtype;
+  if (tensor::is_floating(dtype) && tensor::is_integral(exponent)) {
+    constexpr int64_t kMost = 2200; // from the smallest f64 to the largest it is 2098 powers
+    const Argument whole = convert(builder, call["other"], DType::i64);
+    const Argument limited = builder.call("aten.clamp.default", {whole, -kMost, kMost});
+    // In four parts, because 2^2200 is no number.
+    const Argument part = builder.call("aten.bitwise_right_shift.Tensor_Scalar", {limited, 2});
+    const Argument rest = builder.call(kSub, {limited, builder.call(kMul, {part, 3})});
+    Argument result = convert(builder, call["self"], DType::f64);
+    for (const Argument &share : {rest, part, part, part}) {
+      const Argument real = convert(builder, share, DType::f64);
+      result = builder.call(kMul, {result, builder.call("aten.exp2.default", {real})});
+    }
+    return convert(builder, result, dtype);
+  }
   Argument power = builder.call("aten.pow.Scalar", {2.0, call["other"]});
   return builder.call(kMul, {call["self"], power});
 }
@@ -246,7 +264,8 @@ void add_special_functions(Table &table) {
         .decompose([positive](GraphBuilder &builder, const Call &call) {
           return is_infinity(builder, call, positive ? INFINITY : -INFINITY);
         });
-  table.add_with_in_place("ldexp.Tensor(Tensor self, Tensor other) -> Tensor").decompose(ldexp);
+  table.add_with_in_place("ldexp.Tensor(Tensor self, Tensor other) -> Tensor")
+      .decompose(ldexp);
   add_second_names(table);
 }
 

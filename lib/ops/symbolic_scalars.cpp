@@ -1,6 +1,7 @@
 // Ints and bools that depend on sizes. They vanish: their users take the expression.
 #include "graph/data_symbols.h"
 #include "graph/indicators.h"
+#include "graph/sympy_text.h"
 #include "ops/assertions.h"
 #include "ops/builder.h"
 #include "ops/shape_rules.h"
@@ -141,10 +142,10 @@ Argument compute(GraphBuilder &builder, const Call &call, const Arithmetic &oper
 Expr power(const Call &call, Expr base, Expr exponent) {
   constexpr int64_t kMost = 62;
   if (!exponent.is_integer() || exponent.value() < 0 || exponent.value() > kMost)
-    call.fail("TSC-O016",
-              call.node().target + ": argument 'b' is '" + symbolic::print(exponent) +
-                  "', a number is needed",
-              "make this value static when exporting");
+    call.refuse("TSC-O016",
+                call.node().target + ": argument 'b' is '" + symbolic::print(exponent) +
+                    "', a number is needed",
+                "make this value static when exporting");
   Expr result = 1;
   for (int64_t i = 0; i < exponent.value(); ++i)
     result = result * base;
@@ -197,6 +198,16 @@ void add_arithmetic(Table &table) {
   }
 }
 
+/// A real that depends on sizes is computed when the program runs; what it is as an integer, the
+/// size of a tensor say, is what the exporter wrote of it.
+Argument recorded_integer(const Call &call) {
+  const std::optional<Value> &value = call.node().value;
+  if (const Expr *recorded = value ? std::get_if<Expr>(&value->value) : nullptr)
+    return size_argument(*recorded);
+  call.refuse("TSC-O016", call.node().target + ": argument 'a' is a real that depends on sizes",
+              "compute with integers: // rounds down, -(-a // b) rounds up");
+}
+
 /// An operator on one number.
 void add_unary(Table &table) {
   table.add("operator::neg(Scalar a) -> Scalar")
@@ -240,9 +251,7 @@ void add_unary(Table &table) {
             return static_cast<int64_t>(whole);
           }
           if (is_tensor(call["a"], call))
-            call.fail("TSC-O016",
-                      call.node().target + ": argument 'a' is a real that depends on sizes",
-                      "compute with integers: // rounds down, -(-a // b) rounds up");
+            return recorded_integer(call);
           return size_argument(call.size("a"));
         });
   }
@@ -262,6 +271,23 @@ Argument as_truth(GraphBuilder &builder, const Call &call, std::string_view para
   return builder.call("aten.ne.Scalar", {as_real(builder, call, parameter), 0});
 }
 
+/// 0 or 1: a condition, or as good as one.
+bool is_truth(GraphBuilder &builder, Expr value) {
+  const symbolic::Interval bounds =
+      symbolic::bounds(symbolic::simplify(value, builder.ranges()), builder.ranges());
+  return bounds.low >= 0 && bounds.high <= 1;
+}
+
+/// n & 6: of integers, Python's operators work on their bits.
+Argument bits_of(const Call &call, std::string_view operation, Expr a, Expr b) {
+  if (const std::optional<Expr> value = graph::bitwise(operation, a, b))
+    return size_argument(symbolic::simplify(*value, call.ranges()));
+  call.refuse("TSC-O016",
+              call.node().target + ": arguments '" + symbolic::print(a) + "' and '" +
+                  symbolic::print(b) + "', a number is needed",
+              "make one of them static when exporting");
+}
+
 struct Comparison {
   std::string_view name;
   Expr (*integer)(Expr, Expr);
@@ -276,8 +302,12 @@ Argument compare(GraphBuilder &builder, const Call &call, const Comparison &comp
     any_tensor = any_tensor || is_tensor(call[side], call);
     any_real = any_real || known_real(call[side], call);
   }
-  if (!any_tensor && !any_real)
-    return condition(builder, comparison.integer(call.size("a"), call.size("b")));
+  if (!any_tensor && !any_real) {
+    const Expr left = call.size("a"), right = call.size("b");
+    if (comparison.of_truths && !(is_truth(builder, left) && is_truth(builder, right)))
+      return bits_of(call, comparison.name.substr(0, comparison.name.size() - 1), left, right);
+    return condition(builder, comparison.integer(left, right));
+  }
   const std::optional<double> a = known_number(call, "a"), b = known_number(call, "b");
   if (a && b)
     return comparison.real(*a, *b);
@@ -306,6 +336,10 @@ void add_number_comparisons(Table &table) {
         .decompose([form](GraphBuilder &builder, const Call &call) {
           return compare(builder, call, form);
         });
+  table.add("operator::xor(Scalar a, Scalar b) -> Scalar")
+      .decompose([](GraphBuilder &, const Call &call) {
+        return bits_of(call, "xor", call.size("a"), call.size("b"));
+      });
 }
 
 void add_conditions(Table &table) {

@@ -51,11 +51,17 @@ Value overlaps_value(const Call &call) {
                           self.device);
 }
 
-/// The longest of the windows that cut `size` elements into `count` parts.
+/// The longest of the windows that cut `size` elements into `count` parts. Of no parts at all it is
+/// any number.
 Expr longest_window(Expr size, Expr count, const symbolic::Ranges &ranges) {
   const std::optional<int64_t> n = size.as_integer(), parts = count.as_integer();
-  if (!n || !parts || *parts == 0)
-    return symbolic::simplify(symbolic::ceil_div(size, count) + Expr(1), ranges);
+  if (!n || !parts || *parts == 0) {
+    const Expr divisor = at_least_one(count, ranges);
+    const Expr rest = symbolic::simplify(symbolic::mod(size, divisor), ranges);
+    const Expr longest = rest.is_integer(0) ? symbolic::floor_div(size, divisor)
+                                            : symbolic::ceil_div(size, divisor) + Expr(1);
+    return symbolic::simplify(longest, ranges);
+  }
   const int64_t whole = *n / *parts, rest = *n % *parts;
   // Window i reaches from floor(i n / p) to ceil((i + 1) n / p). With f = i rest mod p it holds
   // whole + ceil((f + rest) / p) elements, and f takes every multiple of gcd(rest, p) below p.
@@ -183,6 +189,11 @@ Argument overlaps_of(GraphBuilder &builder, const Argument &x, const Sizes &size
 Argument adaptive_windows_of(GraphBuilder &builder, const Argument &x, const Sizes &positions,
                              const Argument &fill) {
   return builder.call("tsc.adaptive_windows.default", {x, sizes_argument(positions), fill});
+}
+
+Expr at_least_one(Expr count, const symbolic::Ranges &ranges) {
+  return symbolic::known_less_equal(Expr(1), count, ranges) ? count
+                                                            : symbolic::maximum(Expr(1), count);
 }
 
 Argument dimensions_from(size_t first, size_t count) {

@@ -31,6 +31,9 @@ Argument overlaps_of(GraphBuilder &builder, const Argument &x, const std::vector
 Argument adaptive_windows_of(GraphBuilder &builder, const Argument &x,
                              const std::vector<Expr> &positions, const Argument &fill);
 
+/// `count`, or 1 where it may be 0: a divisor of sizes for tensors that then hold nothing.
+Expr at_least_one(Expr count, const symbolic::Ranges &ranges);
+
 /// first, first + 1, ..: `count` dimensions.
 Argument dimensions_from(size_t first, size_t count);
 

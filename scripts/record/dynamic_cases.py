@@ -1,13 +1,13 @@
-"""Records graphs with dynamic shapes from PyTorch, each run with several sizes, for tests/cases/dynamic and
-tests/cases/dynamic_models.
+"""Records graphs with dynamic shapes from PyTorch, each run with several sizes, for tests/cases/dynamic,
+tests/cases/dynamic_operators and tests/cases/dynamic_models.
 
-    python3 scripts/record/dynamic_cases.py [dynamic | dynamic_models]...
+    python3 scripts/record/dynamic_cases.py [dynamic | dynamic_operators | dynamic_models]...
 
 Needs torch and safetensors; tsc and its tests need neither. Writes, per family, tests/cases/FAMILY.zip, which holds
 (case_archive.py; scripts/cases unpacks it)
     graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
     tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU), inputs that were written
-                         first; NAME/RUN/reference_I (the same in float64, of the CNN); integers of the caller are tensors without
+                         first; NAME/RUN/reference_I (the same in float64, of the CNN and of resampling); integers of the caller are tensors without
                          dimensions
 """
 import copy
@@ -195,6 +195,48 @@ class Sorted(torch.nn.Module):
         return values.exp(), places, torch.argsort(x, dim=0, descending=True, stable=True), torch.topk(x, 3)[0], torch.kthvalue(x, 2)[0], torch.sort(y, stable=True)[1]
 
 
+class Scans(torch.nn.Module):
+    def forward(self, x):
+        return (*x.cummax(0), *x.cummin(1), x.logcumsumexp(0), x.logcumsumexp(-1), torch.searchsorted(x[0].sort().values, x))
+
+
+class Resampled(torch.nn.Module):
+    """To twice the size, to half, to sizes of other tensors, all ways."""
+
+    def forward(self, x, y):
+        to = y.shape[0]
+        row = x[:, :, 0]
+        return (F.interpolate(x, scale_factor=2.0), F.interpolate(x, scale_factor=3.0, mode="nearest-exact"), F.interpolate(row, scale_factor=1.5),
+                F.interpolate(x, size=(to, 5), mode="bilinear"), F.interpolate(x, size=(to, to + 2), mode="bilinear", align_corners=True),
+                F.interpolate(x, size=(4, to), mode="bicubic"), F.interpolate(row, size=2 * to, mode="linear"), F.interpolate(row, size=to),
+                F.interpolate(x, size=(to, 3), mode="bilinear", antialias=True), F.interpolate(x, scale_factor=0.5, mode="bilinear"))
+
+
+class Pooled(torch.nn.Module):
+    def forward(self, x):
+        n = x.shape[2]
+        return (*F.adaptive_max_pool2d(x, 1, return_indices=True), *F.adaptive_max_pool2d(x, (2, 3), return_indices=True),
+                *F.adaptive_max_pool1d(x[0], 1, return_indices=True), F.adaptive_avg_pool2d(x, (3, 2)), F.adaptive_avg_pool2d(x, (n // 2, 2)),
+                F.max_pool2d(x, 2, stride=2, ceil_mode=True), F.avg_pool1d(x[0], 3, stride=2, padding=1, ceil_mode=True), F.interpolate(x, scale_factor=0.5, mode="area"))
+
+
+class Depth(torch.nn.Module):
+    """Attention of which every size is a symbol."""
+
+    def forward(self, q, k):
+        return F.scaled_dot_product_attention(q, k, k * 2), F.scaled_dot_product_attention(q, k, k, is_causal=True)
+
+
+class Arithmetic(torch.nn.Module):
+    """What exporters write of roundings, shifts and bits."""
+
+    def forward(self, x):
+        n, z = x.shape[0], x.new_zeros
+        real = torch.sym_float(n)
+        return (z(torch.sym_int(n / 3)), z(torch.sym_int(n * 0.5)), z(torch.sym_int(real)), z(torch.sym_int(n / 2 + 18.5)), z(torch.sym_int(n / 2 - 4.5) + 9),
+                z(n & 6), z(n | 1), z((n & 1) + (n << 2) + (n >> 1)), z(n % 3), z(n**2), x.roll(n // 2), torch.zeros(n // 2 + 1).roll(n - 1))
+
+
 def runs(make, *sizes):
     return [make(*size) for size in sizes]
 
@@ -217,6 +259,23 @@ def cases():
     yield "choice", Choice(), (r(5), r(4)), ({0: n}, {0: m}), vectors
     yield "counts", Counts(), (r(9, 2), 4, 3), ({0: Dim.DYNAMIC}, Dim.DYNAMIC, Dim.DYNAMIC), runs(
         lambda a, x, y: (r(a, 2), x, y), (9, 4, 3), (5, 3, 2), (17, 16, 5))
+
+
+def operators():
+    """Single operators whose sizes are symbols."""
+    g = torch.Generator().manual_seed(13)
+    r = lambda *s: torch.randn(s, generator=g)
+    auto = Dim.DYNAMIC
+    # Rows that hold NaN and equal elements.
+    odd = lambda n, m: (torch.where(r(n, m) > 1.5, torch.nan, (r(n, m) * 2).round()),)
+    yield "scans", Scans(), odd(5, 7), ({0: Dim("n", min=1, max=4000), 1: Dim("m", min=1)},), runs(odd, (1, 1), (9, 33), (70, 2))
+    image = lambda n, c, h, w, to: (r(n, c, h, w), r(to))
+    yield "resampled", Resampled(), image(2, 3, 4, 6, 5), ({0: auto, 2: auto, 3: auto}, {0: auto}), runs(image, (2, 3, 4, 6, 5), (3, 3, 7, 5, 2), (2, 3, 11, 2, 13))
+    pooled = lambda n, h, w: (r(n, 2, h, w),)
+    yield "pooled", Pooled(), pooled(2, 6, 9), ({0: auto, 2: auto, 3: auto},), runs(pooled, (2, 6, 9), (3, 7, 5), (4, 5, 4))
+    heads = lambda b, h, n, m, d: (r(b, h, n, d), r(b, h, m, d))
+    yield "depth", Depth(), heads(2, 3, 4, 5, 8), tuple({i: auto for i in range(4)} for _ in "qk"), runs(heads, (2, 3, 4, 5, 8), (3, 2, 7, 7, 5), (2, 2, 2, 9, 64))
+    yield "arithmetic", Arithmetic(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
 
 
 def models():
@@ -265,13 +324,13 @@ def record(name, module, example, shapes, inputs, tensors):
         with torch.no_grad():
             outputs = module(*given)
         written = [now for now, before in zip(given, arguments)
-                   if isinstance(now, torch.Tensor) and not torch.equal(now, before)]
+                   if isinstance(now, torch.Tensor) and not bool(((now == before) | (now != now)).all())]
         outputs = (*written, *outputs)  # as tsc returns them
         for position, value in enumerate(arguments):
             tensors[f"{name}/{run}/input_{position}"] = torch.as_tensor(value).contiguous().clone()
         for position, value in enumerate(outputs):
             tensors[f"{name}/{run}/output_{position}"] = value.contiguous().clone()
-        if name == "cnn":  # sums of convolutions cancel: eager's own error counts
+        if name in ("cnn", "resampled"):  # sums of convolutions cancel, positions are rounded: eager's own error counts
             with torch.no_grad():
                 exact = copy.deepcopy(module).double()(*(argument.double() for argument in arguments))
             for position, value in enumerate(exact):
@@ -289,7 +348,7 @@ def write(family, cases):
 
 
 def main():
-    families = {"dynamic": cases, "dynamic_models": models}
+    families = {"dynamic": cases, "dynamic_models": models, "dynamic_operators": operators}
     for family in sys.argv[1:] or families:
         write(family, families[family])
 

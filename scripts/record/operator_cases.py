@@ -23,6 +23,7 @@ import alias_cases
 import arithmetic_cases
 import case_archive
 import composite_cases
+import edge_cases
 import foreach_cases
 import fused_product_cases
 import joining_cases
@@ -730,6 +731,7 @@ def sorting(c):
     c.case("median_nan", lambda x: (torch.median(x, -1)[0], torch.nanmedian(x, -1)[0], torch.median(x), torch.nanmedian(x)), torch.tensor([[1.0, math.nan, 3.0, -2.0], [5.0, 2.0, math.inf, 1.0], [math.nan, math.nan, math.nan, math.nan]]))
 arithmetic_cases.add(family)
 composite_cases.add(family)
+edge_cases.add(family)
 fused_product_cases.add(family)
 joining_cases.add(family)
 mutation_cases.add(family)

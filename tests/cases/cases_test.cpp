@@ -176,6 +176,7 @@ TSC_FAMILY(resampling)
 TSC_FAMILY(rearrangements)
 TSC_FAMILY(aliases)
 TSC_FAMILY(memory)
+TSC_FAMILY(edges)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

@@ -60,8 +60,10 @@ void check_graphs(const std::string &family, size_t count,
       const std::vector<tensor::HostTensor> outputs = run(recorded.inputs);
       REQUIRE(outputs.size() == recorded.outputs.size());
       for (size_t i = 0; i < outputs.size(); ++i) {
+        const tensor::HostTensor *reference =
+            i < recorded.references.size() ? &recorded.references[i] : nullptr;
         const tensor::Agreement agreement =
-            tensor::compare(outputs[i], recorded.outputs[i], nullptr, {});
+            tensor::compare(outputs[i], recorded.outputs[i], reference, {});
         INFO(graph.name << ", run " << number << ", output " << i << ": " << agreement.reason);
         CHECK(agreement.ok);
       }

@@ -53,22 +53,28 @@ const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::st
   throw std::runtime_error("no graph " + name);
 }
 
+/// Whole graphs, and single operators.
+void check_both(const std::function<Runner(const DynamicGraph &)> &runner) {
+  check_graphs("dynamic", 8, runner);
+  check_graphs("dynamic_operators", 5, runner);
+}
+
 } // namespace
 
 TEST_CASE("dynamic graphs on reference") {
-  check_graphs("dynamic", 8, [](const DynamicGraph &graph) -> Runner {
+  check_both([](const DynamicGraph &graph) -> Runner {
     return [&graph](const std::vector<HostTensor> &inputs) {
       return driver::run_reference(graph.compilation, inputs, graph.weights);
     };
   });
 }
 TEST_CASE("dynamic graphs on host, serial plan") {
-  check_graphs("dynamic", 8, [](const DynamicGraph &graph) { return in_session(graph, {}); });
+  check_both([](const DynamicGraph &graph) { return in_session(graph, {}); });
 }
 TEST_CASE("dynamic graphs on host, cuda plan") {
   runtime::SessionOptions options;
   options.plan = runtime::Plan::cuda;
-  check_graphs("dynamic", 8, [&](const DynamicGraph &graph) { return in_session(graph, options); });
+  check_both([&](const DynamicGraph &graph) { return in_session(graph, options); });
 }
 TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
   std::string why;
@@ -78,7 +84,7 @@ TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
   }
   runtime::SessionOptions options;
   options.device = runtime::DeviceKind::cuda;
-  check_graphs("dynamic", 8, [&](const DynamicGraph &graph) { return in_session(graph, options); });
+  check_both([&](const DynamicGraph &graph) { return in_session(graph, options); });
 }
 
 TEST_CASE("sizes outside their range are refused with input, dimension and range") {

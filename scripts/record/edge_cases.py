@@ -1,0 +1,138 @@
+"""Single operators at their edges: no elements, one element, NaN in an order, operands of several dtypes, results of a
+fused 16-bit computation that something discontinuous reads. operator_cases.py calls add(family), which registers them."""
+import math
+
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+NAN, BF16 = math.nan, torch.bfloat16
+
+
+def spaces(c):
+    whole, real = (torch.int64, torch.int32), (None, torch.float16, torch.float64)
+    for steps in (0, 1, 2, 5):
+        c.case(f"linspace_{steps}", lambda steps=steps: tuple(torch.linspace(-1.5, 7.9, steps, dtype=d) for d in real + whole))
+        c.case(f"logspace_{steps}", lambda steps=steps: tuple(torch.logspace(-1.5, 3.2, steps, base=2.5, dtype=d) for d in real + whole))
+    c.case("linspace_down_i8", lambda: torch.linspace(100, -100, 9, dtype=torch.int8))
+    one, other = torch.tensor(-1.5), torch.tensor(7.5)
+    for steps in (1, 6):
+        c.case(f"linspace_tensors_{steps}", lambda a, b, steps=steps: torch.linspace(a, b, steps), one, other)
+        c.case(f"linspace_tensor_number_{steps}", lambda a, steps=steps: torch.linspace(a, 3, steps), one)
+        c.case(f"linspace_number_tensor_{steps}", lambda b, steps=steps: torch.linspace(2, b, steps, dtype=torch.int64), other)
+        c.case(f"logspace_tensors_{steps}", lambda a, b, steps=steps: torch.logspace(a, b, steps, base=2.0), one, other)
+    for name, bounds in {"": (0.5, 5.7, 1), "_step": (0.5, 5.7, 1.5), "_down": (5.7, 0.5, -1.5)}.items():
+        c.case(f"arange_real{name}", lambda bounds=bounds: tuple(torch.arange(*bounds, dtype=d) for d in real + whole))
+
+
+def mixed_dtypes(c):
+    wide = lambda *s: c.randn(*s).double() * (1 + 1e-9)
+    narrow = lambda *s: c.randn(*s, dtype=BF16, positive=True)
+    c.case("xlogy_f64_bf16", torch.xlogy, wide(2, 7, 5), narrow(2, 1, 5))
+    c.case("xlogy_bf16_f64", torch.xlogy, narrow(7, 5), wide(7, 5).abs())
+    c.case("xlogy_f64_i64", torch.xlogy, wide(7), c.ints(7, low=1, high=9))
+    c.case("logaddexp_f64_f32", torch.logaddexp, wide(7), c.randn(7))
+    c.case("logaddexp2_f32_f64", torch.logaddexp2, c.randn(7), wide(7))
+    c.case("add_alpha_f64_bf16", lambda a, b: torch.add(a, b, alpha=0.1), wide(7), narrow(7))
+    c.case("sub_alpha_f64_i32", lambda a, b: torch.sub(a, b, alpha=0.3), wide(7), c.ints(7, dtype=torch.int32))
+    c.case("add_alpha_i32_i8", lambda a, b: torch.add(a, b, alpha=100), c.ints(7, dtype=torch.int32), c.ints(7, dtype=torch.int8))
+    c.case("addcmul_f64_bf16", lambda a, b, d: torch.addcmul(a, b, d, value=0.1), wide(7), narrow(7), narrow(7))
+    c.case("addcmul_i32_i8", lambda a, b, d: torch.addcmul(a, b, d, value=3), c.ints(7, dtype=torch.int32), c.ints(7, low=50, high=100, dtype=torch.int8), c.ints(7, low=50, high=100, dtype=torch.int8))
+    c.case("addcdiv_f64_f32", lambda a, b, d: torch.addcdiv(a, b, d, value=0.1), wide(7), c.randn(7), c.randn(7, positive=True))
+    c.case("hardtanh_i64_real_bounds", lambda x: F.hardtanh(x, -1.5, 2.5), c.ints(9))
+    c.case("addmv_i64_real_factors", lambda a, b, d: torch.addmv(a, b, d, alpha=2.5, beta=1.5), c.ints(3), c.ints(3, 4), c.ints(4))
+    for short, dtype in {"f32": torch.float32, "bf16": BF16, "f64": torch.float64}.items():
+        c.case(f"ldexp_{short}_i64", torch.ldexp, torch.tensor([0.71, -0.5, 0.0, 3.0, math.inf, NAN]).to(dtype), torch.tensor([3, -2, 2000, -130, -9, 1]))
+        if dtype != torch.float64:
+            c.case(f"ldexp_{short}_f32", torch.ldexp, torch.tensor([0.71, -0.5, 0.0]).to(dtype), torch.tensor([1.5, -2.0, 3.0]))
+    c.case("ldexp_i64_i64", torch.ldexp, c.ints(5), c.ints(5))
+    stepped = torch.tensor([0.5, -1.25, 0.0, 0.0, -0.0, 3.0, NAN, 1.0, -math.inf, 65280.0])
+    toward = torch.tensor([2.0, 0.75, 1.0, -1.0, 0.0, 3.0, 1.0, NAN, 0.0, -1.0])
+    for short, dtype in {"f32": torch.float32, "bf16": BF16, "f64": torch.float64}.items():
+        after = lambda a, b, dtype=dtype: torch.nextafter(a.to(dtype), b.to(dtype))  # of its own dtype also where the reference is wider
+        c.case(f"nextafter_{short}", lambda a, b, after=after: (after(a, b), after(b, a)), stepped.to(dtype), toward.to(dtype))
+    a, b = c.bools(9), c.bools(9)
+    names = ("lt", "le", "gt", "ge", "eq", "ne", "add", "mul", "maximum", "minimum")
+    c.case("bools", lambda a, b: tuple(getattr(torch, name)(a, b) for name in names), a, b)
+    x = c.randn(4, 6, dtype=BF16)
+    c.case("layer_norm_bf16_statistics", lambda x, w, b: aten.native_layer_norm(x, [6], w, b, 1e-5), x, c.randn(6, dtype=BF16), c.randn(6, dtype=BF16))
+    c.case("group_norm_bf16_statistics", lambda x: aten.native_group_norm(x, None, None, 4, 6, 1, 2, 1e-5), x)
+
+
+def rounded_consumers(c):
+    """Ints and bools from 16-bit values that are stored in the same kernel."""
+    def both(f):
+        return lambda x: (lambda y: (*f(y), y))(x / x.sum())
+    for short, dtype in {"f16": torch.float16, "bf16": BF16}.items():
+        x = c.randn(6, dtype=dtype, positive=True)
+        c.case(f"max_pool_indices_{short}", both(lambda y: (F.max_pool3d(y.reshape(6, 1, 1, 1, 1), 1, 2, return_indices=True)[1],)), x)
+        c.case(f"equal_{short}", both(lambda y: (y == y.clone(), y * 1 >= y, y > y.max())), x)
+        c.case(f"order_{short}", both(lambda y: (y.argmax(), torch.sort(y, stable=True)[1], y.reshape(2, 3).cummax(1)[1], y == y.max())), x)
+
+
+def searches(c):
+    s = torch.tensor([[0.5, 1.0, 2.0, NAN], [NAN, NAN, 1.0, 0.0], [3.0, -1.0, 2.0, 2.0]])
+    v = torch.tensor([[1.0, NAN, 0.5, 2.0, -5.0], [9.0, 0.0, NAN, 1.0, 2.0], [2.0, 2.5, -2.0, 3.0, 9.0]])
+    for right in (False, True):
+        c.case(f"rows_{right}", lambda s, v, right=right: torch.searchsorted(s, v, right=right), s, v)
+        c.case(f"one_{right}", lambda s, v, right=right: torch.searchsorted(s, v, right=right, out_int32=True), s[0].clone(), v)
+        c.case(f"bucketize_{right}", lambda v, s, right=right: torch.bucketize(v, s, right=right), v, torch.tensor([-1.0, 0.0, 0.0, 2.0, NAN]))
+        c.case(f"number_{right}", lambda s, right=right: torch.searchsorted(s, 2, right=right), torch.tensor([1, 2, 2, 3]))
+        c.case(f"bf16_{right}", lambda s, v, right=right: torch.searchsorted(s.sort().values, v, right=right), c.randn(17, dtype=BF16), c.randn(9, dtype=BF16))
+    c.case("real_among_integers", lambda s: (torch.bucketize(2.5, s), torch.searchsorted(s, 1.5)), torch.tensor([1, 2, 3, 5]))
+    c.case("sorter", lambda s, v: torch.searchsorted(s, v, sorter=torch.argsort(s, stable=True)), c.randn(3, 33), c.randn(3, 4))
+    c.case("long", lambda s, v: torch.searchsorted(s.cumsum(0), v), c.randn(300, positive=True), c.randn(20, scale=150))
+    c.case("nothing", lambda s, v: torch.searchsorted(s, v), torch.zeros(0), c.randn(3))
+    c.case("one_element", lambda s, v: (torch.searchsorted(s, v), torch.searchsorted(s, v, right=True)), torch.zeros(1), torch.tensor([0.0, 1.0, -1.0]))
+    c.case("integers", lambda s, v: torch.searchsorted(s.sort().values, v), c.ints(23, low=-50, high=50), c.ints(9, low=-60, high=60))
+    c.case("scalar", lambda s, v: torch.searchsorted(s, v), torch.tensor([1.0, 2.0]), torch.tensor(1.5))
+
+
+def bags(c):
+    w, i, o = c.randn(10, 3), torch.tensor([0, 1, 2, 3, 4, 5, 6, 3]), torch.tensor([0, 2, 2, 6])
+    whole = torch.tensor([0, 2, 2, 8])
+    for mode in (0, 1, 2):
+        for last in (False, True):
+            for padding in (-1, 3):
+                c.case(f"bag_{mode}_{last}_{padding}", lambda w, i, o, mode=mode, last=last, padding=padding: aten._embedding_bag(w, i, o, False, mode, False, None, last, padding), w, i, whole if last else o)
+    c.case("bag_forward_only", lambda w, i, o: aten._embedding_bag_forward_only(w, i, o, False, 0, False, None, True, -1), w, i, whole)
+    c.case("bag_f64", lambda w, i, o: aten._embedding_bag(w, i, o), w.double(), i, o)
+
+
+def nothing(c):
+    none = lambda *s: torch.zeros(s)
+    c.case("adaptive_avg_to_0", lambda x: (F.interpolate(x, scale_factor=0.5, mode="area"), F.adaptive_avg_pool1d(x, 0)), c.randn(2, 2, 1))
+    c.case("adaptive_avg2d_to_0", lambda x: F.adaptive_avg_pool2d(x, (0, 2)), c.randn(2, 2, 3, 4))
+    c.case("adaptive_max_to_0", lambda x: F.adaptive_max_pool2d(x, (2, 0), return_indices=True), c.randn(2, 2, 3, 4))
+    c.case("roll", lambda x: (x.roll(-3), x.reshape(0, 1).roll((1, 2), (0, 1))), none(0))
+    c.case("roll_dims", lambda x: x.roll((1, 2), (1, 2)), none(2, 0, 3))
+    c.case("softmax", lambda x: (x.softmax(1), x.log_softmax(0), x.softmax(-1)), none(2, 0))
+    c.case("logsumexp", lambda x: (x.logsumexp(1), x.logsumexp(1, keepdim=True), x.logsumexp(0), x.logsumexp((0, 2))), none(2, 0, 3))
+    c.case("extremes", lambda x: (*x.max(2), x.amin(2), x.argmax(2), *x.aminmax(dim=0)), none(2, 0, 3))
+    c.case("scans", lambda x: (*x.cummax(1), *x.cummin(2), x.logcumsumexp(0)), none(2, 0, 3))
+    c.case("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v), c.randn(1, 2, 3, 4), none(1, 2, 0, 4), none(1, 2, 0, 4))
+    c.case("vector_norm_of_one", lambda x: (x.norm(1, -1), torch.linalg.vector_norm(x, 2, -1), torch.linalg.vector_norm(x, 3, -1) * x.sum(-1)), c.randn(2, 1))
+    c.case("vector_norm_of_a_scalar", lambda x: (x.norm(), torch.linalg.vector_norm(x.reshape(1), 1, 0), x.norm(3)), c.randn(1)[0])
+
+
+def running(c):
+    special = torch.tensor([[1.0, NAN, 3.0, -2.0, NAN], [2.0, 2.0, -math.inf, 2.0, math.inf], [-math.inf, -math.inf, 0.0, -0.0, 0.0]])
+    for name, f in {"cummax": torch.cummax, "cummin": torch.cummin}.items():
+        c.case(f"{name}_special", lambda x, f=f: (*f(x, 1), *f(x, 0)), special)
+        c.case(f"{name}_i64", lambda x, f=f: (*f(x, -1), *f(x, 0)), c.ints(4, 37))
+        c.case(f"{name}_u8", lambda x, f=f: (*f(x, -1), *f(x, 0)), c.ints(3, 9, dtype=torch.uint8))
+        c.case(f"{name}_bool", lambda x, f=f: f(x, 0), c.bools(9))
+        c.case(f"{name}_bf16", lambda x, f=f: f(x * x, 1), c.randn(3, 70, dtype=BF16))
+        c.case(f"{name}_long", lambda x, f=f: f(x, 0)[1], c.randn(1100))
+        c.case(f"{name}_transposed", lambda x, f=f: f(x.t(), 1), c.randn(33, 5))
+        c.case(f"{name}_scalar", lambda x, f=f: f(x, 0), c.randn(1)[0])
+    c.case("logcumsumexp_special", lambda x: (torch.logcumsumexp(x, 1), torch.logcumsumexp(x, 0)), special)
+    c.case("logcumsumexp_bf16", lambda x: torch.logcumsumexp(x, 1), c.randn(3, 70, dtype=BF16))
+    c.case("logcumsumexp_f64", lambda x: torch.logcumsumexp(x, 0), c.randn(130).double() * 100)
+
+
+def add(family):
+    @family
+    def edges(c):
+        for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running):
+            part(c)
