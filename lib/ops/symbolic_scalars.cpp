@@ -141,11 +141,13 @@ Argument compute(GraphBuilder &builder, const Call &call, const Arithmetic &oper
 /// 2 ** exponent, or base ** exponent: the exponent is a number.
 Expr power(const Call &call, Expr base, Expr exponent) {
   constexpr int64_t kMost = 62;
-  if (!exponent.is_integer() || exponent.value() < 0 || exponent.value() > kMost)
-    call.refuse("TSC-O016",
-                call.node().target + ": argument 'b' is '" + symbolic::print(exponent) +
-                    "', a number is needed",
-                "make this value static when exporting");
+  const std::string problem = call.node().target + ": argument 'b' is '" +
+                              symbolic::print(exponent) + "', a number is needed";
+  const std::string next_step = "make this value static when exporting";
+  if (!exponent.is_integer())
+    call.refuse("TSC-O016", problem, next_step);
+  if (exponent.value() < 0 || exponent.value() > kMost)
+    call.fail("TSC-O016", problem, next_step);
   Expr result = 1;
   for (int64_t i = 0; i < exponent.value(); ++i)
     result = result * base;
