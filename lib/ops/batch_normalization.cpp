@@ -263,9 +263,8 @@ void add_native_forms(Table &table) {
                 rates("(Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor "
                       "running_var_out)")))
       .decompose(functional);
-  table
-      .add_mutating(form("_batch_norm_with_update", "Tensor", true, rates(kFour)),
-                    "aten._batch_norm_with_update_functional.default");
+  table.add_mutating(form("_batch_norm_with_update", "Tensor", true, rates(kFour)),
+                     "aten._batch_norm_with_update_functional.default");
   table.add(form("_batch_norm_no_update", "Tensor?", false, rates(kFour)))
       .decompose([](GraphBuilder &builder, const Call &call) {
         Argument results = with_saved(builder, call);

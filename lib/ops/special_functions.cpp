@@ -264,8 +264,7 @@ void add_special_functions(Table &table) {
         .decompose([positive](GraphBuilder &builder, const Call &call) {
           return is_infinity(builder, call, positive ? INFINITY : -INFINITY);
         });
-  table.add_with_in_place("ldexp.Tensor(Tensor self, Tensor other) -> Tensor")
-      .decompose(ldexp);
+  table.add_with_in_place("ldexp.Tensor(Tensor self, Tensor other) -> Tensor").decompose(ldexp);
   add_second_names(table);
 }
 

@@ -23,8 +23,7 @@ constexpr Varying kVarying[] = {
     {"aten._batch_norm_with_update.default", kStatistics},
     {"aten._batch_norm_with_update_functional.default", kStatistics},
     {"aten._batch_norm_no_update.default", kStatistics},
-    {"aten.ldexp.Tensor",
-     "before PyTorch 2.11 whole powers made 16-bit floats f32: as recorded"}};
+    {"aten.ldexp.Tensor", "before PyTorch 2.11 whole powers made 16-bit floats f32: as recorded"}};
 
 } // namespace
 
