@@ -98,11 +98,23 @@ private:
     return cut_nodes(rest_, refused) != 0;
   }
 
-  /// Marks what computes with the results of `refused`, their sizes included.
+  /// True if what is recorded of the node has sizes, or is a number, that it alone can give.
+  static bool yields_symbols(const graph::Node &node) {
+    if (!node.value)
+      return false;
+    if (const auto *number = std::get_if<symbolic::Expr>(&node.value->value))
+      return !number->is_integer();
+    const graph::TensorMeta *meta = node.value->tensor();
+    return meta && std::any_of(meta->layout.sizes.begin(), meta->layout.sizes.end(),
+                               [](symbolic::Expr size) { return !size.is_integer(); });
+  }
+
+  /// Marks what computes with the results of `refused` that have symbols, their sizes included.
   void note_dependents(const std::set<std::string> &refused) {
     depends_on_hole_.resize(whole_.nodes.size(), false);
     for (const std::string &name : refused)
-      if (const auto at = position_.find(name); at != position_.end())
+      if (const auto at = position_.find(name);
+          at != position_.end() && yields_symbols(whole_.nodes[at->second]))
         depends_on_hole_[at->second] = true;
     for (size_t i = 0; i < whole_.nodes.size(); ++i) {
       const auto look = [&](graph::NodeRef argument) {

@@ -15,14 +15,6 @@ constexpr Varying kVarying[] = {
     {"aten.native_group_norm.default", kStatistics},
     {"aten._fused_rms_norm.default", kStatistics},
     {"aten._weight_norm_interface.default", kStatistics},
-    {"aten.native_batch_norm.default", kStatistics},
-    {"aten._native_batch_norm_legit.default", kStatistics},
-    {"aten._native_batch_norm_legit.no_stats", kStatistics},
-    {"aten._native_batch_norm_legit_no_training.default", kStatistics},
-    {"aten._native_batch_norm_legit_functional.default", kStatistics},
-    {"aten._batch_norm_with_update.default", kStatistics},
-    {"aten._batch_norm_with_update_functional.default", kStatistics},
-    {"aten._batch_norm_no_update.default", kStatistics},
     {"aten.ldexp.Tensor", "before PyTorch 2.11 whole powers made 16-bit floats f32: as recorded"}};
 
 } // namespace

@@ -126,6 +126,14 @@ TC_FN double tc_mul(double x, double y) { return x * y; }
 TC_FN bool tc_add(bool x, bool y) { return x || y; }
 TC_FN bool tc_mul(bool x, bool y) { return x && y; }
 template <class T> TC_FN T tc_neg(T x) { return tc_sub(T(0), x); }
+#ifdef TC_DEVICE
+/// As 32 bits: ptxas 13.0 takes the negative of -32768 for 32768 where it is compared.
+TC_FN short tc_neg(short x) {
+  short y;
+  asm("{ .reg .s32 t; cvt.s32.s16 t, %1; neg.s32 t, t; cvt.u16.u32 %0, t; }" : "=h"(y) : "h"(x));
+  return y;
+}
+#endif
 TC_FN float tc_neg(float x) { return -x; }
 TC_FN double tc_neg(double x) { return -x; }
 template <class T> TC_FN T tc_square(T x) { return tc_mul(x, x); }
