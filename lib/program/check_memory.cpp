@@ -53,8 +53,8 @@ private:
   std::vector<Diagnostic> problems_;
 
   std::string name(uint32_t buffer) const { return "\"" + program_.buffers[buffer].name + "\""; }
-  void report(const std::string &where, std::string message) {
-    problems_.push_back({"TSC-P013", std::move(message), "", where, "", "",
+  void report(const std::string &where, const std::string &message) {
+    problems_.push_back({"TSC-P013", "memory: " + message, "", where, "", "",
                          "compile the graph again with this version of tsc"});
   }
   /// What nobody has written holds what the caller, a weight or an earlier run left there.

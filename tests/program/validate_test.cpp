@@ -124,20 +124,22 @@ TEST_CASE("Steps know what they read and write", "[program]") {
 
 TEST_CASE("Steps that find something else in memory are refused", "[program]") {
   CHECK(problem_after([](Program &p) { std::swap(p.steps[1], p.steps[2]); }) ==
-        "TSC-P013 /steps/1 the step reads buffer \"moved\", which a later one writes");
+        "TSC-P013 /steps/1 memory: the step reads buffer \"moved\", which a later one writes");
   // relu's result takes over y's memory; a step behind it still reads y.
   CHECK(problem_after([](Program &p) {
           program::Step late = p.steps[1];
           auto &launch = std::get<program::Launch>(late.kind);
           launch.pointers[0].buffer = 6;
           p.steps.push_back(late);
-        }) == "TSC-P013 /steps/5 the step reads buffer \"y\" after \"out\" took over its memory");
+        }) ==
+        "TSC-P013 /steps/5 memory: the step reads buffer \"y\" after \"out\" took over its memory");
   CHECK(problem_after([](Program &p) { p.outputs[0].buffer = 6; }) ==
-        "TSC-P013 /outputs/0 the output reads buffer \"y\" after \"out\" took over its memory");
+        "TSC-P013 /outputs/0 memory: the output reads buffer \"y\" after \"out\" took over its "
+        "memory");
   CHECK(problem_after([](Program &p) {
           std::get<program::Launch>(p.steps[0].kind).pointers[1].offset = 13;
-        }) ==
-        "TSC-P013 /steps/0 an operand begins at element 13 of buffer \"twice\", which has 12");
+        }) == "TSC-P013 /steps/0 memory: an operand begins at element 13 of buffer \"twice\", "
+              "which has 12");
 }
 
 TEST_CASE("A branch that takes over memory is seen behind both branches", "[program]") {
@@ -160,5 +162,5 @@ TEST_CASE("A branch that takes over memory is seen behind both branches", "[prog
   };
   CHECK(problem_after([&](Program &p) { p = with_branch(7); }).empty());
   CHECK(problem_after([&](Program &p) { p = with_branch(6); }) ==
-        "TSC-P013 /steps/5 the step reads buffer \"y\" after \"out\" took over its memory");
+        "TSC-P013 /steps/5 memory: the step reads buffer \"y\" after \"out\" took over its memory");
 }
