@@ -113,12 +113,22 @@ private:
             "the offset " + symbolic::print(meta->layout.offset) + " is negative");
   }
 
+  /// What a call of subgraphs yields is known when they are prepared, and what computes with it
+  /// then.
+  bool waits_for_subgraphs(const Node &node) const {
+    bool waits = node.target.rfind("higher_order.", 0) == 0;
+    for (const graph::Argument &argument : node.args)
+      graph::for_each_node(
+          argument, [&](graph::NodeRef used) { waits = waits || !graph_.node(used.id).value; });
+    return waits;
+  }
+
   void check_value(const Node &node) const {
     const Operator *row = find_operator(node.target);
     if (row == nullptr || row->effect == Effect::ordered) // a compiler's own graphs
       return;
-    if (!node.value && node.target.rfind("higher_order.", 0) == 0)
-      return; // what its subgraphs yield is known when they are prepared
+    if (!node.value && waits_for_subgraphs(node))
+      return;
     require(node.value.has_value(), node, "it has no value");
     check_layout(node, *node.value);
     if (!row->shape && !row->decompose)
