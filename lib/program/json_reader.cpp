@@ -157,7 +157,7 @@ Layout read_layout(const Cursor &at) {
 }
 
 void read(const Cursor &at, Symbol &symbol) {
-  const std::string &name = at.at("name").text();
+  const std::string name = at.at("name").text();
   const std::optional<Expr> spelled = symbolic::symbol_spelled(name);
   if (!spelled || !is_of_programs(*spelled))
     at.at("name").fail("TSC-P004", in_quotes(name) + " is no symbol");
