@@ -342,14 +342,12 @@ TEST_CASE("the check accepts exactly what the pipeline accepts") {
         report = report_of(graph);
         refusal = refusal_of(graph);
       } catch (const std::exception &fault) {
-        FAIL_CHECK(family
-                   << "/" << one.at("name") << " (" << i << "): " << fault.what() << "\n"
-                   << graph::to_text(graph));
+        FAIL_CHECK(family << "/" << one.at("name") << " (" << i << "): " << fault.what() << "\n"
+                          << graph::to_text(graph));
         continue;
       }
-      INFO(family
-           << "/" << one.at("name").get<std::string>() << " (" << i << ")\n"
-           << graph::to_text(graph) << "\nreport: " << report << "\nrefusal: " << refusal);
+      INFO(family << "/" << one.at("name").get<std::string>() << " (" << i << ")\n"
+                  << graph::to_text(graph) << "\nreport: " << report << "\nrefusal: " << refusal);
       CHECK(report.empty() == refusal.empty());
       ++(refusal.empty() ? accepted : refused);
     }
