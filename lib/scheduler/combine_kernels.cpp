@@ -166,7 +166,7 @@ private:
       const size_t order = order_of(i), first = chunk.empty() ? order : order_of(chunk[0]);
       const size_t apart = order < first ? first - order : order - first; // memory may reorder
       const bool far = !once && apart > policy().combo_max_distance;
-      if (chunk.size() == policy().combo_max_kernels || far) {
+      if (!chunk.empty() && (chunk.size() >= policy().combo_max_kernels || far)) {
         refuse(chunk.back(), i, far ? Refusal::far_apart : Refusal::too_large,
                far ? std::to_string(apart) + " operations from the first to the last, at most " +
                          std::to_string(policy().combo_max_distance)

@@ -388,6 +388,10 @@ TEST_CASE("a launch holds so many kernels, from so near") {
     b.output(b.pointwise(b.unary(ir::Op::exp, b.load(x))));
   }
   target::Policy policy = target::default_policy();
+  for (const size_t none : {0, 1}) {
+    policy.combo_max_kernels = none;
+    CHECK(run(b.module, policy).lists.empty());
+  }
   policy.combo_max_kernels = 2;
   Schedule schedule = run(b.module, policy);
   CHECK(launches(b.module, schedule) == Launches{"op0|op1", "op2|op3", "op4"});

@@ -104,6 +104,12 @@ TEST_CASE("every threshold of a policy has a name, and can be set by it") {
     CHECK(differences == 1);
     target::set_option(policy, name + "=" + option.value);
   }
+  for (const target::PolicyOption &seed : target::options_of(target::inductor_2_5_policy()))
+    target::set_option(policy, std::string(seed.name) + "=" + seed.value);
+  CHECK_FALSE(policy.product_templates);
+  CHECK_FALSE(policy.compute_weights_ahead);
+  CHECK_FALSE(policy.layouts_follow_reads);
+  policy = target::default_policy();
   target::set_option(policy, "max_fusion_size=7");
   CHECK(policy.max_fusion_size == 7);
   CHECK(user_error([&] { target::set_option(policy, "max_fusion_size=7x"); }) ==
