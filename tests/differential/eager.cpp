@@ -5,13 +5,13 @@
 #include "driver/compile.h"
 #include "driver/reference.h"
 #include "ops/rewrite.h"
+#include "ops/storage_bounds.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <set>
 
 namespace tsc::differential {
 namespace {
@@ -56,36 +56,6 @@ Eager owned(const HostTensor &value) {
   return result;
 }
 
-/// Views or copies, as strides have it.
-bool may_copy(std::string_view target) {
-  for (std::string_view part : {"reshape",
-                                "contiguous",
-                                "flatten",
-                                "aten.to.",
-                                "type_as",
-                                "expand_as",
-                                "unflatten",
-                                "ravel",
-                                "_unsafe_view",
-                                "aten.view",
-                                "dropout",
-                                "atleast",
-                                "meshgrid",
-                                "einsum",
-                                "broadcast_tensors",
-                                "as_strided",
-                                "real",
-                                "aten.narrow",
-                                "convert_element_type",
-                                "_to_copy",
-                                "float",
-                                "double",
-                                "half"})
-    if (target.find(part) != std::string_view::npos)
-      return true;
-  return false;
-}
-
 class EagerRun {
 public:
   explicit EagerRun(const Subject &subject) : graph_(subject.graph) {
@@ -106,15 +76,14 @@ public:
         continue;
       }
       const ops::Operator *row = ops::find_operator(node.target);
-      if (!row || (mutates && may_copy(node.target)) ||
-          (row->schema.is_mutable() && row->effect == ops::Effect::view))
+      if (!row || (row->schema.is_mutable() && row->effect == ops::Effect::view))
         return std::nullopt;
       if (row->schema.is_mutable())
         run_mutating(id, *row);
-      else if (row->effect == ops::Effect::view && mutates)
-        run_view(id);
-      else
+      else if (row->effect != ops::Effect::view || !mutates)
         run_functional(id);
+      else if (!run_view(id, *row))
+        return std::nullopt;
     }
     EagerResult result;
     for (const graph::OutputSpec &output : graph_.outputs) {
@@ -129,10 +98,12 @@ public:
 
 private:
   const Graph &graph_;
+  const std::shared_ptr<const symbolic::Ranges> ranges_ =
+      std::make_shared<const symbolic::Ranges>(graph_.ranges());
   std::map<NodeId, std::vector<Eager>> values_; // several of a tuple
 
-  /// The call alone, its tensors as inputs; `as` (if any) in the place of their dtype.
-  Graph alone(NodeId id, std::vector<NodeId> &arguments, std::optional<DType> as) const {
+  /// The call alone, its tensors as inputs.
+  Graph alone(NodeId id, std::vector<NodeId> &arguments) const {
     Graph single;
     std::map<NodeId, NodeId> places;
     for_each_argument(graph_, id, [&](NodeId argument) {
@@ -145,15 +116,9 @@ private:
       input.kind = NodeKind::placeholder;
       input.target = input.name;
       graph::TensorMeta meta = *graph_.nodes[argument].value->tensor();
-      const std::vector<int64_t> &sizes = values_.at(argument).at(0).sizes;
-      if (as) { // where things lie does not matter
-        meta.dtype = *as;
-        meta.layout = tensor::contiguous_layout({sizes.begin(), sizes.end()});
-      } else {
-        const std::vector<size_t> order = tensor::stride_order(meta.layout.strides);
-        meta.layout.strides = tensor::strides_in_order(meta.layout.sizes, order);
-        meta.layout.offset = 0;
-      }
+      const std::vector<size_t> order = tensor::stride_order(meta.layout.strides);
+      meta.layout.strides = tensor::strides_in_order(meta.layout.sizes, order);
+      meta.layout.offset = 0;
       input.value = graph::Value{meta};
       single.nodes.push_back(std::move(input));
       graph::InputSpec spec;
@@ -224,34 +189,92 @@ private:
 
   void run_functional(NodeId id) {
     std::vector<NodeId> arguments;
-    Graph single = alone(id, arguments, std::nullopt);
+    Graph single = alone(id, arguments);
     std::vector<HostTensor> inputs;
     for (const NodeId argument : arguments)
       inputs.push_back(values_.at(argument).at(0).read());
     values_[id] = spread(id, compute(std::move(single), inputs).outputs);
   }
 
-  /// Views the memory of its first tensor: the same call on the elements' places says which.
-  void run_view(NodeId id) {
-    std::vector<NodeId> arguments;
-    Graph single = alone(id, arguments, DType::i64);
-    const Eager &viewed = values_.at(arguments.at(0)).at(0);
+  /// What may be views and copies, as dtypes, sizes and strides have it: the operators that the
+  /// call stands for say so. False where they do not say which memory is seen.
+  bool run_view(NodeId id, const ops::Operator &row) {
+    ops::DecomposedAlone call;
+    if (row.decompose) {
+      call = ops::decompose_alone(graph_, graph_.nodes[id], row, ranges_);
+    } else { // a view, always
+      call.graph = alone(id, call.arguments);
+      const auto first = static_cast<NodeId>(call.arguments.size());
+      call.graph.nodes[first].value = graph_.nodes[id].value;
+      call.result = NodeRef{first};
+    }
+    const Argument::List *list = call.result.list();
+    std::vector<Eager> values;
+    size_t copies = 0;
+    for (const Argument &result : list ? *list : Argument::List{call.result}) {
+      std::vector<NodeId> chain = ops::chain_of_views(call.graph, result.node()->id);
+      if (call.graph.node(chain.back()).kind != NodeKind::placeholder) {
+        ++copies;
+        continue;
+      }
+      const Eager &viewed = values_.at(call.arguments[chain.back()]).at(0);
+      chain.pop_back();
+      for (const NodeId view : chain)
+        for (const char *part : {"as_strided", "view.dtype"}) // of other elements, or their parts
+          if (call.graph.node(view).target.find(part) != std::string::npos)
+            return false;
+      values.push_back(chain.empty() ? viewed : seen_through(call.graph, chain, viewed));
+    }
+    if (copies == 0) {
+      values_[id] = std::move(values);
+      return true;
+    }
+    run_functional(id);
+    return values.empty();
+  }
+
+  /// `viewed` through a chain of views, the outermost first: the same calls on the elements' places
+  /// say which they see.
+  static Eager seen_through(const Graph &calls, const std::vector<NodeId> &chain,
+                            const Eager &viewed) {
+    Graph graph;
+    Node input;
+    input.name = input.target = "places";
+    input.kind = NodeKind::placeholder;
+    graph::TensorMeta meta;
+    meta.dtype = DType::i64;
+    meta.layout = tensor::contiguous_layout({viewed.sizes.begin(), viewed.sizes.end()});
+    input.value = graph::Value{meta};
+    graph.nodes.push_back(std::move(input));
+    graph.inputs.emplace_back();
+    for (size_t i = chain.size(); i-- > 0;) {
+      Node view = calls.node(chain[i]);
+      view.args[0] = NodeRef{static_cast<NodeId>(graph.nodes.size() - 1)};
+      view.name = "view" + std::to_string(i);
+      view.value.reset();
+      view.origins.clear();
+      graph.nodes.push_back(std::move(view));
+    }
+    graph.outputs.push_back(
+        {graph::OutputKind::user, NodeRef{static_cast<NodeId>(graph.nodes.size() - 1)}, ""});
+    Node output;
+    output.name = output.target = "output";
+    output.kind = NodeKind::output;
+    graph.nodes.push_back(std::move(output));
+    refresh_output_node(graph);
     HostTensor places(DType::i64, viewed.sizes);
     for (size_t i = 0; i < viewed.places.size(); ++i)
       places.set_int64(static_cast<int64_t>(i), viewed.places[i]);
-    std::vector<Eager> values;
-    for (const HostTensor &output : compute(std::move(single), {places}).outputs) {
-      Eager view{viewed.memory, output.sizes(), {}};
-      for (int64_t i = 0; i < output.numel(); ++i)
-        view.places.push_back(output.get_int64(i));
-      values.push_back(std::move(view));
-    }
-    values_[id] = std::move(values);
+    const HostTensor seen = compute(std::move(graph), {places}).outputs.at(0);
+    Eager view{viewed.memory, seen.sizes(), {}};
+    for (int64_t i = 0; i < seen.numel(); ++i)
+      view.places.push_back(seen.get_int64(i));
+    return view;
   }
 
   void run_mutating(NodeId id, const ops::Operator &row) {
     std::vector<NodeId> arguments;
-    Graph single = alone(id, arguments, std::nullopt);
+    Graph single = alone(id, arguments);
     std::vector<HostTensor> inputs;
     for (const NodeId argument : arguments)
       inputs.push_back(values_.at(argument).at(0).read());
