@@ -225,7 +225,7 @@ Argument scale_of(GraphBuilder &builder, const Call &call) {
   if (call.has("scale"))
     return call["scale"];
   const TensorMeta query = call.tensor("query");
-  const Expr depth = query.layout.sizes.back();
+  const Expr depth = last_size(call, "query");
   if (depth.is_integer())
     return 1 / std::sqrt(static_cast<double>(depth.value()));
   const Argument number =

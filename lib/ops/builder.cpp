@@ -145,7 +145,12 @@ Argument GraphBuilder::call(std::string_view target, Arguments args, Keywords kw
     node.origins = source_->origins;
   }
   try {
-    return row->decompose(*this, Call(*graph_, node, row->schema, ranges_));
+    const Call call(*graph_, node, row->schema, ranges_);
+    // A decomposition relies on what its row refuses, whoever calls it.
+    check_requirements(call);
+    if (row->shape)
+      row->shape(call);
+    return row->decompose(*this, call);
   } catch (const support::UserError &error) {
     throw_for_source(error);
   }

@@ -121,7 +121,7 @@ Argument flatten(GraphBuilder &builder, const Call &call) {
 
 Argument unflatten(GraphBuilder &builder, const Call &call) {
   std::vector<Expr> sizes = call.tensor("self").layout.sizes;
-  size_t dim = normalize_dim(call, call.integer("dim"), sizes.size());
+  size_t dim = existing_dim(call, call.integer("dim"), sizes.size());
   std::vector<Expr> inner = resolve_view_sizes(call, {sizes[dim]}, call.sizes("sizes"));
   sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(dim));
   sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(dim), inner.begin(), inner.end());
@@ -175,7 +175,7 @@ Argument slice_of(GraphBuilder &builder, const Call &call, int64_t dim, Expr sta
 
 Argument split_sizes(GraphBuilder &builder, const Call &call, const std::vector<Expr> &sizes) {
   const TensorMeta self = call.tensor("self");
-  size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
   Arguments parts;
   Expr start(0);
   for (Expr size : sizes) {
@@ -194,8 +194,15 @@ Argument split_sizes(GraphBuilder &builder, const Call &call, const std::vector<
 /// Pieces of `each` elements; the last may be shorter. The number of pieces must be known.
 Argument split_evenly(GraphBuilder &builder, const Call &call, Expr each) {
   const TensorMeta self = call.tensor("self");
-  size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
   Expr size = self.layout.sizes[dim];
+  if (each.is_integer() && (each.value() < 0 || (each.is_integer(0) && !size.is_integer(0))))
+    call.fail("TSC-O027",
+              call.node().target + " of size " + symbolic::print(size) + " into parts of " +
+                  symbolic::print(each),
+              "ask for parts of 1 or more");
+  if (each.is_integer(0)) // of nothing, which is one part
+    return Arguments{slice_of(builder, call, static_cast<int64_t>(dim), Expr(0), size)};
   Expr pieces = symbolic::simplify(symbolic::ceil_div(size, each), call.ranges());
   if (!pieces.is_integer())
     call.refuse("TSC-O016",
@@ -213,7 +220,7 @@ Argument split_evenly(GraphBuilder &builder, const Call &call, Expr each) {
 
 Argument chunk(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
-  size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
   int64_t chunks = call.integer("chunks");
   if (chunks < 1)
     call.fail("TSC-O027", "aten.chunk into " + std::to_string(chunks) + " parts",
@@ -229,7 +236,7 @@ Argument chunk(GraphBuilder &builder, const Call &call) {
 
 Argument unbind(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
-  size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
   Expr size = self.layout.sizes[dim];
   if (!size.is_integer())
     call.refuse("TSC-O016", "aten.unbind of a dimension of symbolic size " + symbolic::print(size),
@@ -259,7 +266,7 @@ void add_splits(Table &table) {
   add("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
       [](GraphBuilder &builder, const Call &call) {
         const TensorMeta self = call.tensor("self");
-        size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+        size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
         Expr start = call.size("start");
         const Expr length = call.size("length"), size = self.layout.sizes[dim];
         if (start.is_integer() && start.value() < 0)

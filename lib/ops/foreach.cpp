@@ -137,6 +137,13 @@ void add_binary(Table &table) {
 /// self + scalars[i] * tensor1 (op) tensor2, the scalars being the elements of one tensor.
 Decomposition add_scaled_by_tensor(std::string_view combine) {
   return by_element([combine](GraphBuilder &builder, const Call &call, size_t i) {
+    const std::vector<Expr> sizes = call.tensor("scalars").layout.sizes;
+    if (sizes.size() != 1 ||
+        !may_equal(sizes[0], Expr(static_cast<int64_t>(length_of(call))), call.ranges()))
+      call.fail("TSC-O077",
+                call.node().target + ": scalars has sizes " + print_sizes(sizes) +
+                    ", the list has " + std::to_string(length_of(call)),
+                "pass a vector of as many elements");
     Argument scale = builder.call("aten.select.int", {call["scalars"], 0, static_cast<int64_t>(i)});
     const bool product = combine == kMul;
     Argument term = element(call, "tensor1", i);

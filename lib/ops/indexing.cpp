@@ -56,14 +56,16 @@ std::vector<std::optional<TensorMeta>> index_metas(const Call &call) {
   return metas;
 }
 
-/// Result of self[indices]: the broadcast index dimensions stand where the (adjacent) indexed
-/// dimensions were, else in front; strides follow self's order of the remaining dimensions.
-Value index_value(const Call &call) {
+/// Of self[indices]: the broadcast index dimensions stand where the (adjacent) indexed dimensions
+/// were, else in front; strides are self's, 0 of the index dimensions.
+struct Indexed {
+  Sizes sizes, strides;
+};
+Indexed indexed_by(const Call &call, std::vector<std::optional<TensorMeta>> metas) {
   const TensorMeta &self = call.tensor("self");
-  std::vector<std::optional<TensorMeta>> metas = index_metas(call);
   if (metas.size() > self.layout.rank())
     call.fail("TSC-O043",
-              "aten.index: " + std::to_string(metas.size()) + " indices for " +
+              call.node().target + ": " + std::to_string(metas.size()) + " indices for " +
                   std::to_string(self.layout.rank()) + " dimensions",
               "pass one index a dimension at most");
   metas.resize(self.layout.rank());
@@ -78,10 +80,10 @@ Value index_value(const Call &call) {
   }
   Sizes replacement = broadcast(call, shapes);
   bool adjacent = !shapes.empty() && last - first + 1 == shapes.size();
-  Sizes sizes, strides;
+  Indexed result;
   auto add_replacement = [&] {
-    sizes.insert(sizes.end(), replacement.begin(), replacement.end());
-    strides.insert(strides.end(), replacement.size(), Expr(0));
+    result.sizes.insert(result.sizes.end(), replacement.begin(), replacement.end());
+    result.strides.insert(result.strides.end(), replacement.size(), Expr(0));
   };
   if (!adjacent)
     add_replacement();
@@ -90,9 +92,16 @@ Value index_value(const Call &call) {
       add_replacement();
     if (metas[i])
       continue;
-    sizes.push_back(self.layout.sizes[i]);
-    strides.push_back(self.layout.strides[i]);
+    result.sizes.push_back(self.layout.sizes[i]);
+    result.strides.push_back(self.layout.strides[i]);
   }
+  return result;
+}
+
+/// The result's strides follow self's order of the remaining dimensions.
+Value index_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  const auto [sizes, strides] = indexed_by(call, index_metas(call));
   Sizes result(sizes.size(), Expr(1));
   Expr next(1);
   bool row_major = true;
@@ -169,6 +178,30 @@ std::optional<size_t> only_mask(const Call &call) {
   return at;
 }
 
+/// Throws TSC-O043 or -O020 unless the mask has the sizes of the dimensions that it stands for, and
+/// the values broadcast to what it picks, however much that is.
+void require_mask_fits(const Call &call, size_t at) {
+  const Sizes self = call.tensor("self").layout.sizes, values = call.tensor("values").layout.sizes;
+  const Sizes mask = call.value_of(call["indices"].list()->at(at))->tensor()->layout.sizes;
+  bool fits = at + mask.size() <= self.size();
+  for (size_t i = 0; fits && i < mask.size(); ++i)
+    fits = may_equal(mask[i], self[at + i], call.ranges());
+  if (!fits)
+    call.fail("TSC-O043",
+              call.node().target + ": a mask of sizes " + print_sizes(mask) + " at dimension " +
+                  std::to_string(at) + " of " + print_sizes(self),
+              "pass a mask of the sizes of the dimensions that it stands for");
+  Sizes picked = self;
+  picked.erase(picked.begin() + static_cast<ptrdiff_t>(at),
+               picked.begin() + static_cast<ptrdiff_t>(at + mask.size()));
+  const size_t behind = picked.size() - at;
+  const Expr count = values.size() > behind ? values[values.size() - behind - 1] : Expr(1);
+  picked.insert(picked.begin() + static_cast<ptrdiff_t>(at), count);
+  const bool one_value = symbolic::numel(values).is_integer(1) && !call.boolean("accumulate");
+  if (!one_value) // which PyTorch fills with, whatever its dimensions
+    require_expandable(call, "values", values, picked);
+}
+
 /// self[mask] = values: where the mask holds, the values, which must not depend on how many places
 /// that is, or else be one for each place of a whole tensor.
 Argument masked_put(GraphBuilder &builder, const Call &call, size_t at) {
@@ -178,6 +211,8 @@ Argument masked_put(GraphBuilder &builder, const Call &call, size_t at) {
   const size_t rank = self.layout.rank(), covered = sizes.size();
   const size_t behind = rank - std::min(rank, at + covered);
   Sizes shape = values.layout.sizes;
+  if (symbolic::numel(shape).is_integer(1) && !call.boolean("accumulate"))
+    shape.clear();
   const bool counted = shape.size() > behind && !shape[shape.size() - behind - 1].is_integer(1);
   if (counted) {
     if (covered != rank || shape.size() != 1 || call.boolean("accumulate"))
@@ -206,6 +241,38 @@ Argument index_put(GraphBuilder &builder, const Call &call) {
   return mask ? masked_put(builder, call, *mask) : builder.keep(call);
 }
 
+/// Numbers among vectors count as vectors of one element: `target` of such, of the sizes of
+/// `shaped`. None if there are none among them.
+Argument of_vectors(GraphBuilder &builder, const Call &call, std::string_view shaped) {
+  bool numbers = false, vectors = false;
+  Arguments args;
+  for (const Parameter &parameter : call.schema().parameters) {
+    const TensorMeta *meta = call.optional_tensor(parameter.name);
+    numbers = numbers || (meta && meta->layout.rank() == 0);
+    vectors = vectors || (meta && meta->layout.rank() == 1);
+    args.push_back(call[parameter.name]);
+    if (meta && meta->layout.rank() == 0)
+      args.back() = builder.call("aten.reshape.default", {args.back(), Arguments{1}});
+  }
+  if (!numbers || !vectors)
+    return graph::None{};
+  Keywords kwargs;
+  for (size_t i = args.size(); i-- > 0 && call.schema().parameters[i].keyword_only;) {
+    kwargs.emplace_back(call.schema().parameters[i].name, args.back());
+    args.pop_back();
+  }
+  const Sizes sizes = call.tensor(shaped).layout.sizes;
+  return builder.call("aten.reshape.default",
+                      {builder.call(call.node().target, args, kwargs), sizes_argument(sizes)});
+}
+
+Decomposition vectors_or_kept(std::string_view shaped) {
+  return [shaped](GraphBuilder &builder, const Call &call) {
+    const Argument result = of_vectors(builder, call, shaped);
+    return result.is_none() ? builder.keep(call) : result;
+  };
+}
+
 void add_gathers(Table &table) {
   table
       .add("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool "
@@ -222,6 +289,7 @@ void add_gathers(Table &table) {
       });
   table.add("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
       .shape(gather_value)
+      .decompose(vectors_or_kept("index"))
       .lowers("gather");
   table.add("index_select(Tensor self, int dim, Tensor index) -> Tensor").decompose(index_select);
   table.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
@@ -289,6 +357,22 @@ Argument scatter_without_self(GraphBuilder &builder, const Call &call) {
                       {emptied, call["dim"], call["index"], call["src"], reduce});
 }
 
+/// Slices along `dim` of self at the places that `index` names; numbers count as vectors of one.
+Argument put_slices(GraphBuilder &builder, const Call &call, const Argument &source, bool add) {
+  const TensorMeta self = call.tensor("self");
+  const size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  const auto vector = [&](const Argument &x) {
+    return builder.meta(x).layout.rank() == 0
+               ? builder.call("aten.reshape.default", {x, Arguments{1}})
+               : x;
+  };
+  const Argument written = builder.call(
+      "aten.index_put.default",
+      {vector(call["self"]), index_at(vector(call["index"]), dim), vector(source), add});
+  return self.layout.rank() == 0 ? builder.call("aten.reshape.default", {written, Arguments{}})
+                                 : written;
+}
+
 /// index_reduce hits whole slices: scatter_reduce with the index of each slice for all its
 /// elements.
 Argument index_reduce(GraphBuilder &builder, const Call &call) {
@@ -310,8 +394,11 @@ void add_scatters(Table &table) {
       .add_with_in_place("index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
                          "accumulate=False) -> Tensor")
       .shape([](const Call &call) {
-        if (!only_mask(call))
-          index_metas(call);
+        if (const std::optional<size_t> mask = only_mask(call))
+          require_mask_fits(call, *mask);
+        else
+          require_expandable(call, "values", call.tensor("values").layout.sizes,
+                             indexed_by(call, index_metas(call)).sizes);
         return like_clone(call);
       })
       .decompose(index_put)
@@ -325,14 +412,17 @@ void add_scatters(Table &table) {
       });
   table.add_with_in_place("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
       .shape(scatter_value)
+      .decompose(vectors_or_kept("self"))
       .lowers("scatter");
   table
       .add_with_in_place(
           "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
       .shape(scatter_value)
+      .decompose(vectors_or_kept("self"))
       .lowers("scatter");
   table.add_with_in_place("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
       .shape(scatter_value)
+      .decompose(vectors_or_kept("self"))
       .lowers("scatter_add");
   table
       .add_with_in_place(
@@ -340,6 +430,8 @@ void add_scatters(Table &table) {
           "include_self=True) -> Tensor")
       .shape(scatter_value)
       .decompose([](GraphBuilder &builder, const Call &call) {
+        if (Argument result = of_vectors(builder, call, "self"); !result.is_none())
+          return result;
         if (call.string("reduce").value_or("") != "mean")
           return call.boolean("include_self") ? builder.keep(call)
                                               : scatter_without_self(builder, call);
@@ -357,12 +449,10 @@ void add_scatters(Table &table) {
       .add_with_in_place("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar "
                          "alpha=1) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        size_t dim = normalize_dim(call, call.integer("dim"), call.tensor("self").layout.rank());
         Argument source = call["source"];
         if (call.number("alpha") != 1)
           source = builder.call(kMul, {source, call["alpha"]});
-        return builder.call("aten.index_put.default",
-                            {call["self"], index_at(call["index"], dim), source, true});
+        return put_slices(builder, call, source, true);
       });
   table
       .add_with_in_place("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str "
@@ -370,9 +460,7 @@ void add_scatters(Table &table) {
       .decompose(index_reduce);
   table.add_with_in_place("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        size_t dim = normalize_dim(call, call.integer("dim"), call.tensor("self").layout.rank());
-        return builder.call("aten.index_put.default",
-                            {call["self"], index_at(call["index"], dim), call["source"], false});
+        return put_slices(builder, call, call["source"], false);
       });
   table
       .add("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, "
@@ -380,10 +468,13 @@ void add_scatters(Table &table) {
            "scale_grad_by_freq) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
         const TensorMeta gradient = call.tensor("grad_output");
-        Argument wide = widen(builder, call["grad_output"]);
+        // Its leading dimensions may be other ones than the indices' of as many elements.
+        Sizes sizes = call.tensor("indices").layout.sizes;
+        sizes.push_back(last_size(call, "grad_output"));
+        Argument wide = builder.call("aten.reshape.default",
+                                     {widen(builder, call["grad_output"]), sizes_argument(sizes)});
         Argument zeros = builder.call(
-            "aten.full.default",
-            {Arguments{call["num_weights"], size_argument(gradient.layout.sizes.back())}, 0.0},
+            "aten.full.default", {Arguments{call["num_weights"], size_argument(sizes.back())}, 0.0},
             {{"dtype", accumulation_dtype(gradient.dtype)}, {"device", gradient.device}});
         Argument padding = builder.call("aten.eq.Tensor", {call["indices"], call["padding_idx"]});
         Argument column = builder.call("aten.unsqueeze.default", {padding, -1});
@@ -400,7 +491,10 @@ void add_region_scatters(Table &table) {
            "end=None, SymInt step=1) -> "
            "Tensor")
       .shape([](const Call &call) {
-        slice_bounds(call, call.tensor("self").layout.sizes);
+        Sizes region = call.tensor("self").layout.sizes;
+        const SliceBounds bounds = slice_bounds(call, region);
+        region[bounds.dim] = bounds.length;
+        require_sizes(call, "src", region);
         return like_clone(call);
       })
       .lowers("slice_scatter");

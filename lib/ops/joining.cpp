@@ -155,7 +155,7 @@ Argument repeat_interleave(GraphBuilder &builder, const Call &call) {
   if (!call.has("dim"))
     x = builder.call("aten.reshape.default", {x, Arguments{-1}});
   Sizes sizes = builder.meta(x).layout.sizes;
-  size_t dim = call.has("dim") ? normalize_dim(call, call.integer("dim"), sizes.size()) : 0;
+  size_t dim = call.has("dim") ? existing_dim(call, call.integer("dim"), sizes.size()) : 0;
   Sizes expanded = sizes, merged = sizes;
   expanded.insert(expanded.begin() + static_cast<ptrdiff_t>(dim) + 1, call.size("repeats"));
   merged[dim] = sizes[dim] * call.size("repeats");

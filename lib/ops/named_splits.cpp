@@ -13,7 +13,7 @@ namespace {
 Argument split_at(GraphBuilder &builder, const Call &call, int64_t dim,
                   const std::vector<Expr> &ends) {
   const TensorMeta self = call.tensor("self");
-  size_t d = normalize_dim(call, dim, self.layout.rank());
+  size_t d = existing_dim(call, dim, self.layout.rank());
   Argument axis = static_cast<int64_t>(d);
   Arguments parts;
   Expr start(0);
@@ -29,7 +29,7 @@ Argument split_at(GraphBuilder &builder, const Call &call, int64_t dim,
 /// `sections` parts whose sizes differ by one at most, the longer ones first.
 Argument split_into(GraphBuilder &builder, const Call &call, int64_t dim, int64_t sections) {
   const TensorMeta self = call.tensor("self");
-  size_t d = normalize_dim(call, dim, self.layout.rank());
+  size_t d = existing_dim(call, dim, self.layout.rank());
   Expr size = self.layout.sizes[d];
   if (sections < 1 || !size.is_integer())
     call.fail("TSC-O027",
@@ -71,7 +71,15 @@ void add_named_splits(Table &table) {
     int64_t dim = named.dim;
     add(keep_text(name + ".int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"),
         [dim](GraphBuilder &builder, const Call &call) {
-          return split_into(builder, call, named_dim(call, dim), call.integer("sections"));
+          const std::vector<Expr> sizes = call.tensor("self").layout.sizes;
+          const int64_t axis = named_dim(call, dim), sections = call.integer("sections");
+          const Expr size = sizes[existing_dim(call, axis, sizes.size())];
+          if (size.is_integer() && sections > 0 && size.value() % sections != 0)
+            call.fail("TSC-O027",
+                      call.node().target + " of size " + symbolic::print(size) + " into " +
+                          std::to_string(sections) + " parts",
+                      "ask for parts of one size");
+          return split_into(builder, call, axis, sections);
         });
     add(keep_text(name + ".array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"),
         [dim](GraphBuilder &builder, const Call &call) {

@@ -36,8 +36,13 @@ Argument tensordot(GraphBuilder &builder, const Call &call, Argument a, Argument
               "name as many dimensions of the one as of the other");
   std::vector<size_t> inner_a, inner_b;
   for (size_t i = 0; i < dims_a.size(); ++i) {
-    size_t da = normalize_dim(call, dims_a[i], builder.meta(a).layout.rank());
-    size_t db = normalize_dim(call, dims_b[i], builder.meta(b).layout.rank());
+    size_t da = existing_dim(call, dims_a[i], builder.meta(a).layout.rank());
+    size_t db = existing_dim(call, dims_b[i], builder.meta(b).layout.rank());
+    if (std::count(inner_a.begin(), inner_a.end(), da) +
+            std::count(inner_b.begin(), inner_b.end(), db) >
+        0)
+      call.fail("TSC-O095", call.node().target + ": a dimension is contracted twice",
+                "name each dimension once");
     Expr sa = builder.meta(a).layout.sizes[da], sb = builder.meta(b).layout.sizes[db];
     // A dimension of size 1 goes along with any: the other is summed.
     if (sa.is_integer(1) && !sb.is_integer(1))

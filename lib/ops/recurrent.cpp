@@ -244,6 +244,11 @@ Value layer_value(const Call &call, Cell cell) {
   Layer layer = layer_of(call, cell);
   const TensorMeta &input = call.tensor("input");
   const TensorMeta &hidden = state_meta(call, layer.hidden);
+  if (hidden.layout.rank() != 3)
+    call.fail("TSC-O090",
+              call.node().target + ": an initial state has " +
+                  std::to_string(hidden.layout.rank()) + " dimensions",
+              "pass [layers * directions, batch, width]");
   Expr width = hidden.layout.sizes.back();
   std::vector<Expr> sizes = {layer.length, layer.batch, Expr(layer.directions) * width};
   std::vector<Expr> strides = tensor::contiguous_strides(sizes);

@@ -256,7 +256,7 @@ Value scan_value(const Call &call) {
 Argument diff(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   int64_t n = call.integer("n");
-  int64_t dim = static_cast<int64_t>(normalize_dim(call, call.integer("dim"), self.layout.rank()));
+  int64_t dim = static_cast<int64_t>(existing_dim(call, call.integer("dim"), self.layout.rank()));
   Arguments parts;
   if (call.has("prepend"))
     parts.push_back(call["prepend"]);

@@ -81,6 +81,7 @@ void need_rank(const Call &call, const char *parameter, size_t least, size_t mos
 }
 void self_of_1(const Call &call) { need_rank(call, "self", 1); }
 void self_of_2(const Call &call) { need_rank(call, "self", 2); }
+void self_of_3(const Call &call) { need_rank(call, "self", 3); }
 void input_of_2(const Call &call) { need_rank(call, "input", 2); }
 void attention_of_2(const Call &call) {
   for (const char *name : {"query", "key", "value"})
@@ -217,6 +218,48 @@ void class_target(const Call &call) {
     wrong_sizes(call, "target", *target, "self", *self);
 }
 
+/// searchsorted: one sequence, or one for each row of what is sought.
+void sequences_of_rows(const Call &call) {
+  const TensorMeta *sorted = tensor_or_null(call, "sorted_sequence");
+  const TensorMeta *sought = tensor_or_null(call, "self");
+  const TensorMeta *sorter = tensor_or_null(call, "sorter");
+  need_rank(call, "sorted_sequence", 1);
+  if (sorted == nullptr)
+    return;
+  const auto differ = [](const TensorMeta &a, const TensorMeta &b, size_t but) {
+    bool differ = a.layout.rank() != b.layout.rank();
+    for (size_t axis = 0; !differ && axis + but < a.layout.rank(); ++axis)
+      differ = known_different(a.layout.sizes[axis], b.layout.sizes[axis]);
+    return differ;
+  };
+  if (sorter != nullptr && differ(*sorter, *sorted, 0))
+    wrong_sizes(call, "sorter", *sorter, "sorted_sequence", *sorted);
+  if (sorted->layout.rank() == 1)
+    return;
+  if (sought == nullptr)
+    need_rank(call, "sorted_sequence", 1, 1);
+  else if (differ(*sought, *sorted, 1))
+    wrong_sizes(call, "self", *sought, "sorted_sequence", *sorted);
+}
+void one_sequence(const Call &call) { need_rank(call, "boundaries", 1, 1); }
+
+/// multi_margin_loss: rows of scores, one class each.
+void class_of_rows(const Call &call) {
+  const TensorMeta *self = tensor_or_null(call, "self"), *target = tensor_or_null(call, "target");
+  const TensorMeta *weight = tensor_or_null(call, "weight");
+  need_rank(call, "self", 1, 2);
+  need_rank(call, "target", 0, 1);
+  need_rank(call, "weight", 0, 1);
+  if (self == nullptr || target == nullptr)
+    return;
+  const std::vector<Expr> &sizes = self->layout.sizes;
+  if (sizes.back().is_integer(0) ||
+      known_different(sizes.size() == 2 ? sizes[0] : Expr(1), at_least_1(*target)[0]))
+    wrong_sizes(call, "target", *target, "self", *self);
+  if (weight != nullptr && known_different(at_least_1(*weight)[0], sizes.back()))
+    wrong_sizes(call, "weight", *weight, "self", *self);
+}
+
 /// A cell's state: h and c.
 void two_states(const Call &call) {
   const Argument::List *states = call["hx"].list();
@@ -265,8 +308,9 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
          "_batch_norm_with_update", "_batch_norm_with_update_functional", "_batch_norm_no_update",
          "var", "std", "var_mean", "std_mean"});
     add(self_of_1, {"unbind", "chunk", "split", "unsafe_chunk", "unsafe_split", "split_with_sizes",
-                    "unsafe_split_with_sizes", "tensor_split", "flipud", "unflatten"});
-    add(self_of_2, {"diagonal", "diagonal_scatter", "fliplr"});
+                    "unsafe_split_with_sizes", "tensor_split", "hsplit", "flipud", "unflatten"});
+    add(self_of_2, {"diagonal", "diagonal_scatter", "fliplr", "vsplit"});
+    add(self_of_3, {"dsplit"});
     add(input_of_2, {"group_norm", "native_group_norm"});
     add(attention_of_2, {"_scaled_dot_product_attention_math"});
     add(attention_of_4,
@@ -280,6 +324,9 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
     add(as_many_values, {"put"});
     add(class_target, {"nll_loss", "nll_loss_forward", "nll_loss2d", "nll_loss2d_forward",
                        "cross_entropy_loss", "nll_loss_nd"});
+    add(sequences_of_rows, {"searchsorted"});
+    add(one_sequence, {"bucketize"});
+    add(class_of_rows, {"multi_margin_loss"});
     add(two_states, {"lstm_cell"});
     add(resampled,
         {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",

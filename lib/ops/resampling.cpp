@@ -154,7 +154,7 @@ std::optional<WholeRule> whole_rule(const Axis &axis, bool exact) {
   if (!axis.is_static())
     return std::nullopt;
   WholeRule rule{axis.from.value(), 0, axis.to.value()};
-  if (axis.factor && *axis.factor == std::floor(*axis.factor))
+  if (axis.factor && *axis.factor > 0 && *axis.factor == std::floor(*axis.factor))
     rule = {1, 0, static_cast<int64_t>(*axis.factor)};
   if (exact)
     rule = {2 * rule.a, rule.a, 2 * rule.c};

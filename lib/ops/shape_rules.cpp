@@ -22,9 +22,6 @@ bool same_size(Expr a, Expr b, const Ranges &ranges) {
   return difference.is_integer(0);
 }
 
-namespace {
-
-/// Whether `a` may equal `b` for some values of the symbols.
 bool may_equal(Expr a, Expr b, const Ranges &ranges) {
   if (a.is_integer() && b.is_integer())
     return a == b;
@@ -32,7 +29,30 @@ bool may_equal(Expr a, Expr b, const Ranges &ranges) {
   return ia.low <= ib.high && ib.low <= ia.high;
 }
 
-} // namespace
+void require_expandable(const Call &call, std::string_view name, const std::vector<Expr> &sizes,
+                        const std::vector<Expr> &target) {
+  bool fits = sizes.size() <= target.size();
+  for (size_t i = 0; fits && i < sizes.size(); ++i)
+    fits = sizes[i].is_integer(1) ||
+           may_equal(sizes[i], target[target.size() - sizes.size() + i], call.ranges());
+  if (!fits)
+    call.fail("TSC-O020",
+              call.node().target + ": '" + std::string(name) + "' of sizes " + print_sizes(sizes) +
+                  " does not broadcast to " + print_sizes(target),
+              "make the sizes equal, or its own 1");
+}
+
+void require_sizes(const Call &call, std::string_view name, const std::vector<Expr> &region) {
+  const std::vector<Expr> &sizes = call.tensor(name).layout.sizes;
+  bool same = sizes.size() == region.size();
+  for (size_t i = 0; same && i < sizes.size(); ++i)
+    same = may_equal(sizes[i], region[i], call.ranges());
+  if (!same)
+    call.fail("TSC-O074",
+              call.node().target + ": " + std::string(name) + " has sizes " + print_sizes(sizes) +
+                  ", the region has " + print_sizes(region),
+              "pass a " + std::string(name) + " of the region's sizes");
+}
 
 std::vector<Expr> broadcast(const Call &call, const std::vector<std::vector<Expr>> &shapes) {
   size_t rank = 0;
@@ -105,6 +125,18 @@ size_t normalize_dim(const Call &call, int64_t dim, size_t rank) {
                   std::to_string(-limit) + ", " + std::to_string(limit - 1) + "]",
               "choose a dimension that the tensor has");
   return static_cast<size_t>(dim < 0 ? dim + limit : dim);
+}
+
+size_t existing_dim(const Call &call, int64_t dim, size_t rank) {
+  if (rank == 0)
+    call.fail("TSC-O021", call.node().target + " of a tensor without dimensions",
+              "reshape it to a vector");
+  return normalize_dim(call, dim, rank);
+}
+
+Expr last_size(const Call &call, std::string_view parameter) {
+  const std::vector<Expr> &sizes = call.tensor(parameter).layout.sizes;
+  return sizes[existing_dim(call, -1, sizes.size())];
 }
 
 std::vector<size_t> reduced_dims(const Call &call, std::string_view parameter, size_t rank) {

@@ -24,8 +24,15 @@ DType accumulation_dtype(DType dtype);
 
 /// Equal for all values of the symbols, as far as can be proved.
 bool same_size(Expr a, Expr b, const symbolic::Ranges &ranges);
+/// Equal for some values of the symbols, as far as can be ruled out.
+bool may_equal(Expr a, Expr b, const symbolic::Ranges &ranges);
 /// Throws TSC-O020 if two sizes cannot be broadcast.
 std::vector<Expr> broadcast(const Call &call, const std::vector<std::vector<Expr>> &shapes);
+/// Throws TSC-O020 unless `sizes`, of argument `name`, broadcast to `target`.
+void require_expandable(const Call &call, std::string_view name, const std::vector<Expr> &sizes,
+                        const std::vector<Expr> &target);
+/// Throws TSC-O074 unless the tensor `name` has the sizes of the region that it is written to.
+void require_sizes(const Call &call, std::string_view name, const std::vector<Expr> &region);
 std::string print_sizes(const std::vector<Expr> &sizes);
 
 /// TensorIterator: the result of an elementwise operator over `tensors`, which broadcast to
@@ -55,6 +62,10 @@ Value contiguous_value(DType dtype, std::vector<Expr> sizes, tensor::Device devi
 
 /// Throws TSC-O021 unless -rank <= dim < rank (a rank of 0 counts as 1).
 size_t normalize_dim(const Call &call, int64_t dim, size_t rank);
+/// The same of a dimension that is looked at: throws TSC-O021 for a tensor without dimensions.
+size_t existing_dim(const Call &call, int64_t dim, size_t rank);
+/// The last size of the tensor `parameter`; throws TSC-O021 if it has none.
+Expr last_size(const Call &call, std::string_view parameter);
 /// Sorted and unique; an empty or absent list means all dimensions.
 std::vector<size_t> reduced_dims(const Call &call, std::string_view parameter, size_t rank);
 /// The sizes that `requested` means for `numel` elements: one -1 is inferred. Throws TSC-O022.

@@ -43,28 +43,16 @@ Argument move_last_to(GraphBuilder &builder, const Argument &x, size_t dim) {
   return builder.call(kPermute, {x, ints_argument(order)});
 }
 
-void require_sizes(const Call &call, const std::vector<Expr> &expected) {
-  const std::vector<Expr> &sizes = call.tensor("src").layout.sizes;
-  bool same = sizes.size() == expected.size();
-  for (size_t i = 0; same && i < sizes.size(); ++i)
-    same = same_size(sizes[i], expected[i], call.ranges());
-  if (!same)
-    call.fail("TSC-O074",
-              call.node().target + ": src has sizes " + print_sizes(sizes) + ", the region has " +
-                  print_sizes(expected),
-              "pass a src of the region's sizes");
-}
-
 Argument diagonal_scatter(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const size_t rank = self.layout.rank();
-  const size_t dim1 = normalize_dim(call, call.integer("dim1"), rank);
-  const size_t dim2 = normalize_dim(call, call.integer("dim2"), rank);
+  const size_t dim1 = existing_dim(call, call.integer("dim1"), rank);
+  const size_t dim2 = existing_dim(call, call.integer("dim2"), rank);
   const int64_t shift = call.integer("offset");
   Argument seen = builder.call("aten.diagonal.default",
                                {call["self"], call["offset"], call["dim1"], call["dim2"]});
   const std::vector<Expr> sizes = builder.meta(seen).layout.sizes;
-  require_sizes(call, sizes);
+  require_sizes(call, "src", sizes);
   Arguments indices(std::max(dim1, dim2) + 1, graph::None{});
   indices[dim1] =
       positions(builder, sizes.back(), Expr(std::max<int64_t>(-shift, 0)), Expr(1), self.device);
@@ -118,7 +106,7 @@ bool may_overlap(std::vector<std::pair<Expr, Expr>> dimensions, const symbolic::
 Argument as_strided_scatter(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const std::vector<Expr> sizes = call.sizes("size"), strides = call.sizes("stride");
-  require_sizes(call, sizes);
+  require_sizes(call, "src", sizes);
   require_strides(call, sizes, strides);
   // The tensor's own part of its memory, which is dense, begins at its offset.
   const Expr offset =

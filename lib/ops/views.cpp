@@ -142,9 +142,7 @@ Value slice_value(const Call &call) {
 
 Value select_value(const Call &call) {
   const TensorMeta &self = call.tensor("self");
-  if (self.layout.rank() == 0)
-    call.fail("TSC-O021", "aten.select of a tensor without dimensions", "select from a dimension");
-  size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
   Expr index = call.size("index"), size = self.layout.sizes[dim];
   if (index.is_integer() && size.is_integer() &&
       (index.value() >= size.value() || index.value() < -size.value()))
@@ -164,7 +162,7 @@ Value select_value(const Call &call) {
 /// Of symbolic sizes: they say whether there is such an element when they are known.
 Argument select(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
-  const size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
+  const size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
   const Expr index = call.size("index"), size = self.layout.sizes[dim];
   const bool is_known = index.is_integer() && size.is_integer();
   if (!is_known && !graph::depends_on_data(index) && !graph::depends_on_data(size))
@@ -206,8 +204,10 @@ Argument as_strided(GraphBuilder &builder, const Call &call) {
 Value diagonal_value(const Call &call) {
   const TensorMeta &self = call.tensor("self");
   size_t rank = self.layout.rank();
-  size_t dim1 = normalize_dim(call, call.integer("dim1"), rank);
-  size_t dim2 = normalize_dim(call, call.integer("dim2"), rank);
+  size_t dim1 = existing_dim(call, call.integer("dim1"), rank);
+  size_t dim2 = existing_dim(call, call.integer("dim2"), rank);
+  if (dim1 == dim2)
+    call.fail("TSC-O024", call.node().target + ": the two dimensions are one", "name two");
   int64_t shift = call.integer("offset");
   Expr rows = self.layout.sizes[dim1], columns = self.layout.sizes[dim2];
   Expr length = shift >= 0 ? symbolic::minimum(rows, columns - Expr(shift))
@@ -271,11 +271,8 @@ Value view_dtype_value(const Call &call) {
 } // namespace
 
 SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes) {
-  if (sizes.empty())
-    call.fail("TSC-O021", call.node().target + " of a tensor without dimensions",
-              "slice a dimension");
   SliceBounds bounds;
-  bounds.dim = normalize_dim(call, call.integer("dim"), sizes.size());
+  bounds.dim = existing_dim(call, call.integer("dim"), sizes.size());
   Expr size = sizes[bounds.dim];
   bounds.step = call.size("step");
   if (bounds.step.is_integer() && bounds.step.value() <= 0)

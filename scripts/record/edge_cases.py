@@ -131,8 +131,20 @@ def running(c):
     c.case("logcumsumexp_f64", lambda x: torch.logcumsumexp(x, 0), c.randn(130).double() * 100)
 
 
+def numbers_as_vectors(c):
+    """Indices, sources and what they are written to: a number counts as a vector of one element, a vector as a number not always."""
+    number, vector, first, last = torch.tensor(3.5), torch.tensor([1.0, -2.0, 0.5]), torch.tensor([0, 0]), torch.tensor(2)
+    c.case("gather_numbers", lambda x, v, i, j: (x.gather(0, i), v.gather(0, j), x.gather(-1, i[0])), number, vector, first, last)
+    c.case("scatter_numbers", lambda x, v, i, j: (v.scatter(0, j, x), v.scatter(0, j, v), x.scatter(0, i[:1], v[:1]), v.scatter_add(0, j, x), v.scatter_reduce(0, j, x, "prod"), v.scatter(0, j, 2.5)), number, vector, first, last)
+    c.case("index_numbers", lambda x, i: (x.index_add(0, i[0], x, alpha=2), x.index_copy(0, i[0], x * 2), x.index_copy(0, i[:1], x.reshape(1) * 3)), number, first)
+    c.case("mask_of_one_value", lambda x, v: aten.index_put(v, [v > 0], x.reshape(1, 1)), number, vector)
+    c.case("gradient_of_rows", lambda g, i: (aten.embedding_dense_backward(g, i, 3, -1, False), aten.embedding_dense_backward(g.view(2, 3, 2), i.view(6), 3, 1, False)), c.randn(6, 2), torch.tensor([[0, 1, 2], [1, 1, 0]]))
+    c.case("scale_of_0", lambda x: (aten.upsample_nearest2d(x, [4, 3], 0.0, -1.0), aten._upsample_nearest_exact2d(x, [3, 5], -2.0, 2.5)), c.randn(1, 2, 2, 2))
+    c.case("parts_of_nothing", lambda x: aten.split(x, 0), torch.zeros(0, 2))
+
+
 def add(family):
     @family
     def edges(c):
-        for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running):
+        for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running, numbers_as_vectors):
             part(c)

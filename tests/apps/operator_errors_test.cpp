@@ -336,7 +336,7 @@ const WrongCall kWrongCalls[] = {
     {"aten.nll_loss.default", R"(["$x", "$index"])", 3,
      "O093: aten.nll_loss.default: scores of 2 dimensions, targets of 2",
      "pass scores [batch, classes, ..] and targets [batch, ..]"},
-    {"aten.multi_margin_loss.default", R"(["$x", "$index", 3])", 3,
+    {"aten.multi_margin_loss.default", R"(["$x", "$at", 3])", 3,
      "O093: aten.multi_margin_loss.default: the power is 3", "use 1 or 2"},
     {"aten.ctc_loss.IntList", R"(["$x", "$index", [1], [1]])", 4,
      "O094: aten.ctc_loss.IntList is not supported",
@@ -386,6 +386,64 @@ const WrongCall kWrongCalls[] = {
     {"aten.scatter_reduce.two", R"(["$x", 0, "$index", "$x", "median"])", 4,
      "O064: scatter_reduce with reduce='median' is not supported",
      "use sum, prod, mean, amax or amin"},
+    // Dimensions and sizes that a rule looks at, and the tensor does not have.
+    {"aten.bucketize.Tensor", R"(["$x", "$number"])", 3,
+     "O128: aten.bucketize.Tensor: 'boundaries' has 0 dimensions, 1 are needed", "reshape it"},
+    {"aten.searchsorted.Tensor", R"(["$x", "$cube"])", 3,
+     "O129: aten.searchsorted.Tensor: 'self' of sizes [2, 3, 4] does not fit 'sorted_sequence' of "
+     "sizes [2, 3]",
+     "give tensors of sizes that fit"},
+    {"aten.searchsorted.Scalar", R"(["$x", 1])", 3,
+     "O128: aten.searchsorted.Scalar: 'sorted_sequence' has 2 dimensions, 1 are needed",
+     "reshape it"},
+    {"aten.narrow.default", R"(["$number", 0, 0, 1])", 3,
+     "O021: aten.narrow.default of a tensor without dimensions", "reshape it to a vector"},
+    {"aten.diff.default", R"(["$number"])", 3,
+     "O021: aten.diff.default of a tensor without dimensions", "reshape it to a vector"},
+    {"aten.tensordot.default", R"(["$number", "$row", [0], [0]])", 3,
+     "O021: aten.tensordot.default of a tensor without dimensions", "reshape it to a vector"},
+    {"aten.tensordot.default", R"(["$square", "$square", [0, 0], [0, 1]])", 3,
+     "O095: aten.tensordot.default: a dimension is contracted twice", "name each dimension once"},
+    {"aten.split.Tensor", R"(["$x", 0])", 3, "O027: aten.split.Tensor of size 2 into parts of 0",
+     "ask for parts of 1 or more"},
+    {"aten.vsplit.int", R"(["$row", 2])", 3,
+     "O128: aten.vsplit.int: 'self' has 1 dimensions, at least 2 are needed", "reshape it"},
+    {"aten.hsplit.int", R"(["$row", 3])", 3, "O027: aten.hsplit.int of size 4 into 3 parts",
+     "ask for parts of one size"},
+    {"aten.as_strided_.default", R"(["$x", [2], [1, 1]])", 3,
+     "O079: aten.as_strided.default: 1 sizes and 2 strides (in the decomposition of "
+     "aten.as_strided_.default)",
+     "pass a stride for each size"},
+    {"aten._foreach_addcmul.Tensor", R"([["$x"], ["$x"], ["$x"], "$number"])", 3,
+     "O077: aten._foreach_addcmul.Tensor: scalars has sizes [], the list has 1",
+     "pass a vector of as many elements"},
+    {"aten.embedding_dense_backward.default", R"(["$number", "$at", 4, -1, false])", 3,
+     "O021: aten.embedding_dense_backward.default of a tensor without dimensions",
+     "reshape it to a vector"},
+    {"aten.multi_margin_loss.default", R"(["$square", "$at"])", 3,
+     "O129: aten.multi_margin_loss.default: 'target' of sizes [2] does not fit 'self' of sizes [3, "
+     "3]",
+     "give tensors of sizes that fit"},
+    {"aten.gru.input", R"(["$cube", "$x", [], false, 0, 0.0, false, false, false])", 3,
+     "O090: aten.gru.input: an initial state has 2 dimensions",
+     "pass [layers * directions, batch, width]"},
+    {"aten.diagonal.default", R"(["$x", 0, 0, 0])", 3,
+     "O024: aten.diagonal.default: the two dimensions are one", "name two"},
+    {"aten.index_put.default", R"(["$x", ["$at"], "$row"])", 3,
+     "O020: aten.index_put.default: 'values' of sizes [4] does not broadcast to [2, 3]",
+     "make the sizes equal, or its own 1"},
+    {"aten.index_put.default", R"(["$matrix", ["$mask"], "$number"])", 3,
+     "O043: aten.index_put.default: a mask of sizes [2, 3] at dimension 0 of [4, 5]",
+     "pass a mask of the sizes of the dimensions that it stands for"},
+    {"aten.index_put.default", R"(["$x", ["$mask"], "$cube"])", 3,
+     "O020: aten.index_put.default: 'values' of sizes [2, 3, 4] does not broadcast to [4]",
+     "make the sizes equal, or its own 1"},
+    {"aten.index_put.default", R"(["$row", ["$at", "$at"], "$number"])", 3,
+     "O043: aten.index_put.default: 2 indices for 1 dimensions",
+     "pass one index a dimension at most"},
+    {"aten.slice_scatter.default", R"(["$x", "$cube"])", 3,
+     "O074: aten.slice_scatter.default: src has sizes [2, 3, 4], the region has [2, 3]",
+     "pass a src of the region's sizes"},
 };
 
 json graph_of(const WrongCall &call) {
@@ -396,6 +454,8 @@ json graph_of(const WrongCall &call) {
     inputs.push_back({{"node", name}, {"kind", "user"}});
   };
   placeholder("x", "float32", {2, 3});
+  placeholder("number", "float32", json::array());
+  placeholder("at", "int64", json::array({2}));
   placeholder("row", "float32", json::array({4}));
   placeholder("cube", "float32", {2, 3, 4});
   placeholder("empty", "float32", {2, 0});
