@@ -134,6 +134,8 @@ void TapeRunner::apply(const Instruction &instruction, const Points &points) {
     });
   } else if (instruction.is_float()) {
     apply_float(instruction.op, instruction.dtype, points, float_args, floats);
+    if (round_ && instruction.dtype != DType::f64) // half types are computed in f32
+      points.for_each([&](size_t p) { floats[p] = round_to(DType::f32, floats[p]); });
   } else if (tensor::is_floating(instruction.source_dtype)) {
     apply_float_predicate(instruction.op, points, float_args, integers);
   } else if (instruction.dtype == DType::boolean) {

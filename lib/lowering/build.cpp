@@ -1,5 +1,8 @@
 #include "lowering/build.h"
 
+#include "graph/data_symbols.h"
+#include "graph/indicators.h"
+#include "ops/source_line.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
 
@@ -106,12 +109,39 @@ Operand operand_of(Context &context, const TensorValue &value) {
   return {add_loop(context, std::move(bits)), identity_index(value.sizes.size())};
 }
 
+void assume_equal(Context &context, Expr a, Expr b) {
+  const bool known = a == b || (a.is_integer() && b.is_integer()) || // the shape rules refuse these
+                     symbolic::simplify(a - b, *context.ranges).is_integer(0);
+  // What subgraphs assert is not looked at.
+  if (known || context.results != nullptr || graph::depends_on_data(a) ||
+      graph::depends_on_data(b)) {
+    return;
+  }
+  const graph::Node &node = context.graph.node(context.current);
+  ir::SizeAssertion row;
+  row.condition = symbolic::simplify(graph::negation(graph::unequal(a, b)), *context.ranges);
+  std::vector<ir::SizeAssertion> &rows = context.module.size_assertions;
+  const bool asserted = std::any_of(rows.begin(), rows.end(), [&](const ir::SizeAssertion &other) {
+    return other.condition == row.condition;
+  });
+  if (asserted || row.condition.is_integer(1)) {
+    return;
+  }
+  row.assertion = {node.target + ": sizes " + symbolic::print(a) + " and " + symbolic::print(b) +
+                       " are equal",
+                   node.origins.empty() ? node.name : node.origins.front(), ops::source_line(node)};
+  rows.push_back(std::move(row));
+}
+
 Operand broadcast_operand(Context &context, const TensorValue &value, std::span<const Expr> sizes) {
   support::require(value.sizes.size() <= sizes.size(), "lowering", "broadcast to a lower rank");
   const size_t skip = sizes.size() - value.sizes.size();
   std::vector<Expr> index;
   for (size_t k = 0; k < value.sizes.size(); ++k) {
     const bool repeated = value.sizes[k].is_integer(1) && !sizes[skip + k].is_integer(1);
+    if (!repeated) {
+      assume_equal(context, value.sizes[k], sizes[skip + k]);
+    }
     index.push_back(repeated ? Expr(0) : ir::variable(skip + k));
   }
   return reindexed(operand_of(context, value), index);
@@ -277,7 +307,7 @@ bool is_exact(const Context &context, const LoopNode &node) {
 } // namespace
 
 TensorValue rounded(Context &context, const TensorValue &value) {
-  if (!context.policy.casts_in_bodies || !tensor::is_reduced_float(value.dtype)) {
+  if (!tensor::is_reduced_float(value.dtype)) {
     return value;
   }
   const Storage &storage = *value.storage;

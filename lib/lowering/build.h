@@ -17,6 +17,9 @@ TensorValue tensor_of_buffer(Context &context, BufferId buffer);
 
 /// `value` as an operand, its index over variable(k) of the value's own dimensions.
 Operand operand_of(Context &context, const TensorValue &value);
+/// What follows takes two sizes to be one: asserted of them when they are known, unless it can be
+/// proved. Sizes that the data decides are held to the memory they index.
+void assume_equal(Context &context, Expr a, Expr b);
 /// The same, broadcast to `sizes`: its index is over the dimensions of `sizes`.
 Operand broadcast_operand(Context &context, const TensorValue &value, std::span<const Expr> sizes);
 /// `inner` with variable(k) replaced by index[k].

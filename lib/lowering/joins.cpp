@@ -34,6 +34,11 @@ NodeValue cat(Context &context, const ops::Call &call) {
   const size_t dimension = dimension_argument(call, "dim", sizes.size());
   std::vector<TensorValue> tensors;
   for (const TensorValue &tensor : tensor_arguments(context, call, "tensors")) {
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      if (k != dimension) {
+        assume_equal(context, tensor.sizes[k], sizes[k]);
+      }
+    }
     if (!tensor.sizes[dimension].is_integer(0)) {
       tensors.push_back(convert(context, tensor, result.dtype));
     }

@@ -62,12 +62,24 @@ NodeValue call_library(Context &context, ir::Extern call) {
   return tensor_of_buffer(context, buffer);
 }
 
+/// [.., n, k] x [.., k, m] as operands of `library`.
+void add_factors(Context &context, ir::Extern &library, const TensorValue &left,
+                 const TensorValue &right) {
+  const size_t rank = left.sizes.size();
+  assume_equal(context, left.sizes[rank - 1], right.sizes[rank - 2]);
+  if (rank == 3) {
+    assume_equal(context, left.sizes[0], right.sizes[0]);
+  }
+  library.inputs.push_back(matrix_operand(context, left));
+  library.inputs.push_back(matrix_operand(context, right));
+}
+
 Lowering product(std::string kernel) {
   return [kernel = std::move(kernel)](Context &context, const ops::Call &call) -> NodeValue {
     ir::Extern library;
     library.kernel = kernel;
-    library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "self")));
-    library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "mat2")));
+    add_factors(context, library, tensor_argument(context, call, "self"),
+                tensor_argument(context, call, "mat2"));
     return call_library(context, std::move(library));
   };
 }
@@ -77,8 +89,15 @@ NodeValue addmm(Context &context, const ops::Call &call) {
   library.kernel = "extern_kernels.addmm";
   TensorValue added = tensor_argument(context, call, "self");
   const ir::BufferView c = realized_view(context, added);
-  library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "mat1")));
-  library.inputs.push_back(matrix_operand(context, tensor_argument(context, call, "mat2")));
+  add_factors(context, library, tensor_argument(context, call, "mat1"),
+              tensor_argument(context, call, "mat2"));
+  const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
+  for (size_t k = 0; k < added.sizes.size(); ++k) {
+    const Expr own = added.sizes[added.sizes.size() - 1 - k];
+    if (!own.is_integer(1)) {
+      assume_equal(context, own, sizes[1 - k]);
+    }
+  }
   library.alpha = call.number("alpha");
   library.beta = call.number("beta");
   if (library.beta != 0) { // PyTorch ignores self then, NaN included

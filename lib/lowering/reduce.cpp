@@ -74,9 +74,13 @@ std::vector<TensorValue> reduce_one_element(Context &context, const ReductionSpe
   case ReductionKind::argmax:
   case ReductionKind::argmin:
     return {constant_tensor(context, spec, int64_t{0})};
-  case ReductionKind::welford_reduce: // mean, m2, weight
-    return {tensor_of(context, input_at(context, spec, 0, zero).node),
-            constant_tensor(context, spec, int64_t{0}), constant_tensor(context, spec, int64_t{1})};
+  case ReductionKind::welford_reduce: { // mean, m2, weight
+    const Operand mean = input_at(context, spec, 0, zero);
+    const LoopId squares = // not 0: of NaN and of an infinity it is NaN
+        elementwise(context, Op::sub, spec.dtype, spec.sizes, {mean, mean});
+    return {tensor_of(context, mean.node), tensor_of(context, squares),
+            constant_tensor(context, spec, int64_t{1})};
+  }
   default: {
     const Operand value =
         cast(context, spec, input_at(context, spec, 0, zero), spec.source_dtype, spec.dtype);

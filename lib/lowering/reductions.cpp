@@ -7,6 +7,7 @@
 #include "lowering/views.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tsc::lowering {
 
@@ -82,6 +83,23 @@ struct Moments {
   TensorValue sum_of_squares; // of the distances from the mean
 };
 
+/// Welford's update of nothing leaves 0, where PyTorch divides by 0.
+TensorValue mean_or_nan(Context &context, const TensorValue &mean, Expr count) {
+  if (symbolic::bounds(count, *context.ranges).low > 0) {
+    return mean;
+  }
+  const Operand nan = constant_operand(context, std::nan(""), mean.dtype);
+  if (count.is_integer()) {
+    return tensor_of(context, view_loop(context, mean.dtype, mean.sizes, nan));
+  }
+  const Operand nothing =
+      elementwise_operand(context, Op::eq, DType::boolean, mean.sizes,
+                          {index_operand(context, count, DType::i64, mean.sizes),
+                           constant_operand(context, int64_t{0}, DType::i64)});
+  return tensor_of(context, elementwise(context, Op::where, mean.dtype, mean.sizes,
+                                        {nothing, nan, operand_of(context, mean)}));
+}
+
 /// Two passes for short rows (TorchInductor's choice, they unroll), Welford's update otherwise.
 Moments moments_of(Context &context, const TensorValue &value,
                    const std::vector<size_t> &dimensions, bool keep_dimensions) {
@@ -90,7 +108,7 @@ Moments moments_of(Context &context, const TensorValue &value,
   if (!count.is_integer() || count.value() >= context.policy.unroll_reductions_threshold) {
     spec.kind = ReductionKind::welford_reduce;
     const std::vector<TensorValue> tuple = reduce(context, spec);
-    return {tuple[0], tuple[1]};
+    return {mean_or_nan(context, tuple[0], count), tuple[1]};
   }
   const ReductionSpec kept = reduction_over(context, value, dimensions, true);
   const Operand sum = operand_of(context, reduce(context, kept)[0]);

@@ -88,6 +88,11 @@ TensorValue expand(Context &context, const TensorValue &value, std::vector<Expr>
   if (sizes == value.sizes) {
     return value;
   }
+  for (size_t k = 0; k < value.sizes.size(); ++k) {
+    if (!value.sizes[k].is_integer(1)) {
+      assume_equal(context, value.sizes[k], sizes[skip + k]);
+    }
+  }
   if (const std::optional<Layout> base = layout_of(context, value)) {
     Layout layout;
     layout.offset = base->offset;

@@ -47,11 +47,16 @@ Shapes shapes_of(const Call &call) {
               call.node().target + ": query depth " + symbolic::print(q.back()) +
                   " is not key depth " + symbolic::print(k.back()),
               "make the last sizes equal");
-  if (call.boolean("enable_gqa") && q.size() >= 3 && q[q.size() - 3] != k[k.size() - 3]) {
+  const bool grouped = call.boolean("enable_gqa") && q.size() >= 3;
+  if (grouped && (k.size() < 3 || v.size() < 3))
+    call.fail("TSC-O042", call.node().target + ": query heads in groups, but no key heads",
+              "pass [.., heads, length, depth]");
+  if (grouped && q[q.size() - 3] != k[k.size() - 3]) {
     shapes.batch = without_matrix(q);
     shapes.key_batch = without_matrix(k);
     Expr heads = shapes.batch.back(), key_heads = shapes.key_batch.back();
-    if (!symbolic::simplify(symbolic::mod(heads, key_heads), call.ranges()).is_integer(0))
+    if (key_heads.is_integer(0) ||
+        !symbolic::simplify(symbolic::mod(heads, key_heads), call.ranges()).is_integer(0))
       call.fail("TSC-O042",
                 call.node().target + ": " + symbolic::print(heads) + " query heads, " +
                     symbolic::print(key_heads) + " key heads",

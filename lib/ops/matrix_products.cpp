@@ -164,11 +164,7 @@ void add_primitives(Table &table) {
   table
       .add_with_in_place("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar "
                          "alpha=1) -> Tensor")
-      .shape([](const Call &call) {
-        Value product = product_value(call, "mat1", "mat2", 2);
-        broadcast(call, {call.tensor("self").layout.sizes, product.tensor()->layout.sizes});
-        return product;
-      })
+      .shape([](const Call &call) { return product_value(call, "mat1", "mat2", 2); })
       .lowers("addmm");
 }
 
@@ -184,7 +180,8 @@ void add_combinations(Table &table) {
       .add("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
         Argument product = builder.call("aten.matmul.default", {call["mat"], call["vec"]});
-        return scaled_sum(builder, call, product);
+        // Of the matrix' dtype, whatever self's.
+        return convert(builder, scaled_sum(builder, call, product), builder.meta(product).dtype);
       });
   table.add("mv(Tensor self, Tensor vec) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {

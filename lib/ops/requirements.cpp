@@ -31,6 +31,17 @@ const TensorMeta *first_tensor(const Call &call) {
   return nullptr;
 }
 
+/// "scatter" of "aten.scatter_.src".
+std::string_view family(std::string_view target) {
+  if (target.rfind("aten.", 0) != 0)
+    return "";
+  target.remove_prefix(5);
+  target = target.substr(0, target.find('.'));
+  if (target.size() > 2 && target.back() == '_' && target[target.size() - 2] != '_')
+    target.remove_suffix(1);
+  return target;
+}
+
 // ---- dtypes
 
 void integers_only(const Call &call) {
@@ -53,6 +64,14 @@ void floats_only(const Call &call) {
   if (first != nullptr && !tensor::is_floating(first->dtype) && !tensor::is_complex(first->dtype))
     call.fail("TSC-O127", call.node().target + " of " + torch(first->dtype),
               "convert it to a floating dtype first");
+}
+
+/// Products: PyTorch has kernels for every number, none for truth values.
+void numbers_only(const Call &call) {
+  const TensorMeta *first = first_tensor(call);
+  if (first != nullptr && first->dtype == DType::boolean)
+    call.fail("TSC-O127", call.node().target + " of " + torch(first->dtype),
+              "convert it to an integer or a floating dtype first");
 }
 
 /// Together: an int may meet a float.
@@ -218,6 +237,67 @@ void class_target(const Call &call) {
     wrong_sizes(call, "target", *target, "self", *self);
 }
 
+/// Both of one dtype, where both are given.
+void one_dtype(const Call &call, std::string_view first, std::string_view second) {
+  const TensorMeta *a = tensor_or_null(call, first), *b = tensor_or_null(call, second);
+  if (a != nullptr && b != nullptr && a->dtype != b->dtype)
+    call.fail("TSC-O041", call.node().target + " of " + torch(a->dtype) + " and " + torch(b->dtype),
+              "convert both to one dtype");
+}
+/// dot, vdot: vectors of one length.
+void two_vectors(const Call &call) {
+  const std::string second = call.schema().parameters[1].name;
+  need_rank(call, "self", 1, 1);
+  need_rank(call, second.c_str(), 1, 1);
+  one_dtype(call, "self", second);
+  const TensorMeta *a = tensor_or_null(call, "self"), *b = tensor_or_null(call, second);
+  if (a != nullptr && b != nullptr && known_different(a->layout.sizes[0], b->layout.sizes[0]))
+    wrong_sizes(call, second.c_str(), *b, "self", *a);
+}
+void outer_vectors(const Call &call) {
+  need_rank(call, "self", 1, 1);
+  need_rank(call, "vec2", 1, 1);
+}
+void sum_and_vectors(const Call &call) {
+  need_rank(call, "vec1", 1, 1);
+  need_rank(call, "vec2", 1, 1);
+}
+void matrix_and_vector(const Call &call) {
+  need_rank(call, "self", 2, 2);
+  need_rank(call, "vec", 1, 1);
+}
+void sum_matrix_and_vector(const Call &call) {
+  need_rank(call, "mat", 2, 2);
+  need_rank(call, "vec", 1, 1);
+}
+
+/// addmm and its kin: `self` broadcasts to the product of the last two tensors. The rules look at
+/// those.
+void added_to_product(const Call &call) {
+  const std::vector<Parameter> &parameters = call.schema().parameters;
+  const TensorMeta *self = tensor_or_null(call, "self");
+  const TensorMeta *a = tensor_or_null(call, parameters[1].name);
+  const TensorMeta *b = tensor_or_null(call, parameters[2].name);
+  if (self == nullptr || a == nullptr || b == nullptr)
+    return;
+  const std::vector<Expr> &x = a->layout.sizes, &y = b->layout.sizes;
+  std::vector<Expr> product;
+  if (y.size() == 1) { // mv, outer
+    product = {x[0]};
+    if (x.size() == 1)
+      product.push_back(y[0]);
+  } else {
+    const std::string_view name = family(call.node().target);
+    one_dtype(call, "self", parameters[1].name);
+    if (x.size() != y.size() || y.size() != (name == "addmm" ? 2 : 3))
+      return;
+    product = {x[x.size() - 2], y.back()};
+    if (name == "baddbmm")
+      product.insert(product.begin(), x[0]);
+  }
+  require_expandable(call, "self", self->layout.sizes, product);
+}
+
 /// searchsorted: one sequence, or one for each row of what is sought.
 void sequences_of_rows(const Call &call) {
   const TensorMeta *sorted = tensor_or_null(call, "sorted_sequence");
@@ -301,12 +381,56 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
          "bitwise_right_shift", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__",
          "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"});
     add(some_float, {"hypot", "nextafter"});
-    add(floats_only,
-        {"layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "batch_norm",
-         "native_batch_norm", "instance_norm", "_native_batch_norm_legit",
-         "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
-         "_batch_norm_with_update", "_batch_norm_with_update_functional", "_batch_norm_no_update",
-         "var", "std", "var_mean", "std_mean"});
+    add(floats_only, {"layer_norm",
+                      "native_layer_norm",
+                      "group_norm",
+                      "native_group_norm",
+                      "batch_norm",
+                      "native_batch_norm",
+                      "instance_norm",
+                      "_native_batch_norm_legit",
+                      "_native_batch_norm_legit_functional",
+                      "_native_batch_norm_legit_no_training",
+                      "_batch_norm_with_update",
+                      "_batch_norm_with_update_functional",
+                      "_batch_norm_no_update",
+                      "var",
+                      "std",
+                      "var_mean",
+                      "std_mean",
+                      "cdist",
+                      "_cdist_forward",
+                      "_euclidean_dist",
+                      "linalg_vecdot",
+                      "scaled_dot_product_attention",
+                      "_scaled_dot_product_attention_math",
+                      "_scaled_dot_product_cudnn_attention",
+                      "_scaled_dot_product_efficient_attention",
+                      "_scaled_dot_product_flash_attention",
+                      "_scaled_dot_product_flash_attention_for_cpu",
+                      "_scaled_dot_product_fused_attention_overrideable"});
+    add(numbers_only, {"mm",
+                       "bmm",
+                       "addmm",
+                       "baddbmm",
+                       "addbmm",
+                       "mv",
+                       "addmv",
+                       "dot",
+                       "vdot",
+                       "matmul",
+                       "linear",
+                       "inner",
+                       "tensordot",
+                       "bilinear",
+                       "conv1d",
+                       "conv2d",
+                       "conv3d",
+                       "convolution",
+                       "_convolution",
+                       "conv_transpose1d",
+                       "conv_transpose2d",
+                       "conv_transpose3d"});
     add(self_of_1, {"unbind", "chunk", "split", "unsafe_chunk", "unsafe_split", "split_with_sizes",
                     "unsafe_split_with_sizes", "tensor_split", "hsplit", "flipud", "unflatten"});
     add(self_of_2, {"diagonal", "diagonal_scatter", "fliplr", "vsplit"});
@@ -324,6 +448,12 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
     add(as_many_values, {"put"});
     add(class_target, {"nll_loss", "nll_loss_forward", "nll_loss2d", "nll_loss2d_forward",
                        "cross_entropy_loss", "nll_loss_nd"});
+    add(two_vectors, {"dot", "vdot"});
+    add(outer_vectors, {"outer", "ger"});
+    add(sum_and_vectors, {"addr"});
+    add(matrix_and_vector, {"mv"});
+    add(sum_matrix_and_vector, {"addmv"});
+    add(added_to_product, {"addmm", "addmv", "addr", "addbmm", "baddbmm"});
     add(sequences_of_rows, {"searchsorted"});
     add(one_sequence, {"bucketize"});
     add(class_of_rows, {"multi_margin_loss"});
@@ -335,17 +465,6 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
     return result;
   }();
   return checks;
-}
-
-/// "scatter" of "aten.scatter_.src".
-std::string_view family(std::string_view target) {
-  if (target.rfind("aten.", 0) != 0)
-    return "";
-  target.remove_prefix(5);
-  target = target.substr(0, target.find('.'));
-  if (target.size() > 2 && target.back() == '_' && target[target.size() - 2] != '_')
-    target.remove_suffix(1);
-  return target;
 }
 
 void check_layout(const Call &call, const TensorMeta &meta) {

@@ -13,8 +13,6 @@
 
 namespace tsc::ops {
 
-using tensor::Layout;
-
 namespace {
 
 /// The Value of a view of `self` with another layout.

@@ -404,6 +404,33 @@ const WrongCall kWrongCalls[] = {
      "O021: aten.tensordot.default of a tensor without dimensions", "reshape it to a vector"},
     {"aten.tensordot.default", R"(["$square", "$square", [0, 0], [0, 1]])", 3,
      "O095: aten.tensordot.default: a dimension is contracted twice", "name each dimension once"},
+    {"aten.mm.default", R"(["$mask", "$mask"])", 3, "O127: aten.mm.default of torch.bool",
+     "convert it to an integer or a floating dtype first"},
+    {"aten.scaled_dot_product_attention.default", R"(["$index", "$index", "$index"])", 3,
+     "O127: aten.scaled_dot_product_attention.default of torch.int64",
+     "convert it to a floating dtype first"},
+    {"aten.scaled_dot_product_attention.default", R"(["$cube", "$flat", "$flat"])", 3,
+     "O042: tsc.attention.default: query heads in groups, but no key heads (in the decomposition "
+     "of aten.scaled_dot_product_attention.default)",
+     "pass [.., heads, length, depth]", R"({"enable_gqa": true})"},
+    {"aten.addmm.default", R"(["$cube", "$square", "$square"])", 3,
+     "O020: aten.addmm.default: 'self' of sizes [2, 3, 4] does not broadcast to [3, 3]",
+     "make the sizes equal, or its own 1"},
+    {"aten.addmm.default", R"(["$at", "$square", "$square"])", 3,
+     "O041: aten.addmm.default of torch.int64 and torch.float32", "convert both to one dtype"},
+    {"aten.dot.default", R"(["$row", "$number"])", 3,
+     "O128: aten.dot.default: 'tensor' has 0 dimensions, 1 are needed", "reshape it"},
+    {"aten.outer.default", R"(["$x", "$row"])", 3,
+     "O128: aten.outer.default: 'self' has 2 dimensions, 1 are needed", "reshape it"},
+    {"aten.addr.default", R"(["$x", "$row", "$x"])", 3,
+     "O128: aten.addr.default: 'vec2' has 2 dimensions, 1 are needed", "reshape it"},
+    {"aten.mv.default", R"(["$row", "$row"])", 3,
+     "O128: aten.mv.default: 'self' has 1 dimensions, 2 are needed", "reshape it"},
+    {"aten.addmv.default", R"(["$cube", "$matrix", "$row"])", 3,
+     "O020: aten.addmv.default: 'self' of sizes [2, 3, 4] does not broadcast to [4]",
+     "make the sizes equal, or its own 1"},
+    {"aten.baddbmm.default", R"(["$index", "$cube", "$cube"])", 3,
+     "O041: aten.baddbmm.default of torch.int64 and torch.float32", "convert both to one dtype"},
     {"aten.split.Tensor", R"(["$x", 0])", 3, "O027: aten.split.Tensor of size 2 into parts of 0",
      "ask for parts of 1 or more"},
     {"aten.vsplit.int", R"(["$row", 2])", 3,
@@ -455,6 +482,7 @@ json graph_of(const WrongCall &call) {
   };
   placeholder("x", "float32", {2, 3});
   placeholder("number", "float32", json::array());
+  placeholder("flat", "float32", {3, 4});
   placeholder("at", "int64", json::array({2}));
   placeholder("row", "float32", json::array({4}));
   placeholder("cube", "float32", {2, 3, 4});

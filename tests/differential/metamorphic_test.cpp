@@ -10,6 +10,7 @@
 #include "ops/passes.h"
 #include "testing/catch.h"
 
+#include <cmath>
 #include <set>
 
 using namespace tsc;
@@ -90,6 +91,37 @@ TEST_CASE("a graph agrees with all of its variants") {
       FAIL_CHECK(finding.way << ": " << finding.detail << ": " << finding.reason);
     CHECK(checked.ran_eagerly);
     CHECK(checked.variants >= 7);
+  }
+}
+
+TEST_CASE("moments of nothing and of one element, whatever walks over them") {
+  const auto moments = [](const std::string &size, std::vector<double> values) {
+    Subject subject = read(R"({"format": "tsc-graph", "version": 1, "nodes": [
+      {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [)" +
+                               size +
+                               R"(]}},
+      {"name": "pair", "op": "call_function", "target": "aten.var_mean.correction",
+       "args": [{"node": "x"}], "kwargs": {"correction": 0}},
+      {"name": "variance", "op": "call_function", "target": "operator.getitem", "args": [{"node": "pair"}, 0]},
+      {"name": "mean", "op": "call_function", "target": "operator.getitem", "args": [{"node": "pair"}, 1]},
+      {"name": "output", "op": "output", "args": [[{"node": "variance"}, {"node": "mean"}]]}],
+      "signature": {"inputs": [{"node": "x", "kind": "user"}],
+                    "outputs": [{"kind": "user", "value": {"node": "variance"}},
+                                {"kind": "user", "value": {"node": "mean"}}]}})",
+                           {counting({static_cast<int64_t>(values.size())})});
+    for (size_t i = 0; i < values.size(); ++i)
+      subject.inputs[0].set_double(static_cast<int64_t>(i), values[i]);
+    return subject;
+  };
+  driver::CompileOptions walk;
+  walk.policy_options = {"unroll_reductions_threshold=0"};
+  for (const driver::CompileOptions &options : {driver::CompileOptions(), walk}) {
+    for (const Subject &subject : {moments("0", {}), moments("1", {NAN})}) {
+      const NamedTensors outputs = evaluate(subject, options).outputs;
+      CHECK(std::isnan(outputs.at("output_0").get_double(0)));
+      CHECK(std::isnan(outputs.at("output_1").get_double(0)));
+    }
+    CHECK(evaluate(moments("1", {3}), options).outputs.at("output_0").get_double(0) == 0);
   }
 }
 

@@ -281,6 +281,44 @@ TEST_CASE("views of symbolic sizes are held to their memory when sizes are bound
   }
 }
 
+TEST_CASE("sizes that a graph takes to be one are held to it when they are known") {
+  const auto message = [](const std::string &sizes, const std::string &target,
+                          const std::string &args, std::vector<std::vector<int64_t>> shapes,
+                          bool reference) -> std::string {
+    const std::string other = sizes.substr(sizes.find('|') + 1);
+    const driver::Compilation compilation =
+        driver::compile(read(input("a", sizes.substr(0, sizes.find('|'))) + input("b", other) +
+                                 call("y", target, args) + output("[" + node("y") + "]"),
+                             "{}", R"({"s0": [2, 100], "s1": [2, 100]})"),
+                        {});
+    std::vector<HostTensor> inputs;
+    for (std::vector<int64_t> &shape : shapes)
+      inputs.emplace_back(tensor::DType::f32, std::move(shape));
+    try {
+      if (reference)
+        driver::run_reference(compilation, inputs, {});
+      else
+        runtime::Session::create(compilation.program, {}, {})->run(inputs);
+    } catch (const support::UserError &error) {
+      return error.diagnostics().front().code + " " + error.diagnostics().front().message;
+    }
+    return "ran";
+  };
+  const std::string both = "[" + node("a") + ", " + node("b") + "]";
+  for (bool reference : {true, false}) {
+    CHECK(message(R"(["s0"]|["s1"])", "aten.add.Tensor", both, {{3}, {5}}, reference) ==
+          "TSC-R127 the graph asserts: aten.add.Tensor: sizes s1 and s0 are equal (node y)");
+    CHECK(message(R"(["s0"]|["s1"])", "aten.add.Tensor", both, {{5}, {5}}, reference) == "ran");
+    CHECK(message(R"([4, "s0"]|["s1", 4])", "aten.mm.default", both, {{4, 3}, {5, 4}}, reference) ==
+          "TSC-R127 the graph asserts: aten.mm.default: sizes s0 and s1 are equal (node y)");
+    CHECK(message(R"([4, "s0"]|[4, "s1"])", "aten.cat.default", "[" + both + ", 0]",
+                  {{4, 3}, {4, 5}}, reference) ==
+          "TSC-R127 the graph asserts: aten.cat.default: sizes s1 and s0 are equal (node y)");
+    CHECK(message(R"(["s0"]|["s1"])", "aten.view_as.default", both, {{3}, {5}}, reference) ==
+          "TSC-R127 the graph asserts: aten.view.default: sizes s0 and s1 are equal (node y)");
+  }
+}
+
 TEST_CASE("assertions in branches count where the branch is taken") {
   const std::string check =
       call("small", "aten.lt.Scalar", "[" + node("a") + ", 10]") +

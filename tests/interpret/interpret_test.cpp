@@ -322,6 +322,18 @@ TEST_CASE("buffers round where they are stored, unless asked not to") {
   CHECK(exact.get_double(0) == 0.00390625);
 }
 
+TEST_CASE("f32 is computed in f32: what is computed again equals what was stored") {
+  ModuleBuilder b;
+  const BufferId x = b.input(DType::f32, {4});
+  const auto sine = [&] { return b.op(Op::sin, DType::f32, {b.load(x)}); };
+  const BufferId stored = b.store(sine(), DType::f32, {4});
+  b.output(b.store(b.op(Op::eq, DType::boolean, {b.load(stored), sine()}), DType::boolean, {4}));
+  const HostTensor same =
+      interpret::run(b.module, {floats(DType::f32, {4}, {0.1, 1.1, 2.1, 3.1})}).outputs[0];
+  for (int64_t i = 0; i < 4; ++i)
+    CHECK(same.get_int64(i) == 1);
+}
+
 TEST_CASE("reductions of every kind") {
   using Kind = ir::ReductionKind;
   HostTensor x = floats(DType::f32, {2, 4}, {1, -2, 5, 3, 2, kNan, 7, kNan});

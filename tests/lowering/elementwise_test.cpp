@@ -37,7 +37,9 @@ TEST_CASE("half values are rounded in front of a comparison") {
     maker.output(maker.call("aten.lt.Tensor", {sum, y}));
     return body_of(maker.lower(policy), 0);
   };
-  CHECK(lower(target::default_policy()) == R"(    var_ranges = {z0: 16}
+  // Whatever the policy: what is compared in f32 is not what PyTorch compares.
+  for (const target::Policy &policy : {target::default_policy(), target::inductor_2_5_policy()})
+    CHECK(lower(policy) == R"(    var_ranges = {z0: 16}
     index0 = z0
     def body(self, ops):
         get_index = self.get_index('index0')
@@ -50,7 +52,6 @@ TEST_CASE("half values are rounded in front of a comparison") {
         get_index_2 = self.get_index('index0')
         store = ops.store('buf0', get_index_2, lt, None)
         return store)");
-  CHECK(lower(target::inductor_2_5_policy()).find("to_dtype") == std::string::npos);
 }
 
 TEST_CASE("broadcast operands are read at index 0 of their repeated dimensions") {
