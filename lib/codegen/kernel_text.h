@@ -106,6 +106,7 @@ protected:
       return "k";
     return "k * " + std::to_string(vector_) + " + " + j;
   }
+  std::string run_position() const { return steps_ == 1 && !serial_ ? "0" : "k"; }
   /// The array that says where the elements of a sorted row were.
   std::string places(ValueId sort) const { return "p" + std::to_string(numbers_[sort]); }
   /// The current value as an operand. Loads that are vectors are unpacked.
@@ -124,8 +125,8 @@ protected:
       return "tc_get(shared." + tile->second + "[" + (vector_ == 1 ? "across" : "(across + j)") +
              " * " + std::to_string(tile_pitch(value)) + " + down])";
     const std::string name = "t" + std::to_string(numbers_[id]);
-    if (plan_.kept[id])
-      return name + "[" + position(j) + "]";
+    if (plan_.kept[id]) // what is the same for a run is kept once a run
+      return name + "[" + (plan_.uniform[id] ? run_position() : position(j)) + "]";
     return finds_position(id) ? name + ".index" : name;
   }
   /// Of a run's load: one of an array where a thread holds the runs of several steps.

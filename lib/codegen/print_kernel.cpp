@@ -264,7 +264,24 @@ private:
       ++braces;
       run = "k";
     }
-    return braces + run_coordinates(run, guard, position);
+    braces += run_coordinates(run, guard, position);
+    if (braces == 0 && computes_again()) { // each phase has names of its own
+      open("");
+      return 1;
+    }
+    return braces;
+  }
+  /// True if a value is computed in more than one phase.
+  bool computes_again() const {
+    std::vector<bool> computed(graph_.values.size(), false);
+    for (const PhasePlan &phase : plan_.phases)
+      for (const std::vector<ValueId> *list : {&phase.run_values, &phase.elements})
+        for (const ValueId id : *list) {
+          if (computed[id])
+            return true;
+          computed[id] = true;
+        }
+    return false;
   }
   std::string loop_header() const {
     const std::string count = size_text(runs());

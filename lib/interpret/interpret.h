@@ -1,6 +1,6 @@
 // The oracle: evaluates a Module's operations one buffer at a time in double precision, straight
-// from the loop DAG, with no scheduling, fusion or kernels. Rounding to the buffer's dtype happens
-// where a buffer is stored.
+// from the loop DAG, with no scheduling, fusion or kernels. Every result is rounded to float32 unless
+// it is float64, and to its buffer's dtype where it is stored; sums once, at their end.
 #pragma once
 
 #include "ir/ir.h"
@@ -13,8 +13,8 @@ struct Result {
   std::vector<tensor::HostTensor> outputs;
 };
 /// `inputs` parallel to module.inputs; contiguous data, laid out by the input's layout here. Sizes
-/// are bound from the inputs' shapes. round_buffers = false keeps every intermediate in double
-/// (float64 reference).
+/// are bound from the inputs' shapes. round_buffers = false rounds nothing (float64
+/// reference).
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers = true);
 

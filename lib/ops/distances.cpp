@@ -45,14 +45,15 @@ Argument distances_of_rows(GraphBuilder &builder, const Call &call) {
 /// sum(x / max(|x|, eps) * y / max(|y|, eps))
 Argument cosine_similarity(GraphBuilder &builder, const Call &call) {
   DType dtype = promote_operands(elementwise_operands(call, {"x1", "x2"}));
-  auto unit = [&](std::string_view parameter) {
-    Argument x = widen(builder, convert(builder, call[parameter], dtype));
+  std::vector<Expr> sizes =
+      broadcast(call, {call.tensor("x1").layout.sizes, call.tensor("x2").layout.sizes});
+  auto unit = [&](std::string_view parameter) { // of what it is after broadcasting
+    Argument whole = builder.call("aten.expand.default", {call[parameter], sizes_argument(sizes)});
+    Argument x = widen(builder, convert(builder, whole, dtype));
     Argument norm = vector_norm(builder, x, 2, Arguments{call["dim"]}, true);
     Argument length = builder.call("aten.maximum.default", {norm, call["eps"]});
     return builder.call(kDiv, {x, length});
   };
-  std::vector<Expr> sizes =
-      broadcast(call, {call.tensor("x1").layout.sizes, call.tensor("x2").layout.sizes});
   int64_t dim = static_cast<int64_t>(normalize_dim(call, call.integer("dim"), sizes.size()));
   Argument first = unit("x1");
   Argument product = builder.call(kMul, {first, unit("x2")});

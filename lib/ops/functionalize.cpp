@@ -1,10 +1,12 @@
 #include "ops/functionalize.h"
 
+#include "ops/in_place_forms.h"
 #include "ops/memory.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/rewrite.h"
 #include "ops/shape_rules.h"
+#include "ops/source_line.h"
 #include "ops/storage_bounds.h"
 #include "support/diagnostic.h"
 
@@ -32,6 +34,28 @@ bool has_writes(const Graph &graph) {
     const Operator &row = *find_operator(node.target);
     return row.effect == Effect::mutates && mutates(row, Call(graph, node, row.schema));
   });
+}
+
+/// Throws TSC-O080 where an input gets other sizes or strides in place: whoever gave it keeps it as
+/// it was.
+void check_inputs_keep_their_layout(const Graph &graph) {
+  for (const Node &node : graph.nodes) {
+    if (node.kind != NodeKind::call_function || node.args.empty() || !node.args[0].node() ||
+        !is_view_in_place(node.target))
+      continue;
+    const Node &input = graph.node(node.args[0].node()->id);
+    if (input.kind != NodeKind::placeholder || !input.value || !node.value)
+      continue;
+    const TensorMeta *before = input.value->tensor(), *after = node.value->tensor();
+    if (before && after && before->layout != after->layout)
+      throw support::UserError(
+          support::ExitCode::unsupported,
+          support::Diagnostic{"TSC-O080",
+                              node.target + " gives the input " + input.name +
+                                  " other sizes or strides, which its owner would not see",
+                              "", "", node.name, source_line(node),
+                              "take a view of it (without the underscore) and return that"});
+  }
 }
 
 /// The bytes of a weight, [first, last).
@@ -85,6 +109,14 @@ private:
   std::vector<graph::OutputSpec> outputs_;
   std::vector<std::pair<NodeId, const tensor::HostTensor *>> weights_; // inputs that came with data
 
+  /// A view in PyTorch, or one for some sizes, of which nothing here says how it lies in the memory
+  /// of what it views: a copy took its place.
+  struct Doubt {
+    NodeId viewed, copy;
+    size_t writes; // to what is viewed, when it was taken
+    const Node *view;
+  };
+  std::vector<Doubt> doubts_;
   std::unordered_map<NodeId, NodeId> tied_; // input -> an earlier input that is the same tensor
 
   /// Buffers that are one tensor under two names are one memory, that of the first name.
@@ -190,9 +222,11 @@ private:
           id, list.list()->at(static_cast<size_t>(rewrite_.call(node, row).integer("index"))));
     } else if (row.effect == Effect::view && row.decompose && node.target != kStrided &&
                node.target != kSelect) { // these two are only held to their operand
-      rewrite_.replace(id, lie_as_in_pytorch(old)
-                               ? as_slots(old, row.decompose(builder, rewrite_.call(node, row)))
-                               : view_anew(old, node, row));
+      const Argument result = lie_as_in_pytorch(old)
+                                  ? as_slots(old, row.decompose(builder, rewrite_.call(node, row)))
+                                  : view_anew(old, node, row);
+      doubt(old, result);
+      rewrite_.replace(id, result);
     } else {
       if (node.value && row.effect != Effect::assertion)
         node.value = infer_value(builder.graph(), node, builder.shared_ranges());
@@ -200,6 +234,36 @@ private:
     }
     builder.set_source(old); // `node` goes; what is presented at the end stands for the last node
     memory_.set_source(old);
+  }
+
+  /// Notes a copy that may be a view in PyTorch.
+  void doubt(const Node &old, const Argument &result) {
+    const NodeRef *viewed = old.args.empty() ? nullptr : old.args[0].node();
+    const NodeRef *slot = viewed ? slots_[viewed->id].node() : nullptr;
+    const NodeRef *copy = result.node();
+    if (!slot || !copy || slot->id == copy->id)
+      return;
+    const Graph &graph = rewrite_.builder().graph();
+    if (chain_of_views(graph, copy->id).back() ==
+        chain_of_views(graph, memory_.present(slot->id)).back())
+      return;
+    const std::vector<Expr> &from = rewrite_.builder().meta(*slot).layout.sizes,
+                            &to = rewrite_.builder().meta(result).layout.sizes;
+    if (old.target == "aten.view.default" ||
+        !same_size(symbolic::numel(from), symbolic::numel(to), rewrite_.builder().ranges()))
+      doubts_.push_back({slot->id, copy->id, memory_.writes(slot->id), &old});
+  }
+  /// Throws TSC-O081 where it matters whether such a copy is a view.
+  void check_doubts() {
+    for (const Doubt &doubt : doubts_)
+      if (memory_.writes(doubt.viewed) != doubt.writes || memory_.was_written(doubt.copy))
+        throw support::UserError(
+            support::ExitCode::unsupported,
+            support::Diagnostic{"TSC-O081",
+                                "nothing says how the view " + doubt.view->name +
+                                    ", which is written to, lies in what it views",
+                                "", "", doubt.view->name, source_line(*doubt.view),
+                                "write before the view is taken, or export with fixed sizes"});
   }
 
   /// Calls `function` with each slot that the arguments of `old` name.
@@ -379,6 +443,7 @@ private:
   /// Mutated inputs become outputs, in front of the others.
   void finish(const Node &old) {
     check_shared_memory();
+    check_doubts();
     rewrite_.builder().set_source(old); // views that are taken anew for the results
     Arguments values;
     for (const graph::InputSpec &input : rewrite_.source().inputs) {
@@ -410,6 +475,7 @@ private:
 } // namespace
 
 graph::Graph functionalize(graph::Graph graph, const PassOptions &) {
+  check_inputs_keep_their_layout(graph);
   if (!has_writes(graph))
     return graph;
   return Functionalize(std::move(graph)).run();

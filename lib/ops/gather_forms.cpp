@@ -64,12 +64,36 @@ Argument scatter_mean(GraphBuilder &builder, const Call &call) {
 
 enum class BagMode : uint8_t { sum, mean, max };
 
-/// What each bag's largest elements are the elements of: [bags, width] indices, 0 of empty bags.
-Argument largest_indices(GraphBuilder &builder, const Call &call, const Argument &seen,
-                         const Argument &empty) {
+struct Largest {
+  Argument values, indices; // [bags, width]; 0 of empty bags
+};
+/// The largest of each bag's rows and the index it came from. As ATen's kernels do it: a bag's
+/// first row counts whatever it holds, later ones where they are larger, which NaN is not. `own`:
+/// [bags, indices], the rows that count.
+Largest largest_of_bags(GraphBuilder &builder, const Call &call, const Argument &rows,
+                        const Argument &own, const Argument &sizes) {
+  const auto column = [&](const Argument &x) {
+    return builder.call("aten.unsqueeze.default", {x, -1});
+  };
+  // Every bag looks at every row: [bags, indices, width].
+  Argument numbers =
+      builder.call(kWhere, {builder.call("aten.isnan.default", {rows}), -INFINITY, rows});
+  Argument seen = builder.call(kWhere, {column(own), numbers, -INFINITY});
+  Argument largest = builder.call("aten.amax.default", {seen, Arguments{1}, false});
   Argument position = builder.call("aten.argmax.default", {seen, 1, false});
+  Argument first =
+      builder.call("aten.argmax.default", {convert(builder, own, DType::i64), 1, false});
+  Argument first_row = builder.call("aten.index.Tensor", {rows, Arguments{first}});
+  Argument starts_as_nan = builder.call("aten.isnan.default", {first_row});
+  Argument stays =
+      builder.call("aten.logical_or.default",
+                   {starts_as_nan, builder.call("aten.eq.Scalar", {largest, -INFINITY})});
+  Argument empty = column(builder.call("aten.eq.Tensor", {sizes, 0}));
+  Argument values = builder.call(kWhere, {starts_as_nan, first_row, largest});
+  position = builder.call(kWhere, {stays, column(first), position});
   Argument index = builder.call("aten.index.Tensor", {call["indices"], Arguments{position}});
-  return convert(builder, builder.call(kWhere, {empty, 0, index}), DType::i64);
+  return {builder.call(kWhere, {empty, 0.0, values}),
+          convert(builder, builder.call(kWhere, {empty, 0, index}), DType::i64)};
 }
 
 /// Whether PyTorch's CPU kernels add up bags without noting which index is in which bag.
@@ -115,12 +139,11 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
       padding = call.integer("padding_idx");
   Argument counted = builder.call("aten.full.default", {sizes_argument(indices.layout.sizes), 1},
                                   {{"dtype", DType::i64}, {"device", weight.device}});
-  double missing = mode == BagMode::max ? -INFINITY : 0.0;
   if (padding >= 0) {
     Argument valid = builder.call("aten.ne.Tensor", {call["indices"], padding});
     counted = convert(builder, valid, DType::i64);
     Argument column = builder.call("aten.unsqueeze.default", {valid, -1});
-    rows = builder.call(kWhere, {column, rows, missing});
+    rows = builder.call(kWhere, {column, rows, 0.0});
   }
   Argument no_counts = builder.call("aten.full.default", {sizes_argument({bags}), 0},
                                     {{"dtype", DType::i64}, {"device", weight.device}});
@@ -129,18 +152,14 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
   Argument result, largest_at = sizes;
   const bool nothing = indices.layout.sizes[0].is_integer(0);
   if (mode == BagMode::max && !nothing) {
-    // Every bag looks at every row: [bags, indices, width].
     Argument numbers = builder.call("aten.arange.default", {size_argument(bags)},
                                     {{"dtype", DType::i64}, {"device", weight.device}});
     Argument own = builder.call("aten.eq.Tensor",
                                 {builder.call("aten.unsqueeze.default", {numbers, -1}), bag});
-    Argument seen =
-        builder.call(kWhere, {builder.call("aten.unsqueeze.default", {own, -1}), rows, -INFINITY});
-    Argument largest = builder.call("aten.amax.default", {seen, Arguments{1}, false});
-    Argument empty =
-        builder.call("aten.unsqueeze.default", {builder.call("aten.eq.Tensor", {sizes, 0}), -1});
-    result = builder.call(kWhere, {empty, 0.0, largest});
-    largest_at = largest_indices(builder, call, seen, empty);
+    own = builder.call("aten.logical_and.default", {own, counted});
+    Largest largest = largest_of_bags(builder, call, rows, own, sizes);
+    result = largest.values;
+    largest_at = largest.indices;
   } else {
     Argument zeros =
         builder.call("aten.full.default", {sizes_argument({bags, weight.layout.sizes[1]}), 0.0},

@@ -1,5 +1,7 @@
 #include "ops/in_place_forms.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 
 std::span<const InPlaceForm> in_place_forms() {
@@ -222,6 +224,15 @@ std::span<const InPlaceForm> in_place_forms() {
       {"zero_.default", "zero.default"},
   };
   return forms;
+}
+
+bool is_view_in_place(std::string_view target) {
+  if (target == "aten.as_strided_.default")
+    return true;
+  const std::span<const InPlaceForm> forms = in_place_forms();
+  return std::any_of(forms.begin(), forms.end(), [&](const InPlaceForm &form) {
+    return form.is_view && target.substr(0, 5) == "aten." && target.substr(5) == form.name;
+  });
 }
 
 } // namespace tsc::ops

@@ -14,4 +14,7 @@ struct InPlaceForm {
 /// In name order. Random operators are not among them: their functional forms differ.
 std::span<const InPlaceForm> in_place_forms();
 
+/// True for a target ("aten.t_.default") that changes only sizes and strides of its tensor.
+bool is_view_in_place(std::string_view target);
+
 } // namespace tsc::ops

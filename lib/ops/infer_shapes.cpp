@@ -62,7 +62,7 @@ std::string describe(const Value &value) {
 bool is_recorded_loosely(const Node &node) {
   for (std::string_view part : {"_scaled_dot_product_", "batch_norm", "embedding_bag", "aten.lstm.",
                                 // a dimension of size 1 that it reduces is kept in what is recorded
-                                "linalg_vector_norm",
+                                "linalg_vector_norm", "linalg_norm", "frobenius_norm",
                                 // its second result is empty on a GPU only
                                 "log_sigmoid_forward"})
     if (node.target.find(part) != std::string::npos)

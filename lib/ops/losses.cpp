@@ -330,6 +330,8 @@ Argument cross_entropy(GraphBuilder &builder, const Call &call) {
 
 Argument margin_ranking(GraphBuilder &builder, const Call &call) {
   DType dtype = promote_operands(elementwise_operands(call, {"input1", "input2", "target"}));
+  if (!tensor::is_floating(dtype)) // the margin is a float
+    dtype = DType::f32;
   Argument first = widen(builder, call["input1"]);
   Argument difference = builder.call(kSub, {call["input2"], first});
   Argument product = builder.call(kMul, {difference, call["target"]});

@@ -66,7 +66,7 @@ void Memory::write(NodeId slot, NodeId value, const Call &call) {
     set_value(update.first, update.second, version);
 }
 
-bool Memory::was_written(NodeId slot) { return slot_of(root(slot)).version != 0; }
+size_t Memory::writes(NodeId slot) { return slot_of(root(slot)).version; }
 
 NodeId Memory::viewed_value(NodeId slot, std::string_view target) {
   return target == kStrided ? in_own_strides(root(slot)) : present(slot);

@@ -33,7 +33,9 @@ public:
   void write(NodeId slot, NodeId value, const Call &call);
 
   /// Whether anything was written to the memory that `slot` sees.
-  bool was_written(NodeId slot);
+  bool was_written(NodeId slot) { return writes(slot) != 0; }
+  /// How often.
+  size_t writes(NodeId slot);
   /// The slot of the whole memory that `slot` sees.
   NodeId root(NodeId slot) { return slot_of(slot).root; }
   /// What a view of `slot` by the operator `target` is a view of: the present value of `slot`, or

@@ -144,7 +144,14 @@ Argument weight_norm(GraphBuilder &builder, const Call &call) {
   Argument wide = widen(builder, call["v"]);
   Argument norm =
       builder.call("aten.linalg_vector_norm.default", {wide, 2, ints_argument(dims), dim != -1});
-  Argument factor = builder.call(kDiv, {widen(builder, call["g"]), norm});
+  // ATen's fused kernel reads as many elements of g as there are norms, whatever sizes g has.
+  const TensorMeta norms = builder.meta(norm), g = call.tensor("g");
+  if (symbolic::numel(g.layout.sizes) != symbolic::numel(norms.layout.sizes))
+    call.fail("TSC-O034", call.node().target + ": g has sizes " + print_sizes(g.layout.sizes),
+              "pass one g for each norm: sizes " + print_sizes(norms.layout.sizes));
+  Argument lengths = builder.call("aten.reshape.default",
+                                  {widen(builder, call["g"]), sizes_argument(norms.layout.sizes)});
+  Argument factor = builder.call(kDiv, {lengths, norm});
   Argument weight = convert(builder, builder.call(kMul, {wide, factor}), v.dtype);
   return Arguments{weight, norm};
 }

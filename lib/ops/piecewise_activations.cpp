@@ -75,10 +75,17 @@ void add_piecewise_activations(Table &table) {
   table.add("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor").decompose(soft_shrink);
   table.add("log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)")
       .decompose([](GraphBuilder &builder, const Call &call) {
+        const TensorMeta self = call.tensor("self");
         Argument output = builder.call("aten.log_sigmoid.default", {call["self"]});
-        Argument buffer = builder.call(
-            "aten.full.default", {Arguments{0}, 0.0},
-            {{"dtype", call.tensor("self").dtype}, {"device", call.tensor("self").device}});
+        Argument buffer; // what the backward pass would compute again: on a CPU alone
+        if (self.device.type == tensor::DeviceType::cpu) {
+          buffer = builder.call("aten.exp.default",
+                                {builder.call("aten.neg.default",
+                                              {builder.call("aten.abs.default", {call["self"]})})});
+        } else {
+          buffer = builder.call("aten.full.default", {Arguments{0}, 0.0},
+                                {{"dtype", self.dtype}, {"device", self.device}});
+        }
         return Arguments{output, buffer};
       });
 }

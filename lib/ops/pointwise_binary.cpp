@@ -293,8 +293,12 @@ Argument add_scaled(GraphBuilder &builder, const Call &call, std::string_view co
   Argument term = convert(builder, call["tensor1"], dtype);
   if (combine == kMul) {
     term = builder.call(kMul, {term, call["tensor2"]});
-    if (!is_one(call["value"]))
-      term = builder.call(kMul, {term, call["value"]});
+    Argument value = call["value"];
+    if (const double *number = std::get_if<double>(&value.value);
+        number != nullptr && !tensor::is_floating(dtype))
+      value = static_cast<int64_t>(*number); // ATen's kernels have it in the tensors' dtype
+    if (!is_one(value))
+      term = builder.call(kMul, {term, value});
   } else {
     if (!is_one(call["value"]))
       term = builder.call(kMul, {term, call["value"]});

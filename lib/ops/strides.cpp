@@ -212,6 +212,8 @@ std::optional<std::vector<Expr>> view_strides(const Layout &layout, const std::v
   }
   if (layout.rank() == 0)
     return result;
+  if (layout.is_contiguous()) // also where nothing proves that both have as many elements
+    return tensor::contiguous_strides(sizes);
   // Chunks of dimensions that are contiguous among themselves, innermost first; each must be filled
   // exactly by new dimensions.
   size_t view_dim = sizes.size(); // one past the next

@@ -31,10 +31,23 @@ Value view_value(const Call &call) {
                  strides ? self.layout.offset : Expr(0));
 }
 
+/// Symbolic sizes say whether both have as many elements when they are known.
+void assert_same_elements(GraphBuilder &builder, const Call &call, const std::vector<Expr> &from,
+                          const std::vector<Expr> &to) {
+  const Expr held = symbolic::numel(from), asked = symbolic::numel(to);
+  if (same_size(held, asked, builder.ranges()) || graph::depends_on_data(held) ||
+      graph::depends_on_data(asked))
+    return;
+  assert_condition(builder, decided(builder, graph::negation(graph::unequal(held, asked))),
+                   call.node().target + ": sizes " + print_sizes(to) + " do not hold the " +
+                       symbolic::print(held) + " elements of " + print_sizes(from));
+}
+
 Argument view(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   std::vector<Expr> sizes = resolve_view_sizes(call, self.layout.sizes, call.sizes("size"));
   Argument base = call["self"];
+  assert_same_elements(builder, call, self.layout.sizes, sizes);
   if (!view_strides(self.layout, sizes, call.ranges()))
     base = builder.call("aten.clone.default", {base},
                         {{"memory_format", graph::MemoryFormat::contiguous}});

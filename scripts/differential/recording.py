@@ -30,14 +30,23 @@ class Results:
     mutated: dict  # name -> tensor
 
 
-def was_written(now, before, version):
+def was_written(now, before):
+    if now.shape != before.shape:
+        return True
     same = (now == before) | ((now != now) & (before != before))
-    return now._version > version or not bool(same.all())
+    return not bool(same.all())
+
+
+def has_duplicates(indices, sizes):
+    """Whether some elements that `indices` (one a size, None for all) name are one."""
+    given = [i % max(n, 1) for i, n in zip(indices, sizes) if i is not None]
+    rows = torch.stack([i.reshape(-1) for i in torch.broadcast_tensors(*given)], 1)
+    return rows.unique(dim=0).shape[0] != rows.shape[0]
 
 
 class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
     """Rejects a run that asks for what PyTorch does not say: which of several equal elements is the k-th, where something
-    stands in a sequence that is not sorted, which integer a float beyond the integers is."""
+    stands in a sequence that is not sorted, which integer a float beyond the integers is, which of several values stays that are stored in one place."""
     supports_higher_order_operators = True
     ORDERED = {"topk": 2, "kthvalue": 2, "median": 1, "nanmedian": 1, "mode": 1}  # the position of dim
 
@@ -57,6 +66,8 @@ class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
             self.check_range(arguments[0], named["dtype"])
         elif name == "copy_":
             self.check_range(arguments[1], arguments[0].dtype)
+        elif name in self.STORES:
+            self.check_places(name, *arguments, **named)
         return function(*arguments, **named)
 
     @staticmethod
@@ -66,6 +77,32 @@ class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
             first, second = ordered.narrow(d, 0, x.shape[d] - 1), ordered.narrow(d, 1, x.shape[d] - 1)
             if bool(((first == second) | second.isnan()).any()):
                 raise Rejected("ties", name)
+
+    STORES = ("index_put", "index_put_", "_unsafe_index_put", "put", "put_", "index_copy", "index_copy_", "scatter", "scatter_")
+
+    @staticmethod
+    def check_places(name, x, *rest, accumulate=False, reduce=None, **named):
+        rest = list(rest) + list(named.values())
+        if accumulate or reduce or any(isinstance(a, (bool, str)) and a for a in rest):
+            return
+        indices, sizes = rest[0], x.shape
+        if name.startswith("put"):
+            indices, sizes = [indices], [x.numel()]
+        elif not isinstance(indices, (list, tuple)):  # (dim, index, source)
+            dim, index = rest[0] % max(x.dim(), 1), rest[1]
+            if not isinstance(rest[2], torch.Tensor):
+                return
+            indices, sizes = [index], [x.shape[dim] if x.dim() else 1]
+            if name.startswith("scatter") and x.dim():
+                places = torch.meshgrid(*[torch.arange(n) for n in index.shape], indexing="ij") if index.dim() else [index]
+                indices, sizes = [index if d == dim else p for d, p in enumerate(places)], x.shape
+        if any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices):
+            return
+        source = rest[1] if isinstance(rest[0], (list, tuple)) else rest[-1]
+        if isinstance(source, torch.Tensor) and source.numel() == 1:
+            return
+        if has_duplicates(indices, sizes):
+            raise Rejected("several values for one place", name)
 
     @staticmethod
     def check_sorted(x):
@@ -84,11 +121,11 @@ class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
 def run_module(module, names, arguments):
     """`module` may be a module or what torch.export gives back; names are those of the arguments."""
     watched = dict(zip(names, arguments)) | dict(module.named_buffers())
-    before = {n: (x.detach().clone(), x._version) for n, x in watched.items()}
+    before = {n: x.detach().clone() for n, x in watched.items()}
     with torch.no_grad():
         outputs = module(*arguments)
         outputs = [x.detach().clone().contiguous() for x in outputs]
-    mutated = {n: x.detach().clone().contiguous() for n, x in watched.items() if was_written(x, *before[n])}
+    mutated = {n: x.detach().clone().contiguous() for n, x in watched.items() if was_written(x, before[n])}
     return Results(outputs, mutated)
 
 
@@ -292,15 +329,41 @@ class Noise(torch.utils._python_dispatch.TorchDispatchMode):
         result = function(*arguments, **(named or {}))
         if not isinstance(function, torch._ops.OpOverload) or self.EXACT.search(function.overloadpacket.__name__) or any(r.alias_info is not None for r in function._schema.returns):
             return result
+        cancelled = self.cancellation(function.overloadpacket.__name__, arguments)
         if isinstance(result, (tuple, list)):
-            return type(result)(self.moved(x) for x in result)
+            first = None if cancelled is None else cancelled.reshape(result[0].shape)
+            return type(result)(self.moved(x, first if i == 0 else None) for i, x in enumerate(result))
         return self.moved(result)
 
-    def moved(self, x):
+    @staticmethod
+    def cancellation(name, arguments):
+        """What a rounding of the operands of (x - mean) * rstd may become in the result, in ulps: nothing else is left where a row is constant."""
+        x = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) and arguments[0].is_floating_point() and arguments[0].numel() else None
+        if x is None or "norm" not in name:
+            return None
+        wide = x.double().contiguous()
+        if name == "native_layer_norm":
+            rows = wide.reshape(-1, max(1, int(torch.tensor(arguments[1]).prod())))
+        elif name == "native_group_norm":
+            rows = wide.reshape(arguments[3] * arguments[6], -1)
+        elif name in ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional") and x.dim() > 1:
+            rows = wide.transpose(0, 1).reshape(x.shape[1], -1)
+        else:
+            return None
+        most = (rows.abs().amax(1, keepdim=True) * (rows.var(1, unbiased=False, keepdim=True) + 1e-5).rsqrt()).expand_as(rows)
+        if "batch" in name:
+            return most.reshape(x.shape[1], x.shape[0], *x.shape[2:]).transpose(0, 1)
+        return most
+
+    def moved(self, x, cancelled=None):
         if not isinstance(x, torch.Tensor) or x.dtype not in comparison.RULES or not x.numel():
             return x
         step = torch.randint(-1, 2, x.shape, generator=self.generator) * (comparison.RULES[x.dtype][2] / 2)
-        x.copy_((x.double() * (1 + step)).to(x.dtype))
+        scale = x.double() if cancelled is None else torch.maximum(x.double().abs(), cancelled.reshape(x.shape))
+        moved = x.double() + scale * step
+        if cancelled is not None:  # nothing but roundings: exact arithmetic leaves nothing
+            moved[(moved.abs() <= 4 * comparison.RULES[x.dtype][2] * scale) & (step == 0)] = 0
+        x.copy_(moved.to(x.dtype))
         return x
 
 

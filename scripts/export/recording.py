@@ -94,7 +94,8 @@ def _savez(path, arrays, packed):
         return
     for name, array in arrays.items():
         if array.dtype == np.float64:
-            arrays[name] = ((array.view(np.int64) + (1 << 19)) >> 20 << 20).view(np.float64)
+            rounded = ((array.view(np.int64) + (1 << 19)) >> 20 << 20).view(np.float64)
+            arrays[name] = np.where(np.isfinite(array) & np.isfinite(rounded), rounded, array)
     np.savez_compressed(path, **arrays)
 
 

@@ -143,8 +143,41 @@ def numbers_as_vectors(c):
     c.case("parts_of_nothing", lambda x: aten.split(x, 0), torch.zeros(0, 2))
 
 
+def compared(c):
+    """Values that are looked up among those that they were computed from: both must have been rounded alike."""
+    computed = {"acosh": lambda x: torch.acosh(x.abs() + 1.5), "quotient": lambda x: x / 3, "tanh": torch.tanh, "sum": lambda x: x * 1.1 + 0.3}
+    for name, f in computed.items():
+        c.case(f"running_of_{name}", lambda x, f=f: (*torch.cummax(f(x), 1), *torch.cummin(f(x), 0)), c.randn(3, 9))
+        c.case(f"pooled_{name}", lambda x, f=f: (*F.max_pool1d(f(x), 2, return_indices=True), *F.adaptive_max_pool1d(f(x), 3, return_indices=True)), c.randn(2, 3, 8))
+        c.case(f"extremes_of_{name}", lambda x, f=f: (*f(x).max(1), f(x).argmin(0), (f(x) == f(x).amax(1, keepdim=True)).sum(1)), c.randn(5, 7))
+    c.case("pooled_windows", lambda x: F.adaptive_max_pool3d(x, (1, 3, 3), return_indices=True), c.randn(2, 2, 3, 4, 6))
+    c.case("pooled_windows_2d", lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True), c.randn(2, 3, 5, 4))
+    c.case("sorted_places", lambda x: (*torch.median(torch.arange(8) * 2 + 1, 0), *torch.sort(torch.arange(8) * -3), x + 1), c.randn(2))
+
+
+def converted_arguments(c):
+    ints = c.ints(4, low=-9, high=9)
+    c.case("addcmul_truncates", lambda a, b: (torch.addcmul(a, b, b, value=0.5), torch.addcmul(a, b, b, value=-1.9)), ints, c.ints(4, low=1, high=70))
+    c.case("addcmul_in_place_truncates", lambda a, b: a.clone().addcmul_(b, b, value=2.7), ints, c.ints(4, low=1, high=70, dtype=torch.int32))
+    c.case("cosine_broadcast", lambda a, b: F.cosine_similarity(a, b, dim=1), c.randn(3, 1), c.randn(3, 5))
+    c.case("cosine_scalar", lambda a, b: F.cosine_similarity(a, b, dim=-2), c.randn(4, 3), c.randn(1)[0])
+    c.case("margin_ranking_i64", lambda a, b, d: F.margin_ranking_loss(a, b, d), c.ints(7, 3), c.ints(7, 1), c.ints(7, 3))
+    c.case("norm_of_size_1", lambda x: (torch.linalg.norm(x, dim=[-2]), aten.frobenius_norm.dim(x, [1])), c.randn(2, 1, 3))
+    c.case("weight_norm", lambda v, g: torch._weight_norm(v, g, 0), c.randn(3, 2), c.randn(3, 1))
+    c.case("log_sigmoid_buffer", lambda x, y: (*aten.log_sigmoid_forward(x), *aten.log_sigmoid_forward(y)), c.randn(2, 3), c.randn(1)[0])
+
+
+def largest_of_bags(c):
+    rows = c.randn(6, 4)
+    rows[1], rows[3], rows[2, 1], rows[3, 2] = NAN, -math.inf, math.inf, 1
+    offsets = torch.tensor([0, 3, 5, 7, 9])
+    for padding in (-1, 1):
+        c.case(f"bag_max_special_{padding}", lambda e, i, o, p=padding: aten._embedding_bag(e, i, o, False, 2, False, None, False, p), rows,
+               torch.tensor([0, 1, 2, 1, 0, 3, 3, 4, 5, 3]), offsets)
+
+
 def add(family):
     @family
     def edges(c):
-        for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running, numbers_as_vectors):
+        for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running, numbers_as_vectors, compared, converted_arguments, largest_of_bags):
             part(c)

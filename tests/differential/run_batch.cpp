@@ -72,6 +72,8 @@ private:
       judge(subject, body(subject), verdict);
     } catch (const std::exception &) {
       describe_exception(verdict);
+      if (verdict.code == kDeviceFailed) // nothing more can be had from it in this process
+        throw std::runtime_error(verdict.reason);
     }
     run_.report(position, device, verdict);
   }

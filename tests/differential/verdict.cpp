@@ -16,9 +16,9 @@ constexpr std::array<std::string_view, 7> kStatuses = {
 
 /// Coded errors that a sound compiler never lets a graph come to.
 Status status_of(const std::string &code) {
-  if (code == "TSC-R011" || code == "TSC-R012")
+  if (code == "TSC-R011" || code == "TSC-R012" || code == "TSC-R020") // R020: NVRTC
     return Status::compiler_error;
-  if (code == "TSC-R013") // the device failed
+  if (code == kDeviceFailed)
     return Status::crash;
   // A program that contradicts itself, or that the device refuses.
   if (code.rfind("TSC-P", 0) == 0 || code == "TSC-R117")

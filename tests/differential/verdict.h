@@ -6,6 +6,9 @@
 
 namespace tsc::differential {
 
+/// The code of a device's failure, after which a process has no use of it.
+inline constexpr std::string_view kDeviceFailed = "TSC-R013";
+
 enum class Status : unsigned char {
   agree,
   differ,         // other numbers, dtypes or shapes; an output that is missing or not expected

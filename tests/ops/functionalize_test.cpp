@@ -184,17 +184,71 @@ TEST_CASE("as_strided sees the whole memory, whatever it is taken of") {
 TEST_CASE("views in place are views: sizes change, memory does not") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {4, 6});
-  Argument y = sample.call("y", "aten.unsqueeze_.default", {x, 0});
+  Argument e = sample.call("e", "aten.exp.default", {x});
+  Argument y = sample.call("y", "aten.unsqueeze_.default", {e, 0});
   Argument z = sample.call("z", "aten.transpose_.default", {y, 1, 2});
   sample.call("w", "aten.add_.Tensor", {z, 1});
   graph::Graph graph = functionalized(sample.finish({z}));
-  CHECK(calls_of(graph) == "unsqueeze = aten.unsqueeze.default(%x, 0)\n"
+  CHECK(calls_of(graph) == "e = aten.exp.default(%x)\n"
+                           "unsqueeze = aten.unsqueeze.default(%e, 0)\n"
                            "permute = aten.permute.default(%unsqueeze, [0, 2, 1])\n"
-                           "add = aten.add.Tensor(%permute, 1)\n"
-                           "permute_1 = aten.permute.default(%add, [0, 2, 1])\n"
-                           "view = aten.view.default(%permute_1, [4, 6])\n");
-  REQUIRE(graph.outputs.size() == 2);
-  CHECK(graph.outputs[0].target == "x");
+                           "add = aten.add.Tensor(%permute, 1)\n");
+  REQUIRE(graph.outputs.size() == 1);
+}
+
+TEST_CASE("an input keeps its sizes and strides") {
+  for (const bool turns : {true, false}) {
+    SampleGraph sample;
+    Argument x = sample.input("x", DType::f32, {4, 6});
+    Argument y = sample.call("y", "aten.transpose_.default", {x, 0, turns ? 1 : 0});
+    const graph::Graph graph = sample.finish({y});
+    if (turns)
+      CHECK(message_of(graph) ==
+            "error TSC-O080: aten.transpose_.default gives the input x other "
+            "sizes or strides, which its owner would not see\n"
+            "  at node y\n"
+            "  in File \"model.py\", line 1, in forward: y = f(x)\n"
+            "  next: take a view of it (without the underscore) and return that");
+    else
+      CHECK(functionalized(graph).outputs.size() == 1);
+  }
+}
+
+TEST_CASE("a view of sizes that nothing proves to be equal is written through") {
+  const symbolic::Expr n = symbolic::symbol(symbolic::SymbolSort::size, 0);
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {n, 6});
+  Argument e = sample.call("e", "aten.exp.default", {x});
+  Argument v = sample.call("v", "aten.view.default", {e, List{3, 4}});
+  sample.call("w", "aten.mul_.Tensor", {v, 2});
+  graph::Graph graph = functionalized(sample.finish({e}));
+  const std::string calls = calls_of(graph);
+  INFO(calls);
+  CHECK(calls.find("tsc.assert.default") != std::string::npos); // that the sizes are those of it
+  CHECK(calls.find("mul = aten.mul.Tensor(%v, 2)\n"
+                   "view = aten.view.default(%mul, [s0, 6])\n") != std::string::npos);
+}
+
+TEST_CASE("a view that may be a copy is not written to") {
+  const symbolic::Expr n = symbolic::symbol(symbolic::SymbolSort::size, 0);
+  for (const bool writes : {true, false}) {
+    SampleGraph sample;
+    Argument x = sample.input("x", DType::f32, {n, 6});
+    Argument e = sample.call("e", "aten.exp.default", {x});
+    Argument t = sample.call("t", "aten.slice.Tensor", {e, 1, 0, 4});
+    Argument v = sample.call("v", "aten.view.default", {t, List{3, 4}});
+    sample.call("w", "aten.mul_.Tensor", {writes ? v : x, 2});
+    const graph::Graph graph = sample.finish({e, v});
+    if (writes)
+      CHECK(message_of(graph) ==
+            "error TSC-O081: nothing says how the view v, which is written to, lies in what it "
+            "views\n"
+            "  at node v\n"
+            "  in File \"model.py\", line 3, in forward: y = f(x)\n"
+            "  next: write before the view is taken, or export with fixed sizes");
+    else
+      CHECK(functionalized(graph).outputs.size() == 3);
+  }
 }
 
 TEST_CASE("a source that overlaps what it is written to is read first") {
