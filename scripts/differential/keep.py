@@ -21,6 +21,33 @@ def in_order(case):
     return [(case.expected[n], case.expected.get(recording.reference_name(n))) for n in names if n in case.expected]
 
 
+class Recorded:
+    """A folder that holds no program to record again: what it says is kept."""
+
+    def __init__(self, folder):
+        self.exported = torch.export.load(os.path.join(folder, "model.pt2"))
+        self.expected = load_file(os.path.join(folder, "expected.safetensors"))
+        inputs = load_file(os.path.join(folder, "inputs.safetensors"))
+        self.inputs = [inputs[n] for n in sorted(inputs, key=lambda n: int(n.removeprefix("input_")))]
+
+    def in_order(self):
+        buffers = [n for n, _ in self.exported.named_buffers()]
+        names = [f"mutated_{n}" for n in buffers + list(self.exported.graph_signature.user_inputs)]
+        names += [f"output_{i}" for i in range(sum(n.startswith("output_") for n in self.expected))]
+        return [(self.expected[n], self.expected.get(recording.reference_name(n))) for n in names if n in self.expected]
+
+
+def read(folder):
+    """(exported program, inputs, (output, reference or None) as tests take them)."""
+    pickled = os.path.join(folder, "program.pickle")
+    if not os.path.exists(pickled):
+        case = Recorded(folder)
+        return case.exported, case.inputs, case.in_order()
+    with open(pickled, "rb") as file:
+        case = recording.record(pickle.load(file))
+    return case.exported, [case.inputs[x.name] for x in case.program.user_inputs()], in_order(case)
+
+
 def keep(folders, family_name):
     sys.path.insert(0, RECORD)
     import case_archive
@@ -35,16 +62,15 @@ def keep(folders, family_name):
         family.tensors = load_file(os.path.join(folder, case_archive.TENSORS))
     for folder in folders:
         name = os.path.basename(folder.rstrip("/")).replace("-", "_")
-        with open(os.path.join(folder, "program.pickle"), "rb") as file:
-            case = recording.record(pickle.load(file))
+        exported, inputs, outputs = read(folder)
         assert all(g["name"] != name for g in family.graphs), name
-        family.graphs.append({"name": name, "model": operator_cases.model_of(case.exported)})
-        for i, x in enumerate(case.program.user_inputs()):
-            family.tensors[f"{name}/input_{i}"] = case.inputs[x.name]
-        constants = {k: x for k, x in case.exported.constants.items() if isinstance(x, torch.Tensor)}
-        for key, x in {**case.exported.state_dict, **constants}.items():
+        family.graphs.append({"name": name, "model": operator_cases.model_of(exported)})
+        for i, x in enumerate(inputs):
+            family.tensors[f"{name}/input_{i}"] = x
+        constants = {k: x for k, x in exported.constants.items() if isinstance(x, torch.Tensor)}
+        for key, x in {**exported.state_dict, **constants}.items():
             family.tensors[f"{name}/weight/{key}"] = x.detach().contiguous().clone()
-        for i, (output, reference) in enumerate(in_order(case)):
+        for i, (output, reference) in enumerate(outputs):
             family.tensors[f"{name}/output_{i}"] = output
             if reference is not None:
                 family.tensors[f"{name}/reference_{i}"] = reference
