@@ -95,10 +95,12 @@ private:
     return true;
   }
 
-  /// True of a view that no layout and no index map places before the program runs.
+  /// True of a region that no layout and no index map places before the program runs.
   bool begins_where_data_says(const graph::Node &node) const {
     const std::string_view key = key_of(node);
-    const char *begin = key == "slice" ? "start" : key == "select" ? "index" : nullptr;
+    const char *begin = key == "slice" || key == "slice_scatter"     ? "start"
+                        : key == "select" || key == "select_scatter" ? "index"
+                                                                     : nullptr;
     if (begin == nullptr) {
       return false;
     }

@@ -59,7 +59,8 @@ def keep(folders, family_name):
         folder = os.path.join(case_archive.ROOT, family_name)
         with open(os.path.join(folder, case_archive.GRAPHS)) as file:
             family.graphs = json.load(file)
-        family.tensors = load_file(os.path.join(folder, case_archive.TENSORS))
+        mapped = load_file(os.path.join(folder, case_archive.TENSORS))
+        family.tensors = {n: x.clone() for n, x in mapped.items()}  # the file is written over
     for folder in folders:
         name = os.path.basename(folder.rstrip("/")).replace("-", "_")
         exported, inputs, outputs = read(folder)

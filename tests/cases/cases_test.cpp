@@ -156,7 +156,6 @@ TSC_FAMILY(attention)
 TSC_FAMILY(scans)
 TSC_FAMILY(mutations)
 TSC_FAMILY(overwriting)
-TSC_FAMILY(programs)
 TSC_FAMILY(foreach)
 TSC_FAMILY(convolution)
 TSC_FAMILY(pooling)
@@ -188,5 +187,23 @@ TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, an
   for (const driver::CompileOptions &options : {as_lists, joined, alone, listed_first}) {
     run_on_session("foreach", serial(), "host serial", options);
     run_on_session("foreach", fibers(), "host cuda", options);
+  }
+}
+
+/// Programs with symbolic sizes and branches, which cannot be merged; without a GPU
+/// tests/differential runs them.
+TEST_CASE("programs on the GPU", "[gpu]") {
+  std::string why;
+  if (!runtime::cuda_available(&why)) {
+    testing::skip("there is no GPU: " + why);
+    return;
+  }
+  const Compiled compiled = compile_family("programs");
+  for (size_t i = 0; i < compiled.cases.size(); ++i) {
+    const Case &one = compiled.cases[i];
+    const program::Program &program = compiled.compilations[i].program;
+    const std::unique_ptr<runtime::Session> session =
+        runtime::Session::create(program, one.weights, gpu().front());
+    check_outputs("programs", one, program, session->run(one.inputs), "cuda");
   }
 }

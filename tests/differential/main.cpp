@@ -33,6 +33,7 @@ void add_run(CLI::App &app, int &exit_code) {
                       "seconds that one step of a case may take (default: 60)");
   command->add_option("--memory-limit", flags->limits.memory_mib,
                       "MiB of address space of a process, 0: none (default: 6144)");
+  command->add_flag("--must-agree", flags->must_agree, "a refused case is a failure");
   command->add_option("--policy", flags->compile.policy);
   command->add_option("--policy-option", flags->compile.policy_options, "NAME=VALUE (repeatable)");
   command->callback([flags, &exit_code] {

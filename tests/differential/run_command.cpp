@@ -84,7 +84,8 @@ private:
     std::fprintf(out_, "%s\n", to_json(verdict).c_str());
     std::fflush(out_);
     ++counts_[{verdict.device, std::string(to_string(verdict.status))}];
-    all_well_ &= verdict.status == Status::agree || verdict.status == Status::refused;
+    all_well_ &= verdict.status == Status::agree ||
+                 (verdict.status == Status::refused && !flags_.must_agree);
   }
 
   void add(std::vector<size_t> batch, Done done) {

@@ -18,10 +18,11 @@ struct RunFlags {
   size_t jobs = 1, batch = 32;
   Limits limits;
   driver::CompileOptions compile;
+  bool must_agree = false; // a refusal is no success
 };
 
 /// Prints one line of JSON a case and device to `out`, and a summary to stderr. True if all agree
-/// or were refused. Errors: std::exception with what was asked for wrongly.
+/// or, without must_agree, were refused. Errors: std::exception with what was asked for wrongly.
 bool run_cases(const RunFlags &flags, std::FILE *out);
 
 } // namespace tsc::differential
