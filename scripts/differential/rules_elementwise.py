@@ -31,7 +31,7 @@ INT_BINARY = ("{x} & {y}", "{x} | {y}", "{x} ^ {y}", "torch.bitwise_and({x}, {y}
               "{x} // torch.where({y} == 0, 3, {y})", "{x} % torch.where({y} == 0, -2, {y})", "torch.remainder({x}, {y} | 1)", "torch.fmod({x}, {y} | 1)",
               "{x} / ({y} | 1)", "torch.pow({x} % 5, {y} & 3)", "torch.gcd({x}, {y})" if False else "{x} * {y}")
 COMPARE = ("{x} < {y}", "{x} <= {y}", "{x} > {y}", "{x} >= {y}", "{x} == {y}", "{x} != {y}", "torch.lt({x}, {y})", "torch.eq({x}, {y})", "torch.ge({x}, {y})",
-           "torch.greater({x}, {y})", "torch.less_equal({x}, {y})", "torch.not_equal({x}, {y})", "torch.isin({x}, {y})")
+           "torch.greater({x}, {y})", "torch.less_equal({x}, {y})", "torch.not_equal({x}, {y})", "torch.isin({x}, {y}.reshape(-1)[:64])")
 LOGICAL = ("torch.logical_and({x}, {y})", "torch.logical_or({x}, {y})", "torch.logical_xor({x}, {y})")
 SCALAR = ("{x} + {s}", "{s} + {x}", "{x} - {s}", "{s} - {x}", "{x} * {s}", "torch.add({x}, {s}, alpha=2)", "torch.sub({x}, {s}, alpha=3)", "{x} / 3", "{x} / 0.7",
           "{x} // 2", "{x} // 0.3", "{x} % 3", "{x} % -2", "{x} % 0.7", "torch.fmod({x}, 2)", "torch.fmod({x}, -1.5)", "{x} ** 2", "{x} ** 3", "2 ** ({x} % 5)",

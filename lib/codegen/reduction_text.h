@@ -1,0 +1,159 @@
+// How reductions, scans and sorts are printed: what accumulates, in which order, and what is left
+// of it when a phase ends.
+#pragma once
+
+#include "codegen/kernel_text.h"
+
+namespace tsc::codegen {
+
+class ReductionText : protected KernelText {
+protected:
+  using KernelText::KernelText;
+
+  /// One thread has a column to itself.
+  bool alone() const { return column_ && column_->threads == 1; }
+  std::string reduction_position() const { // of the element in its row, row-major
+    if (graph_.element_variables.empty())
+      return "0";
+    if (graph_.element_variables.size() > 1)
+      return vector_ > 1 ? "e + j" : "e";
+    return graph_.element_variables[0].spelling() + (vector_ > 1 ? " + j" : "");
+  }
+  bool separate_accumulators() const { return serial_ && vector_ > 1; }
+
+  bool sums_in_double(ValueId id) const {
+    return !plan_.summed_in_double.empty() && plan_.summed_in_double[id];
+  }
+  std::string running_type(ValueId id) const {
+    return sums_in_double(id) ? "double" : accumulator_type(graph_[id]);
+  }
+  void declare_accumulators(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions) {
+      const Value &value = graph_[id];
+      if (value.op == ir::Op::scan || value.op == ir::Op::sort) {
+        value.op == ir::Op::scan ? start_scan(id) : start_sort(id);
+        continue;
+      }
+      const std::string name = "a" + std::to_string(accumulators_.size());
+      accumulators_[id] = name;
+      const std::string type = running_type(id);
+      const std::string start = combiner(value.reduction) + "::identity<" + type + ">()";
+      if (!separate_accumulators()) {
+        line(type + " " + name + " = " + start + ";");
+        continue;
+      }
+      line(type + " " + name + "[" + std::to_string(vector_) + "];");
+      line("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
+      line("  " + name + "[j] = " + start + ";");
+    }
+  }
+  /// A running value, or the array that the scan works in.
+  void start_scan(ValueId id) {
+    const Value &value = graph_[id];
+    const std::string type = std::string(value_type(value.dtype)), op = combiner(value.scan);
+    const std::string number = std::to_string(numbers_[id]);
+    if (!graph_.scans_end_phases) {
+      line(type + " c" + number + " = " + op + "::identity<" + type + ">();");
+      return;
+    }
+    const std::string count = std::to_string(steps_ * vector_);
+    line(type + " t" + number + "[" + count + "];");
+    if (row_->guard_run) { // runs past the end take no part
+      line("TC_UNROLL");
+      line("for (int k = 0; k < " + count + "; ++k)");
+      line("  t" + number + "[k] = " + op + "::identity<" + type + ">();");
+    }
+  }
+  void finish_scan(ValueId id) {
+    const Value &value = graph_[id];
+    if (!graph_.scans_end_phases)
+      return;
+    const std::string name = "a" + std::to_string(accumulators_.size());
+    accumulators_[id] = name;
+    shared_.push_back(std::string(value_type(value.dtype)) + " " + name + "[" +
+                      std::to_string(std::max(1, row_->block() / 32)) + "]");
+    line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ">(t" +
+         std::to_string(numbers_[id]) + ", shared." + name + ");");
+  }
+  /// Elements of the array that a row is sorted in: a thread's, or all of it.
+  int64_t sorted_elements() const {
+    return row_ ? int64_t{steps_} * vector_ : longest_row(graph_).value();
+  }
+  void start_sort(ValueId id) {
+    const std::string type = std::string(value_type(graph_[id].dtype)),
+                      number = std::to_string(numbers_[id]),
+                      count = std::to_string(sorted_elements());
+    line(type + " t" + number + "[" + count + "];");
+    line("unsigned short " + places(id) + "[" + count + "];");
+    if (row_ && row_->guard_run) { // runs past the end stay there
+      line("TC_UNROLL");
+      line("for (int k = 0; k < " + count + "; ++k)");
+      line("  t" + number + "[k] = tc_sorts_last<" + (graph_[id].descending ? "true" : "false") +
+           ", " + type + ">();");
+    }
+  }
+  void finish_sort(ValueId id) {
+    const std::string flags = std::string(graph_[id].descending ? "true" : "false") + ", " +
+                              (graph_.finds_positions(id) ? "true" : "false");
+    const std::string arrays = "t" + std::to_string(numbers_[id]) + ", " + places(id) + ", ";
+    if (row_)
+      line("tc_row_sort<" + flags + ", " + std::to_string(row_->threads) + ", " +
+           std::to_string(row_->rows) + ">(" + arrays + "merging);");
+    else
+      line("tc_sort_alone<" + flags + ">(" + arrays + "static_cast<int>(" +
+           size_text(graph_.elements()) + "));");
+  }
+  void accumulate(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions) {
+      const Value &value = graph_[id];
+      if (value.op == ir::Op::scan || value.op == ir::Op::sort) {
+        if (value.op == ir::Op::sort || graph_.scans_end_phases)
+          line(use(id) + " = " + scan_input(value) + ";");
+        continue;
+      }
+      std::vector<ArgumentText> inputs;
+      for (const ValueId arg : value.args)
+        inputs.push_back({use(arg), dtype_of(arg)});
+      std::string name = accumulators_[id];
+      if (separate_accumulators())
+        name += "[j]";
+      const std::string input = accumulator_input(value, inputs, reduction_position());
+      if (value.reduction == ir::ReductionKind::sum && value.dtype != tensor::DType::boolean)
+        line(name + " += " + input + ";");
+      else
+        line(name + " = " + combiner(value.reduction) + "::apply(" + name + ", " + input + ");");
+    }
+  }
+  void finish_reductions(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions) {
+      const Value &value = graph_[id];
+      if (value.op == ir::Op::scan || value.op == ir::Op::sort) {
+        value.op == ir::Op::scan ? finish_scan(id) : finish_sort(id);
+        continue;
+      }
+      const std::string type = accumulator_type(value), op = combiner(value.reduction),
+                        name = accumulators_[id];
+      std::string result = name;
+      if (separate_accumulators()) {
+        result = "tc_merge<" + op + ">(" + name + ")";
+      } else if (column_ && !alone()) {
+        shared_.push_back(type + " " + name + "[" + std::to_string(column_->block()) + "]");
+        result = "tc_column_reduce<" + op + ", " + std::to_string(column_->columns) + ", " +
+                 std::to_string(column_->threads) + ">(" + name + ", shared." + name + ")";
+      } else if (row_ && row_->threads > 32) {
+        shared_.push_back(type + " " + name + "[" + std::to_string(row_->block() / 32) + "]");
+        result = "tc_row_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name +
+                 ", shared." + name + ")";
+      } else if (row_) {
+        result = "tc_lanes_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name + ")";
+      }
+      if (sums_in_double(id))
+        result = "static_cast<" + type + ">(" + result + ")";
+      line("const " + type + " t" + std::to_string(numbers_[id]) + " = " + result + ";");
+      if (!is_tuple(value.reduction))
+        define_inverse(id);
+    }
+  }
+};
+
+} // namespace tsc::codegen
