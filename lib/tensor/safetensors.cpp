@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
+#include <optional>
 
 namespace tsc::tensor {
 
 namespace {
 
-// In name order: an ordered one is searched from end to end for each name.
 using Json = nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 100'000'000; // bytes; the format's own limit
@@ -35,35 +34,110 @@ uint64_t header_length(std::string_view bytes) {
             "write the file again; it may be damaged");
 }
 
-/// What a parsed object no longer shows: names that stand twice, and depth. (The parser's callback
-/// would look through all names after each.)
-class HeaderCheck {
+/// A tensor of the header as it is written; what is wrong with it is said when all of it was read.
+struct Record {
+  std::string name;
+  size_t keys = 0; // all of them, and whether each of the three is there with its type
+  bool is_object = false, has_dtype = false, has_shape = false, has_offsets = false;
+  bool dtype_is_text = false, shape_is_list = false, offsets_are_list = false;
+  std::string dtype;
+  std::vector<int64_t> sizes;
+  bool sizes_fit = true; // integers from 0 to 2^63 - 1
+  size_t offset_count = 0;
+  uint64_t offsets[2] = {0, 0};
+  bool offsets_are_unsigned = true;
+};
+
+/// Reads the header in one pass: of a file of many tensors most of the time goes into this.
+class HeaderReader {
 public:
-  explicit HeaderCheck(const std::string &path) : path_(path) {}
-  bool start_object(size_t) { return enter(); }
+  explicit HeaderReader(const std::string &path) : path_(path) {}
+  std::vector<Record> take() { return std::move(records_); }
+  bool is_object() const { return is_object_; }
+
+  bool start_object(size_t) {
+    if (depth_ == 0)
+      is_object_ = true;
+    value(Kind::object);
+    return enter();
+  }
   bool end_object() { return leave(); }
-  bool start_array(size_t) { return enter(); }
+  bool start_array(size_t) {
+    value(Kind::list);
+    return enter();
+  }
   bool end_array() { return leave(); }
   bool key(std::string &name) {
-    if (depth_ == 1 && !names_.insert(name).second)
-      fail("the tensor '" + name + "' stands twice", path_);
+    if (depth_ == 1) {
+      ignored_ = name == "__metadata__";
+      if (!ignored_) {
+        records_.emplace_back();
+        records_.back().name = name;
+      }
+    } else if (depth_ == 2 && !ignored_ && !records_.empty()) {
+      Record &record = records_.back();
+      ++record.keys;
+      field_ = name == "dtype"          ? Field::dtype
+               : name == "shape"        ? Field::shape
+               : name == "data_offsets" ? Field::offsets
+                                        : Field::other;
+      record.has_dtype |= field_ == Field::dtype;
+      record.has_shape |= field_ == Field::shape;
+      record.has_offsets |= field_ == Field::offsets;
+    }
     return true;
   }
-  bool null() { return true; }
-  bool boolean(bool) { return true; }
-  bool number_integer(int64_t) { return true; }
-  bool number_unsigned(uint64_t) { return true; }
-  bool number_float(double, const std::string &) { return true; }
-  bool string(std::string &) { return true; }
-  bool binary(Json::binary_t &) { return true; }
+  bool null() { return value(Kind::other); }
+  bool boolean(bool) { return value(Kind::other); }
+  bool number_integer(int64_t) { return value(Kind::other); } // a negative one
+  bool number_unsigned(uint64_t number) { return value(Kind::number, number); }
+  bool number_float(double, const std::string &) { return value(Kind::other); }
+  bool string(std::string &text) {
+    if (depth_ == 2 && !ignored_ && !records_.empty() && field_ == Field::dtype)
+      records_.back().dtype = text;
+    return value(Kind::text);
+  }
+  bool binary(Json::binary_t &) { return value(Kind::other); }
   bool parse_error(size_t, const std::string &, const nlohmann::detail::exception &) {
-    return false; // reported with the object
+    is_object_ = false;
+    return false;
   }
 
 private:
+  enum class Kind : unsigned char { object, list, number, text, other };
+  enum class Field : unsigned char { dtype, shape, offsets, other };
   const std::string &path_;
-  std::unordered_set<std::string> names_; // only looked up
+  std::vector<Record> records_;
+  Field field_ = Field::other;
+  bool is_object_ = false;
+  bool ignored_ = false; // inside of __metadata__
   int depth_ = 0;
+
+  /// A value begins at the present depth.
+  bool value(Kind kind, uint64_t number = 0) {
+    if (ignored_ || depth_ == 0 || records_.empty())
+      return true;
+    Record &record = records_.back();
+    if (depth_ == 1) {
+      record.is_object = kind == Kind::object;
+    } else if (depth_ == 2) {
+      if (field_ == Field::dtype)
+        record.dtype_is_text = kind == Kind::text;
+      else if (field_ == Field::shape)
+        record.shape_is_list = kind == Kind::list;
+      else if (field_ == Field::offsets)
+        record.offsets_are_list = kind == Kind::list;
+    } else if (field_ == Field::shape) {
+      record.sizes_fit &= kind == Kind::number && number <= uint64_t{INT64_MAX};
+      record.sizes.push_back(static_cast<int64_t>(number));
+    } else if (field_ == Field::offsets) {
+      record.offsets_are_unsigned &= kind == Kind::number;
+      if (record.offset_count < 2)
+        record.offsets[record.offset_count] = number;
+      ++record.offset_count;
+    }
+    return true;
+  }
   bool enter() {
     if (++depth_ > kMaxDepth)
       fail("it is nested too deep", path_);
@@ -75,48 +149,50 @@ private:
   }
 };
 
-Json parse_header(std::string_view text, const std::string &path) {
-  HeaderCheck check(path);
-  Json::sax_parse(text.begin(), text.end(), &check);
-  Json header = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object())
+/// In name order.
+std::vector<Record> parse_header(std::string_view text, const std::string &path) {
+  HeaderReader reader(path);
+  const bool complete = Json::sax_parse(text.begin(), text.end(), &reader);
+  std::vector<Record> records = reader.take();
+  std::stable_sort(records.begin(), records.end(),
+                   [](const Record &a, const Record &b) { return a.name < b.name; });
+  for (size_t i = 1; i < records.size(); ++i)
+    if (records[i].name == records[i - 1].name)
+      fail("the tensor '" + records[i].name + "' stands twice", path);
+  if (!complete || !reader.is_object())
     fail("it is no JSON object", path);
-  return header;
+  return records;
 }
 
-Entry read_entry(const std::string &name, const Json &value, uint64_t data_size,
-                 const std::string &path) {
-  std::string place = path + ": " + name;
-  if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
-      !value.contains("shape") || !value.contains("data_offsets"))
-    fail("a tensor needs exactly dtype, shape and data_offsets", place);
-  const Json &type = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
-  if (!type.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2)
-    fail("dtype, shape or data_offsets has the wrong type", place);
-  std::optional<DType> dtype = parse_safetensors_dtype(type.get<std::string>());
+Entry read_entry(Record &record, uint64_t data_size, const std::string &path) {
+  const auto place = [&] { return path + ": " + record.name; };
+  if (!record.is_object || record.keys != 3 || !record.has_dtype || !record.has_shape ||
+      !record.has_offsets)
+    fail("a tensor needs exactly dtype, shape and data_offsets", place());
+  if (!record.dtype_is_text || !record.shape_is_list || !record.offsets_are_list ||
+      record.offset_count != 2)
+    fail("dtype, shape or data_offsets has the wrong type", place());
+  const std::optional<DType> dtype = parse_safetensors_dtype(record.dtype);
   if (!dtype)
-    fail_file("TSC-T032", "the dtype '" + type.get<std::string>() + "' is not supported", place, "",
+    fail_file("TSC-T032", "the dtype '" + record.dtype + "' is not supported", place(), "",
               support::ExitCode::unsupported);
-  Entry entry{name, *dtype, {}, 0, 0};
-  for (const Json &size : shape) {
-    if (!size.is_number_unsigned() || size.get<uint64_t>() > INT64_MAX)
-      fail("a size is no integer from 0 to 2^63 - 1", place);
-    entry.sizes.push_back(size.get<int64_t>());
-  }
-  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
-    fail("an offset is no unsigned integer", place);
-  entry.begin = offsets[0].get<uint64_t>();
-  entry.end = offsets[1].get<uint64_t>();
-  std::optional<uint64_t> bytes = tensor_bytes(entry.dtype, entry.sizes);
+  if (!record.sizes_fit)
+    fail("a size is no integer from 0 to 2^63 - 1", place());
+  if (!record.offsets_are_unsigned)
+    fail("an offset is no unsigned integer", place());
+  Entry entry{std::move(record.name), *dtype, std::move(record.sizes), record.offsets[0],
+              record.offsets[1]};
+  const std::string &name = entry.name;
+  const std::optional<uint64_t> bytes = tensor_bytes(entry.dtype, entry.sizes);
   if (!bytes || entry.begin > entry.end || entry.end - entry.begin != *bytes)
     fail("the offsets [" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) +
              "] contradict the shape",
-         place);
+         path + ": " + name);
   if (entry.end > data_size)
     fail_file("TSC-T021",
               "the tensor ends at byte " + std::to_string(entry.end) +
                   " of the data, the file has " + std::to_string(data_size),
-              place, "copy the file again; it is not complete");
+              path + ": " + name, "copy the file again; it is not complete");
   return entry;
 }
 
@@ -135,11 +211,11 @@ TensorMap parse_safetensors(const Payload &payload, const std::string &path) {
                   std::to_string(bytes.size() - 8),
               path, "copy the file again; it is not complete");
   uint64_t data_start = 8 + length;
-  Json header = parse_header(bytes.substr(8, static_cast<size_t>(length)), path);
+  std::vector<Record> records = parse_header(bytes.substr(8, static_cast<size_t>(length)), path);
   std::vector<Entry> entries;
-  for (const auto &item : header.items())
-    if (item.key() != "__metadata__")
-      entries.push_back(read_entry(item.key(), item.value(), bytes.size() - data_start, path));
+  entries.reserve(records.size());
+  for (Record &record : records)
+    entries.push_back(read_entry(record, bytes.size() - data_start, path));
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (const Entry &entry : entries)
     if (entry.begin != entry.end)
@@ -149,9 +225,10 @@ TensorMap parse_safetensors(const Payload &payload, const std::string &path) {
     if (ranges[i].first < ranges[i - 1].second)
       fail("two tensors overlap at byte " + std::to_string(ranges[i].first) + " of the data", path);
   TensorMap tensors;
-  for (Entry &entry : entries)
-    tensors.emplace(entry.name, view_payload(payload, data_start + entry.begin, entry.dtype,
-                                             std::move(entry.sizes), false));
+  for (Entry &entry : entries) // in name order
+    tensors.emplace_hint(tensors.end(), std::move(entry.name),
+                         view_payload(payload, data_start + entry.begin, entry.dtype,
+                                      std::move(entry.sizes), false));
   return tensors;
 }
 
