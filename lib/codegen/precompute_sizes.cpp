@@ -84,8 +84,10 @@ private:
       return Expr(common) * named_size(symbolic::divide_terms(e, common).quotient);
     for (const PrecomputedSize &size : sizes_) {
       const symbolic::Quotient part = symbolic::divide_terms(e, size.value);
-      if (part.rest.is_integer(0))
-        return know(size) * named_size(part.quotient);
+      if (part.rest.is_integer(0)) {
+        const Expr known = know(size); // first: naming the quotient may move what `size` refers to
+        return known * named_size(part.quotient);
+      }
     }
     sizes_.push_back({symbolic::symbol(symbolic::SymbolSort::computed_size, sizes_.size()), e});
     return know(sizes_.back());

@@ -115,7 +115,7 @@ void Accumulator::add(const Element &element) {
     break;
   }
   case ReductionKind::welford_reduce:
-    add_welford(as_real, 0, 1);
+    add_welford(as_real, as_real - as_real, 1); // NaN of an infinity
     break;
   case ReductionKind::welford_combine:
     add_welford(element.real[0], element.real[1], element.real[2]);

@@ -110,27 +110,26 @@ Operand operand_of(Context &context, const TensorValue &value) {
 }
 
 void assume_equal(Context &context, Expr a, Expr b) {
-  const bool known = a == b || (a.is_integer() && b.is_integer()) || // the shape rules refuse these
-                     symbolic::simplify(a - b, *context.ranges).is_integer(0);
+  if (a == b || (a.is_integer() && b.is_integer()) || // the shape rules refuse these
+      symbolic::simplify(a - b, *context.ranges).is_integer(0)) {
+    return;
+  }
+  const Expr condition = symbolic::simplify(graph::negation(graph::unequal(a, b)), *context.ranges);
   // What subgraphs assert is not looked at.
-  if (known || context.results != nullptr || graph::depends_on_data(a) ||
-      graph::depends_on_data(b)) {
+  if (symbolic::bounds(condition, *context.ranges).low >= 1 || context.results != nullptr ||
+      graph::depends_on_data(condition)) {
+    return;
+  }
+  std::vector<ir::SizeAssertion> &rows = context.module.size_assertions;
+  if (std::any_of(rows.begin(), rows.end(),
+                  [&](const ir::SizeAssertion &other) { return other.condition == condition; })) {
     return;
   }
   const graph::Node &node = context.graph.node(context.current);
-  ir::SizeAssertion row;
-  row.condition = symbolic::simplify(graph::negation(graph::unequal(a, b)), *context.ranges);
-  std::vector<ir::SizeAssertion> &rows = context.module.size_assertions;
-  const bool asserted = std::any_of(rows.begin(), rows.end(), [&](const ir::SizeAssertion &other) {
-    return other.condition == row.condition;
-  });
-  if (asserted || row.condition.is_integer(1)) {
-    return;
-  }
-  row.assertion = {node.target + ": sizes " + symbolic::print(a) + " and " + symbolic::print(b) +
-                       " are equal",
-                   node.origins.empty() ? node.name : node.origins.front(), ops::source_line(node)};
-  rows.push_back(std::move(row));
+  rows.push_back(
+      {condition,
+       {node.target + ": sizes " + symbolic::print(a) + " and " + symbolic::print(b) + " are equal",
+        node.origins.empty() ? node.name : node.origins.front(), ops::source_line(node)}});
 }
 
 Operand broadcast_operand(Context &context, const TensorValue &value, std::span<const Expr> sizes) {

@@ -127,8 +127,9 @@ Argument ratio(GraphBuilder &builder, Expr numerator, Expr denominator, DType dt
 Argument step_of(GraphBuilder &builder, const Axis &axis, bool align_corners, DType dtype,
                  tensor::Device device) {
   if (align_corners)
-    return ratio(builder, axis.to.is_integer(1) ? Expr(0) : axis.from - Expr(1), axis.to - Expr(1),
-                 dtype, device);
+    return ratio(builder, // 0 where there is one element
+                 (axis.from - Expr(1)) * symbolic::minimum(Expr(1), axis.to - Expr(1)),
+                 axis.to - Expr(1), dtype, device);
   if (!axis.factor || !(*axis.factor > 0))
     return ratio(builder, axis.from, axis.to, dtype, device);
   const double step = 1.0 / *axis.factor;

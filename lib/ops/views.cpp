@@ -141,6 +141,20 @@ Value squeeze_value(const Call &call) {
   return view_of(self, sizes, strides, self.layout.offset);
 }
 
+/// A size that may be 1 is taken not to be.
+Argument squeeze(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  for (int64_t dim : call.integers("dim")) {
+    if (self.layout.rank() == 0)
+      break;
+    const Expr size = self.layout.sizes[normalize_dim(call, dim, self.layout.rank())];
+    if (!size.is_integer() && !graph::depends_on_data(size))
+      assert_condition(builder, decided(builder, graph::unequal(size, 1)),
+                       call.node().target + ": size " + symbolic::print(size) + " is not 1");
+  }
+  return builder.keep(call);
+}
+
 Value slice_value(const Call &call) {
   const TensorMeta &self = call.tensor("self");
   SliceBounds bounds = slice_bounds(call, self.layout.sizes);
@@ -318,7 +332,8 @@ void add_views(Table &table) {
       "expand")
       .decompose(expand);
   add("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", unsqueeze_value, "unsqueeze");
-  add("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_value, "squeeze");
+  add("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_value, "squeeze")
+      .decompose(squeeze);
   add("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
       "step=1) -> "
       "Tensor(a)",

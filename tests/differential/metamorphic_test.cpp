@@ -122,6 +122,8 @@ TEST_CASE("moments of nothing and of one element, whatever walks over them") {
       CHECK(std::isnan(outputs.at("output_1").get_double(0)));
     }
     CHECK(evaluate(moments("1", {3}), options).outputs.at("output_0").get_double(0) == 0);
+    const Subject infinite = moments("9", {1, 2, 3, INFINITY, 5, 6, 7, 8, 9}); // walked over
+    CHECK(std::isnan(evaluate(infinite, options).outputs.at("output_0").get_double(0)));
   }
 }
 

@@ -314,8 +314,16 @@ TEST_CASE("sizes that a graph takes to be one are held to it when they are known
     CHECK(message(R"([4, "s0"]|[4, "s1"])", "aten.cat.default", "[" + both + ", 0]",
                   {{4, 3}, {4, 5}}, reference) ==
           "TSC-R127 the graph asserts: aten.cat.default: sizes s1 and s0 are equal (node y)");
+    CHECK(message(R"(["s0"]|["s1"])", "aten.view_as.default", both, {{5}, {5}}, reference) ==
+          "ran");
+    const std::string a = "[" + node("a") + "]";
+    CHECK(message(R"(["s0 - 1"]|["s0"])", "aten.squeeze.default", a, {{1}, {2}}, reference) ==
+          "TSC-R127 the graph asserts: aten.squeeze.dims: size s0 - 1 is not 1 (node y)");
+    CHECK(message(R"(["s0 - 1"]|["s0"])", "aten.squeeze.default", a, {{2}, {3}}, reference) ==
+          "ran");
     CHECK(message(R"(["s0"]|["s1"])", "aten.view_as.default", both, {{3}, {5}}, reference) ==
-          "TSC-R127 the graph asserts: aten.view.default: sizes s0 and s1 are equal (node y)");
+          "TSC-R127 the graph asserts: aten.view.default: sizes [s1] do not hold the s0 elements "
+          "of [s0] (node y)");
   }
 }
 

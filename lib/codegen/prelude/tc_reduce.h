@@ -84,9 +84,10 @@ struct tc_argmin {
   }
 };
 
-/// Mean, sum of squared distances from it, and count (Chan's merge).
+/// Mean, sum of squared distances from it, and count (Chan's merge). An infinity is no distance
+/// from itself: x - x is 0, or NaN.
 template <class T> struct tc_moments { T mean, m2, weight; };
-template <class T> TC_FN tc_moments<T> tc_moments_of(T x) { return {x, T(0), T(1)}; }
+template <class T> TC_FN tc_moments<T> tc_moments_of(T x) { return {x, x - x, T(1)}; }
 struct tc_welford {
   template <class M> TC_FN M identity() { return {0, 0, 0}; }
   template <class T> TC_FN tc_moments<T> apply(tc_moments<T> a, tc_moments<T> b) {
