@@ -22,9 +22,12 @@ bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
 }
 
-bool checks_indices(const KernelGraph &graph) {
-  return std::any_of(graph.values.begin(), graph.values.end(),
-                     [](const Value &value) { return value.op == Op::set_indirect; });
+/// Adds the checks of a graph's run-time indices, each once.
+void add_checks(const KernelGraph &graph, std::vector<uint32_t> &checks) {
+  for (const Value &value : graph.values)
+    if (value.op == Op::set_indirect &&
+        std::find(checks.begin(), checks.end(), value.check) == checks.end())
+      checks.push_back(value.check);
 }
 
 /// Symbols of sizes that a kernel's text may mention.
@@ -100,13 +103,16 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     parameters.restricted.push_back(!inplace(storage));
   };
   size_t inputs = 0, outputs = 0;
-  const bool checks = checks_indices(serial.graph) || checks_indices(cuda.graph);
+  for (const KernelPlan *plan :
+       {&serial, &cuda, static_cast<const KernelPlan *>(cuda.otherwise.get())})
+    if (plan)
+      add_checks(plan->graph, parameters.checks);
   for (const BufferId storage : read)
     if (std::find(written.begin(), written.end(), storage) == written.end())
       push(storage, "in" + std::to_string(inputs++), true);
   for (const BufferId storage : written)
     push(storage, "out" + std::to_string(outputs++), false);
-  if (checks) {
+  if (!parameters.checks.empty()) {
     parameters.list.push_back(
         {program::KernelParameter::Kind::pointer, kFailure, DType::i64, false});
     parameters.storages.push_back(ir::kNone);
@@ -130,7 +136,7 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
                                     [&](const auto &entry) { return entry.symbol == size; });
     push_size(size.spelling(), found == computed.end() ? size : found->value);
   }
-  if (checks)
+  if (!parameters.checks.empty())
     push_size(kCheck, number_of_check());
   if (cuda.otherwise)
     push_size(kMisaligned, remainder_of(cuda.checked));
@@ -253,38 +259,6 @@ program::KernelVariant variant(const KernelPlan &plan, std::string text) {
   return result;
 }
 
-void add_once(std::vector<std::string> &list, const std::string &text) {
-  if (std::find(list.begin(), list.end(), text) == list.end())
-    list.push_back(text);
-}
-
-/// True of operators that take indices.
-bool takes_indices(const std::string &target) {
-  for (const char *part : {"embedding", "index", "gather", "scatter", "take", "put", "unpool"})
-    if (target.find(part) != std::string::npos)
-      return true;
-  return false;
-}
-
-IndexChecks index_checks(const ir::Module &module, const KernelGraph &graph,
-                         const std::vector<const ir::Origin *> &origins) {
-  IndexChecks checks;
-  for (const Value &value : graph.values)
-    if (value.op == Op::set_indirect)
-      add_once(checks.sizes, symbolic::print(value.extent, graph::symbol_writer(module.symbols)));
-  if (checks.sizes.empty())
-    return checks;
-  for (const ir::Origin *origin : origins)
-    if (takes_indices(origin->target)) {
-      checks.nodes.push_back(origin->node);
-      if (checks.source_line.empty())
-        checks.source_line = origin->source_line;
-    }
-  if (checks.nodes.empty() && !origins.empty())
-    checks.nodes.push_back(origins.front()->node);
-  return checks;
-}
-
 void replace_all(std::string &text, const std::string &from, const std::string &to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
@@ -382,20 +356,6 @@ uint32_t KernelNames::number_of(BuiltKernel &built, uint32_t next) {
   return next;
 }
 
-void IndexChecks::add(const IndexChecks &others) {
-  for (const std::string &size : others.sizes)
-    add_once(sizes, size);
-  for (const std::string &node : others.nodes)
-    add_once(nodes, node);
-  if (source_line.empty())
-    source_line = others.source_line;
-}
-
-program::Assertion IndexChecks::assertion() const {
-  return {"indices are in range for a dimension of size " + support::join(sizes, " or "),
-          support::join(nodes, ", "), source_line};
-}
-
 Expr number_of_check() {
   static const Expr symbol = symbolic::symbol(symbolic::SymbolSort::check);
   return symbol;
@@ -410,7 +370,6 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
   KernelPlan &cuda = planned.cuda, &serial = planned.serial;
   count_bytes(module, serial.graph, planned); // over the program's own symbols
   planned.origins = origins_of(module, schedule, group);
-  planned.checks = index_checks(module, serial.graph, planned.origins);
   std::vector<PrecomputedSize> computed;
   for (KernelPlan *plan : {&serial, &cuda, cuda.otherwise.get()})
     if (plan) {
@@ -444,7 +403,7 @@ BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned
   built.pointers = planned.parameters.storages;
   built.sizes = planned.parameters.sizes;
   built.inplace = planned.inplace;
-  built.checks = planned.checks;
+  built.checks = planned.parameters.checks;
   return built;
 }
 

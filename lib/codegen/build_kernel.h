@@ -8,15 +8,7 @@
 
 namespace tsc::codegen {
 
-/// Run-time indices that a kernel checks: sizes of the dimensions, and the user's nodes.
-struct IndexChecks {
-  std::vector<std::string> sizes, nodes;
-  std::string source_line;
-  void add(const IndexChecks &others);
-  /// What the kernel's launches assert.
-  program::Assertion assertion() const;
-};
-/// Stands in BuiltKernel::sizes for the number of the launch's assertion (parameter kCheck).
+/// Stands in BuiltKernel::sizes for the number of the launch's first check (parameter kCheck).
 Expr number_of_check();
 
 struct BuiltKernel {
@@ -28,7 +20,9 @@ struct BuiltKernel {
   std::vector<std::pair<BufferId, BufferId>>
       inplace;             // the group's pairs whose accesses are at one index
   std::vector<Expr> sizes; // in the order of the size parameters
-  IndexChecks checks;
+  /// What the launch checks of its run-time indices, numbered in this order: of the module's checks
+  /// (kNone: DataCheck() as it is).
+  std::vector<uint32_t> checks;
 };
 /// A group's kernel before it is printed: alone, or as a part of a launch (join_kernels.h).
 struct PlannedKernel {
@@ -38,7 +32,6 @@ struct PlannedKernel {
   std::vector<std::pair<BufferId, BufferId>> inplace; // as in BuiltKernel
   std::vector<const ir::Origin *> origins;            // user nodes, each once, in graph order
   std::vector<std::string_view> includes;             // besides the prelude
-  IndexChecks checks;
 };
 PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group, const target::Target &target,

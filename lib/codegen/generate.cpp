@@ -130,6 +130,8 @@ private:
     buffer.layout = source.layout;
     buffer.bytes = source.layout.storage_size() *
                    Expr(static_cast<int64_t>(tensor::size_in_bytes(source.dtype)));
+    if (role == Role::failure) // the graph sees the first word
+      buffer.bytes = program::kFailureBytes;
     buffer.role = role;
     if (role == Role::weight)
       buffer.weight = source.weight;
@@ -246,14 +248,16 @@ private:
     program_.steps.push_back({std::move(launch), program_.kernels[number].name});
   }
 
-  /// The values of the size parameters, the number of the launch's own assertion among them.
+  /// The values of the size parameters, the numbers of the launch's own checks among them.
   std::vector<Expr> number_checks(const BuiltKernel &built) {
     std::vector<Expr> sizes = built.sizes;
-    const auto check = std::find(sizes.begin(), sizes.end(), number_of_check());
-    if (check != sizes.end()) {
-      shared_.index_assertions.push_back(built.checks.assertion());
-      *check =
-          Expr(static_cast<int64_t>(shared_.data_assertions + shared_.index_assertions.size()));
+    const auto first =
+        static_cast<int64_t>(shared_.data_assertions + shared_.index_assertions.size() + 1);
+    for (Expr &size : sizes)
+      size = symbolic::substitute(size, {{number_of_check(), Expr(first)}});
+    for (const uint32_t check : built.checks) {
+      const graph::Assertion &text = module_.check_of(check).assertion;
+      shared_.index_assertions.push_back({text.message, text.node, text.source_line});
     }
     return sizes;
   }

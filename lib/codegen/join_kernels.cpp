@@ -24,9 +24,18 @@ public:
       for (const PlannedKernel *part : parts)
         add_pointers(*part, constant);
     name_pointers();
+    int64_t checks = 0;
+    for (const PlannedKernel *part : parts) {
+      first_check_.emplace(part, checks);
+      checks += static_cast<int64_t>(part->parameters.checks.size());
+    }
     for (const PlannedKernel *part : parts)
       for (const Expr size : part->parameters.sizes)
-        name_of_size(size, "n" + std::to_string(sizes.size()));
+        name_of_size(numbered(*part, size), "n" + std::to_string(sizes.size()));
+  }
+  /// A size of `part`: its checks are numbered behind those of the parts before it.
+  Expr numbered(const PlannedKernel &part, Expr size) const {
+    return size == number_of_check() ? size + Expr(first_check_.at(&part)) : size;
   }
 
   std::vector<program::KernelParameter> pointers;
@@ -65,6 +74,7 @@ public:
 
 private:
   std::map<BufferId, size_t> position_;
+  std::map<const PlannedKernel *, int64_t> first_check_;
 
   void add_pointers(const PlannedKernel &part, bool constant) {
     const Parameters &own = part.parameters;
@@ -201,7 +211,7 @@ private:
     if (i < own.storages.size())
       return parameters_.name_of_pointer(own.storages[i]);
     const auto found = std::find(parameters_.sizes.begin(), parameters_.sizes.end(),
-                                 own.sizes[i - own.storages.size()]);
+                                 parameters_.numbered(part, own.sizes[i - own.storages.size()]));
     return parameters_.size_names[static_cast<size_t>(found - parameters_.sizes.begin())];
   }
 
@@ -296,8 +306,9 @@ struct Room {
 
   void add(const PlannedKernel &kernel) {
     storages.insert(kernel.parameters.storages.begin(), kernel.parameters.storages.end());
-    sizes.insert(kernel.parameters.sizes.begin(), kernel.parameters.sizes.end());
     ++parts;
+    for (const Expr size : kernel.parameters.sizes) // every part has its own first check
+      sizes.insert(size == number_of_check() ? size + Expr(static_cast<int64_t>(parts)) : size);
     blocks += std::max(kernel.cuda.grid.as_integer().value_or(0),
                        kernel.serial.grid.as_integer().value_or(0));
     const bool dynamic = !kernel.cuda.grid.is_integer() || !kernel.serial.grid.is_integer();
@@ -358,7 +369,8 @@ BuiltKernel join_kernels(const ir::Module &module,
     kernel.bytes_read += part->bytes_read;
     kernel.bytes_written += part->bytes_written;
     built.inplace.insert(built.inplace.end(), part->inplace.begin(), part->inplace.end());
-    built.checks.add(part->checks);
+    built.checks.insert(built.checks.end(), part->parameters.checks.begin(),
+                        part->parameters.checks.end());
     for (const std::string_view include : part->includes)
       if (std::find(includes.begin(), includes.end(), include) == includes.end())
         includes.push_back(include);

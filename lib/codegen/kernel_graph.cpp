@@ -390,12 +390,15 @@ private:
     value.dtype = DType::i64;
     value.args = {ids_[op.args[0]]};
     value.extent = op.extent;
+    value.check = op.check;
     value.guard = guard;
+    const bool wraps = module_.check_of(op.check).wraps;
     // One symbol a (value, extent, guard): look for it before a new one is made.
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       const Value &other = graph_[id];
       if (other.op == Op::set_indirect && other.args == value.args &&
-          other.extent == value.extent && other.guard == guard) {
+          other.extent == value.extent && other.guard == guard &&
+          module_.check_of(other.check).wraps == wraps) {
         indirect_[op.symbol] = other.symbol;
         return id;
       }
@@ -442,6 +445,9 @@ void remove_dead_values(KernelGraph &graph) {
   std::vector<bool> live(graph.values.size(), false);
   for (const ValueId store : graph.stores)
     live[store] = true;
+  for (size_t i = 0; i < graph.values.size(); ++i) // checked though no address depends on it
+    if (graph.values[i].op == Op::set_indirect)
+      live[i] = true;
   for (size_t i = graph.values.size(); i-- > 0;) {
     if (!live[i])
       continue;

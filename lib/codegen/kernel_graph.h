@@ -47,7 +47,8 @@ struct Value {
   /// load: happens only where this holds, else the value is 0; store: happens only there;
   /// set_indirect: the value has to be in range only there.
   ValueId guard = ir::kNone;
-  Expr symbol, extent; // set_indirect
+  Expr symbol, extent;        // set_indirect
+  uint32_t check = ir::kNone; // set_indirect: of ir::Module::checks
   Level level = Level::row;
   uint32_t phase = 0;
   friend bool operator==(const Value &, const Value &) = default;
@@ -89,7 +90,8 @@ struct GraphOptions {
 KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group &group,
                                const GraphOptions &options);
 
-/// Drops values that no store needs. For whoever changes a graph, before assign_phases.
+/// Drops values that no store and no check needs. For whoever changes a graph, before
+/// assign_phases.
 void remove_dead_values(KernelGraph &graph);
 
 /// Recomputes level and phase of every value, and `phases`. For whoever changes a graph.

@@ -204,9 +204,19 @@ protected:
       const Value &index = graph_[store.args[i]];
       if (index.op == ir::Op::set_indirect)
         text += (text.empty() ? "" : " && ") + std::string("tc_is_index(") + use(index.args[0]) +
-                ", " + size_text(index.extent) + ")";
+                ", " + lowest(index) + ", " + size_text(index.extent) + ")";
     }
     return text;
+  }
+
+  /// The lowest value that a run-time index may have.
+  std::string lowest(const Value &index) const {
+    return module_.check_of(index.check).wraps ? size_text(Expr(0) - index.extent) : "0";
+  }
+  std::string check_number(const Value &index) const {
+    const auto place = std::find(parameters_.checks.begin(), parameters_.checks.end(), index.check);
+    const auto number = place - parameters_.checks.begin();
+    return number == 0 ? kCheck : kCheck + (" + " + std::to_string(number));
   }
 
   /// The right-hand side that computes a value.
@@ -263,7 +273,8 @@ protected:
     }
     if (value.op == ir::Op::set_indirect) {
       line("const long long " + value.symbol.spelling() + " = tc_check_index(" +
-           use(value.args[0]) + ", " + size_text(value.extent) + ", " + kFailure + ", " + kCheck +
+           use(value.args[0]) + ", " + lowest(value) + ", " + size_text(value.extent) + ", " +
+           kFailure + ", " + check_number(value) +
            (value.guard == ir::kNone ? "" : ", " + use(value.guard)) + ");");
       return;
     }

@@ -168,6 +168,8 @@ public:
       place(id, phase);
   }
 
+  bool is_computed(ValueId id) const { return computed_in_[id] != ir::kNone; }
+
 private:
   KernelPlan &plan_;
   const KernelGraph &graph_;
@@ -259,6 +261,9 @@ void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Gr
   PhaseFiller filler(plan, keep);
   for (uint32_t phase = 0; phase < graph.phases; ++phase)
     filler.fill(phase, roots[phase]);
+  for (ValueId id = 0; id < graph.values.size(); ++id) // checked, though no address depends on it
+    if (graph[id].op == Op::set_indirect && !filler.is_computed(id))
+      filler.fill(graph[id].phase, {id});
 }
 
 } // namespace tsc::codegen

@@ -19,6 +19,7 @@ struct Parameters {
   std::vector<Expr> sizes;                    // values of the size parameters, in order
   std::vector<bool> narrow;                   // size parameters that fit into 32 bits
   std::vector<bool> restricted;               // pointers: no other pointer sees this memory
+  std::vector<uint32_t> checks;               // what the kernel notes is kCheck + its place here
   const std::string &name_of(BufferId storage) const;
 };
 

@@ -126,6 +126,7 @@ public:
     part_.buffers = module.buffers;
     part_.operations = module.operations;
     part_.origins = module.origins;
+    part_.checks = module.checks;
   }
 
   std::optional<double> time(const scheduler::Schedule &schedule) {

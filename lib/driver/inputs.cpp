@@ -32,43 +32,71 @@ std::vector<int64_t> concrete_sizes(const program::Program &program, const tenso
   return sizes;
 }
 
-/// The placeholder that `id` is a reindexed or cast copy of, if any.
+/// The placeholder that `id` is a reindexed, cast or partly replaced copy of, if any.
 std::optional<graph::NodeId> origin_of(const graph::Graph &graph, graph::NodeId id) {
   static const std::set<std::string> kTransparent = {
-      "aten.view.default",     "aten.reshape.default", "aten.unsqueeze.default",
-      "aten.expand.default",   "aten.clone.default",   "aten.alias.default",
-      "aten._to_copy.default", "aten.to.dtype",        "aten.slice.Tensor",
-      "aten.select.int",       "aten.permute.default", "aten.contiguous.default",
-      "aten.squeeze.dim",      "aten.transpose.int",   "prims.convert_element_type.default"};
+      "aten.view.default",       "aten.reshape.default",   "aten.unsqueeze.default",
+      "aten.expand.default",     "aten.clone.default",     "aten.alias.default",
+      "aten._to_copy.default",   "aten.to.dtype",          "aten.slice.Tensor",
+      "aten.select.int",         "aten.permute.default",   "aten.contiguous.default",
+      "aten.squeeze.dim",        "aten.transpose.int",     "prims.convert_element_type.default",
+      "tsc.check_range.default", "tsc.check_float.default"};
   for (;;) {
     const graph::Node &node = graph.node(id);
     if (node.kind == graph::NodeKind::placeholder)
       return id;
-    if (!kTransparent.count(node.target) || node.args.empty() || !node.args[0].node())
+    const bool replaces = node.target == "aten.where.self";
+    if (!kTransparent.count(node.target) && !replaces)
       return std::nullopt;
-    id = node.args[0].node()->id;
+    const size_t source = replaces ? 1 : 0;
+    if (node.args.size() <= source || !node.args[source].node())
+      return std::nullopt;
+    id = node.args[source].node()->id;
   }
 }
 
-void bound(const graph::Graph &graph, std::map<std::string, DataHint> &hints,
-           const graph::Argument &index, const graph::Argument &table, int64_t dimension) {
-  if (!index.node() || !table.node())
-    return;
-  const graph::Node &source = graph.node(table.node()->id);
-  const graph::TensorMeta *meta = source.value ? source.value->tensor() : nullptr;
-  std::optional<graph::NodeId> origin = origin_of(graph, index.node()->id);
-  if (!meta || !origin || meta->layout.rank() == 0)
-    return;
-  if (dimension < 0)
-    dimension += static_cast<int64_t>(meta->layout.rank());
-  if (dimension < 0 || dimension >= static_cast<int64_t>(meta->layout.rank()))
-    return;
-  std::optional<int64_t> extent = meta->layout.sizes[static_cast<size_t>(dimension)].as_integer();
-  if (!extent)
+using Hints = std::map<std::string, DataHint>;
+
+void bound_by(const graph::Graph &graph, Hints &hints, const graph::Argument &index,
+              std::optional<int64_t> extent) {
+  const std::optional<graph::NodeId> origin =
+      index.node() ? origin_of(graph, index.node()->id) : std::nullopt;
+  if (!origin || !extent)
     return;
   auto [hint, inserted] = hints.try_emplace(graph.node(*origin).name, DataHint{*extent - 1, false});
   if (!inserted)
     hint->second.high = std::min(hint->second.high, *extent - 1);
+}
+
+void bound(const graph::Graph &graph, Hints &hints, const graph::Argument &index,
+           const graph::Argument &table, int64_t dimension) {
+  if (!index.node() || !table.node())
+    return;
+  const graph::Node &source = graph.node(table.node()->id);
+  const graph::TensorMeta *meta = source.value ? source.value->tensor() : nullptr;
+  if (!meta)
+    return;
+  if (meta->layout.rank() == 0)
+    return bound_by(graph, hints, index, 1);
+  if (dimension < 0)
+    dimension += static_cast<int64_t>(meta->layout.rank());
+  if (dimension < 0 || dimension >= static_cast<int64_t>(meta->layout.rank()))
+    return;
+  bound_by(graph, hints, index, meta->layout.sizes[static_cast<size_t>(dimension)].as_integer());
+}
+
+/// What tsc.check_range and tsc.check_float hold.
+void hold(const graph::Graph &graph, Hints &hints, const graph::Node &check) {
+  if (check.target == "tsc.check_range.default") {
+    if (const int64_t *size = std::get_if<int64_t>(&check.args[1].value))
+      bound_by(graph, hints, check.args[0], *size);
+    return;
+  }
+  const graph::NodeRef *checked = check.args[0].node();
+  const auto origin = checked ? origin_of(graph, checked->id) : std::nullopt;
+  const double *high = std::get_if<double>(&check.args[1].value);
+  if (origin && high)
+    hints[graph.node(*origin).name] = {1, true, std::isinf(*high) ? 1 : *high / 2};
 }
 
 HostTensor random_for(const std::string &name, tensor::DType dtype, std::vector<int64_t> sizes,
@@ -103,9 +131,12 @@ DataSource parse_data_source(const std::string &text) {
 std::map<std::string, DataHint> data_hints(const graph::Graph &graph) {
   std::map<std::string, DataHint> hints;
   for (const graph::Node &node : graph.nodes) {
+    if (node.target == "tsc.check_range.default" || node.target == "tsc.check_float.default")
+      hold(graph, hints, node);
     if (node.target == "aten.embedding.default" && node.args.size() >= 2)
       bound(graph, hints, node.args[1], node.args[0], 0);
-    if ((node.target == "aten.gather.default" || node.target == "aten.index_select.default") &&
+    if ((node.target == "aten.gather.default" ||
+         support::starts_with(node.target, "aten.scatter")) &&
         node.args.size() >= 3) {
       const int64_t *dimension = std::get_if<int64_t>(&node.args[1].value);
       bound(graph, hints, node.args[2], node.args[0], dimension ? *dimension : 0);
@@ -132,9 +163,9 @@ std::vector<HostTensor> load_inputs(const program::Program &program, const DataS
         continue;
       }
       auto hint = hints.find(input.name);
+      const DataHint chosen = hint == hints.end() ? DataHint{} : hint->second;
       inputs.push_back(random_for(input.name, buffer.dtype, concrete_sizes(program, buffer.layout),
-                                  source.seed, hint == hints.end() ? DataHint{} : hint->second,
-                                  1.0));
+                                  source.seed, chosen, chosen.scale));
     }
     return inputs;
   }

@@ -25,9 +25,10 @@ DataSource parse_data_source(const std::string &text);
 struct DataHint {
   int64_t high = 1;      // integers: largest value (inclusive)
   bool positive = false; // variances
+  double scale = 1;      // of floats; 0.5 with `positive`: probabilities, in [0.25, 0.75)
 };
-/// Hints for the integer inputs of `graph`: a placeholder that reaches an embedding or an index
-/// through views, casts and copies stays below the extent it indexes.
+/// Hints for the inputs of `graph`: a placeholder whose elements an index or a checked value
+/// (ops/checks.h) takes, through views, casts and copies, stays within what that is held to.
 std::map<std::string, DataHint> data_hints(const graph::Graph &graph);
 
 /// User inputs of `program`, in its order, from a file (match_inputs) or at random. Symbolic sizes

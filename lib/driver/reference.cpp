@@ -70,14 +70,16 @@ std::vector<tensor::HostTensor> module_inputs(const ir::Module &module,
   return all;
 }
 
-/// Throws the first assertion that did not hold; `number` counts them from 1.
-void check(const ir::Module &module, int64_t number) {
+/// Throws the first assertion that did not hold (`number` counts them from 1), with the value out
+/// of range that it may come from: `failure`, or "".
+void check(const ir::Module &module, int64_t number, const std::string &failure) {
   if (number == 0)
     return;
   const graph::Assertion &assertion = module.assertions.at(static_cast<size_t>(number - 1));
   throw support::UserError(support::ExitCode::bad_input,
                            {.code = "TSC-R127",
-                            .message = "the graph asserts: " + graph::to_string(assertion),
+                            .message = "the graph asserts: " + graph::to_string(assertion) +
+                                       (failure.empty() ? "" : "\n  besides, " + failure),
                             .next_step = "give inputs of which it holds"});
 }
 
@@ -95,9 +97,10 @@ RankTensors run_reference_ranks(const Compilation &compilation, const RankTensor
       if (shows(module, module.outputs[i], is_failure) ||
           shows(module, module.outputs[i], is_random_state)) {
         if (shows(module, module.outputs[i], is_failure))
-          check(module, result.outputs[i].get_int64(0));
+          check(module, result.outputs[i].get_int64(0), result.failure);
         result.outputs.erase(result.outputs.begin() + static_cast<std::ptrdiff_t>(i));
       }
+    interpret::check(result);
     outputs.push_back(std::move(result.outputs));
   }
   return outputs;

@@ -60,6 +60,7 @@ class TapeBuilder::Impl {
 public:
   Impl(const ir::Module &module, const symbolic::Bindings &bindings, bool round)
       : module_(module), round_(round), parents_{0} {
+    tape_.module = &module;
     for (const auto &binding : bindings)
       sizes_.emplace(binding.first, Expr(binding.second));
   }
@@ -69,9 +70,10 @@ public:
     return as_kind(run({operand.node, index, 0}), dtype, 0);
   }
 
-  Expr bind_run_time(ValueId value, Expr extent, RegionId region) {
+  Expr bind_run_time(ValueId value, Expr extent, uint32_t check, RegionId region) {
     Instruction wrap;
     wrap.code = Code::wrap;
+    wrap.number = check;
     wrap.region = region;
     wrap.args = {as_kind(value, DType::i64, region), index(extent, region)};
     Expr symbol = symbolic::symbol(symbolic::SymbolSort::run_time, run_time_.size());
@@ -289,7 +291,7 @@ private:
         for (size_t k = 0; k + 1 < count; ++k) {
           Expr extent =
               symbolic::substitute(node.indirect_extents[k], substitution_for(frame.key.index));
-          Expr symbol = bind_run_time(frame.args[k], extent, region);
+          Expr symbol = bind_run_time(frame.args[k], extent, ir::check_at(node.checks, k), region);
           run_time.emplace(ir::operand_value(k + 1), symbol);
         }
       }
@@ -466,8 +468,8 @@ TapeBuilder::~TapeBuilder() = default;
 ValueId TapeBuilder::value(const ir::Operand &operand, DType dtype) {
   return impl_->value(operand, dtype);
 }
-Expr TapeBuilder::bind_run_time(ValueId value, Expr extent) {
-  return impl_->bind_run_time(value, extent, 0);
+Expr TapeBuilder::bind_run_time(ValueId value, Expr extent, uint32_t check) {
+  return impl_->bind_run_time(value, extent, check, 0);
 }
 ValueId TapeBuilder::index(Expr e) { return impl_->index(e, 0); }
 DType TapeBuilder::dtype_of(ValueId value) const { return impl_->dtype_of(value); }

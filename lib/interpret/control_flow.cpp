@@ -11,7 +11,7 @@ using tensor::HostTensor;
 std::vector<HostTensor> Machine::run_subgraph(uint32_t number,
                                               const std::vector<HostTensor> &inputs) const {
   const ir::Module &subgraph = module_.subgraphs[number];
-  Machine machine(subgraph, bindings_, round_);
+  Machine machine(subgraph, bindings_, round_, failure_);
   for (size_t i = 0; i < inputs.size(); ++i)
     machine.set_input(subgraph.inputs[i], inputs[i]);
   for (const ir::Operation &operation : subgraph.operations)
@@ -53,6 +53,8 @@ void Machine::while_loop(const ir::Operation &operation, const ir::Extern &call)
   while (run_subgraph(call.subgraphs[0], values)[0].get_int64(0) != 0) {
     const std::vector<HostTensor> next = run_subgraph(call.subgraphs[1], values);
     std::copy(next.begin(), next.end(), values.begin());
+    if (!failure_->empty()) // who knows when it would end
+      throw value_error(*failure_);
   }
   values.resize(call.carried);
   store_items(operation, values);

@@ -28,7 +28,14 @@ tensor::HostTensor read_output(const Machine &machine, const ir::Output &output)
 
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers) {
-  return std::move(run_ranks(module, {inputs}, round_buffers)[0]);
+  Result result = std::move(run_ranks(module, {inputs}, round_buffers)[0]);
+  check(result);
+  return result;
+}
+
+void check(const Result &result) {
+  if (!result.failure.empty())
+    throw value_error(result.failure);
 }
 
 std::vector<Result> run_ranks(const ir::Module &module,
@@ -52,6 +59,7 @@ std::vector<Result> run_ranks(const ir::Module &module,
   for (size_t rank = 0; rank < results.size(); ++rank) {
     for (const ir::Output &output : module.outputs)
       results[rank].outputs.push_back(read_output(machines[rank], output));
+    results[rank].failure = machines[rank].failure();
   }
   return results;
 }

@@ -11,10 +11,15 @@ namespace tsc::interpret {
 struct Result {
   /// Parallel to module.outputs; 0-d for scalars, empty for None.
   std::vector<tensor::HostTensor> outputs;
+  /// What is wrong with the first value that a check of the module refuses (its index was taken for
+  /// 0 then), or "".
+  std::string failure;
 };
+/// Throws UserError (TSC-R127) if `result` has a failure.
+void check(const Result &result);
 /// `inputs` parallel to module.inputs; contiguous data, laid out by the input's layout here. Sizes
 /// are bound from the inputs' shapes. round_buffers = false rounds nothing (float64
-/// reference).
+/// reference). Throws as check does.
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers = true);
 

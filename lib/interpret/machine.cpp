@@ -8,9 +8,10 @@
 
 namespace tsc::interpret {
 
-Machine::Machine(const ir::Module &module, symbolic::Bindings bindings, bool round)
+Machine::Machine(const ir::Module &module, symbolic::Bindings bindings, bool round,
+                 std::shared_ptr<std::string> failure)
     : module_(module), bindings_(std::move(bindings)), round_(round),
-      by_buffer_(module.buffers.size(), nullptr) {}
+      by_buffer_(module.buffers.size(), nullptr), failure_(std::move(failure)) {}
 
 std::vector<int64_t> Machine::values_of(std::span<const Expr> sizes) const {
   std::vector<int64_t> values;
@@ -111,6 +112,7 @@ Tape Machine::finish(TapeBuilder &builder, std::vector<ValueId> kept,
                      const ir::Operation &operation) const {
   Tape tape = builder.finish(std::move(kept));
   tape.operation = operation.name;
+  tape.failure = failure_.get();
   if (!operation.origins.empty() && operation.origins.back() < module_.origins.size())
     tape.node = module_.origins[operation.origins.back()].node;
   return tape;
@@ -199,7 +201,9 @@ void Machine::scatter(const ir::Operation &operation, const ir::Scatter &scatter
   symbolic::Substitution run_time;
   for (size_t k = 0; k < scatter.indices.size(); ++k) {
     ValueId index = builder.value(scatter.indices[k], DType::i64);
-    run_time.emplace(ir::operand_value(k + 1), builder.bind_run_time(index, scatter.extents[k]));
+    run_time.emplace(
+        ir::operand_value(k + 1),
+        builder.bind_run_time(index, scatter.extents[k], ir::check_at(scatter.checks, k)));
   }
   std::vector<Expr> target;
   for (Expr e : scatter.index)

@@ -6,6 +6,7 @@
 #include "ir/ir.h"
 
 #include <deque>
+#include <memory>
 
 namespace tsc::interpret {
 
@@ -16,7 +17,10 @@ symbolic::Bindings bind_sizes(const ir::Module &module,
 
 class Machine {
 public:
-  Machine(const ir::Module &module, symbolic::Bindings bindings, bool round);
+  /// `failure`: where what a check refuses is noted, of a subgraph its caller's.
+  Machine(const ir::Module &module, symbolic::Bindings bindings, bool round,
+          std::shared_ptr<std::string> failure = std::make_shared<std::string>());
+  const std::string &failure() const { return *failure_; }
   void set_input(ir::BufferId buffer, const tensor::HostTensor &data);
   void execute(const ir::Operation &operation);
   /// Contiguous copy of what `view` sees; float64 for floats if buffers are not rounded.
@@ -65,6 +69,7 @@ private:
   bool round_;
   std::deque<Storage> storages_;     // addresses stay valid
   std::vector<Storage *> by_buffer_; // null until given or computed
+  std::shared_ptr<std::string> failure_;
 };
 
 } // namespace tsc::interpret

@@ -30,6 +30,13 @@ int64_t floor_remainder(int64_t a, int64_t b) {
 
 } // namespace
 
+support::UserError value_error(const std::string &failure) {
+  return {support::ExitCode::bad_input,
+          support::Diagnostic{.code = "TSC-R127",
+                              .message = "a value is out of range: " + failure,
+                              .next_step = "give values in that range"}};
+}
+
 int64_t Domain::numel() const {
   int64_t count = 1;
   for (int64_t size : sizes)
@@ -201,17 +208,16 @@ void TapeRunner::wrap_index(const Instruction &instruction, const Points &points
   int64_t *result = integers_.data() + size_t{instruction.result} * kChunk;
   const int64_t *values = integer_column(instruction.args[0]);
   const int64_t *extents = integer_column(instruction.args[1]);
+  const ir::DataCheck &check = tape_.module->check_of(static_cast<uint32_t>(instruction.number));
   points.for_each([&](size_t p) {
     int64_t value = values[p], extent = extents[p];
-    if (value < -extent || value >= extent)
-      throw support::UserError(support::ExitCode::bad_input,
-                               support::Diagnostic{"TSC-R103",
-                                                   "index " + std::to_string(value) +
-                                                       " is out of range for a dimension of size " +
-                                                       std::to_string(extent),
-                                                   "", tape_.operation, tape_.node, "",
-                                                   "pass indices from " + std::to_string(-extent) +
-                                                       " to " + std::to_string(extent - 1)});
+    if (value < (check.wraps ? -extent : 0) || value >= extent) {
+      if (tape_.failure->empty())
+        *tape_.failure = ir::failure_text(check, value, extent);
+      if (extent <= 0) // there is not even an element 0
+        throw value_error(*tape_.failure);
+      value = 0;
+    }
     result[p] = value < 0 ? value + extent : value;
   });
 }

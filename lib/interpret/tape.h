@@ -4,6 +4,7 @@
 
 #include "interpret/storage.h"
 #include "ir/ir.h"
+#include "support/diagnostic.h"
 
 #include <memory>
 
@@ -25,7 +26,8 @@ struct Instruction {
     remainder,      // args[0] mod args[1], in [0, args[1])
     smallest,
     largest,
-    wrap, // args[0] if it lies in [0, e), + e if in [-e, 0), else an error; e = args[1]
+    wrap, // args[0] if it lies in [0, e), + e if in [-e, 0) and check `number` of the module
+          // wraps, else 0 and that check's failure; e = args[1]
     // Values
     load,     // element args[0] of the storage of `buffer`
     constant, // number or real
@@ -53,8 +55,10 @@ struct Tape {
   std::vector<Instruction> instructions;
   size_t region_count = 1;
   uint32_t float_registers = 0, integer_registers = 0;
-  std::string operation; // for messages: its name
-  std::string node;      // the user's node that it came from
+  const ir::Module *module = nullptr;
+  std::string *failure = nullptr; // the first value that a check refuses is noted here
+  std::string operation;          // for messages: its name
+  std::string node;               // the user's node that it came from
 };
 
 /// Builds a tape by worklist, memoized per (loop node, index, region). `bindings` gives values to
@@ -66,8 +70,9 @@ public:
   /// Value of `operand`, its index over the domain's variables. Conversions make it a column of
   /// `dtype`'s kind.
   ValueId value(const ir::Operand &operand, DType dtype);
-  /// `value` wrapped into [0, extent), as a symbol that later indices may mention.
-  Expr bind_run_time(ValueId value, Expr extent);
+  /// `value`, brought into [0, extent) as check `check` of the module says, as a symbol that later
+  /// indices may mention.
+  Expr bind_run_time(ValueId value, Expr extent, uint32_t check);
   ValueId index(Expr e);
   DType dtype_of(ValueId value) const;
   /// Assigns registers; `kept` stay readable after the run.
@@ -77,6 +82,9 @@ private:
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// TSC-R127: a value that a check refuses.
+support::UserError value_error(const std::string &failure);
 
 /// The points of an operation: row-major over `sizes`.
 struct Domain {

@@ -22,8 +22,9 @@ struct BodyOp {
   bool descending = false; // sort
   /// masked: position in LoopBody::blocks of what is evaluated under the mask.
   uint32_t block = kNone;
-  Expr symbol; // set_indirect: the symbol ("indirect0") that indices may mention
-  Expr extent; // set_indirect: valid values are [-extent, extent); negative ones wrap
+  Expr symbol;            // set_indirect: the symbol ("indirect0") that indices may mention
+  Expr extent;            // set_indirect: what the value is held to
+  uint32_t check = kNone; // set_indirect: how (Module::checks)
   friend bool operator==(const BodyOp &, const BodyOp &) = default;
 };
 

@@ -89,8 +89,10 @@ struct LoopNode {
   Scalar constant = 0.0;           // constant; masked: the value elsewhere
   Expr expr;                       // index_expr
   DType source_dtype = DType::f32; // to_dtype, to_dtype_bitcast
-  /// view with run-time indices: extent that operand k + 1's value must lie in, [-extent, extent).
+  /// view with run-time indices: the extent that operand k + 1's value is held to, and how (of
+  /// Module::checks; absent: as DataCheck() says).
   std::vector<Expr> indirect_extents;
+  std::vector<uint32_t> checks;
   std::vector<uint32_t> origins; // ids of graph nodes
 };
 
@@ -131,6 +133,7 @@ struct Scatter {
   Operand value;
   std::vector<Operand> indices; // operand_value(1), operand_value(2), ...
   std::vector<Expr> extents;    // one an index
+  std::vector<uint32_t> checks; // as LoopNode::checks
   std::vector<Expr> index;
   StoreMode mode = StoreMode::plain;
 };
@@ -291,6 +294,21 @@ struct SizeAssertion {
   graph::Assertion assertion;
 };
 
+/// What a run-time index is held to, and what is said when it is not: the message has {value} and
+/// {size} in the places of the index and of the extent ({float32} or {float64} where the index is
+/// the bits of such a number).
+struct DataCheck {
+  bool wraps = true; // in [-extent, extent), negative ones count from the end; else in [0, extent)
+  graph::Assertion assertion = {"index {value} is not in [-{size}, {size})", "", ""};
+};
+/// What is said of `value`: "index 7 of input 'ids' is not in [0, 5) (node embedding)".
+std::string failure_text(const DataCheck &check, int64_t value, int64_t extent);
+
+/// Entry k of a list of checks that may be shorter than the list of indices: kNone beyond.
+inline uint32_t check_at(const std::vector<uint32_t> &checks, size_t k) {
+  return k < checks.size() ? checks[k] : kNone;
+}
+
 struct Module {
   std::string name; // of a subgraph
   std::vector<LoopNode> loops;
@@ -307,7 +325,10 @@ struct Module {
   std::vector<Module> subgraphs;
   std::vector<graph::Assertion> assertions; // of data, also those of subgraphs
   std::vector<SizeAssertion> size_assertions;
+  std::vector<DataCheck> checks; // of this module's own loops
 
+  /// Row `id` of `checks`; kNone: what holds where nothing else is said.
+  const DataCheck &check_of(uint32_t id) const;
   const Buffer &buffer(BufferId id) const { return buffers[id]; }
   /// The buffer at the end of the `mutates` and `view_of` chain: where the bytes are.
   BufferId storage_of(BufferId id) const;

@@ -5,6 +5,9 @@
 #include "support/diagnostic.h"
 
 #include <array>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
 
 namespace tsc::ir {
 
@@ -33,6 +36,22 @@ constexpr std::array kOps = {
     OpFacts{"set_indirect", -1},
 };
 static_assert(kOps.size() == static_cast<size_t>(Op::set_indirect) + 1);
+
+void replace(std::string &text, std::string_view placeholder, const std::string &by) {
+  for (size_t at = 0; (at = text.find(placeholder, at)) != std::string::npos; at += by.size())
+    text.replace(at, placeholder.size(), by);
+}
+
+/// As short as reads back the same. The engine's texts (runtime/engine/instance.cpp) are equal.
+std::string number_text(double number) {
+  char text[32];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, number);
+    if (std::strtod(text, nullptr) == number)
+      break;
+  }
+  return text;
+}
 
 } // namespace
 
@@ -124,6 +143,21 @@ bool is_between_ranks(Library library) { return library >= Library::gather_copy_
 
 bool is_collective(Library library) {
   return library == Library::all_gather || library == Library::reduce_scatter;
+}
+
+std::string failure_text(const DataCheck &check, int64_t value, int64_t extent) {
+  graph::Assertion assertion = check.assertion;
+  replace(assertion.message, "{value}", std::to_string(value));
+  replace(assertion.message, "{size}", std::to_string(extent));
+  replace(assertion.message, "{float32}",
+          number_text(double{std::bit_cast<float>(static_cast<uint32_t>(value))}));
+  replace(assertion.message, "{float64}", number_text(std::bit_cast<double>(value)));
+  return graph::to_string(assertion);
+}
+
+const DataCheck &Module::check_of(uint32_t id) const {
+  static const DataCheck kPlain;
+  return id == kNone ? kPlain : checks.at(id);
 }
 
 BufferId Module::storage_of(BufferId id) const {

@@ -73,11 +73,13 @@ public:
     return it->second;
   }
 
-  /// Binds `value`, wrapped and checked against `extent`, to a fresh index symbol (or the one that
-  /// already stands for it in this block).
-  Expr bind_indirect(uint32_t value, Expr extent, uint32_t block) {
+  /// Binds `value`, held to `extent` as row `check` of the module says, to a fresh index symbol (or
+  /// the one that already stands for it in this block).
+  Expr bind_indirect(uint32_t value, Expr extent, uint32_t check, uint32_t block) {
+    const bool wraps = module_.check_of(check).wraps;
     for (const IndirectBinding &known : indirects_) {
-      if (known.value == value && known.extent == extent && known.block == block) {
+      if (known.value == value && known.extent == extent && known.wraps == wraps &&
+          known.block == block) {
         return known.symbol;
       }
     }
@@ -87,7 +89,8 @@ public:
     op.args = {value};
     op.symbol = symbolic::symbol(symbolic::SymbolSort::indirect, indirects_.size());
     op.extent = extent;
-    indirects_.push_back({value, block, op.symbol, extent});
+    op.check = check;
+    indirects_.push_back({value, block, wraps, op.symbol, extent});
     ranges_.set_size(op.symbol, extent);
     const Expr symbol = op.symbol;
     emit(std::move(op), block);
@@ -106,6 +109,7 @@ private:
   struct IndirectBinding {
     uint32_t value;
     uint32_t block;
+    bool wraps;
     Expr symbol;
     Expr extent;
   };
@@ -259,8 +263,8 @@ private:
     symbolic::Substitution run_time;
     for (size_t k = 0; k < frame.args.size(); ++k) {
       const uint32_t extent_index = map_index({node.indirect_extents[k]}, frame.index);
-      run_time.emplace(operand_value(k + 1),
-                       bind_indirect(frame.args[k], indices_[extent_index][0], frame.block));
+      run_time.emplace(operand_value(k + 1), bind_indirect(frame.args[k], indices_[extent_index][0],
+                                                           check_at(node.checks, k), frame.block));
     }
     const Operand &viewed = node.operands[0];
     uint32_t index = map_index(viewed.index, frame.index);
@@ -396,7 +400,8 @@ public:
     }
     for (size_t k = 0; k < scatter.indices.size(); ++k) {
       const uint32_t value = tracer_.evaluate(scatter.indices[k], index_);
-      at.emplace(operand_value(k + 1), tracer_.bind_indirect(value, scatter.extents[k], 0));
+      at.emplace(operand_value(k + 1),
+                 tracer_.bind_indirect(value, scatter.extents[k], check_at(scatter.checks, k), 0));
     }
     Index target;
     for (Expr e : scatter.index) {

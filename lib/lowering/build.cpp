@@ -2,6 +2,7 @@
 
 #include "graph/data_symbols.h"
 #include "graph/indicators.h"
+#include "lowering/checks.h"
 #include "ops/source_line.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
@@ -236,7 +237,8 @@ std::optional<Expr> known_index(const Context &context, const Operand &operand, 
 } // namespace
 
 LoopId view_loop(Context &context, DType dtype, std::span<const Expr> sizes, Operand viewed,
-                 std::vector<Operand> run_time, std::vector<Expr> extents) {
+                 std::vector<Operand> run_time, std::vector<Expr> extents,
+                 const std::vector<uint32_t> &checks) {
   LoopNode node;
   node.op = Op::view;
   node.dtype = dtype;
@@ -249,8 +251,10 @@ LoopId view_loop(Context &context, DType dtype, std::span<const Expr> sizes, Ope
       continue;
     }
     values.emplace(ir::operand_value(k + 1), ir::operand_value(node.operands.size()));
-    node.operands.push_back(std::move(run_time[k]));
+    uint32_t check = ir::check_at(checks, k);
+    node.operands.push_back(unchecked(context, run_time[k], extents[k], check));
     node.indirect_extents.push_back(extents[k]);
+    node.checks.push_back(check);
   }
   for (Expr &e : viewed.index) {
     e = symbolic::substitute(e, values);

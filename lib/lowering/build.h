@@ -40,9 +40,11 @@ Operand elementwise_operand(Context &context, Op op, DType dtype, std::span<cons
 /// where(mask, value, elsewhere), `value` evaluated only where `mask` holds. All over `sizes`.
 Operand masked_operand(Context &context, DType dtype, std::span<const Expr> sizes, Operand mask,
                        Operand value, const tensor::Scalar &elsewhere);
-/// `viewed`, its index mentioning ir::operand_value(k) of `run_time`[k - 1], over `sizes`.
+/// `viewed`, its index mentioning ir::operand_value(k) of `run_time`[k - 1], over `sizes`. These
+/// are held to `extents` by `checks` (checks.h).
 LoopId view_loop(Context &context, DType dtype, std::span<const Expr> sizes, Operand viewed,
-                 std::vector<Operand> run_time = {}, std::vector<Expr> extents = {});
+                 std::vector<Operand> run_time = {}, std::vector<Expr> extents = {},
+                 const std::vector<uint32_t> &checks = {});
 
 /// Where everything is computed, whatever device the graph names: a program runs on one.
 tensor::Device result_device(const Context &context);

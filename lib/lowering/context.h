@@ -114,6 +114,7 @@ struct Context {
   std::map<BufferId, BufferId> set_inputs; // inputs whose storage was set -> their last version
   /// Tensors of rank 0 (i64) that say what the integers are that the data decides.
   std::unordered_map<Expr, TensorValue, symbolic::ExprHash> data_numbers;
+  std::unordered_map<Expr, std::string, symbolic::ExprHash> data_sources; // "input 'n'"
   size_t buffer_count = 0; // computed ones: the next is buf<buffer_count>
 };
 

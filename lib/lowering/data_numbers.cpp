@@ -2,6 +2,7 @@
 
 #include "graph/data_symbols.h"
 #include "lowering/build.h"
+#include "lowering/checks.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "ops/source_line.h"
@@ -12,6 +13,22 @@
 namespace tsc::lowering {
 
 namespace {
+
+uint32_t number_check(Context &context, Expr number, NegativeIndex negative,
+                      const std::string &what) {
+  std::string sources;
+  for (const Expr symbol : symbolic::free_symbols(number)) {
+    const auto found = context.data_sources.find(symbol);
+    if (found != context.data_sources.end()) {
+      sources += (sources.empty() ? "" : " and ") + found->second;
+    }
+  }
+  return value_check(context,
+                     what + " {value}, " + (number.is_symbol() ? "read from " : "computed from ") +
+                         (sources.empty() ? "numbers of the data" : sources) + ", is not in " +
+                         (negative == NegativeIndex::wraps ? "[-{size}, {size})" : "[0, {size})"),
+                     negative);
+}
 
 class Resolver {
 public:
@@ -26,29 +43,6 @@ public:
     for (ir::Operation &operation : context_.module.operations) {
       resolve_operation(operation);
     }
-  }
-
-private:
-  Context &context_;
-
-  static bool is_resolved(const std::vector<Expr> &index) {
-    return std::none_of(index.begin(), index.end(), graph::depends_on_data);
-  }
-
-  Operand constant(int64_t value) {
-    return constant_operand(context_, tensor::Scalar(value), DType::i64);
-  }
-  Operand binary(Op op, std::span<const Expr> sizes, const Operand &a, const Operand &b) {
-    std::vector<Operand> operands = {a, b};
-    return elementwise_operand(context_, op, DType::i64, sizes, std::move(operands));
-  }
-  Operand fold(Op op, Expr e, std::span<const Expr> sizes) {
-    Operand result = value_of(e.operands()[0], sizes);
-    for (size_t i = 1; i < e.operands().size(); ++i) {
-      const Operand next = value_of(e.operands()[i], sizes);
-      result = binary(op, sizes, result, next);
-    }
-    return result;
   }
 
   /// The value of `e` (i64) over a domain of `sizes`.
@@ -94,6 +88,29 @@ private:
     throw support::InternalError("lowering", symbolic::print(e), "an expression of no known kind");
   }
 
+private:
+  Context &context_;
+
+  static bool is_resolved(const std::vector<Expr> &index) {
+    return std::none_of(index.begin(), index.end(), graph::depends_on_data);
+  }
+
+  Operand constant(int64_t value) {
+    return constant_operand(context_, tensor::Scalar(value), DType::i64);
+  }
+  Operand binary(Op op, std::span<const Expr> sizes, const Operand &a, const Operand &b) {
+    std::vector<Operand> operands = {a, b};
+    return elementwise_operand(context_, op, DType::i64, sizes, std::move(operands));
+  }
+  Operand fold(Op op, Expr e, std::span<const Expr> sizes) {
+    Operand result = value_of(e.operands()[0], sizes);
+    for (size_t i = 1; i < e.operands().size(); ++i) {
+      const Operand next = value_of(e.operands()[i], sizes);
+      result = binary(op, sizes, result, next);
+    }
+    return result;
+  }
+
   Operand number(Expr symbol, std::span<const Expr> sizes) {
     const auto found = context_.data_numbers.find(symbol);
     if (found == context_.data_numbers.end()) {
@@ -110,21 +127,23 @@ private:
     Operand viewed = operand;
     std::vector<Operand> run_time;
     std::vector<Expr> extents;
+    std::vector<uint32_t> checks;
     const std::vector<Expr> dimensions = context_.module.loops[operand.node].sizes;
     for (size_t k = 0; k < viewed.index.size(); ++k) {
       if (!graph::depends_on_data(viewed.index[k])) {
         continue;
       }
-      const Operand wanted = value_of(viewed.index[k], sizes);
-      const Operand last = index_operand(context_, dimensions[k] - 1, DType::i64, sizes);
-      const Operand bounded = binary(Op::minimum, sizes, wanted, last);
-      run_time.push_back(binary(Op::maximum, sizes, bounded, constant(0)));
+      run_time.push_back(value_of(viewed.index[k], sizes));
       extents.push_back(dimensions[k]);
+      // A number alone is what x[n] reads at; a computed one has been brought to the front.
+      const NegativeIndex negative =
+          viewed.index[k].is_symbol() ? NegativeIndex::wraps : NegativeIndex::fails;
+      checks.push_back(number_check(context_, viewed.index[k], negative, "index"));
       viewed.index[k] = ir::operand_value(run_time.size());
     }
     const DType dtype = context_.module.loops[operand.node].dtype;
     return {view_loop(context_, dtype, sizes, std::move(viewed), std::move(run_time),
-                      std::move(extents)),
+                      std::move(extents), checks),
             identity_index(sizes.size())};
   }
 
@@ -201,6 +220,7 @@ NodeValue define(Context &context, const ops::Call &call) {
     value = copy(context, value);
   }
   context.data_numbers.emplace(call.size("symbol"), value);
+  context.data_sources.emplace(call.size("symbol"), check_subject(context, call["self"]));
   return value;
 }
 
@@ -220,6 +240,15 @@ void resolve_data_numbers(Context &context) {
   if (!context.data_numbers.empty()) {
     Resolver(context).run();
   }
+}
+
+Operand held_number(Context &context, Expr number, Expr extent, NegativeIndex negative,
+                    std::span<const Expr> sizes, const std::string &what) {
+  const uint32_t check = number_check(context, number, negative, what);
+  const Operand value = Resolver(context).value_of(number, sizes);
+  return {view_loop(context, DType::i64, sizes, any_position(context, extent), {value}, {extent},
+                    {check}),
+          identity_index(sizes.size())};
 }
 
 void add_data_numbers(Registry &registry) {

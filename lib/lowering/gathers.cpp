@@ -1,5 +1,6 @@
 // Operators that read at run-time indices.
 #include "lowering/build.h"
+#include "lowering/checks.h"
 #include "lowering/indices.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
@@ -24,6 +25,7 @@ RuntimeIndices runtime_indices(Context &context, const ops::Call &call, const Te
     }
     result.operands.push_back(reindexed(operand, shift));
     result.extents.push_back(self.sizes[k]);
+    result.checks.push_back(index_check(context, list[k], NegativeIndex::wraps));
     result.dimensions.push_back(result.operands.size());
   }
   return result;
@@ -86,7 +88,8 @@ NodeValue embedding(Context &context, const ops::Call &call) {
       reindexed(operand_of(context, weight),
                 std::vector<Expr>{ir::operand_value(1), ir::variable(sizes.size() - 1)});
   return tensor_of(context,
-                   view_loop(context, weight.dtype, sizes, row, {index}, {weight.sizes[0]}));
+                   view_loop(context, weight.dtype, sizes, row, {index}, {weight.sizes[0]},
+                             {index_check(context, call["indices"], NegativeIndex::fails)}));
 }
 
 NodeValue index(Context &context, const ops::Call &call) {
@@ -101,22 +104,26 @@ NodeValue index(Context &context, const ops::Call &call) {
   }
   const Operand element = reindexed(operand_of(context, self), at);
   return tensor_of(context, view_loop(context, self.dtype, result_meta(context).layout.sizes,
-                                      element, indices.operands, indices.extents));
+                                      element, indices.operands, indices.extents, indices.checks));
 }
 
 NodeValue gather(Context &context, const ops::Call &call) {
   const TensorValue self = tensor_argument(context, call, "self");
   const TensorValue indices = tensor_argument(context, call, "index");
   const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
-  if (self.sizes.empty()) {
-    return self;
+  if (self.sizes.empty()) { // one element: the index is 0
+    return tensor_of(context,
+                     view_loop(context, self.dtype, sizes, operand_of(context, self),
+                               {operand_of(context, indices)}, {Expr(1)},
+                               {index_check(context, call["index"], NegativeIndex::fails)}));
   }
   const size_t dimension = dimension_argument(call, "dim", self.sizes.size());
   std::vector<Expr> at = identity_index(sizes.size());
   at[dimension] = ir::operand_value(1);
   const Operand element = reindexed(operand_of(context, self), at);
   return tensor_of(context, view_loop(context, self.dtype, sizes, element,
-                                      {operand_of(context, indices)}, {self.sizes[dimension]}));
+                                      {operand_of(context, indices)}, {self.sizes[dimension]},
+                                      {index_check(context, call["index"], NegativeIndex::fails)}));
 }
 
 } // namespace

@@ -19,6 +19,7 @@ IndexedShape indexed_shape(Context &context, const ops::Call &call, const Tensor
 struct RuntimeIndices {
   std::vector<Operand> operands; // operand_value(1), ... over the indexed result
   std::vector<Expr> extents;     // one an operand
+  std::vector<uint32_t> checks;  // of them
   std::vector<std::optional<size_t>>
       dimensions; // of x: number of its operand_value; nothing: whole
 };

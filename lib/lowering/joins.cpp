@@ -1,6 +1,8 @@
 // Operators whose result takes each element from one of several places: masked regions.
+#include "graph/data_symbols.h"
 #include "lowering/build.h"
 #include "lowering/concatenation.h"
+#include "lowering/data_numbers.h"
 #include "lowering/in_place.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
@@ -122,6 +124,13 @@ NodeValue flip(Context &context, const ops::Call &call) {
   return tensor_of(context, view_loop(context, value.dtype, value.sizes, element));
 }
 
+/// The position along a dimension `op` a number that the data decides, over `sizes`.
+Operand compare_position(Context &context, Op op, size_t dimension, const Operand &number,
+                         std::span<const Expr> sizes) {
+  const Operand position = index_operand(context, ir::variable(dimension), DType::i64, sizes);
+  return elementwise_operand(context, op, DType::boolean, sizes, {position, number});
+}
+
 /// where(position is written, source at its place there, self).
 NodeValue overwrite(Context &context, const TensorValue &self, const Operand &source,
                     const Operand &written) {
@@ -139,6 +148,9 @@ NodeValue overwrite(Context &context, const TensorValue &self, const Operand &so
 std::optional<TensorValue> store_region(Context &context, const TensorValue &self,
                                         const TensorValue &source, std::vector<Expr> sizes,
                                         std::vector<Expr> index) {
+  if (std::any_of(index.begin(), index.end(), graph::depends_on_data)) {
+    return std::nullopt; // the update is made beside the input, and copied
+  }
   ir::Scatter scatter;
   scatter.value = broadcast_operand(context, source, sizes);
   scatter.sizes = std::move(sizes);
@@ -157,14 +169,19 @@ NodeValue slice_scatter(Context &context, const ops::Call &call) {
   const Expr size = sizes[dimension], step = call.size("step"), position = ir::variable(dimension);
   const auto bound = [&](std::string_view name, Expr absent) {
     Expr value = call.has(name) ? call.size(name) : absent;
-    if (value.is_integer() && value.value() < 0) {
+    if (symbolic::bounds(value, *context.ranges).high < 0) {
       value = value + size;
+    }
+    if (graph::depends_on_data(value)) { // what it names has to lie in the dimension
+      return value;
     }
     return value.is_integer() && size.is_integer()
                ? Expr(std::max<int64_t>(0, std::min(value.value(), size.value())))
                : symbolic::minimum(value, size);
   };
-  const Expr start = bound("start", 0), end = bound("end", size);
+  const bool by_data = call.has("start") && graph::depends_on_data(call.size("start"));
+  const Expr start = bound("start", 0);
+  const Expr end = by_data ? start + (source.sizes[dimension] - 1) * step + 1 : bound("end", size);
   std::vector<Expr> region = identity_index(sizes.size());
   region[dimension] = region[dimension] * step + start;
   std::vector<Expr> region_sizes = sizes;
@@ -177,7 +194,12 @@ NodeValue slice_scatter(Context &context, const ops::Call &call) {
     return *stored;
   }
   std::optional<Operand> written;
-  if (!start.is_integer(0)) {
+  if (by_data) {
+    const Expr extent = size - (source.sizes[dimension] - 1) * step;
+    written = compare_position(
+        context, Op::ge, dimension,
+        held_number(context, start, extent, NegativeIndex::fails, sizes, "start"), sizes);
+  } else if (!start.is_integer(0)) {
     written = compare_index(context, Op::ge, position, start, sizes);
   }
   if (end != size) {
@@ -203,6 +225,8 @@ NodeValue select_scatter(Context &context, const ops::Call &call) {
   Expr at = call.size("index");
   if (at.is_integer() && at.value() < 0) {
     at = at + self.sizes[dimension];
+  } else if (graph::depends_on_data(at) && !at.is_symbol()) { // a symbol alone wraps
+    at = in_front(context, at, self.sizes[dimension]);
   }
   if (const std::optional<TensorValue> updated = updated_in_place(context, source)) {
     return *updated;
@@ -214,7 +238,15 @@ NodeValue select_scatter(Context &context, const ops::Call &call) {
           store_region(context, self, source, region_sizes, region)) {
     return *stored;
   }
-  const Operand written = compare_index(context, Op::eq, ir::variable(dimension), at, self.sizes);
+  const Operand written =
+      graph::depends_on_data(at)
+          ? compare_position(
+                context, Op::eq, dimension,
+                held_number(context, at, self.sizes[dimension],
+                            at.is_symbol() ? NegativeIndex::wraps : NegativeIndex::fails,
+                            self.sizes, "index"),
+                self.sizes)
+          : compare_index(context, Op::eq, ir::variable(dimension), at, self.sizes);
   std::vector<Expr> index;
   for (size_t k = 0; k < self.sizes.size(); ++k) {
     if (k != dimension) {

@@ -26,6 +26,7 @@ const Registry &registry() {
     add_collectives(result);
     add_control_flow(result);
     add_data_numbers(result);
+    add_checks(result);
     return result;
   }();
   return all;

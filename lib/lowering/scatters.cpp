@@ -1,6 +1,7 @@
 // Operators that write at run-time indices: into a copy of their input, or into the input itself
 // where it is mutated.
 #include "lowering/build.h"
+#include "lowering/checks.h"
 #include "lowering/in_place.h"
 #include "lowering/indices.h"
 #include "lowering/realize.h"
@@ -78,12 +79,15 @@ TensorValue scatter_along(Context &context, const ops::Call &call, std::string_v
   ir::Scatter scatter;
   scatter.sizes = indices.sizes;
   scatter.index = identity_index(self.sizes.size());
+  scatter.extents = {Expr(1)}; // of rank 0: the index is 0
   if (!self.sizes.empty()) {
     const size_t dimension = dimension_argument(call, "dim", self.sizes.size());
     scatter.index[dimension] = ir::operand_value(1);
-    scatter.indices = {operand_of(context, indices)};
     scatter.extents = {self.sizes[dimension]};
   }
+  uint32_t check = index_check(context, call["index"], NegativeIndex::fails);
+  scatter.indices = {unchecked(context, operand_of(context, indices), scatter.extents[0], check)};
+  scatter.checks = {check};
   scatter.value = source_operand(context, call, source, self, scatter.sizes);
   scatter.mode = mode;
   return scatter_into(context, self, std::move(scatter));
@@ -137,8 +141,12 @@ NodeValue index_put(Context &context, const ops::Call &call) {
   if (symbolic::numel(scatter.sizes).is_integer(0)) {
     return self;
   }
-  scatter.indices = indices.operands;
   scatter.extents = indices.extents;
+  for (size_t k = 0; k < indices.operands.size(); ++k) {
+    uint32_t check = indices.checks[k];
+    scatter.indices.push_back(unchecked(context, indices.operands[k], scatter.extents[k], check));
+    scatter.checks.push_back(check);
+  }
   const TensorValue values = convert(context, tensor_argument(context, call, "values"), self.dtype);
   scatter.value = broadcast_operand(context, values, scatter.sizes);
   scatter.mode = call.boolean("accumulate") ? ir::StoreMode::atomic_add : ir::StoreMode::plain;

@@ -1,4 +1,5 @@
 // Operators that yield views of their input.
+#include "graph/data_symbols.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
@@ -48,6 +49,9 @@ NodeValue squeeze_operator(Context &context, const ops::Call &call) {
 
 /// A start index as torch takes it: negative ones count from the end, then clamped to [0, size].
 Expr clamp_index(const Context &context, Expr index, Expr size) {
+  if (graph::depends_on_data(index)) { // what it reads has to lie in the dimension
+    return symbolic::bounds(index, *context.ranges).high < 0 ? index + size : index;
+  }
   if (index.is_integer() && index.value() < 0) {
     index = index + size;
   }
@@ -76,6 +80,8 @@ NodeValue select_operator(Context &context, const ops::Call &call) {
   Expr index = call.size("index");
   if (index.is_integer() && index.value() < 0) {
     index = index + value.sizes[dimension];
+  } else if (graph::depends_on_data(index) && !index.is_symbol()) { // a symbol alone wraps
+    index = in_front(context, index, value.sizes[dimension]);
   }
   return select(context, value, dimension, index);
 }

@@ -1,6 +1,7 @@
 #include "lowering/views.h"
 
 #include "graph/data_symbols.h"
+#include "graph/indicators.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "support/diagnostic.h"
@@ -29,6 +30,18 @@ TensorValue with_layout(const TensorValue &value, Layout layout) {
   result.layout = std::move(layout);
   result.index.reset();
   return result;
+}
+
+/// `value` at an index that the data decides: no strides can say it, and later indices go through
+/// it.
+TensorValue read_by_data(Context &context, const TensorValue &value, std::vector<Expr> sizes,
+                         const std::vector<Expr> &index) {
+  Operand whole = operand_of(context, value);
+  if (value.index) { // the number is held to this dimension, not to the one behind the map
+    whole = {view_loop(context, value.dtype, value.sizes, whole),
+             identity_index(value.sizes.size())};
+  }
+  return tensor_of(context, view_loop(context, value.dtype, sizes, reindexed(whole, index)));
 }
 
 /// The view whose dimension k is dimension kept[k] of `value`, or a new one of size 1 (kNone).
@@ -154,11 +167,13 @@ TensorValue slice(Context &context, const TensorValue &value, size_t dimension, 
   sizes[dimension] = size;
   std::vector<Expr> index = identity_index(sizes.size());
   index[dimension] = index[dimension] * step + start;
-  if (graph::depends_on_data(start)) { // no strides can say it, and later indices go through it
-    return tensor_of(context, view_loop(context, value.dtype, sizes,
-                                        reindexed(operand_of(context, value), index)));
-  }
-  return index_map(context, value, std::move(sizes), index);
+  return graph::depends_on_data(start) ? read_by_data(context, value, std::move(sizes), index)
+                                       : index_map(context, value, std::move(sizes), index);
+}
+
+Expr in_front(const Context &context, Expr index, Expr size) {
+  return symbolic::known_nonnegative(index, *context.ranges) ? index
+                                                             : index + size * graph::less(index, 0);
 }
 
 TensorValue unfold(Context &context, const TensorValue &value, size_t dimension, Expr count,
@@ -178,6 +193,13 @@ TensorValue unfold(Context &context, const TensorValue &value, size_t dimension,
 }
 
 TensorValue select(Context &context, const TensorValue &value, size_t dimension, Expr index) {
+  if (graph::depends_on_data(index)) {
+    const auto place = static_cast<std::ptrdiff_t>(dimension);
+    std::vector<Expr> sizes = value.sizes, element = identity_index(value.sizes.size() - 1);
+    sizes.erase(sizes.begin() + place);
+    element.insert(element.begin() + place, index);
+    return read_by_data(context, value, std::move(sizes), element);
+  }
   const TensorValue one = slice(context, value, dimension, index, 1, 1);
   return squeeze(context, one, {dimension});
 }

@@ -14,6 +14,10 @@ TensorValue slice(Context &context, const TensorValue &value, size_t dimension, 
                   Expr size, Expr step);
 TensorValue select(Context &context, const TensorValue &value, size_t dimension, Expr index);
 TensorValue unsqueeze(Context &context, const TensorValue &value, size_t dimension);
+/// An index that the data decides, counted from the front where it is negative: not held to
+/// anything yet.
+Expr in_front(const Context &context, Expr index, Expr size);
+
 /// `count` windows of `size` elements of one dimension, `step` apart; the windows' elements are a
 /// last dimension.
 TensorValue unfold(Context &context, const TensorValue &value, size_t dimension, Expr count,

@@ -1,4 +1,6 @@
 // Views that are other views: transpose is permute, split is slices, reshape is view or a copy.
+#include "graph/data_symbols.h"
+#include "graph/indicators.h"
 #include "ops/builder.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
@@ -271,6 +273,8 @@ void add_splits(Table &table) {
         const Expr length = call.size("length"), size = self.layout.sizes[dim];
         if (start.is_integer() && start.value() < 0)
           start = start + size;
+        if (graph::depends_on_data(start) && !symbolic::known_nonnegative(start, call.ranges()))
+          start = start + size * graph::less(start, 0);
         if (start.is_integer() && length.is_integer() && size.is_integer() &&
             (start.value() < 0 || length.value() < 0 ||
              start.value() > size.value() - length.value()))

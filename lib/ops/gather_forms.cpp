@@ -1,5 +1,6 @@
 // Gathers and scatters by other names, bags of embeddings, and what cannot be compiled because the
 // result's size depends on data.
+#include "ops/checks.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -64,6 +65,41 @@ Argument scatter_mean(GraphBuilder &builder, const Call &call) {
 
 enum class BagMode : uint8_t { sum, mean, max };
 
+/// The number of indices, where the last bag ends, as a vector of one: what include_last_offset
+/// gives reaches no further, and where PyTorch's fast kernels sum bags it is that number.
+Argument checked_last_offset(GraphBuilder &builder, const Call &call, Expr indices) {
+  const Expr last = call.tensor("offsets").layout.sizes[0] - Expr(1);
+  Argument end = builder.call("aten.slice.Tensor", {call["offsets"], 0, size_argument(last)});
+  end = checked_range(builder, end, indices + 1, "offset");
+  const DType dtype = call.tensor("weight").dtype;
+  if (static_cast<BagMode>(call.integer("mode")) == BagMode::max ||
+      (dtype != DType::f32 && !tensor::is_reduced_float(dtype)))
+    return builder.call("aten.maximum.default", {end, size_argument(indices)});
+  Argument over = builder.call("aten.rsub.Scalar", {end, size_argument(indices)});
+  over = checked_with(builder, over, 1, "the last offset leaves {value} indices in no bag");
+  return builder.call(kAdd, {end, over});
+}
+
+/// Where bags start: the first at 0, none behind the last index, none before the one before it. The
+/// last bag ends at `end`.
+Argument checked_offsets(GraphBuilder &builder, const Argument &starts, Expr bags, Expr indices,
+                         const Argument &end) {
+  Argument all = checked_range(builder, starts, indices + 1, "offset");
+  Argument number = builder.call("aten.arange.default", {size_argument(bags)},
+                                 {{"dtype", DType::i64}, {"device", builder.meta(starts).device}});
+  Argument is_first = builder.call("aten.eq.Scalar", {number, 0});
+  Argument first = checked_with(builder, builder.call(kWhere, {is_first, starts, 0}), 1,
+                                "offset {value} of {subject}, the first, is not 0");
+  Argument held = builder.call(kWhere, {is_first, first, all});
+  if (bags.is_integer(0))
+    return held;
+  Argument next = builder.call("aten.slice.Tensor", {held, 0, 1});
+  next = builder.call("aten.cat.default", {Arguments{next, end}, 0});
+  Argument lengths = checked_with(builder, builder.call(kSub, {next, held}), indices + 1,
+                                  "a bag has {value} indices: its offset is behind the next one");
+  return builder.call(kSub, {next, lengths});
+}
+
 struct Largest {
   Argument values, indices; // [bags, width]; 0 of empty bags
 };
@@ -118,11 +154,16 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
               "pass a matrix, and vectors of indices and offsets");
   BagMode mode = static_cast<BagMode>(mode_number);
   Expr bags = offsets.layout.sizes[0];
+  const Expr count = indices.layout.sizes[0];
   Argument starts = call["offsets"];
+  Argument end = builder.call("aten.full.default", {Arguments{1}, size_argument(count)},
+                              {{"dtype", DType::i64}, {"device", weight.device}});
   if (call.boolean("include_last_offset")) {
     bags = bags - Expr(1);
+    end = checked_last_offset(builder, call, count);
     starts = builder.call("aten.slice.Tensor", {starts, 0, 0, size_argument(bags)});
   }
+  starts = checked_offsets(builder, starts, bags, count, end);
   Argument place = builder.call("aten.arange.default", {size_argument(indices.layout.sizes[0])},
                                 {{"dtype", DType::i64}, {"device", weight.device}});
   Argument bag = builder.call("aten.searchsorted.Tensor", {starts, place}, {{"right", true}});

@@ -1,4 +1,5 @@
 // Gathers and scatters.
+#include "ops/checks.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -154,9 +155,12 @@ Arguments index_at(const Argument &index, size_t dim) {
 Argument index_select(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
-  if (self.layout.rank() == 0)
-    return builder.call("aten.clone.default", {call["self"]});
-  Argument picked = builder.call("aten.index.Tensor", {call["self"], index_at(call["index"], dim)});
+  if (self.layout.rank() == 0) {
+    Argument only = builder.call("aten.reshape.default", {call["index"], Arguments{}});
+    return builder.call("aten.gather.default", {call["self"], 0, only});
+  }
+  Argument index = checked_range(builder, call["index"], self.layout.sizes[dim]);
+  Argument picked = builder.call("aten.index.Tensor", {call["self"], index_at(index, dim)});
   if (builder.meta(picked).layout.is_contiguous())
     return picked;
   return builder.call("aten.clone.default", {picked},
@@ -357,7 +361,8 @@ Argument scatter_without_self(GraphBuilder &builder, const Call &call) {
                       {emptied, call["dim"], call["index"], call["src"], reduce});
 }
 
-/// Slices along `dim` of self at the places that `index` names; numbers count as vectors of one.
+/// Slices along `dim` of self at the places that `index` names, which do not count from the end;
+/// numbers count as vectors of one.
 Argument put_slices(GraphBuilder &builder, const Call &call, const Argument &source, bool add) {
   const TensorMeta self = call.tensor("self");
   const size_t dim = normalize_dim(call, call.integer("dim"), self.layout.rank());
@@ -366,9 +371,10 @@ Argument put_slices(GraphBuilder &builder, const Call &call, const Argument &sou
                ? builder.call("aten.reshape.default", {x, Arguments{1}})
                : x;
   };
+  const Expr size = self.layout.rank() == 0 ? Expr(1) : self.layout.sizes[dim];
+  const Argument index = checked_range(builder, vector(call["index"]), size);
   const Argument written = builder.call(
-      "aten.index_put.default",
-      {vector(call["self"]), index_at(vector(call["index"]), dim), vector(source), add});
+      "aten.index_put.default", {vector(call["self"]), index_at(index, dim), vector(source), add});
   return self.layout.rank() == 0 ? builder.call("aten.reshape.default", {written, Arguments{}})
                                  : written;
 }
@@ -479,8 +485,10 @@ void add_scatters(Table &table) {
         Argument padding = builder.call("aten.eq.Tensor", {call["indices"], call["padding_idx"]});
         Argument column = builder.call("aten.unsqueeze.default", {padding, -1});
         Argument masked = builder.call(kWhere, {column, 0.0, wide});
-        Argument total = builder.call("aten.index_put.default",
-                                      {zeros, Arguments{call["indices"]}, masked, true});
+        Argument rows = builder.call(kWhere, {padding, 0, call["indices"]});
+        rows = checked_range(builder, rows, call.size("num_weights"));
+        Argument total =
+            builder.call("aten.index_put.default", {zeros, Arguments{rows}, masked, true});
         return convert(builder, total, gradient.dtype);
       });
 }

@@ -1,4 +1,5 @@
 // Loss functions, in f32 or wider; `reduction` is 0 for none, 1 for the mean, 2 for the sum.
+#include "ops/checks.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -105,8 +106,10 @@ Argument weighted(GraphBuilder &builder, const Call &call, const Argument &loss)
 }
 
 /// Logarithms are kept above -100, as PyTorch does.
-Argument cross_entropy_of_probabilities(GraphBuilder &builder, const Call &call, const Argument &x,
-                                        const Argument &target) {
+Argument cross_entropy_of_probabilities(GraphBuilder &builder, const Call &call,
+                                        const Argument &input, const Argument &wanted) {
+  Argument x = checked_float(builder, input, 1, UpperEnd::counts, "probability");
+  Argument target = checked_float(builder, wanted, 1, UpperEnd::counts, "target");
   Argument log_x = builder.call("aten.log.default", {x});
   log_x = builder.call("aten.maximum.default", {log_x, -100.0});
   Argument negated = builder.call("aten.neg.default", {x});
@@ -208,6 +211,7 @@ Picked pick(GraphBuilder &builder, const Call &call, const Argument &scores,
   Picked result;
   result.valid = builder.call("aten.ne.Tensor", {target, call["ignore_index"]});
   Argument classes = builder.call(kWhere, {result.valid, target, 0});
+  classes = checked_range(builder, classes, meta.layout.sizes[class_dim(meta)], "target");
   Argument column = builder.call("aten.unsqueeze.default", {classes, dim});
   Argument own = builder.call("aten.gather.default", {scores, dim, column});
   Argument score = builder.call("aten.squeeze.dims", {own, Arguments{dim}});
@@ -388,7 +392,8 @@ Argument multi_margin(GraphBuilder &builder, const Call &call) {
   if (p != 1 && p != 2)
     call.fail("TSC-O093", call.node().target + ": the power is " + std::to_string(p), "use 1 or 2");
   Argument x = widen(builder, call["self"]);
-  Argument column = builder.call("aten.unsqueeze.default", {call["target"], -1});
+  Argument target = checked_range(builder, call["target"], self.layout.sizes.back(), "target");
+  Argument column = builder.call("aten.unsqueeze.default", {target, -1});
   Argument own = builder.call("aten.gather.default", {x, -1, column});
   Argument gap = builder.call(kAdd, {builder.call(kSub, {x, own}), call["margin"]});
   Argument loss = builder.call("aten.maximum.default", {gap, 0.0});

@@ -1,4 +1,5 @@
 // Operators that draw: their numbers are not PyTorch's, their distributions are (docs/random.md).
+#include "ops/checks.h"
 #include "ops/draws.h"
 #include "ops/factories.h"
 #include "ops/pointwise_rules.h"
@@ -6,6 +7,8 @@
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 #include "support/text.h"
+
+#include <cmath>
 
 namespace tsc::ops {
 namespace {
@@ -100,7 +103,11 @@ Argument normal_of(GraphBuilder &builder, const Call &call) {
     deviation(call);
   need_floats(call, like.dtype);
   Argument numbers = draw_normal(builder, {broadcast(call, shapes), like.dtype, like.device});
-  Argument scaled = builder.call(kMul, {numbers, call["std"]});
+  Argument scale = call["std"];
+  if (spread)
+    scale = checked_float(builder, widen(builder, scale), INFINITY, UpperEnd::counts,
+                          "standard deviation");
+  Argument scaled = builder.call(kMul, {numbers, scale});
   return convert(builder, builder.call(kAdd, {scaled, call["mean"]}), like.dtype);
 }
 
@@ -170,7 +177,9 @@ Argument bernoulli_of(GraphBuilder &builder, const Argument &probabilities,
   const bool wide = builder.meta(probabilities).dtype == DType::f64;
   DrawnTensor drawn{result.sizes, wide ? DType::f64 : DType::f32, result.device};
   Argument numbers = draw_uniform(builder, drawn);
-  Argument ones = builder.call("aten.lt.Tensor", {numbers, widen(builder, probabilities)});
+  Argument held =
+      checked_float(builder, widen(builder, probabilities), 1, UpperEnd::counts, "probability");
+  Argument ones = builder.call("aten.lt.Tensor", {numbers, held});
   return convert(builder, ones, result.dtype);
 }
 
@@ -223,9 +232,15 @@ Argument multinomial(GraphBuilder &builder, const Call &call) {
     call.fail("TSC-O035", call.node().target + " of " + std::to_string(rank) + " dimensions",
               "pass [categories] or [rows, categories]");
   const int64_t samples = call.integer("num_samples");
-  Argument self = widen(builder, call["self"]);
+  Argument self = checked_float(builder, widen(builder, call["self"]), INFINITY,
+                                UpperEnd::is_outside, "probability");
   const DType dtype = builder.meta(self).dtype;
   std::vector<Expr> sizes = weights.layout.sizes;
+  Argument total = builder.call("aten.sum.dim_IntList", {self, Arguments{-1}, true});
+  Argument is_empty = builder.call("aten.le.Scalar", {total, 0});
+  is_empty = checked_with(builder, convert(builder, is_empty, DType::i64), 1,
+                          "the probabilities to draw from sum to 0");
+  self = builder.call(kWhere, {builder.call("aten.eq.Scalar", {is_empty, 0}), self, 1});
   if (samples == 1) {
     Argument clocks = draw_exponential(builder, {sizes, dtype, weights.device});
     return builder.call("aten.argmax.default", {builder.call(kDiv, {self, clocks}), -1, true});

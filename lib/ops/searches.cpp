@@ -1,5 +1,6 @@
 // Looking values up among others: searchsorted by halving, isin and one_hot by comparing with all
 // of them, and counts.
+#include "ops/checks.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -116,13 +117,10 @@ Argument one_hot(GraphBuilder &builder, const Call &call) {
     call.refuse("TSC-O004",
                 call.node().target + " without num_classes: the result's size depends on data",
                 "pass num_classes");
+  Argument own = checked_range(builder, call["self"], classes, "class");
+  Argument column = builder.call("aten.unsqueeze.default", {own, -1});
   Argument numbers = builder.call("aten.arange.default", {size_argument(classes)},
                                   {{"dtype", DType::i64}, {"device", self.device}});
-  // A class is an index of the classes, and a negative one is none.
-  Argument negative = builder.call("aten.lt.Scalar", {call["self"], 0});
-  Argument own = builder.call(kWhere, {negative, size_argument(classes), call["self"]});
-  own = builder.call("aten.index.Tensor", {numbers, Arguments{own}});
-  Argument column = builder.call("aten.unsqueeze.default", {own, -1});
   return convert(builder, builder.call("aten.eq.Tensor", {column, numbers}), DType::i64);
 }
 

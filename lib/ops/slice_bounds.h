@@ -7,7 +7,9 @@ namespace tsc::ops {
 
 struct SliceBounds {
   size_t dim = 0;
-  Expr start, end, step, length; // 0 <= start, end <= size
+  /// 0 <= start, end <= size; a start that the data decides, as many elements before the end as the
+  /// length says, is held to the dimension when it is known.
+  Expr start, end, step, length;
 };
 /// From the parameters dim, start, end, step. Throws TSC-O021 or -O026.
 SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes);

@@ -1,4 +1,5 @@
 // A tensor with some of its elements replaced: by region, by index along one dimension, by mask.
+#include "ops/checks.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -166,18 +167,21 @@ Argument index_fill(GraphBuilder &builder, const Call &call) {
 Argument masked_scatter(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self"), source = call.tensor("source");
   std::vector<Expr> sizes = broadcast(call, {self.layout.sizes, call.tensor("mask").layout.sizes});
-  if (symbolic::numel(source.layout.sizes).is_integer(0) ||
-      symbolic::numel(sizes).is_integer(0)) // nothing to write
+  const Expr given = symbolic::numel(source.layout.sizes);
+  if (symbolic::numel(sizes).is_integer(0)) // nothing to write
     return builder.call(
         "aten.clone.default",
         {builder.call("aten.expand.default", {call["self"], sizes_argument(sizes)})});
   Argument mask = builder.call("aten.expand.default", {call["mask"], sizes_argument(sizes)});
   Argument flat = builder.call(kReshape, {mask, Arguments{-1}});
   Argument count = builder.call("aten.cumsum.default", {convert(builder, flat, DType::i64), 0});
-  Argument place = builder.call(kSub, {count, 1});
-  place = builder.call(kWhere, {flat, place, 0}); // elsewhere nothing is read
+  count = builder.call(kWhere, {flat, count, 0}); // elsewhere nothing is read
+  count = checked_with(builder, count, given + 1,
+                       "the mask takes {value} elements of the source, not in [0, {size})");
   Argument values = builder.call(kReshape, {call["source"], Arguments{-1}});
-  Argument picked = builder.call("aten.index.Tensor", {values, Arguments{place}});
+  // Element k stands behind one that nothing reads, so that there is an element 0 in any case.
+  values = builder.call("aten.constant_pad_nd.default", {values, Arguments{1, 0}, 0});
+  Argument picked = builder.call("aten.index.Tensor", {values, Arguments{count}});
   picked = builder.call(kReshape, {picked, sizes_argument(sizes)});
   return builder.call(kWhere, {mask, picked, call["self"]});
 }

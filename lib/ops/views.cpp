@@ -303,14 +303,26 @@ SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes) {
   if (bounds.step.is_integer() && bounds.step.value() <= 0)
     call.fail("TSC-O026", call.node().target + ": the step is " + symbolic::print(bounds.step),
               "use a positive step");
-  auto clamp = [&](Expr value) {
+  auto in_front = [&](Expr value) {
     if (value.is_integer() && value.value() == INT64_MAX)
       return size; // "to the end"
-    if (symbolic::bounds(value, call.ranges()).high < 0)
-      value = value + size;
+    return symbolic::bounds(value, call.ranges()).high < 0 ? value + size : value;
+  };
+  auto clamp = [&](Expr value) {
+    value = in_front(value);
     Expr clamped = symbolic::maximum(symbolic::minimum(value, size), Expr(0));
     return symbolic::simplify(clamped, call.ranges());
   };
+  if (call.has("start") && call.has("end")) {
+    const Expr start = in_front(call.size("start")), end = in_front(call.size("end"));
+    if (graph::depends_on_data(start) && !graph::depends_on_data(end - start)) {
+      bounds.start = start;
+      bounds.end = end;
+      bounds.length = symbolic::maximum(symbolic::ceil_div(end - start, bounds.step), Expr(0));
+      bounds.length = symbolic::simplify(bounds.length, call.ranges());
+      return bounds;
+    }
+  }
   bounds.start = call.has("start") ? clamp(call.size("start")) : Expr(0);
   bounds.end = call.has("end") ? clamp(call.size("end")) : size;
   Expr length = symbolic::ceil_div(bounds.end - bounds.start, bounds.step);

@@ -41,9 +41,9 @@ enum class Role : uint8_t {
   output,       // user output: the caller's memory
   intermediate, // packed into the workspace
   random_state, // {seed, call number}, int64: the instance's own, kept between runs
-  failure,      // number of the first assertion that failed, 0 before, int64: the instance's own
+  failure,      // what does not hold of data, 0 before (Assertion), int64: the instance's own
 };
-inline constexpr int64_t kFailureBytes = 8;
+inline constexpr int64_t kFailureBytes = 32;
 inline constexpr int64_t kRandomStateBytes = 16;
 struct Buffer {
   std::string name;
@@ -171,7 +171,9 @@ struct OutputInfo {
 };
 
 /// What must hold of data while steps run. Steps note the number of the first that does not (from
-/// 1) in the buffer of role failure.
+/// 1) in the buffer of role failure: the graph's own assertions, which have the first numbers, in
+/// its first word; checks of values, whose messages have {value} and {size} in the places of what
+/// was found, in its second word, with the value and the extent behind it.
 struct Assertion {
   std::string message, node, source_line;
 };

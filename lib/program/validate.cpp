@@ -130,7 +130,7 @@ private:
       report("TSC-P009", "a random state that is not two int64 numbers", where);
     if (buffer.role == Role::failure &&
         (buffer.dtype != DType::i64 || !buffer.bytes.is_integer(kFailureBytes)))
-      report("TSC-P009", "a failure that is not one int64 number", where);
+      report("TSC-P009", "a failure that is not four int64 numbers", where);
   }
   void check_weight(const Buffer &buffer, const std::string &where) {
     bool is_static = buffer.bytes.is_integer() && buffer.layout.offset.is_integer();

@@ -39,6 +39,10 @@ enum class Activity : uint8_t { loading, binding, running };
                                           .message = "the device refuses the program: " + what,
                                           .next_step = "compile the graph again with this tsc"});
   case tsc_engine::Status::assertion:
+    if (*error.next_step != '\0') // a value, not what the graph asserts
+      throw UserError(ExitCode::bad_input, {.code = "TSC-R127",
+                                            .message = "a value is out of range: " + what,
+                                            .next_step = error.next_step});
     throw UserError(ExitCode::bad_input, {.code = "TSC-R127",
                                           .message = "the graph asserts: " + what,
                                           .next_step = "give inputs of which it holds"});

@@ -79,10 +79,12 @@ void check_assertions(const std::function<std::vector<Runner>(const DynamicGraph
   for (int64_t start : {-1, 6, 1000000000})
     check_failures(on_window, window,
                    {rows, part, filled({}, static_cast<double>(start), tensor::DType::i64)},
-                   start < 0 ? "Runtime assertion failed for expression u0 >= 0 on node 'ge_1' "
-                               "(node _assert_scalar_default)"
-                             : "Runtime assertion failed for expression u0 <= 5 on node 'le_1' "
-                               "(node _assert_scalar_default_1)");
+                   (start < 0 ? "Runtime assertion failed for expression u0 >= 0 on node 'ge_1' "
+                                "(node _assert_scalar_default)"
+                              : "Runtime assertion failed for expression u0 <= 5 on node 'le_1' "
+                                "(node _assert_scalar_default_1)") +
+                       ("\n  besides, start " + std::to_string(start)) +
+                       ", read from input 'i', is not in [0, 6) (node copy_)");
 }
 
 } // namespace

@@ -464,8 +464,8 @@ TEST_CASE("run-time indices wrap, and are checked") {
             interpret::run(b.module, {rows, integers(DType::i64, {3}, {2, 0, -1})}).outputs[0]) ==
         std::vector<double>{20, 21, 0, 1, 30, 31});
   CHECK_THROWS_WITH(interpret::run(b.module, {rows, integers(DType::i64, {3}, {2, 4, 0})}),
-                    "error TSC-R103: index 4 is out of range for a dimension of size 4\n"
-                    "  at op0 (node embedding)\n  next: pass indices from -4 to 3");
+                    "error TSC-R127: a value is out of range: index 4 is not in [-4, 4)\n"
+                    "  next: give values in that range");
 }
 
 TEST_CASE("scatter writes and adds into an existing buffer") {

@@ -83,7 +83,7 @@ TEST_CASE("Unsound programs are refused", "[program]") {
           std::get<program::Conditional>(p.steps.back().kind).predicate = program::Operand{0, 0};
         }) == "TSC-P009 /steps/5 a predicate that is no bool");
   CHECK(problem_after([](Program &p) { p.buffers[6].role = program::Role::failure; }) ==
-        "TSC-P009 /buffers/6 a failure that is not one int64 number");
+        "TSC-P009 /buffers/6 a failure that is not four int64 numbers");
   CHECK(problem_after([](Program &p) { p.steps[1].once = true; }) ==
         "TSC-P009 /steps/1 a step that runs once touches buffer \"x\", which belongs to a run");
   CHECK(problem_after([](Program &p) { p.inputs[0].buffer = 5; }) ==

@@ -273,25 +273,29 @@ template <class A, class B> TC_FN long long tc_floor_div(A a, B b) {
 template <class A, class B> TC_FN long long tc_mod(A a, B b) {
   return tc_mod<long long>(static_cast<long long>(a), static_cast<long long>(b));
 }
-/// A run-time index is in [-extent, extent): negative ones count from the end.
-template <class T> TC_FN bool tc_is_index(T index, long long extent) {
+/// A run-time index is in [low, extent); `low` is -extent where negative ones count from the end,
+/// else 0.
+template <class T> TC_FN bool tc_is_index(T index, long long low, long long extent) {
   const long long i = static_cast<long long>(index);
-  return i >= -extent && i < extent;
+  return i >= low && i < extent;
 }
-/// Notes that assertion `number` does not hold, if none has been noted. `failure`: the run's, or
-/// null where nobody asks (steps that run once).
-TC_FN void tc_note_failure(long long *failure, long long number) {
-  if (failure != nullptr)
-    atomicCAS(reinterpret_cast<unsigned long long *>(failure), 0ull,
-              static_cast<unsigned long long>(number));
+/// Notes that `value` is not what check `number` holds it to, if none has been noted: {the graph's
+/// own word, number, value, extent}.
+TC_FN void tc_note_failure(long long *failure, long long number, long long value,
+                           long long extent) {
+  if (atomicCAS(reinterpret_cast<unsigned long long *>(failure + 1), 0ull,
+                static_cast<unsigned long long>(number)) == 0ull) {
+    failure[2] = value;
+    failure[3] = extent;
+  }
 }
 /// Where such an index points; 0 if it points nowhere, which is noted where it is `used`.
 template <class T>
-TC_FN long long tc_check_index(T index, long long extent, long long *failure, long long number,
-                               bool used = true) {
+TC_FN long long tc_check_index(T index, long long low, long long extent, long long *failure,
+                               long long number, bool used = true) {
   const long long i = static_cast<long long>(index);
-  const bool valid = tc_is_index(i, extent);
+  const bool valid = tc_is_index(i, low, extent);
   if (used && !valid)
-    tc_note_failure(failure, number);
+    tc_note_failure(failure, number, i, extent);
   return !valid ? 0 : i < 0 ? i + extent : i;
 }

@@ -1,4 +1,5 @@
 #include "engine/bound_shapes.h"
+#include "engine/failure.h"
 
 #include <algorithm>
 
@@ -330,7 +331,8 @@ struct StepRunner {
       } else if (step.kind == StepKind::while_loop) {
         const ResolvedControl &control = steps.controls[step.position];
         const size_t middle = i + control.first;
-        for (run(i, middle); holds(step, control); run(i, middle))
+        size_t rounds = 0;
+        for (run(i, middle); holds(step, control) && !is_lost(++rounds); run(i, middle))
           run(middle, middle + control.second);
         i = middle + control.second;
       } else {
@@ -352,6 +354,17 @@ private:
     });
     return truth != 0;
   }
+  /// A loop ends where a value was out of range, since nobody knows when it would otherwise; the
+  /// check behind the run says so. Few loops have as many rounds as it takes to ask.
+  bool is_lost(size_t rounds) {
+    constexpr size_t kRounds = 64;
+    if (rounds % kRounds != 0)
+      return false;
+    for (size_t i = 0; i < model.homes.size(); ++i)
+      if (model.homes[i].kind == Home::Kind::failure)
+        return is_value_noted(device, bases[i], stream);
+    return false;
+  }
   /// Reports to the observer, and says in an error which step it was.
   template <class Body> void named(const ResolvedStep &step, const Body &body) {
     const char *name = model.tables.steps[step.step].name;
@@ -363,7 +376,8 @@ private:
         observer->after(step.step, name);
     } catch (const Error &error) {
       throw Error(error.status,
-                  "step " + std::to_string(step.step) + " (" + name + "): " + error.what());
+                  "step " + std::to_string(step.step) + " (" + name + "): " + error.what(),
+                  error.next_step);
     }
   }
 };

@@ -24,8 +24,11 @@ enum class Status : int {
 };
 class Error : public std::runtime_error {
 public:
-  Error(Status status, const std::string &text) : std::runtime_error(text), status(status) {}
+  /// `next_step`: what to do about it, where the status alone does not say.
+  Error(Status status, const std::string &text, const char *next_step = "")
+      : std::runtime_error(text), status(status), next_step(next_step) {}
   Status status;
+  const char *next_step;
 };
 
 /// torch element types that steps meet; values are part of the ABI.

@@ -1,5 +1,6 @@
 // WeightSet: weights into device memory, then the steps that depend on them alone.
 #include "engine/bound_shapes.h"
+#include "engine/failure.h"
 
 #include <algorithm>
 
@@ -126,12 +127,18 @@ void WeightSet::run_once_steps() {
   for (int64_t bytes : model_->folded_bytes)
     folded_.push_back(allocate(static_cast<size_t>(bytes)));
   std::vector<char *> bases(model_->tables.buffers.count, nullptr);
+  FailureWords failure; // of these steps: runs have their own
   for (size_t i = 0; i < bases.size(); ++i) {
     const Home &home = model_->homes[i];
     if (home.kind == Home::Kind::weight)
       bases[i] = static_cast<char *>(weights_[home.position]);
     else if (home.kind == Home::Kind::folded)
       bases[i] = static_cast<char *>(folded_[home.position]);
+    else if (home.kind == Home::Kind::failure) {
+      if (failure.memory() == nullptr)
+        failure = FailureWords(*device_);
+      bases[i] = failure.memory();
+    }
   }
   ResolvedSteps steps =
       resolve_steps(*model_, *device_, nullptr, buffer_extents(*model_, nullptr), true);
@@ -141,6 +148,7 @@ void WeightSet::run_once_steps() {
   try {
     run_steps(*model_, *device_, steps, bases, scratch, nullptr, nullptr, nullptr);
     device_->synchronize(nullptr);
+    failure.check(model_->tables, nullptr);
   } catch (...) {
     device_->release(scratch);
     throw;

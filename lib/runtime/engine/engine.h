@@ -74,7 +74,8 @@ using WeightSource = std::function<WeightData(const char *name)>;
 class WeightSet {
 public:
   /// Uploads every weight, runs the run-once steps and waits for them. Errors: Error (bad_argument)
-  /// naming every weight that is missing or differs in dtype or shape.
+  /// naming every weight that is missing or differs in dtype or shape; Error (assertion) if values
+  /// of the weights are out of range where a run-once step uses them.
   WeightSet(std::shared_ptr<const Model> model, std::shared_ptr<Device> device,
             const WeightSource &source);
   ~WeightSet();
@@ -112,6 +113,7 @@ struct StepObserver {
 };
 
 struct BoundShapes;
+class FailureWords;
 
 class Instance {
 public:
@@ -148,7 +150,8 @@ public:
   void set_seed(Stream stream, uint64_t seed, uint64_t call);
 
   /// Waits for the stream, and throws Error (assertion) naming the first assertion about data that
-  /// did not hold in any run since the last check. What such a run left in outputs and mutated
+  /// did not hold in any run since the last check, or the first value that was out of range. What
+  /// such a run left in outputs and mutated
   /// tensors is not to be used. The host checks at the end of each run.
   void check(Stream stream);
 
@@ -163,8 +166,6 @@ public:
 
 private:
   char *random_state();
-  char *failure();
-  void clear_failure(Stream stream);
   void set_bases(void *const *inputs, void *const *outputs, void *workspace);
   void poison(Stream stream, void *const *outputs, void *workspace);
   void copy_outputs(Stream stream, void *const *outputs);
@@ -174,7 +175,7 @@ private:
   std::shared_ptr<BoundShapes> bound_;
   std::vector<char *> bases_;    // by buffer
   void *random_state_ = nullptr; // {seed, call number}; null if nothing draws
-  void *failure_ = nullptr; // number of the first assertion that failed; null if there are none
+  std::unique_ptr<FailureWords> failure_;
   bool poison_ = false;
   StepObserver *observer_ = nullptr;
   Communicator *communicator_ = nullptr;

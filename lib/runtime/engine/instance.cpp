@@ -1,4 +1,5 @@
 #include "engine/bound_shapes.h"
+#include "engine/failure.h"
 #include "engine/packer.h"
 
 #include <algorithm>
@@ -9,16 +10,6 @@ namespace {
 
 /// Bindings that an instance keeps.
 constexpr size_t kMaxCached = 16;
-
-/// "sum must be positive (node _assert_async, in File "m.py", line 3)"
-std::string describe(const Assertion &assertion) {
-  std::string text = assertion.message;
-  if (*assertion.node != '\0')
-    text += std::string(" (node ") + assertion.node + ")";
-  if (*assertion.source_line != '\0')
-    text += std::string(" in ") + assertion.source_line;
-  return text;
-}
 
 /// Reads the symbols out of the shapes.
 class ShapeChecker {
@@ -152,7 +143,8 @@ const BoundShapes &need(const std::shared_ptr<BoundShapes> &bound) {
 } // namespace
 
 Instance::Instance(std::shared_ptr<WeightSet> weights)
-    : weights_(std::move(weights)), bases_(model().tables.buffers.count, nullptr) {
+    : weights_(std::move(weights)), bases_(model().tables.buffers.count, nullptr),
+      failure_(std::make_unique<FailureWords>()) {
   for (size_t i = 0; i < bases_.size(); ++i) {
     const Home &home = model().homes[i];
     if (home.kind == Home::Kind::weight)
@@ -161,44 +153,19 @@ Instance::Instance(std::shared_ptr<WeightSet> weights)
       bases_[i] = static_cast<char *>(weights_->folded(home.position));
     else if (home.kind == Home::Kind::random_state)
       bases_[i] = random_state();
-    else if (home.kind == Home::Kind::failure)
-      bases_[i] = failure();
+    else if (home.kind == Home::Kind::failure) {
+      if (failure_->memory() == nullptr)
+        *failure_ = FailureWords(weights_->device());
+      bases_[i] = failure_->memory();
+    }
   }
 }
 Instance::~Instance() {
   if (random_state_ != nullptr)
     weights_->device().release(random_state_);
-  if (failure_ != nullptr)
-    weights_->device().release(failure_);
 }
 
-char *Instance::failure() {
-  if (failure_ == nullptr) {
-    failure_ = weights_->device().allocate(sizeof(int64_t));
-    clear_failure(nullptr);
-    weights_->device().synchronize(nullptr); // the first run may be on another stream
-  }
-  return static_cast<char *>(failure_);
-}
-
-void Instance::clear_failure(Stream stream) {
-  weights_->device().fill(failure_, 0, sizeof(int64_t), stream);
-}
-
-void Instance::check(Stream stream) {
-  if (failure_ == nullptr)
-    return;
-  int64_t number = 0;
-  weights_->device().download(&number, failure_, sizeof number, stream);
-  weights_->device().synchronize(stream);
-  if (number == 0)
-    return;
-  clear_failure(stream);
-  const Table<Assertion> &assertions = model().tables.assertions;
-  if (number < 0 || static_cast<uint64_t>(number) > assertions.count)
-    throw Error(Status::internal, "assertion " + std::to_string(number) + " does not exist");
-  throw Error(Status::assertion, describe(assertions[static_cast<size_t>(number - 1)]));
-}
+void Instance::check(Stream stream) { failure_->check(model().tables, stream); }
 
 char *Instance::random_state() {
   if (random_state_ == nullptr) {
