@@ -280,8 +280,17 @@ private:
       if (!dim_ || random_.chance(50))
         extent = *std::min_element(sizes_.begin(), sizes_.end());
     }
-    return new_input(DType::i64, std::move(sizes), random_.chance(15) ? -extent : 0,
+    const bool both_ends = counts_from_end() && random_.chance(15);
+    return new_input(DType::i64, std::move(sizes), both_ends ? -extent : 0,
                      std::max<int64_t>(extent - 1, 0));
+  }
+  /// Operators that take negative indices; others refuse them when they run.
+  bool counts_from_end() const {
+    for (const char *part :
+         {"aten.index.", "unsafe_index", "index_put", "index_fill", "aten.take", "aten.put"})
+      if (is(part))
+        return true;
+    return false;
   }
   std::optional<Argument> tensors(const std::string &) {
     const size_t count = random_.below(3) + 1;
