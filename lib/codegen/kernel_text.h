@@ -3,6 +3,7 @@
 
 #include "codegen/expression.h"
 #include "codegen/print_kernel.h"
+#include "codegen/value_range.h"
 
 #include <algorithm>
 #include <map>
@@ -209,6 +210,13 @@ protected:
     return text;
   }
 
+  /// True if a run-time index is computed from positions alone and always points somewhere.
+  bool is_in_range(const Value &index) const {
+    const std::optional<ValueRange> range = value_range(graph_, index.args[0]);
+    return range && range->low >= 0 &&
+           range->high < static_cast<double>(symbolic::bounds(index.extent, graph_.ranges).low);
+  }
+
   /// The lowest value that a run-time index may have.
   std::string lowest(const Value &index) const {
     return module_.check_of(index.check).wraps ? size_text(Expr(0) - index.extent) : "0";
@@ -269,6 +277,10 @@ protected:
            ");");
       line((plan_.kept[id] ? "" : "const " + std::string(value_type(value.dtype)) + " ") + use(id) +
            " = " + name + ";");
+      return;
+    }
+    if (value.op == ir::Op::set_indirect && is_in_range(value)) {
+      line("const long long " + value.symbol.spelling() + " = " + use(value.args[0]) + ";");
       return;
     }
     if (value.op == ir::Op::set_indirect) {

@@ -66,6 +66,23 @@ void floats_only(const Call &call) {
               "convert it to a floating dtype first");
 }
 
+/// Shifts: PyTorch has kernels for every integer, none for truth values alone.
+void some_integer(const Call &call) {
+  bool any = false;
+  for (const Parameter &parameter : call.schema().parameters) {
+    if (!call.has(parameter.name))
+      continue;
+    const Argument &argument = call[parameter.name];
+    const Value *value = call.value_of(argument);
+    const TensorMeta *meta = value != nullptr ? value->tensor() : nullptr;
+    any |= meta != nullptr ? meta->dtype != DType::boolean
+                           : !std::holds_alternative<bool>(argument.value);
+  }
+  if (!any)
+    call.fail("TSC-O127", call.node().target + " of torch.bool",
+              "give an integer tensor or number");
+}
+
 /// Products: PyTorch has kernels for every number, none for truth values.
 void numbers_only(const Call &call) {
   const TensorMeta *first = first_tensor(call);
@@ -380,6 +397,8 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
         {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift",
          "bitwise_right_shift", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__",
          "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"});
+    add(some_integer, {"bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__",
+                       "__ilshift__", "__irshift__"});
     add(some_float, {"hypot", "nextafter"});
     add(floats_only, {"layer_norm",
                       "native_layer_norm",

@@ -61,6 +61,8 @@ const WrongCall kWrongCalls[] = {
      "O127: aten.bitwise_and.Tensor of torch.float32", "give integers or booleans"},
     {"aten.__lshift__.Scalar", R"(["$index", 0.5])", 3, "O127: aten.__lshift__.Scalar of a float",
      "give integers or booleans"},
+    {"aten.__lshift__.Tensor", R"(["$mask", "$mask"])", 3,
+     "O127: aten.__lshift__.Tensor of torch.bool", "give an integer tensor or number"},
     {"aten.layer_norm.default", R"(["$index", [3]])", 3,
      "O127: aten.layer_norm.default of torch.int64", "convert it to a floating dtype first"},
     {"aten.hypot.default", R"(["$index", "$index"])", 3, "O127: aten.hypot.default of torch.int64",

@@ -1,0 +1,114 @@
+#include "codegen/value_range.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr double kInf = HUGE_VAL;
+constexpr double kLargest = 1LL << 31; // beyond it nothing is said: float32 and wrapping stay away
+
+/// As value_range, with infinite bounds on one side where a minimum or maximum is all that is
+/// known.
+struct Bounds {
+  double low = -kInf, high = kInf;
+  bool is_number = false; // never NaN
+};
+
+Bounds exactly(double x) { return {x, x, !std::isnan(x)}; }
+
+/// Float32 rounds by at most a part in 2^24 at each step; 16-bit floats by one in 2^8.
+Bounds rounded(Bounds b, DType dtype) {
+  if (!tensor::is_floating(dtype))
+    return b;
+  const double part = tensor::is_reduced_float(dtype) ? 1e-2 : 1e-6;
+  b.low -= std::abs(b.low) * part;
+  b.high += std::abs(b.high) * part;
+  return b;
+}
+
+bool is_finite(const Bounds &b) { return b.is_number && b.low > -kLargest && b.high < kLargest; }
+
+/// Of arithmetic: nothing unless both operands have finite bounds.
+template <class F> Bounds combined(const Bounds &a, const Bounds &b, DType dtype, const F &f) {
+  if (!is_finite(a) || !is_finite(b))
+    return {};
+  const double corners[] = {f(a.low, b.low), f(a.low, b.high), f(a.high, b.low), f(a.high, b.high)};
+  return rounded(
+      {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4), true},
+      dtype);
+}
+
+Bounds converted(Bounds a, const Value &value) {
+  if (tensor::is_floating(value.dtype))
+    return rounded(a, value.dtype);
+  if (value.dtype != DType::i64 && value.dtype != DType::i32)
+    return {};
+  // NaN and what is too large become the lowest integer.
+  if (!is_finite(a))
+    return {};
+  return {std::trunc(a.low), std::trunc(a.high), true};
+}
+
+/// `left`: how many values may still be looked at; a value that several use is looked at for each.
+Bounds bounds_of(const KernelGraph &graph, ValueId id, int &left) {
+  const Value &value = graph[id];
+  if (--left < 0)
+    return {};
+  const auto arg = [&](size_t i) { return bounds_of(graph, value.args[i], left); };
+  switch (value.op) {
+  case Op::constant:
+    return exactly(std::visit([](auto x) { return static_cast<double>(x); }, value.constant));
+  case Op::index_expr: {
+    if (!value.args.empty())
+      return {};
+    const symbolic::Interval interval = symbolic::bounds(value.index, graph.ranges);
+    return {static_cast<double>(interval.low), static_cast<double>(interval.high), true};
+  }
+  case Op::to_dtype:
+    return converted(arg(0), value);
+  case Op::add:
+    return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a + b; });
+  case Op::sub:
+    return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a - b; });
+  case Op::mul:
+    return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a * b; });
+  case Op::minimum: {
+    const Bounds a = arg(0), b = arg(1);
+    return {std::min(a.low, b.low), std::min(a.high, b.high), a.is_number && b.is_number};
+  }
+  case Op::maximum: {
+    const Bounds a = arg(0), b = arg(1);
+    return {std::max(a.low, b.low), std::max(a.high, b.high), a.is_number && b.is_number};
+  }
+  case Op::where: {
+    const Bounds a = arg(1), b = arg(2);
+    return {std::min(a.low, b.low), std::max(a.high, b.high), a.is_number && b.is_number};
+  }
+  case Op::floor:
+  case Op::ceil:
+  case Op::round:
+  case Op::trunc: {
+    const Bounds a = arg(0);
+    return {std::floor(a.low), std::ceil(a.high), a.is_number};
+  }
+  default:
+    return {-kInf, kInf, !tensor::is_floating(value.dtype)};
+  }
+}
+
+} // namespace
+
+std::optional<ValueRange> value_range(const KernelGraph &graph, ValueId id) {
+  int left = 128;
+  const Bounds bounds = bounds_of(graph, id, left);
+  if (!is_finite(bounds))
+    return std::nullopt;
+  return ValueRange{bounds.low, bounds.high};
+}
+
+} // namespace tsc::codegen

@@ -1,0 +1,40 @@
+// Which run-time indices a kernel checks: those that data decides, not those that positions do.
+#include "driver/compile.h"
+#include "graph/read.h"
+
+#include "testing/catch.h"
+
+using namespace tsc;
+
+namespace {
+
+/// The kernels of `target` on x: float32[1, 2, 4, 4] and i: int64[3].
+std::string kernels_of(const std::string &target, const std::string &arguments) {
+  const graph::Graph graph = graph::parse_graph(R"({"format": "tsc-graph", "version": 1, "nodes": [
+        {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [1, 2, 4, 4]}},
+        {"name": "i", "op": "placeholder", "val": {"dtype": "int64", "size": [3]}},
+        {"name": "y", "op": "call_function", "target": ")" +
+                                                    target + R"(", "args": )" + arguments + R"(},
+        {"name": "output", "op": "output", "args": [{"node": "y"}]}]})",
+                                                "graph.json");
+  std::string texts;
+  for (const program::Kernel &kernel : driver::compile(graph, {}).program.kernels)
+    texts += kernel.cuda.text + kernel.serial.text;
+  return texts;
+}
+
+} // namespace
+
+TEST_CASE("an index that positions decide is not checked, one that data decides is") {
+  const std::string x = R"({"node": "x"})", i = R"({"node": "i"})";
+  const std::string resampled =
+      kernels_of("aten.upsample_bilinear2d.default", "[" + x + ", [8, 7], false]");
+  CHECK(resampled.find("const long long tmp") != std::string::npos);
+  CHECK(resampled.find("tc_check_index") == std::string::npos);
+  CHECK(
+      kernels_of("aten.upsample_nearest2d.default", "[" + x + ", [8, 7]]").find("tc_check_index") ==
+      std::string::npos);
+  CHECK(
+      kernels_of("aten.index_select.default", "[" + x + ", 2, " + i + "]").find("tc_check_index") !=
+      std::string::npos);
+}
