@@ -24,6 +24,8 @@ Argument with_alpha(GraphBuilder &builder, const Call &call, std::string_view ta
     return builder.emit(target, {call["self"], call["other"]});
   }
   Argument scaled = call["other"];
+  if (const bool *truth = std::get_if<bool>(&scaled.value))
+    scaled = int64_t{*truth};
   if (call.optional_tensor("other")) { // in the result's dtype, as ATen scales
     const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
     scaled = builder.call(kMul, {convert(builder, call["other"], dtype), call["alpha"]});

@@ -1,6 +1,7 @@
 // Elementwise operators of one tensor.
 #include "ops/builder.h"
 #include "ops/pointwise_rules.h"
+#include "ops/precision.h"
 #include "ops/table.h"
 
 #include <cmath>
@@ -56,9 +57,10 @@ Argument round_decimals(GraphBuilder &builder, const Call &call) {
   for (int64_t i = 0; i < (decimals < 0 ? -decimals : decimals); ++i)
     scale *= 10;
   std::string_view before = decimals > 0 ? kMul : kDiv, after = decimals > 0 ? kDiv : kMul;
-  Argument scaled = builder.call(before, {call["self"], scale});
+  // ATen's kernels scale, round and scale back in float32 where the tensor is of a half type.
+  Argument scaled = builder.call(before, {widen(builder, call["self"]), scale});
   Argument rounded = builder.call("aten.round.default", {scaled});
-  return builder.call(after, {rounded, scale});
+  return convert(builder, builder.call(after, {rounded, scale}), call.tensor("self").dtype);
 }
 
 /// A row that is another operator under a second name.

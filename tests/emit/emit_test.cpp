@@ -108,8 +108,8 @@ TEST_CASE("Missing weights are named before anything is written", "[emit]") {
   options.weights = &weights;
   CHECK_THROWS_WITH(
       emit::emit(program::sample_program(), (temporary.path / "out").string(), options),
-      testing::contains_text("error TSC-E003: weight \"layer.bias\" is missing") &&
-          testing::contains_text("weight \"layer.count\" is missing"));
+      contains_text("error TSC-E003: weight \"layer.bias\" is missing") &&
+          contains_text("weight \"layer.count\" is missing"));
   CHECK(fs::is_empty(temporary.path));
 }
 

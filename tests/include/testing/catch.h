@@ -1,6 +1,8 @@
 // Catch2 2 (Debian 12) and 3 (newer) under one include.
 #pragma once
 
+#include <string>
+
 #ifdef TSC_CATCH2_V3
 #include <catch2/catch_all.hpp>
 using Catch::Approx; // as Catch2 2 has it
@@ -8,7 +10,7 @@ using Catch::Approx; // as Catch2 2 has it
 #include <catch2/catch.hpp>
 #endif
 
-namespace tsc::testing {
+namespace tsc {
 
 /// Matches texts that hold `part`.
 inline auto contains_text(const std::string &part) {
@@ -19,4 +21,4 @@ inline auto contains_text(const std::string &part) {
 #endif
 }
 
-} // namespace tsc::testing
+} // namespace tsc
