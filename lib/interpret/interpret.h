@@ -1,6 +1,6 @@
 // The oracle: evaluates a Module's operations one buffer at a time in double precision, straight
-// from the loop DAG, with no scheduling, fusion or kernels. Every result is rounded to float32 unless
-// it is float64, and to its buffer's dtype where it is stored; sums once, at their end.
+// from the loop DAG, with no scheduling, fusion or kernels. Every result is rounded to float32
+// unless it is float64, and to its buffer's dtype where it is stored; sums once, at their end.
 #pragma once
 
 #include "ir/ir.h"

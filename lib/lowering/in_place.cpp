@@ -80,12 +80,24 @@ private:
     }
   }
 
-  /// True if the node's value reads the memory.
+  /// True if what was computed from the value before it had memory of its own may read what it
+  /// reads.
+  bool was_inlined(const TensorValue &value) const {
+    if (!value.storage->realized()) {
+      return false;
+    }
+    const ir::OperationId operation = context_.module.buffer(value.storage->buffer).operation;
+    return operation != kNone &&
+           std::holds_alternative<ir::Pointwise>(context_.module.operations[operation].kind);
+  }
+
+  /// True if the node's value, or one that was computed from it, may read the memory.
   bool keep_if_needed(NodeId node) {
     bool any = false;
     const bool needed = is_needed(node);
     context_.current = node;
     const auto keep = [&](TensorValue &value) {
+      any = any || was_inlined(value);
       if (reads(context_, value, memory_)) {
         any = true;
         if (needed) {
