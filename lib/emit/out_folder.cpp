@@ -129,6 +129,8 @@ void retire_folder(const fs::path &old, const fs::path &out, const std::string &
     children.push_back(at->path().filename());
   for (const fs::path &child : children) {
     const std::string name = (below.empty() ? "" : below + "/") + child.string();
+    if (name == kFileList)
+      continue; // last of all: without it a writer's own files would be taken for those of others
     if (fs::is_directory(fs::symlink_status(old / name, error)))
       retire_folder(old, out, name, own);
     else if (own.count(name))
@@ -140,6 +142,8 @@ void retire_folder(const fs::path &old, const fs::path &out, const std::string &
   if (!below.empty() && !has_below(own, below) &&
       !fs::exists(fs::symlink_status(out / below, error)))
     fs::create_directories(out / below, error);
+  if (below.empty())
+    fs::remove(old / kFileList, error);
   fs::remove(old / below, error); // stays if a file has come meanwhile
 }
 
@@ -191,9 +195,7 @@ bool link_foreign_entries(const std::string &from, const std::string &to,
 }
 
 void retire(const std::string &old, const std::string &out) {
-  Names own = listed_names(old);
-  own.insert(kFileList);
-  retire_folder(old, out, "", own);
+  retire_folder(old, out, "", listed_names(old));
 }
 
 void remove_files(const std::string &folder, const Names &names) {
