@@ -170,6 +170,12 @@ struct Assertion {
   friend bool operator==(const Assertion &, const Assertion &) = default;
 };
 
+/// Two sizes that a call takes to be one and that nothing proves equal.
+struct EqualSizes {
+  Expr a, b;
+  Assertion assertion;
+};
+
 /// "the sum is negative (node _assert_async) in File "m.py", line 3, in forward: ..."
 std::string to_string(const Assertion &assertion);
 
@@ -186,6 +192,9 @@ struct Graph {
   tensor::TensorMap weights;
   /// Of this graph and of its subgraphs; the failure input counts them from 1.
   std::vector<Assertion> assertions;
+  /// Found by ops::infer_shapes in the calls of the file, also those whose values nothing reads;
+  /// checked when sizes are bound.
+  std::vector<EqualSizes> equal_sizes;
 
   const Node &node(NodeId id) const { return nodes[id]; }
   symbolic::Ranges ranges() const;

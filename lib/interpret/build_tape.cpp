@@ -391,8 +391,9 @@ private:
   void set_constant(Instruction &made, const tensor::Scalar &scalar) const {
     if (made.is_float()) {
       made.real = tensor::to_double(scalar);
-      if (round_)
-        made.real = round_to(made.dtype, made.real);
+      if (round_) // half types are computed in f32: lowering rounds what PyTorch rounds further
+        made.real =
+            round_to(tensor::is_reduced_float(made.dtype) ? DType::f32 : made.dtype, made.real);
       return;
     }
     tensor::Scalar cast = tensor::cast_scalar(scalar, made.dtype);

@@ -173,6 +173,9 @@ void apply_float(Op op, DType dtype, const Points &points, const double *const *
     return points.for_each([&](size_t p) { result[p] = a[p] - b[p]; });
   if (op == Op::fma)
     return points.for_each([&](size_t p) { result[p] = std::fma(a[p], b[p], c[p]); });
+  if (op == Op::truncdiv && dtype != DType::f64) // 1.5 / 0.1f is 15 in f32, and less in f64
+    return points.for_each(
+        [&](size_t p) { result[p] = std::trunc(round_to(DType::f32, a[p] / b[p])); });
   if (op == Op::nextafter)
     return points.for_each([&](size_t p) { result[p] = next_value(dtype, a[p], b[p]); });
   if (Unary unary = unary_function(op))

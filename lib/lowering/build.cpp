@@ -110,9 +110,9 @@ Operand operand_of(Context &context, const TensorValue &value) {
   return {add_loop(context, std::move(bits)), identity_index(value.sizes.size())};
 }
 
-void assume_equal(Context &context, Expr a, Expr b) {
-  if (a == b || (a.is_integer() && b.is_integer()) || // the shape rules refuse these
-      symbolic::simplify(a - b, *context.ranges).is_integer(0)) {
+void assume_equal(Context &context, const graph::EqualSizes &sizes) {
+  const auto [a, b, assertion] = sizes;
+  if (symbolic::simplify(a - b, *context.ranges).is_integer(0)) {
     return;
   }
   const Expr condition = symbolic::simplify(graph::negation(graph::unequal(a, b)), *context.ranges);
@@ -126,11 +126,19 @@ void assume_equal(Context &context, Expr a, Expr b) {
                   [&](const ir::SizeAssertion &other) { return other.condition == condition; })) {
     return;
   }
+  rows.push_back({condition, assertion});
+}
+
+void assume_equal(Context &context, Expr a, Expr b) {
+  if (a == b || (a.is_integer() && b.is_integer())) { // the shape rules refuse these
+    return;
+  }
   const graph::Node &node = context.graph.node(context.current);
-  rows.push_back(
-      {condition,
-       {node.target + ": sizes " + symbolic::print(a) + " and " + symbolic::print(b) + " are equal",
-        node.origins.empty() ? node.name : node.origins.front(), ops::source_line(node)}});
+  assume_equal(context, {a,
+                         b,
+                         {node.target + ": sizes " + symbolic::print(a) + " and " +
+                              symbolic::print(b) + " are equal",
+                          ops::users_name(node), ops::source_line(node)}});
 }
 
 Operand broadcast_operand(Context &context, const TensorValue &value, std::span<const Expr> sizes) {

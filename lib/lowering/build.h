@@ -20,6 +20,8 @@ Operand operand_of(Context &context, const TensorValue &value);
 /// What follows takes two sizes to be one: asserted of them when they are known, unless it can be
 /// proved. Sizes that the data decides are held to the memory they index.
 void assume_equal(Context &context, Expr a, Expr b);
+/// The same of what calls took to be one.
+void assume_equal(Context &context, const graph::EqualSizes &sizes);
 /// The same, broadcast to `sizes`: its index is over the dimensions of `sizes`.
 Operand broadcast_operand(Context &context, const TensorValue &value, std::span<const Expr> sizes);
 /// `inner` with variable(k) replaced by index[k].

@@ -88,12 +88,22 @@ constexpr std::array kBinary = {
     ElementwiseKey{"truediv", Op::truediv},
 };
 
+/// What PyTorch does with a number beside a tensor of 16-bit floats where its last bits decide.
+enum class NumberIs : uint8_t {
+  computed, ///< f32, as in the arithmetic and, on the CPU, in divisions that round
+  stored,   ///< rounded to the tensor's dtype first, as in comparisons and remainders on the CPU
+};
+
 /// The argument in `dtype`; a number becomes a constant of that dtype.
 TensorValue computed_argument(Context &context, const ops::Call &call, std::string_view parameter,
-                              DType dtype, bool discontinuous) {
+                              DType dtype, bool discontinuous, NumberIs number) {
   const graph::Argument &argument = call[parameter];
   if (argument.node() == nullptr && !std::holds_alternative<Expr>(argument.value)) {
-    return tensor_of(context, constant_loop(context, call.scalar(parameter), dtype));
+    tensor::Scalar value = call.scalar(parameter);
+    if (number == NumberIs::stored && tensor::is_reduced_float(dtype)) {
+      value = tensor::cast_scalar(value, dtype);
+    }
+    return tensor_of(context, constant_loop(context, value, dtype));
   }
   TensorValue value = tensor_value(context, call, argument);
   if (discontinuous) {
@@ -124,11 +134,12 @@ Op boolean_form(Op op) {
 
 /// op(parameters...), computed in `dtype`, converted to the result's dtype.
 TensorValue compute(Context &context, const ops::Call &call, Op op, DType dtype, bool discontinuous,
-                    std::span<const std::string_view> parameters) {
+                    NumberIs number, std::span<const std::string_view> parameters) {
   const graph::TensorMeta &result = result_meta(context);
   std::vector<Operand> operands;
   for (std::string_view parameter : parameters) {
-    const TensorValue value = computed_argument(context, call, parameter, dtype, discontinuous);
+    const TensorValue value =
+        computed_argument(context, call, parameter, dtype, discontinuous, number);
     operands.push_back(broadcast_operand(context, value, result.layout.sizes));
   }
   // Comparisons and their kin say bool themselves; everything else yields the dtype it computes in.
@@ -144,7 +155,7 @@ Lowering lowering_of(ElementwiseKey entry, std::vector<std::string_view> paramet
   return [entry, parameters = std::move(parameters)](Context &context,
                                                      const ops::Call &call) -> NodeValue {
     return compute(context, call, entry.op, ops::computation_dtype(call), entry.discontinuous,
-                   parameters);
+                   entry.discontinuous ? NumberIs::stored : NumberIs::computed, parameters);
   };
 }
 
@@ -153,18 +164,20 @@ NodeValue div_mode(Context &context, const ops::Call &call) {
   const std::optional<std::string> mode = call.string("rounding_mode");
   const DType dtype = ops::computation_dtype(call);
   if (!mode) {
-    return compute(context, call, Op::truediv, dtype, false, kParameters);
+    return compute(context, call, Op::truediv, dtype, false, NumberIs::computed, kParameters);
   }
   const Op op = *mode == "floor" ? Op::floordiv : Op::truncdiv;
-  return compute(context, call, op, dtype, true, kParameters);
+  return compute(context, call, op, dtype, true, NumberIs::computed, kParameters);
 }
 
 NodeValue where(Context &context, const ops::Call &call) {
   const graph::TensorMeta &result = result_meta(context);
   const TensorValue condition =
       convert(context, tensor_argument(context, call, "condition"), DType::boolean);
-  const TensorValue chosen = computed_argument(context, call, "self", result.dtype, false);
-  const TensorValue other = computed_argument(context, call, "other", result.dtype, false);
+  const TensorValue chosen =
+      computed_argument(context, call, "self", result.dtype, false, NumberIs::computed);
+  const TensorValue other =
+      computed_argument(context, call, "other", result.dtype, false, NumberIs::computed);
   std::vector<Operand> operands;
   for (const TensorValue *value : {&condition, &chosen, &other}) {
     operands.push_back(broadcast_operand(context, *value, result.layout.sizes));

@@ -472,6 +472,9 @@ ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
   if (!refusals.problems.empty()) {
     throw support::UserError(refusals.exit_code, std::move(refusals.problems));
   }
+  for (const graph::EqualSizes &sizes : graph.equal_sizes) {
+    assume_equal(context, sizes);
+  }
   check_groups(context.module);
   resolve_data_numbers(context);
   context.module.assertions = graph.assertions;

@@ -90,7 +90,7 @@ Argument GraphBuilder::emit_named(std::string name, std::string_view target, Arg
     node.origins = source_->origins;
   }
   try {
-    node.value = infer_value(*graph_, node, ranges_);
+    node.value = infer_value(*graph_, node, ranges_, equal_sizes_);
   } catch (const support::UserError &error) {
     throw_for_source(error);
   }
@@ -145,7 +145,8 @@ Argument GraphBuilder::call(std::string_view target, Arguments args, Keywords kw
     node.origins = source_->origins;
   }
   try {
-    const Call call(*graph_, node, row->schema, ranges_);
+    Call call(*graph_, node, row->schema, ranges_);
+    call.note_equal_sizes(equal_sizes_);
     // A decomposition relies on what its row refuses, whoever calls it.
     check_requirements(call);
     if (row->shape)
@@ -215,7 +216,8 @@ void take_recorded_dtypes(Value &value, const Value &recorded) {
 } // namespace
 
 DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Operator &row,
-                                const std::shared_ptr<const symbolic::Ranges> &ranges) {
+                                const std::shared_ptr<const symbolic::Ranges> &ranges,
+                                SizePairs *equal_sizes) {
   DecomposedAlone alone;
   Node copy;
   copy.name = node.name;
@@ -254,15 +256,19 @@ DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Oper
     import_nested(keyword.second);
   GraphBuilder builder(alone.graph, ranges);
   builder.set_source(copy);
-  alone.result = row.decompose(builder, Call(alone.graph, copy, row.schema, ranges));
+  builder.note_equal_sizes(equal_sizes);
+  Call call(alone.graph, copy, row.schema, ranges);
+  call.note_equal_sizes(equal_sizes);
+  alone.result = row.decompose(builder, call);
   return alone;
 }
 
 Value infer_value(const Graph &graph, const Node &node,
-                  const std::shared_ptr<const symbolic::Ranges> &ranges) {
+                  const std::shared_ptr<const symbolic::Ranges> &ranges, SizePairs *equal_sizes) {
   const Operator *row = find_operator(node.target);
   support::require(row != nullptr, "ops", "no operator " + node.target);
-  const Call call(graph, node, row->schema, ranges);
+  Call call(graph, node, row->schema, ranges);
+  call.note_equal_sizes(equal_sizes);
   check_requirements(call);
   if (row->shape) {
     Value value = row->shape(call);
@@ -273,7 +279,7 @@ Value infer_value(const Graph &graph, const Node &node,
     return value;
   }
   support::require(static_cast<bool>(row->decompose), "ops", node.target + " has no shape rule");
-  const DecomposedAlone alone = decompose_alone(graph, node, *row, ranges);
+  const DecomposedAlone alone = decompose_alone(graph, node, *row, ranges, equal_sizes);
   Value value = value_of_result(alone.graph, alone.result);
   if (node.value && !why_dtypes_vary(row->name).empty())
     take_recorded_dtypes(value, *node.value);

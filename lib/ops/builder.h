@@ -48,6 +48,9 @@ public:
   void mark_element(const Argument &result);
   void mark_element(const Argument &result, const std::string &list);
 
+  /// Where the calls of decompositions note which sizes they take to be one (may be null).
+  void note_equal_sizes(SizePairs *pairs) { equal_sizes_ = pairs; }
+
   /// By value: the graph grows.
   TensorMeta meta(const Argument &argument) const;
   const Graph &graph() const { return *graph_; }
@@ -67,6 +70,7 @@ private:
   std::optional<Node> source_;
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, size_t> next_suffix_;
+  SizePairs *equal_sizes_ = nullptr;
 
   Argument emit_named(std::string name, std::string_view target, Arguments args, Keywords kwargs);
   /// Throws `error` again, its diagnostics naming the source node instead of one that the user
@@ -75,9 +79,10 @@ private:
 };
 
 /// The Value that `node` yields, by its operator's shape rule or decomposition. UserError if the
-/// arguments are wrong.
+/// arguments are wrong. `equal_sizes` (may be null) gets the sizes that are taken to be one.
 Value infer_value(const Graph &graph, const Node &node,
-                  const std::shared_ptr<const symbolic::Ranges> &ranges);
+                  const std::shared_ptr<const symbolic::Ranges> &ranges,
+                  SizePairs *equal_sizes = nullptr);
 
 /// A decomposition in a graph of its own that holds the node's arguments only, as placeholders.
 struct DecomposedAlone {
@@ -86,6 +91,7 @@ struct DecomposedAlone {
   std::vector<graph::NodeId> arguments; // by placeholder: the node of the graph around it
 };
 DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Operator &row,
-                                const std::shared_ptr<const symbolic::Ranges> &ranges);
+                                const std::shared_ptr<const symbolic::Ranges> &ranges,
+                                SizePairs *equal_sizes = nullptr);
 
 } // namespace tsc::ops

@@ -189,7 +189,7 @@ void require_mask_fits(const Call &call, size_t at) {
   const Sizes mask = call.value_of(call["indices"].list()->at(at))->tensor()->layout.sizes;
   bool fits = at + mask.size() <= self.size();
   for (size_t i = 0; fits && i < mask.size(); ++i)
-    fits = may_equal(mask[i], self[at + i], call.ranges());
+    fits = taken_equal(call, mask[i], self[at + i]);
   if (!fits)
     call.fail("TSC-O043",
               call.node().target + ": a mask of sizes " + print_sizes(mask) + " at dimension " +

@@ -6,6 +6,7 @@
 #include "ops/source_line.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <set>
 
 namespace tsc::ops {
@@ -134,6 +135,24 @@ private:
   }
 };
 
+/// Keeps what `node` takes to be one in the graph. What data decides is held to the memory that it
+/// indexes.
+void keep(Graph &graph, const Node &node, const SizePairs &pairs) {
+  for (const auto &[a, b] : pairs) {
+    const auto is_same = [&, one = a, other = b](const graph::EqualSizes &each) {
+      return each.a == one && each.b == other;
+    };
+    if (graph::depends_on_data(a) || graph::depends_on_data(b) ||
+        std::any_of(graph.equal_sizes.begin(), graph.equal_sizes.end(), is_same))
+      continue;
+    graph.equal_sizes.push_back({a,
+                                 b,
+                                 {node.target + ": sizes " + symbolic::print(a) + " and " +
+                                      symbolic::print(b) + " are equal",
+                                  users_name(node), source_line(node)}});
+  }
+}
+
 } // namespace
 
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
@@ -152,7 +171,9 @@ graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
     if (graph.symbols.size() != symbols)
       ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
     try {
-      Value inferred = infer_value(graph, node, ranges);
+      SizePairs equal_sizes;
+      Value inferred = infer_value(graph, node, ranges, &equal_sizes);
+      keep(graph, node, equal_sizes);
       bool agrees = !node.value || agree(*node.value, inferred);
       differs[i] =
           !agrees && (is_recorded_loosely(node) || any_argument(node, [&](graph::NodeRef argument) {

@@ -40,6 +40,9 @@ bool is_written(const Parameter &parameter);
 
 /// The arguments of one call, one per schema parameter, defaults filled in, plus what shape rules
 /// need.
+/// Pairs of sizes that calls take to be one, in the order in which they do.
+using SizePairs = std::vector<std::pair<Expr, Expr>>;
+
 class Call {
 public:
   /// Binds args and kwargs of `node` to `schema`. Throws UserError TSC-O010 to -O013 on wrong arity
@@ -71,6 +74,9 @@ public:
   const Schema &schema() const { return *schema_; }
   const symbolic::Ranges &ranges() const;
   const std::shared_ptr<const symbolic::Ranges> &shared_ranges() const;
+  /// Where rules note which sizes they take to be one (may be null; must outlive the call).
+  void note_equal_sizes(SizePairs *pairs) { equal_sizes_ = pairs; }
+  SizePairs *equal_sizes() const { return equal_sizes_; }
   /// A UserError with code, this node's name and its source line.
   [[noreturn]] void fail(std::string code, std::string message, std::string next_step) const;
   /// The same for what is well-formed, but not supported.
@@ -83,6 +89,7 @@ private:
   mutable std::shared_ptr<const symbolic::Ranges> ranges_; // gathered on first use
   std::vector<Argument> arguments_;
   mutable std::vector<std::optional<TensorMeta>> metas_; // one a parameter, filled on first use
+  SizePairs *equal_sizes_ = nullptr;
 
   size_t position(std::string_view parameter) const;
 };

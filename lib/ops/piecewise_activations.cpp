@@ -4,11 +4,29 @@
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
+#include <cmath>
+
 namespace tsc::ops {
 namespace {
 
+/// The largest number of a 16-bit `dtype` that is at most `bound`, which is taken in f32: so one
+/// compares with a number that is not rounded to the dtype.
+double rounded_down(DType dtype, double bound) {
+  const double wide = tensor::to_double(tensor::cast_scalar(bound, DType::f32));
+  double result = tensor::to_double(tensor::cast_scalar(bound, dtype));
+  // Far below half a unit in the last place, also of the smallest numbers.
+  for (double step = std::fabs(wide) * 0x1p-13 + 0x1p-140; result > wide; step *= 2)
+    result = tensor::to_double(tensor::cast_scalar(wide - step, dtype));
+  return result;
+}
+
+/// PyTorch's CPU compares 16-bit floats in f32 here, and rounds the number in other comparisons.
 Argument threshold(GraphBuilder &builder, const Call &call) {
-  Argument small = builder.call("aten.le.Tensor", {call["self"], call["threshold"]});
+  const DType dtype = call.tensor("self").dtype;
+  Argument bound = call["threshold"];
+  if (tensor::is_reduced_float(dtype))
+    bound = rounded_down(dtype, call.number("threshold"));
+  Argument small = builder.call("aten.le.Tensor", {call["self"], bound});
   return builder.call(kWhere, {small, call["value"], call["self"]});
 }
 

@@ -35,6 +35,7 @@ Graph take_header(Graph &source) {
   result.subgraphs = std::move(source.subgraphs);
   result.weights = std::move(source.weights);
   result.assertions = std::move(source.assertions);
+  result.equal_sizes = std::move(source.equal_sizes);
   result.nodes.reserve(source.nodes.size());
   return result;
 }

@@ -29,12 +29,20 @@ bool may_equal(Expr a, Expr b, const Ranges &ranges) {
   return ia.low <= ib.high && ib.low <= ia.high;
 }
 
+bool taken_equal(const Call &call, Expr a, Expr b) {
+  if (!may_equal(a, b, call.ranges()))
+    return false;
+  if (call.equal_sizes() != nullptr && !same_size(a, b, call.ranges()))
+    call.equal_sizes()->emplace_back(a, b);
+  return true;
+}
+
 void require_expandable(const Call &call, std::string_view name, const std::vector<Expr> &sizes,
                         const std::vector<Expr> &target) {
   bool fits = sizes.size() <= target.size();
   for (size_t i = 0; fits && i < sizes.size(); ++i)
     fits = sizes[i].is_integer(1) ||
-           may_equal(sizes[i], target[target.size() - sizes.size() + i], call.ranges());
+           taken_equal(call, sizes[i], target[target.size() - sizes.size() + i]);
   if (!fits)
     call.fail("TSC-O020",
               call.node().target + ": '" + std::string(name) + "' of sizes " + print_sizes(sizes) +
@@ -46,7 +54,7 @@ void require_sizes(const Call &call, std::string_view name, const std::vector<Ex
   const std::vector<Expr> &sizes = call.tensor(name).layout.sizes;
   bool same = sizes.size() == region.size();
   for (size_t i = 0; same && i < sizes.size(); ++i)
-    same = may_equal(sizes[i], region[i], call.ranges());
+    same = taken_equal(call, sizes[i], region[i]);
   if (!same)
     call.fail("TSC-O074",
               call.node().target + ": " + std::string(name) + " has sizes " + print_sizes(sizes) +
@@ -66,7 +74,7 @@ std::vector<Expr> broadcast(const Call &call, const std::vector<std::vector<Expr
         continue;
       if (size.is_integer(1)) {
         size = shape[i];
-      } else if (!may_equal(size, shape[i], call.ranges())) {
+      } else if (!taken_equal(call, size, shape[i])) {
         std::string text;
         for (const std::vector<Expr> &each : shapes)
           text += (text.empty() ? "" : " and ") + print_sizes(each);
@@ -177,7 +185,7 @@ std::vector<Expr> resolve_view_sizes(const Call &call, const std::vector<Expr> &
               ? numel
               : symbolic::simplify(symbolic::floor_div(numel, known), call.ranges());
   } else {
-    possible = may_equal(numel, known, call.ranges());
+    possible = taken_equal(call, numel, known);
   }
   if (!possible)
     call.fail("TSC-O022",

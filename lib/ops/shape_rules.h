@@ -26,6 +26,8 @@ DType accumulation_dtype(DType dtype);
 bool same_size(Expr a, Expr b, const symbolic::Ranges &ranges);
 /// Equal for some values of the symbols, as far as can be ruled out.
 bool may_equal(Expr a, Expr b, const symbolic::Ranges &ranges);
+/// The same of two sizes that `call` takes to be one: noted unless it can be proved.
+bool taken_equal(const Call &call, Expr a, Expr b);
 /// Throws TSC-O020 if two sizes cannot be broadcast.
 std::vector<Expr> broadcast(const Call &call, const std::vector<std::vector<Expr>> &shapes);
 /// Throws TSC-O020 unless `sizes`, of argument `name`, broadcast to `target`.

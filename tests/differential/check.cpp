@@ -145,9 +145,10 @@ const std::vector<NamedTensors> &Judge::neighbours() {
   neighbours_.emplace();
   RandomSource random(1);
   const Subject subject = has_mutations(subject_.graph) ? functional(subject_) : subject_;
-  for (size_t i = 0; i < kNeighbours; ++i) {
+  for (size_t i = 0; i <= kNeighbours; ++i) {
     try {
-      neighbours_->push_back(evaluate(perturbed(subject, random), {}).outputs);
+      const Subject near = i == 0 ? rounded(subject) : perturbed(subject, random);
+      neighbours_->push_back(evaluate(near, {}).outputs);
     } catch (const std::exception &) { // of no use, then
     }
   }

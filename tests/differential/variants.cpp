@@ -483,6 +483,37 @@ std::optional<Variant> make_variant(const Subject &subject, size_t kind, RandomS
   }
 }
 
+namespace {
+
+/// Whether a call computes nothing itself: a view, or an element of a list of views.
+bool is_view(const Graph &graph, const Node &node) {
+  const Node *source = &node;
+  if (node.target == "operator.getitem" && node.args[0].node())
+    source = &graph.nodes[node.args[0].node()->id];
+  const ops::Operator *row = ops::find_operator(source->target);
+  return source->kind != NodeKind::call_function || !row || row->effect == ops::Effect::view;
+}
+
+} // namespace
+
+Subject rounded(const Subject &subject) {
+  Subject result = subject;
+  result.graph = rewritten(subject.graph, [&](ops::Rewrite &rewrite, NodeId id) {
+    rewrite.copy(id);
+    const Node &node = subject.graph.nodes[id];
+    const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+    if (node.kind != NodeKind::call_function || !meta || !tensor::is_reduced_float(meta->dtype) ||
+        is_view(subject.graph, node))
+      return;
+    const auto convert = [&](const Argument &value, DType dtype) {
+      return rewrite.builder().emit("prims.convert_element_type.default", {value, dtype});
+    };
+    rewrite.replace(id, convert(convert(rewrite.replacement(id), DType::f32), meta->dtype));
+  });
+  refresh_output_node(result.graph);
+  return result;
+}
+
 Subject perturbed(const Subject &subject, RandomSource &random) {
   Subject result = subject;
   const bool mutates = has_mutations(subject.graph);
@@ -490,9 +521,8 @@ Subject perturbed(const Subject &subject, RandomSource &random) {
     rewrite.copy(id);
     const Node &node = subject.graph.nodes[id];
     const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-    const ops::Operator *row = ops::find_operator(node.target);
     if (node.kind != NodeKind::call_function || !meta || !tensor::is_floating(meta->dtype) ||
-        !row || row->effect == ops::Effect::view || mutates)
+        mutates || is_view(subject.graph, node))
       return;
     const double unit = meta->dtype == DType::bf16  ? 0x1p-7
                         : meta->dtype == DType::f16 ? 0x1p-10

@@ -26,6 +26,10 @@ const std::vector<std::string> &variant_kinds();
 /// say).
 std::optional<Variant> make_variant(const Subject &subject, size_t kind, RandomSource &random);
 
+/// The subject with every 16-bit float result rounded to its dtype, as nothing has to be that a
+/// kernel hands on.
+Subject rounded(const Subject &subject);
+
 /// The subject with every float result scaled by a unit in the last place or so, up or down: where
 /// that changes more than so little, rounding decides, and no two ways need agree.
 Subject perturbed(const Subject &subject, RandomSource &random);
