@@ -3,7 +3,7 @@
 
 #include "driver/group_kernels.h"
 #include "program/partition.h"
-#include "scheduler/estimate_runtime.h"
+#include "scheduler/cost.h"
 #include "scheduler/schedule.h"
 #include "target/target.h"
 
@@ -99,8 +99,8 @@ void add_estimates(Json &object, const driver::Compilation &compilation,
   double total = 0;
   const std::vector<scheduler::Group> &groups = compilation.schedule.groups;
   for (size_t i = 0; i < groups.size(); ++i) {
-    const scheduler::RuntimeEstimate estimate =
-        scheduler::estimate_runtime(compilation.module, compilation.schedule, groups[i], target);
+    const scheduler::Cost estimate =
+        scheduler::cost_of(compilation.module, compilation.schedule, groups[i], target);
     object["blocks"][i]["estimate"] = {{"bytes", estimate.bytes},
                                        {"operations", estimate.operations},
                                        {"nanoseconds", estimate.nanoseconds}};
@@ -140,8 +140,7 @@ void run_log(const Flags &flags) {
   }
   Json object = to_json(log);
   if (options.stage == scheduler::LogStage::post_fusion)
-    add_estimates(object, compilation,
-                  target::find_target(flags.archs.empty() ? default_arch() : flags.archs.front()));
+    add_estimates(object, compilation, target::find_target(archs_of(flags).front()));
   print(object.dump() + "\n");
 }
 

@@ -2,9 +2,11 @@
 #include "options.h"
 
 #include "driver/group_kernels.h"
+#include "scheduler/cost.h"
 #include "scheduler/schedule.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
+#include "target/target.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -44,7 +46,15 @@ void explain_kernel(const program::Kernel &kernel) {
               symbolic::print(kernel.bytes_written).c_str());
 }
 
-void explain_all(const Compilation &compilation) {
+/// "12.3 us: 8.39 MB, 12.9 GFLOP", by the cost model that the scheduler goes by.
+std::string cost_text(const scheduler::Cost &cost) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%.1f us: %.3g MB, %.3g GFLOP", cost.nanoseconds * 1e-3,
+                cost.bytes * 1e-6, cost.operations * 1e-9);
+  return text;
+}
+
+void explain_all(const Compilation &compilation, const target::Target &target) {
   std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
   for (size_t g = 0; g < kernels.size(); ++g) {
     const scheduler::Group &group = compilation.schedule.groups[g];
@@ -56,10 +66,14 @@ void explain_all(const Compilation &compilation) {
     const ir::Operation &first =
         compilation.module.operations[compilation.schedule.nodes[group.members[0]].operation];
     std::printf("%s:\n", support::join(members, " + ").c_str());
-    if (const auto *call = std::get_if<ir::Extern>(&first.kind))
+    if (const auto *call = std::get_if<ir::Extern>(&first.kind); call && kernels[g].empty())
       std::printf("  library call %s\n", call->kernel.c_str());
     for (uint32_t kernel : kernels[g])
       explain_kernel(compilation.program.kernels[kernel]);
+    std::printf(
+        "  estimated on %s: %s\n", target.name.c_str(),
+        cost_text(scheduler::cost_of(compilation.module, compilation.schedule, group, target))
+            .c_str());
     for (scheduler::NodeId member : group.members)
       std::printf("  %s: %s\n", operation_name(compilation, member).c_str(),
                   user_nodes(compilation, member).c_str());
@@ -159,7 +173,7 @@ void explain_pair(const Compilation &compilation, const Flags &flags) {
 void run(const Flags &flags) {
   Compilation compilation = compile_with_flags(flags, driver::Form::program);
   if (flags.first.empty())
-    explain_all(compilation);
+    explain_all(compilation, target::find_target(archs_of(flags).front()));
   else
     explain_pair(compilation, flags);
 }

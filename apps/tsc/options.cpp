@@ -3,8 +3,10 @@
 
 #include "driver/check.h"
 #include "graph/read.h"
+#include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
+#include "target/target.h"
 
 #include <spdlog/spdlog.h>
 
@@ -43,7 +45,10 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
   command.add_option("--benchmark-fusion", flags.benchmark_fusion,
                      "time each pair of kernels against one fused kernel, and take the faster: on "
                      "host, host-cuda or cuda");
-  command.add_option("--arch", flags.archs, "target architecture, as in sm_90; repeatable");
+  command.add_option(
+      "--arch", flags.archs,
+      "what to plan for: an architecture as in sm_90, native (this machine's GPU), or host; "
+      "repeatable");
   command.add_option("--dump-after", flags.dump_after,
                      "print the state after this pass to stderr; repeatable");
   command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
@@ -54,7 +59,29 @@ void print_warnings(const std::vector<std::string> &warnings, const std::string 
     std::fprintf(stderr, "warning: %s\n  at %s\n", warning.c_str(), file.c_str());
 }
 
-std::string default_arch() { return "sm_90"; }
+std::string native_arch() {
+  std::string why;
+  const std::string arch = runtime::cuda_arch(&why);
+  const target::Target *target = target::nearest_target(arch);
+  if (!arch.empty() && !target)
+    why = "the GPU is " + arch;
+  if (!target)
+    throw support::UserError(
+        support::ExitCode::usage,
+        support::Diagnostic{"TSC-C018", "there is no GPU here to plan for: " + why, "", "", "", "",
+                            "name the architecture that the program will run on: --arch=sm_90"});
+  return target->name;
+}
+
+std::vector<std::string> archs_of(const CompileFlags &flags) {
+  if (flags.archs.empty())
+    return {kDefaultArch};
+  std::vector<std::string> archs = flags.archs;
+  for (std::string &arch : archs)
+    if (arch == "native")
+      arch = native_arch();
+  return archs;
+}
 
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
   driver::CompileOptions options;
@@ -65,7 +92,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
     options.combo_kernels = flags.combo_kernels == "on";
   options.policy_options = flags.policy_options;
   options.benchmark_fusion = flags.benchmark_fusion;
-  options.archs = flags.archs.empty() ? std::vector<std::string>{default_arch()} : flags.archs;
+  options.archs = archs_of(flags);
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
   std::optional<Progress> progress(std::in_place);

@@ -31,7 +31,12 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
 /// "warning: TEXT" lines to stderr, and the file they are about.
 void print_warnings(const std::vector<std::string> &warnings, const std::string &file);
 
-/// The architecture of the present GPU, else sm_90.
-std::string default_arch();
+/// What to plan for on this machine's GPU. Throws UserError (usage) TSC-C018 if there is none, or
+/// none that programs are planned for.
+std::string native_arch();
+/// What to plan for where nothing is asked for: compiling needs no GPU, and does not look for one.
+inline constexpr const char *kDefaultArch = "sm_90";
+/// --arch, "native" replaced, or else kDefaultArch.
+std::vector<std::string> archs_of(const CompileFlags &flags);
 
 } // namespace tsc::app

@@ -10,6 +10,7 @@
 #include "driver/reference.h"
 #include "emit/emit.h"
 #include "support/diagnostic.h"
+#include "target/target.h"
 #include "tensor/mapped_file.h"
 
 #include <spdlog/spdlog.h>
@@ -39,7 +40,19 @@ struct Subject {
   tensor::TensorMap own_weights;
 };
 
-Subject load(const Flags &flags) {
+/// What the program is planned for: where it will run, as far as that is known before it is there.
+std::string arch_to_run_on(const Flags &flags) {
+  if (flags.device == "host" && flags.plan == "serial")
+    return "host";
+  if (flags.device == "cuda" || flags.device.empty()) {
+    const target::Target *native = target::nearest_target(runtime::cuda_arch(nullptr));
+    if (native)
+      return native->name;
+  }
+  return flags.device.empty() && flags.plan == "serial" ? "host" : kDefaultArch;
+}
+
+Subject load(Flags flags) {
   Subject subject;
   subject.from_folder = emit::is_emitted_folder(flags.graph);
   if (subject.from_folder) {
@@ -54,6 +67,8 @@ Subject load(const Flags &flags) {
         support::ExitCode::usage,
         support::Diagnostic{"TSC-C009", "this folder was not written by tsc compile", flags.graph,
                             "", "", "", "give a graph, or the folder OUT of tsc compile -o OUT"});
+  if (flags.archs.empty())
+    flags.archs = {arch_to_run_on(flags)};
   subject.compilation = compile_with_flags(flags, driver::Form::program);
   subject.own_weights = subject.compilation.graph.weights;
   return subject;

@@ -1,6 +1,7 @@
 #include "codegen/product_kernel.h"
 
 #include "codegen/expression.h"
+#include "scheduler/cost.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -13,16 +14,8 @@ using ir::Op;
 using support::require;
 using symbolic::SymbolSort;
 
-constexpr int kRun = 8;             // elements: 16 bytes of 16-bit floats
-constexpr int kThreads = 256;       // tc_product_threads
-constexpr int64_t kStepBytes = 128; // 64 terms of a row or column
-
-int64_t shared_bytes(const scheduler::ProductTile &tile) {
-  constexpr int64_t kAlignment = 1024; // groups of lines start at multiples of it
-  const int64_t stages = tile.stages * (tile.rows + tile.columns) * kStepBytes,
-                results = int64_t{4} * tile.rows * (tile.columns + 36); // tc_product_tile::pitch
-  return std::max(stages, results) + kAlignment;
-}
+constexpr int kRun = 8;       // elements: 16 bytes of 16-bit floats
+constexpr int kThreads = 256; // tc_product_threads
 
 Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
   Value value;
@@ -65,7 +58,7 @@ public:
       return result;
     };
     kernel.cuda = variant(kThreads);
-    kernel.cuda.shared_bytes = Expr(shared_bytes(tile));
+    kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile));
     kernel.serial = variant(1);
     constexpr std::string_view kIncludes[] = {"tc_product.h"};
     finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile",

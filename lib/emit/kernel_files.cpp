@@ -78,7 +78,10 @@ std::string cmake_list(const program::Program &program, const Kernels &kernels) 
     has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
   std::string text = "# What CMakeLists.txt needs to know of the program.\n";
   text += "set(TSC_MODEL_NAME " + library_name(program.name) + ")\n";
-  text += "set(TSC_PROGRAM_ARCHS " + support::join(program.archs, " ") + ")\n";
+  std::string archs; // of GPUs
+  for (const std::string &arch : program.archs)
+    archs += arch == "host" ? "" : " " + arch;
+  text += "set(TSC_PROGRAM_ARCHS" + archs + ")\n";
   text += std::string("set(TSC_HAS_MATMUL ") + (has_matmul ? "ON" : "OFF") + ")\n";
   text += "set(TSC_UNITS";
   for (size_t unit = 0; unit < unit_count(kernels); ++unit)

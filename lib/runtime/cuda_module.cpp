@@ -54,21 +54,20 @@ const CudaModule *load_cuda_module(std::string &why) {
   return loaded.module;
 }
 
-bool cuda_available(std::string *why) {
-  std::string reason;
-  const CudaModule *module = load_cuda_module(reason);
-  bool available = false;
-  if (module) {
+std::string cuda_arch(std::string *why) {
+  std::string reason, arch;
+  if (const CudaModule *module = load_cuda_module(reason)) {
     try {
-      module->arch(0);
-      available = true;
+      arch = module->arch(0);
     } catch (const tsc_engine::Error &error) {
       reason = error.what();
     }
   }
   if (why)
-    *why = available ? "" : reason;
-  return available;
+    *why = arch.empty() ? reason : "";
+  return arch;
 }
+
+bool cuda_available(std::string *why) { return !cuda_arch(why).empty(); }
 
 } // namespace tsc::runtime

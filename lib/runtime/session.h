@@ -63,6 +63,9 @@ public:
   virtual const Timing &timing() const = 0;
 };
 
+/// The architecture of the first GPU ("sm_90"); "" if there is none or the CUDA module is missing,
+/// and `why` (may be null) says so.
+std::string cuda_arch(std::string *why);
 /// True if a GPU and the CUDA module are there; `why` (may be null) says why not.
 bool cuda_available(std::string *why);
 

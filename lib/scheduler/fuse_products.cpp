@@ -1,6 +1,6 @@
 // A product and the loops beside it as one kernel (docs/templates.md).
+#include "scheduler/cost.h"
 #include "scheduler/dependency.h"
-#include "scheduler/product_cost.h"
 #include "scheduler/steps.h"
 
 #include <algorithm>
@@ -195,16 +195,20 @@ private:
                   out = parts.rows * parts.columns * size;
     const target::Target &target = *state_.options.target;
     ProductWork apart{parts.rows, parts.columns, parts.terms, left + right + out, 0};
-    double separate = library_nanoseconds(target, apart);
+    double separate = library_nanoseconds(target, static_cast<double>(apart.bytes),
+                                          operations_of(apart), out_of(node).dtype);
     ProductWork joined = apart;
     joined.bytes =
         right + (before ? before->other_bytes : left) + (after ? after->other_bytes : out);
     joined.instructions = after ? after->instructions : 0;
     for (const auto *side : {&before, &after})
       if (*side)
-        separate += kernel_nanoseconds(target, (*side)->bytes);
+        separate += kernel_nanoseconds(target, static_cast<double>((*side)->bytes));
     const std::vector<ProductWay> ways = template_ways(target, joined);
+    if (ways.empty())
+      return;
     parts.tile = ways.front().tile;
+    parts.nanoseconds = ways.front().nanoseconds;
     std::string text = "apart " + microseconds(separate);
     for (const ProductWay &way : ways)
       text += ", " + way.name + " " + microseconds(way.nanoseconds);
@@ -414,10 +418,8 @@ private:
 } // namespace
 
 void fuse_products(State &state) {
-  // wgmma, which the template's figures are for, is Hopper's alone.
-  constexpr int kHopper = 9;
   if (!state.policy().product_templates || !state.options.target ||
-      state.options.target->major != kHopper)
+      template_ways(*state.options.target, {}).empty())
     return;
   ProductFuser(state).run();
 }

@@ -6,8 +6,6 @@ std::string_view to_string(Refusal refusal) {
   switch (refusal) {
   case Refusal::none:
     return "fused";
-  case Refusal::same_node:
-    return "one node";
   case Refusal::not_loops:
     return "a library call or a node that only allocates";
   case Refusal::order:

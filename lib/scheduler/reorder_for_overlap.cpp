@@ -1,5 +1,5 @@
 // Computation beside collectives, as far as estimated times say that there is room for it.
-#include "scheduler/estimate_runtime.h"
+#include "scheduler/cost.h"
 #include "scheduler/list_schedule.h"
 #include "scheduler/steps.h"
 #include "scheduler/storages.h"
@@ -72,8 +72,7 @@ private:
         times.waits = true;
       if (library)
         (ir::is_collective(*library) ? times.communicating : times.computing) +=
-            estimate_runtime(state_.module, state_.schedule, part, *state_.options.target)
-                .nanoseconds;
+            cost_of(state_.module, state_.schedule, part, *state_.options.target).nanoseconds;
     }
     if (group.node_class != NodeClass::scheduler)
       return times;
@@ -87,8 +86,7 @@ private:
     }
     std::sort(kernel.internal_buffers.begin(), kernel.internal_buffers.end());
     times.computing =
-        estimate_runtime(state_.module, state_.schedule, kernel, *state_.options.target)
-            .nanoseconds;
+        cost_of(state_.module, state_.schedule, kernel, *state_.options.target).nanoseconds;
     return times;
   }
 

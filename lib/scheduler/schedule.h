@@ -78,7 +78,6 @@ struct Node {
 /// Why two groups were not fused. Every refusal has a kind, the two sides, and bytes at stake.
 enum class Refusal : uint8_t {
   none,
-  same_node,
   not_loops,
   order,
   no_shared_data,
@@ -152,7 +151,7 @@ struct GroupList {
 };
 
 /// A way for one kernel to compute a product: blocks of `rows` x `columns` results, `blocks` of
-/// them on a multiprocessor. What the kernel's template takes; figures in product_cost.cpp.
+/// them on a multiprocessor. What the kernel's template takes; figures in cost.cpp.
 struct ProductTile {
   int rows = 128, columns = 128;
   int stages = 3; // steps of 64 terms in shared memory
@@ -166,6 +165,7 @@ struct ProductParts {
   NodeId node = ir::kNone;
   int64_t rows = 0, columns = 0, terms = 0;
   ProductTile tile;
+  double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
   /// Computes the left operand, which nothing else reads, while it is read.
   std::optional<Group> before;
   /// Reads the results, which nothing else reads, before they leave the kernel.

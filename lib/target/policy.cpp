@@ -13,37 +13,13 @@ namespace tsc::target {
 
 namespace {
 
-/// TorchInductor 2.5 as the seed logs show it. The counts are the defaults of its configuration;
-/// what differs from the default policy is stated line by line.
+/// TorchInductor 2.5 as the seed logs show it.
 constexpr Policy make_inductor_2_5() {
   Policy policy;
   policy.name = "inductor-2.5";
-  policy.realize_reads_threshold = 4;
-  policy.realize_accumulated_reads_threshold = 8;
-  policy.realize_opcount_threshold = 30;
-  policy.unroll_reductions_threshold = 8;
-  policy.split_reductions = true; // lowering makes two operations of a reduction with few outputs
-  policy.online_softmax = false;  // introduced in 2.7
-  policy.casts_in_bodies = false; // f16 and bf16 are upcast by the kernel text, not in the body
-  policy.max_fusion_size = 64;
-  policy.fusion_memory_threshold = 10;
-  policy.max_distance = 64;
-  policy.max_candidates_per_buffer = 64;
-  policy.max_fusion_rounds = 10;
-  policy.peak_memory_factor = 32;
-  policy.loop_ordering_after_fusion = false; // on by default in later versions
-  policy.reorder_for_peak_memory = false;    // likewise
-  policy.fused_attention = false; // a library's kernel there; the products show what it computes
-  policy.compute_weights_ahead = false; // freezing is another option there
-  policy.layouts_follow_reads = false;
-  policy.product_templates = false; // max_autotune is off there: products are the library's
-  policy.product_row_alignment = 0; // 2.5 pads in a graph pass of its own, before the logs begin
-  policy.concatenation = Concatenation::inductor;
-  policy.foreach_lists = true;
-  policy.combo_kernels = false; // when they are asked for, without any bound but their number
-  policy.combo_max_kernels = 8;
-  policy.combo_max_bytes = INT64_MAX;
-  policy.combo_max_distance = SIZE_MAX;
+#define TSC_POLICY(type, member, under_default, under_inductor) policy.member = under_inductor;
+#include "target/policy.def"
+#undef TSC_POLICY
   return policy;
 }
 
@@ -54,34 +30,9 @@ struct NamedOption {
 };
 
 constexpr NamedOption kOptions[] = {
-    {"realize_reads_threshold", &Policy::realize_reads_threshold},
-    {"realize_accumulated_reads_threshold", &Policy::realize_accumulated_reads_threshold},
-    {"realize_opcount_threshold", &Policy::realize_opcount_threshold},
-    {"unroll_reductions_threshold", &Policy::unroll_reductions_threshold},
-    {"split_reductions", &Policy::split_reductions},
-    {"online_softmax", &Policy::online_softmax},
-    {"casts_in_bodies", &Policy::casts_in_bodies},
-    {"max_fusion_size", &Policy::max_fusion_size},
-    {"fusion_memory_threshold", &Policy::fusion_memory_threshold},
-    {"max_distance", &Policy::max_distance},
-    {"max_candidates_per_buffer", &Policy::max_candidates_per_buffer},
-    {"max_fusion_rounds", &Policy::max_fusion_rounds},
-    {"peak_memory_factor", &Policy::peak_memory_factor},
-    {"loop_ordering_after_fusion", &Policy::loop_ordering_after_fusion},
-    {"reorder_for_peak_memory", &Policy::reorder_for_peak_memory},
-    {"reorder_for_overlap", &Policy::reorder_for_overlap},
-    {"fused_attention", &Policy::fused_attention},
-    {"product_templates", &Policy::product_templates},
-    {"compute_weights_ahead", &Policy::compute_weights_ahead},
-    {"layouts_follow_reads", &Policy::layouts_follow_reads},
-    {"product_row_alignment", &Policy::product_row_alignment},
-    {"concatenation", &Policy::concatenation},
-    {"max_masked_parts", &Policy::max_masked_parts},
-    {"foreach_lists", &Policy::foreach_lists},
-    {"combo_kernels", &Policy::combo_kernels},
-    {"combo_max_kernels", &Policy::combo_max_kernels},
-    {"combo_max_bytes", &Policy::combo_max_bytes},
-    {"combo_max_distance", &Policy::combo_max_distance},
+#define TSC_POLICY(type, member, under_default, under_inductor) {#member, &Policy::member},
+#include "target/policy.def"
+#undef TSC_POLICY
 };
 
 std::string_view name_of(Concatenation way) {

@@ -1,4 +1,5 @@
-// Facts per GPU architecture.
+// What a program is planned for: the facts and the abilities of a GPU architecture, or of the host.
+// Whoever plans asks for an ability or a limit, never for a name or a number of a version.
 #pragma once
 
 #include <string>
@@ -8,8 +9,15 @@
 namespace tsc::target {
 
 struct Target {
-  std::string name; // "sm_90"
-  int major = 9, minor = 0;
+  std::string name;         // "sm_90"; "host"
+  int major = 9, minor = 0; // compute capability; 0.0 for the host
+  /// Kernels run as plain loops on the CPU, products in the host's library. What else stands here
+  /// is of a GPU that the program can also run on.
+  bool is_host = false;
+  bool has_async_copies = false; // cp.async: global to shared memory past the registers
+  bool has_matrix_16bit = false; // mma.sync of f16 and bf16 with f32 sums (m16n8k16), ldmatrix
+  bool has_wgmma = false;        // products by warp groups from shared memory
+  bool has_bulk_copies = false;  // cp.async.bulk and its tensor form, mbarrier transactions
   int multiprocessors = 132;
   int max_threads_per_multiprocessor = 2048;
   int max_threads_per_block = 1024;
@@ -27,6 +35,10 @@ struct Target {
 
 /// Throws UserError (usage) TSC-C001 with the known names for an unknown one.
 const Target &find_target(std::string_view name);
+/// Every GPU architecture that is planned for, oldest first.
 const std::vector<Target> &targets();
+/// What to plan for where the GPU is an `arch` ("sm_103"): the newest architecture that is not
+/// newer; null where that GPU is older than all.
+const Target *nearest_target(std::string_view arch);
 
 } // namespace tsc::target

@@ -3,6 +3,10 @@
 #include "support/diagnostic.h"
 #include "support/text.h"
 
+#include <charconv>
+#include <optional>
+#include <utility>
+
 namespace tsc::target {
 
 namespace {
@@ -36,6 +40,10 @@ Target make(int major, int minor, int multiprocessors, const PerMultiprocessor &
   target.name = "sm_" + std::to_string(major) + std::to_string(minor);
   target.major = major;
   target.minor = minor;
+  target.has_async_copies = major >= 8;
+  target.has_matrix_16bit = major >= 8;
+  target.has_wgmma = major == 9; // later generations have other instructions in its place
+  target.has_bulk_copies = major >= 9;
   target.multiprocessors = multiprocessors;
   target.max_threads_per_multiprocessor = limits.max_threads;
   target.max_threads_per_block = 1024;
@@ -73,6 +81,33 @@ std::vector<Target> make_targets() {
   };
 }
 
+/// The limits are those of the smallest GPU here, so that kernels planned for the host also run on
+/// any of them.
+const Target &host() {
+  static const Target target = [] {
+    Target made = find_target("sm_86");
+    made.name = "host";
+    made.major = made.minor = 0;
+    made.is_host = true;
+    made.has_async_copies = made.has_matrix_16bit = made.has_wgmma = made.has_bulk_copies = false;
+    return made;
+  }();
+  return target;
+}
+
+/// Compute capability of "sm_103": {10, 3}.
+std::optional<std::pair<int, int>> capability_of(std::string_view arch) {
+  constexpr std::string_view kPrefix = "sm_";
+  int number = 0;
+  if (arch.substr(0, kPrefix.size()) != kPrefix)
+    return std::nullopt;
+  const char *first = arch.data() + kPrefix.size(), *last = arch.data() + arch.size();
+  const auto [end, error] = std::from_chars(first, last, number);
+  if (error != std::errc() || end != last)
+    return std::nullopt;
+  return std::pair(number / 10, number % 10);
+}
+
 } // namespace
 
 const std::vector<Target> &targets() {
@@ -80,13 +115,25 @@ const std::vector<Target> &targets() {
   return all;
 }
 
+const Target *nearest_target(std::string_view arch) {
+  const auto capability = capability_of(arch);
+  const Target *nearest = nullptr;
+  for (const Target &target : targets())
+    if (capability && std::pair(target.major, target.minor) <= *capability)
+      nearest = &target;
+  return nearest;
+}
+
 const Target &find_target(std::string_view name) {
   std::vector<std::string> names;
+  if (name == "host")
+    return host();
   for (const Target &target : targets()) {
     if (target.name == name)
       return target;
     names.push_back(target.name);
   }
+  names.emplace_back("host");
   support::Diagnostic problem;
   problem.code = "TSC-C001";
   problem.message = "unknown architecture '" + std::string(name) + "'";

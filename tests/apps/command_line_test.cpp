@@ -68,15 +68,17 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "  next: known policies: default, inductor-2.5\n");
   check_usage(place.run({"explain", graph, "--policy-option", "max_fusion_sise=3"}),
               "error TSC-C012: no policy has the option 'max_fusion_sise'\n"
-              "  next: did you mean 'max_fusion_size'? options: realize_reads_threshold, "
-              "realize_accumulated_reads_threshold, realize_opcount_threshold, "
-              "unroll_reductions_threshold, split_reductions, online_softmax, casts_in_bodies, "
-              "max_fusion_size, fusion_memory_threshold, max_distance, max_candidates_per_buffer, "
+              "  next: did you mean 'max_fusion_size'? options: "
+              "realize_reads_threshold, realize_accumulated_reads_threshold, "
+              "realize_opcount_threshold, unroll_reductions_threshold, "
+              "split_reductions, casts_in_bodies, fused_attention, "
+              "compute_weights_ahead, layouts_follow_reads, product_row_alignment, "
+              "concatenation, max_masked_parts, max_fusion_size, "
+              "fusion_memory_threshold, max_distance, max_candidates_per_buffer, "
               "max_fusion_rounds, peak_memory_factor, loop_ordering_after_fusion, "
-              "reorder_for_peak_memory, reorder_for_overlap, fused_attention, product_templates, "
-              "compute_weights_ahead, layouts_follow_reads, product_row_alignment, concatenation, "
-              "max_masked_parts, foreach_lists, combo_kernels, "
-              "combo_max_kernels, combo_max_bytes, combo_max_distance\n");
+              "product_templates, foreach_lists, reorder_for_peak_memory, "
+              "reorder_for_overlap, combo_kernels, combo_max_kernels, combo_max_bytes, "
+              "combo_max_distance\n");
   check_usage(place.run({"explain", graph, "--policy-option", "max_fusion_size=-3"}),
               "error TSC-C013: 'max_fusion_size=-3' sets no value of max_fusion_size\n"
               "  next: write max_fusion_size=NUMBER; under the policy default it is 64\n");
@@ -91,6 +93,28 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
   check_usage(place.run({"run", graph, "--inputs", "random:x"}),
               "error TSC-C010: 'random:x' is not random[:SEED]\n"
               "  next: give a seed in decimal digits, as in random:7\n");
+}
+
+TEST_CASE("a run is planned for where it runs, a program for what is asked") {
+  Workplace place;
+  const std::string graph = sample("seed_004.json");
+  const auto archs = [&](const std::vector<std::string> &arguments) {
+    const Outcome outcome = place.run(arguments);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    const size_t begin = outcome.out.find("\"archs\"");
+    return outcome.out.substr(begin, outcome.out.find(']', begin) - begin + 1);
+  };
+  CHECK(archs({"compile", graph, "--emit=program"}).find("sm_90") != std::string::npos);
+  CHECK(archs({"compile", graph, "--emit=program", "--arch=host"}).find("host") !=
+        std::string::npos);
+  const Outcome outcome = place.run_after("export CUDA_VISIBLE_DEVICES=",
+                                          {"compile", graph, "--emit=program", "--arch=native"});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err.rfind("error TSC-C018: there is no GPU here to plan for: ", 0) == 0);
+  CHECK(outcome.err.find("  next: name the architecture that the program will run on: "
+                         "--arch=sm_90\n") != std::string::npos);
 }
 
 TEST_CASE("thresholds of a policy can be set one by one") {

@@ -144,3 +144,25 @@ TEST_CASE("CMake names what a folder lacks", "[emit]") {
   CHECK(read_text(temporary.path / "log").find("TSC-E005: the folder lacks engine/packer.h") !=
         std::string::npos);
 }
+
+TEST_CASE("A folder that is planned for the host builds for it where there is CUDA too", "[emit]") {
+  TemporaryFolder temporary;
+  const fs::path out = temporary.path / "out";
+  program::Program program = program::sample_program();
+  program.archs = {"host"};
+  emit::emit(program, out.string(), {});
+  const auto configure = [&](const std::string &options) {
+    const std::string command = std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " +
+                                (temporary.path / "build").string() + options + " > " +
+                                (temporary.path / "log").string() + " 2>&1";
+    return std::system(command.c_str()) == 0;
+  };
+  CHECK(configure(""));
+  CHECK(read_text(temporary.path / "log").find("Device: host") != std::string::npos);
+#ifdef TSC_WITH_CUDA
+  CHECK_FALSE(configure(" -DTSC_DEVICE=cuda"));
+  CHECK(read_text(temporary.path / "log").find("TSC-E008: the program is planned for the host") !=
+        std::string::npos);
+  CHECK(configure(" -DTSC_DEVICE=cuda -DTSC_ARCHS=sm_90"));
+#endif
+}

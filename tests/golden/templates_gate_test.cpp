@@ -4,7 +4,7 @@
 #include "codegen/generate.h"
 #include "driver/compile.h"
 #include "graph/read.h"
-#include "scheduler/product_cost.h"
+#include "scheduler/cost.h"
 #include "testing/catch.h"
 #include "testing/nvrtc.h"
 

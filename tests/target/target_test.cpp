@@ -50,11 +50,66 @@ TEST_CASE("every architecture is complete and named after its capability") {
   CHECK(names == std::set<std::string>{"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"});
 }
 
+TEST_CASE("abilities are those of the architecture's generation") {
+  const target::Target &ampere = target::find_target("sm_80"),
+                       &hopper = target::find_target("sm_90"),
+                       &blackwell = target::find_target("sm_100"),
+                       &graphics = target::find_target("sm_120"),
+                       &host = target::find_target("host");
+  for (const target::Target &t : target::targets()) {
+    CHECK_FALSE(t.is_host);
+    CHECK(t.has_async_copies);
+    CHECK(t.has_matrix_16bit);
+    CHECK(t.has_wgmma == (&t == &hopper));
+  }
+  CHECK_FALSE(ampere.has_bulk_copies);
+  CHECK(hopper.has_bulk_copies);
+  CHECK(blackwell.has_bulk_copies);
+  CHECK(graphics.has_bulk_copies);
+  CHECK(host.is_host);
+  CHECK_FALSE(
+      (host.has_async_copies || host.has_matrix_16bit || host.has_wgmma || host.has_bulk_copies));
+  CHECK(host.shared_bytes_per_block <= graphics.shared_bytes_per_block);
+}
+
+TEST_CASE("a GPU that nobody planned for is planned for as the newest one before it") {
+  const auto nearest = [](const char *arch) {
+    const target::Target *target = target::nearest_target(arch);
+    return target ? target->name : "none";
+  };
+  CHECK(nearest("sm_80") == "sm_80");
+  CHECK(nearest("sm_87") == "sm_86");
+  CHECK(nearest("sm_90") == "sm_90");
+  CHECK(nearest("sm_103") == "sm_100");
+  CHECK(nearest("sm_121") == "sm_120");
+  CHECK(nearest("sm_75") == "none");
+  CHECK(nearest("") == "none");
+  CHECK(nearest("sm_") == "none");
+  CHECK(nearest("sm_90a") == "none");
+  CHECK(nearest("host") == "none");
+}
+
 TEST_CASE("an unknown architecture is a usage error that names the known ones") {
   CHECK(user_error([] { target::find_target("sm_91"); }) ==
         "error TSC-C001: unknown architecture 'sm_91'\n"
         "  next: did you mean 'sm_90'? known architectures: sm_80, sm_86, sm_89, sm_90, sm_100, "
-        "sm_120");
+        "sm_120, host");
+}
+
+TEST_CASE("every threshold can be set, and only that one changes") {
+  const std::vector<target::PolicyOption> defaults = target::options_of(target::default_policy());
+  CHECK(defaults.size() == target::options_of(target::inductor_2_5_policy()).size());
+  for (const target::PolicyOption &option : defaults) {
+    const std::string other = option.value == "on"                ? "off"
+                              : option.value == "off"             ? "on"
+                              : option.value == "fewest_launches" ? "inductor"
+                                                                  : option.value + "1";
+    target::Policy policy = target::default_policy();
+    target::set_option(policy, std::string(option.name) + "=" + other);
+    const std::vector<target::PolicyOption> changed = target::options_of(policy);
+    for (size_t i = 0; i < changed.size(); ++i)
+      CHECK(changed[i].value == (changed[i].name == option.name ? other : defaults[i].value));
+  }
 }
 
 TEST_CASE("policies carry the thresholds of the seeds") {
@@ -67,7 +122,6 @@ TEST_CASE("policies carry the thresholds of the seeds") {
   CHECK(seeds.max_fusion_size == 64);
   CHECK(seeds.split_reductions);
   CHECK_FALSE(seeds.casts_in_bodies);
-  CHECK_FALSE(seeds.online_softmax);
   CHECK_FALSE(seeds.loop_ordering_after_fusion);
   CHECK_FALSE(seeds.reorder_for_peak_memory);
   CHECK(seeds.fusion_memory_threshold == 10);

@@ -1,6 +1,10 @@
 # A GPU as the device. NVRTC and cuBLASLt are loaded when first called: nothing links them.
 find_package(CUDAToolkit 12.8 REQUIRED)
 set(TSC_ARCHS "${TSC_PROGRAM_ARCHS}" CACHE STRING "GPUs that nvcc compiles for, sm_90 and so on")
+if(NOT TSC_ARCHS)
+  message(FATAL_ERROR "TSC-E008: the program is planned for the host alone: compile it with tsc compile --arch=sm_90, or "
+    "say with -DTSC_ARCHS=sm_90 which GPU shall run it as it is.")
+endif()
 find_program(TSC_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} DOC "nvcc; OFF: NVRTC compiles when weights are loaded")
 
 target_sources(${TSC_MODEL_NAME} PRIVATE

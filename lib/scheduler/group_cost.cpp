@@ -1,4 +1,4 @@
-#include "scheduler/estimate_runtime.h"
+#include "scheduler/cost.h"
 
 #include "scheduler/dependency.h"
 #include "scheduler/storages.h"
@@ -57,27 +57,13 @@ double loop_operations(const ir::Module &module, const ir::LoopBody &body) {
   return static_cast<double>(count) * elements(module, body.sizes);
 }
 
-double peak_of(const target::Target &target, ir::DType dtype, bool is_product) {
-  if (dtype == ir::DType::f64)
-    return target.flops_f64;
-  const bool is_half = dtype == ir::DType::f16 || dtype == ir::DType::bf16;
-  return is_product && is_half ? target.flops_16bit : target.flops_f32;
-}
-
-/// The longer of moving and computing, as if they overlapped in full.
-void take_longer(RuntimeEstimate &estimate, double bandwidth, double peak) {
-  const double moving = bandwidth > 0 ? estimate.bytes / bandwidth : 0;
-  const double computing = peak > 0 ? estimate.operations / peak : 0;
-  estimate.nanoseconds = std::max(moving, computing) * kNanoseconds;
-}
-
 /// Rings: every rank sends n - 1 of n parts, one after the other.
-RuntimeEstimate estimate_collective(const ir::Module &module, const ir::Extern &call,
-                                    const target::Target &target) {
+Cost estimate_collective(const ir::Module &module, const ir::Extern &call,
+                         const target::Target &target) {
   const auto ranks = static_cast<double>(std::max<int64_t>(call.group.size, 1));
   const ir::BufferView &whole =
       call.library == ir::Library::all_gather ? call.inputs[1] : call.inputs[0];
-  RuntimeEstimate estimate;
+  Cost estimate;
   estimate.bytes = bytes_of(module, whole) * (ranks - 1) / ranks;
   const double sending = target.link_bandwidth > 0 ? estimate.bytes / target.link_bandwidth : 0;
   estimate.nanoseconds = (sending + (ranks - 1) * kLinkLatency) * kNanoseconds;
@@ -100,10 +86,10 @@ double attention_operations(const ir::Module &module, const ir::Extern &call) {
   return call.causal ? all / 2 : all;
 }
 
-RuntimeEstimate estimate_call(const ir::Module &module, const ir::Operation &operation,
-                              const target::Target &target) {
+Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
+                   const target::Target &target) {
   const auto &call = std::get<ir::Extern>(operation.kind);
-  RuntimeEstimate estimate;
+  Cost estimate;
   switch (call.library) {
   case ir::Library::wait:
   case ir::Library::tuple_item:
@@ -131,22 +117,27 @@ RuntimeEstimate estimate_call(const ir::Module &module, const ir::Operation &ope
     if (std::find(written.begin(), written.end(), module.storage_of(input.buffer)) == written.end())
       estimate.bytes += bytes_of(module, input);
   }
-  take_longer(estimate, target.bandwidth,
-              peak_of(target, module.buffer(operation.outputs[0]).dtype, true));
+  if (call.library == ir::Library::matmul)
+    estimate.nanoseconds = library_nanoseconds(target, estimate.bytes, estimate.operations,
+                                               module.buffer(operation.outputs[0]).dtype);
+  else if (call.library == ir::Library::attention)
+    estimate.nanoseconds = attention_nanoseconds(target, estimate.bytes, estimate.operations);
+  else
+    estimate.nanoseconds = kernel_nanoseconds(target, estimate.bytes);
   return estimate;
 }
 
 } // namespace
 
-RuntimeEstimate estimate_runtime(const ir::Module &module, const Schedule &schedule,
-                                 const Group &group, const target::Target &target) {
-  RuntimeEstimate estimate;
+Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &group,
+             const target::Target &target) {
+  Cost estimate;
   if (group.node_class == NodeClass::nop)
     return estimate;
   if (group.node_class == NodeClass::external) {
     for (const NodeId member : group.members) {
       const OperationId operation = schedule.nodes[member].operation;
-      const RuntimeEstimate call = estimate_call(module, module.operations[operation], target);
+      const Cost call = estimate_call(module, module.operations[operation], target);
       estimate.bytes += call.bytes;
       estimate.operations += call.operations;
       estimate.nanoseconds += call.nanoseconds;
@@ -163,7 +154,13 @@ RuntimeEstimate estimate_runtime(const ir::Module &module, const Schedule &sched
         widest = ir::DType::f64;
     }
   }
-  take_longer(estimate, target.bandwidth, peak_of(target, widest, false));
+  if (group.product) {
+    const ProductParts &parts = *group.product;
+    estimate.operations += operations_of({parts.rows, parts.columns, parts.terms, 0, 0});
+    estimate.nanoseconds = parts.nanoseconds;
+  } else {
+    estimate.nanoseconds = kernel_nanoseconds(target, estimate.bytes, estimate.operations, widest);
+  }
   return estimate;
 }
 

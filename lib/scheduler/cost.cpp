@@ -1,0 +1,119 @@
+#include "scheduler/cost.h"
+
+#include <algorithm>
+
+namespace tsc::scheduler {
+
+namespace {
+
+// Measured on an H200, 16-bit floats (docs/templates.md, docs/attention.md): shares of what its
+// data sheet says. Other dtypes and GPUs are taken to reach the same shares, until they are
+// measured.
+constexpr double kLibraryShare = 650.0 / 989;
+constexpr double kAttentionShare = 250.0 / 989;
+constexpr double kAchievedBandwidth = 0.85;
+constexpr double kLibraryStart = 5000; // nanoseconds: launch, first loads, last stores
+constexpr double kKernelStart = 2500;
+constexpr double kTemplateStart = 3500;
+constexpr double kRoundStart = 500; // of each round of blocks
+// A block loads, multiplies and stores one after the other: alone on its multiprocessor it leaves
+// memory idle most of the time.
+constexpr double kAloneBandwidth = 0.32, kSharedBandwidth = 0.65;
+constexpr double kNotOverlapped = 0.1; // of computing and memory's time, the shorter's share
+constexpr double kLanesANanosecond = 128 * 1.4; // of a multiprocessor
+
+struct Measured {
+  ProductTile tile;
+  double flops; // a nanosecond, all multiprocessors of an H200 (132)
+};
+constexpr Measured kTiles[] = {
+    {{128, 256, 4, 0, 1}, 560e3},
+    {{128, 128, 3, 0, 2}, 460e3},
+    {{256, 128, 4, 1, 1}, 470e3},
+    {{128, 64, 4, 0, 2}, 320e3},
+};
+constexpr double kMultiprocessors = 132; // of the H200 that these were measured on
+
+double memory_nanoseconds(const target::Target &target, double bytes, double achieved) {
+  return bytes / (target.bandwidth * 1e-9 * achieved);
+}
+
+double compute_nanoseconds(double operations, double peak, double share) {
+  return peak > 0 ? operations / (peak * 1e-9 * share) : 0;
+}
+
+/// Operations a second at most; products have 16-bit floats of their own.
+double peak_of(const target::Target &target, ir::DType dtype, bool is_product) {
+  if (dtype == ir::DType::f64)
+    return target.flops_f64;
+  return is_product && tensor::is_reduced_float(dtype) ? target.flops_16bit : target.flops_f32;
+}
+
+double template_nanoseconds(const target::Target &target, const Measured &way,
+                            const ProductWork &work) {
+  const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  const ProductTile &tile = way.tile;
+  const int64_t blocks = ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
+  const double rate = way.flops / kMultiprocessors; // of a multiprocessor
+  const double block = 2.0 * tile.rows * tile.columns * static_cast<double>(work.terms) / rate;
+  const double finish = static_cast<double>(work.rows) * static_cast<double>(work.columns) *
+                        static_cast<double>(work.instructions) /
+                        (kLanesANanosecond * target.multiprocessors);
+  // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
+  const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
+  const double compute = rounds * block + rounds / tile.blocks * kRoundStart + finish;
+  const double memory = memory_nanoseconds(target, static_cast<double>(work.bytes),
+                                           tile.blocks > 1 ? kSharedBandwidth : kAloneBandwidth);
+  return kTemplateStart + std::max(compute, memory) + kNotOverlapped * std::min(compute, memory);
+}
+
+} // namespace
+
+int64_t shared_bytes(const ProductTile &tile) {
+  constexpr int64_t kStepBytes = 128;  // 64 terms of a row or column
+  constexpr int64_t kAlignment = 1024; // groups of lines start at multiples of it
+  const int64_t stages = tile.stages * (tile.rows + tile.columns) * kStepBytes,
+                results = int64_t{4} * tile.rows * (tile.columns + 36); // tc_product_tile::pitch
+  return std::max(stages, results) + kAlignment;
+}
+
+double operations_of(const ProductWork &work) {
+  return 2.0 * static_cast<double>(work.rows) * static_cast<double>(work.columns) *
+         static_cast<double>(work.terms);
+}
+
+double library_nanoseconds(const target::Target &target, double bytes, double operations,
+                           ir::DType dtype) {
+  return kLibraryStart +
+         std::max(compute_nanoseconds(operations, peak_of(target, dtype, true), kLibraryShare),
+                  memory_nanoseconds(target, bytes, kAchievedBandwidth));
+}
+
+double attention_nanoseconds(const target::Target &target, double bytes, double operations) {
+  return kTemplateStart +
+         std::max(compute_nanoseconds(operations, target.flops_16bit, kAttentionShare),
+                  memory_nanoseconds(target, bytes, kAchievedBandwidth));
+}
+
+double kernel_nanoseconds(const target::Target &target, double bytes, double operations,
+                          ir::DType dtype) {
+  return kKernelStart + std::max(compute_nanoseconds(operations, peak_of(target, dtype, false), 1),
+                                 memory_nanoseconds(target, bytes, kAchievedBandwidth));
+}
+
+std::vector<ProductWay> template_ways(const target::Target &target, const ProductWork &work) {
+  std::vector<ProductWay> ways;
+  if (!target.has_wgmma) // what was measured
+    return ways;
+  for (const Measured &measured : kTiles)
+    if (shared_bytes(measured.tile) <= target.shared_bytes_per_block)
+      ways.push_back({std::to_string(measured.tile.rows) + " x " +
+                          std::to_string(measured.tile.columns) + " results a block",
+                      measured.tile, template_nanoseconds(target, measured, work)});
+  std::stable_sort(ways.begin(), ways.end(), [](const ProductWay &a, const ProductWay &b) {
+    return a.nanoseconds < b.nanoseconds;
+  });
+  return ways;
+}
+
+} // namespace tsc::scheduler

@@ -1,0 +1,49 @@
+// The one cost model: how long kernels, library calls and groups take on a target. Whoever chooses
+// (fusion, templates, overlap) or tells (explain, dump-schedule --json) asks here, so that they
+// agree. Rates are what was achieved in measurements, as shares of the target's peaks.
+#pragma once
+
+#include "scheduler/schedule.h"
+
+namespace tsc::scheduler {
+
+struct Cost {
+  double bytes = 0;       // of memory read and written; of a collective: sent over links by a rank
+  double operations = 0;  // arithmetic, a multiplication with its addition counting two
+  double nanoseconds = 0; // launch included
+};
+
+/// What a group takes. Sizes that are not known take their hint. Nodes that only allocate, waits
+/// and changes of storage take nothing.
+Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &group,
+             const target::Target &target);
+
+/// A kernel over loops that reads and writes `bytes` and computes `operations` in `dtype`.
+double kernel_nanoseconds(const target::Target &target, double bytes, double operations = 0,
+                          ir::DType dtype = ir::DType::f32);
+/// A product of `dtype` in the matrix library, `operations` of it, operands and result `bytes`.
+double library_nanoseconds(const target::Target &target, double bytes, double operations,
+                           ir::DType dtype);
+/// Attention of 16-bit floats in a kernel of ours.
+double attention_nanoseconds(const target::Target &target, double bytes, double operations);
+
+/// A product of 16-bit floats in a kernel of ours, with what is fused into it.
+struct ProductWork {
+  int64_t rows = 0, columns = 0, terms = 0;
+  int64_t bytes = 0;        // that pass through memory
+  int64_t instructions = 0; // for each result, after the sums are there
+};
+double operations_of(const ProductWork &work);
+/// One way to do it, and how many nanoseconds that takes.
+struct ProductWay {
+  std::string name; // "128 x 256 results a block"
+  ProductTile tile;
+  double nanoseconds = 0;
+};
+/// Shared memory of a block, in bytes: the stages of both operands or, after them, the results.
+int64_t shared_bytes(const ProductTile &tile);
+/// Every tile of the template that a block of the target has room for, best first; none where the
+/// template's instructions are missing.
+std::vector<ProductWay> template_ways(const target::Target &target, const ProductWork &work);
+
+} // namespace tsc::scheduler

@@ -1,0 +1,128 @@
+// How long groups take: bytes and operations at the rates that a target is known to reach.
+#include "module_builder.h"
+#include "scheduler/cost.h"
+#include "testing/catch.h"
+
+#include <algorithm>
+
+using namespace tsc;
+using scheduler::Cost;
+using test::BufferId;
+using test::ModuleBuilder;
+
+namespace {
+
+std::vector<Cost> estimates(const ir::Module &module, const char *arch) {
+  scheduler::ScheduleOptions options;
+  options.target = &target::find_target(arch);
+  const scheduler::Schedule schedule = scheduler::schedule(module, options);
+  std::vector<Cost> found;
+  for (const scheduler::Group &group : schedule.groups)
+    found.push_back(scheduler::cost_of(module, schedule, group, *options.target));
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("kernels take the time of the bytes that leave them") {
+  ModuleBuilder b;
+  const BufferId x = b.input("x", {4096, 1024});
+  const BufferId first = b.pointwise(b.unary(ir::Op::exp, b.load(x)));
+  const auto twice = b.binary(ir::Op::add, b.load(first), b.load(x));
+  b.output(b.pointwise(twice));
+  const double numel = 4096 * 1024;
+  const auto a100 = estimates(b.module, "sm_80"), h200 = estimates(b.module, "sm_90");
+  REQUIRE(a100.size() == 1);
+  CHECK(a100[0].bytes == 2 * 4 * numel); // x once, the result; `first` stays inside
+  CHECK(a100[0].operations == 2 * numel);
+  CHECK(a100[0].nanoseconds == Approx(2500 + 2 * 4 * numel / (0.85 * 2.039e12) * 1e9));
+  CHECK(h200[0].nanoseconds == Approx(2500 + 2 * 4 * numel / (0.85 * 4.8e12) * 1e9));
+}
+
+TEST_CASE("broadcast operands count as they lie in memory") {
+  ModuleBuilder b;
+  const BufferId x = b.input("x", {512, 256}), bias = b.input("bias", {256});
+  const auto added = b.binary(ir::Op::add, b.load(x), b.load(bias, {512, 256}, {ir::variable(1)}));
+  b.output(b.pointwise(added));
+  CHECK(estimates(b.module, "sm_90").at(0).bytes == 4 * (2 * 512 * 256 + 256));
+}
+
+TEST_CASE("products take the longer of their bytes and their operations") {
+  const auto product = [](int64_t rows, tensor::DType dtype) {
+    ModuleBuilder b(dtype);
+    const BufferId a = b.input("a", {rows, 4096}), w = b.input("w", {4096, 4096});
+    b.output(b.matmul(a, w, {rows, 4096}));
+    return estimates(b.module, "sm_90").at(0);
+  };
+  const double flops = 2.0 * 4096 * 4096 * 4096, bytes = 3.0 * 4096 * 4096 * 2;
+  const Cost large = product(4096, tensor::DType::bf16);
+  CHECK(large.operations == flops);
+  CHECK(large.bytes == bytes);
+  CHECK(large.nanoseconds == Approx(5000 + flops / 650e12 * 1e9));
+  CHECK(product(4096, tensor::DType::f32).nanoseconds ==
+        Approx(5000 + flops / (67e12 * 650 / 989) * 1e9));
+  const Cost one_row = product(1, tensor::DType::bf16);
+  CHECK(one_row.nanoseconds ==
+        Approx(5000 + (4096.0 * 4096 + 2 * 4096) * 2 / (0.85 * 4.8e12) * 1e9));
+}
+
+TEST_CASE("what chooses a product's kernel and what tells its time agree") {
+  ModuleBuilder b(tensor::DType::bf16);
+  const BufferId a = b.input("a", {4096, 256}), w = b.input("w", {256, 4096});
+  const BufferId product = b.matmul(a, w, {4096, 4096});
+  b.output(b.pointwise(b.unary(ir::Op::relu, b.load(product))));
+  scheduler::ScheduleOptions options;
+  for (const char *arch : {"sm_80", "sm_90"}) {
+    options.target = &target::find_target(arch);
+    const scheduler::Schedule schedule = scheduler::schedule(b.module, options);
+    const double flops = 2.0 * 4096 * 256 * 4096,
+                 bytes = 2.0 * (4096 * 256 + 256 * 4096 + 4096 * 4096);
+    for (const scheduler::Group &group : schedule.groups) {
+      const Cost cost = scheduler::cost_of(b.module, schedule, group, *options.target);
+      if (group.product) {
+        CHECK(cost.operations >= flops);
+        CHECK(cost.bytes == bytes);
+        // The choice was made by it, and `tsc explain` tells it of the tile that was taken.
+        const auto tenths = static_cast<int64_t>(cost.nanoseconds / 100 + 0.5);
+        const std::string told =
+            std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " us";
+        CHECK(std::any_of(schedule.decisions.begin(), schedule.decisions.end(),
+                          [&](const scheduler::FusionDecision &decision) {
+                            return decision.refusal == scheduler::Refusal::none &&
+                                   decision.detail.find(told) != std::string::npos;
+                          }));
+      } else if (group.node_class == scheduler::NodeClass::external) {
+        CHECK(cost.operations == flops);
+        CHECK(cost.nanoseconds ==
+              scheduler::library_nanoseconds(*options.target, bytes, flops, tensor::DType::bf16));
+      } else {
+        CHECK(cost.nanoseconds ==
+              scheduler::kernel_nanoseconds(*options.target, cost.bytes, cost.operations));
+      }
+    }
+    CHECK((schedule.groups[0].product != nullptr) == options.target->has_wgmma);
+  }
+}
+
+TEST_CASE("collectives take the time of links, waits none") {
+  ModuleBuilder b;
+  const BufferId x = b.input("x", {1 << 20});
+  ir::Extern call;
+  call.kernel = "torch.ops._c10d_functional.reduce_scatter_tensor.default";
+  call.library = ir::Library::reduce_scatter;
+  call.group = {"0", 4};
+  call.reduction = "sum";
+  const BufferId part = b.matmul(x, x, {1 << 18});
+  call.inputs = {std::get<ir::Extern>(b.module.operations[0].kind).inputs[0]};
+  b.module.operations[0].kind = call;
+  const BufferId done = b.matmul(part, part, {1 << 18});
+  auto &wait = std::get<ir::Extern>(b.module.operations[1].kind);
+  wait.library = ir::Library::wait;
+  b.output(done);
+  const auto found = estimates(b.module, "sm_90");
+  REQUIRE(found.size() == 2);
+  const double sent = 4.0 * (1 << 20) * 3 / 4;
+  CHECK(found[0].bytes == sent);
+  CHECK(found[0].nanoseconds == Approx(sent / 450e9 * 1e9 + 3 * 1000));
+  CHECK(found[1].nanoseconds == 0);
+}
