@@ -112,7 +112,6 @@ enum class ReductionKind : uint8_t {
 };
 std::string_view reduction_name(ReductionKind kind); // as in the logs: "sum", "welford_reduce"
 size_t tuple_size(ReductionKind kind);               // values it yields: 1, 2 or 3
-enum class ReductionHint : uint8_t { standard, inner, outer, outer_tiny };
 enum class ScanKind : uint8_t { sum, prod, max, min, logsumexp };
 /// How a scattered value meets what is there: in any order, each exactly once (but for plain).
 enum class StoreMode : uint8_t { plain, atomic_add, atomic_mul, atomic_max, atomic_min };
@@ -144,7 +143,6 @@ struct Reduction {
   std::vector<Expr> reduction_sizes;
   std::vector<Operand> inputs; // 1, or 3 for welford_combine
   size_t item = 0;             // which value of the tuple this buffer stores
-  ReductionHint hint = ReductionHint::standard;
 };
 /// Inclusive scan along the last loop: variables as in Reduction, the scanned dimension last.
 /// `axis` is its position in the output's sizes.
@@ -184,7 +182,6 @@ enum class Library : uint8_t {
   /// dimensions with stride 0. Keys and values may have fewer heads, each shared by a group. A bool
   /// mask hides where it is false.
   attention,
-  fallback,
   /// The output is made of the inputs, one after the other along a dimension. Nothing is left to
   /// do: each input's memory is its slice of the output (LayoutKind::non_owning).
   concatenate,
@@ -223,14 +220,13 @@ struct Extern {
   Library library = Library::matmul;
   std::vector<BufferView> inputs;
   double alpha = 1, beta = 1;
-  bool causal = false;                    // attention: row i sees columns 0 to i
-  std::vector<graph::Argument> constants; // fallback
-  ProcessGroup group;                     // collectives
-  std::string reduction;                  // reduce_scatter: "sum", "avg", "max"
-  size_t item = 0;                        // tuple_item
-  std::vector<uint32_t> subgraphs;        // of the module: conditional {true, false}, while_loop
-  std::optional<Expr> condition;          // conditional: over sizes, 1 or 0
-  size_t carried = 0;                     // while_loop
+  bool causal = false;             // attention: row i sees columns 0 to i
+  ProcessGroup group;              // collectives
+  std::string reduction;           // reduce_scatter: "sum", "avg", "max"
+  size_t item = 0;                 // tuple_item
+  std::vector<uint32_t> subgraphs; // of the module: conditional {true, false}, while_loop
+  std::optional<Expr> condition;   // conditional: over sizes, 1 or 0
+  size_t carried = 0;              // while_loop
 };
 
 /// Layouts that are not plain memory.

@@ -133,7 +133,8 @@ Argument GraphBuilder::keep(const Call &call) {
 
 Argument GraphBuilder::call(std::string_view target, Arguments args, Keywords kwargs) {
   const Operator *row = find_operator(target);
-  support::require(row != nullptr, "ops", "no operator " + std::string(target));
+  if (row == nullptr)
+    throw support::InternalError("ops", std::string(target), "no such operator");
   if (!row->decompose || composites_.count(row->name) != 0)
     return emit(target, std::move(args), std::move(kwargs));
   Node node; // without a name: keep() makes a fresh one

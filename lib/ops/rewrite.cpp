@@ -98,8 +98,12 @@ Graph Rewrite::take() {
   for (graph::InputSpec input : source_.inputs) {
     auto kept = inputs_.find(input.node);
     const graph::NodeRef *reference = replacements_[input.node].node();
-    support::require(reference || kept != inputs_.end(), "rewrite", "an input has no node");
-    input.node = kept != inputs_.end() ? kept->second : reference->id;
+    if (kept != inputs_.end())
+      input.node = kept->second;
+    else if (reference)
+      input.node = reference->id;
+    else
+      throw support::InternalError("rewrite", input.target, "an input has no node");
     result_.inputs.push_back(std::move(input));
   }
   for (graph::OutputSpec output : source_.outputs) {

@@ -314,7 +314,6 @@ struct StepRunner {
   const std::vector<char *> &bases;
   void *scratch;
   Stream stream;
-  StepObserver *observer;
   Communicator *communicator;
 
   void run(size_t begin, size_t end) {
@@ -365,15 +364,11 @@ private:
         return is_value_noted(device, bases[i], stream);
     return false;
   }
-  /// Reports to the observer, and says in an error which step it was.
+  /// Says in an error which step it was.
   template <class Body> void named(const ResolvedStep &step, const Body &body) {
     const char *name = model.tables.steps[step.step].name;
     try {
-      if (observer != nullptr)
-        observer->before(step.step, name);
       body();
-      if (observer != nullptr)
-        observer->after(step.step, name);
     } catch (const Error &error) {
       throw Error(error.status,
                   "step " + std::to_string(step.step) + " (" + name + "): " + error.what(),
@@ -431,12 +426,11 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, Stream stream,
-               StepObserver *observer, Communicator *communicator) {
+               Communicator *communicator) {
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
-  StepRunner{model, device, steps, bases, scratch, stream, observer, communicator}.run(
-      0, steps.steps.size());
+  StepRunner{model, device, steps, bases, scratch, stream, communicator}.run(0, steps.steps.size());
 }
 
 std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols) {

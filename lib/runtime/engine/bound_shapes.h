@@ -74,7 +74,7 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 /// a communicator collectives are refused.
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, Stream stream,
-               StepObserver *observer, Communicator *communicator);
+               Communicator *communicator);
 
 struct BoundShapes {
   std::vector<int64_t> key; // all sizes of all inputs

@@ -16,6 +16,7 @@ std::string shape_text(const int64_t *sizes, size_t rank) {
 
 std::vector<int64_t> constants(const Tables &tables, const Range &range) {
   std::vector<int64_t> result;
+  result.reserve(static_cast<size_t>(range.count));
   for (int32_t i = 0; i < range.count; ++i)
     result.push_back(tables.sizes[static_cast<size_t>(range.first + i)].value);
   return result;
@@ -146,7 +147,7 @@ void WeightSet::run_once_steps() {
     return;
   void *scratch = device_->allocate(steps.scratch_bytes);
   try {
-    run_steps(*model_, *device_, steps, bases, scratch, nullptr, nullptr, nullptr);
+    run_steps(*model_, *device_, steps, bases, scratch, nullptr, nullptr);
     device_->synchronize(nullptr);
     failure.check(model_->tables, nullptr);
   } catch (...) {

@@ -104,14 +104,6 @@ private:
   std::mutex prepare_; // Device::prepare_matmul is called by one instance at a time
 };
 
-/// Where the engine calls back for profiles: before and after each step that runs. Null: not
-/// called.
-struct StepObserver {
-  virtual ~StepObserver() = default;
-  virtual void before(size_t step, const char *name) = 0;
-  virtual void after(size_t step, const char *name) = 0;
-};
-
 struct BoundShapes;
 class FailureWords;
 
@@ -158,7 +150,6 @@ public:
   /// Fills workspace and outputs with 0xFF before each run: a read of what was never written shows
   /// as NaN.
   void set_poison(bool poison) { poison_ = poison; }
-  void set_observer(StepObserver *observer) { observer_ = observer; }
   /// The connection to the other ranks, which must outlive the runs. Null: there are none.
   void set_communicator(Communicator *communicator) { communicator_ = communicator; }
   const Model &model() const { return weights_->model(); }
@@ -177,7 +168,6 @@ private:
   void *random_state_ = nullptr; // {seed, call number}; null if nothing draws
   std::unique_ptr<FailureWords> failure_;
   bool poison_ = false;
-  StepObserver *observer_ = nullptr;
   Communicator *communicator_ = nullptr;
 };
 

@@ -128,6 +128,7 @@ void check_memory(const void *memory, size_t bytes, size_t alignment, const char
 std::vector<int64_t> evaluate_all(const Tables &tables, const Range &range,
                                   const std::vector<int64_t> &symbols) {
   std::vector<int64_t> result;
+  result.reserve(static_cast<size_t>(range.count));
   for (int32_t i = 0; i < range.count; ++i)
     result.push_back(
         evaluate(tables, tables.sizes[static_cast<size_t>(range.first + i)], symbols.data()));
@@ -263,8 +264,7 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
   if (poison_)
     poison(stream, outputs, workspace);
   run_steps(model(), weights_->device(), bound_->steps, bases_,
-            static_cast<char *>(workspace) + bound_->scratch_offset, stream, observer_,
-            communicator_);
+            static_cast<char *>(workspace) + bound_->scratch_offset, stream, communicator_);
   copy_outputs(stream, outputs);
   if (weights_->device().is_host())
     check(stream);
