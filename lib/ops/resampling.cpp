@@ -1,5 +1,6 @@
 // Interpolation: nearest by gathers or, for whole factors, by repetition; linear and cubic one
 // dimension after the other, as weighted sums of gathers.
+#include "graph/indicators.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -253,13 +254,26 @@ Argument along_dimension(GraphBuilder &builder, Argument vector, size_t dim, siz
   return vector;
 }
 
+/// 1 where the dimension changes its size, else 0: a number where that is known.
+Expr is_resized(const GraphBuilder &builder, const Axis &axis) {
+  return symbolic::simplify(graph::unequal(axis.from, axis.to), builder.ranges());
+}
+
+/// Where sizes turn out equal every element is its own, as in compute_source_index_and_lambda of
+/// ATen's UpSample.h: the factor does not count, and no neighbour (a NaN, say) is looked at.
 Argument linear_along(GraphBuilder &builder, const Argument &x, const Axis &axis,
                       bool align_corners) {
   TensorMeta meta = builder.meta(x);
+  const Expr resized = is_resized(builder, axis);
   Argument source = source_positions(builder, axis, align_corners, true, meta.dtype, meta.device);
+  if (!resized.is_integer() && axis.factor) {
+    Argument own = convert(builder, positions(builder, axis.to, meta.device), meta.dtype);
+    Argument apart = builder.call(kSub, {source, own});
+    source = builder.call(kAdd, {own, builder.call(kMul, {apart, size_argument(resized)})});
+  }
   Argument first = convert(builder, source, DType::i64); // 0 or more: truncation is floor
   first = builder.call("aten.minimum.default", {first, size_argument(axis.from - Expr(1))});
-  Argument second = builder.call(kAdd, {first, 1});
+  Argument second = builder.call(kAdd, {first, size_argument(resized)});
   second = builder.call("aten.minimum.default", {second, size_argument(axis.from - Expr(1))});
   Argument weight = builder.call(kSub, {source, first});
   weight = along_dimension(builder, weight, axis.dim, meta.layout.rank());
@@ -323,8 +337,9 @@ Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t
   bool align_corners = call.boolean("align_corners");
   Argument x = widen(builder, call[input]);
   for (const Axis &axis : axes) {
-    if (axis.from == axis.to && (align_corners || !axis.factor || *axis.factor == 1))
-      continue; // every position is its own
+    // Linear: every position is its own. Cubic: weights of 0 meet the neighbours all the same.
+    if (method == Method::linear && is_resized(builder, axis).is_integer(0))
+      continue;
     x = method == Method::linear ? linear_along(builder, x, axis, align_corners)
                                  : cubic_along(builder, x, axis, align_corners);
   }

@@ -45,6 +45,9 @@ Shifted shift(GraphBuilder &builder, const Call &call, const Argument &x) {
 
 Argument soft(GraphBuilder &builder, const Call &call, const Argument &x, DType result,
               bool logarithm) {
+  if (!tensor::is_floating(result))
+    call.fail("TSC-O036", call.node().target + " in " + std::string(tensor::torch_name(result)),
+              "choose a floating dtype");
   Argument wide = widen_to_floating(builder, contiguous(builder, x));
   Shifted shifted = shift(builder, call, wide);
   Argument value;
