@@ -3,6 +3,7 @@
 #include "codegen/expression.h"
 #include "support/hash.h"
 #include "support/text.h"
+#include "templates/attention/tc_attention_geometry.h"
 
 #include <algorithm>
 #include <set>
@@ -11,21 +12,9 @@ namespace tsc::codegen {
 
 namespace {
 
-constexpr int64_t kRows = 128; // of a block: tc_attention_rows
-
-/// tc_attention_tiles of tc_attention.h: threads and keys of a step follow the depth and the mask.
 struct Shape {
-  int64_t depth = 0;
+  int depth = 0;
   bool costly_mask = false; // in registers
-  bool wide() const { return (depth + 15) / 16 * 16 > 64; }
-  int keys() const { return wide() ? 32 : 64; }
-  int rows_a_warp() const { return costly_mask ? 16 : 32; }
-  int64_t shared_bytes() const { // the queries, keys and values twice, rows an odd number of words
-    const int64_t pitch = ((depth + 15) / 16 * 2 | 1) * 8, queries = kRows * pitch,
-                  stages = 4 * keys() * pitch;
-    return 2 * (wide() ? queries + stages : std::max(queries, stages));
-  }
-  int threads() const { return static_cast<int>(kRows) / rows_a_warp() * 32; }
 };
 
 class AttentionText {
@@ -33,7 +22,7 @@ public:
   AttentionText(const ir::Module &module, const ir::Operation &operation)
       : module_(module), call_(std::get<ir::Extern>(operation.kind)),
         out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
-    shape_.depth = call_.inputs[0].layout.sizes[3].value();
+    shape_.depth = static_cast<int>(call_.inputs[0].layout.sizes[3].value());
     shape_.costly_mask =
         call_.inputs.size() > 3 &&
         !(pairs() && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
@@ -94,6 +83,12 @@ public:
     text +=
         "  problem.group = " + integer(symbolic::floor_div(query().sizes[1], key.sizes[1])) + ";\n";
     text += "  problem.scale = " + literal(call_.alpha, tensor::DType::f32) + ";\n";
+    if (threads > 1)
+      text += "  static_assert(tc_attention_threads(" + mask_type() +
+              "::costly) == " + std::to_string(threads) + " && tc_attention_shared_bytes(" +
+              std::to_string(shape_.depth) +
+              ") == " + std::to_string(tc_attention_shared_bytes(shape_.depth)) +
+              ", \"as the launch has it\");\n";
     text += "  tc_attention<" + std::to_string(shape_.depth) + ", " +
             (call_.causal ? "true" : "false") + ">(problem);\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
@@ -182,18 +177,20 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   const ir::Buffer &out = module.buffer(operation.outputs[0]);
   kernel.bytes_written = bytes_of(module, out.layout, operation.outputs[0]);
   const Shape &shape = text.shape();
-  kernel.plan = "attention, " + std::to_string(kRows) + " rows a block, " +
-                std::to_string(shape.rows_a_warp()) + " a warp, " + std::to_string(shape.keys()) +
+  kernel.plan = "attention, " + std::to_string(tc_attention_rows) + " rows a block, " +
+                std::to_string(tc_attention_rows_a_warp(shape.costly_mask)) + " a warp, " +
+                std::to_string(tc_attention_keys(shape.depth)) +
                 " keys a step, scores in registers, products on tensor cores";
   const auto variant = [&](int threads) {
     program::KernelVariant result;
     result.text = text.print(std::string(kKernelPlaceholder), threads);
-    result.grid = {symbolic::ceil_div(query.sizes[2], Expr(kRows)), query.sizes[1], query.sizes[0]};
+    result.grid = {symbolic::ceil_div(query.sizes[2], Expr(tc_attention_rows)), query.sizes[1],
+                   query.sizes[0]};
     result.block = {threads, 1, 1};
     return result; // the host needs no shared memory
   };
-  kernel.cuda = variant(shape.threads());
-  kernel.cuda.shared_bytes = Expr(shape.shared_bytes());
+  kernel.cuda = variant(tc_attention_threads(shape.costly_mask));
+  kernel.cuda.shared_bytes = Expr(tc_attention_shared_bytes(shape.depth));
   kernel.serial = variant(1);
   constexpr std::string_view kIncludes[] = {"tc_attention.h"};
   finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", kIncludes);

@@ -3,6 +3,7 @@
 #include "codegen/expression.h"
 #include "scheduler/cost.h"
 #include "support/diagnostic.h"
+#include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
 
@@ -14,8 +15,7 @@ using ir::Op;
 using support::require;
 using symbolic::SymbolSort;
 
-constexpr int kRun = 8;       // elements: 16 bytes of 16-bit floats
-constexpr int kThreads = 256; // tc_product_threads
+constexpr int kRun = tc_product_run;
 
 Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
   Value value;
@@ -44,8 +44,8 @@ public:
     kernel.parameters = parameters_.list;
     const scheduler::ProductTile &tile = parts_.tile;
     kernel.plan = "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
-                  " results a block, " + std::to_string(tile.stages) +
-                  " steps of 64 terms in shared memory" +
+                  " results a block, " + std::to_string(tile.stages) + " steps of " +
+                  std::to_string(tc_product_terms) + " terms in shared memory" +
                   (parts_.before ? ", left operand read where it comes from" : "");
     count_bytes(kernel);
     const auto variant = [&](int threads) {
@@ -57,7 +57,7 @@ public:
       result.block = {threads, 1, 1};
       return result;
     };
-    kernel.cuda = variant(kThreads);
+    kernel.cuda = variant(tc_product_threads);
     kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile));
     kernel.serial = variant(1);
     constexpr std::string_view kIncludes[] = {"tc_product.h"};
@@ -98,7 +98,7 @@ private:
     classify_accesses(module_, plan, kRun);
     fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
-    plan.block = kThreads;
+    plan.block = tc_product_threads;
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
   }
   void plan_after() {
@@ -377,6 +377,12 @@ private:
             (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " + name + "(" + list +
             ") {\n" + left + operand("right", call_.inputs[1], 1) + "  const " + name +
             "_finish finish = {" + after.values + "};\n";
+    if (threads > 1)
+      text += "  static_assert(tc_product_threads == " + std::to_string(threads) +
+              " && tc_product_shared_bytes(" + std::to_string(tile.rows) + ", " +
+              std::to_string(tile.columns) + ", " + std::to_string(tile.stages) +
+              ") == " + std::to_string(scheduler::shared_bytes(tile)) +
+              ", \"as the launch has it\");\n";
     text += "  tc_product<tc_product_tile<" + std::to_string(tile.rows) + ", " +
             std::to_string(tile.columns) + ", " + std::to_string(tile.stages) + ", " +
             std::to_string(tile.lag) + ">, " + type() + ">(left, right, finish, " +

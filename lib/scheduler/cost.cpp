@@ -1,5 +1,7 @@
 #include "scheduler/cost.h"
 
+#include "templates/product/tc_product_geometry.h"
+
 #include <algorithm>
 
 namespace tsc::scheduler {
@@ -70,11 +72,7 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
 } // namespace
 
 int64_t shared_bytes(const ProductTile &tile) {
-  constexpr int64_t kStepBytes = 128;  // 64 terms of a row or column
-  constexpr int64_t kAlignment = 1024; // groups of lines start at multiples of it
-  const int64_t stages = tile.stages * (tile.rows + tile.columns) * kStepBytes,
-                results = int64_t{4} * tile.rows * (tile.columns + 36); // tc_product_tile::pitch
-  return std::max(stages, results) + kAlignment;
+  return tc_product_shared_bytes(tile.rows, tile.columns, tile.stages);
 }
 
 double operations_of(const ProductWork &work) {

@@ -7,9 +7,8 @@
 // kept as the walk finds them. On the host the block's first thread computes the rows one by one.
 #pragma once
 
+#include "tc_attention_geometry.h"
 #include "tc_numeric.h"
-
-constexpr int tc_attention_rows = 128; // of a block
 
 /// Element i of row `row` is at[batch * batch_stride + head * head_stride + row * row_stride + i].
 template <class T> struct tc_rows {
@@ -125,19 +124,13 @@ TC_FN float tc_fast_exp2(float x) {
 }
 
 template <int Depth, class Mask> struct tc_attention_tiles {
-  static constexpr int depth = (Depth + 15) / 16 * 16;
-  /// Sums of a warp fill the registers: queries stay in shared memory.
-  static constexpr bool wide = depth > 64;
-  static constexpr int keys = wide ? 32 : 64;            // of a step
-  static constexpr int row_tiles = Mask::costly ? 1 : 2; // of 16 rows, a warp
-  static constexpr int threads = row_tiles == 1 ? 256 : 128;
-  // Rows start an odd number of 16-byte words apart: eight of them lie in different banks.
-  static constexpr int pitch = (depth / 8 | 1) * 8;
+  static constexpr int depth = tc_attention_depth(Depth);
+  static constexpr bool wide = tc_attention_wide(Depth);
+  static constexpr int keys = tc_attention_keys(Depth);
+  static constexpr int row_tiles = tc_attention_rows_a_warp(Mask::costly) / 16; // of 16 rows
+  static constexpr int threads = tc_attention_threads(Mask::costly);
+  static constexpr int pitch = tc_attention_pitch(Depth);
   static constexpr int queries = tc_attention_rows * pitch, stage = keys * pitch;
-  /// Elements of shared memory. Queries that move to registers leave their place to the stages.
-  static constexpr int shared = wide                  ? queries + 4 * stage
-                                : 4 * stage > queries ? 4 * stage
-                                                      : queries;
 };
 
 /// Starts copying `Rows` rows from `first` on into shared memory; what lies past `count` rows or

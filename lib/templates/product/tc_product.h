@@ -16,19 +16,18 @@
 #pragma once
 
 #include "tc_numeric.h"
-
-constexpr int tc_product_terms = 64;    // of a step
-constexpr int tc_product_threads = 256; // of a block
+#include "tc_product_geometry.h"
 
 /// `stages`: steps that shared memory holds. `lag`: 1 where a step's product may still run when the
 /// next one starts.
 template <int Rows, int Columns, int Stages, int Lag> struct tc_product_tile {
   static constexpr int rows = Rows, columns = Columns, stages = Stages, lag = Lag;
-  static constexpr int row_tiles = Rows / 128; // of 64 rows, a group of warps
-  static constexpr int left_bytes = Rows * 128, stage_bytes = (Rows + Columns) * 128;
+  static constexpr int row_tiles = Rows / (2 * tc_product_group_rows); // of a group of warps
+  static constexpr int left_bytes = Rows * tc_product_line,
+                       stage_bytes = tc_product_stage_bytes(Rows, Columns);
   // Results in shared memory, floats: of each run of 8 columns the first four, then (`upper`
   // further) the last four, so that neither writing nor reading meets a bank twice.
-  static constexpr int upper = Columns / 2 + 16, pitch = Columns + 36;
+  static constexpr int upper = Columns / 2 + 16, pitch = tc_product_pitch(Columns);
 };
 
 /// Element (row, term) is at[row * stride + term].

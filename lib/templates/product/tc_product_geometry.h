@@ -1,0 +1,31 @@
+// The shape of a product's kernel, for the compiler that plans a launch and for the text that is
+// launched. Sizes of shared memory are bytes, others elements unless they say so.
+#pragma once
+
+#ifndef TC_CONSTEXPR
+#ifdef __CUDACC__ // NVRTC takes no function of the host alone
+#define TC_CONSTEXPR constexpr __host__ __device__
+#else
+#define TC_CONSTEXPR constexpr
+#endif
+#endif
+
+constexpr int tc_product_run = 8;         // of 16 bits in one access of 16 bytes
+constexpr int tc_product_terms = 64;      // of a step
+constexpr int tc_product_threads = 256;   // of a block
+constexpr int tc_product_line = 128;      // bytes: a step's terms of one row or column
+constexpr int tc_product_lines = 1024;    // bytes: eight lines start at multiples of it
+constexpr int tc_product_group_rows = 64; // that a group of four warps multiplies at once
+
+/// Of one step: the left operand's rows, then the right one's columns.
+TC_CONSTEXPR int tc_product_stage_bytes(int rows, int columns) {
+  return (rows + columns) * tc_product_line;
+}
+/// Floats from one row of staged results to the next.
+TC_CONSTEXPR int tc_product_pitch(int columns) { return columns + 36; }
+/// Dynamic shared memory of a block: the stages of both operands or, after them, the results.
+TC_CONSTEXPR int tc_product_shared_bytes(int rows, int columns, int stages) {
+  const int operands = stages * tc_product_stage_bytes(rows, columns);
+  const int results = 4 * rows * tc_product_pitch(columns);
+  return (operands > results ? operands : results) + tc_product_lines;
+}
