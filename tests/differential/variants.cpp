@@ -3,6 +3,7 @@
 #include "rebuild.h"
 
 #include "graph/read.h"
+#include "ops/in_place_forms.h"
 #include "ops/rewrite.h"
 #include "support/diagnostic.h"
 #include "target/policy.h"
@@ -209,7 +210,11 @@ Outcome decomposed_further(const Subject &subject, RandomSource &random) {
     if (row && row->decompose && !row->schema.is_mutable())
       candidates.push_back(id);
   }
-  if (candidates.empty() || has_mutations(subject.graph))
+  // A call that gives its argument itself gives it away to what turns values in place, too.
+  const bool turns =
+      std::any_of(subject.graph.nodes.begin(), subject.graph.nodes.end(),
+                  [](const Node &node) { return ops::is_view_in_place(node.target); });
+  if (candidates.empty() || turns || has_mutations(subject.graph))
     return std::nullopt;
   const NodeId chosen = random.pick(candidates);
   Variant variant = same(subject, "decomposed: " + subject.graph.nodes[chosen].name);
