@@ -545,9 +545,30 @@ Subject perturbed(const Subject &subject, RandomSource &random) {
                         : meta->dtype == DType::f16 ? 0x1p-10
                         : meta->dtype == DType::f32 ? 0x1p-22
                                                     : 0x1p-50;
-    rewrite.replace(
-        id, rewrite.builder().emit("aten.mul.Scalar", {rewrite.replacement(id),
-                                                       1.0 + (random.chance(50) ? unit : -unit)}));
+    const double moved = random.chance(50) ? unit : -unit;
+    // Neighbours along every dimension in opposite directions, so that what cancels does so no
+    // more.
+    ops::GraphBuilder &builder = rewrite.builder();
+    Argument sign = 1.0;
+    for (const Expr size : meta->layout.sizes) {
+      if (!size.is_integer())
+        return;
+      const Argument place =
+          builder.emit("aten.arange.start_step", {int64_t{0}, size.value(), int64_t{1}},
+                       {{"dtype", DType::f64}});
+      const Argument odd = builder.emit("aten.remainder.Scalar", {place, int64_t{2}});
+      const Argument own =
+          builder.emit("aten.rsub.Scalar", {builder.emit("aten.mul.Scalar", {odd, 2.0}), 1.0});
+      if (sign.node())
+        sign = builder.emit("aten.unsqueeze.default", {sign, int64_t{-1}});
+      sign = sign.node() ? builder.emit("aten.mul.Tensor", {sign, own}) : own;
+    }
+    const Argument factor =
+        sign.node()
+            ? builder.emit("aten.add.Scalar", {builder.emit("aten.mul.Scalar", {sign, moved}), 1.0})
+            : Argument(1.0 + moved);
+    const Argument scaled = builder.emit("aten.mul.Tensor", {rewrite.replacement(id), factor});
+    rewrite.replace(id, builder.emit("prims.convert_element_type.default", {scaled, meta->dtype}));
   });
   refresh_output_node(result.graph);
   for (tensor::HostTensor &input : result.inputs) {
