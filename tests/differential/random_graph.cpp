@@ -28,7 +28,7 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 /// Results that are undefined, random, or of sizes that data decides; calls that are no
-/// computation.
+/// computation; what tells the sign of a NaN, which is the processor's.
 bool is_excluded(const ops::Operator &row) {
   if (row.effect == ops::Effect::random || row.effect == ops::Effect::assertion ||
       row.effect == ops::Effect::ordered || row.name.rfind("tsc.", 0) == 0)
@@ -38,7 +38,8 @@ bool is_excluded(const ops::Operator &row) {
         "masked_select", "item",          "_local_scalar", "sym_",        "_assert", "resize",
         "set_",          "operator.",     "normal",        "exponential", "_c10d",   "fsdp",
         "poisson",       "uniform",       "cauchy",        "geometric",   "lift",    "higher_order",
-        "detach_",       "requires_grad", "dropout",       "device",      "copy_to"})
+        "detach_",       "requires_grad", "dropout",       "device",      "copy_to", "signbit",
+        "copysign"})
     if (contains(row.name, part))
       return true;
   return false;

@@ -116,12 +116,30 @@ template <class T> TC_FN tc_value<T> tc_get(T x) { return tc_storage<T>::load(x)
 template <class T> TC_FN tc_value<T> tc_load(const T *p) { return tc_storage<T>::load(*p); }
 template <class T> TC_FN void tc_store(T *p, tc_value<T> x) { *p = tc_storage<T>::store(x); }
 
+/// Toward zero; NaN and what does not fit become the lowest integer, as processors have it.
+template <class From> TC_FN long long tc_truncate(From x) {
+#ifdef TC_DEVICE
+  return static_cast<long long>(x);
+#else
+  // Hidden from the compiler: it would fold a cast of a constant that does not fit as it likes, and
+  // (g++ with -fno-trapping-math) make trunc() of a cast there and back, which keeps NaN, what does
+  // not fit, and the sign of -0.3.
+  if (__builtin_constant_p(x)) {
+    volatile From hidden = x;
+    x = hidden;
+  }
+  long long result = static_cast<long long>(x);
+  asm("" : "+r"(result));
+  return result;
+#endif
+}
+
 /// Casts as torch's .to(): toward zero for ints; unsigned targets go through a 64-bit signed
 /// integer, so that -1.0 becomes 255 as a byte; bool is "not zero".
 template <class To> struct tc_caster {
   template <class From> TC_FN To apply(From x) { return static_cast<To>(x); }
-  TC_FN To apply(float x) { return static_cast<To>(static_cast<long long>(x)); }
-  TC_FN To apply(double x) { return static_cast<To>(static_cast<long long>(x)); }
+  TC_FN To apply(float x) { return static_cast<To>(tc_truncate(x)); }
+  TC_FN To apply(double x) { return static_cast<To>(tc_truncate(x)); }
 };
 template <> struct tc_caster<float> {
   template <class From> TC_FN float apply(From x) { return static_cast<float>(x); }
