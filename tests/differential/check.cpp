@@ -15,7 +15,7 @@ namespace {
 
 using tensor::HostTensor;
 
-constexpr size_t kNeighbours = 6;
+constexpr size_t kNeighbours = 12;
 
 bool same_kind(double a, double b) {
   if (std::isnan(a) || std::isnan(b))
