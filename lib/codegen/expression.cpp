@@ -207,8 +207,11 @@ std::string operation_text(const Value &value, std::span<const ArgumentText> arg
   if (value.op == Op::to_dtype)
     return cast_text(value, arguments[0]);
   if (value.op == Op::to_dtype_bitcast) {
-    if (storage_type(value.dtype) != value_type(value.dtype) ||
-        storage_type(arguments[0].dtype) != value_type(arguments[0].dtype))
+    // A 16-bit float that was widened is the float it is held in.
+    const DType from =
+        tensor::is_reduced_float(arguments[0].dtype) ? DType::f32 : arguments[0].dtype;
+    if (tensor::is_reduced_float(value.dtype) ||
+        tensor::size_in_bytes(from) != tensor::size_in_bytes(value.dtype))
       throw support::InternalError("codegen", "", "lowering let a bitcast of 16 bits through");
     return "tc_bitcast<" + std::string(value_type(value.dtype)) + ">(" + arguments[0].text + ")";
   }
