@@ -44,19 +44,25 @@ std::string_view family(std::string_view target) {
 
 // ---- dtypes
 
-void integers_only(const Call &call) {
+/// `visit(argument, meta)` of each argument that is given; meta is null for what is no tensor.
+template <class Visit> void for_each_given(const Call &call, const Visit &visit) {
   for (const Parameter &parameter : call.schema().parameters) {
     if (!call.has(parameter.name))
       continue;
     const Argument &argument = call[parameter.name];
     const Value *value = call.value_of(argument);
-    const TensorMeta *meta = value != nullptr ? value->tensor() : nullptr;
+    visit(argument, value != nullptr ? value->tensor() : nullptr);
+  }
+}
+
+void integers_only(const Call &call) {
+  for_each_given(call, [&](const Argument &argument, const TensorMeta *meta) {
     if (meta != nullptr ? tensor::is_floating(meta->dtype)
                         : std::holds_alternative<double>(argument.value))
       call.fail("TSC-O127",
                 call.node().target + " of " + (meta != nullptr ? torch(meta->dtype) : "a float"),
                 "give integers or booleans");
-  }
+  });
 }
 
 void floats_only(const Call &call) {
@@ -69,15 +75,10 @@ void floats_only(const Call &call) {
 /// Shifts: PyTorch has kernels for every integer, none for truth values alone.
 void some_integer(const Call &call) {
   bool any = false;
-  for (const Parameter &parameter : call.schema().parameters) {
-    if (!call.has(parameter.name))
-      continue;
-    const Argument &argument = call[parameter.name];
-    const Value *value = call.value_of(argument);
-    const TensorMeta *meta = value != nullptr ? value->tensor() : nullptr;
+  for_each_given(call, [&](const Argument &argument, const TensorMeta *meta) {
     any |= meta != nullptr ? meta->dtype != DType::boolean
                            : !std::holds_alternative<bool>(argument.value);
-  }
+  });
   if (!any)
     call.fail("TSC-O127", call.node().target + " of torch.bool",
               "give an integer tensor or number");
