@@ -117,9 +117,11 @@ bool is_comparison(Op op) {
          op == Op::ge;
 }
 
-/// An operator of C++ that means the operation. Arithmetic of integers has none: theirs wraps.
+/// An operator of C++ that means the operation. Arithmetic of integers has none: theirs wraps. Nor
+/// have ordered comparisons of floats: ptxas loses NaN in them (prelude/tc_math.h).
 const char *infix(Op op, DType dtype) {
-  if (!tensor::is_floating(dtype) && !is_comparison(op))
+  const bool is_ordered = is_comparison(op) && op != Op::eq && op != Op::ne;
+  if (tensor::is_floating(dtype) ? is_ordered : !is_comparison(op))
     return nullptr;
   switch (op) {
   case Op::add:

@@ -12,14 +12,15 @@ constexpr int64_t kChunkElements = 16384; // elements of work a block: some 10 m
 constexpr int64_t kKeptBytes = 1 << 16;   // stack that values kept between phases may take
 constexpr int kRun = 16;                  // elements of an inner loop: a cache line of floats
 
-/// One thread adds a whole row up: where that is long, single precision would lose digits.
-void choose_sum_types(KernelPlan &plan) {
-  constexpr int64_t kLongest = 1024;
+/// One thread adds a whole row up: where many numbers go into one sum, single precision would lose
+/// digits (equal ones are all rounded to the same side).
+void choose_sum_types(KernelPlan &plan, int accumulators) {
+  const int64_t longest = accumulators > 1 ? int64_t{64} * accumulators : 32;
   const KernelGraph &graph = plan.graph;
   const auto elements = graph.elements().as_integer();
   plan.summed_in_double.assign(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id)
-    plan.summed_in_double[id] = graph.is_reduction(id) && (!elements || *elements > kLongest) &&
+    plan.summed_in_double[id] = graph.is_reduction(id) && (!elements || *elements > longest) &&
                                 graph[id].reduction == ir::ReductionKind::sum &&
                                 tensor::is_floating(graph[id].dtype);
 }
@@ -46,7 +47,7 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
     access = access == Access::vector ? Access::element : access;
   const auto elements = graph.elements().as_integer();
   fill_phases(module, plan, group, elements && *elements * 8 <= kKeptBytes);
-  choose_sum_types(plan);
+  choose_sum_types(plan, walk.vector);
   if (graph.reduces) {
     walk.chunk =
         elements ? std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, *elements)) : 1;

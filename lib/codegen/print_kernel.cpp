@@ -470,6 +470,7 @@ private:
       return;
     declare_kept(phase);
     declare_accumulators(phase);
+    restart_scans(phase);
     if (serial_ && !graph_.reduces) {
       const std::string chunk = std::to_string(serial_->chunk), count = size_text(runs());
       line("const " + index_ + " first = " + as_index(block_) + " * " + chunk + ";");

@@ -64,6 +64,18 @@ protected:
       line("  t" + number + "[k] = " + op + "::identity<" + type + ">();");
     }
   }
+  /// Where a row is walked once more, what was carried to its end starts anew.
+  void restart_scans(const PhasePlan &phase) {
+    if (graph_.scans_end_phases)
+      return;
+    for (const ValueId id : phase.elements) {
+      const Value &value = graph_[id];
+      if (value.op == ir::Op::scan &&
+          std::find(phase.reductions.begin(), phase.reductions.end(), id) == phase.reductions.end())
+        line("c" + std::to_string(numbers_[id]) + " = " + combiner(value.scan) + "::identity<" +
+             std::string(value_type(value.dtype)) + ">();");
+    }
+  }
   void finish_scan(ValueId id) {
     const Value &value = graph_[id];
     if (!graph_.scans_end_phases)

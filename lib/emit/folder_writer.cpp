@@ -156,7 +156,8 @@ void FolderWriter::check_replaceable() const {
 }
 
 /// Beside OUT; inside it where it must stay the same folder: a mount point, the working folder of
-/// who calls (whose shell would stand nowhere), or below a folder that cannot be written.
+/// who calls (whose shell would stand nowhere), or below a folder that cannot be written. Nobody
+/// exchanges OUT while something is being written inside it.
 void FolderWriter::make_aside() {
   std::error_code error;
   const bool exists = fs::is_directory(folder_, error);
@@ -173,10 +174,12 @@ void FolderWriter::make_aside() {
     replacement_ = Replacement::in_place;
   }
   try {
-    if (!aside_ && exists)
+    if (!aside_ && exists) {
+      lock_ = lock_replacement(parent_of(folder_), folder_);
       aside_.emplace(folder_, kInside);
-    else if (!aside_)
+    } else if (!aside_) {
       aside_.emplace(parent_of(folder_), beside(folder_));
+    }
   } catch (const std::system_error &failure) {
     cannot_write(folder_, failure.code().message());
   }
@@ -205,7 +208,8 @@ void FolderWriter::write(const std::string &name, std::string_view text) {
 
 void FolderWriter::commit() {
   write_staged(kFileList, list_text(names_, true));
-  const Descriptor lock = lock_replacement(parent_of(folder_), folder_);
+  if (!lock_)
+    lock_ = lock_replacement(parent_of(folder_), folder_);
   const support::SignalsWait whole; // a few milliseconds
   clean_up(folder_);
   check_replaceable(); // it may have come meanwhile
@@ -226,6 +230,7 @@ void FolderWriter::commit() {
       put_in_place(own);
   }
   aside_.reset();
+  lock_ = Descriptor();
 }
 
 void FolderWriter::put_new() {

@@ -39,6 +39,7 @@ public:
 private:
   std::string folder_;
   Replacement replacement_;
+  support::Descriptor lock_; // one writer at a time replaces folders below OUT's parent
   std::optional<support::PrivateFolder> aside_;
   std::string staged_; // the new folder, inside aside_
   Names names_;

@@ -1,5 +1,6 @@
 // Batch and instance normalization, with the statistics of the input (training) or the recorded
 // ones. Results that only a backward pass reads are given as PyTorch's CPU kernels give them.
+#include "ops/memory_format.h"
 #include "ops/normalization.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
@@ -142,7 +143,9 @@ Training train_instances(GraphBuilder &builder, const Call &call) {
   std::vector<size_t> dims;
   for (size_t i = 2; i < call.tensor("input").layout.rank(); ++i)
     dims.push_back(i);
-  return train(builder, call, dims, {0});
+  Training result = train(builder, call, dims, {0});
+  result.output = contiguous(builder, result.output);
+  return result;
 }
 
 bool in_training(const Call &call) {
@@ -190,7 +193,7 @@ Argument batch_norm(GraphBuilder &builder, const Call &call) {
 }
 Argument instance_norm(GraphBuilder &builder, const Call &call) {
   return in_training(call) ? train_instances(builder, call).output
-                           : with_recorded_statistics(builder, call);
+                           : contiguous(builder, with_recorded_statistics(builder, call));
 }
 
 bool writes_statistics(const Call &call) { return in_training(call) && call.has("running_mean"); }

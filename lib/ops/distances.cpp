@@ -1,4 +1,5 @@
 // Norms by other names, distances and similarities.
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -202,7 +203,7 @@ void add_distances(Table &table) {
         return convert(builder, norm, dtype);
       });
   table.add_with_in_place("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor")
-      .decompose(renorm);
+      .decompose(contiguously(renorm));
 }
 
 } // namespace tsc::ops

@@ -1,5 +1,6 @@
 // Gathers and scatters.
 #include "ops/checks.h"
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -454,20 +455,20 @@ void add_scatters(Table &table) {
   table
       .add_with_in_place("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar "
                          "alpha=1) -> Tensor")
-      .decompose([](GraphBuilder &builder, const Call &call) {
+      .decompose(contiguously([](GraphBuilder &builder, const Call &call) {
         Argument source = call["source"];
         if (call.number("alpha") != 1)
           source = builder.call(kMul, {source, call["alpha"]});
         return put_slices(builder, call, source, true);
-      });
+      }));
   table
       .add_with_in_place("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str "
                          "reduce, *, bool include_self=True) -> Tensor")
       .decompose(index_reduce);
   table.add_with_in_place("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
-      .decompose([](GraphBuilder &builder, const Call &call) {
+      .decompose(contiguously([](GraphBuilder &builder, const Call &call) {
         return put_slices(builder, call, call["source"], false);
-      });
+      }));
   table
       .add("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, "
            "SymInt padding_idx, bool "

@@ -1,8 +1,11 @@
 // cat, stack, flip, roll, repeat.
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
+
+#include <algorithm>
 
 namespace tsc::ops {
 namespace {
@@ -12,6 +15,11 @@ using Sizes = std::vector<Expr>;
 /// A 1-D tensor without elements joins anything.
 bool is_legacy_empty(const TensorMeta &meta) {
   return meta.layout.rank() == 1 && meta.layout.sizes[0].is_integer(0);
+}
+
+bool all_channels_last(const std::vector<TensorMeta> &tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const TensorMeta &meta) { return is_channels_last(meta.layout); });
 }
 
 Value cat_value(const Call &call) {
@@ -48,11 +56,7 @@ Value cat_value(const Call &call) {
     total += meta.layout.sizes[dim];
   }
   sizes[dim] = total;
-  bool channels_last = sizes.size() == 4; // if all operands have that order, so has the result
-  for (const TensorMeta &meta : tensors)
-    channels_last = channels_last && meta.layout.rank() == 4 && !meta.layout.is_contiguous() &&
-                    channels_last_strides(meta.layout.sizes) == meta.layout.strides;
-  if (channels_last)
+  if (all_channels_last(tensors)) // so has the result
     return tensor_value(dtype, sizes, channels_last_strides(sizes), first->device);
   return contiguous_value(dtype, sizes, first->device);
 }
@@ -71,10 +75,12 @@ Argument cat(GraphBuilder &builder, const Call &call) {
   if (tensors.empty())
     return builder.call("aten.clone.default", {given->front()});
   if (tensors.size() == 1) {
-    Argument only = convert(builder, tensors[0], value.tensor()->dtype);
+    const Argument only = convert(builder, tensors[0], value.tensor()->dtype);
     return builder.call("aten.clone.default", {only},
                         {{"memory_format", graph::MemoryFormat::contiguous}});
   }
+  // The dtype of what is empty counts.
+  tensors.front() = convert(builder, tensors.front(), value.tensor()->dtype);
   return builder.emit("aten.cat.default", {tensors, call["dim"]});
 }
 
@@ -84,6 +90,14 @@ Argument stack(GraphBuilder &builder, const Call &call) {
     call.fail("TSC-O044", "aten.stack of no tensors", "pass one or more");
   int64_t dim =
       static_cast<int64_t>(normalize_dim(call, call.integer("dim"), metas[0].layout.rank() + 1));
+  // PyTorch's goes through cat, whose order is kept: channels last apart from the new dimension.
+  Sizes sizes = metas[0].layout.sizes;
+  if (static_cast<size_t>(dim) < sizes.size() && all_channels_last(metas)) {
+    const Argument joined = builder.call("aten.cat.default", {call["tensors"], dim});
+    sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(dim),
+                 Expr(static_cast<int64_t>(metas.size())));
+    return builder.call("aten.view.default", {joined, sizes_argument(sizes)});
+  }
   Arguments parts;
   for (const Argument &item : *call["tensors"].list())
     parts.push_back(builder.call("aten.unsqueeze.default", {item, dim}));
@@ -176,7 +190,8 @@ void add_joining(Table &table) {
   }
   table.add("stack(Tensor[] tensors, int dim=0) -> Tensor").decompose(stack);
   table.add("flip(Tensor self, int[] dims) -> Tensor").shape(flip_value).lowers("flip");
-  table.add("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor").decompose(roll);
+  table.add("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor")
+      .decompose(in_format_of("self", roll));
   table.add("repeat(Tensor self, SymInt[] repeats) -> Tensor").decompose(repeat);
   table.add("tile(Tensor self, SymInt[] dims) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {

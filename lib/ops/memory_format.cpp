@@ -38,4 +38,26 @@ Argument in_layout(GraphBuilder &builder, const Argument &x, const tensor::Layou
   return sorted ? copied : builder.call("aten.permute.default", {copied, ints_argument(inverse)});
 }
 
+Argument contiguous(GraphBuilder &builder, const Argument &x) {
+  return in_layout(builder, x, tensor::contiguous_layout(builder.meta(x).layout.sizes));
+}
+
+Decomposition in_format_of(std::string_view parameter, Decomposition decomposition) {
+  return [parameter, decomposition = std::move(decomposition)](GraphBuilder &builder,
+                                                               const Call &call) {
+    Argument result = decomposition(builder, call);
+    Arguments list = result.list() != nullptr ? *result.list() : Arguments{result};
+    const TensorMeta meta = builder.meta(list.front());
+    const Value like = value_like(call.tensor(parameter), meta.dtype, meta.layout.sizes);
+    list.front() = in_layout(builder, list.front(), like.tensor()->layout);
+    return result.list() != nullptr ? Argument(list) : list.front();
+  };
+}
+
+Decomposition contiguously(Decomposition decomposition) {
+  return [decomposition = std::move(decomposition)](GraphBuilder &builder, const Call &call) {
+    return contiguous(builder, decomposition(builder, call));
+  };
+}
+
 } // namespace tsc::ops

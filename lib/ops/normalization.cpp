@@ -1,6 +1,7 @@
 // Layer, group, RMS and local response normalization, weight normalization. Statistics are computed
 // in f32 or wider.
 #include "ops/normalization.h"
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -42,13 +43,6 @@ Argument over_channels(GraphBuilder &builder, const Argument &vector, size_t ran
 }
 
 namespace {
-
-Argument contiguous(GraphBuilder &builder, const Argument &x) {
-  if (builder.meta(x).layout.is_contiguous())
-    return x;
-  return builder.call("aten.clone.default", {x},
-                      {{"memory_format", graph::MemoryFormat::contiguous}});
-}
 
 std::vector<size_t> normalized_dims(const Call &call) {
   const TensorMeta &input = call.tensor("input");
@@ -178,7 +172,7 @@ void add_normalization(Table &table) {
   table
       .add("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? "
            "eps=None) -> Tensor")
-      .decompose(rms_norm);
+      .decompose(in_format_of("input", rms_norm));
   table
       .add("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> "
            "(Tensor, Tensor)")
@@ -187,14 +181,14 @@ void add_normalization(Table &table) {
       .add("group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
            "eps=1e-05, bool "
            "cudnn_enabled=True) -> Tensor")
-      .decompose(group_norm);
+      .decompose(in_format_of("input", group_norm));
   table
       .add("native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, "
            "SymInt HxW, int group, "
            "float eps) -> (Tensor, Tensor, Tensor)")
-      .decompose([](GraphBuilder &builder, const Call &call) {
+      .decompose(in_format_of("input", [](GraphBuilder &builder, const Call &call) {
         return group_norm_with_statistics(builder, call, "group");
-      });
+      }));
 }
 
 } // namespace tsc::ops

@@ -206,10 +206,6 @@ Sorted sort(GraphBuilder &builder, const Call &call) {
   return {in_layout(builder, sorted.values, layout), in_layout(builder, sorted.indices, layout)};
 }
 
-Argument contiguous(GraphBuilder &builder, const Argument &x) {
-  return in_layout(builder, x, tensor::contiguous_layout(builder.meta(x).layout.sizes));
-}
-
 Argument topk(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const size_t rank = self.layout.rank(), dim = normalize_dim(call, call.integer("dim"), rank);

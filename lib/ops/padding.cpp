@@ -1,5 +1,6 @@
 // Padding: constants are lowered, reflections and replications are gathers.
 #include "ops/builder.h"
+#include "ops/memory_format.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
 
@@ -18,7 +19,7 @@ Value constant_pad_value(const Call &call) {
               "pass (before, after) for the last dimensions");
   for (size_t i = 0; i < pad.size() / 2; ++i)
     sizes[sizes.size() - 1 - i] += pad[2 * i] + pad[2 * i + 1];
-  return contiguous_value(self.dtype, sizes, self.device);
+  return value_like(self, self.dtype, sizes);
 }
 
 enum class Edge : uint8_t { reflect, replicate, circular };
@@ -60,7 +61,10 @@ Argument gather_pad(GraphBuilder &builder, const Call &call, std::string_view pa
                                           pad[2 * i + 1], edge, self.device);
     x = builder.call("aten.index_select.default", {x, static_cast<int64_t>(dim), positions});
   }
-  return x;
+  if (edge == Edge::circular)
+    return x;
+  const Value like = value_like(self, self.dtype, builder.meta(x).layout.sizes);
+  return in_layout(builder, x, like.tensor()->layout);
 }
 
 Argument pad(GraphBuilder &builder, const Call &call) {

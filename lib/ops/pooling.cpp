@@ -87,12 +87,15 @@ Sizes pooled_sizes(const Call &call, const Window &window) {
   return result;
 }
 
-/// The sizes of a pool of `self` with these positions.
-tensor::Layout pooled_layout(const TensorMeta &self, const Sizes &positions) {
+/// A pool of `self` with these positions. In three dimensions PyTorch keeps the order of max_pool3d
+/// alone.
+tensor::Layout pooled_layout(const TensorMeta &self, const Sizes &positions, bool is_max_pool) {
   Sizes sizes = self.layout.sizes;
   std::copy(positions.begin(), positions.end(),
             sizes.end() - static_cast<ptrdiff_t>(positions.size()));
-  return value_like(self, self.dtype, sizes).tensor()->layout;
+  return positions.size() == 3 && !is_max_pool
+             ? tensor::contiguous_layout(sizes)
+             : value_like(self, self.dtype, sizes).tensor()->layout;
 }
 
 /// What no element is below.
@@ -166,7 +169,7 @@ Arguments max_pool(GraphBuilder &builder, const Call &call, size_t rank, bool wi
   const WindowsOf windows = [&](const Argument &x, const Argument &fill) {
     return windows_of(builder, x, positions, window, fill);
   };
-  const tensor::Layout layout = pooled_layout(self, positions);
+  const tensor::Layout layout = pooled_layout(self, positions, true);
   const Argument values = largest(builder, call["self"], windows, rank);
   Arguments results = {in_layout(builder, values, layout)};
   if (with_indices) {
@@ -248,7 +251,7 @@ Argument avg_pool(GraphBuilder &builder, const Call &call, size_t rank) {
                    {widen(builder, windows), dimensions_from(self.layout.rank(), rank), false});
   const Argument divisor = divisor_of(builder, call, window, positions);
   return in_layout(builder, average(builder, sums, divisor, self.dtype),
-                   pooled_layout(self, positions));
+                   pooled_layout(self, positions, false));
 }
 
 // ---- adaptive
@@ -299,7 +302,7 @@ Argument adaptive_avg_pool(GraphBuilder &builder, const Call &call, size_t rank)
   const TensorMeta self = call.tensor("self");
   const Sizes positions = adaptive_positions(call, rank), sizes = spatial_sizes(self, rank);
   if (is_empty(positions))
-    return no_windows(builder, pooled_layout(self, positions), self.dtype, self.device);
+    return no_windows(builder, pooled_layout(self, positions, false), self.dtype, self.device);
   const size_t lead = self.layout.rank() - rank;
   if (std::all_of(positions.begin(), positions.end(), [](Expr e) { return e.is_integer(1); }))
     return builder.call("aten.mean.dim", {call["self"], dimensions_from(lead, rank), true});
@@ -323,7 +326,7 @@ Argument adaptive_avg_pool(GraphBuilder &builder, const Call &call, size_t rank)
   if (varying)
     divisor = same.is_integer(1) ? *varying : builder.call(kMul, {*varying, divisor});
   return in_layout(builder, average(builder, sums, divisor, self.dtype),
-                   pooled_layout(self, positions));
+                   pooled_layout(self, positions, false));
 }
 
 Arguments adaptive_max_pool(GraphBuilder &builder, const Call &call, size_t rank) {
@@ -332,7 +335,7 @@ Arguments adaptive_max_pool(GraphBuilder &builder, const Call &call, size_t rank
   const WindowsOf windows = [&](const Argument &x, const Argument &fill) {
     return adaptive_windows_of(builder, x, positions, fill);
   };
-  const tensor::Layout layout = pooled_layout(self, positions);
+  const tensor::Layout layout = pooled_layout(self, positions, false);
   if (is_empty(positions))
     return {no_windows(builder, layout, self.dtype, self.device),
             no_windows(builder, layout, DType::i64, self.device)};

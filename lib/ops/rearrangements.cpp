@@ -1,6 +1,7 @@
 // Elements in another order: pixel and channel shuffles, stacks by name, rotations, diagonals,
 // index grids.
 #include "ops/builder.h"
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/shape_rules.h"
 #include "ops/table.h"
@@ -281,12 +282,12 @@ void add_shuffles(Table &table) {
         return pixel_shuffle(builder, call, false);
       });
   table.add("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor")
-      .decompose([](GraphBuilder &builder, const Call &call) {
+      .decompose(in_format_of("self", [](GraphBuilder &builder, const Call &call) {
         return pixel_shuffle(builder, call, true);
-      });
+      }));
   for (std::string_view name : {"channel_shuffle", "native_channel_shuffle"})
     table.add(keep_text(std::string(name) + "(Tensor self, SymInt groups) -> Tensor"))
-        .decompose(channel_shuffle);
+        .decompose(in_format_of("self", channel_shuffle));
 }
 
 void add_stacks(Table &table) {

@@ -1,6 +1,7 @@
 // Interpolation: nearest by gathers or, for whole factors, by repetition; linear and cubic one
 // dimension after the other, as weighted sums of gathers.
 #include "graph/indicators.h"
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -403,11 +404,11 @@ void add_form(Table &table, const std::string &name, size_t dims, bool corners,
   table
       .add(keep_text(name + "(Tensor self, SymInt[" + std::to_string(dims) + "] output_size, " +
                      align + scales[dims - 1] + ") -> Tensor"))
-      .decompose(decomposition);
+      .decompose(in_format_of("self", decomposition));
   table
       .add(keep_text(name + ".vec(Tensor input, SymInt[]? output_size, " + align +
                      "float[]? scale_factors) -> Tensor"))
-      .decompose(decomposition);
+      .decompose(in_format_of("input", decomposition));
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // where, masked_fill, clamp: one of several values.
 #include "ops/builder.h"
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/table.h"
 
@@ -84,9 +85,9 @@ void add_selections(Table &table) {
       .decompose(where);
   table.add("where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor").decompose(where);
   table.add_with_in_place("masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor")
-      .decompose(masked_fill);
+      .decompose(contiguously(masked_fill));
   table.add_with_in_place("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor")
-      .decompose(masked_fill);
+      .decompose(contiguously(masked_fill));
   table.add_with_in_place("clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor")
       .decompose(clamp);
   table.add_with_in_place("clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor")

@@ -1,5 +1,6 @@
 // A tensor with some of its elements replaced: by region, by index along one dimension, by mask.
 #include "ops/checks.h"
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -227,7 +228,7 @@ void add_updates(Table &table) {
   table.add("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
       .decompose(index_fill);
   table.add("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor")
-      .decompose(masked_scatter);
+      .decompose(contiguously(masked_scatter));
   table.add("tsc::fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor")
       .decompose(fill_diagonal);
   table.add_mutating(

@@ -51,6 +51,12 @@ Refusal check_mutation(const Fusion &fusion, Part earlier, const Node &mutator, 
   }
   if (!write || is_indirect(*write))
     return Refusal::memory_deps_differ;
+  // Written by several iterations, an element would be read after the first of them.
+  if (symbolic::numel(write->sizes) != mutator.numel)
+    return Refusal::memory_deps_differ;
+  for (size_t i = 0; i < write->sizes.size(); ++i)
+    if (!write->sizes[i].is_integer(1) && !symbolic::depends_on(write->index, write->variables[i]))
+      return Refusal::memory_deps_differ;
   const BufferId storage = state.module.storage_of(mutating);
   for (const NodeId member : fusion.members(earlier)) {
     for (const Dependency &read : fusion.node(member).reads) {

@@ -137,9 +137,9 @@ TEST_CASE("CMake names what a folder lacks", "[emit]") {
   const fs::path out = temporary.path / "out";
   emit::emit(program::sample_program(), out.string(), {});
   fs::remove(out / "engine" / "packer.h");
-  const std::string command = std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " +
-                              (temporary.path / "build").string() + " -DTSC_DEVICE=host > " +
-                              (temporary.path / "log").string() + " 2>&1";
+  const std::string command = std::string(TSC_TEST_CMAKE) + " -G Ninja -S " + out.string() +
+                              " -B " + (temporary.path / "build").string() +
+                              " -DTSC_DEVICE=host > " + (temporary.path / "log").string() + " 2>&1";
   CHECK(std::system(command.c_str()) != 0);
   CHECK(read_text(temporary.path / "log").find("TSC-E005: the folder lacks engine/packer.h") !=
         std::string::npos);
@@ -152,8 +152,8 @@ TEST_CASE("A folder that is planned for the host builds for it where there is CU
   program.archs = {"host"};
   emit::emit(program, out.string(), {});
   const auto configure = [&](const std::string &options) {
-    const std::string command = std::string(TSC_TEST_CMAKE) + " -S " + out.string() + " -B " +
-                                (temporary.path / "build").string() + options + " > " +
+    const std::string command = std::string(TSC_TEST_CMAKE) + " -G Ninja -S " + out.string() +
+                                " -B " + (temporary.path / "build").string() + options + " > " +
                                 (temporary.path / "log").string() + " 2>&1";
     return std::system(command.c_str()) == 0;
   };
