@@ -149,7 +149,7 @@ class PhaseFiller {
 public:
   PhaseFiller(KernelPlan &plan, bool keep) : plan_(plan), graph_(plan.graph), keep_(keep) {
     computed_in_.assign(graph_.values.size(), ir::kNone);
-    listed_in_.assign(graph_.values.size(), ir::kNone);
+    listed_.assign(plan.phases.size(), std::vector<bool>(graph_.values.size(), false));
   }
   void fill(uint32_t phase, const std::vector<ValueId> &roots) {
     std::vector<ValueId> work = roots, list;
@@ -174,12 +174,13 @@ private:
   KernelPlan &plan_;
   const KernelGraph &graph_;
   bool keep_;
-  std::vector<uint32_t> computed_in_, listed_in_;
+  std::vector<uint32_t> computed_in_;
+  std::vector<std::vector<bool>> listed_; // a phase
 
   /// True if `id` is to be computed in this phase.
   bool visit(ValueId id, uint32_t phase) {
     const Value &value = graph_[id];
-    if (value.level == Level::row || value.op == Op::reduction || listed_in_[id] == phase)
+    if (value.level == Level::row || value.op == Op::reduction || listed_[phase][id])
       return false;
     if (value.op == Op::sort || (value.op == Op::scan && graph_.scans_end_phases)) {
       plan_.kept[id] = true;
@@ -191,7 +192,7 @@ private:
     }
     if (computed_in_[id] == ir::kNone)
       computed_in_[id] = phase;
-    listed_in_[id] = phase;
+    listed_[phase][id] = true;
     return true;
   }
   void place(ValueId id, uint32_t phase) {

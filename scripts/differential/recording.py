@@ -281,6 +281,11 @@ def record(program):
     except Exception as error:
         raise Rejected("exported program fails", f"{type(error).__name__}: {error}") from error
     references = {name: y for name, x, y in pairs(results, wide) if x.is_floating_point()}
+    specs = zip(exported.graph_signature.output_specs, next(n for n in exported.graph.nodes if n.op == "output").args[0])
+    recorded = [getattr(n, "meta", {}).get("val") for spec, n in specs if spec.kind.name == "USER_OUTPUT"]
+    for x, meta in zip(results.outputs, recorded):
+        if isinstance(x, torch.Tensor) and isinstance(meta, torch.Tensor) and x.dtype != meta.dtype:
+            raise Rejected("PyTorch computes another dtype than it records", f"{x.dtype}, {meta.dtype}")
     for name, x, y in pairs(results, again):
         reason = comparison.disagreement(y, x, references.get(name))
         if reason:
@@ -329,11 +334,24 @@ class Noise(torch.utils._python_dispatch.TorchDispatchMode):
         result = function(*arguments, **(named or {}))
         if not isinstance(function, torch._ops.OpOverload) or self.EXACT.search(function.overloadpacket.__name__) or any(r.alias_info is not None for r in function._schema.returns):
             return result
-        cancelled = self.cancellation(function.overloadpacket.__name__, arguments)
+        name = function.overloadpacket.__name__
+        cancelled = self.cancellation(name, arguments)
+        if name in ("var", "std", "var_mean", "std_mean"):
+            cancelled = self.distance(name, arguments, named or {})
+            first = self.moved(result[0] if isinstance(result, tuple) else result, cancelled).abs_()
+            return (first, self.moved(result[1])) if isinstance(result, tuple) else first
         if isinstance(result, (tuple, list)):
             first = None if cancelled is None else cancelled.reshape(result[0].shape)
             return type(result)(self.moved(x, first if i == 0 else None) for i, x in enumerate(result))
         return self.moved(result)
+
+    @staticmethod
+    def distance(name, arguments, named):
+        """What a rounding of the mean may become in a deviation or a variance, in ulps: nothing else is left of equal numbers."""
+        x = arguments[0].detach().double().abs()
+        dims = named.get("dim", next((a for a in arguments[1:] if isinstance(a, (list, tuple))), None))
+        largest = x.amax(list(dims) if dims else list(range(x.dim())), keepdim=bool(named.get("keepdim", False)) or any(a is True for a in arguments[3:])) if x.numel() else None
+        return largest if largest is None or "std" in name else largest.square() * comparison.RULES[arguments[0].dtype][2]
 
     @staticmethod
     def cancellation(name, arguments):
