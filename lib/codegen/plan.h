@@ -82,14 +82,14 @@ struct KernelPlan {
   std::vector<Access> access; // loads and stores of elements
   std::vector<bool> kept;     // element values held on chip from one phase to later ones
   std::vector<bool> preloaded;
-  std::vector<bool> tiled;            // loads that go through shared memory (TileWalk)
-  std::vector<bool> uniform;          // element values that do not change over a run
-  std::vector<bool> streamed;         // vector loads whose data nothing reads again
-  std::vector<bool> divides_by_row;   // divisions by a row value, through its reciprocal
-  std::vector<bool> summed_in_double; // float sums too long for one float accumulator
-  bool wide_index = false;            // 64-bit indices
-  std::string description;            // one line
-  ValueId result = ir::kNone;         // ProductWalk: the load that is the product's results
+  std::vector<bool> tiled;          // loads that go through shared memory (TileWalk)
+  std::vector<bool> uniform;        // element values that do not change over a run
+  std::vector<bool> streamed;       // vector loads whose data nothing reads again
+  std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
+  std::vector<bool> summed_wider;   // sums of floats that their own precision would not do for
+  bool wide_index = false;          // 64-bit indices
+  std::string description;          // one line
+  ValueId result = ir::kNone;       // ProductWalk: the load that is the product's results
   Expr grid;
   int shared_bytes = 0; // dynamic
   int block = 1;

@@ -12,17 +12,21 @@ constexpr int64_t kChunkElements = 16384; // elements of work a block: some 10 m
 constexpr int64_t kKeptBytes = 1 << 16;   // stack that values kept between phases may take
 constexpr int kRun = 16;                  // elements of an inner loop: a cache line of floats
 
-/// One thread adds a whole row up: where many numbers go into one sum, single precision would lose
-/// digits (equal ones are all rounded to the same side).
+/// One thread adds a whole row up: where many numbers go into one sum, their own precision would
+/// lose digits (equal ones are all rounded to the same side). Without vectors a double costs what a
+/// float does.
 void choose_sum_types(KernelPlan &plan, int accumulators) {
-  const int64_t longest = accumulators > 1 ? int64_t{64} * accumulators : 32;
+  const auto longest = [&](tensor::DType dtype) {
+    const int64_t chain = accumulators > 1 ? 64 : dtype == tensor::DType::f64 ? 256 : 2;
+    return chain * accumulators;
+  };
   const KernelGraph &graph = plan.graph;
   const auto elements = graph.elements().as_integer();
-  plan.summed_in_double.assign(graph.values.size(), false);
+  plan.summed_wider.assign(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id)
-    plan.summed_in_double[id] = graph.is_reduction(id) && (!elements || *elements > longest) &&
-                                graph[id].reduction == ir::ReductionKind::sum &&
-                                tensor::is_floating(graph[id].dtype);
+    plan.summed_wider[id] =
+        graph.is_reduction(id) && (!elements || *elements > longest(graph[id].dtype)) &&
+        graph[id].reduction == ir::ReductionKind::sum && tensor::is_floating(graph[id].dtype);
 }
 
 } // namespace

@@ -21,11 +21,13 @@ protected:
   }
   bool separate_accumulators() const { return serial_ && vector_ > 1; }
 
-  bool sums_in_double(ValueId id) const {
-    return !plan_.summed_in_double.empty() && plan_.summed_in_double[id];
+  bool sums_wider(ValueId id) const {
+    return !plan_.summed_wider.empty() && plan_.summed_wider[id];
   }
   std::string running_type(ValueId id) const {
-    return sums_in_double(id) ? "double" : accumulator_type(graph_[id]);
+    if (!sums_wider(id))
+      return accumulator_type(graph_[id]);
+    return graph_[id].dtype == tensor::DType::f64 ? "tc_long_sum" : "double";
   }
   void declare_accumulators(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
@@ -159,7 +161,7 @@ protected:
       } else if (row_) {
         result = "tc_lanes_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name + ")";
       }
-      if (sums_in_double(id))
+      if (sums_wider(id))
         result = "static_cast<" + type + ">(" + result + ")";
       line("const " + type + " t" + std::to_string(numbers_[id]) + " = " + result + ";");
       if (!is_tuple(value.reduction))

@@ -1,4 +1,5 @@
 // grid_sample and affine_grid: values at real-valued positions, as weighted sums of gathers.
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -220,7 +221,7 @@ void add_grid_sampling(Table &table) {
     table
         .add(keep_text(std::string(name) + "(Tensor input, Tensor grid, int interpolation_mode, "
                                            "int padding_mode, bool align_corners) -> Tensor"))
-        .decompose(grid_sample);
+        .decompose(contiguously(grid_sample));
   table.add("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor")
       .decompose(affine_grid);
 }

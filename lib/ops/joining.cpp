@@ -73,7 +73,8 @@ Argument cat(GraphBuilder &builder, const Call &call) {
     return builder.keep(call);
   const Value value = cat_value(call);
   if (tensors.empty())
-    return builder.call("aten.clone.default", {given->front()});
+    return builder.call("aten.clone.default",
+                        {convert(builder, given->front(), value.tensor()->dtype)});
   if (tensors.size() == 1) {
     const Argument only = convert(builder, tensors[0], value.tensor()->dtype);
     return builder.call("aten.clone.default", {only},

@@ -28,7 +28,9 @@ Argument with_alpha(GraphBuilder &builder, const Call &call, std::string_view ta
     scaled = int64_t{*truth};
   if (call.optional_tensor("other")) { // in the result's dtype, as ATen scales
     const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
-    scaled = builder.call(kMul, {convert(builder, call["other"], dtype), call["alpha"]});
+    const Argument alpha =
+        dtype == DType::boolean ? Argument(call.number("alpha") != 0) : call["alpha"];
+    scaled = builder.call(kMul, {convert(builder, call["other"], dtype), alpha});
   } else if (std::holds_alternative<int64_t>(scaled.value) &&
              std::holds_alternative<int64_t>(call["alpha"].value)) {
     scaled = std::get<int64_t>(scaled.value) * std::get<int64_t>(call["alpha"].value);

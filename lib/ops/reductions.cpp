@@ -176,8 +176,11 @@ Value var_mean_value(const Call &call) {
   return Value{Value::List{one, one}};
 }
 
-/// (variance, mean) with the given correction, computed in f32 or wider.
-Argument statistics(GraphBuilder &builder, const Call &call, const Argument &dim,
+enum class Spread : uint8_t { variance, deviation };
+
+/// (variance or deviation, mean) with the given correction, computed in f32 or wider and rounded at
+/// the end.
+Argument statistics(GraphBuilder &builder, const Call &call, Spread spread, const Argument &dim,
                     const Argument &correction, bool keepdim) {
   const TensorMeta self = call.tensor("self");
   if (!tensor::is_floating(self.dtype))
@@ -186,14 +189,16 @@ Argument statistics(GraphBuilder &builder, const Call &call, const Argument &dim
   Argument x = widen(builder, call["self"]);
   Argument pair = builder.emit("aten.var_mean.correction", {x, dim},
                                {{"correction", correction}, {"keepdim", keepdim}});
-  Argument variance = convert(builder, builder.item(pair, 0), self.dtype);
+  Argument distance = builder.item(pair, 0);
+  if (spread == Spread::deviation)
+    distance = builder.call("aten.sqrt.default", {distance});
   Argument mean = convert(builder, builder.item(pair, 1), self.dtype);
-  return Arguments{variance, mean};
+  return Arguments{convert(builder, distance, self.dtype), mean};
 }
 
 /// The three ways in which ATen asks for the correction: unbiased, dim + unbiased, dim +
 /// correction.
-Argument statistics_of(GraphBuilder &builder, const Call &call) {
+Argument statistics_of(GraphBuilder &builder, const Call &call, Spread spread) {
   bool has_dim = false, has_unbiased = false;
   for (const Parameter &parameter : call.schema().parameters) {
     has_dim = has_dim || parameter.name == "dim";
@@ -205,8 +210,9 @@ Argument statistics_of(GraphBuilder &builder, const Call &call) {
   else if (call.has("correction"))
     correction = call["correction"];
   if (has_dim && call.has("dim"))
-    return statistics(builder, call, call["dim"], correction, call.boolean("keepdim"));
-  return statistics(builder, call, all_dims(), correction, has_dim && call.boolean("keepdim"));
+    return statistics(builder, call, spread, call["dim"], correction, call.boolean("keepdim"));
+  return statistics(builder, call, spread, all_dims(), correction,
+                    has_dim && call.boolean("keepdim"));
 }
 
 void add_variances(Table &table) {
@@ -219,12 +225,11 @@ void add_variances(Table &table) {
     std::string text(form);
     table.add(keep_text("var" + text + " -> Tensor"))
         .decompose([](GraphBuilder &builder, const Call &call) {
-          return builder.item(statistics_of(builder, call), 0);
+          return builder.item(statistics_of(builder, call, Spread::variance), 0);
         });
     table.add(keep_text("std" + text + " -> Tensor"))
         .decompose([](GraphBuilder &builder, const Call &call) {
-          Argument variance = builder.item(statistics_of(builder, call), 0);
-          return builder.call("aten.sqrt.default", {variance});
+          return builder.item(statistics_of(builder, call, Spread::deviation), 0);
         });
     Row row = table.add(keep_text("var_mean" + text + " -> (Tensor, Tensor)"));
     if (form[1] == 'c') {
@@ -232,16 +237,16 @@ void add_variances(Table &table) {
       row.decompose([](GraphBuilder &builder, const Call &call) {
         bool direct =
             !tensor::is_reduced_float(call.tensor("self").dtype) && call.has("correction");
-        return direct ? builder.keep(call) : statistics_of(builder, call);
+        return direct ? builder.keep(call) : statistics_of(builder, call, Spread::variance);
       });
     } else {
-      row.decompose(statistics_of);
+      row.decompose([](GraphBuilder &builder, const Call &call) {
+        return statistics_of(builder, call, Spread::variance);
+      });
     }
     table.add(keep_text("std_mean" + text + " -> (Tensor, Tensor)"))
         .decompose([](GraphBuilder &builder, const Call &call) {
-          Argument pair = statistics_of(builder, call);
-          Argument deviation = builder.call("aten.sqrt.default", {builder.item(pair, 0)});
-          return Arguments{deviation, builder.item(pair, 1)};
+          return statistics_of(builder, call, Spread::deviation);
         });
   }
 }

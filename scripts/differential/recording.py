@@ -324,6 +324,8 @@ class Noise(torch.utils._python_dispatch.TorchDispatchMode):
     EXACT = re.compile(r"clone|cat|stack|index|gather|scatter|select|slice|flip|roll|where|mask|sort|topk|max|min|pad|embedding|repeat|tri|diag|copy|fill|zeros"
                        r"|ones|full|arange|eye|linspace|empty|_to|clamp|relu|abs|neg|sign|floor|ceil|round|trunc|fold|take|put|view|item|scalar|kthvalue|median")
 
+    LINEAR = {"mm", "bmm", "addmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "vdot", "addr", "linear", "matmul", "convolution", "sum", "mean", "nansum", "cumsum", "trace"}
+
     supports_higher_order_operators = True
 
     def __init__(self, seed):
@@ -339,11 +341,26 @@ class Noise(torch.utils._python_dispatch.TorchDispatchMode):
         if name in ("var", "std", "var_mean", "std_mean"):
             cancelled = self.distance(name, arguments, named or {})
             first = self.moved(result[0] if isinstance(result, tuple) else result, cancelled).abs_()
-            return (first, self.moved(result[1])) if isinstance(result, tuple) else first
+            return (first, self.moved(result[1], torch.full_like(result[1], float(arguments[0].abs().max()), dtype=torch.float64))) if isinstance(result, tuple) else first
+        if name in self.LINEAR and isinstance(result, torch.Tensor):
+            return self.moved(result, self.terms(function, arguments, named or {}, result))
         if isinstance(result, (tuple, list)):
             first = None if cancelled is None else cancelled.reshape(result[0].shape)
             return type(result)(self.moved(x, first if i == 0 else None) for i, x in enumerate(result))
         return self.moved(result)
+
+    @staticmethod
+    def terms(function, arguments, named, result):
+        """How large the terms of a sum are that cancel each other, in ulps of the result's dtype: sums are in float32 at least. Of float64 nobody
+        knows more digits than PyTorch has: it gets what the roundings of so many terms add up to."""
+        if result.dtype not in comparison.RULES or not result.numel():
+            return None
+        largest = function(*(x.abs() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in arguments), **named).double()
+        if result.dtype == torch.float64:
+            return largest * max(1.0, arguments[0].numel() / result.numel()) ** 0.5
+        if "add" in function.overloadpacket.__name__ or function.overloadpacket.__name__ == "linear":
+            return largest  # a product of 16-bit floats may be rounded before the bias is added
+        return largest * (4 * comparison.RULES[torch.float32][2] / comparison.RULES[result.dtype][2] if result.dtype != torch.float32 else 1.0)
 
     @staticmethod
     def distance(name, arguments, named):
@@ -351,7 +368,10 @@ class Noise(torch.utils._python_dispatch.TorchDispatchMode):
         x = arguments[0].detach().double().abs()
         dims = named.get("dim", next((a for a in arguments[1:] if isinstance(a, (list, tuple))), None))
         largest = x.amax(list(dims) if dims else list(range(x.dim())), keepdim=bool(named.get("keepdim", False)) or any(a is True for a in arguments[3:])) if x.numel() else None
-        return largest if largest is None or "std" in name else largest.square() * comparison.RULES[arguments[0].dtype][2]
+        if largest is None or arguments[0].dtype not in comparison.RULES:
+            return None
+        spread = largest if "std" in name else largest.square() * comparison.RULES[arguments[0].dtype][2]
+        return spread if arguments[0].dtype != torch.float64 else spread + (arguments[0].numel() / largest.numel()) ** 0.5 * (largest if "std" in name else largest.square())
 
     @staticmethod
     def cancellation(name, arguments):

@@ -60,6 +60,8 @@ def argument(g, a, like):
     name = a.name
     if name in ("layout", "device", "memory_format", "pin_memory", "generator"):
         return None
+    if name.startswith("scales"):  # that contradict the sizes, PyTorch's kernels take or not
+        return "None" if optional else None
     if name == "dtype":  # the schema calls it an int
         return f"dtype=torch.{g.choice(values.DTYPES)}" if g.chance(0.4) or not optional else None
     if kind == "Tensor":

@@ -23,6 +23,28 @@ TC_LIMITS(long long, -9223372036854775807ll - 1, 9223372036854775807ll)
 TC_LIMITS(unsigned long long, 0ull, 18446744073709551615ull)
 #undef TC_LIMITS
 
+#ifndef TC_DEVICE
+/// A sum of doubles and what its roundings lost (Knuth's TwoSum), for one thread that adds many.
+struct tc_long_sum {
+  double sum, lost;
+  tc_long_sum() : sum(0), lost(0) {}
+  explicit tc_long_sum(double x) : sum(x), lost(0) {}
+  tc_long_sum &operator+=(double x) {
+    const double total = sum + x, part = total - sum;
+    lost += (sum - (total - part)) + (x - part);
+    sum = total;
+    return *this;
+  }
+  /// Where the sum is an infinity or NaN, nothing is lost.
+  explicit operator double() const { return sum - sum == 0 ? sum + lost : sum; }
+};
+inline tc_long_sum tc_add(tc_long_sum a, tc_long_sum b) {
+  a += b.sum;
+  a += b.lost;
+  return a;
+}
+#endif
+
 struct tc_sum {
   template <class T> TC_FN T identity() { return T(0); }
   template <class T> TC_FN T apply(T a, T b) { return tc_add(a, b); }
