@@ -266,11 +266,11 @@ private:
         if (it->index == value.index)
           return convert(it->value, module_.buffer(op.buffer).dtype);
       }
-      require(!std::binary_search(internal_.begin(), internal_.end(), op.buffer), "codegen",
-              "internal buffer " + module_.buffer(op.buffer).name + " is read at " +
-                  symbolic::print(value.index) +
-                  ", which its kernel does not store at the same point");
     }
+    require(!std::binary_search(internal_.begin(), internal_.end(), op.buffer), "codegen",
+            "internal buffer " + module_.buffer(op.buffer).name + " is read at " +
+                symbolic::print(value.index) +
+                ", which its kernel does not store at the same point");
     value.dtype = module_.buffer(op.buffer).dtype;
     return add(std::move(value));
   }
@@ -296,7 +296,9 @@ private:
     value.args.insert(value.args.end(), indirect.begin(), indirect.end());
     if (op.args.size() > 1)
       value.guard = ids_[op.args[1]];
-    if (op.mode == ir::StoreMode::plain && value.guard == ir::kNone)
+    // Where the guard of a new buffer's store does not hold, there is no element to be read.
+    const bool is_new = module_.buffer(op.buffer).mutates == ir::kNone && storage == op.buffer;
+    if (op.mode == ir::StoreMode::plain && (value.guard == ir::kNone || is_new))
       stored_[storage].push_back({value.index, value.args[0]});
     if (std::binary_search(internal_.begin(), internal_.end(), op.buffer))
       return value.args[0];
