@@ -192,8 +192,9 @@ Argument statistics(GraphBuilder &builder, const Call &call, Spread spread, cons
   Argument distance = builder.item(pair, 0);
   if (spread == Spread::deviation)
     distance = builder.call("aten.sqrt.default", {distance});
+  distance = convert(builder, distance, self.dtype);
   Argument mean = convert(builder, builder.item(pair, 1), self.dtype);
-  return Arguments{convert(builder, distance, self.dtype), mean};
+  return Arguments{distance, mean};
 }
 
 /// The three ways in which ATen asks for the correction: unbiased, dim + unbiased, dim +
