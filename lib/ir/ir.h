@@ -43,7 +43,7 @@ using OperationId = uint32_t;
 inline constexpr uint32_t kNone = UINT32_MAX;
 
 enum class Op : uint8_t {
-#define TSC_OP(name, operands, result) name,
+#define TSC_OP(name, operands, result, cost) name,
 #include "ir/opcodes.def"
 #undef TSC_OP
   // Leaves
@@ -65,6 +65,9 @@ enum class Op : uint8_t {
 std::string_view op_name(Op op); // as in the logs: "truediv"
 /// Draws random numbers: rand, randn, rand_exponential, rand_bits.
 bool is_random(Op op);
+/// What one operation on one element takes, roughly.
+enum class OpCost : uint8_t { instruction, function, angle };
+OpCost op_cost(Op op);    // of those in the table; others are an instruction
 int operand_count(Op op); // -1 for those below the table
 
 /// Iteration variable k of every LoopNode's domain and of every operation's loops: symbol "i<k>".

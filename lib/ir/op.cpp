@@ -16,10 +16,11 @@ namespace {
 struct OpFacts {
   std::string_view name;
   int operands;
+  OpCost cost = OpCost::instruction;
 };
 
 constexpr std::array kOps = {
-#define TSC_OP(name, operands, result) OpFacts{#name, operands},
+#define TSC_OP(name, operands, result, cost) OpFacts{#name, operands, OpCost::cost},
 #include "ir/opcodes.def"
 #undef TSC_OP
     OpFacts{"load", -1},
@@ -61,6 +62,7 @@ bool is_random(Op op) {
   return op == Op::rand || op == Op::randn || op == Op::rand_exponential || op == Op::rand_bits;
 }
 
+OpCost op_cost(Op op) { return kOps[static_cast<size_t>(op)].cost; }
 int operand_count(Op op) { return kOps[static_cast<size_t>(op)].operands; }
 
 Expr variable(size_t k) {

@@ -9,29 +9,6 @@
 
 namespace tsc::lowering {
 
-namespace {
-
-bool is_function(Op op) {
-  switch (op) {
-  case Op::sqrt:
-  case Op::rsqrt:
-  case Op::reciprocal:
-  case Op::truediv:
-  case Op::exp:
-  case Op::log:
-  case Op::sin:
-  case Op::cos:
-  case Op::tanh:
-  case Op::sigmoid:
-  case Op::pow:
-    return true;
-  default:
-    return false;
-  }
-}
-
-} // namespace
-
 std::vector<bool> find_weight_values(const graph::Graph &graph) {
   std::vector<bool> found(graph.nodes.size(), false);
   std::set<std::string> changed;
@@ -87,7 +64,7 @@ void realize_ahead(Context &context, TensorValue &value) {
     return std::any_of(body.ops.begin(), body.ops.end(), predicate);
   };
   if (any([](const ir::BodyOp &op) { return op.op == Op::load; }) &&
-      any([](const ir::BodyOp &op) { return is_function(op.op); })) {
+      any([](const ir::BodyOp &op) { return ir::op_cost(op.op) != ir::OpCost::instruction; })) {
     realize(context, storage);
   }
 }

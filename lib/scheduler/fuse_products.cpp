@@ -117,22 +117,7 @@ int64_t instructions_of(const ir::LoopBody &body, int64_t columns) {
       by_row[i] = by_row[i] || by_row[arg];
     if (!by_row[i])
       continue;
-    switch (op.op) {
-    case ir::Op::exp:
-    case ir::Op::erf:
-    case ir::Op::tanh:
-    case ir::Op::sigmoid:
-    case ir::Op::log:
-    case ir::Op::pow:
-    case ir::Op::truediv:
-    case ir::Op::reciprocal:
-    case ir::Op::sqrt:
-    case ir::Op::rsqrt:
-      count += kFunction;
-      break;
-    default:
-      ++count;
-    }
+    count += ir::op_cost(op.op) == ir::OpCost::instruction ? 1 : kFunction;
   }
   return count;
 }
