@@ -2,6 +2,7 @@
 #include "scheduler/dependency.h"
 #include "scheduler/steps.h"
 #include "scheduler/topological_order.h"
+#include "scheduler/weights_only.h"
 
 #include <algorithm>
 #include <map>
@@ -23,7 +24,7 @@ public:
 
   void run() {
     find_levels();
-    find_weights_only();
+    weights_only_ = find_weights_only(state_).groups; // joined, it would run every time
     for (const auto &[level, groups] : by_level_)
       combine(groups);
     if (combined_)
@@ -64,61 +65,12 @@ private:
     return b < groups_.size() && groups_[a].list != ir::kNone && groups_[a].list == groups_[b].list;
   }
 
-  // ---- what runs once
-
-  /// What depends on weights alone runs when these are loaded; joined with anything else it would
-  /// run every time.
-  void find_weights_only() {
-    const ir::Module &module = state_.module;
-    std::vector<bool> constant(module.buffers.size(), false);
-    for (BufferId id = 0; id < module.buffers.size(); ++id) {
-      const ir::Buffer &buffer = module.buffer(id);
-      constant[id] = buffer.role != ir::Buffer::Role::computed && !buffer.weight.empty();
-    }
-    for (const ir::Buffer &buffer : module.buffers)
-      if (buffer.mutates != ir::kNone)
-        constant[module.storage_of(buffer.mutates)] = false;
-    for (const Group &group : groups_) {
-      const bool once = std::all_of(group.members.begin(), group.members.end(), [&](NodeId member) {
-        return reads_constants(member, group, constant) && writes_for_the_program(member);
-      });
-      weights_only_.push_back(once);
-      if (once)
-        for (const NodeId member : group.members)
-          for (const BufferId output : state_.operation(member).outputs)
-            constant[output] = true;
-    }
-  }
-  bool reads_constants(NodeId id, const Group &group, const std::vector<bool> &constant) const {
-    return std::all_of(node(id).reads.begin(), node(id).reads.end(), [&](const Dependency &read) {
-      const NodeId producer = state_.producer[buffer_of(read)];
-      const bool own =
-          std::find(group.members.begin(), group.members.end(), producer) != group.members.end();
-      return own || (!is_weak(read) && constant[buffer_of(read)]);
-    });
-  }
-  bool writes_for_the_program(NodeId id) const {
-    const std::vector<BufferId> &outputs = state_.operation(id).outputs;
-    return std::all_of(outputs.begin(), outputs.end(), [&](BufferId output) {
-      const BufferId storage = state_.module.storage_of(output);
-      const ir::Buffer &buffer = state_.module.buffer(output);
-      return buffer.mutates == ir::kNone && !is_returned(output) && !is_returned(storage) &&
-             state_.module.buffer(storage).layout.storage_size().is_integer();
-    });
-  }
-
-  bool is_returned(BufferId buffer) const {
-    const std::vector<User> &users = state_.schedule.users[buffer];
-    return std::any_of(users.begin(), users.end(),
-                       [](const User &user) { return user.node == ir::kNone; });
-  }
-
   /// Reducing large angles takes local memory; registers are the same for all parts of a launch.
   bool needs_local_memory(const Group &group) const {
     return std::any_of(group.members.begin(), group.members.end(), [&](NodeId member) {
       const std::vector<ir::BodyOp> &ops = node(member).body.ops;
       return std::any_of(ops.begin(), ops.end(), [](const ir::BodyOp &op) {
-        return op.op == ir::Op::sin || op.op == ir::Op::cos || op.op == ir::Op::tan;
+        return ir::op_cost(op.op) == ir::OpCost::angle;
       });
     });
   }

@@ -2,6 +2,7 @@
 
 #include "scheduler/dependency.h"
 #include "scheduler/storages.h"
+#include "scheduler/weights_only.h"
 
 #include <algorithm>
 
@@ -33,7 +34,7 @@ public:
     model_.takeovers.resize(groups_.size());
     model_.made_bytes.assign(groups_.size(), 0);
     find_returned();
-    find_once();
+    once_ = find_weights_only(state_).buffers;
     for (uint32_t i = 0; i < groups_.size(); ++i)
       add_storages_of(i);
     for (uint32_t i = 0; i < groups_.size(); ++i) {
@@ -65,30 +66,6 @@ private:
       for (const BufferId storage : storages)
         (is_mutation(output) ? stays_ : returned_)[storage] = true;
     }
-  }
-
-  /// Groups come in an order in which they may run: what they read is known.
-  void find_once() {
-    once_.assign(module_.buffers.size(), false);
-    for (BufferId id = 0; id < module_.buffers.size(); ++id)
-      once_[id] = !module_.buffer(id).weight.empty() && state_.renamed[id] == ir::kNone;
-    for (const Group &group : groups_) {
-      const bool once = std::all_of(group.members.begin(), group.members.end(), [&](NodeId member) {
-        const std::vector<Dependency> &reads = state_.schedule.nodes[member].reads;
-        return !state_.operation(member).has_side_effects &&
-               std::all_of(reads.begin(), reads.end(), [&](const Dependency &read) {
-                 return once_[buffer_of(read)] || is_of(group, buffer_of(read));
-               });
-      });
-      for (const NodeId member : group.members) {
-        for (const BufferId output : state_.operation(member).outputs)
-          once_[output] = once && module_.buffer(output).mutates == ir::kNone;
-      }
-    }
-  }
-  bool is_of(const Group &group, BufferId buffer) const {
-    const NodeId producer = state_.producer[buffer];
-    return producer != ir::kNone && group_of_[producer] == group_of_[group.members[0]];
   }
 
   bool is_internal(BufferId buffer, uint32_t group) const {
