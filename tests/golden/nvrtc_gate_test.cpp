@@ -1,7 +1,10 @@
 // Every kernel of the sample graphs compiles for two architectures without a warning or a spill,
 // stays within its registers, and accesses memory as its plan says.
 #include "codegen/generate.h"
+#include "driver/compile.h"
 #include "golden_kernels.h"
+#include "graph/read.h"
+#include "target/target.h"
 #include "testing/catch.h"
 #include "testing/nvrtc.h"
 
@@ -84,5 +87,43 @@ TEST_CASE("golden kernels compile for sm_80 and sm_90 without spills") {
     for (const char *arch : {"sm_80", "sm_90"})
       check_unit(unit, arch);
     unit.clear();
+  }
+}
+
+TEST_CASE("a plan for every architecture fits it and compiles for it") {
+  for (const target::Target &target : target::targets()) {
+    driver::CompileOptions options;
+    options.archs = {target.name};
+    std::map<std::string, program::Kernel> by_name;
+    for (const char *path : {"graphs/anchors/gpt2/model.pt2", "graphs/anchors/mlp_gelu/model.json",
+                             "graphs/anchors/softmax/model.json"})
+      for (program::Kernel &kernel :
+           driver::compile(graph::read_graph(std::string(TSC_SOURCE_DIR) + "/" + path), options)
+               .program.kernels)
+        by_name.emplace(kernel.name, kernel);
+    std::string text;
+    for (const auto &[name, kernel] : by_name) {
+      INFO(name << " for " << target.name);
+      const auto [x, y, z] = kernel.cuda.block;
+      CHECK(x * y * z <= target.max_threads_per_block);
+      REQUIRE(kernel.cuda.shared_bytes.is_integer());
+      CHECK(kernel.cuda.shared_bytes.value() <= target.shared_bytes_per_block);
+      CHECK((target.has_wgmma || kernel.cuda.text.find("wgmma") == std::string::npos));
+      text += kernel.cuda.text;
+    }
+    const testing::NvrtcUnit unit = testing::compile_with_nvrtc(text, target.name);
+    const auto logs = by_kernel(unit.log, std::regex("Compiling entry function '([^']+)'"));
+    CHECK(logs.size() == by_name.size());
+    for (const auto &[name, log] : logs) {
+      INFO(name << " for " << target.name << ": " << log);
+      std::smatch match;
+      REQUIRE(std::regex_search(log, match, std::regex("Used ([0-9]+) registers")));
+      const int registers = std::stoi(match[1]);
+      const auto [x, y, z] = by_name.at(name).cuda.block;
+      CHECK(registers * x * y * z <= target.registers_per_multiprocessor);
+      if (std::regex_search(log, match, std::regex("([0-9]+) bytes smem")))
+        CHECK(std::stoi(match[1]) + by_name.at(name).cuda.shared_bytes.value() <=
+              target.shared_bytes_per_block);
+    }
   }
 }
