@@ -342,10 +342,10 @@ void add_stacks(Table &table) {
 void add_diagonals(Table &table) {
   table.add("diag(Tensor self, int diagonal=0) -> Tensor").decompose(diag);
   table.add("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-      .decompose([](GraphBuilder &builder, const Call &call) {
+      .decompose(contiguously([](GraphBuilder &builder, const Call &call) {
         return diagonal_embedding(builder, call, call.integer("offset"), call.integer("dim1"),
                                   call.integer("dim2"), call["self"]);
-      });
+      }));
   table.add("diagflat(Tensor self, int offset=0) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
         Argument flat = builder.call(kReshape, {call["self"], Arguments{-1}});

@@ -1,6 +1,7 @@
 // Looking values up among others: searchsorted by halving, isin and one_hot by comparing with all
 // of them, and counts.
 #include "ops/checks.h"
+#include "ops/memory_format.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
 #include "ops/shape_rules.h"
@@ -206,7 +207,7 @@ void add_searches(Table &table) {
         .add(keep_text("isin." + std::string(form) +
                        ", *, bool assume_unique=False, bool invert=False) -> Tensor"))
         .decompose(is_in);
-  table.add("one_hot(Tensor self, int num_classes=-1) -> Tensor").decompose(one_hot);
+  table.add("one_hot(Tensor self, int num_classes=-1) -> Tensor").decompose(contiguously(one_hot));
   table.add("count_nonzero(Tensor self, int? dim=None) -> Tensor").decompose(count_nonzero);
   table.add("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor").decompose(count_nonzero);
   for (bool mean : {false, true})
