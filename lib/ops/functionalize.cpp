@@ -371,6 +371,7 @@ private:
         continue;
       const Argument value = next_value();
       if (const Arguments *written = unmapped[parameter.name].list()) {
+        check_order_is_free(unmapped, parameter, *written);
         store_list(call, parameter, *written, value, count);
         continue;
       }
@@ -395,6 +396,34 @@ private:
     if (!slot)
       call.tensor(parameter.name); // says that it is none
     return slot->id;
+  }
+
+  /// An element that reads what another one writes sees it before or after, as PyTorch's kernel for
+  /// the device has it.
+  void check_order_is_free(const Call &call, const Parameter &parameter, const Arguments &written) {
+    const auto slot_of = [&](const Argument &argument) -> std::optional<NodeId> {
+      const NodeRef *slot = argument.node() ? slots_[argument.node()->id].node() : nullptr;
+      return slot ? std::optional(slot->id) : std::nullopt;
+    };
+    const auto check = [&](const Argument &read, size_t place) {
+      const std::optional<NodeId> slot = slot_of(read);
+      for (size_t i = 0; slot && i < written.size(); ++i)
+        if (i != place && slot_of(written[i]) == slot)
+          call.fail("TSC-O078",
+                    call.node().target + " writes to " +
+                        rewrite_.source().node(read.node()->id).name +
+                        ", which another element reads: before or after is not said",
+                    "pass a clone of it");
+    };
+    for (const Parameter &other : call.schema().parameters) {
+      if (other.name == parameter.name)
+        continue;
+      if (const Arguments *list = call[other.name].list())
+        for (size_t i = 0; i < list->size(); ++i)
+          check((*list)[i], i);
+      else if (written.size() > 1)
+        check(call[other.name], written.size());
+    }
   }
 
   /// The elements of a list: all values were computed from what was there before.

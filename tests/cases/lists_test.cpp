@@ -130,6 +130,10 @@ TEST_CASE("lists that cannot be computed are refused") {
                      "args": [[{"node": "a"}, {"node": "a"}]]},)") ==
         "error TSC-O078: aten._foreach_exp_.default writes to a twice: what the second element "
         "reads is not said\n  at node f\n  next: pass each tensor once");
+  CHECK(error_of(R"({"name": "f", "op": "call_function", "target": "aten._foreach_mul_.List",
+                     "args": [[{"node": "a"}, {"node": "b"}], [{"node": "a"}, {"node": "a"}]]},)") ==
+        "error TSC-O078: aten._foreach_mul_.List writes to a, which another element reads: before "
+        "or after is not said\n  at node f\n  next: pass a clone of it");
 }
 
 TEST_CASE("a tensor for all elements, or one of scalars, is what each element is computed with") {
