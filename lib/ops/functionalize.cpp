@@ -195,8 +195,10 @@ private:
     const Call call = rewrite_.call(node, *find_operator(node.target));
     const NodeRef *viewed = old.args.empty() ? nullptr : old.args[0].node();
     const NodeRef *slot = viewed ? slots_[viewed->id].node() : nullptr;
-    if (!slot)
+    if (!slot) {
       call.tensor("self"); // says that it is none
+      throw support::InternalError("ops", node.target, "a tensor without a slot");
+    }
     return memory_.strided_arguments(slot->id, call);
   }
 
@@ -393,8 +395,10 @@ private:
     if (argument.is_none() && parameter.type.back() == '?')
       return std::nullopt;
     const NodeRef *slot = argument.node() ? slots_[argument.node()->id].node() : nullptr;
-    if (!slot)
+    if (!slot) {
       call.tensor(parameter.name); // says that it is none
+      throw support::InternalError("ops", call.node().target, "a tensor without a slot");
+    }
     return slot->id;
   }
 
