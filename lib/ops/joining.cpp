@@ -93,7 +93,10 @@ Argument stack(GraphBuilder &builder, const Call &call) {
       static_cast<int64_t>(normalize_dim(call, call.integer("dim"), metas[0].layout.rank() + 1));
   // PyTorch's goes through cat, whose order is kept: channels last apart from the new dimension.
   Sizes sizes = metas[0].layout.sizes;
-  if (static_cast<size_t>(dim) < sizes.size() && all_channels_last(metas)) {
+  const bool are_equal = std::all_of(metas.begin(), metas.end(), [&](const TensorMeta &meta) {
+    return meta.layout.sizes == sizes; // else cat refuses the unsqueezed ones
+  });
+  if (static_cast<size_t>(dim) < sizes.size() && are_equal && all_channels_last(metas)) {
     const Argument joined = builder.call("aten.cat.default", {call["tensors"], dim});
     sizes.insert(sizes.begin() + static_cast<ptrdiff_t>(dim),
                  Expr(static_cast<int64_t>(metas.size())));
