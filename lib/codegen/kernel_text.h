@@ -170,15 +170,20 @@ protected:
   bool divides_by_row(ValueId id) const {
     return !plan_.divides_by_row.empty() && plan_.divides_by_row[id];
   }
-  /// The reciprocal of a row value: a name, or (for a literal) what the compiler folds.
+  /// Of a value that a variable t0, t1... holds; a constant's text, say, is a literal.
+  static bool is_variable(const std::string &text) {
+    return text.size() > 1 && text[0] == 't' &&
+           text.find_first_not_of("0123456789", 1) == std::string::npos;
+  }
+  /// The reciprocal of a row value: a variable, or what the compiler folds.
   std::string inverse(ValueId id) const {
     const std::string divisor = use(id);
-    return divisor[0] == 't' ? divisor + "_inverse" : "1.0f / " + divisor;
+    return is_variable(divisor) ? divisor + "_inverse" : "1.0f / " + divisor;
   }
   void define_inverse(ValueId id) {
     for (ValueId user = id + 1; user < graph_.values.size(); ++user)
-      if (divides_by_row(user) && use(graph_[user].args[1]) == use(id) &&
-          graph_[id].op != ir::Op::constant && inverses_.insert(use(id)).second)
+      if (divides_by_row(user) && use(graph_[user].args[1]) == use(id) && is_variable(use(id)) &&
+          inverses_.insert(use(id)).second)
         line("const float " + inverse(id) + " = 1.0f / " + use(id) + ";");
   }
 

@@ -117,6 +117,9 @@ struct Node {
   /// What this node yields is an element of the result of the list operator of this name
   /// (aten._foreach_*); "" for others.
   std::string list;
+  /// The strides that the file gives this tensor, where they or those of what it views are not the
+  /// ones that ops::infer_shapes finds.
+  std::vector<Expr> recorded_strides;
 };
 
 enum class InputKind : uint8_t {

@@ -6,6 +6,7 @@
 #include "lowering/in_place.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
+#include "ops/slice_bounds.h"
 
 #include <algorithm>
 #include <optional>
@@ -165,23 +166,12 @@ NodeValue slice_scatter(Context &context, const ops::Call &call) {
     return *updated;
   }
   const std::vector<Expr> &sizes = self.sizes;
-  const size_t dimension = dimension_argument(call, "dim", sizes.size());
-  const Expr size = sizes[dimension], step = call.size("step"), position = ir::variable(dimension);
-  const auto bound = [&](std::string_view name, Expr absent) {
-    Expr value = call.has(name) ? call.size(name) : absent;
-    if (symbolic::bounds(value, *context.ranges).high < 0) {
-      value = value + size;
-    }
-    if (graph::depends_on_data(value)) { // what it names has to lie in the dimension
-      return value;
-    }
-    return value.is_integer() && size.is_integer()
-               ? Expr(std::max<int64_t>(0, std::min(value.value(), size.value())))
-               : symbolic::minimum(value, size);
-  };
-  const bool by_data = call.has("start") && graph::depends_on_data(call.size("start"));
-  const Expr start = bound("start", 0);
-  const Expr end = by_data ? start + (source.sizes[dimension] - 1) * step + 1 : bound("end", size);
+  const ops::SliceBounds bounds = ops::slice_bounds(call, sizes);
+  const size_t dimension = bounds.dim;
+  const Expr size = sizes[dimension], step = bounds.step, start = bounds.start;
+  const Expr position = ir::variable(dimension);
+  const bool by_data = graph::depends_on_data(start);
+  const Expr end = by_data ? start + (source.sizes[dimension] - 1) * step + 1 : bounds.end;
   std::vector<Expr> region = identity_index(sizes.size());
   region[dimension] = region[dimension] * step + start;
   std::vector<Expr> region_sizes = sizes;

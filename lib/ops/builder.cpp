@@ -218,7 +218,7 @@ void take_recorded_dtypes(Value &value, const Value &recorded) {
 
 DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Operator &row,
                                 const std::shared_ptr<const symbolic::Ranges> &ranges,
-                                SizePairs *equal_sizes) {
+                                SizePairs *equal_sizes, ArgumentStrides strides) {
   DecomposedAlone alone;
   Node copy;
   copy.name = node.name;
@@ -240,6 +240,9 @@ DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Oper
       input.name = graph.node(reference->id).name;
       input.kind = graph::NodeKind::placeholder;
       input.value = graph.node(reference->id).value;
+      const std::vector<Expr> &recorded = graph.node(reference->id).recorded_strides;
+      if (strides == ArgumentStrides::recorded && !recorded.empty())
+        std::get<TensorMeta>(input.value->value).layout.strides = recorded;
       alone.graph.nodes.push_back(std::move(input));
       alone.arguments.push_back(reference->id);
     }

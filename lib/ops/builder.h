@@ -90,8 +90,11 @@ struct DecomposedAlone {
   Argument result;
   std::vector<graph::NodeId> arguments; // by placeholder: the node of the graph around it
 };
+/// Strides of the arguments are those that were inferred, or those that the file records.
+enum class ArgumentStrides : uint8_t { inferred, recorded };
 DecomposedAlone decompose_alone(const Graph &graph, const Node &node, const Operator &row,
                                 const std::shared_ptr<const symbolic::Ranges> &ranges,
-                                SizePairs *equal_sizes = nullptr);
+                                SizePairs *equal_sizes = nullptr,
+                                ArgumentStrides strides = ArgumentStrides::inferred);
 
 } // namespace tsc::ops

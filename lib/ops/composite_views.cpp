@@ -140,7 +140,17 @@ void add_reshapes(Table &table) {
       });
   add("_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)",
       [](GraphBuilder &builder, const Call &call) {
-        return reshape_to(builder, call, call.sizes("size"));
+        const Argument result = reshape_to(builder, call, call.sizes("size"));
+        const tensor::Layout layout = builder.meta(result).layout;
+        const std::vector<Expr> strides = call.sizes("stride");
+        for (size_t i = 0; i < layout.rank(); ++i)
+          if (strides.size() != layout.rank() ||
+              (strides[i] != layout.strides[i] && !layout.sizes[i].is_integer(1)))
+            call.fail("TSC-O079",
+                      call.node().target + " has strides " + print_sizes(strides) +
+                          ", a view of these sizes has " + print_sizes(layout.strides),
+                      "use as_strided for other strides");
+        return result;
       });
   auto as_other = [](GraphBuilder &builder, const Call &call) {
     return reshape_to(builder, call, call.tensor("other").layout.sizes);
@@ -149,8 +159,11 @@ void add_reshapes(Table &table) {
   add("reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", as_other);
   add("flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", flatten);
   add("unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)", unflatten);
+  // contiguous().view(-1): what is not contiguous is copied, even where one stride would do.
   add("ravel(Tensor(a) self) -> Tensor(a)", [](GraphBuilder &builder, const Call &call) {
-    return reshape_to(builder, call, {symbolic::numel(call.tensor("self").layout.sizes)});
+    const Argument self = builder.call("aten.contiguous.default", {call["self"]});
+    const Expr count = symbolic::numel(call.tensor("self").layout.sizes);
+    return builder.call(kView, {self, sizes_argument({count})});
   });
   add("expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
       [](GraphBuilder &builder, const Call &call) {

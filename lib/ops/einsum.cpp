@@ -178,6 +178,30 @@ Argument permuted(GraphBuilder &builder, const Labelled &x, const std::string &o
                            : builder.call("aten.permute.default", {x.tensor, ints_argument(dims)});
 }
 
+/// a * b over all labels of both, in the order of `needed`, which holds them.
+Labelled multiplied(GraphBuilder &builder, const Labelled &a, const Labelled &b,
+                    const std::string &needed) {
+  Labelled result;
+  for (char label : needed)
+    if (!has(result.labels, label) && (has(a.labels, label) || has(b.labels, label)))
+      result.labels += label;
+  const auto aligned = [&](const Labelled &x) {
+    std::string order;
+    std::vector<size_t> missing;
+    for (size_t i = 0; i < result.labels.size(); ++i)
+      if (has(x.labels, result.labels[i]))
+        order += result.labels[i];
+      else
+        missing.push_back(i);
+    Argument tensor = permuted(builder, x, order);
+    for (size_t i : missing)
+      tensor = builder.call("aten.unsqueeze.default", {tensor, static_cast<int64_t>(i)});
+    return tensor;
+  };
+  result.tensor = builder.call(kMul, {aligned(a), aligned(b)});
+  return result;
+}
+
 /// The product of two operands summed over the labels that both have and nobody needs later.
 Labelled contract(GraphBuilder &builder, const std::map<char, Expr> &sizes, Labelled a, Labelled b,
                   const std::string &needed) {
@@ -205,11 +229,11 @@ Labelled contract(GraphBuilder &builder, const std::map<char, Expr> &sizes, Labe
     return builder.call("aten.reshape.default",
                         {ordered, sizes_argument({extent(batch), extent(first), extent(second)})});
   };
-  Argument left = as_batch(a, rows, inner);
-  Argument right = as_batch(b, inner, columns);
   // Without a sum there is nothing for a matrix product to do.
-  Argument product = inner.empty() ? builder.call(kMul, {left, right})
-                                   : builder.call("aten.bmm.default", {left, right});
+  if (inner.empty())
+    return multiplied(builder, a, b, needed);
+  Argument product =
+      builder.call("aten.bmm.default", {as_batch(a, rows, inner), as_batch(b, inner, columns)});
   if (!builder.meta(product).layout.is_contiguous()) // as the result of a matrix product is
     product = builder.call("aten.clone.default", {product},
                            {{"memory_format", graph::MemoryFormat::contiguous}});

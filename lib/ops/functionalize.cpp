@@ -4,6 +4,7 @@
 #include "ops/memory.h"
 #include "ops/pointwise_rules.h"
 #include "ops/precision.h"
+#include "ops/recorded_strides.h"
 #include "ops/rewrite.h"
 #include "ops/shape_rules.h"
 #include "ops/source_line.h"
@@ -110,7 +111,8 @@ private:
   std::vector<std::pair<NodeId, const tensor::HostTensor *>> weights_; // inputs that came with data
 
   /// A view in PyTorch, or one for some sizes, of which nothing here says how it lies in the memory
-  /// of what it views: a copy took its place.
+  /// of what it views: a copy took its place. Or either, where the file records other strides for
+  /// what it views than were inferred.
   struct Doubt {
     NodeId viewed, copy;
     size_t writes; // to what is viewed, when it was taken
@@ -238,16 +240,21 @@ private:
     memory_.set_source(old);
   }
 
-  /// Notes a copy that may be a view in PyTorch.
+  /// Notes a copy that may be a view in PyTorch, and a view that may be a copy.
   void doubt(const Node &old, const Argument &result) {
     const NodeRef *viewed = old.args.empty() ? nullptr : old.args[0].node();
     const NodeRef *slot = viewed ? slots_[viewed->id].node() : nullptr;
     const NodeRef *copy = result.node();
-    if (!slot || !copy || slot->id == copy->id)
+    if (!slot || !copy)
       return;
     const Graph &graph = rewrite_.builder().graph();
-    if (chain_of_views(graph, copy->id).back() ==
-        chain_of_views(graph, memory_.present(slot->id)).back())
+    const bool is_view = chain_of_views(graph, copy->id).back() ==
+                         chain_of_views(graph, memory_.present(slot->id)).back();
+    if (!rewrite_.source().node(viewed->id).recorded_strides.empty() &&
+        is_view != is_view_as_recorded(rewrite_.source(), old, *find_operator(old.target),
+                                       rewrite_.builder().shared_ranges()))
+      doubts_.push_back({slot->id, copy->id, memory_.writes(slot->id), &old});
+    if (is_view)
       return;
     const std::vector<Expr> &from = rewrite_.builder().meta(*slot).layout.sizes,
                             &to = rewrite_.builder().meta(result).layout.sizes;

@@ -2,12 +2,14 @@
 #include "ops/assertions.h"
 #include "ops/builder.h"
 #include "ops/passes.h"
+#include "ops/recorded_strides.h"
 #include "ops/shape_rules.h"
 #include "ops/source_line.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace tsc::ops {
 
@@ -158,6 +160,7 @@ void keep(Graph &graph, const Node &node, const SizePairs &pairs) {
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
   auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
   NumberNames names(graph);
+  RecordedStrides strides(graph);
   std::vector<Diagnostic> problems;
   support::ExitCode code = support::ExitCode::unsupported; // unless something is wrong
   std::vector<bool> differs(graph.nodes.size(), false);    // from what is recorded, and rightly
@@ -180,7 +183,10 @@ graph::Graph infer_shapes(graph::Graph graph, const PassOptions &) {
                         return differs[argument.id];
                       }));
       if (agrees || differs[i]) {
-        node.value = std::move(inferred);
+        const std::optional<Value> recorded = std::exchange(node.value, std::move(inferred));
+        if (agrees && recorded && recorded->tensor())
+          strides.note(node, *recorded->tensor());
+        strides.check_use(node);
         continue;
       }
       problems.push_back(Diagnostic{"TSC-O050",

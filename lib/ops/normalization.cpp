@@ -136,8 +136,11 @@ Argument weight_norm(GraphBuilder &builder, const Call &call) {
     if (dim == -1 || i != normalize_dim(call, dim, v.layout.rank()))
       dims.push_back(i);
   Argument wide = widen(builder, call["v"]);
-  Argument norm =
-      builder.call("aten.linalg_vector_norm.default", {wide, 2, ints_argument(dims), dim != -1});
+  // linalg_vector_norm takes no dimensions for all.
+  const bool each = dims.empty() && v.layout.rank() != 0;
+  Argument norm = each ? builder.call("aten.abs.default", {wide})
+                       : builder.call("aten.linalg_vector_norm.default",
+                                      {wide, 2, ints_argument(dims), dim != -1});
   // ATen's fused kernel reads as many elements of g as there are norms, whatever sizes g has.
   const TensorMeta norms = builder.meta(norm), g = call.tensor("g");
   if (symbolic::numel(g.layout.sizes) != symbolic::numel(norms.layout.sizes))

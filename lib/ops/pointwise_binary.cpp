@@ -23,14 +23,18 @@ Argument with_alpha(GraphBuilder &builder, const Call &call, std::string_view ta
       return builder.keep(call);
     return builder.emit(target, {call["self"], call["other"]});
   }
+  // In the result's dtype, as ATen scales.
+  const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
+  const bool any = call.number("alpha") != 0;
   Argument scaled = call["other"];
-  if (const bool *truth = std::get_if<bool>(&scaled.value))
+  const bool *truth = std::get_if<bool>(&scaled.value);
+  if (truth && dtype != DType::boolean)
     scaled = int64_t{*truth};
-  if (call.optional_tensor("other")) { // in the result's dtype, as ATen scales
-    const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
-    const Argument alpha =
-        dtype == DType::boolean ? Argument(call.number("alpha") != 0) : call["alpha"];
+  if (call.optional_tensor("other")) {
+    const Argument alpha = dtype == DType::boolean ? Argument(any) : call["alpha"];
     scaled = builder.call(kMul, {convert(builder, call["other"], dtype), alpha});
+  } else if (dtype == DType::boolean) {
+    scaled = call.number("other") != 0 && any;
   } else if (std::holds_alternative<int64_t>(scaled.value) &&
              std::holds_alternative<int64_t>(call["alpha"].value)) {
     scaled = std::get<int64_t>(scaled.value) * std::get<int64_t>(call["alpha"].value);

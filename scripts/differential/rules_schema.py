@@ -13,7 +13,7 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "do
 LEFT_OUT = re.compile(r"^(rand|empty|new_empty|normal|bernoulli|uniform|exponential|multinomial|alpha_dropout|feature_|native_dropout|rrelu|dropout"
                       r"|_local_scalar|item|sym_|_assert|lstm|gru|rnn|ctc_loss|_embedding_bag|embedding_bag|embedding_renorm|_scaled_dot_product_(flash|efficient|cudnn|fused)"
                       r"|nonzero|argwhere|masked_select|unique|_unique|as_strided|resize|set_|lift|cpu|requires_grad|put_|_unsafe_index|embedding_dense|col2im"
-                      r"|to$|_to_copy|copy$|_foreach_copy$|native_batch_norm|bincount|max_unpool|nll_loss|_native_batch_norm_legit|_batch_norm|grid_sampler|pin_memory|detach_|_int_mm|_fused_rms)")
+                      r"|to$|_to_copy|copy$|_foreach_copy$|native_batch_norm|bincount|max_unpool|nll_loss|_native_batch_norm_legit|_batch_norm|grid_sampler|pin_memory|detach_|_int_mm|_fused_rms|unsafe_|_reshape_alias)")
 POSITIVE = {"bins", "num_classes", "groups", "num_groups", "chunks", "sections", "upscale_factor", "downscale_factor", "repeats", "steps"}
 
 

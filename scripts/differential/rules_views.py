@@ -174,8 +174,9 @@ def split(g):
         return g.emit(f"{x}.split([{cut}, {size - cut}], {d})", "split", 2)
     if kind == 1 and size <= 5:
         return g.emit(f"torch.unbind({x}, {d})" + ("" if size > 1 else "[0]"), "split", size)
-    texts = (f"{x}.chunk({n}, {d})", f"torch.tensor_split({x}, {n}, {d})", f"torch.split({x}, {n}, {d})", f"torch.unsafe_chunk({x}, {n}, {d})",
-             f"torch.unsafe_split({x}, {n}, {d})", f"torch.tensor_split({x}, [1, {max(size - 1, 1)}], {d})")
+    # What unsafe_* yield is not a view for PyTorch's own passes, yet is in the same memory: nobody may write to it.
+    texts = (f"{x}.chunk({n}, {d})", f"torch.tensor_split({x}, {n}, {d})", f"torch.split({x}, {n}, {d})", f"torch.unsafe_chunk({x}.clone(), {n}, {d})",
+             f"torch.unsafe_split({x}.clone(), {n}, {d})", f"torch.tensor_split({x}, [1, {max(size - 1, 1)}], {d})")
     text = g.choice(texts)
     count = len(eval(text, g.space))
     if count > 5:

@@ -253,6 +253,44 @@ TEST_CASE("a view that may be a copy is not written to") {
   }
 }
 
+TEST_CASE("what depends on strides that the file says otherwise is not written to") {
+  // exp of a contiguous tensor, whose strides the file says are transposed: v would be a copy.
+  const auto graph_of = [](const std::string &view, bool writes,
+                           const std::vector<symbolic::Expr> &strides) {
+    SampleGraph sample;
+    Argument x = sample.input("x", DType::f32, {4, 6});
+    Argument e = sample.call("e", "aten.exp.default", {x});
+    sample.record({DType::f32, {{4, 6}, strides, 0}});
+    Argument t = sample.call("t", "aten.slice.Tensor", {e, 0, 0, 2});
+    sample.record({DType::f32, {{2, 6}, strides, 0}});
+    Argument v = view == "aten.reshape.default" ? sample.call("v", view, {t, List{3, 4}})
+                                                : sample.call("v", view, {t});
+    sample.call("w", "aten.mul_.Tensor", {writes ? v : x, 2});
+    return sample.finish({e, v});
+  };
+  for (const char *view : {"aten.reshape.default", "aten.contiguous.default"}) {
+    CHECK(message_of(graph_of(view, true, {1, 4})).find("TSC-O081") != std::string::npos);
+    CHECK(functionalized(graph_of(view, true, {6, 1})).outputs.size() == 2);
+    CHECK(functionalized(graph_of(view, false, {1, 4})).outputs.size() == 3);
+  }
+  // A view either way.
+  CHECK(functionalized(graph_of("aten.alias.default", true, {1, 4})).outputs.size() == 2);
+}
+
+TEST_CASE("what memory holds is not asked of strides that the file says otherwise") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4, 6});
+  Argument e = sample.call("e", "aten.exp.default", {x});
+  sample.record({DType::f32, {{4, 6}, {1, 4}, 0}});
+  Argument s = sample.call("s", "aten.as_strided.default", {e, List{3}, List{5}});
+  CHECK(message_of(sample.finish({s})) ==
+        "error TSC-O082: aten.as_strided.default of e, whose strides the file says are [1, 4], not "
+        "[6, 1]\n"
+        "  at node s\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: clone(memory_format=torch.contiguous_format) it before");
+}
+
 TEST_CASE("a source that overlaps what it is written to is read first") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {5});

@@ -35,6 +35,8 @@ public:
                        ", in forward\n    y = f(x)\n";
     return append(std::move(node));
   }
+  /// The file gives the last node this tensor.
+  void record(const graph::TensorMeta &meta) { graph_.nodes.back().value = graph::Value{meta}; }
   graph::Graph finish(graph::Argument::List outputs) {
     graph::Node node;
     node.name = node.target = "output";
