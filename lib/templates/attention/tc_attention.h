@@ -8,7 +8,7 @@
 #pragma once
 
 #include "tc_attention_geometry.h"
-#include "tc_numeric.h"
+#include "tc_tensor_core.h"
 
 /// Element i of row `row` is at[batch * batch_stride + head * head_stride + row * row_stride + i].
 template <class T> struct tc_rows {
@@ -88,35 +88,6 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
 
 #else
 
-/// Four 8 x 8 matrices of 16-bit elements from shared memory; lane l names row l % 8 of matrix l
-/// / 8.
-TC_FN void tc_load_matrices(unsigned (&r)[4], const unsigned short *row) {
-  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(at)
-               : "memory");
-}
-TC_FN void tc_load_matrices_transposed(unsigned (&r)[4], const unsigned short *row) {
-  const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(row));
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(at)
-               : "memory");
-}
-/// c[16, 8] += a[16, 16] @ b[16, 8]
-TC_FN void tc_multiply(tc_bf16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-TC_FN void tc_multiply(tc_f16, float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 TC_FN float tc_fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -148,16 +119,8 @@ TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, in
     const int row = word / words, column = word % words * 8;
     const bool inside = first + row < count && column < Depth;
     const T *source = base + (inside ? (first + row) * from.row_stride + column : 0);
-    const unsigned target =
-        static_cast<unsigned>(__cvta_generic_to_shared(shared + row * Tiles::pitch + column));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source),
-                 "r"(inside ? 16 : 0)
-                 : "memory");
+    tc_async_copy(tc_shared_address(shared + row * Tiles::pitch + column), source, inside);
   }
-}
-TC_FN void tc_copies_end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int Left> TC_FN void tc_copies_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
 
 /// Scores of a step to start from, in the scores' own unit (before `scale`): the mask divided by
@@ -311,8 +274,8 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
   const int warp_row = warp * 16 * tiles::row_tiles; // in the block
 
   tc_copy_rows<tiles, Depth, tc_attention_rows>(shared, p.query, batch, head, first, p.rows);
-  tc_copies_end_group();
-  tc_copies_wait<0>();
+  tc_async_end_group();
+  tc_async_wait<0>();
   __syncthreads();
   const unsigned short *own_queries =
       shared + (warp_row + lane % 16) * tiles::pitch + lane / 16 * 8;
@@ -323,7 +286,8 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
     for (int m = 0; m < tiles::row_tiles; ++m)
       TC_UNROLL
     for (int k = 0; k < steps_of_depth; ++k)
-      tc_load_matrices(query[m][k], own_queries + m * 16 * tiles::pitch + k * 16);
+      tc_load_matrices<false>(query[m][k],
+                              tc_shared_address(own_queries + m * 16 * tiles::pitch + k * 16));
     __syncthreads();
   }
 
@@ -351,7 +315,7 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
                                             p.columns);
     tc_copy_rows<tiles, Depth, tiles::keys>(keys + tiles::stage, p.value, batch, key_head,
                                             step * tiles::keys, p.columns);
-    tc_copies_end_group();
+    tc_async_end_group();
   };
   const float scale = p.scale * 1.4426950408889634f; // weights are powers of two
   if (steps > 0)
@@ -378,9 +342,9 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
       sees = sees && __any_sync(0xffffffffu, visible);
     }
     if (step + 1 < steps)
-      tc_copies_wait<1>();
+      tc_async_wait<1>();
     else
-      tc_copies_wait<0>();
+      tc_async_wait<0>();
     __syncthreads();
     const unsigned short *keys = stages + step % 2 * 2 * tiles::stage,
                          *values = keys + tiles::stage;
@@ -390,13 +354,15 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
         if constexpr (tiles::wide) {
           TC_UNROLL
           for (int m = 0; m < tiles::row_tiles; ++m)
-            tc_load_matrices(query[m][0], own_queries + m * 16 * tiles::pitch + k * 16);
+            tc_load_matrices<false>(
+                query[m][0], tc_shared_address(own_queries + m * 16 * tiles::pitch + k * 16));
         }
         TC_UNROLL
         for (int n = 0; n < key_tiles; n += 2) {
           unsigned b[4];
-          tc_load_matrices(b, keys + (n * 8 + lane / 16 * 8 + lane % 8) * tiles::pitch + k * 16 +
-                                  lane / 8 % 2 * 8);
+          tc_load_matrices<false>(
+              b, tc_shared_address(keys + (n * 8 + lane / 16 * 8 + lane % 8) * tiles::pitch +
+                                   k * 16 + lane / 8 % 2 * 8));
           TC_UNROLL
           for (int m = 0; m < tiles::row_tiles; ++m) {
             tc_multiply(T{}, scores[m][n], query[m][tiles::wide ? 0 : k], b[0], b[1]);
@@ -424,9 +390,9 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
         TC_UNROLL
         for (int n = 0; n < tiles::depth / 8; n += 2) {
           unsigned b[4];
-          tc_load_matrices_transposed(b, values +
-                                             (k * 16 + lane / 8 % 2 * 8 + lane % 8) * tiles::pitch +
-                                             n * 8 + lane / 16 * 8);
+          tc_load_matrices<true>(
+              b, tc_shared_address(values + (k * 16 + lane / 8 % 2 * 8 + lane % 8) * tiles::pitch +
+                                   n * 8 + lane / 16 * 8));
           TC_UNROLL
           for (int m = 0; m < tiles::row_tiles; ++m) {
             tc_multiply(T{}, state[m].sums[n], weights[m], b[0], b[1]);

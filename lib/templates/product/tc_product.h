@@ -15,8 +15,8 @@
 // "Rows" of the right operand are the product's columns.
 #pragma once
 
-#include "tc_numeric.h"
 #include "tc_product_geometry.h"
+#include "tc_tensor_core.h"
 
 /// `stages`: steps that shared memory holds. `lag`: 1 where a step's product may still run when the
 /// next one starts.
@@ -150,10 +150,6 @@ TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish
 
 #else
 
-TC_FN unsigned tc_shared_address(const void *p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
 /// Brings one step of an operand, 64 terms of `Extent` rows, into shared memory. Deep: line r holds
 /// row r's 64 terms. Flat: 64 lines, one a term, of 64 rows each; then the next 64 rows.
 template <class T, int Extent, class Operand> struct tc_operand_mover {
@@ -180,23 +176,19 @@ template <class T, int Extent, class Operand> struct tc_operand_mover {
       const int line = thread / across + i * down;
       if (lines % down != 0 && line >= lines)
         break;
-      const unsigned target = to + static_cast<unsigned>(word / 8 * (tc_product_terms * 128) +
-                                                         line * 128 + ((word ^ line) & 7) * 16);
+      const unsigned target =
+          to + static_cast<unsigned>(word / 8 * tc_product_block) + tc_swizzled(line, word);
       const int term = Operand::deep ? first_term + word * 8 : first_term + line;
       const typename Operand::place &place = places[Operand::deep ? i : 0];
       if constexpr (Operand::copied) {
         const T *source = operand.run(place, term);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source),
-                     "r"(source != nullptr ? 16 : 0)
-                     : "memory");
+        tc_async_copy(target, source, source != nullptr);
       } else {
         float values[8];
         operand.run(place, term, values);
-        asm volatile(
-            "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(target),
-            "r"(tc_pack(T{}, values[0], values[1])), "r"(tc_pack(T{}, values[2], values[3])),
-            "r"(tc_pack(T{}, values[4], values[5])), "r"(tc_pack(T{}, values[6], values[7]))
-            : "memory");
+        tc_shared_store(target, tc_pack(T{}, values[0], values[1]),
+                        tc_pack(T{}, values[2], values[3]), tc_pack(T{}, values[4], values[5]),
+                        tc_pack(T{}, values[6], values[7]));
       }
     }
   }
@@ -204,75 +196,26 @@ template <class T, int Extent, class Operand> struct tc_operand_mover {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/// Where wgmma finds an operand: 128-byte lines, permuted, in groups of eight; flat operands step
-/// from 64 rows to the next 64.
-TC_FN unsigned long long tc_descriptor(unsigned address) {
-  constexpr unsigned long long next = tc_product_terms * 128 / 16, group = 1024 / 16;
-  return (address & 0x3ffffu) >> 4 | next << 16 | group << 32 | 1ull << 62;
-}
-#define TC_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
-#define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
-#define TC_C32(c) TC_C16(c, 0), TC_C16(c, 16)
-#define TC_C64(c) TC_C32(c), TC_C16(c, 32), TC_C16(c, 48)
-#define TC_C128(c) TC_C64(c), TC_C16(c, 64), TC_C16(c, 80), TC_C16(c, 96), TC_C16(c, 112)
-#define TC_N32                                                                                     \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
-  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define TC_N64                                                                                     \
-  TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
-         "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define TC_N128                                                                                    \
-  TC_N64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
-         "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "   \
-         "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "      \
-         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "    \
-         "%126, %127"
-// c[64, columns] (+)= a[64, 16] @ b[16, columns]; `keep` 0: c starts at zero.
-#define TC_WGMMA(type, name, columns, count, names, registers, a, b, keep, left, right)            \
-  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                           \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" names    \
-               "}, %" #a ", %" #b ", keep, 1, 1, %" #left ", %" #right ";\n}\n"                    \
-               : registers                                                                         \
-               : "l"(left_at), "l"(right_at), "r"(added), "n"(left_turned), "n"(right_turned))
-#define TC_WGMMA_OF(type, name)                                                                    \
-  template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float(&c)[32], unsigned long long left_at,                    \
-                               unsigned long long right_at, int added) {                           \
-    TC_WGMMA(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36);                           \
-  }                                                                                                \
-  template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float(&c)[64], unsigned long long left_at,                    \
-                               unsigned long long right_at, int added) {                           \
-    TC_WGMMA(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68);                          \
-  }                                                                                                \
-  template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float(&c)[128], unsigned long long left_at,                   \
-                               unsigned long long right_at, int added) {                           \
-    TC_WGMMA(type, name, 256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132);                  \
-  }
-TC_WGMMA_OF(tc_f16, "f16")
-TC_WGMMA_OF(tc_bf16, "bf16")
-
 /// Sums += one step: this group of warps' rows times all columns. Returns before it is done.
 template <class Tile, class T, bool DeepLeft, bool DeepRight, int N>
 TC_FN void tc_product_step(float (&sums)[Tile::row_tiles][N], unsigned left, unsigned right,
                            bool first) {
   const unsigned group = threadIdx.x / 128;
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  tc_wgmma_start();
   TC_UNROLL
   for (int k = 0; k < tc_product_terms / 16; ++k)
     TC_UNROLL
   for (int m = 0; m < Tile::row_tiles; ++m) {
-    const unsigned a = left + (group * Tile::row_tiles + m) * 8192u + k * (DeepLeft ? 32u : 2048u);
+    const unsigned a =
+        left + (group * Tile::row_tiles + m) * tc_product_block + k * (DeepLeft ? 32u : 2048u);
     const unsigned b = right + k * (DeepRight ? 32u : 2048u);
     tc_multiply_group<DeepLeft ? 0 : 1, DeepRight ? 0 : 1>(
-        T{}, sums[m], tc_descriptor(a), tc_descriptor(b), first && k == 0 ? 0 : 1);
+        T{}, sums[m], tc_wgmma_descriptor(a, tc_product_block),
+        tc_wgmma_descriptor(b, tc_product_block), first && k == 0 ? 0 : 1);
   }
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  tc_wgmma_end_group();
 }
-template <int Left> TC_FN void tc_product_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
-}
+template <int Left> TC_FN void tc_product_wait() { tc_wgmma_wait<Left>(); }
 
 #else
 
@@ -281,31 +224,7 @@ template <bool Deep> TC_FN unsigned tc_operand_line(unsigned from, int row, int 
   // deep: line = row, word = term / 8; flat: line = term, word = row / 8 % 8, block = row / 64
   const int line = Deep ? row : term, word = Deep ? term / 8 : row / 8 % 8,
             block = Deep ? 0 : row / 64;
-  return from + static_cast<unsigned>(block * 8192 + line * 128 + ((word ^ line) & 7) * 16);
-}
-template <bool Turned> TC_FN void tc_load_blocks(unsigned (&r)[4], unsigned at) {
-  if constexpr (Turned)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-}
-TC_FN void tc_multiply_block(tc_bf16, float *c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-TC_FN void tc_multiply_block(tc_f16, float *c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  return from + static_cast<unsigned>(block * tc_product_block) + tc_swizzled(line, word);
 }
 template <class Tile, class T, bool DeepLeft, bool DeepRight, int N>
 TC_FN void tc_product_step(float (&sums)[Tile::row_tiles][N], unsigned left, unsigned right,
@@ -325,25 +244,25 @@ TC_FN void tc_product_step(float (&sums)[Tile::row_tiles][N], unsigned left, uns
     for (int m = 0; m < Tile::row_tiles; ++m) {
       const int row = (warp / 4 * Tile::row_tiles + m) * 64 + warp % 4 * 16;
       if constexpr (DeepLeft)
-        tc_load_blocks<false>(a[m],
-                              tc_operand_line<true>(left, row + lane % 16, k + lane / 16 * 8));
+        tc_load_matrices<false>(a[m],
+                                tc_operand_line<true>(left, row + lane % 16, k + lane / 16 * 8));
       else
-        tc_load_blocks<true>(a[m], tc_operand_line<false>(left, row + lane / 8 % 2 * 8,
-                                                          k + lane / 16 * 8 + lane % 8));
+        tc_load_matrices<true>(a[m], tc_operand_line<false>(left, row + lane / 8 % 2 * 8,
+                                                            k + lane / 16 * 8 + lane % 8));
     }
     TC_UNROLL
     for (int n = 0; n < Tile::columns; n += 16) {
       unsigned b[4];
       if constexpr (DeepRight)
-        tc_load_blocks<false>(
+        tc_load_matrices<false>(
             b, tc_operand_line<true>(right, n + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * 8));
       else
-        tc_load_blocks<true>(
+        tc_load_matrices<true>(
             b, tc_operand_line<false>(right, n + lane / 16 * 8, k + lane / 8 % 2 * 8 + lane % 8));
       TC_UNROLL
       for (int m = 0; m < Tile::row_tiles; ++m) {
-        tc_multiply_block(T{}, sums[m] + n / 2, a[m], b[0], b[1]);
-        tc_multiply_block(T{}, sums[m] + n / 2 + 4, a[m], b[2], b[3]);
+        tc_multiply(T{}, sums[m] + n / 2, a[m], b[0], b[1]);
+        tc_multiply(T{}, sums[m] + n / 2 + 4, a[m], b[2], b[3]);
       }
     }
   }
@@ -421,15 +340,15 @@ TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish
       left_mover.move(left, stage_of(step), step * tc_product_terms);
       right_mover.move(right, stage_of(step) + Tile::left_bytes, step * tc_product_terms);
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    tc_async_end_group();
   };
   TC_UNROLL
   for (int step = 0; step < ahead; ++step)
     bring(step);
   for (int step = 0; step < steps; ++step) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(ahead - 1) : "memory");
+    tc_async_wait<ahead - 1>();
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    tc_wgmma_see_shared();
 #endif
     __syncthreads();
     tc_product_step<Tile, T, Left::deep, Right::deep>(sums, stage_of(step),
@@ -438,7 +357,7 @@ TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish
     tc_product_wait<Tile::lag>();
   }
   tc_product_wait<0>();
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  tc_async_wait<0>();
   __syncthreads();
   if (steps == 0) {
     TC_UNROLL

@@ -16,6 +16,7 @@ constexpr int tc_product_threads = 256;   // of a block
 constexpr int tc_product_line = 128;      // bytes: a step's terms of one row or column
 constexpr int tc_product_lines = 1024;    // bytes: eight lines start at multiples of it
 constexpr int tc_product_group_rows = 64; // that a group of four warps multiplies at once
+constexpr int tc_product_block = 64 * tc_product_line; // bytes of 64 lines, the next 64 after them
 
 /// Of one step: the left operand's rows, then the right one's columns.
 TC_CONSTEXPR int tc_product_stage_bytes(int rows, int columns) {

@@ -1,0 +1,134 @@
+// The tensor core's instructions and what feeds them, one function each: addresses and copies of
+// shared memory, ldmatrix, mma.sync, wgmma. Templates include it; no inline assembly of these
+// stands elsewhere. Addresses are of shared memory in bytes (tc_shared_address); 16-bit elements,
+// f32 sums. Source of each rule: the PTX ISA, the section of the instruction that is named.
+#pragma once
+
+#include "tc_numeric.h"
+
+#ifdef TC_DEVICE
+
+TC_FN unsigned tc_shared_address(const void *p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+/// Where the 16-byte word `word` of line `line` lies among lines of 128 bytes, bytes: permuted, so
+/// that neither lines nor columns of words meet a bank twice (the 128-byte swizzle). Beyond 8 words
+/// a line, pass word % 8 and the place of its block.
+TC_FN unsigned tc_swizzled(int line, int word) {
+  return static_cast<unsigned>(line * 128 + ((word ^ line) & 7) * 16);
+}
+TC_FN void tc_shared_store(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+
+// ---- cp.async: 16 bytes from memory to shared memory, both on multiples of 16, in the background
+
+/// Zeros, where not `present`; `from` is not read then.
+TC_FN void tc_async_copy(unsigned to, const void *from, bool present) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(present ? 16 : 0)
+               : "memory");
+}
+/// The copies that this thread has started since the last call are a group.
+TC_FN void tc_async_end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most the `Left` last groups of this thread are under way.
+template <int Left> TC_FN void tc_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+
+// ---- ldmatrix and mma.sync: a warp multiplies 16 x 16 by 16 x 8
+
+/// Four 8 x 8 matrices; lane l names line l % 8 of matrix l / 8.
+template <bool Transposed> TC_FN void tc_load_matrices(unsigned (&r)[4], unsigned at) {
+  if constexpr (Transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at)
+                 : "memory");
+}
+/// c[16, 8] += a[16, 16] @ b[16, 8]. Lane l has rows l / 4 and l / 4 + 8 of c, columns l % 4 * 2
+/// and the next: c[0..3].
+#define TC_MMA_OF(type, name)                                                                      \
+  TC_FN void tc_multiply(type, float *c, const unsigned(&a)[4], unsigned b0, unsigned b1) {        \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." name "." name ".f32 {%0, %1, %2, %3}, "  \
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                   \
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                  \
+  }
+TC_MMA_OF(tc_f16, "f16")
+TC_MMA_OF(tc_bf16, "bf16")
+
+// ---- wgmma: four warps multiply 64 x 16 by 16 x columns, both in shared memory (sm_90a)
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/// What cp.async and stores put into shared memory is there for wgmma.
+TC_FN void tc_wgmma_see_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// Before the first of a group, and where registers of sums were touched.
+TC_FN void tc_wgmma_start() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TC_FN void tc_wgmma_end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int Left> TC_FN void tc_wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
+}
+
+/// An operand of 128-byte lines whose 16-byte words are permuted by the line's number modulo 8 (the
+/// 128-byte swizzle): groups of eight lines follow each other; an operand whose lines lie along its
+/// rows steps `block_bytes` from 64 rows to the next 64.
+TC_FN unsigned long long tc_wgmma_descriptor(unsigned address, int block_bytes) {
+  constexpr unsigned long long group = 1024 / 16, swizzle = 1ull << 62;
+  return (address & 0x3ffffu) >> 4 | static_cast<unsigned long long>(block_bytes / 16) << 16 |
+         group << 32 | swizzle;
+}
+#define TC_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
+#define TC_C32(c) TC_C16(c, 0), TC_C16(c, 16)
+#define TC_C64(c) TC_C32(c), TC_C16(c, 32), TC_C16(c, 48)
+#define TC_C128(c) TC_C64(c), TC_C16(c, 64), TC_C16(c, 80), TC_C16(c, 96), TC_C16(c, 112)
+#define TC_N32                                                                                     \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
+  "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TC_N64                                                                                     \
+  TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
+         "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TC_N128                                                                                    \
+  TC_N64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
+         "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "   \
+         "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "      \
+         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "    \
+         "%126, %127"
+#define TC_WGMMA(type, name, columns, count, names, registers, a, b, keep, left, right)            \
+  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                           \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" names    \
+               "}, %" #a ", %" #b ", keep, 1, 1, %" #left ", %" #right ";\n}\n"                    \
+               : registers                                                                         \
+               : "l"(left_at), "l"(right_at), "r"(added), "n"(left_turned), "n"(right_turned))
+/// c[64, columns] (+)= a[64, 16] @ b[16, columns], columns = 2 * the registers of c. `added` 0: c
+/// starts at zero; "turned": the operand's lines lie along its rows.
+#define TC_WGMMA_OF(type, name)                                                                    \
+  template <int left_turned, int right_turned>                                                     \
+  TC_FN void tc_multiply_group(type, float(&c)[32], unsigned long long left_at,                    \
+                               unsigned long long right_at, int added) {                           \
+    TC_WGMMA(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36);                           \
+  }                                                                                                \
+  template <int left_turned, int right_turned>                                                     \
+  TC_FN void tc_multiply_group(type, float(&c)[64], unsigned long long left_at,                    \
+                               unsigned long long right_at, int added) {                           \
+    TC_WGMMA(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68);                          \
+  }                                                                                                \
+  template <int left_turned, int right_turned>                                                     \
+  TC_FN void tc_multiply_group(type, float(&c)[128], unsigned long long left_at,                   \
+                               unsigned long long right_at, int added) {                           \
+    TC_WGMMA(type, name, 256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132);                  \
+  }
+TC_WGMMA_OF(tc_f16, "f16")
+TC_WGMMA_OF(tc_bf16, "bf16")
+
+#endif
+#endif
