@@ -1,6 +1,7 @@
 #include "emit/model_source.h"
 
 #include "engine/tsc_model.h"
+#include "program/step_fields.h"
 #include "program/tables.h"
 #include "support/text.h"
 
@@ -307,9 +308,6 @@ private:
     });
   }
   void steps() {
-    static const char *const kKinds[] = {
-        "StepKind::launch",     "StepKind::matmul",      "StepKind::copy",      "StepKind::fill",
-        "StepKind::collective", "StepKind::conditional", "StepKind::while_loop"};
     table("Step", "kSteps", tables_.steps, [&](size_t i) {
       const Step &step = tables_.steps[i];
       std::string note = std::to_string(i);
@@ -321,7 +319,9 @@ private:
                     .name;
       if (step.once)
         note += ", once, when weights are loaded";
-      return row({literal(step.name), kKinds[static_cast<size_t>(step.kind)],
+      return row({literal(step.name),
+                  "StepKind::" +
+                      std::string(program::kStepKindNames[static_cast<size_t>(step.kind)]),
                   std::to_string(step.position), text(step.once)}) +
              comment(note);
     });

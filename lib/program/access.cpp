@@ -1,5 +1,5 @@
 // Which buffers a step touches.
-#include "program/program.h"
+#include "program/step_fields.h"
 
 #include <algorithm>
 
@@ -33,39 +33,29 @@ bool decides(const Step &step) {
          std::holds_alternative<WhileLoop>(step.kind);
 }
 
-std::vector<uint32_t> reads(const Program &program, const Step &step) {
+namespace {
+
+/// The buffers that a step reads, or those that it writes.
+std::vector<uint32_t> touched(const Program &program, const Step &step, bool written) {
   if (const auto *launch = std::get_if<Launch>(&step.kind))
-    return sorted_unique(launch_buffers(program, *launch, true));
-  if (const auto *matmul = std::get_if<Matmul>(&step.kind)) {
-    std::vector<uint32_t> buffers = {matmul->a.buffer, matmul->b.buffer};
-    if (matmul->c)
-      buffers.push_back(matmul->c->buffer);
-    return sorted_unique(std::move(buffers));
-  }
-  if (std::holds_alternative<Fill>(step.kind))
-    return {};
-  if (const auto *conditional = std::get_if<Conditional>(&step.kind))
-    return conditional->predicate ? std::vector<uint32_t>{conditional->predicate->buffer}
-                                  : std::vector<uint32_t>{};
-  if (const auto *loop = std::get_if<WhileLoop>(&step.kind))
-    return {loop->predicate.buffer};
-  if (const auto *collective = std::get_if<Collective>(&step.kind))
-    return {collective->from.buffer};
-  return {std::get<Copy>(step.kind).from.buffer};
+    return sorted_unique(launch_buffers(program, *launch, !written));
+  std::vector<uint32_t> buffers;
+  const auto add = [&](std::string_view, const auto &operand, bool is_written) {
+    if (is_written == written)
+      buffers.push_back(operand.buffer);
+  };
+  std::visit([&](const auto &kind) { visit_fields(kind, OperandVisitor(add)); }, step.kind);
+  return sorted_unique(std::move(buffers));
+}
+
+} // namespace
+
+std::vector<uint32_t> reads(const Program &program, const Step &step) {
+  return touched(program, step, false);
 }
 
 std::vector<uint32_t> writes(const Program &program, const Step &step) {
-  if (const auto *launch = std::get_if<Launch>(&step.kind))
-    return sorted_unique(launch_buffers(program, *launch, false));
-  if (const auto *matmul = std::get_if<Matmul>(&step.kind))
-    return {matmul->out.buffer};
-  if (const auto *fill = std::get_if<Fill>(&step.kind))
-    return {fill->to.buffer};
-  if (const auto *collective = std::get_if<Collective>(&step.kind))
-    return {collective->to.buffer};
-  if (decides(step))
-    return {};
-  return {std::get<Copy>(step.kind).to.buffer};
+  return touched(program, step, true);
 }
 
 int64_t world_size(const Program &program) {

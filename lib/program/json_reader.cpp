@@ -1,6 +1,7 @@
 // program.json -> Program: types and spelling here, meaning in validate.cpp.
 #include "program/names.h"
 #include "program/program.h"
+#include "program/step_fields.h"
 #include "program/validate.h"
 #include "support/diagnostic.h"
 
@@ -236,111 +237,65 @@ void read(const Cursor &at, Operand &operand) {
   operand.offset = at.expression_or("offset", 0);
 }
 
-MatrixOperand read_matrix(const Cursor &at) {
-  MatrixOperand operand;
+void read(const Cursor &at, MatrixOperand &operand) {
   operand.buffer = at.at("buffer").index();
   operand.offset = at.expression_or("offset", 0);
   operand.row_stride = at.expression_or("row_stride", 0);
   operand.column_stride = at.expression_or("column_stride", 0);
   operand.batch_stride = at.expression_or("batch_stride", 0);
-  return operand;
 }
 
-Launch read_launch(const Cursor &at) {
-  Launch launch;
-  launch.kernel = at.at("kernel").index();
-  read_all(at, "pointers", launch.pointers);
-  if (Cursor sizes = at.optional("sizes"); sizes.exists())
-    launch.sizes = sizes.expressions();
-  return launch;
-}
+/// The fields of a step; those that may be absent keep their defaults.
+struct FieldReader {
+  const Cursor *at;
 
-Matmul read_matmul(const Cursor &at) {
-  Matmul matmul;
-  matmul.dtype = at.at("dtype").dtype();
-  matmul.batch = at.expression_or("batch", 1);
-  matmul.m = at.at("m").expression();
-  matmul.n = at.at("n").expression();
-  matmul.k = at.at("k").expression();
-  matmul.a = read_matrix(at.at("a"));
-  matmul.b = read_matrix(at.at("b"));
-  if (Cursor c = at.optional("c"); c.exists())
-    matmul.c = read_matrix(c);
-  matmul.out = read_matrix(at.at("out"));
-  matmul.alpha = at.at("alpha").number();
-  matmul.beta = at.at("beta").number();
-  return matmul;
-}
+  void index(std::string_view name, uint32_t &value) const { value = at->at(name).index(); }
+  void integer(std::string_view name, int64_t &value, int64_t low, int64_t high) const {
+    value = at->at(name).integer(low, high);
+  }
+  void number(std::string_view name, double &value) const { value = at->at(name).number(); }
+  void text(std::string_view name, std::string &value) const { value = at->at(name).text(); }
+  void dtype(std::string_view name, DType &value) const { value = at->at(name).dtype(); }
+  template <class Word, size_t count>
+  void word(std::string_view name, Word &value,
+            const std::array<std::string_view, count> &names) const {
+    value = static_cast<Word>(at->at(name).one_of(names));
+  }
+  void size(std::string_view name, Expr &value, const char *) const {
+    value = at->at(name).expression();
+  }
+  void size_or(std::string_view name, Expr &value, int64_t default_value, const char *) const {
+    value = at->expression_or(name, default_value);
+  }
+  void expression(std::string_view name, Expr &value) const { value = at->at(name).expression(); }
+  void expressions(std::string_view name, std::vector<Expr> &values) const {
+    if (const Cursor list = at->optional(name); list.exists())
+      values = list.expressions();
+  }
+  void pointers(std::string_view name, std::vector<Operand> &operands) const {
+    read_all(*at, name, operands);
+  }
+  template <class X> void reads(std::string_view name, X &x) const { read(at->at(name), x); }
+  template <class X> void reads(std::string_view name, std::optional<X> &x) const {
+    if (const Cursor operand = at->optional(name); operand.exists())
+      read(operand, x.emplace());
+  }
+  template <class X> void writes(std::string_view name, X &x) const { reads(name, x); }
+  template <class X> void predicate(std::string_view name, X &x) const { reads(name, x); }
+};
 
-Copy read_copy(const Cursor &at) {
-  Copy copy;
-  read(at.at("from"), copy.from);
-  read(at.at("to"), copy.to);
-  copy.bytes = at.at("bytes").expression();
-  return copy;
-}
-
-Fill read_fill(const Cursor &at) {
-  Fill fill;
-  read(at.at("to"), fill.to);
-  fill.bytes = at.at("bytes").expression();
-  return fill;
-}
-
-Collective read_collective(const Cursor &at) {
-  static constexpr std::array<std::string_view, 2> kKinds = {"all_gather", "reduce_scatter"};
-  static constexpr std::array<std::string_view, 3> kReductions = {"sum", "avg", "max"};
-  Collective collective;
-  collective.kind = static_cast<Collective::Kind>(at.at("collective").one_of(kKinds));
-  if (Cursor reduction = at.optional("reduction"); reduction.exists())
-    collective.reduction = static_cast<Collective::Reduction>(reduction.one_of(kReductions));
-  collective.dtype = at.at("dtype").dtype();
-  collective.ranks = at.at("ranks").integer(1, 1 << 20);
-  collective.group = at.at("group").text();
-  read(at.at("from"), collective.from);
-  read(at.at("to"), collective.to);
-  collective.count = at.at("count").expression();
-  return collective;
-}
-
-Conditional read_conditional(const Cursor &at) {
-  Conditional conditional;
-  if (Cursor predicate = at.optional("predicate"); predicate.exists())
-    read(predicate, conditional.predicate.emplace());
-  else
-    conditional.condition = at.at("condition").expression();
-  conditional.then_steps = at.at("then_steps").index();
-  conditional.else_steps = at.at("else_steps").index();
-  return conditional;
-}
-
-WhileLoop read_loop(const Cursor &at) {
-  WhileLoop loop;
-  read(at.at("predicate"), loop.predicate);
-  loop.condition_steps = at.at("condition_steps").index();
-  loop.body_steps = at.at("body_steps").index();
-  return loop;
+/// step.kind of number `kind`.
+template <size_t number = 0> void read_kind(const Cursor &at, Step &step, size_t kind) {
+  if constexpr (number < kStepKindNames.size()) {
+    if (kind != number)
+      return read_kind<number + 1>(at, step, kind);
+    visit_fields(step.kind.emplace<number>(), FieldReader{&at});
+  }
 }
 
 void read(const Cursor &at, Step &step) {
-  static constexpr std::array<std::string_view, 7> kKinds = {
-      "launch", "matmul", "copy", "fill", "collective", "conditional", "while_loop"};
   step.name = at.at("name").text();
-  size_t kind = at.at("kind").one_of(kKinds);
-  if (kind == 0)
-    step.kind = read_launch(at);
-  else if (kind == 1)
-    step.kind = read_matmul(at);
-  else if (kind == 2)
-    step.kind = read_copy(at);
-  else if (kind == 3)
-    step.kind = read_fill(at);
-  else if (kind == 4)
-    step.kind = read_collective(at);
-  else if (kind == 5)
-    step.kind = read_conditional(at);
-  else
-    step.kind = read_loop(at);
+  read_kind(at, step, at.at("kind").one_of(kStepKindNames));
   step.once = at.flag("once", false);
   if (Cursor stream = at.optional("stream"); stream.exists())
     step.stream = static_cast<int>(stream.integer(0, 1024));

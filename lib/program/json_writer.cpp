@@ -1,6 +1,7 @@
 // Program -> program.json. Fields that have their default value are left out.
 #include "program/names.h"
 #include "program/program.h"
+#include "program/step_fields.h"
 #include "support/text.h"
 
 #include <nlohmann/json.hpp>
@@ -122,83 +123,53 @@ Json write(const MatrixOperand &operand) {
   return result;
 }
 
-void write_kind(Json &result, const Launch &launch) {
-  Json pointers = Json::array();
-  for (const Operand &operand : launch.pointers)
-    pointers.push_back(write(operand));
-  result["kind"] = "launch";
-  result["kernel"] = launch.kernel;
-  result["pointers"] = pointers;
-  if (!launch.sizes.empty())
-    result["sizes"] = expressions(launch.sizes);
-}
+/// The fields of a step, in the table's order.
+struct FieldWriter {
+  Json *out;
+  Json &at(std::string_view name) const { return (*out)[std::string(name)]; }
 
-void write_kind(Json &result, const Matmul &matmul) {
-  result["kind"] = "matmul";
-  result["dtype"] = tensor::short_name(matmul.dtype);
-  set_unless(result, "batch", matmul.batch, 1);
-  result["m"] = expression(matmul.m);
-  result["n"] = expression(matmul.n);
-  result["k"] = expression(matmul.k);
-  result["a"] = write(matmul.a);
-  result["b"] = write(matmul.b);
-  if (matmul.c)
-    result["c"] = write(*matmul.c);
-  result["out"] = write(matmul.out);
-  result["alpha"] = number(matmul.alpha);
-  result["beta"] = number(matmul.beta);
-}
-
-void write_kind(Json &result, const Copy &copy) {
-  result["kind"] = "copy";
-  result["from"] = write(copy.from);
-  result["to"] = write(copy.to);
-  result["bytes"] = expression(copy.bytes);
-}
-
-void write_kind(Json &result, const Fill &fill) {
-  result["kind"] = "fill";
-  result["to"] = write(fill.to);
-  result["bytes"] = expression(fill.bytes);
-}
-
-void write_kind(Json &result, const Collective &collective) {
-  static constexpr std::array<std::string_view, 3> kReductions = {"sum", "avg", "max"};
-  result["kind"] = "collective";
-  if (collective.kind == Collective::Kind::all_gather) {
-    result["collective"] = "all_gather";
-  } else {
-    result["collective"] = "reduce_scatter";
-    result["reduction"] = kReductions[static_cast<size_t>(collective.reduction)];
+  void index(std::string_view name, uint32_t value) const { at(name) = value; }
+  void integer(std::string_view name, int64_t value, int64_t, int64_t) const { at(name) = value; }
+  void number(std::string_view name, double value) const { at(name) = program::number(value); }
+  void text(std::string_view name, const std::string &value) const { at(name) = value; }
+  void dtype(std::string_view name, DType value) const { at(name) = tensor::short_name(value); }
+  template <class Word, size_t count>
+  void word(std::string_view name, Word value,
+            const std::array<std::string_view, count> &names) const {
+    at(name) = names[static_cast<size_t>(value)];
   }
-  result["dtype"] = tensor::short_name(collective.dtype);
-  result["ranks"] = collective.ranks;
-  result["group"] = collective.group;
-  result["from"] = write(collective.from);
-  result["to"] = write(collective.to);
-  result["count"] = expression(collective.count);
-}
-
-void write_kind(Json &result, const Conditional &conditional) {
-  result["kind"] = "conditional";
-  if (conditional.predicate)
-    result["predicate"] = write(*conditional.predicate);
-  else
-    result["condition"] = expression(conditional.condition);
-  result["then_steps"] = conditional.then_steps;
-  result["else_steps"] = conditional.else_steps;
-}
-
-void write_kind(Json &result, const WhileLoop &loop) {
-  result["kind"] = "while_loop";
-  result["predicate"] = write(loop.predicate);
-  result["condition_steps"] = loop.condition_steps;
-  result["body_steps"] = loop.body_steps;
-}
+  void size(std::string_view name, Expr value, const char *) const {
+    at(name) = program::expression(value);
+  }
+  void size_or(std::string_view name, Expr value, int64_t default_value, const char *) const {
+    if (!value.is_integer(default_value))
+      at(name) = program::expression(value);
+  }
+  void expression(std::string_view name, Expr value) const {
+    at(name) = program::expression(value);
+  }
+  void expressions(std::string_view name, const std::vector<Expr> &values) const {
+    if (!values.empty())
+      at(name) = program::expressions(values);
+  }
+  void pointers(std::string_view name, const std::vector<Operand> &operands) const {
+    Json &list = at(name) = Json::array();
+    for (const Operand &operand : operands)
+      list.push_back(write(operand));
+  }
+  template <class X> void reads(std::string_view name, const X &x) const { at(name) = write(x); }
+  template <class X> void reads(std::string_view name, const std::optional<X> &x) const {
+    if (x)
+      reads(name, *x);
+  }
+  template <class X> void writes(std::string_view name, const X &x) const { reads(name, x); }
+  template <class X> void predicate(std::string_view name, const X &x) const { reads(name, x); }
+};
 
 Json write(const Step &step) {
   Json result = {{"name", step.name}};
-  std::visit([&](const auto &kind) { write_kind(result, kind); }, step.kind);
+  result["kind"] = kStepKindNames[step.kind.index()];
+  std::visit([&](const auto &kind) { visit_fields(kind, FieldWriter{&result}); }, step.kind);
   if (step.once)
     result["once"] = true;
   if (step.stream != 0)

@@ -24,6 +24,18 @@ static_assert(static_cast<int>(DType::boolean) == static_cast<int>(engine::DType
 static_assert(static_cast<int>(Role::input) == static_cast<int>(engine::Role::input) &&
               static_cast<int>(Role::failure) == static_cast<int>(engine::Role::failure));
 
+template <class Kind, engine::StepKind number>
+constexpr bool kIsNumbered =
+    std::is_same_v<std::variant_alternative_t<static_cast<size_t>(number), decltype(Step::kind)>,
+                   Kind>;
+static_assert(kIsNumbered<Launch, engine::StepKind::launch> &&
+              kIsNumbered<Matmul, engine::StepKind::matmul> &&
+              kIsNumbered<Copy, engine::StepKind::copy> &&
+              kIsNumbered<Fill, engine::StepKind::fill> &&
+              kIsNumbered<Collective, engine::StepKind::collective> &&
+              kIsNumbered<Conditional, engine::StepKind::conditional> &&
+              kIsNumbered<WhileLoop, engine::StepKind::while_loop>);
+
 struct Storage {
   std::deque<std::string> texts; // addresses stay
   std::vector<engine::Symbol> symbols;
@@ -321,40 +333,24 @@ private:
     engine::Step row;
     row.name = text(step.name);
     row.once = step.once;
-    if (const auto *launch = std::get_if<Launch>(&step.kind)) {
-      row.kind = engine::StepKind::launch;
-      row.position = static_cast<int32_t>(storage_.launches.size());
-      add(*launch);
-    } else if (const auto *matmul = std::get_if<Matmul>(&step.kind)) {
-      row.kind = engine::StepKind::matmul;
-      row.position = static_cast<int32_t>(storage_.matmuls.size());
-      add(*matmul);
-    } else if (const auto *fill = std::get_if<Fill>(&step.kind)) {
-      row.kind = engine::StepKind::fill;
-      row.position = static_cast<int32_t>(storage_.fills.size());
-      storage_.fills.push_back({operand(fill->to), expressions_.size(fill->bytes)});
-    } else if (const auto *collective = std::get_if<Collective>(&step.kind)) {
-      row.kind = engine::StepKind::collective;
-      row.position = static_cast<int32_t>(storage_.collectives.size());
-      add(*collective);
-    } else if (const auto *conditional = std::get_if<Conditional>(&step.kind)) {
-      row.kind = engine::StepKind::conditional;
-      row.position = static_cast<int32_t>(storage_.conditionals.size());
-      add(*conditional);
-    } else if (const auto *loop = std::get_if<WhileLoop>(&step.kind)) {
-      row.kind = engine::StepKind::while_loop;
-      row.position = static_cast<int32_t>(storage_.loops.size());
-      storage_.loops.push_back({operand(loop->predicate),
-                                static_cast<int32_t>(loop->condition_steps),
-                                static_cast<int32_t>(loop->body_steps)});
-    } else {
-      row.kind = engine::StepKind::copy;
-      row.position = static_cast<int32_t>(storage_.copies.size());
-      add(std::get<Copy>(step.kind));
-    }
+    row.kind = static_cast<engine::StepKind>(step.kind.index());
+    row.position = std::visit([this](const auto &kind) { return add(kind); }, step.kind);
     storage_.steps.push_back(row);
   }
-  void add(const Launch &launch) {
+  /// The position of `row`, the last of its table.
+  template <class Row> static int32_t append(std::vector<Row> &rows, Row row) {
+    rows.push_back(row);
+    return static_cast<int32_t>(rows.size() - 1);
+  }
+  int32_t add(const Fill &fill) {
+    return append(storage_.fills, {operand(fill.to), expressions_.size(fill.bytes)});
+  }
+  int32_t add(const WhileLoop &loop) {
+    return append(storage_.loops,
+                  {operand(loop.predicate), static_cast<int32_t>(loop.condition_steps),
+                   static_cast<int32_t>(loop.body_steps)});
+  }
+  int32_t add(const Launch &launch) {
     engine::Launch row;
     row.kernel = static_cast<int32_t>(launch.kernel);
     row.pointers = {static_cast<int32_t>(storage_.operands.size()),
@@ -362,9 +358,9 @@ private:
     for (const Operand &pointer : launch.pointers)
       storage_.operands.push_back(operand(pointer));
     row.sizes = sizes(launch.sizes);
-    storage_.launches.push_back(row);
+    return append(storage_.launches, row);
   }
-  void add(const Conditional &conditional) {
+  int32_t add(const Conditional &conditional) {
     engine::Conditional row;
     row.has_predicate = conditional.predicate.has_value();
     if (conditional.predicate)
@@ -372,9 +368,9 @@ private:
     row.condition = expressions_.size(conditional.condition);
     row.then_steps = static_cast<int32_t>(conditional.then_steps);
     row.else_steps = static_cast<int32_t>(conditional.else_steps);
-    storage_.conditionals.push_back(row);
+    return append(storage_.conditionals, row);
   }
-  void add(const Matmul &matmul) {
+  int32_t add(const Matmul &matmul) {
     engine::Matmul row;
     row.dtype = convert(matmul.dtype);
     row.batch = expressions_.size(matmul.batch);
@@ -389,16 +385,16 @@ private:
       row.c = matrix(*matmul.c);
     row.alpha = matmul.alpha;
     row.beta = matmul.beta;
-    storage_.matmuls.push_back(row);
+    return append(storage_.matmuls, row);
   }
-  void add(const Copy &copy) {
+  int32_t add(const Copy &copy) {
     engine::Copy row;
     row.from = operand(copy.from);
     row.to = operand(copy.to);
     row.bytes = expressions_.size(copy.bytes);
-    storage_.copies.push_back(row);
+    return append(storage_.copies, row);
   }
-  void add(const Collective &collective) {
+  int32_t add(const Collective &collective) {
     engine::Collective row;
     row.kind = static_cast<engine::CollectiveKind>(collective.kind);
     row.reduction = static_cast<engine::Reduction>(collective.reduction);
@@ -408,7 +404,7 @@ private:
     row.from = operand(collective.from);
     row.to = operand(collective.to);
     row.count = expressions_.size(collective.count);
-    storage_.collectives.push_back(row);
+    return append(storage_.collectives, row);
   }
 
   const Program &program_;

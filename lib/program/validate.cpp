@@ -1,7 +1,7 @@
 #include "program/validate.h"
 
 #include "program/check_memory.h"
-
+#include "program/step_fields.h"
 #include "support/diagnostic.h"
 
 #include <set>
@@ -224,21 +224,12 @@ private:
   }
 
   void check_step(const Step &step, size_t position, const std::string &where) {
-    if (const auto *launch = std::get_if<Launch>(&step.kind))
-      check_launch(*launch, where);
-    else if (const auto *matmul = std::get_if<Matmul>(&step.kind))
-      check_matmul(*matmul, where);
-    else if (const auto *fill = std::get_if<Fill>(&step.kind)) {
-      check_operand(fill->to, where + "/to");
-      check_size(fill->bytes, where, "byte count");
-    } else if (const auto *collective = std::get_if<Collective>(&step.kind))
-      check_collective(*collective, where);
-    else if (const auto *conditional = std::get_if<Conditional>(&step.kind))
-      check_conditional(*conditional, where);
-    else if (const auto *loop = std::get_if<WhileLoop>(&step.kind))
-      check_predicate(loop->predicate, where);
-    else
-      check_copy(std::get<Copy>(step.kind), where);
+    std::visit(
+        [&](const auto &kind) {
+          visit_fields(kind, FieldCheck{this, &where});
+          check_whole(kind, where);
+        },
+        step.kind);
     for (uint32_t wait : step.waits)
       if (check_index(wait, program_.steps.size(), "step", where) && wait >= position)
         report("TSC-P009",
@@ -262,7 +253,55 @@ private:
              "a step that runs once touches buffer \"" + row.name + "\", which belongs to a run",
              where);
   }
-  void check_launch(const Launch &launch, const std::string &where) {
+  /// What holds of each field by its sort; of indices what they count says, in check_whole or where
+  /// control is checked.
+  struct FieldCheck {
+    Validator *self;
+    const std::string *where;
+
+    void index(std::string_view, uint32_t) const {}
+    void integer(std::string_view, int64_t, int64_t, int64_t) const {}
+    void number(std::string_view, double) const {}
+    void text(std::string_view, const std::string &) const {}
+    template <class Word, class Names> void word(std::string_view, Word, const Names &) const {}
+    void dtype(std::string_view, DType dtype) const { self->check_dtype(dtype, *where); }
+    void size(std::string_view, Expr value, const char *noun) const {
+      self->check_size(value, *where, noun);
+    }
+    void size_or(std::string_view, Expr value, int64_t, const char *noun) const {
+      self->check_size(value, *where, noun);
+    }
+    void expression(std::string_view, Expr value) const { self->check_symbols_of(value, *where); }
+    void expressions(std::string_view, const std::vector<Expr> &values) const {
+      for (const Expr value : values)
+        self->check_symbols_of(value, *where);
+    }
+    void pointers(std::string_view, const std::vector<Operand> &operands) const {
+      for (const Operand &operand : operands)
+        self->check_operand(operand, *where);
+    }
+    template <class X> void reads(std::string_view name, const X &x) const {
+      self->check_operand(x, *where + "/" + std::string(name));
+    }
+    template <class X> void reads(std::string_view name, const std::optional<X> &x) const {
+      if (x)
+        reads(name, *x);
+    }
+    template <class X> void writes(std::string_view name, const X &x) const { reads(name, x); }
+    void predicate(std::string_view name, const Operand &x) const {
+      reads(name, x);
+      if (x.buffer < self->program_.buffers.size() &&
+          self->program_.buffers[x.buffer].dtype != DType::boolean)
+        self->report("TSC-P009", "a predicate that is no bool", *where);
+    }
+    void predicate(std::string_view name, const std::optional<Operand> &x) const {
+      if (x)
+        predicate(name, *x);
+    }
+  };
+  /// What holds of several fields together.
+  template <class Kind> void check_whole(const Kind &, const std::string &) {}
+  void check_whole(const Launch &launch, const std::string &where) {
     if (!check_index(launch.kernel, program_.kernels.size(), "kernel", where))
       return;
     size_t pointers = 0;
@@ -276,45 +315,19 @@ private:
                  " sizes, the step gives " + std::to_string(launch.pointers.size()) + " and " +
                  std::to_string(launch.sizes.size()),
              where);
-    for (const Operand &operand : launch.pointers)
-      check_operand(operand, where);
-    for (Expr size : launch.sizes)
-      check_symbols_of(size, where);
   }
   void check_operand(const Operand &operand, const std::string &where) {
     check_buffer_index(operand.buffer, where);
     check_size(operand.offset, where, "offset");
   }
-  void check_matrix(const MatrixOperand &operand, const std::string &where) {
+  void check_operand(const MatrixOperand &operand, const std::string &where) {
     check_buffer_index(operand.buffer, where);
     check_size(operand.offset, where, "offset");
     check_size(operand.row_stride, where, "stride");
     check_size(operand.column_stride, where, "stride");
     check_size(operand.batch_stride, where, "stride");
   }
-  void check_matmul(const Matmul &matmul, const std::string &where) {
-    check_size(matmul.batch, where, "size");
-    check_size(matmul.m, where, "size");
-    check_size(matmul.n, where, "size");
-    check_size(matmul.k, where, "size");
-    check_dtype(matmul.dtype, where);
-    check_matrix(matmul.a, where + "/a");
-    check_matrix(matmul.b, where + "/b");
-    check_matrix(matmul.out, where + "/out");
-    if (matmul.c)
-      check_matrix(*matmul.c, where + "/c");
-  }
-  void check_copy(const Copy &copy, const std::string &where) {
-    check_operand(copy.from, where + "/from");
-    check_operand(copy.to, where + "/to");
-    check_size(copy.bytes, where, "byte count");
-  }
-
-  void check_collective(const Collective &collective, const std::string &where) {
-    check_operand(collective.from, where + "/from");
-    check_operand(collective.to, where + "/to");
-    check_size(collective.count, where, "element count");
-    check_dtype(collective.dtype, where);
+  void check_whole(const Collective &collective, const std::string &where) {
     if (collective.ranks < 1)
       report("TSC-P007", "a group of " + std::to_string(collective.ranks) + " ranks", where);
     else if (collective.ranks != world_size(program_))
@@ -324,18 +337,6 @@ private:
              where);
   }
 
-  void check_conditional(const Conditional &conditional, const std::string &where) {
-    if (conditional.predicate)
-      check_predicate(*conditional.predicate, where);
-    else
-      check_symbols_of(conditional.condition, where);
-  }
-  void check_predicate(const Operand &predicate, const std::string &where) {
-    check_operand(predicate, where + "/predicate");
-    if (predicate.buffer < program_.buffers.size() &&
-        program_.buffers[predicate.buffer].dtype != DType::boolean)
-      report("TSC-P009", "a predicate that is no bool", where);
-  }
   /// The steps that depend on a step end before those around it do.
   void check_control() {
     std::vector<size_t> ends = {program_.steps.size()};

@@ -1,0 +1,119 @@
+// The kinds of steps and their fields, once: JSON both ways, the buffers that a step touches and
+// what must hold of each field are visitors of this table.
+//
+// A visitor has one function for each sort of field; `name` is the field's in program.json:
+//   index(name, uint32_t &)                   of a row, or a number of steps
+//   integer(name, int64_t &, low, high)       both inclusive
+//   number(name, double &)
+//   text(name, std::string &)
+//   dtype(name, DType &)
+//   word(name, enumerator &, names)           one of a kind's own words
+//   size(name, Expr &, noun)                  not negative; `noun` names it in messages
+//   size_or(name, Expr &, default, noun)      left out of program.json where it is the default
+//   expression(name, Expr &), expressions(name, std::vector<Expr> &)   of any value
+//   reads(name, X &), writes(name, X &)       X: Operand, MatrixOperand, or an optional one
+//   predicate(name, X &)                      X: Operand or an optional one; a bool that is read
+//   pointers(name, std::vector<Operand> &)    what the kernel says of each
+#pragma once
+
+#include "program/program.h"
+
+#include <array>
+#include <string_view>
+#include <type_traits>
+
+namespace tsc::program {
+
+/// In the order of Step::kind and of engine::StepKind.
+constexpr std::array<std::string_view, std::variant_size_v<decltype(Step::kind)>> kStepKindNames = {
+    "launch", "matmul", "copy", "fill", "collective", "conditional", "while_loop"};
+constexpr std::array<std::string_view, 2> kCollectiveNames = {"all_gather", "reduce_scatter"};
+constexpr std::array<std::string_view, 3> kReductionNames = {"sum", "avg", "max"};
+
+/// S is Kind or const Kind.
+template <class S, class Kind>
+concept FieldsOf = std::is_same_v<std::remove_const_t<S>, Kind>;
+
+template <FieldsOf<Launch> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.index("kernel", step.kernel);
+  fields.pointers("pointers", step.pointers);
+  fields.expressions("sizes", step.sizes);
+}
+template <FieldsOf<Matmul> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.dtype("dtype", step.dtype);
+  fields.size_or("batch", step.batch, 1, "size");
+  fields.size("m", step.m, "size");
+  fields.size("n", step.n, "size");
+  fields.size("k", step.k, "size");
+  fields.reads("a", step.a);
+  fields.reads("b", step.b);
+  fields.reads("c", step.c);
+  fields.writes("out", step.out);
+  fields.number("alpha", step.alpha);
+  fields.number("beta", step.beta);
+}
+template <FieldsOf<Copy> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.reads("from", step.from);
+  fields.writes("to", step.to);
+  fields.size("bytes", step.bytes, "byte count");
+}
+template <FieldsOf<Fill> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.writes("to", step.to);
+  fields.size("bytes", step.bytes, "byte count");
+}
+template <FieldsOf<Collective> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.word("collective", step.kind, kCollectiveNames);
+  if (step.kind == Collective::Kind::reduce_scatter)
+    fields.word("reduction", step.reduction, kReductionNames);
+  fields.dtype("dtype", step.dtype);
+  fields.integer("ranks", step.ranks, 1, 1 << 20);
+  fields.text("group", step.group);
+  fields.reads("from", step.from);
+  fields.writes("to", step.to);
+  fields.size("count", step.count, "element count");
+}
+template <FieldsOf<Conditional> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.predicate("predicate", step.predicate);
+  if (!step.predicate)
+    fields.expression("condition", step.condition);
+  fields.index("then_steps", step.then_steps);
+  fields.index("else_steps", step.else_steps);
+}
+template <FieldsOf<WhileLoop> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.predicate("predicate", step.predicate);
+  fields.index("condition_steps", step.condition_steps);
+  fields.index("body_steps", step.body_steps);
+}
+
+/// A visitor that looks at operands alone: `operand(name, Operand or MatrixOperand, is_written)`.
+/// Those of a launch are the kernel's.
+template <class Function> class OperandVisitor {
+public:
+  explicit OperandVisitor(Function function) : function_(std::move(function)) {}
+  template <class X> void reads(std::string_view name, const X &x) { give(name, x, false); }
+  template <class X> void writes(std::string_view name, const X &x) { give(name, x, true); }
+  template <class X> void predicate(std::string_view name, const X &x) { give(name, x, false); }
+  template <class... Rest> void index(Rest &&...) {}
+  template <class... Rest> void integer(Rest &&...) {}
+  template <class... Rest> void number(Rest &&...) {}
+  template <class... Rest> void text(Rest &&...) {}
+  template <class... Rest> void dtype(Rest &&...) {}
+  template <class... Rest> void word(Rest &&...) {}
+  template <class... Rest> void size(Rest &&...) {}
+  template <class... Rest> void size_or(Rest &&...) {}
+  template <class... Rest> void expression(Rest &&...) {}
+  template <class... Rest> void expressions(Rest &&...) {}
+  template <class... Rest> void pointers(Rest &&...) {}
+
+private:
+  Function function_;
+  template <class X> void give(std::string_view name, const X &x, bool is_written) {
+    function_(name, x, is_written);
+  }
+  template <class X> void give(std::string_view name, const std::optional<X> &x, bool is_written) {
+    if (x)
+      function_(name, *x, is_written);
+  }
+};
+
+} // namespace tsc::program
