@@ -55,7 +55,8 @@ StepCounts count_steps(const program::Program &program) {
   return counts;
 }
 
-void print_summary(const Flags &flags, const driver::Compilation &compilation) {
+/// What --json says of one plan.
+nlohmann::json report_of(const driver::Compilation &compilation) {
   const program::Program &program = compilation.program;
   const StepCounts counts = count_steps(program);
   double total = 0;
@@ -64,19 +65,33 @@ void print_summary(const Flags &flags, const driver::Compilation &compilation) {
     total += time.milliseconds;
     phases[time.name] = time.milliseconds;
   }
+  return {{"kernels", program.kernels.size()},
+          {"launches", counts.launches},
+          {"steps", program.steps.size()},
+          {"library_calls", counts.library_calls},
+          {"compile_ms", total},
+          {"phases_ms", phases}};
+}
+
+void print_summary(const Flags &flags, const std::vector<driver::Compilation> &plans) {
+  std::vector<nlohmann::json> reports;
+  for (const driver::Compilation &plan : plans) {
+    reports.push_back(report_of(plan));
+    if (plans.size() > 1)
+      reports.back()["arch"] = plan.program.archs.at(0);
+  }
   if (flags.json) {
-    nlohmann::json report = {{"out", flags.out},
-                             {"kernels", program.kernels.size()},
-                             {"launches", counts.launches},
-                             {"steps", program.steps.size()},
-                             {"library_calls", counts.library_calls},
-                             {"compile_ms", total},
-                             {"phases_ms", phases}};
-    std::printf("%s\n", report.dump(2).c_str());
+    nlohmann::json object = plans.size() > 1 ? nlohmann::json{{"plans", reports}} : reports[0];
+    object["out"] = flags.out;
+    std::printf("%s\n", object.dump(2).c_str());
     return;
   }
-  std::printf("%s: %zu kernels, %zu launches, %zu library calls, %.1f ms\n", flags.out.c_str(),
-              program.kernels.size(), counts.launches, counts.library_calls, total);
+  for (const nlohmann::json &report : reports)
+    std::printf("%s%s: %zu kernels, %zu launches, %zu library calls, %.1f ms\n", flags.out.c_str(),
+                report.contains("arch") ? (" for " + report["arch"].get<std::string>()).c_str()
+                                        : "",
+                report["kernels"].get<size_t>(), report["launches"].get<size_t>(),
+                report["library_calls"].get<size_t>(), report["compile_ms"].get<double>());
 }
 
 void run(const Flags &flags) {
@@ -98,21 +113,29 @@ void run(const Flags &flags) {
         support::ExitCode::usage,
         support::Diagnostic{"TSC-C004", "no output folder", "", "", "", "",
                             "give one with -o OUT, or a form to print with --emit"});
-  driver::Compilation compilation = compile_with_flags(flags, driver::Form::program);
+  std::vector<driver::Compilation> compilations = compile_plans(flags, driver::Form::program);
+  const driver::Compilation &compilation = compilations.front();
   tensor::TensorMap weights;
   std::optional<driver::DataSource> source;
   if (!flags.weights.empty())
     source = driver::parse_data_source(flags.weights);
   // A bare model.json has no weights: OUT then takes them when it is loaded.
   std::vector<std::string> warnings;
-  if (source || !compilation.graph.weights.empty())
-    weights =
-        driver::load_weights(compilation.program, compilation.graph.weights, source, &warnings);
+  for (const driver::Compilation &each : compilations)
+    if (source || !each.graph.weights.empty())
+      weights.merge(driver::load_weights(each.program, each.graph.weights, source,
+                                         &each == &compilation ? &warnings : nullptr));
   print_warnings(warnings, flags.weights);
   emit::EmitOptions options;
   options.weights = &weights;
-  emit::emit(compilation.program, flags.out, options);
-  print_summary(flags, compilation);
+  std::vector<program::Program> plans;
+  plans.reserve(compilations.size());
+  for (driver::Compilation &each : compilations)
+    plans.push_back(std::move(each.program));
+  emit::emit(plans, flags.out, options);
+  for (size_t i = 0; i < plans.size(); ++i)
+    compilations[i].program = std::move(plans[i]);
+  print_summary(flags, compilations);
 }
 
 } // namespace

@@ -76,11 +76,23 @@ std::string native_arch() {
 std::vector<std::string> archs_of(const CompileFlags &flags) {
   if (flags.archs.empty())
     return {kDefaultArch};
-  std::vector<std::string> archs = flags.archs;
-  for (std::string &arch : archs)
-    if (arch == "native")
-      arch = native_arch();
+  std::vector<std::string> archs;
+  for (const std::string &given : flags.archs) {
+    const std::string arch = given == "native" ? native_arch() : given;
+    if (std::find(archs.begin(), archs.end(), arch) == archs.end())
+      archs.push_back(arch);
+  }
   return archs;
+}
+
+std::vector<driver::Compilation> compile_plans(const CompileFlags &flags, driver::Form last) {
+  std::vector<driver::Compilation> plans;
+  for (const std::string &arch : archs_of(flags)) {
+    CompileFlags own = flags;
+    own.archs = {arch};
+    plans.push_back(compile_with_flags(own, last));
+  }
+  return plans;
 }
 
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
@@ -92,7 +104,13 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
     options.combo_kernels = flags.combo_kernels == "on";
   options.policy_options = flags.policy_options;
   options.benchmark_fusion = flags.benchmark_fusion;
-  options.archs = archs_of(flags);
+  const std::vector<std::string> archs = archs_of(flags);
+  if (archs.size() > 1)
+    throw support::UserError(
+        support::ExitCode::usage,
+        support::Diagnostic{"TSC-C019", std::to_string(archs.size()) + " architectures are given",
+                            "", "", "", "", "give one --arch; compile -o and run take several"});
+  options.arch = archs.front();
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
   std::optional<Progress> progress(std::in_place);

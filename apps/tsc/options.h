@@ -25,8 +25,11 @@ struct CompileFlags {
 /// --combo-kernels, --arch, --dump-after, --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
 
-/// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr.
+/// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr. Throws UserError (usage)
+/// TSC-C019 if several --arch are given.
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last);
+/// The same for each --arch.
+std::vector<driver::Compilation> compile_plans(const CompileFlags &flags, driver::Form last);
 
 /// "warning: TEXT" lines to stderr, and the file they are about.
 void print_warnings(const std::vector<std::string> &warnings, const std::string &file);
@@ -36,7 +39,7 @@ void print_warnings(const std::vector<std::string> &warnings, const std::string 
 std::string native_arch();
 /// What to plan for where nothing is asked for: compiling needs no GPU, and does not look for one.
 inline constexpr const char *kDefaultArch = "sm_90";
-/// --arch, "native" replaced, or else kDefaultArch.
+/// --arch, "native" replaced, each once, or else kDefaultArch.
 std::vector<std::string> archs_of(const CompileFlags &flags);
 
 } // namespace tsc::app

@@ -9,6 +9,7 @@
 #include "driver/ranks.h"
 #include "driver/reference.h"
 #include "emit/emit.h"
+#include "engine/arch_choice.h"
 #include "support/diagnostic.h"
 #include "target/target.h"
 #include "tensor/mapped_file.h"
@@ -52,12 +53,21 @@ std::string arch_to_run_on(const Flags &flags) {
   return flags.device.empty() && flags.plan == "serial" ? "host" : kDefaultArch;
 }
 
+/// The position in `archs` of what runs here.
+size_t choose_plan(const Flags &flags, const std::vector<tsc_engine::Arch> &archs) {
+  const std::string here = arch_to_run_on(flags);
+  return tsc_engine::choose_arch(archs, {here, target::find_target(here).shared_bytes_per_block});
+}
+
 Subject load(Flags flags) {
   Subject subject;
   subject.from_folder = emit::is_emitted_folder(flags.graph);
   if (subject.from_folder) {
     emit::EmittedFolder folder = emit::read_emitted_folder(flags.graph);
-    subject.compilation.program = std::move(folder.program);
+    std::vector<tsc_engine::Arch> archs;
+    for (const program::Program &plan : folder.plans)
+      archs.push_back({plan.archs.empty() ? "" : plan.archs.front(), program::shared_bytes(plan)});
+    subject.compilation.program = std::move(folder.plans[choose_plan(flags, archs)]);
     subject.own_weights = std::move(folder.weights);
     return subject;
   }
@@ -67,8 +77,14 @@ Subject load(Flags flags) {
         support::ExitCode::usage,
         support::Diagnostic{"TSC-C009", "this folder was not written by tsc compile", flags.graph,
                             "", "", "", "give a graph, or the folder OUT of tsc compile -o OUT"});
-  if (flags.archs.empty())
+  if (flags.archs.empty()) {
     flags.archs = {arch_to_run_on(flags)};
+  } else {
+    std::vector<tsc_engine::Arch> archs;
+    for (const std::string &arch : archs_of(flags))
+      archs.push_back({target::find_target(arch).name, 0});
+    flags.archs = {archs[choose_plan(flags, archs)].name};
+  }
   subject.compilation = compile_with_flags(flags, driver::Form::program);
   subject.own_weights = subject.compilation.graph.weights;
   return subject;

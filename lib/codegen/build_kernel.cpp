@@ -259,11 +259,6 @@ program::KernelVariant variant(const KernelPlan &plan, std::string text) {
   return result;
 }
 
-void replace_all(std::string &text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-}
-
 /// Eight digits that follow from texts and grid.
 std::string name_digits(const program::Kernel &kernel) {
   std::vector<std::string> parts = {kernel.cuda.text, kernel.serial.text,
@@ -336,7 +331,7 @@ void finish_kernel(BuiltKernel &built, const std::vector<const ir::Origin *> &or
     kernel.origins.push_back(origin->node);
   const auto finish = [&](std::string &text, const std::string &plan) {
     text = header(kernel, origins, plan, further_includes) + text;
-    replace_all(text, std::string(kKernelPlaceholder), kernel.name);
+    support::replace_all(text, std::string(kKernelPlaceholder), kernel.name);
   };
   finish(kernel.cuda.text, kernel.plan);
   finish(kernel.serial.text, serial_plan);
@@ -352,7 +347,7 @@ uint32_t KernelNames::number_of(BuiltKernel &built, uint32_t next) {
     kernel.name = hashed + "_" + std::to_string(i);
   if (kernel.name != hashed) // one text in 2^32, or one made for it
     for (std::string *text : {&kernel.cuda.text, &kernel.serial.text})
-      replace_all(*text, hashed, kernel.name);
+      support::replace_all(*text, hashed, kernel.name);
   return next;
 }
 

@@ -110,11 +110,6 @@ struct Form {
   std::vector<const PlannedKernel *> parts;
 };
 
-void replace_all(std::string &text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-}
-
 /// Prints one variant (GPU or serial) of a launch.
 class LaunchText {
 public:
@@ -154,7 +149,7 @@ public:
     std::string types, functions;
     for (size_t i = 0; i < forms_.size(); ++i) {
       std::string text = forms_[i].text.text;
-      replace_all(text, name_ + "_part", part_name(i));
+      support::replace_all(text, name_ + "_part", part_name(i));
       functions += text;
       if (forms_[i].text.uses_shared)
         types += "  " + part_name(i) + "_shared part" + std::to_string(i) + ";\n";
@@ -285,6 +280,7 @@ std::string describe(const std::vector<const PlannedKernel *> &parts,
       ++known->second;
   }
   std::vector<std::string> texts;
+  texts.reserve(kinds.size());
   for (const auto &[description, count] : kinds)
     texts.push_back((count > 1 ? std::to_string(count) + " x " : "") + description);
   return std::to_string(parts.size()) + " kernels in one launch: " + support::join(texts, "; ");

@@ -77,12 +77,26 @@ void require_sound(const program::Program &program) {
   }
 }
 
+/// A kernel that its target cannot launch is never handed out.
+void require_fits(const program::Program &program, const target::Target &target) {
+  if (target.is_host)
+    return;
+  for (const program::Kernel &kernel : program.kernels) {
+    const program::KernelVariant &variant = kernel.cuda;
+    const int threads = variant.block[0] * variant.block[1] * variant.block[2];
+    const bool fits = threads <= target.max_threads_per_block &&
+                      (!variant.shared_bytes.is_integer() ||
+                       variant.shared_bytes.value() <= target.shared_bytes_per_block);
+    support::require(fits, "codegen", kernel.name + " does not fit " + target.name);
+  }
+}
+
 void generate(State &state) {
   state.result.program =
       codegen::generate(state.result.module, state.result.schedule, {state.target});
   state.result.program.name = state.result.graph.name;
-  state.result.program.archs = state.options->archs;
   require_sound(state.result.program);
+  require_fits(state.result.program, *state.target);
   state.finished("generate", [&] { return render(state.result, Form::cuda); });
 }
 
@@ -133,7 +147,7 @@ Compilation compile(graph::Graph graph, const CompileOptions &options) {
   state.policy.combo_kernels = options.combo_kernels.value_or(state.policy.combo_kernels);
   for (const std::string &option : options.policy_options)
     target::set_option(state.policy, option);
-  state.target = &target::find_target(options.archs.front());
+  state.target = &target::find_target(options.arch);
   if (!options.benchmark_fusion.empty())
     state.timing_device = timing_device(options.benchmark_fusion);
   state.result.graph = std::move(graph);

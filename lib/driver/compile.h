@@ -23,7 +23,7 @@ struct CompileOptions {
   std::vector<std::string> policy_options;          // "NAME=VALUE", over the policy's own
   /// Where pairs of kernels are timed against one fused kernel (fusion_timer.h); "": nowhere.
   std::string benchmark_fusion;
-  std::vector<std::string> archs = {"sm_90"};
+  std::string arch = "sm_90";     // target::find_target
   Form last = Form::program;      // stop when this form exists
   bool record_scheduling = false; // fill Compilation::scheduling
   /// Called with the name of every pass (graph passes, lower, scheduler steps, generate) and a

@@ -8,9 +8,11 @@
 #include "support/diagnostic.h"
 #include "tensor/mapped_file.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <sys/stat.h>
 #include <thread>
@@ -29,25 +31,57 @@ constexpr const char *kWeightsFile = "weights.safetensors";
 /// them.
 constexpr size_t kRecognizedBytes = 64;
 
-/// The weights that the program uses; nothing if it has none or none were given.
-tensor::TensorMap used_weights(const program::Program &program, const tensor::TensorMap *weights) {
+/// The file of plan number `plan`; the first is the folder's program.json.
+std::string program_file(size_t plan, const program::Program &program) {
+  return plan == 0 ? std::string(kProgramFile) : "program_" + program.archs.at(0) + ".json";
+}
+
+/// The weights that the plans use; nothing if they have none or none were given.
+tensor::TensorMap used_weights(std::span<const program::Program> plans,
+                               const tensor::TensorMap *weights) {
   tensor::TensorMap used;
   if (weights == nullptr || weights->empty())
     return used;
   std::vector<Diagnostic> problems;
-  for (const program::Buffer &buffer : program.buffers) {
-    if (buffer.role != program::Role::weight)
-      continue;
-    auto found = weights->find(buffer.weight);
-    if (found != weights->end())
-      used.insert(*found);
-    else
-      problems.push_back({"TSC-E003", "weight \"" + buffer.weight + "\" is missing", "", "",
-                          buffer.name, "", "give a file that has every weight of the graph"});
-  }
+  std::set<std::string> missing;
+  for (const program::Program &program : plans)
+    for (const program::Buffer &buffer : program.buffers) {
+      if (buffer.role != program::Role::weight)
+        continue;
+      auto found = weights->find(buffer.weight);
+      if (found != weights->end())
+        used.insert(*found);
+      else if (missing.insert(buffer.weight).second)
+        problems.push_back({"TSC-E003", "weight \"" + buffer.weight + "\" is missing", "", "",
+                            buffer.name, "", "give a file that has every weight of the graph"});
+    }
   if (!problems.empty())
     throw UserError(ExitCode::bad_input, std::move(problems));
   return used;
+}
+
+/// What a caller sees of a program, as text.
+std::string signature_of(const program::Program &program) {
+  program::Program seen;
+  seen.symbols = program.symbols;
+  std::string names;
+  for (const program::InputInfo &input : program.inputs) {
+    seen.buffers.push_back(program.buffers[input.buffer]);
+    names += input.name + (input.mutated ? "!," : ",");
+  }
+  for (const program::OutputInfo &output : program.outputs) {
+    seen.outputs.push_back(output);
+    seen.outputs.back().buffer = std::min<int64_t>(output.buffer, 0);
+  }
+  return names + program::to_json(seen);
+}
+
+void require_one_signature(std::span<const program::Program> plans) {
+  support::require(!plans.empty(), "emit", "no program is given");
+  const std::string first = signature_of(plans[0]);
+  for (const program::Program &plan : plans.subspan(1))
+    support::require(signature_of(plan) == first, "emit",
+                     "plans of two architectures have two signatures");
 }
 
 /// A file's bytes; nothing if it is none that can be read.
@@ -110,13 +144,17 @@ void check_files(const std::string &folder) {
 
 } // namespace
 
-void emit(const program::Program &program, const std::string &folder, const EmitOptions &options) {
-  tensor::TensorMap weights = used_weights(program, options.weights);
+void emit(std::span<const program::Program> given, const std::string &folder,
+          const EmitOptions &options) {
+  require_one_signature(given);
+  const std::vector<program::Program> plans = name_apart(given);
+  tensor::TensorMap weights = used_weights(plans, options.weights);
   FolderWriter writer(folder);
-  writer.write(kProgramFile, program::to_json(program));
-  writer.write("model.cpp", model_source(program));
-  writer.write("README.md", readme(program, !weights.empty()));
-  write_kernels(program, writer);
+  for (size_t plan = 0; plan < plans.size(); ++plan)
+    writer.write(program_file(plan, plans[plan]), program::to_json(plans[plan]));
+  writer.write("model.cpp", model_source(plans));
+  writer.write("README.md", readme(plans, !weights.empty()));
+  write_kernels(plans, writer);
   for (const EmbeddedFile &file : embedded_files())
     writer.write(std::string(file.name), file.text);
   if (!weights.empty())
@@ -131,15 +169,24 @@ bool is_emitted_folder(const std::string &path) {
              std::string::npos;
 }
 
-program::Program read_emitted_program(const std::string &folder) {
+std::vector<program::Program> read_emitted_plans(const std::string &folder) {
   check_files(folder);
-  std::string path = (fs::path(folder) / kProgramFile).string();
-  const std::optional<std::string> text = text_of(path);
-  if (!text || text->empty())
-    throw UserError(ExitCode::bad_input,
-                    Diagnostic{"TSC-E004", "the program cannot be read", path, "", "", "",
-                               "give a folder that tsc compile wrote"});
-  return program::from_json(*text, path);
+  std::vector<std::string> names = {kProgramFile};
+  std::istringstream list(text_of(fs::path(folder) / kFileList).value_or(""));
+  for (std::string name; std::getline(list, name);)
+    if (name.rfind("program_", 0) == 0 && fs::path(name).extension() == ".json")
+      names.push_back(name);
+  std::vector<program::Program> plans;
+  for (const std::string &name : names) {
+    const std::string path = (fs::path(folder) / name).string();
+    const std::optional<std::string> text = text_of(path);
+    if (!text || text->empty())
+      throw UserError(ExitCode::bad_input,
+                      Diagnostic{"TSC-E004", "the program cannot be read", path, "", "", "",
+                                 "give a folder that tsc compile wrote"});
+    plans.push_back(program::from_json(*text, path));
+  }
+  return plans;
 }
 
 tensor::TensorMap read_emitted_weights(const std::string &folder) {
@@ -157,7 +204,7 @@ EmittedFolder read_emitted_folder(const std::string &folder) {
     const Identity before(folder);
     const bool may_wait = std::chrono::steady_clock::now() < until;
     try {
-      EmittedFolder read{read_emitted_program(folder), read_emitted_weights(folder)};
+      EmittedFolder read{read_emitted_plans(folder), read_emitted_weights(folder)};
       if (Identity(folder) == before || !may_wait)
         return read;
     } catch (const UserError &) {

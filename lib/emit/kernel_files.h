@@ -4,12 +4,20 @@
 #include "emit/folder_writer.h"
 #include "program/program.h"
 
+#include <span>
+#include <vector>
+
 namespace tsc::emit {
 
 /// Writes kernels/NAME.cu and kernels/serial/NAME.cpp, the units that compile several at once
 /// (kernels/units/), the lists of both for CMake (sources.cmake) and for the preprocessor
 /// (kernels/kernels.def).
-void write_kernels(const program::Program &program, FolderWriter &writer);
+/// A kernel that several plans have is one file: names are as name_apart gives them.
+void write_kernels(std::span<const program::Program> plans, FolderWriter &writer);
+
+/// `plans` with kernels of two plans that have one name and are not the same renamed: a name has 32
+/// bits of what decides it. Comments in front, which say where a kernel comes from, do not count.
+std::vector<program::Program> name_apart(std::span<const program::Program> plans);
 
 /// Letters, digits and underscores of `name`: for a library's name.
 std::string library_name(const std::string &name);

@@ -83,14 +83,9 @@ public:
   explicit Printer(const program::Program &program)
       : program_(program), owned_(program::build_tables(program)), tables_(owned_.tables) {}
 
-  std::string run() {
-    out_ = "// The program as tables: what engine/engine.cpp walks. Sizes are {number} or {0, "
-           "expression}.\n"
-           "#include \"engine/model_hooks.h\"\n#include \"tsc_model.h\"\n\n"
-           "static_assert(TSC_ABI_VERSION == " +
-           std::to_string(TSC_ABI_VERSION) +
-           ", \"TSC-E007: these tables and the engine are of two versions of tsc\");\n\n"
-           "namespace tsc_engine {\nnamespace {\n";
+  /// The tables, kTables last, in the namespace `name`.
+  std::string run(const std::string &name) {
+    out_ = "\nnamespace " + name + " {\n";
     symbols();
     pools();
     buffers();
@@ -102,10 +97,8 @@ public:
     control();
     steps();
     assertions();
-    out_ += "\n} // namespace\n\nconst Tables &model_tables() {\n"
-            "  static const Tables kTables = {" +
-            literal(tables_.name) + fields_ +
-            "};\n  return kTables;\n}\n\n} // namespace tsc_engine\n";
+    out_ += "\nconst Tables kTables = {" + literal(tables_.name) + fields_ +
+            "};\n\n} // namespace " + name + "\n";
     return std::move(out_);
   }
 
@@ -335,6 +328,30 @@ private:
 
 } // namespace
 
-std::string model_source(const program::Program &program) { return Printer(program).run(); }
+std::string model_source(std::span<const program::Program> plans) {
+  std::string text =
+      "// The program as tables: what engine/engine.cpp walks. Sizes are {number} or {0, "
+      "expression}.\n"
+      "#include \"engine/model_hooks.h\"\n#include \"tsc_model.h\"\n\n"
+      "static_assert(TSC_ABI_VERSION == " +
+      std::to_string(TSC_ABI_VERSION) +
+      ", \"TSC-E007: these tables and the engine are of two versions of tsc\");\n\n"
+      "namespace tsc_engine {\nnamespace {\n";
+  std::string rows;
+  for (const program::Program &plan : plans) {
+    const std::string arch = plan.archs.empty() ? "" : plan.archs.front();
+    const std::string name = "plan_" + std::to_string(&plan - plans.data());
+    text += Printer(plan).run(name);
+    rows += "      " +
+            braces({literal(arch.c_str()), number(program::shared_bytes(plan)),
+                    "&" + name + "::kTables"}) +
+            ",\n";
+  }
+  text += "\n} // namespace\n\nTable<ArchPlan> arch_plans() {\n"
+          "  static const ArchPlan kPlans[] = {\n" +
+          rows + "  };\n  return {kPlans, " + std::to_string(plans.size()) +
+          "};\n}\n\n} // namespace tsc_engine\n";
+  return text;
+}
 
 } // namespace tsc::emit

@@ -48,19 +48,21 @@ std::string signature(const program::Program &program) {
   return text;
 }
 
-std::string kernels(const program::Program &program) {
+std::string kernels(std::span<const program::Program> plans) {
   std::string text = "| kernel | plan | from |\n|---|---|---|\n";
   std::unordered_set<std::string> seen;
-  for (const program::Kernel &kernel : program.kernels)
-    if (seen.insert(kernel.name).second)
-      text += "| [" + kernel.name + "](kernels/" + kernel.name + ".cu) | " + cell(kernel.plan) +
-              " | " + cell(support::join(kernel.origins, ", ")) + " |\n";
+  for (const program::Program &program : plans)
+    for (const program::Kernel &kernel : program.kernels)
+      if (seen.insert(kernel.name).second)
+        text += "| [" + kernel.name + "](kernels/" + kernel.name + ".cu) | " + cell(kernel.plan) +
+                " | " + cell(support::join(kernel.origins, ", ")) + " |\n";
   return text;
 }
 
 } // namespace
 
-std::string readme(const program::Program &program, bool has_weights) {
+std::string readme(std::span<const program::Program> plans, bool has_weights) {
+  const program::Program &program = plans.front();
   std::string library = library_name(program.name);
   std::string text =
       "# " + cell(program.name) +
@@ -80,15 +82,23 @@ std::string readme(const program::Program &program, bool has_weights) {
     text += "\nThe folder has no weights: give them as a .safetensors file with the names in "
             "`model.cpp`.\n";
   text += "\n## Signature\n\n" + signature(program);
+  if (plans.size() > 1) {
+    std::vector<std::string> archs;
+    for (const program::Program &plan : plans)
+      archs.push_back(plan.archs.empty() ? "" : plan.archs.front());
+    text += "\n## Plans\n\nOne for each of " + support::join(archs, ", ") +
+            "; a device runs its own, else the newest that is not newer than it and fits.\n";
+  }
   if (!program.kernels.empty())
-    text += "\n## Kernels\n\n" + kernels(program);
-  text += "\n## Files\n\n"
-          "- `kernels/`: one file per kernel, as the GPU gets it; `kernels/serial/`: the same "
-          "computation as plain "
-          "loops for the host; `kernels/units/`: what is compiled together\n"
-          "- `prelude/`: what kernels include\n"
-          "- `model.cpp`: buffers, steps and signature as tables; `engine/`: what runs them\n"
-          "- `program.json`: the same program for `tsc run`\n";
+    text += "\n## Kernels\n\n" + kernels(plans);
+  text +=
+      "\n## Files\n\n"
+      "- `kernels/`: one file per kernel, as the GPU gets it; `kernels/serial/`: the same "
+      "computation as plain "
+      "loops for the host; `kernels/units/`: what is compiled together\n"
+      "- `prelude/`: what kernels include\n"
+      "- `model.cpp`: buffers, steps and signature as tables; `engine/`: what runs them\n"
+      "- `program.json`: the same program for `tsc run` (`program_ARCH.json`: its further plans)\n";
   return text;
 }
 

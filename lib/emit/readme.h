@@ -3,10 +3,11 @@
 
 #include "program/program.h"
 
+#include <span>
 #include <string>
 
 namespace tsc::emit {
 
-std::string readme(const program::Program &program, bool has_weights);
+std::string readme(std::span<const program::Program> plans, bool has_weights);
 
 } // namespace tsc::emit

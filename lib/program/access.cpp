@@ -58,6 +58,14 @@ std::vector<uint32_t> writes(const Program &program, const Step &step) {
   return touched(program, step, true);
 }
 
+int64_t shared_bytes(const Program &program) {
+  int64_t most = 0;
+  for (const Kernel &kernel : program.kernels)
+    if (kernel.cuda.shared_bytes.is_integer())
+      most = std::max(most, kernel.cuda.shared_bytes.value());
+  return most;
+}
+
 int64_t world_size(const Program &program) {
   for (const Step &step : program.steps)
     if (const auto *collective = std::get_if<Collective>(&step.kind))

@@ -212,6 +212,10 @@ std::optional<Binding> binding_of(const Program &program, size_t symbol);
 /// different sizes are an error of validation.
 int64_t world_size(const Program &program);
 
+/// The most dynamic shared memory that a block of its kernels for GPUs asks for, bytes, as far as
+/// no size of a run decides it.
+int64_t shared_bytes(const Program &program);
+
 /// A Conditional or a WhileLoop: steps that follow depend on it.
 bool decides(const Step &step);
 

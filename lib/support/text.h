@@ -19,6 +19,8 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// `text` as the end of a line comment of C++, CMake or anything else: nothing in it ends the
 /// comment, continues it on the next line or cuts the file short.
 std::string comment_text(std::string_view text);
+/// Every `from`, which is not empty, in `text` becomes `to`.
+void replace_all(std::string &text, std::string_view from, std::string_view to);
 bool starts_with(std::string_view text, std::string_view prefix);
 
 } // namespace tsc::support

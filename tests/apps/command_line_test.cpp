@@ -3,6 +3,7 @@
 
 #include "testing/catch.h"
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace tsc;
@@ -115,6 +116,28 @@ TEST_CASE("a run is planned for where it runs, a program for what is asked") {
   CHECK(outcome.err.rfind("error TSC-C018: there is no GPU here to plan for: ", 0) == 0);
   CHECK(outcome.err.find("  next: name the architecture that the program will run on: "
                          "--arch=sm_90\n") != std::string::npos);
+}
+
+TEST_CASE("a folder holds a plan for each architecture, and a run takes the one for it") {
+  Workplace place;
+  const std::string graph = sample("anchors/softmax/model.json");
+  const Outcome made = place.run({"compile", graph, "--arch=sm_90", "--arch=host", "--arch=sm_90",
+                                  "--arch=sm_120", "-o", "fat"});
+  INFO(made.err);
+  REQUIRE(made.exit_code == 0);
+  CHECK(made.out.find("fat for sm_90: ") == 0);
+  CHECK(made.out.find("fat for host: ") != std::string::npos);
+  CHECK(made.out.find("fat for sm_120: ") != std::string::npos);
+  CHECK(std::count(made.out.begin(), made.out.end(), '\n') == 3);
+  for (const char *file : {"program.json", "program_host.json", "program_sm_120.json"})
+    CHECK(std::filesystem::exists(place.path(std::string("fat/") + file)));
+  CHECK(place.run({"run", "fat", "--device=host", "--inputs=random"}).exit_code == 0);
+  CHECK(place.run({"run", graph, "--device=host", "--arch=sm_80", "--arch=host"}).exit_code == 0);
+
+  const Outcome twice = place.run({"explain", graph, "--arch=sm_90", "--arch=sm_80"});
+  CHECK(twice.exit_code == 2);
+  CHECK(twice.err == "error TSC-C019: 2 architectures are given\n"
+                     "  next: give one --arch; compile -o and run take several\n");
 }
 
 TEST_CASE("thresholds of a policy can be set one by one") {

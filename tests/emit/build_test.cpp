@@ -210,7 +210,13 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
       *text = std::regex_replace(*text, name, "tsc_" + kernel.name);
     kernel.name.insert(0, "tsc_");
   }
-  emit::emit(program, out.string(), options);
+  // Beside it a plan for GPUs that would compute something else here.
+  std::vector<program::Program> plans = {program, program};
+  plans[1].archs = {"host"};
+  for (program::Kernel &kernel : plans[0].kernels)
+    kernel.serial.text = std::regex_replace(kernel.serial.text, std::regex("\\] \\+ 1"), "] - 1");
+  REQUIRE(program::to_json(plans[0]) != program::to_json(program));
+  emit::emit(plans, out.string(), options);
   fs::path log = temporary.path / "log";
   REQUIRE(builds(out, build, "-DTSC_DEVICE=host", log));
 
@@ -253,7 +259,10 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
 TEST_CASE("An emitted folder builds for CUDA, by nvcc and for NVRTC", "[emit]") {
   TemporaryFolder temporary;
   fs::path out = temporary.path / "out", log = temporary.path / "log";
-  emit::emit(program::sample_program(), out.string(), {});
+  std::vector<program::Program> plans(2, program::sample_program());
+  plans[1].archs = {"sm_120"};
+  plans[1].kernels[0].cuda.text += "// another\n";
+  emit::emit(plans, out.string(), {});
   CHECK(builds(out, temporary.path / "nvcc", "-DTSC_DEVICE=cuda", log));
   CHECK(builds(out, temporary.path / "nvrtc", "-DTSC_DEVICE=cuda -DTSC_NVCC=OFF", log));
   // Images in one, texts in the other.

@@ -51,11 +51,42 @@ TEST_CASE("A folder holds sources, tables, engine and program", "[emit]") {
   CHECK(files["model.cpp"].find("// 0: double_it, once, when weights are loaded") !=
         std::string::npos);
   CHECK(emit::is_emitted_folder(out.string()));
-  CHECK(program::to_json(emit::read_emitted_program(out.string())) ==
+  CHECK(program::to_json(emit::read_emitted_plans(out.string()).at(0)) ==
         program::to_json(program::sample_program()));
   CHECK(emit::read_emitted_weights(out.string()).empty());
   // Nothing is left beside it.
   CHECK(std::distance(fs::directory_iterator(out.parent_path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("A folder holds the plans of several architectures", "[emit]") {
+  TemporaryFolder temporary;
+  const fs::path out = temporary.path / "out";
+  std::vector<program::Program> plans(2, program::sample_program());
+  plans[1].archs = {"sm_120"};
+  plans[1].kernels[0].name = "other_" + plans[1].kernels[0].name;
+  plans[1].kernels[0].cuda.shared_bytes = 4096;
+  emit::emit(plans, out.string(), {});
+  std::map<std::string, std::string> files = files_of(out);
+  CHECK(files["model.cpp"].find("{\"sm_90\", 0, &plan_0::kTables},") != std::string::npos);
+  CHECK(files["model.cpp"].find("{\"sm_120\", 4096, &plan_1::kTables},") != std::string::npos);
+  // Units of kernels that both have, that the first alone has, and the second.
+  CHECK(files["sources.cmake"].find("set(TSC_PROGRAM_ARCHS sm_90 sm_120)") != std::string::npos);
+  for (const char *archs : {"_ARCHS sm_90 sm_120)", "_ARCHS sm_90)", "_ARCHS sm_120)"})
+    CHECK(files["sources.cmake"].find(archs) != std::string::npos);
+  const std::vector<program::Program> read = emit::read_emitted_plans(out.string());
+  REQUIRE(read.size() == 2);
+  CHECK(program::to_json(read[1]) == program::to_json(plans[1]));
+
+  plans[1].outputs.pop_back();
+  CHECK_THROWS_AS(emit::emit(plans, out.string(), {}), support::InternalError);
+  plans[1] = plans[0];
+  plans[1].archs = {"sm_80"};
+  plans[1].kernels[0].cuda.text.insert(0, "// from elsewhere\n");
+  emit::emit(plans, out.string(), {});
+  CHECK(files_of(out).count("kernels/" + plans[0].kernels[0].name + "_2.cu") == 0);
+  plans[1].kernels[0].cuda.text += "// another\n";
+  emit::emit(plans, out.string(), {});
+  CHECK(files_of(out).count("kernels/" + plans[0].kernels[0].name + "_2.cu") == 1);
 }
 
 TEST_CASE("The same program gives the same bytes", "[emit]") {

@@ -306,9 +306,10 @@ TEST_CASE("Readers never see parts of two versions", "[folder]") {
   while (passed() < std::chrono::milliseconds(700) ||
          (changes <= 2 && passed() < std::chrono::seconds(60))) {
     const emit::EmittedFolder read = emit::read_emitted_folder(out.string());
-    mixed += read.program.name != "version_" + std::to_string(read.weights.at("w").get_int64(0));
-    changes += read.program.name != last;
-    last = read.program.name;
+    mixed +=
+        read.plans.at(0).name != "version_" + std::to_string(read.weights.at("w").get_int64(0));
+    changes += read.plans.at(0).name != last;
+    last = read.plans.at(0).name;
   }
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

@@ -10,14 +10,16 @@
 
 namespace tsc_engine {
 
-const Tables &model_tables() {
+Table<ArchPlan> arch_plans() {
   static const tsc::program::OwnedTables kOwned =
       tsc::program::build_tables(tsc::program::sample_program());
-  return kOwned.tables;
+  static const ArchPlan kPlan = {"sm_90", 0, &kOwned.tables};
+  return {&kPlan, 1};
 }
 Plan model_plan() { return Plan::serial; }
 const char *model_device_name() { return "host"; }
-std::shared_ptr<Device> open_model_device(int index) {
+Arch model_device_arch(int) { return {"host", 0}; }
+std::shared_ptr<Device> open_model_device(int index, size_t) {
   if (index != 0)
     throw Error(Status::device, "there is only device 0");
   return std::make_shared<TestDevice>();

@@ -93,7 +93,7 @@ TEST_CASE("golden kernels compile for sm_80 and sm_90 without spills") {
 TEST_CASE("a plan for every architecture fits it and compiles for it") {
   for (const target::Target &target : target::targets()) {
     driver::CompileOptions options;
-    options.archs = {target.name};
+    options.arch = target.name;
     std::map<std::string, program::Kernel> by_name;
     for (const char *path : {"graphs/anchors/gpt2/model.pt2", "graphs/anchors/mlp_gelu/model.json",
                              "graphs/anchors/softmax/model.json"})

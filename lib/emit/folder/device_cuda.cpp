@@ -20,17 +20,18 @@
   extern "C" __attribute__((visibility("hidden"))) const char name##_end[];
 
 #ifdef TSC_EMBEDDED_IMAGES
-#define TSC_UNIT(number) TSC_EMBED(tsc_image_##number, TSC_IMAGE_FOLDER "/unit_" #number ".fatbin")
+#define TSC_UNIT_FILE(number)                                                                      \
+  TSC_EMBED(tsc_image_##number, TSC_IMAGE_FOLDER "/unit_" #number ".fatbin")
 #include "kernels/kernels.def"
-#undef TSC_UNIT
+#undef TSC_UNIT_FILE
 #else
 #define TSC_KERNEL_FILE(name) TSC_EMBED(tsc_text_##name, TSC_MODEL_FOLDER "/kernels/" #name ".cu")
-#define TSC_UNIT(number)                                                                           \
+#define TSC_UNIT_FILE(number)                                                                      \
   TSC_EMBED(tsc_unit_##number, TSC_MODEL_FOLDER "/kernels/units/unit_" #number ".cu")
 #define TSC_PRELUDE(name) TSC_EMBED(tsc_prelude_##name, TSC_MODEL_FOLDER "/prelude/" #name ".h")
 #include "kernels/kernels.def"
 #undef TSC_KERNEL_FILE
-#undef TSC_UNIT
+#undef TSC_UNIT_FILE
 #undef TSC_PRELUDE
 #endif
 
@@ -38,8 +39,8 @@ namespace tsc_engine {
 namespace {
 
 #ifndef TSC_EMBEDDED_IMAGES
-/// One cubin per unit, compiled side by side.
-std::vector<std::vector<char>> compile_units(int device) {
+/// One cubin per unit of the plan, compiled side by side.
+std::vector<std::vector<char>> compile_units(int device, size_t plan) {
   const std::vector<CudaHeader> headers = {
 #define TSC_KERNEL_FILE(name) {#name ".cu", tsc_text_##name},
 #define TSC_PRELUDE(name) {#name ".h", tsc_prelude_##name},
@@ -49,10 +50,11 @@ std::vector<std::vector<char>> compile_units(int device) {
   };
   const std::string arch = cuda_arch(device);
   std::vector<std::future<std::vector<char>>> pending;
-#define TSC_UNIT(number)                                                                           \
-  pending.push_back(std::async(std::launch::async, [&] {                                           \
-    return compile_cubin("unit_" #number ".cu", tsc_unit_##number, headers, arch);                 \
-  }));
+#define TSC_UNIT(plan_number, number)                                                              \
+  if (plan == plan_number)                                                                         \
+    pending.push_back(std::async(std::launch::async, [&] {                                         \
+      return compile_cubin("unit_" #number ".cu", tsc_unit_##number, headers, arch);               \
+    }));
 #include "kernels/kernels.def"
 #undef TSC_UNIT
   std::vector<std::vector<char>> cubins;
@@ -67,20 +69,26 @@ std::vector<std::vector<char>> compile_units(int device) {
 Plan model_plan() { return Plan::cuda; }
 const char *model_device_name() { return "cuda"; }
 
-std::shared_ptr<Device> open_model_device(int index) {
+Arch model_device_arch(int index) { return {cuda_arch(index), cuda_shared_bytes(index)}; }
+
+std::shared_ptr<Device> open_model_device(int index, size_t plan) {
   CudaDeviceOptions options;
   options.device_index = index;
-#define TSC_KERNEL(name) options.kernels.push_back(#name);
+  (void)plan; // a program may have no kernels
+#define TSC_KERNEL(plan_number, name)                                                              \
+  if (plan == plan_number)                                                                         \
+    options.kernels.push_back(#name);
 #include "kernels/kernels.def"
 #undef TSC_KERNEL
 #ifdef TSC_EMBEDDED_IMAGES
-#define TSC_UNIT(number)                                                                           \
-  options.images.push_back(                                                                        \
-      {tsc_image_##number, static_cast<size_t>(tsc_image_##number##_end - tsc_image_##number)});
+#define TSC_UNIT(plan_number, number)                                                              \
+  if (plan == plan_number)                                                                         \
+    options.images.push_back(                                                                      \
+        {tsc_image_##number, static_cast<size_t>(tsc_image_##number##_end - tsc_image_##number)});
 #include "kernels/kernels.def"
 #undef TSC_UNIT
 #else
-  const std::vector<std::vector<char>> cubins = compile_units(index);
+  const std::vector<std::vector<char>> cubins = compile_units(index, plan);
   for (const std::vector<char> &cubin : cubins)
     options.images.push_back({cubin.data(), cubin.size()});
 #endif

@@ -5,7 +5,7 @@
 #define TC_HOST_ABI_ONLY
 #include "tc_host.h"
 
-#define TSC_KERNEL(name) extern "C" const TcKernelEntry name##_entry;
+#define TSC_KERNEL(plan_number, name) extern "C" const TcKernelEntry name##_entry;
 #include "kernels/kernels.def"
 #undef TSC_KERNEL
 
@@ -14,14 +14,18 @@ namespace tsc_engine {
 Plan model_plan() { return Plan::serial; }
 const char *model_device_name() { return "host"; }
 
-std::shared_ptr<Device> open_model_device(int index) {
+Arch model_device_arch(int) { return {"host", 0}; }
+
+std::shared_ptr<Device> open_model_device(int index, size_t plan) {
   if (index != 0)
     throw Error(Status::bad_argument, "the host is device 0");
-  std::vector<const TcKernelEntry *> kernels = {
-#define TSC_KERNEL(name) &name##_entry,
+  std::vector<const TcKernelEntry *> kernels;
+#define TSC_KERNEL(plan_number, name)                                                              \
+  if (plan == plan_number)                                                                         \
+    kernels.push_back(&name##_entry);
 #include "kernels/kernels.def"
 #undef TSC_KERNEL
-  };
+  (void)plan; // a program may have no kernels
   return make_host_device(std::move(kernels), HostDeviceOptions());
 }
 

@@ -73,16 +73,28 @@ void need_array(const void *array, size_t count, const char *what) {
     need(array, what);
 }
 
-std::shared_ptr<const Model> model() {
-  static const std::shared_ptr<const Model> kModel =
-      std::make_shared<const Model>(model_tables(), model_plan());
-  return kModel;
+/// By plan number.
+const std::vector<std::shared_ptr<const Model>> &models() {
+  static const std::vector<std::shared_ptr<const Model>> kModels = [] {
+    std::vector<std::shared_ptr<const Model>> made;
+    for (const ArchPlan &plan : arch_plans())
+      made.push_back(std::make_shared<const Model>(*plan.tables, model_plan()));
+    return made;
+  }();
+  return kModels;
+}
+
+size_t plan_for(int device) {
+  std::vector<Arch> plans;
+  for (const ArchPlan &plan : arch_plans())
+    plans.push_back({plan.arch, plan.shared_bytes});
+  return plans.size() == 1 ? 0 : choose_arch(plans, model_device_arch(device));
 }
 
 /// Descriptors of the signature, made once.
 class Description {
 public:
-  Description() : tables_(model_tables()) {
+  Description() : tables_(*arch_plans()[0].tables) {
     for (const Input &input : tables_.inputs) {
       inputs_.push_back(tensor(input.name, input.view, input.mutated));
       if (input.is_scalar) {
@@ -114,6 +126,7 @@ private:
   }
   const TscSize *sizes(const Range &range) {
     std::vector<TscSize> list;
+    list.reserve(static_cast<size_t>(range.count));
     for (int32_t i = 0; i < range.count; ++i)
       list.push_back(size(tables_.sizes[static_cast<size_t>(range.first + i)]));
     sizes_.push_back(std::move(list));
@@ -138,7 +151,9 @@ private:
 
 std::unique_ptr<TscWeights> create_weights(int device, const WeightSource &source) {
   auto created = std::make_unique<TscWeights>();
-  created->set = std::make_shared<WeightSet>(model(), open_model_device(device), source);
+  const size_t plan = plan_for(device);
+  created->set =
+      std::make_shared<WeightSet>(models()[plan], open_model_device(device, plan), source);
   return created;
 }
 

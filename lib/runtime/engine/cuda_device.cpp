@@ -289,6 +289,11 @@ std::unique_ptr<CudaDevice> make_cuda_device(const CudaDeviceOptions &options) {
   return std::make_unique<CudaDeviceImplementation>(options);
 }
 
+int cuda_shared_bytes(int device_index) {
+  need_device(device_index);
+  return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device_index);
+}
+
 std::string cuda_arch(int device_index) {
   need_device(device_index);
   return "sm_" + std::to_string(attribute(cudaDevAttrComputeCapabilityMajor, device_index)) +

@@ -40,5 +40,7 @@ std::unique_ptr<CudaDevice> make_cuda_device(const CudaDeviceOptions &options);
 /// "sm_90" of a GPU of this machine. Errors: Error (device) "no CUDA driver ..." or "no CUDA GPU
 /// ...".
 std::string cuda_arch(int device_index);
+/// Bytes of shared memory that a block of that GPU may ask for.
+int cuda_shared_bytes(int device_index);
 
 } // namespace tsc_engine

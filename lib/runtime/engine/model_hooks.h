@@ -2,13 +2,23 @@
 // model.cpp and in the file of its device.
 #pragma once
 
+#include "engine/arch_choice.h"
 #include "engine/engine.h"
 
 namespace tsc_engine {
 
-const Tables &model_tables();
+/// The model as it was planned for one architecture. All have the same signature and weights.
+struct ArchPlan {
+  const char *arch = "";
+  long long shared_bytes = 0; // as in Arch
+  const Tables *tables = nullptr;
+};
+/// One or more; what no device decides is asked of the first.
+Table<ArchPlan> arch_plans();
 Plan model_plan();
 const char *model_device_name(); // "host" or "cuda"
-std::shared_ptr<Device> open_model_device(int index);
+Arch model_device_arch(int index);
+/// Device number `index` with the kernels of plan number `plan`.
+std::shared_ptr<Device> open_model_device(int index, size_t plan);
 
 } // namespace tsc_engine
