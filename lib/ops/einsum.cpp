@@ -202,9 +202,30 @@ Labelled multiplied(GraphBuilder &builder, const Labelled &a, const Labelled &b,
   return result;
 }
 
+/// Whether sumproduct_pair multiplies b by a: where all dimensions that b alone has, or neither,
+/// come before those of a, so that the product lies as the output does. `order` holds the labels of
+/// all operands, those of the output first; dimensions of one element are of neither.
+bool multiplies_turned(const std::map<char, Expr> &sizes, const Labelled &a, const Labelled &b,
+                       const std::string &inner, const std::string &order) {
+  size_t first_of_a = std::string::npos, last_other = std::string::npos;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const char label = order[i];
+    const bool counts = !sizes.at(label).is_integer(1);
+    if (has(inner, label) || (counts && has(a.labels, label) && has(b.labels, label)))
+      continue;
+    if (counts && has(a.labels, label))
+      first_of_a = std::min(first_of_a, i);
+    else
+      last_other = i;
+  }
+  return first_of_a != std::string::npos && last_other != std::string::npos &&
+         last_other < first_of_a;
+}
+
 /// The product of two operands summed over the labels that both have and nobody needs later.
+/// `order`: as multiplies_turned has it.
 Labelled contract(GraphBuilder &builder, const std::map<char, Expr> &sizes, Labelled a, Labelled b,
-                  const std::string &needed) {
+                  const std::string &needed, const std::string &order) {
   a = sum_others(builder, a, needed + b.labels);
   b = sum_others(builder, b, needed + a.labels);
   std::string batch, rows, inner, columns;
@@ -232,6 +253,10 @@ Labelled contract(GraphBuilder &builder, const std::map<char, Expr> &sizes, Labe
   // Without a sum there is nothing for a matrix product to do.
   if (inner.empty())
     return multiplied(builder, a, b, needed);
+  if (multiplies_turned(sizes, a, b, inner, order)) {
+    std::swap(a, b);
+    std::swap(rows, columns);
+  }
   Argument product =
       builder.call("aten.bmm.default", {as_batch(a, rows, inner), as_batch(b, inner, columns)});
   if (!builder.meta(product).layout.is_contiguous()) // as the result of a matrix product is
@@ -258,12 +283,16 @@ Argument einsum(GraphBuilder &builder, const Call &call) {
   std::map<char, Expr> sizes = sizes_of(builder, call, operands);
   for (Labelled &x : operands)
     x = without_broadcast(builder, x, sizes);
+  std::string all = equation.output;
+  for (const auto &entry : sizes)
+    if (!has(equation.output, entry.first))
+      all += entry.first;
   Labelled result = operands[0];
   for (size_t i = 1; i < operands.size(); ++i) {
     std::string needed = equation.output;
     for (size_t later = i + 1; later < operands.size(); ++later)
       needed += operands[later].labels;
-    result = contract(builder, sizes, result, operands[i], needed);
+    result = contract(builder, sizes, result, operands[i], needed, all);
   }
   std::string order = equation.output; // then what is summed
   for (char label : result.labels)

@@ -3,7 +3,11 @@
 #include "ops/builder.h"
 #include "ops/passes.h"
 #include "ops/shape_rules.h"
+#include "sample_graph.h"
+#include "support/text.h"
 #include "testing/catch.h"
+
+#include <map>
 
 using namespace tsc;
 using namespace tsc::ops;
@@ -59,6 +63,38 @@ TEST_CASE("inferred values are PyTorch's, strides included") {
       ++compared;
     }
     CHECK(compared > 0);
+  }
+}
+
+TEST_CASE("einsum lies in memory as PyTorch's") {
+  const std::map<char, int64_t> sizes = {{'a', 2}, {'b', 3}, {'c', 4}, {'d', 5}, {'h', 3},
+                                         {'i', 4}, {'j', 2}, {'k', 5}, {'z', 6}};
+  struct Row {
+    std::string equation;
+    std::vector<symbolic::Expr> strides; // of PyTorch 2.11, of contiguous operands
+  };
+  const Row rows[] = {{"ab,bz->abz", {18, 6, 1}},   {"ij,jk->ik", {5, 1}},
+                      {"bij,bjk->ibk", {5, 20, 1}}, {"bhij,bjhd->bihd", {60, 5, 20, 1}},
+                      {"i,j->ji", {4, 1}},          {"ij,kj->ki", {4, 1}},
+                      {"abc,cd->dab", {6, 3, 1}},   {"abz,zc->cab", {6, 3, 1}},
+                      {"ab,bc,cd->da", {1, 5}},     {"abc,abd->cdab", {5, 1, 60, 20}},
+                      {"abc,bd->adc", {20, 1, 5}},  {"ab->ba", {1, 3}}};
+  for (const Row &row : rows) {
+    INFO(row.equation);
+    testing::SampleGraph sample;
+    graph::Argument::List operands;
+    for (const std::string &labels :
+         support::split(row.equation.substr(0, row.equation.find('-')), ',')) {
+      std::vector<symbolic::Expr> shape;
+      for (const char label : labels)
+        shape.emplace_back(sizes.at(label));
+      operands.push_back(
+          sample.input("x" + std::to_string(operands.size()), tensor::DType::f32, shape));
+    }
+    const graph::Argument result =
+        sample.call("e", "aten.einsum.default", {row.equation, operands});
+    const graph::Graph graph = infer_shapes(sample.finish({result}), {});
+    CHECK(graph.node(result.node()->id).value->tensor()->layout.strides == row.strides);
   }
 }
 
