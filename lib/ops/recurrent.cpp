@@ -256,12 +256,12 @@ Value layer_value(const Call &call, Cell cell) {
     std::swap(sizes[0], sizes[1]);
     std::swap(strides[0], strides[1]);
   }
-  Value::List values{tensor_value(input.dtype, sizes, strides, input.device)};
-  values.push_back(contiguous_value(input.dtype, hidden.layout.sizes, input.device));
-  if (cell == Cell::lstm)
-    values.push_back(
-        contiguous_value(input.dtype, state_meta(call, layer.cells).layout.sizes, input.device));
-  return Value{std::move(values)};
+  const Value output = tensor_value(input.dtype, sizes, strides, input.device);
+  const Value state = contiguous_value(input.dtype, hidden.layout.sizes, input.device);
+  if (cell != Cell::lstm)
+    return Value{Value::List{output, state}};
+  const std::vector<Expr> &cells = state_meta(call, layer.cells).layout.sizes;
+  return Value{Value::List{output, state, contiguous_value(input.dtype, cells, input.device)}};
 }
 
 /// (output, h_n[, c_n])
