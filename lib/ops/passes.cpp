@@ -19,6 +19,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"inline_subgraphs", inline_subgraphs},
       {"check_operators", check_operators},
       {"infer_shapes", infer_shapes},
+      {"match_mutations", match_mutations},
       {"functionalize", functionalize},
       {"decompose", decompose},
       {"decompose_attention", decompose_attention},

@@ -32,5 +32,8 @@ run_graph_passes(graph::Graph graph, const PassOptions &options,
 graph::Graph check_operators(graph::Graph graph, const PassOptions &options);
 /// Fills `value` of every node from the shape rules; a present `val` must agree in dtype and sizes.
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &options);
+/// What the file stores in an input or buffer gets its dtype and sizes (a decomposed export leaves
+/// that to the copy).
+graph::Graph match_mutations(graph::Graph graph, const PassOptions &options);
 
 } // namespace tsc::ops
