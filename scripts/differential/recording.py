@@ -46,7 +46,8 @@ def has_duplicates(indices, sizes):
 
 class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
     """Rejects a run that asks for what PyTorch does not say: which of several equal elements is the k-th, where something
-    stands in a sequence that is not sorted, which integer a float beyond the integers is, which of several values stays that are stored in one place."""
+    stands in a sequence that is not sorted, which integer a float beyond the integers is, which sign a NaN has, which of several
+    values stays that are stored in one place."""
     supports_higher_order_operators = True
     ORDERED = {"topk": 2, "kthvalue": 2, "median": 1, "nanmedian": 1, "mode": 1}  # the position of dim
 
@@ -66,6 +67,8 @@ class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
             self.check_range(arguments[0], named["dtype"])
         elif name == "copy_":
             self.check_range(arguments[1], arguments[0].dtype)
+        elif name.rstrip("_") in ("signbit", "copysign"):
+            self.check_sign_of(arguments[-1])
         elif name in self.STORES:
             self.check_places(name, *arguments, **named)
         return function(*arguments, **named)
@@ -108,6 +111,11 @@ class Unsaid(torch.utils._python_dispatch.TorchDispatchMode):
     def check_sorted(x):
         if not torch.equal(x.nan_to_num(), x.sort(-1).values.nan_to_num()):
             raise Rejected("not sorted")
+
+    @staticmethod
+    def check_sign_of(x):
+        if isinstance(x, torch.Tensor) and bool(x.isnan().any()):
+            raise Rejected("the sign of a NaN")
 
     @staticmethod
     def check_range(x, dtype):

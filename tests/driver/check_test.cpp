@@ -7,9 +7,6 @@
 #include "wrong_graph.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 
 using namespace tsc;
@@ -33,11 +30,6 @@ std::string refusal_of(graph::Graph graph) {
     return error.what();
   }
   return "";
-}
-
-std::string read_text(const std::filesystem::path &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 const json kSmall = {{"dtype", "float32"}, {"size", {2, 3}}};
