@@ -125,10 +125,9 @@ void explain_pair(const Compilation &compilation, const Flags &flags) {
   std::vector<scheduler::NodeId> first = find_nodes(compilation, flags.first);
   std::vector<scheduler::NodeId> second = find_nodes(compilation, flags.second);
   std::map<scheduler::NodeId, size_t> group_of;
-  for (size_t g = 0; g < compilation.schedule.groups.size(); ++g) {
+  for (size_t g = 0; g < compilation.schedule.groups.size(); ++g)
     for (scheduler::NodeId member : compilation.schedule.groups[g].members)
       group_of[member] = g;
-  }
   for (scheduler::NodeId a : first) {
     for (scheduler::NodeId b : second) {
       std::string names = operation_name(compilation, a) + " and " + operation_name(compilation, b);

@@ -122,10 +122,9 @@ void write_outputs(const program::Program &program, const driver::RankTensors &o
                    const std::string &path) {
   tensor::TensorMap named;
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
-    for (size_t i = 0; i < program.outputs.size(); ++i) {
+    for (size_t i = 0; i < program.outputs.size(); ++i)
       if (program.outputs[i].buffer >= 0)
         named[result_name(program, rank, program.outputs[i].name)] = outputs[rank][i];
-    }
   }
   tensor::write_tensors(path, named);
 }

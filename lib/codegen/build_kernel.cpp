@@ -84,12 +84,11 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
     if (std::find(list.begin(), list.end(), storage) == list.end())
       list.push_back(storage);
   };
-  for (const Value &value : graph.values) {
+  for (const Value &value : graph.values)
     if (value.op == Op::load)
       add(read, module.storage_of(value.buffer));
     else if (is_store(value))
       add(written, module.storage_of(value.buffer));
-  }
   const auto inplace = [&](BufferId storage) {
     return std::any_of(group.inplace.begin(), group.inplace.end(), [&](const auto &pair) {
       return module.storage_of(pair.first) == storage || module.storage_of(pair.second) == storage;

@@ -124,11 +124,10 @@ public:
       const auto same = std::find_if(forms_.begin(), forms_.end(), [&](const Form &form) {
         return form.text.text == text.text && form.grid == own.grid;
       });
-      if (same != forms_.end()) {
+      if (same != forms_.end())
         same->parts.push_back(part);
-      } else {
+      else
         forms_.push_back({std::move(text), own.grid, {part}});
-      }
       block_ = own.block;
       has_barriers_ = has_barriers_ || own.has_barriers;
       shared_bytes_ = std::max(shared_bytes_, own.shared_bytes);

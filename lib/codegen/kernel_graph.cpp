@@ -262,10 +262,9 @@ private:
     value.index = index_of(op, value.args);
     const auto found = stored_.find(module_.storage_of(op.buffer));
     if (found != stored_.end()) {
-      for (auto it = found->second.rbegin(); it != found->second.rend(); ++it) {
+      for (auto it = found->second.rbegin(); it != found->second.rend(); ++it)
         if (it->index == value.index)
           return convert(it->value, module_.buffer(op.buffer).dtype);
-      }
     }
     require(!std::binary_search(internal_.begin(), internal_.end(), op.buffer), "codegen",
             "internal buffer " + module_.buffer(op.buffer).name + " is read at " +

@@ -119,9 +119,8 @@ protected:
       return use(value.args[0]);
     const auto vector = vectors_.find(id);
     const std::string j = vector_ == 1 ? "0" : "j";
-    if (vector != vectors_.end()) {
+    if (vector != vectors_.end())
       return "tc_get(" + vector_name(id) + ".at[" + j + "])";
-    }
     if (const auto tile = tiles_.find(id); tile != tiles_.end())
       return "tc_get(shared." + tile->second + "[" + (vector_ == 1 ? "across" : "(across + j)") +
              " * " + std::to_string(tile_pitch(value)) + " + down])";

@@ -289,12 +289,11 @@ private:
   void find_parameters() {
     std::vector<BufferId> read, written;
     const auto add_graph = [&](const KernelGraph &graph) {
-      for (const Value &value : graph.values) {
+      for (const Value &value : graph.values)
         if (value.op == Op::store && !is_left(value))
           add_pointer(written, module_.storage_of(value.buffer));
         else if (value.op == Op::load && !is_result(value))
           add_pointer(read, module_.storage_of(value.buffer));
-      }
     };
     if (parts_.before)
       add_graph(before_.graph);

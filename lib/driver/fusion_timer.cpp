@@ -152,10 +152,9 @@ private:
   /// Storages that the group reads or changes and does not make; ascending.
   std::vector<BufferId> outside(const scheduler::Schedule &schedule) const {
     std::vector<BufferId> made, found;
-    for (const scheduler::Node &node : schedule.nodes) {
+    for (const scheduler::Node &node : schedule.nodes)
       for (const BufferId output : part_.operations[node.operation].outputs)
         made.push_back(part_.storage_of(output));
-    }
     const auto is_made = [&](BufferId storage) {
       const ir::Buffer &buffer = part_.buffer(storage);
       return std::find(made.begin(), made.end(), storage) != made.end() &&
@@ -165,10 +164,9 @@ private:
                  [&](const scheduler::Node &node) { return node.operation == buffer.operation; });
     };
     for (const ir::LoopBody &body : group_of(schedule).bodies) {
-      for (const ir::BodyOp &op : body.ops) {
+      for (const ir::BodyOp &op : body.ops)
         if (op.buffer != ir::kNone && !is_made(part_.storage_of(op.buffer)))
           found.push_back(part_.storage_of(op.buffer));
-      }
     }
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());

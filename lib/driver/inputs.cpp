@@ -142,10 +142,9 @@ std::map<std::string, DataHint> data_hints(const graph::Graph &graph) {
       bound(graph, hints, node.args[2], node.args[0], dimension ? *dimension : 0);
     }
     if ((node.target == "aten.index.Tensor" || node.target == "aten.index_put.default") &&
-        node.args.size() >= 2 && node.args[1].list()) {
+        node.args.size() >= 2 && node.args[1].list())
       for (size_t i = 0; i < node.args[1].list()->size(); ++i)
         bound(graph, hints, (*node.args[1].list())[i], node.args[0], static_cast<int64_t>(i));
-    }
   }
   return hints;
 }

@@ -130,12 +130,11 @@ void check_files(const std::string &folder) {
     problems.push_back({"TSC-E005", "the folder lacks " + what, folder, "", "", "",
                         "copy the whole folder, or write it again with tsc compile"});
   };
-  while (std::getline(list, name)) {
+  while (std::getline(list, name))
     if (name == "end")
       ends = true;
     else if (!fs::exists(fs::path(folder) / name, error))
       add(name);
-  }
   if (!ends)
     add("the end of " + std::string(kFileList));
   if (!problems.empty())

@@ -14,14 +14,13 @@ namespace {
 class Targets {
 public:
   explicit Targets(const Graph &graph) {
-    for (const InputSpec &input : graph.inputs) {
+    for (const InputSpec &input : graph.inputs)
       if (input.kind == InputKind::parameter)
         parameters_.insert(input.target);
       else if (input.kind == InputKind::buffer || input.kind == InputKind::constant_tensor)
         buffers_.insert(input.target);
       else if (input.kind == InputKind::user)
         users_.insert(graph.node(input.node).name);
-    }
   }
 
   /// What `output` names that is not there; nullptr if it is sound.

@@ -128,14 +128,13 @@ private:
                   std::to_string(data.count));
     HostTensor tensor(*type, sizes);
     int64_t index = 0;
-    for (const JsonValue &element : data) {
+    for (const JsonValue &element : data)
       if (element.kind == JsonKind::integer)
         tensor.set_int64(index++, element.integer);
       else if (element.kind == JsonKind::boolean)
         tensor.set_int64(index++, element.boolean ? 1 : 0);
       else
         tensor.set_double(index++, expect_number(element));
-    }
     return tensor;
   }
 

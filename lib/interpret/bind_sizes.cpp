@@ -29,10 +29,9 @@ bool is_left_out(const ir::Buffer &buffer, const tensor::HostTensor &data) {
 }
 
 bool is_bound(Expr e, const symbolic::Bindings &bindings) {
-  for (Expr symbol : symbolic::free_symbols(e)) {
+  for (Expr symbol : symbolic::free_symbols(e))
     if (bindings.count(symbol) == 0)
       return false;
-  }
   return true;
 }
 

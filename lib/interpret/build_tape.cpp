@@ -369,22 +369,20 @@ private:
     if (takes_any_kind(node.op)) {
       // Floats if any operand is one; the operands' dtype matters for unsigned comparison.
       operand_dtype = dtype_of(frame.args[0]);
-      for (ValueId arg : frame.args) {
+      for (ValueId arg : frame.args)
         if (tensor::is_floating(dtype_of(arg)))
           operand_dtype = dtype_of(arg);
-      }
       if (!tensor::is_floating(operand_dtype) && (node.op == Op::isnan || node.op == Op::isinf))
         operand_dtype = DType::f64;
     }
     made.source_dtype = node.op == Op::to_dtype_bitcast ? dtype_of(frame.args[0]) : operand_dtype;
-    for (size_t i = 0; i < frame.args.size(); ++i) {
+    for (size_t i = 0; i < frame.args.size(); ++i)
       if (node.op == Op::to_dtype_bitcast)
         made.args.push_back(frame.args[i]);
       else if (node.op == Op::where && i == 0)
         made.args.push_back(as_kind(frame.args[i], DType::boolean, made.region));
       else
         made.args.push_back(as_kind(frame.args[i], operand_dtype, made.region));
-    }
     return emit(std::move(made));
   }
 
@@ -418,10 +416,9 @@ private:
     for (ValueId value : kept)
       last_use[value] = std::numeric_limits<size_t>::max();
     std::vector<std::vector<ValueId>> dying(instructions.size());
-    for (ValueId value = 0; value < instructions.size(); ++value) {
+    for (ValueId value = 0; value < instructions.size(); ++value)
       if (last_use[value] < instructions.size())
         dying[last_use[value]].push_back(value);
-    }
     std::vector<uint32_t> free_floats, free_integers;
     for (size_t i = 0; i < instructions.size(); ++i) {
       Instruction &instruction = instructions[i];

@@ -23,20 +23,18 @@ public:
   void set_real(int64_t i, double value) { storage_.floats[at(i)] = value; }
   void set_integer(int64_t i, int64_t value) { storage_.integers[at(i)] = value; }
   void copy(int64_t to, const Elements &other, int64_t from, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; ++i)
       if (is_float())
         set_real(to + i, other.real(from + i));
       else
         set_integer(to + i, other.integer(from + i));
-    }
   }
   void clear(int64_t from, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; ++i)
       if (is_float())
         set_real(from + i, 0);
       else
         set_integer(from + i, 0);
-    }
   }
 
 private:

@@ -74,8 +74,8 @@ Storage &Machine::output_of(const ir::Operation &operation) {
 
 Storage &Machine::memory(ir::BufferId buffer) {
   Storage *storage = by_buffer_[module_.storage_of(buffer)];
-  support::require(storage != nullptr && storage->present, "interpret",
-                   module_.buffer(buffer).name + " is not computed");
+  if (storage == nullptr || !storage->present)
+    throw support::InternalError("interpret", module_.buffer(buffer).name, "is not computed");
   return *storage;
 }
 
@@ -227,10 +227,9 @@ void Machine::scatter(const ir::Operation &operation, const ir::Scatter &scatter
     }
   }
   // Sums are rounded once, not after every addition: the order of additions is nobody's promise.
-  if (output.is_float() && round_) {
+  if (output.is_float() && round_)
     for (double &element : output.floats)
       element = round_to(output.dtype, element);
-  }
 }
 
 void Machine::reduction(const ir::Operation &operation, const ir::Reduction &reduction) {
@@ -272,12 +271,11 @@ void Machine::reduction(const ir::Operation &operation, const ir::Reduction &red
     runner.run(begin, count);
     for (int64_t p = 0; p < count; ++p) {
       Element element;
-      for (size_t k = 0; k < inputs.size(); ++k) {
+      for (size_t k = 0; k < inputs.size(); ++k)
         if (is_float)
           element.real[k] = runner.floats(inputs[k])[p];
         else
           element.integer[k] = runner.integers(inputs[k])[p];
-      }
       accumulator.add(element);
       if (++seen == length)
         finish_output();

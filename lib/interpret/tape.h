@@ -98,13 +98,12 @@ struct Points {
   size_t count = 0;
 
   template <class F> void for_each(const F &body) const {
-    if (list == nullptr) {
+    if (list == nullptr)
       for (size_t p = 0; p < count; ++p)
         body(p);
-    } else {
+    else
       for (size_t i = 0; i < count; ++i)
         body(list[i]);
-    }
   }
 };
 

@@ -12,12 +12,10 @@ namespace tsc::ir {
 namespace {
 
 std::string repr(const Scalar &scalar) {
-  if (const bool *b = std::get_if<bool>(&scalar)) {
+  if (const bool *b = std::get_if<bool>(&scalar))
     return *b ? "True" : "False";
-  }
-  if (const int64_t *i = std::get_if<int64_t>(&scalar)) {
+  if (const int64_t *i = std::get_if<int64_t>(&scalar))
     return std::to_string(*i);
-  }
   return support::python_repr(std::get<double>(scalar));
 }
 
@@ -33,13 +31,11 @@ public:
                symbolic::print(body_.sizes[i]);
     }
     text_ += "}\n";
-    for (size_t i = 0; i < body_.indices.size(); ++i) {
+    for (size_t i = 0; i < body_.indices.size(); ++i)
       text_ += "    index" + std::to_string(i) + " = " + symbolic::print(body_.indices[i]) + "\n";
-    }
     number_blocks();
-    for (uint32_t block : block_order_) {
+    for (uint32_t block : block_order_)
       print_block(block);
-    }
     text_.pop_back(); // no newline at the end
     return std::move(text_);
   }
@@ -90,18 +86,16 @@ private:
     text_ += "    def " + block_names_[block] + "(self, ops):\n";
     const std::vector<uint32_t> &ops = body_.blocks[block].ops;
     std::string result = "None";
-    for (uint32_t id : ops) {
+    for (uint32_t id : ops)
       result = print_op(id);
-    }
     text_ += "        return " + result + "\n";
   }
 
   std::string unique(std::string_view base) {
     static const std::vector<std::string_view> builtins = {"abs", "pow", "round"};
     bool builtin = false;
-    for (std::string_view name : builtins) {
+    for (std::string_view name : builtins)
       builtin = builtin || name == base;
-    }
     const int count = counts_[std::string(base)]++ + (builtin ? 1 : 0);
     return count == 0 ? std::string(base) : std::string(base) + "_" + std::to_string(count);
   }
@@ -118,9 +112,8 @@ private:
 
   std::string arguments(const BodyOp &op) const {
     std::string text;
-    for (size_t i = 0; i < op.args.size(); ++i) {
+    for (size_t i = 0; i < op.args.size(); ++i)
       text += (i ? ", " : "") + names_[op.args[i]];
-    }
     return text;
   }
 
@@ -207,9 +200,8 @@ private:
           statement("store_reduction", "ops.store_reduction('" + module_.buffer(op.buffer).name +
                                            "', " + index + ", " + arguments(op) + ")");
       // PyTorch 2.11 returns the stored value of a tuple-valued reduction only.
-      if (options_.newer_dialect && body_.ops[op.args[0]].op != Op::get_item) {
+      if (options_.newer_dialect && body_.ops[op.args[0]].op != Op::get_item)
         return "None";
-      }
       break;
     }
     default:

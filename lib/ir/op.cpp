@@ -69,9 +69,8 @@ Expr variable(size_t k) {
   // Tensors rarely have more dimensions; beyond, the symbol table answers.
   static const std::vector<Expr> first = [] {
     std::vector<Expr> result;
-    for (size_t i = 0; i < 16; ++i) {
+    for (size_t i = 0; i < 16; ++i)
       result.push_back(symbolic::symbol(symbolic::SymbolSort::dimension, i));
-    }
     return result;
   }();
   return k < first.size() ? first[k] : symbolic::symbol(symbolic::SymbolSort::dimension, k);
@@ -166,23 +165,19 @@ BufferId Module::storage_of(BufferId id) const {
   while (true) {
     const Buffer &buffer = buffers[id];
     const BufferId next = buffer.mutates != kNone ? buffer.mutates : buffer.view_of;
-    if (next == kNone) {
+    if (next == kNone)
       return id;
-    }
     id = next;
   }
 }
 
 symbolic::Ranges LoopBody::ranges(const Module &module) const {
   symbolic::Ranges ranges = module.ranges;
-  for (size_t i = 0; i < variables.size(); ++i) {
+  for (size_t i = 0; i < variables.size(); ++i)
     ranges.set_size(variables[i], sizes[i]);
-  }
-  for (const BodyOp &op : ops) {
-    if (op.op == Op::set_indirect) {
+  for (const BodyOp &op : ops)
+    if (op.op == Op::set_indirect)
       ranges.set_size(op.symbol, op.extent);
-    }
-  }
   return ranges;
 }
 

@@ -23,24 +23,21 @@ struct LoopRange {
 /// Stores first, then loads, as seed 004 ranks them.
 std::vector<Expr> memory_indices(const LoopBody &body) {
   std::vector<Expr> writes, reads;
-  for (const BodyOp &op : body.ops) {
-    if (accesses_memory(op)) {
+  for (const BodyOp &op : body.ops)
+    if (accesses_memory(op))
       (op.op == Op::load ? reads : writes).push_back(body.indices[op.index]);
-    }
-  }
   writes.insert(writes.end(), reads.begin(), reads.end());
   return writes;
 }
 
 LoopRange reorder(LoopRange loops, const std::vector<Expr> &accesses) {
   std::vector<std::vector<Expr>> strides;
-  for (Expr index : accesses) {
+  strides.reserve(accesses.size());
+  for (Expr index : accesses)
     strides.push_back(symbolic::stride_vars(index, loops.variables));
-  }
   LoopRange result;
-  if (strides.empty() || loops.variables.empty()) {
+  if (strides.empty() || loops.variables.empty())
     return loops;
-  }
   // The seed's order names the innermost loop first.
   const std::vector<size_t> order = symbolic::pick_loop_order(strides, loops.sizes);
   for (size_t i = order.size(); i-- > 0;) {
@@ -78,9 +75,8 @@ LoopBody choose_loops(const Module &module, const LoopBody &body, symbolic::Symb
                            body.variables.begin() + static_cast<std::ptrdiff_t>(last));
     loops.sizes.assign(body.sizes.begin() + static_cast<std::ptrdiff_t>(first),
                        body.sizes.begin() + static_cast<std::ptrdiff_t>(last));
-    if (loops.variables.empty()) {
+    if (loops.variables.empty())
       continue; // the reduction loops of a result without dimensions start at 0 as well
-    }
     loops = reorder(std::move(loops), accesses);
     const symbolic::MergedLoops merged = merges ? merge(loops, body, ranges) : keep_apart(loops);
     symbolic::Substitution renumber;
@@ -94,14 +90,12 @@ LoopBody choose_loops(const Module &module, const LoopBody &body, symbolic::Symb
       old_to_new.emplace(loops.variables[i],
                          symbolic::substitute(merged.old_variables[i], renumber));
     }
-    if (last == split) {
+    if (last == split)
       iteration_count = variables.size();
-    }
   }
   std::vector<Expr> old_variables;
-  for (Expr variable : body.variables) {
+  for (Expr variable : body.variables)
     old_variables.push_back(old_to_new.at(variable));
-  }
   return reindex(body, std::move(variables), std::move(sizes), iteration_count, old_variables);
 }
 
@@ -117,33 +111,26 @@ LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<
   result.blocks = body.blocks;
 
   symbolic::Ranges ranges;
-  for (size_t i = 0; i < result.variables.size(); ++i) {
+  for (size_t i = 0; i < result.variables.size(); ++i)
     ranges.set_size(result.variables[i], result.sizes[i]);
-  }
   symbolic::Substitution replacements;
-  for (size_t i = 0; i < body.variables.size(); ++i) {
+  for (size_t i = 0; i < body.variables.size(); ++i)
     replacements.emplace(body.variables[i], old_variables[i]);
-  }
-  for (const BodyOp &op : body.ops) {
-    if (op.op == Op::set_indirect) {
+  for (const BodyOp &op : body.ops)
+    if (op.op == Op::set_indirect)
       ranges.set_size(op.symbol, op.extent);
-    }
-  }
   std::unordered_map<Expr, uint32_t, symbolic::ExprHash> positions;
   for (BodyOp &op : result.ops) {
-    if (op.op == Op::set_indirect) {
+    if (op.op == Op::set_indirect)
       op.extent = symbolic::substitute(op.extent, replacements);
-    }
-    if (op.index == kNone) {
+    if (op.index == kNone)
       continue;
-    }
     const Expr index =
         symbolic::simplify(symbolic::substitute(body.indices[op.index], replacements), ranges);
     const auto [it, inserted] =
         positions.emplace(index, static_cast<uint32_t>(result.indices.size()));
-    if (inserted) {
+    if (inserted)
       result.indices.push_back(index);
-    }
     op.index = it->second;
   }
   return result;

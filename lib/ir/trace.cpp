@@ -17,9 +17,8 @@ using Index = std::vector<Expr>;
 struct IndexHash {
   size_t operator()(const Index &index) const {
     size_t hash = index.size();
-    for (Expr e : index) {
+    for (Expr e : index)
       hash = hash * 0x9e3779b97f4a7c15ULL + static_cast<size_t>(e.hash());
-    }
     return hash;
   }
 };
@@ -44,9 +43,8 @@ class Tracer {
 public:
   Tracer(const Module &module, LoopBody &body, bool simplify)
       : module_(module), body_(body), ranges_(body.ranges(module)), simplify_(simplify) {
-    if (body_.blocks.empty()) {
+    if (body_.blocks.empty())
       body_.blocks.emplace_back();
-    }
   }
 
   /// Evaluates `operand` (its index over variable(k)) where variable(k) = `index`[k], into block 0.
@@ -67,9 +65,8 @@ public:
     const Expr simplified = simplify_ ? symbolic::simplify(expr, ranges_) : expr;
     const auto [it, inserted] =
         positions_.emplace(simplified, static_cast<uint32_t>(body_.indices.size()));
-    if (inserted) {
+    if (inserted)
       body_.indices.push_back(simplified);
-    }
     return it->second;
   }
 
@@ -77,12 +74,10 @@ public:
   /// the one that already stands for it in this block).
   Expr bind_indirect(uint32_t value, Expr extent, uint32_t check, uint32_t block) {
     const bool wraps = module_.check_of(check).wraps;
-    for (const IndirectBinding &known : indirects_) {
+    for (const IndirectBinding &known : indirects_)
       if (known.value == value && known.extent == extent && known.wraps == wraps &&
-          known.block == block) {
+          known.block == block)
         return known.symbol;
-      }
-    }
     BodyOp op;
     op.op = Op::set_indirect;
     op.dtype = DType::i64;
@@ -142,39 +137,31 @@ private:
 
   Expr map_expr(Expr e, uint32_t outer) {
     const Index &index = indices_[outer];
-    if (e.is_integer()) {
+    if (e.is_integer())
       return e;
-    }
     if (e.is_symbol()) {
-      for (size_t k = 0; k < index.size(); ++k) {
-        if (e == variable(k)) {
+      for (size_t k = 0; k < index.size(); ++k)
+        if (e == variable(k))
           return index[k];
-        }
-      }
       return e;
     }
     symbolic::Substitution &substitution = substitutions_[outer];
-    if (substitution.empty()) {
-      for (size_t k = 0; k < index.size(); ++k) {
+    if (substitution.empty())
+      for (size_t k = 0; k < index.size(); ++k)
         substitution.emplace(variable(k), index[k]);
-      }
-    }
     return symbolic::substitute(e, substitution);
   }
 
   uint32_t map_index(const Index &inner, uint32_t outer) {
     bool identity = inner.size() == indices_[outer].size();
-    for (size_t k = 0; identity && k < inner.size(); ++k) {
+    for (size_t k = 0; identity && k < inner.size(); ++k)
       identity = inner[k] == variable(k);
-    }
-    if (identity) {
+    if (identity)
       return outer;
-    }
     Index result;
     result.reserve(inner.size());
-    for (Expr e : inner) {
+    for (Expr e : inner)
       result.push_back(map_expr(e, outer));
-    }
     return intern(std::move(result));
   }
 
@@ -199,17 +186,15 @@ private:
       Frame &frame = stack.back();
       if (const std::optional<Request> request = next_operand(frame)) {
         ++frame.next;
-        if (enter(*request)) {
+        if (enter(*request))
           frame.args.push_back(result);
-        }
         continue;
       }
       result = finish(frame);
       values_.emplace(ValueKey{frame.node, frame.index, frame.block}, result);
       stack.pop_back();
-      if (!stack.empty()) {
+      if (!stack.empty())
         stack.back().args.push_back(result);
-      }
     }
     return result;
   }
@@ -217,12 +202,10 @@ private:
   /// The operand that `frame` needs next, or nothing if all are there.
   std::optional<Request> next_operand(Frame &frame) {
     const LoopNode &node = module_.loops[frame.node];
-    if (node.op == Op::view) {
+    if (node.op == Op::view)
       return next_operand_of_view(frame, node);
-    }
-    if (frame.next == node.operands.size()) {
+    if (frame.next == node.operands.size())
       return std::nullopt;
-    }
     uint32_t block = frame.block;
     if (node.op == Op::masked && frame.next == 1) {
       frame.child = block = static_cast<uint32_t>(body_.blocks.size());
@@ -235,16 +218,14 @@ private:
   /// Which operand is computed as number `next`: constants come last, right before the operation
   /// that takes them, as in TorchInductor's bodies.
   size_t operand_position(const LoopNode &node, size_t next) const {
-    if (node.op == Op::masked) {
+    if (node.op == Op::masked)
       return next;
-    }
     size_t position = 0;
     for (const bool constants : {false, true}) {
       for (size_t k = 0; k < node.operands.size(); ++k) {
         const bool is_constant = module_.loops[node.operands[k].node].op == Op::constant;
-        if (is_constant == constants && position++ == next) {
+        if (is_constant == constants && position++ == next)
           return k;
-        }
       }
     }
     return next;
@@ -253,9 +234,8 @@ private:
   /// Run-time indices first (each bound to a symbol), then the viewed value at the index that they
   /// give.
   std::optional<Request> next_operand_of_view(Frame &frame, const LoopNode &node) {
-    if (frame.next == node.operands.size()) {
+    if (frame.next == node.operands.size())
       return std::nullopt;
-    }
     if (frame.next + 1 < node.operands.size()) {
       const Operand &operand = node.operands[frame.next + 1];
       return Request{operand.node, map_index(operand.index, frame.index), frame.block};
@@ -270,9 +250,8 @@ private:
     uint32_t index = map_index(viewed.index, frame.index);
     if (!run_time.empty()) {
       Index result = indices_[index];
-      for (Expr &e : result) {
+      for (Expr &e : result)
         e = symbolic::substitute(e, run_time);
-      }
       index = intern(std::move(result));
     }
     return Request{viewed.node, index, frame.block};
@@ -292,9 +271,8 @@ private:
       // Two views of one buffer may name the same element.
       const auto [it, inserted] = loads_.emplace(ValueKey{op.buffer, op.index, frame.block},
                                                  static_cast<uint32_t>(body_.ops.size()));
-      if (!inserted) {
+      if (!inserted)
         return it->second;
-      }
       break;
     }
     case Op::constant:
@@ -306,9 +284,8 @@ private:
     case Op::masked: {
       const std::vector<uint32_t> &inside = body_.blocks[frame.child].ops;
       const uint32_t value = frame.args[1];
-      if (inside.empty() || inside.back() != value) { // a block's result is its last op
+      if (inside.empty() || inside.back() != value) // a block's result is its last op
         emit(BodyOp(body_.ops[value]), frame.child);
-      }
       op.args = {frame.args[0]};
       op.block = frame.child;
       op.constant = node.constant;
@@ -316,9 +293,8 @@ private:
     }
     default:
       op.args.resize(frame.args.size());
-      for (size_t k = 0; k < frame.args.size(); ++k) {
+      for (size_t k = 0; k < frame.args.size(); ++k)
         op.args[operand_position(node, k)] = frame.args[k];
-      }
       op.source_dtype = node.source_dtype;
     }
     return emit(std::move(op), frame.block);
@@ -327,11 +303,9 @@ private:
   Expr linear_index(const LoopNode &node, const Index &index) const {
     const Layout &layout = node.layout ? *node.layout : module_.buffer(node.buffer).layout;
     std::vector<Expr> terms = {layout.offset};
-    for (size_t k = 0; k < layout.rank(); ++k) {
-      if (!layout.sizes[k].is_integer(1)) {
+    for (size_t k = 0; k < layout.rank(); ++k)
+      if (!layout.sizes[k].is_integer(1))
         terms.push_back(index[k] * layout.strides[k]);
-      }
-    }
     return symbolic::sum(terms);
   }
 };
@@ -395,18 +369,16 @@ public:
 
   void trace(const Scatter &scatter) {
     symbolic::Substitution at;
-    for (size_t k = 0; k < index_.size(); ++k) {
+    for (size_t k = 0; k < index_.size(); ++k)
       at.emplace(variable(k), index_[k]);
-    }
     for (size_t k = 0; k < scatter.indices.size(); ++k) {
       const uint32_t value = tracer_.evaluate(scatter.indices[k], index_);
       at.emplace(operand_value(k + 1),
                  tracer_.bind_indirect(value, scatter.extents[k], check_at(scatter.checks, k), 0));
     }
     Index target;
-    for (Expr e : scatter.index) {
+    for (Expr e : scatter.index)
       target.push_back(symbolic::substitute(e, at));
-    }
     const uint32_t value = tracer_.evaluate(scatter.value, index_);
     store(Op::store, value, target, scatter.mode);
   }
@@ -417,14 +389,12 @@ public:
     op.dtype = dtype_;
     op.source_dtype = reduction.source_dtype;
     op.reduction = reduction.kind;
-    for (const Operand &input : reduction.inputs) {
+    for (const Operand &input : reduction.inputs)
       op.args.push_back(tracer_.evaluate(input, index_));
-    }
     uint32_t value = tracer_.emit(std::move(op), 0);
     const size_t count = tuple_size(reduction.kind);
-    if (count > 1) {
+    if (count > 1)
       value = get_items(value, count)[reduction.item];
-    }
     store(Op::store_reduction, value,
           Index(index_.begin(), index_.begin() + iteration_rank(reduction)));
   }
@@ -457,9 +427,8 @@ public:
     const uint32_t value = tracer_.emit(std::move(item), 0);
     const Expr place = index_.back(), count = layout_.sizes[sort.axis];
     std::optional<uint32_t> stored; // whether this place is
-    if (!sort.first.is_integer(0)) {
+    if (!sort.first.is_integer(0))
       stored = compare(Op::ge, place, sort.first);
-    }
     if (sort.first + count != sort.length) {
       const uint32_t below = compare(Op::lt, place, sort.first + count);
       stored = stored ? both(*stored, below) : below;
@@ -526,9 +495,8 @@ private:
     op.op = kind;
     op.dtype = dtype_;
     op.args = {value};
-    if (condition) {
+    if (condition)
       op.args.push_back(*condition);
-    }
     op.buffer = output_;
     op.mode = mode;
     op.index = tracer_.index_position(layout_.linear_index(index));

@@ -14,9 +14,8 @@ namespace tsc::lowering {
 std::vector<Expr> identity_index(size_t rank) {
   std::vector<Expr> index;
   index.reserve(rank);
-  for (size_t k = 0; k < rank; ++k) {
+  for (size_t k = 0; k < rank; ++k)
     index.push_back(ir::variable(k));
-  }
   return index;
 }
 
@@ -68,9 +67,8 @@ LoopId load_loop(Context &context, BufferId buffer, const std::optional<Layout> 
   std::vector<LoopId> &known = context.loads[hash_of(buffer, layout)];
   for (LoopId id : known) {
     const LoopNode &node = context.module.loops[id];
-    if (node.buffer == buffer && node.layout == layout) {
+    if (node.buffer == buffer && node.layout == layout)
       return id;
-    }
   }
   LoopNode node;
   node.op = Op::load;
@@ -79,9 +77,8 @@ LoopId load_loop(Context &context, BufferId buffer, const std::optional<Layout> 
   node.buffer = buffer;
   node.layout = layout;
   const LoopId id = add_loop(context, std::move(node));
-  if (layout) {
+  if (layout)
     context.strided_loads.insert(buffer);
-  }
   context.module.loops[id].origins.clear(); // a read is nobody's computation
   known.push_back(id);
   return id;
@@ -92,15 +89,13 @@ LoopId load_loop(Context &context, BufferId buffer, const std::optional<Layout> 
 Operand operand_of(Context &context, const TensorValue &value) {
   const Storage &storage = *value.storage;
   Operand operand;
-  if (storage.loop != kNone && !value.layout) {
+  if (storage.loop != kNone && !value.layout)
     operand.node = storage.loop;
-  } else {
+  else
     operand.node = load_loop(context, storage.buffer, value.layout);
-  }
   operand.index = value.index ? *value.index : identity_index(value.sizes.size());
-  if (value.dtype == storage.dtype) {
+  if (value.dtype == storage.dtype)
     return operand;
-  }
   LoopNode bits;
   bits.op = Op::to_dtype_bitcast;
   bits.dtype = value.dtype;
@@ -112,27 +107,23 @@ Operand operand_of(Context &context, const TensorValue &value) {
 
 void assume_equal(Context &context, const graph::EqualSizes &sizes) {
   const auto [a, b, assertion] = sizes;
-  if (symbolic::simplify(a - b, *context.ranges).is_integer(0)) {
+  if (symbolic::simplify(a - b, *context.ranges).is_integer(0))
     return;
-  }
   const Expr condition = symbolic::simplify(graph::negation(graph::unequal(a, b)), *context.ranges);
   // What subgraphs assert is not looked at.
   if (symbolic::bounds(condition, *context.ranges).low >= 1 || context.results != nullptr ||
-      graph::depends_on_data(condition)) {
+      graph::depends_on_data(condition))
     return;
-  }
   std::vector<ir::SizeAssertion> &rows = context.module.size_assertions;
   if (std::any_of(rows.begin(), rows.end(),
-                  [&](const ir::SizeAssertion &other) { return other.condition == condition; })) {
+                  [&](const ir::SizeAssertion &other) { return other.condition == condition; }))
     return;
-  }
   rows.push_back({condition, assertion});
 }
 
 void assume_equal(Context &context, Expr a, Expr b) {
-  if (a == b || (a.is_integer() && b.is_integer())) { // the shape rules refuse these
+  if (a == b || (a.is_integer() && b.is_integer())) // the shape rules refuse these
     return;
-  }
   const graph::Node &node = context.graph.node(context.current);
   assume_equal(context, {a,
                          b,
@@ -147,9 +138,8 @@ Operand broadcast_operand(Context &context, const TensorValue &value, std::span<
   std::vector<Expr> index;
   for (size_t k = 0; k < value.sizes.size(); ++k) {
     const bool repeated = value.sizes[k].is_integer(1) && !sizes[skip + k].is_integer(1);
-    if (!repeated) {
+    if (!repeated)
       assume_equal(context, value.sizes[k], sizes[skip + k]);
-    }
     index.push_back(repeated ? Expr(0) : ir::variable(skip + k));
   }
   return reindexed(operand_of(context, value), index);
@@ -157,15 +147,13 @@ Operand broadcast_operand(Context &context, const TensorValue &value, std::span<
 
 Operand reindexed(const Operand &inner, std::span<const Expr> index) {
   symbolic::Substitution replacements;
-  for (size_t k = 0; k < index.size(); ++k) {
+  for (size_t k = 0; k < index.size(); ++k)
     replacements.emplace(ir::variable(k), index[k]);
-  }
   Operand result;
   result.node = inner.node;
   result.index.reserve(inner.index.size());
-  for (Expr e : inner.index) {
+  for (Expr e : inner.index)
     result.index.push_back(e.is_integer() ? e : symbolic::substitute(e, replacements));
-  }
   return result;
 }
 
@@ -184,9 +172,8 @@ Operand constant_operand(Context &context, const tensor::Scalar &value, DType dt
 }
 
 Operand index_operand(Context &context, Expr expr, DType dtype, std::span<const Expr> sizes) {
-  if (expr.is_integer()) {
+  if (expr.is_integer())
     return constant_operand(context, tensor::Scalar(expr.value()), dtype);
-  }
   LoopNode node;
   node.op = Op::index_expr;
   node.dtype = dtype;
@@ -229,14 +216,12 @@ namespace {
 std::optional<Expr> known_index(const Context &context, const Operand &operand, Expr extent,
                                 std::span<const Expr> sizes) {
   const LoopNode &node = context.module.loops[operand.node];
-  if (node.op != Op::index_expr) {
+  if (node.op != Op::index_expr)
     return std::nullopt;
-  }
   const Expr index = reindexed({operand.node, {node.expr}}, operand.index).index[0];
   symbolic::Ranges ranges = *context.ranges;
-  for (size_t k = 0; k < sizes.size(); ++k) {
+  for (size_t k = 0; k < sizes.size(); ++k)
     ranges.set_size(ir::variable(k), sizes[k]);
-  }
   const bool inside =
       symbolic::known_nonnegative(index, ranges) && symbolic::known_less(index, extent, ranges);
   return inside ? std::optional<Expr>(index) : std::nullopt;
@@ -264,9 +249,8 @@ LoopId view_loop(Context &context, DType dtype, std::span<const Expr> sizes, Ope
     node.indirect_extents.push_back(extents[k]);
     node.checks.push_back(check);
   }
-  for (Expr &e : viewed.index) {
+  for (Expr &e : viewed.index)
     e = symbolic::substitute(e, values);
-  }
   node.operands[0] = std::move(viewed);
   return add_loop(context, std::move(node));
 }
@@ -286,9 +270,8 @@ LoopId cast_loop(Context &context, const TensorValue &value, DType source, DType
 } // namespace
 
 TensorValue convert(Context &context, const TensorValue &value, DType dtype) {
-  if (value.dtype == dtype) {
+  if (value.dtype == dtype)
     return value;
-  }
   const bool to_discrete = tensor::is_integral(dtype, true);
   const TensorValue source = to_discrete ? rounded(context, value) : value;
   return tensor_of(context, cast_loop(context, source, value.dtype, dtype));
@@ -318,9 +301,8 @@ bool is_exact(const Context &context, const LoopNode &node) {
 } // namespace
 
 TensorValue rounded(Context &context, const TensorValue &value) {
-  if (!tensor::is_reduced_float(value.dtype)) {
+  if (!tensor::is_reduced_float(value.dtype))
     return value;
-  }
   const Storage &storage = *value.storage;
   const bool exact = storage.loop == kNone
                          ? context.module.buffer(storage.buffer).role != ir::Buffer::Role::computed

@@ -41,9 +41,8 @@ uint32_t add_check(Context &context, ir::DataCheck check) {
 uint32_t message_check(Context &context, const ops::Call &call) {
   constexpr std::string_view kSubject = "{subject}";
   std::string message = call.string("message").value_or("");
-  if (const size_t at = message.find(kSubject); at != std::string::npos) {
+  if (const size_t at = message.find(kSubject); at != std::string::npos)
     message.replace(at, kSubject.size(), check_subject(context, call["self"]));
-  }
   return value_check(context, std::move(message), NegativeIndex::fails);
 }
 
@@ -97,16 +96,14 @@ std::string check_subject(const Context &context, const graph::Argument &argumen
   while (reference != nullptr) {
     const graph::Node &node = context.graph.node(reference->id);
     const graph::NodeRef *next = nullptr;
-    if (passes_elements_on(node)) {
+    if (passes_elements_on(node))
       next = node.args[0].node();
-    } else if (node.target == "aten.where.self" && node.args[2].node() == nullptr) {
+    else if (node.target == "aten.where.self" && node.args[2].node() == nullptr)
       next = node.args[1].node(); // the others were replaced by a number
-    }
     if (next == nullptr) {
       const auto spec = context.input_specs.find(reference->id);
-      if (spec != context.input_specs.end() && !spec->second->target.empty()) {
+      if (spec != context.input_specs.end() && !spec->second->target.empty())
         return "weight '" + spec->second->target + "'";
-      }
       const bool is_input = node.kind == graph::NodeKind::placeholder;
       return (is_input ? "input '" + node.name : "node '" + ops::users_name(node)) + "'";
     }
@@ -146,9 +143,8 @@ Operand unchecked(const Context &context, const Operand &index, Expr extent, uin
                         context.module.loops[node.operands[0].node].op == Op::index_expr &&
                         context.module.loops[node.operands[0].node].expr == ir::variable(0) &&
                         node.operands[0].index == std::vector<Expr>{ir::operand_value(1)};
-  if (!is_check || context.module.check_of(ir::check_at(node.checks, 0)).wraps) {
+  if (!is_check || context.module.check_of(ir::check_at(node.checks, 0)).wraps)
     return index;
-  }
   check = node.checks[0];
   return reindexed(node.operands[1], index.index);
 }

@@ -30,27 +30,24 @@ bool is_used_later(const Context &context, NodeId node) {
 template <class Function>
 void for_each_pending(Context &context, NodeId node, const Function &function) {
   const auto visit = [&](TensorValue &value) {
-    if (!value.storage->realized()) {
+    if (!value.storage->realized())
       function(value);
-    }
   };
-  if (auto *tensor = std::get_if<TensorValue>(&context.values[node])) {
+  if (auto *tensor = std::get_if<TensorValue>(&context.values[node]))
     visit(*tensor);
-  } else if (auto *list = std::get_if<std::vector<TensorValue>>(&context.values[node])) {
+  else if (auto *list = std::get_if<std::vector<TensorValue>>(&context.values[node]))
     std::for_each(list->begin(), list->end(), visit);
-  }
 }
 
 /// Computes now what has no memory yet, is used later, and reads `memory`, which is about to
 /// change.
 void compute_readers(Context &context, BufferId memory) {
-  for (; context.pending_end < context.current; ++context.pending_end) {
+  for (; context.pending_end < context.current; ++context.pending_end)
     context.pending.push_back(context.pending_end);
-  }
   const NodeId now = context.current;
   const auto settled = [&](NodeId node) {
     bool pending = false;
-    if (is_used_later(context, node)) {
+    if (is_used_later(context, node))
       for_each_pending(context, node, [&](TensorValue &value) {
         if (reads(context, value, memory)) {
           context.current = node;
@@ -60,7 +57,6 @@ void compute_readers(Context &context, BufferId memory) {
           pending = true;
         }
       });
-    }
     return !pending;
   };
   context.pending.erase(std::remove_if(context.pending.begin(), context.pending.end(), settled),
@@ -169,9 +165,8 @@ BufferId add_tensor(Context &context, const graph::TensorMeta &meta) {
 NodeValue gather_copy_in(Context &context, const ops::Call &call) {
   CallBuilder builder(context, ir::Library::gather_copy_in,
                       "torch.ops.fsdp.all_gather_copy_in.default", "FallbackKernel");
-  for (TensorValue &value : tensor_arguments(context, call, "all_gather_inputs")) {
+  for (TensorValue &value : tensor_arguments(context, call, "all_gather_inputs"))
     builder.input(in_order(context, value));
-  }
   const graph::Value::List &results = *call.node().value->list();
   const graph::TensorMeta &part = *results[0].tensor();
   const BufferId tuple = add_output_without_tensor(context, part.device);
@@ -219,13 +214,11 @@ NodeValue reduce_scatter(Context &context, const ops::Call &call) {
 /// What a collective that made `buffer` reads: it is in use until the collective is done.
 std::optional<ir::BufferView> memory_in_use(const Context &context, BufferId buffer) {
   const ir::OperationId producer = context.module.buffer(buffer).operation;
-  if (producer == ir::kNone) {
+  if (producer == ir::kNone)
     return std::nullopt;
-  }
   const auto *call = std::get_if<ir::Extern>(&context.module.operations[producer].kind);
-  if (call == nullptr || !ir::is_collective(call->library)) {
+  if (call == nullptr || !ir::is_collective(call->library))
     return std::nullopt;
-  }
   return call->inputs[0];
 }
 
@@ -235,9 +228,8 @@ NodeValue wait(Context &context, const ops::Call &call) {
   CallBuilder builder(context, ir::Library::wait, "torch.ops._c10d_functional.wait_tensor.default",
                       "_WaitKernel");
   builder.input(view);
-  if (const std::optional<ir::BufferView> used = memory_in_use(context, view.buffer)) {
+  if (const std::optional<ir::BufferView> used = memory_in_use(context, view.buffer))
     builder.input(*used);
-  }
   builder.no_result(result_device(context)).writes(view.buffer).add();
   return value;
 }
@@ -258,12 +250,10 @@ NodeValue split_copy_out(Context &context, const ops::Call &call) {
     builder.input(view);
   }
   builder.no_result(device_of(context, whole.buffer));
-  for (const BufferId buffer : written) {
+  for (const BufferId buffer : written)
     builder.aliases(buffer);
-  }
-  for (const BufferId buffer : written) {
+  for (const BufferId buffer : written)
     builder.writes(buffer);
-  }
   builder.add();
   return graph::None{};
 }
@@ -271,9 +261,8 @@ NodeValue split_copy_out(Context &context, const ops::Call &call) {
 NodeValue chunk_concat(Context &context, const ops::Call &call) {
   CallBuilder builder(context, ir::Library::chunk_concat, "torch.ops.fsdp.chunk_cat.default",
                       "FallbackKernel");
-  for (TensorValue &value : tensor_arguments(context, call, "tensors")) {
+  for (TensorValue &value : tensor_arguments(context, call, "tensors"))
     builder.input(in_order(context, value));
-  }
   const ir::BufferView out = written_view(context, call, tensor_argument(context, call, "out"));
   builder.call().group.size = call.integer("num_chunks");
   builder.input(out).no_result(device_of(context, out.buffer));
@@ -301,9 +290,8 @@ NodeValue set_storage(Context &context, const ops::Call &call) {
   builder.input(own).input(data).result(result).needed_only_for_its_results();
   builder.aliases(own.buffer).aliases(data.buffer).writes(own.buffer).writes(data.buffer);
   const std::vector<BufferId> outputs = builder.add();
-  if (is_input(context, own.buffer)) {
+  if (is_input(context, own.buffer))
     context.set_inputs[own.buffer] = outputs[1];
-  }
   return graph::None{};
 }
 
@@ -322,9 +310,8 @@ void lower_set_inputs(Context &context) {
   for (size_t i = 0; i < context.module.inputs.size(); ++i) {
     const BufferId input = context.module.inputs[i];
     const auto found = context.set_inputs.find(input);
-    if (found == context.set_inputs.end()) {
+    if (found == context.set_inputs.end())
       continue;
-    }
     const graph::InputSpec &spec = context.module.input_specs[i];
     ir::Output output;
     output.kind = ops::mutation_of(spec.kind);
@@ -343,12 +330,10 @@ void check_groups(const ir::Module &module) {
   const ir::ProcessGroup *first = nullptr;
   for (const ir::Operation &operation : module.operations) {
     const auto *call = std::get_if<ir::Extern>(&operation.kind);
-    if (call == nullptr || !ir::is_collective(call->library)) {
+    if (call == nullptr || !ir::is_collective(call->library))
       continue;
-    }
-    if (first == nullptr) {
+    if (first == nullptr)
       first = &call->group;
-    }
     if (call->group.size != first->size) {
       support::Diagnostic problem;
       problem.code = "TSC-O122";

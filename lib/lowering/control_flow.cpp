@@ -10,9 +10,8 @@ namespace {
 
 /// `value` in memory; as the graph says it lies, where that is dense.
 ir::BufferView operand_view(Context &context, TensorValue value, const Layout &layout) {
-  if (value.dtype != value.storage->dtype) { // reinterpreted bits
+  if (value.dtype != value.storage->dtype) // reinterpreted bits
     value = copy(context, value);
-  }
   return is_dense(layout.sizes, layout.strides) ? require_strides(context, value, layout.strides)
                                                 : realized_view(context, value);
 }
@@ -49,9 +48,8 @@ uint32_t lower_subgraph(Context &context, const graph::Argument &argument,
 
 std::vector<graph::TensorMeta> results_of(const ops::Call &call) {
   std::vector<graph::TensorMeta> results;
-  for (const graph::Value &item : *call.node().value->list()) {
+  for (const graph::Value &item : *call.node().value->list())
     results.push_back(*item.tensor());
-  }
   return results;
 }
 
@@ -94,13 +92,12 @@ NodeValue cond(Context &context, const ops::Call &call) {
   const std::vector<ir::BufferView> operands = operand_views(context, call, call["operands"]);
   branch.inputs.insert(branch.inputs.end(), operands.begin(), operands.end());
   std::vector<Layout> layouts;
-  for (const ir::BufferView &operand : operands) {
+  layouts.reserve(operands.size());
+  for (const ir::BufferView &operand : operands)
     layouts.push_back(operand.layout);
-  }
   const std::vector<graph::TensorMeta> results = results_of(call);
-  for (const char *graph : {"true_graph", "false_graph"}) {
+  for (const char *graph : {"true_graph", "false_graph"})
     branch.subgraphs.push_back(lower_subgraph(context, call[graph], layouts, results));
-  }
   return register_call(context, std::move(branch), results);
 }
 

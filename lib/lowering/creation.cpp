@@ -41,9 +41,8 @@ NodeValue full(Context &context, const ops::Call &call) {
 /// Where operators write in place it is memory that they fill.
 NodeValue empty(Context &context, const ops::Call &) {
   NodeValue zeros = filled(context, int64_t{0});
-  if (!context.in_place_operators) {
+  if (!context.in_place_operators)
     return zeros;
-  }
   TensorValue &value = std::get<TensorValue>(zeros);
   Storage &storage = *value.storage;
   storage.buffer = register_buffer(context, storage.sizes, storage.dtype, storage.device);

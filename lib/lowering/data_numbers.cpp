@@ -19,9 +19,8 @@ uint32_t number_check(Context &context, Expr number, NegativeIndex negative,
   std::string sources;
   for (const Expr symbol : symbolic::free_symbols(number)) {
     const auto found = context.data_sources.find(symbol);
-    if (found != context.data_sources.end()) {
+    if (found != context.data_sources.end())
       sources += (sources.empty() ? "" : " and ") + found->second;
-    }
   }
   return value_check(context,
                      what + " {value}, " + (number.is_symbol() ? "read from " : "computed from ") +
@@ -40,16 +39,14 @@ public:
       resolve_operands(id);
       resolve_expression(id);
     }
-    for (ir::Operation &operation : context_.module.operations) {
+    for (ir::Operation &operation : context_.module.operations)
       resolve_operation(operation);
-    }
   }
 
   /// The value of `e` (i64) over a domain of `sizes`.
   Operand value_of(Expr e, std::span<const Expr> sizes) {
-    if (!graph::depends_on_data(e)) {
+    if (!graph::depends_on_data(e))
       return index_operand(context_, e, DType::i64, sizes);
-    }
     switch (e.kind()) {
     case symbolic::Kind::symbol:
       return number(e, sizes);
@@ -60,9 +57,8 @@ public:
     case symbolic::Kind::power: {
       const Operand base = value_of(e.operands()[0], sizes);
       Operand result = base;
-      for (int64_t i = 1; i < e.operands()[1].value(); ++i) {
+      for (int64_t i = 1; i < e.operands()[1].value(); ++i)
         result = binary(Op::mul, sizes, result, base);
-      }
       return result;
     }
     case symbolic::Kind::floor_div:
@@ -130,9 +126,8 @@ private:
     std::vector<uint32_t> checks;
     const std::vector<Expr> dimensions = context_.module.loops[operand.node].sizes;
     for (size_t k = 0; k < viewed.index.size(); ++k) {
-      if (!graph::depends_on_data(viewed.index[k])) {
+      if (!graph::depends_on_data(viewed.index[k]))
         continue;
-      }
       run_time.push_back(value_of(viewed.index[k], sizes));
       extents.push_back(dimensions[k]);
       // A number alone is what x[n] reads at; a computed one has been brought to the front.
@@ -150,16 +145,14 @@ private:
   void resolve_operands(LoopId id) {
     for (size_t i = 0; i < context_.module.loops[id].operands.size(); ++i) {
       const Operand operand = context_.module.loops[id].operands[i];
-      if (is_resolved(operand.index)) {
+      if (is_resolved(operand.index))
         continue;
-      }
       const std::vector<Expr> sizes = context_.module.loops[id].sizes;
       const std::vector<uint32_t> origins = context_.module.loops[id].origins;
       context_.current = origins.empty() ? context_.current : origins.front();
       const LoopNode &node = context_.module.loops[id];
-      if (node.op == Op::view && i == 0 && node.operands.size() > 1) {
+      if (node.op == Op::view && i == 0 && node.operands.size() > 1)
         support::require(false, "lowering", "a run-time index beside a number of the data");
-      }
       const Operand replacement = resolved(operand, sizes);
       context_.module.loops[id].operands[i] = replacement;
     }
@@ -168,9 +161,8 @@ private:
   /// An index expression becomes what computes it.
   void resolve_expression(LoopId id) {
     LoopNode node = context_.module.loops[id];
-    if (node.op != Op::index_expr || !graph::depends_on_data(node.expr)) {
+    if (node.op != Op::index_expr || !graph::depends_on_data(node.expr))
       return;
-    }
     context_.current = node.origins.empty() ? context_.current : node.origins.front();
     const Operand value = value_of(node.expr, node.sizes);
     node.op = node.dtype == DType::i64 ? Op::view : Op::to_dtype;
@@ -182,27 +174,24 @@ private:
 
   void resolve_operation(ir::Operation &operation) {
     const auto over = [&](Operand &operand, const std::vector<Expr> &sizes) {
-      if (!is_resolved(operand.index)) {
+      if (!is_resolved(operand.index))
         operand = resolved(operand, sizes);
-      }
     };
     const std::vector<Expr> sizes = context_.module.buffer(operation.outputs[0]).layout.sizes;
     if (auto *pointwise = std::get_if<ir::Pointwise>(&operation.kind)) {
       over(pointwise->value, sizes);
     } else if (auto *scatter = std::get_if<ir::Scatter>(&operation.kind)) {
       over(scatter->value, scatter->sizes);
-      for (Operand &index : scatter->indices) {
+      for (Operand &index : scatter->indices)
         over(index, scatter->sizes);
-      }
       support::require(is_resolved(scatter->index), "lowering",
                        "a number of the data decides where a scatter stores");
     } else if (auto *reduction = std::get_if<ir::Reduction>(&operation.kind)) {
       std::vector<Expr> domain = sizes;
       domain.insert(domain.end(), reduction->reduction_sizes.begin(),
                     reduction->reduction_sizes.end());
-      for (Operand &input : reduction->inputs) {
+      for (Operand &input : reduction->inputs)
         over(input, domain);
-      }
     } else if (auto *scan = std::get_if<ir::Scan>(&operation.kind)) {
       support::require(is_resolved(scan->input.index), "lowering",
                        "a number of the data decides where a scan reads");
@@ -216,9 +205,8 @@ NodeValue define(Context &context, const ops::Call &call) {
   const bool is_given =
       value.storage->realized() && !value.is_view() &&
       context.module.buffer(value.storage->buffer).role != ir::Buffer::Role::input;
-  if (!is_given) {
+  if (!is_given)
     value = copy(context, value);
-  }
   context.data_numbers.emplace(call.size("symbol"), value);
   context.data_sources.emplace(call.size("symbol"), check_subject(context, call["self"]));
   return value;
@@ -237,9 +225,8 @@ NodeValue assertion(Context &context, const ops::Call &call) {
 } // namespace
 
 void resolve_data_numbers(Context &context) {
-  if (!context.data_numbers.empty()) {
+  if (!context.data_numbers.empty())
     Resolver(context).run();
-  }
 }
 
 Operand held_number(Context &context, Expr number, Expr extent, NegativeIndex negative,

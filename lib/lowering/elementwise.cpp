@@ -100,15 +100,13 @@ TensorValue computed_argument(Context &context, const ops::Call &call, std::stri
   const graph::Argument &argument = call[parameter];
   if (argument.node() == nullptr && !std::holds_alternative<Expr>(argument.value)) {
     tensor::Scalar value = call.scalar(parameter);
-    if (number == NumberIs::stored && tensor::is_reduced_float(dtype)) {
+    if (number == NumberIs::stored && tensor::is_reduced_float(dtype))
       value = tensor::cast_scalar(value, dtype);
-    }
     return tensor_of(context, constant_loop(context, value, dtype));
   }
   TensorValue value = tensor_value(context, call, argument);
-  if (discontinuous) {
+  if (discontinuous)
     value = rounded(context, value);
-  }
   return convert(context, value, dtype);
 }
 
@@ -163,9 +161,8 @@ NodeValue div_mode(Context &context, const ops::Call &call) {
   static constexpr std::array<std::string_view, 2> kParameters = {"self", "other"};
   const std::optional<std::string> mode = call.string("rounding_mode");
   const DType dtype = ops::computation_dtype(call);
-  if (!mode) {
+  if (!mode)
     return compute(context, call, Op::truediv, dtype, false, NumberIs::computed, kParameters);
-  }
   const Op op = *mode == "floor" ? Op::floordiv : Op::truncdiv;
   return compute(context, call, op, dtype, true, NumberIs::computed, kParameters);
 }
@@ -179,9 +176,8 @@ NodeValue where(Context &context, const ops::Call &call) {
   const TensorValue other =
       computed_argument(context, call, "other", result.dtype, false, NumberIs::computed);
   std::vector<Operand> operands;
-  for (const TensorValue *value : {&condition, &chosen, &other}) {
+  for (const TensorValue *value : {&condition, &chosen, &other})
     operands.push_back(broadcast_operand(context, *value, result.layout.sizes));
-  }
   return tensor_of(context, elementwise(context, Op::where, result.dtype, result.layout.sizes,
                                         std::move(operands)));
 }
@@ -193,9 +189,8 @@ NodeValue convert_element_type(Context &context, const ops::Call &call) {
 NodeValue bitcast(Context &context, const ops::Call &call) {
   TensorValue value = tensor_argument(context, call, "self");
   const DType dtype = result_meta(context).dtype;
-  if (dtype == value.dtype) {
+  if (dtype == value.dtype)
     return value;
-  }
   if (tensor::is_reduced_float(dtype) || tensor::is_reduced_float(value.dtype)) {
     throw support::UserError(support::ExitCode::unsupported,
                              {.code = "TSC-K002",
@@ -227,12 +222,10 @@ NodeValue clone(Context &context, const ops::Call &call) {
 } // namespace
 
 void add_elementwise(Registry &registry) {
-  for (const ElementwiseKey &entry : kUnary) {
+  for (const ElementwiseKey &entry : kUnary)
     registry[entry.key] = lowering_of(entry, {"self"});
-  }
-  for (const ElementwiseKey &entry : kBinary) {
+  for (const ElementwiseKey &entry : kBinary)
     registry[entry.key] = lowering_of(entry, {"self", "other"});
-  }
   registry["pow"] = lowering_of({"pow", Op::pow}, {"self", "exponent"});
   registry["div_mode"] = div_mode;
   registry["where"] = where;

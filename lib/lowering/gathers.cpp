@@ -20,9 +20,8 @@ RuntimeIndices runtime_indices(Context &context, const ops::Call &call, const Te
     // The index tensors' common shape takes the dimensions from first_dimension on.
     Operand operand = broadcast_operand(context, index, index_sizes);
     std::vector<Expr> shift;
-    for (size_t j = 0; j < index_sizes.size(); ++j) {
+    for (size_t j = 0; j < index_sizes.size(); ++j)
       shift.push_back(ir::variable(first_dimension + j));
-    }
     result.operands.push_back(reindexed(operand, shift));
     result.extents.push_back(self.sizes[k]);
     result.checks.push_back(index_check(context, list[k], NegativeIndex::wraps));
@@ -37,9 +36,8 @@ IndexedShape indexed_shape(Context &context, const ops::Call &call, const Tensor
   std::optional<size_t> first, last;
   size_t indexed = 0;
   for (size_t k = 0; k < list.size(); ++k) {
-    if (list[k].is_none()) {
+    if (list[k].is_none())
       continue;
-    }
     first = first.value_or(k);
     last = k;
     ++indexed;
@@ -49,11 +47,9 @@ IndexedShape indexed_shape(Context &context, const ops::Call &call, const Tensor
                                Expr(1));
     }
     const size_t skip = shape.index_sizes.size() - sizes.size();
-    for (size_t j = 0; j < sizes.size(); ++j) {
-      if (!sizes[j].is_integer(1)) {
+    for (size_t j = 0; j < sizes.size(); ++j)
+      if (!sizes[j].is_integer(1))
         shape.index_sizes[skip + j] = sizes[j];
-      }
-    }
   }
   // Adjacent indexed dimensions are replaced where they stand, others come first.
   const bool adjacent = first && *last - *first + 1 == indexed;
@@ -65,11 +61,9 @@ IndexedShape indexed_shape(Context &context, const ops::Call &call, const Tensor
     shape.kept += whole ? 1 : 0;
     shape.kept_before += before ? 1 : 0;
   }
-  for (std::optional<size_t> &position : shape.positions) {
-    if (position && *position >= shape.kept_before) {
+  for (std::optional<size_t> &position : shape.positions)
+    if (position && *position >= shape.kept_before)
       *position += shape.index_sizes.size();
-    }
-  }
   return shape;
 }
 
@@ -80,9 +74,8 @@ NodeValue embedding(Context &context, const ops::Call &call) {
   const TensorValue indices = tensor_argument(context, call, "indices");
   const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
   std::vector<Expr> prefix;
-  for (size_t k = 0; k < indices.sizes.size(); ++k) {
+  for (size_t k = 0; k < indices.sizes.size(); ++k)
     prefix.push_back(ir::variable(k));
-  }
   const Operand index = reindexed(operand_of(context, indices), prefix);
   const Operand row =
       reindexed(operand_of(context, weight),

@@ -20,25 +20,21 @@ bool reads(const Context &context, LoopId loop, BufferId input) {
   while (!stack.empty()) {
     const LoopNode &node = context.module.loops[stack.back()];
     stack.pop_back();
-    if (node.op == Op::load && context.module.storage_of(node.buffer) == input) {
+    if (node.op == Op::load && context.module.storage_of(node.buffer) == input)
       return true;
-    }
-    for (const Operand &operand : node.operands) {
-      if (operand.node != kNone && seen.insert(operand.node).second) {
+    for (const Operand &operand : node.operands)
+      if (operand.node != kNone && seen.insert(operand.node).second)
         stack.push_back(operand.node);
-      }
-    }
   }
   return false;
 }
 
 /// Computes now what would be read from memory that is about to change.
 void preserve(Context &context, TensorValue &value) {
-  if (value.storage->realized()) {
+  if (value.storage->realized())
     value = copy(context, value);
-  } else {
+  else
     realize(context, *value.storage);
-  }
 }
 
 class Preserver {
@@ -50,18 +46,15 @@ public:
   /// What named the memory before its last update was taken care of then.
   void run() {
     std::vector<NodeId> &names = context_.input_memory.at(input_).names;
-    for (const NodeId node : names) {
+    for (const NodeId node : names)
       visit(node);
-    }
     names.clear();
     while (!open_.empty()) {
       const NodeId node = open_.back();
       open_.pop_back();
-      if (keep_if_needed(node)) {
-        for (const NodeId user : context_.users[node]) {
+      if (keep_if_needed(node))
+        for (const NodeId user : context_.users[node])
           visit(user);
-        }
-      }
     }
     context_.current = now_;
   }
@@ -75,17 +68,15 @@ private:
   std::unordered_set<NodeId> visited_;
 
   void visit(NodeId node) {
-    if (node < now_ && visited_.insert(node).second) {
+    if (node < now_ && visited_.insert(node).second)
       open_.push_back(node);
-    }
   }
 
   /// True if what was computed from the value before it had memory of its own may read what it
   /// reads.
   bool was_inlined(const TensorValue &value) const {
-    if (!value.storage->realized()) {
+    if (!value.storage->realized())
       return false;
-    }
     const ir::OperationId operation = context_.module.buffer(value.storage->buffer).operation;
     return operation != kNone &&
            std::holds_alternative<ir::Pointwise>(context_.module.operations[operation].kind);
@@ -100,16 +91,14 @@ private:
       any = any || was_inlined(value);
       if (reads(context_, value, memory_)) {
         any = true;
-        if (needed) {
+        if (needed)
           preserve(context_, value);
-        }
       }
     };
-    if (auto *tensor = std::get_if<TensorValue>(&context_.values[node])) {
+    if (auto *tensor = std::get_if<TensorValue>(&context_.values[node]))
       keep(*tensor);
-    } else if (auto *list = std::get_if<std::vector<TensorValue>>(&context_.values[node])) {
+    else if (auto *list = std::get_if<std::vector<TensorValue>>(&context_.values[node]))
       std::for_each(list->begin(), list->end(), keep);
-    }
     return any;
   }
 
@@ -118,9 +107,8 @@ private:
   bool is_needed(NodeId node) const {
     const std::vector<NodeId> &users = context_.users[node];
     return std::any_of(users.begin(), users.end(), [&](NodeId user) {
-      if (user <= now_) {
+      if (user <= now_)
         return false;
-      }
       const auto update = context_.in_place.find(user);
       return update == context_.in_place.end() || !update->second.region_is_updated ||
              update->second.input != input_ || context_.graph.node(user).args[0].node()->id != node;
@@ -130,9 +118,8 @@ private:
 
 /// Every read of the memory is of the element that is stored, and each element is stored once.
 bool reads_only_what_it_stores(Context &context, const ir::Scatter &scatter, BufferId target) {
-  if (!scatter.indices.empty() || scatter.mode != ir::StoreMode::plain) {
+  if (!scatter.indices.empty() || scatter.mode != ir::StoreMode::plain)
     return false;
-  }
   ir::Operation operation;
   operation.kind = scatter;
   operation.outputs = {target};
@@ -148,9 +135,8 @@ bool reads_only_what_it_stores(Context &context, const ir::Scatter &scatter, Buf
 
 void compute_before(Context &context, Operand &operand, std::span<const Expr> sizes,
                     BufferId memory) {
-  if (!reads(context, operand.node, memory)) {
+  if (!reads(context, operand.node, memory))
     return;
-  }
   const DType dtype = context.module.loops[operand.node].dtype;
   TensorValue value = tensor_of(context, view_loop(context, dtype, sizes, operand));
   realize(context, *value.storage);
@@ -160,9 +146,8 @@ void compute_before(Context &context, Operand &operand, std::span<const Expr> si
 /// `buffer`, which names the input's memory, seen at `place`.
 TensorValue seen_at(Context &context, BufferId buffer, const TensorValue &place) {
   TensorValue result = tensor_of_buffer(context, buffer);
-  if (!place.index) {
+  if (!place.index)
     return result;
-  }
   result.sizes = place.sizes;
   result.index = place.index;
   if (const std::optional<ir::BufferView> view = strided_view(context, result)) {
@@ -194,21 +179,18 @@ std::optional<TensorValue> scatter_in_place(Context &context, const TensorValue 
   const auto found = context.in_place.find(context.current);
   if (found == context.in_place.end() || !self.storage->realized() ||
       context.module.storage_of(self.storage->buffer) !=
-          context.input_memory.at(found->second.input).buffer) {
+          context.input_memory.at(found->second.input).buffer)
     return std::nullopt;
-  }
   const InPlaceUpdate &update = found->second;
   const BufferId memory = context.input_memory.at(update.input).buffer;
   Preserver(context, update.input, memory).run();
-  if (update.place.index) {
+  if (update.place.index)
     scatter.index = reindexed({kNone, *update.place.index}, scatter.index).index;
-  }
   const BufferId target = present_buffer(context, memory);
   if (!reads_only_what_it_stores(context, scatter, target)) {
     compute_before(context, scatter.value, scatter.sizes, memory);
-    for (Operand &index : scatter.indices) {
+    for (Operand &index : scatter.indices)
       compute_before(context, index, scatter.sizes, memory);
-    }
   }
   const BufferId after = mutate(context, target, std::move(scatter));
   context.present_buffers[memory] = after;
@@ -219,13 +201,11 @@ std::optional<TensorValue> scatter_in_place(Context &context, const TensorValue 
 std::optional<TensorValue> updated_in_place(Context &context, const TensorValue &source) {
   const auto found = context.in_place.find(context.current);
   if (found == context.in_place.end() || !found->second.region_is_updated ||
-      !source.storage->realized()) {
+      !source.storage->realized())
     return std::nullopt;
-  }
   const BufferId memory = context.input_memory.at(found->second.input).buffer;
-  if (context.module.storage_of(source.storage->buffer) != memory) {
+  if (context.module.storage_of(source.storage->buffer) != memory)
     return std::nullopt;
-  }
   context.input_memory.at(found->second.input).names.push_back(context.current);
   return seen_at(context, present_buffer(context, memory), found->second.place);
 }

@@ -37,14 +37,11 @@ NodeValue cat(Context &context, const ops::Call &call) {
   const size_t dimension = dimension_argument(call, "dim", sizes.size());
   std::vector<TensorValue> tensors;
   for (const TensorValue &tensor : tensor_arguments(context, call, "tensors")) {
-    for (size_t k = 0; k < sizes.size(); ++k) {
-      if (k != dimension) {
+    for (size_t k = 0; k < sizes.size(); ++k)
+      if (k != dimension)
         assume_equal(context, tensor.sizes[k], sizes[k]);
-      }
-    }
-    if (!tensor.sizes[dimension].is_integer(0)) {
+    if (!tensor.sizes[dimension].is_integer(0))
       tensors.push_back(convert(context, tensor, result.dtype));
-    }
   }
   if (tensors.empty()) { // nobody reads it
     return tensor_of(context, view_loop(context, result.dtype, sizes,
@@ -54,20 +51,17 @@ NodeValue cat(Context &context, const ops::Call &call) {
     const Operand operand = operand_of(context, tensors[0]);
     return tensor_of(context, view_loop(context, result.dtype, sizes, operand));
   }
-  if (std::optional<TensorValue> whole = concatenate_in_place(context, call, tensors, dimension)) {
+  if (std::optional<TensorValue> whole = concatenate_in_place(context, call, tensors, dimension))
     return *whole;
-  }
   std::vector<Operand> masks, values;
   Expr start = 0;
   for (size_t k = 0; k < tensors.size(); ++k) {
     const Expr end = start + tensors[k].sizes[dimension], position = ir::variable(dimension);
     std::optional<Operand> mask;
-    if (k > 0) {
+    if (k > 0)
       mask = compare_index(context, Op::ge, position, start, sizes);
-    }
-    if (k + 1 < tensors.size()) {
+    if (k + 1 < tensors.size())
       mask = both(context, mask, compare_index(context, Op::lt, position, end, sizes), sizes);
-    }
     std::vector<Expr> index = identity_index(sizes.size());
     index[dimension] = position - start;
     const Operand value = reindexed(operand_of(context, tensors[k]), index);
@@ -93,18 +87,16 @@ NodeValue constant_pad(Context &context, const ops::Call &call) {
   for (size_t k = sizes.size() - pad.size() / 2; k < sizes.size(); ++k) {
     const size_t pair = 2 * (sizes.size() - 1 - k);
     index[k] = index[k] - pad[pair];
-    if (!pad[pair].is_integer(0)) {
+    if (!pad[pair].is_integer(0))
       inside = both(context, inside, compare_index(context, Op::ge, index[k], 0, sizes), sizes);
-    }
     if (!pad[pair + 1].is_integer(0)) {
       inside = both(context, inside,
                     compare_index(context, Op::lt, index[k], value.sizes[k], sizes), sizes);
     }
   }
   const Operand source = reindexed(operand_of(context, value), index);
-  if (!inside) {
+  if (!inside)
     return tensor_of(context, view_loop(context, result.dtype, sizes, source));
-  }
   return tensor_of(
       context,
       masked_operand(context, result.dtype, sizes, *inside, source, call.scalar("value")).node);
@@ -115,9 +107,8 @@ NodeValue flip(Context &context, const ops::Call &call) {
   std::vector<Expr> index = identity_index(value.sizes.size());
   for (int64_t dimension : call.integers("dims")) {
     const size_t k = dimension_of(dimension, value.sizes.size());
-    if (index.empty()) { // a tensor of rank 0 has dimensions 0 and -1 by name only
+    if (index.empty()) // a tensor of rank 0 has dimensions 0 and -1 by name only
       continue;
-    }
     index[k] = value.sizes[k] - 1 - ir::variable(k);
   }
   // A copy: no strides walk backwards.
@@ -149,9 +140,8 @@ NodeValue overwrite(Context &context, const TensorValue &self, const Operand &so
 std::optional<TensorValue> store_region(Context &context, const TensorValue &self,
                                         const TensorValue &source, std::vector<Expr> sizes,
                                         std::vector<Expr> index) {
-  if (std::any_of(index.begin(), index.end(), graph::depends_on_data)) {
+  if (std::any_of(index.begin(), index.end(), graph::depends_on_data))
     return std::nullopt; // the update is made beside the input, and copied
-  }
   ir::Scatter scatter;
   scatter.value = broadcast_operand(context, source, sizes);
   scatter.sizes = std::move(sizes);
@@ -162,9 +152,8 @@ std::optional<TensorValue> store_region(Context &context, const TensorValue &sel
 NodeValue slice_scatter(Context &context, const ops::Call &call) {
   const TensorValue self = tensor_argument(context, call, "self");
   const TensorValue source = convert(context, tensor_argument(context, call, "src"), self.dtype);
-  if (const std::optional<TensorValue> updated = updated_in_place(context, source)) {
+  if (const std::optional<TensorValue> updated = updated_in_place(context, source))
     return *updated;
-  }
   const std::vector<Expr> &sizes = self.sizes;
   const ops::SliceBounds bounds = ops::slice_bounds(call, sizes);
   const size_t dimension = bounds.dim;
@@ -176,13 +165,10 @@ NodeValue slice_scatter(Context &context, const ops::Call &call) {
   region[dimension] = region[dimension] * step + start;
   std::vector<Expr> region_sizes = sizes;
   region_sizes[dimension] = source.sizes[dimension];
-  if (symbolic::numel(region_sizes).is_integer(0)) {
+  if (symbolic::numel(region_sizes).is_integer(0))
     return self;
-  }
-  if (std::optional<TensorValue> stored =
-          store_region(context, self, source, region_sizes, region)) {
+  if (std::optional<TensorValue> stored = store_region(context, self, source, region_sizes, region))
     return *stored;
-  }
   std::optional<Operand> written;
   if (by_data) {
     const Expr extent = size - (source.sizes[dimension] - 1) * step;
@@ -192,16 +178,14 @@ NodeValue slice_scatter(Context &context, const ops::Call &call) {
   } else if (!start.is_integer(0)) {
     written = compare_index(context, Op::ge, position, start, sizes);
   }
-  if (end != size) {
+  if (end != size)
     written = both(context, written, compare_index(context, Op::lt, position, end, sizes), sizes);
-  }
   if (!step.is_integer(1)) {
     const Expr phase = symbolic::mod(position - start, step);
     written = both(context, written, compare_index(context, Op::eq, phase, 0, sizes), sizes);
   }
-  if (!written) {
+  if (!written)
     return tensor_of(context, view_loop(context, self.dtype, sizes, operand_of(context, source)));
-  }
   std::vector<Expr> index = identity_index(sizes.size());
   index[dimension] = symbolic::floor_div(position - start, step);
   return overwrite(context, self,
@@ -213,21 +197,17 @@ NodeValue select_scatter(Context &context, const ops::Call &call) {
   const TensorValue source = convert(context, tensor_argument(context, call, "src"), self.dtype);
   const size_t dimension = dimension_argument(call, "dim", self.sizes.size());
   Expr at = call.size("index");
-  if (at.is_integer() && at.value() < 0) {
+  if (at.is_integer() && at.value() < 0)
     at = at + self.sizes[dimension];
-  } else if (graph::depends_on_data(at) && !at.is_symbol()) { // a symbol alone wraps
+  else if (graph::depends_on_data(at) && !at.is_symbol()) // a symbol alone wraps
     at = in_front(context, at, self.sizes[dimension]);
-  }
-  if (const std::optional<TensorValue> updated = updated_in_place(context, source)) {
+  if (const std::optional<TensorValue> updated = updated_in_place(context, source))
     return *updated;
-  }
   std::vector<Expr> region_sizes = self.sizes, region = identity_index(self.sizes.size() - 1);
   region_sizes.erase(region_sizes.begin() + static_cast<std::ptrdiff_t>(dimension));
   region.insert(region.begin() + static_cast<std::ptrdiff_t>(dimension), at);
-  if (std::optional<TensorValue> stored =
-          store_region(context, self, source, region_sizes, region)) {
+  if (std::optional<TensorValue> stored = store_region(context, self, source, region_sizes, region))
     return *stored;
-  }
   const Operand written =
       graph::depends_on_data(at)
           ? compare_position(
@@ -238,11 +218,9 @@ NodeValue select_scatter(Context &context, const ops::Call &call) {
                 self.sizes)
           : compare_index(context, Op::eq, ir::variable(dimension), at, self.sizes);
   std::vector<Expr> index;
-  for (size_t k = 0; k < self.sizes.size(); ++k) {
-    if (k != dimension) {
+  for (size_t k = 0; k < self.sizes.size(); ++k)
+    if (k != dimension)
       index.push_back(ir::variable(k));
-    }
-  }
   return overwrite(context, self, reindexed(operand_of(context, source), index), written);
 }
 

@@ -26,16 +26,13 @@ std::vector<std::vector<graph::NodeId>> users_of(const graph::Graph &graph) {
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     const auto add = [&](graph::NodeRef used) {
       std::vector<graph::NodeId> &list = users[used.id];
-      if (list.empty() || list.back() != id) {
+      if (list.empty() || list.back() != id)
         list.push_back(id);
-      }
     };
-    for (const graph::Argument &argument : graph.nodes[id].args) {
+    for (const graph::Argument &argument : graph.nodes[id].args)
       graph::for_each_node(argument, add);
-    }
-    for (const auto &[name, argument] : graph.nodes[id].kwargs) {
+    for (const auto &[name, argument] : graph.nodes[id].kwargs)
       graph::for_each_node(argument, add);
-    }
   }
   return users;
 }
@@ -51,9 +48,8 @@ struct Refusals {
       problem.node = node.origins.empty() ? node.name : node.origins.front();
       problems.push_back(std::move(problem));
     }
-    if (error.exit_code() != support::ExitCode::unsupported) {
+    if (error.exit_code() != support::ExitCode::unsupported)
       exit_code = error.exit_code();
-    }
   }
 };
 
@@ -62,9 +58,8 @@ std::string source_line_of(const std::string &stack_trace) {
   const std::vector<std::string> lines = support::split(stack_trace, '\n');
   for (size_t i = lines.size(); i-- > 0;) {
     const size_t first = lines[i].find_first_not_of(" \t");
-    if (first != std::string::npos) {
+    if (first != std::string::npos)
       return lines[i].substr(first);
-    }
   }
   return "";
 }
@@ -97,9 +92,8 @@ BufferId add_named_buffer(Context &context, const graph::Node &node, const graph
 graph::InputSpec spec_of_input(const Context &context) {
   graph::InputSpec known;
   const auto spec = context.input_specs.find(context.current);
-  if (spec != context.input_specs.end()) {
+  if (spec != context.input_specs.end())
     known = *spec->second;
-  }
   known.node = context.current;
   return known;
 }
@@ -118,12 +112,10 @@ NodeValue lower_placeholder(Context &context, const graph::Node &node) {
   const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
   if (meta == nullptr) {
     const Expr *expr = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
-    if (expr == nullptr) {
+    if (expr == nullptr)
       return graph::None{};
-    }
-    if (!expr->is_integer()) {
+    if (!expr->is_integer())
       add_scalar_input(context, node, *expr);
-    }
     return *expr;
   }
   graph::InputSpec known = spec_of_input(context);
@@ -137,9 +129,8 @@ NodeValue lower_placeholder(Context &context, const graph::Node &node) {
 
 NodeValue lower_get_attr(Context &context, const graph::Node &node) {
   const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-  if (meta == nullptr) {
+  if (meta == nullptr)
     return graph::None{}; // a subgraph
-  }
   return tensor_of_buffer(
       context, add_named_buffer(context, node, *meta, ir::Buffer::Role::constant, node.target));
 }
@@ -149,12 +140,10 @@ bool depends_on_poison(const Context &context, const graph::Node &node) {
   const auto visit = [&](graph::NodeRef used) {
     poisoned = poisoned || std::holds_alternative<Poison>(context.values[used.id]);
   };
-  for (const graph::Argument &argument : node.args) {
+  for (const graph::Argument &argument : node.args)
     graph::for_each_node(argument, visit);
-  }
-  for (const auto &[name, argument] : node.kwargs) {
+  for (const auto &[name, argument] : node.kwargs)
     graph::for_each_node(argument, visit);
-  }
   return poisoned;
 }
 
@@ -176,15 +165,12 @@ bool is_computable(tensor::DType dtype) {
 /// Refuses what a kernel cannot compute with: the result's dtype, or an argument's.
 void check_dtypes(const Context &context, const ops::Call &call) {
   const auto check = [&](const graph::Value &value, const auto &check_again) -> void {
-    if (const graph::Value::List *list = value.list()) {
-      for (const graph::Value &item : *list) {
+    if (const graph::Value::List *list = value.list())
+      for (const graph::Value &item : *list)
         check_again(item, check_again);
-      }
-    }
     const graph::TensorMeta *meta = value.tensor();
-    if (meta == nullptr || is_computable(meta->dtype)) {
+    if (meta == nullptr || is_computable(meta->dtype))
       return;
-    }
     support::Diagnostic diagnostic;
     diagnostic.code = "TSC-K001";
     diagnostic.message =
@@ -199,24 +185,20 @@ void check_dtypes(const Context &context, const ops::Call &call) {
       check(*context.graph.node(used.id).value, check);
     }
   };
-  for (const graph::Argument &argument : call.node().args) {
+  for (const graph::Argument &argument : call.node().args)
     graph::for_each_node(argument, check_node);
-  }
-  for (const auto &[name, argument] : call.node().kwargs) {
+  for (const auto &[name, argument] : call.node().kwargs)
     graph::for_each_node(argument, check_node);
-  }
-  if (call.node().value) {
+  if (call.node().value)
     check(*call.node().value, check);
-  }
 }
 
 /// Memory is planned before data is known.
 void check_sizes(const ops::Call &call) {
   const graph::TensorMeta *meta = call.node().value ? call.node().value->tensor() : nullptr;
   if (meta == nullptr ||
-      std::none_of(meta->layout.sizes.begin(), meta->layout.sizes.end(), graph::depends_on_data)) {
+      std::none_of(meta->layout.sizes.begin(), meta->layout.sizes.end(), graph::depends_on_data))
     return;
-  }
   call.refuse("TSC-O004", call.node().target + ": the result's size depends on data",
               "keep the size of the tensor and mask what does not count (torch.where)");
 }
@@ -225,14 +207,12 @@ void check_sizes(const ops::Call &call) {
 void check_value(const graph::Node &node, const NodeValue &value) {
   const auto *tensor = std::get_if<TensorValue>(&value);
   const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-  if (tensor == nullptr || meta == nullptr) {
+  if (tensor == nullptr || meta == nullptr)
     return;
-  }
   if (tensor->dtype != meta->dtype || tensor->sizes != meta->layout.sizes) {
     std::string sizes;
-    for (Expr size : tensor->sizes) {
+    for (Expr size : tensor->sizes)
       sizes += " " + symbolic::print(size);
-    }
     throw support::InternalError("lowering", node.name,
                                  node.target + " was lowered to " +
                                      std::string(tensor::torch_name(tensor->dtype)) + " of sizes" +
@@ -242,13 +222,11 @@ void check_value(const graph::Node &node, const NodeValue &value) {
 
 NodeValue lower_call(Context &context, const graph::Node &node) {
   const ops::Operator *op = ops::find_operator(node.target);
-  if (op == nullptr) {
+  if (op == nullptr)
     refuse(node);
-  }
   const auto lowering = registry().find(op->lowering);
-  if (lowering == registry().end()) {
+  if (lowering == registry().end())
     refuse(node);
-  }
   const ops::Call call(context.graph, node, op->schema, context.ranges);
   check_dtypes(context, call);
   check_sizes(call);
@@ -269,11 +247,9 @@ std::optional<uint32_t> list_of(const Context &context, graph::NodeId id) {
 /// a part of the list operators that read them.
 void find_lists(Context &context) {
   std::set<std::string> lists;
-  for (const graph::Node &node : context.graph.nodes) {
-    if (!node.list.empty() && lists.insert(node.list).second) {
+  for (const graph::Node &node : context.graph.nodes)
+    if (!node.list.empty() && lists.insert(node.list).second)
       context.module.lists.push_back(node.list);
-    }
-  }
   context.realized_lists.assign(context.module.lists.size(), false);
   const auto is_of_list = [&](graph::NodeId id) {
     const std::vector<std::string> &origins = context.graph.node(id).origins;
@@ -284,53 +260,46 @@ void find_lists(Context &context) {
   for (graph::NodeId id = 0; id < context.graph.nodes.size(); ++id) {
     const std::optional<uint32_t> list = list_of(context, id);
     const auto &users = context.users[id];
-    if (list && (context.returned[id] || !std::all_of(users.begin(), users.end(), is_of_list))) {
+    if (list && (context.returned[id] || !std::all_of(users.begin(), users.end(), is_of_list)))
       context.realized_lists[*list] = true;
-    }
   }
 }
 
 /// An element of what a list operator yields keeps together with the others.
 void mark_element(Context &context, TensorValue &value) {
   const std::optional<uint32_t> list = list_of(context, context.current);
-  if (!list || value.is_view()) {
+  if (!list || value.is_view())
     return;
-  }
   Storage &storage = *value.storage;
   if (!storage.realized()) {
     storage.list = *list;
-    if (context.policy.foreach_lists && context.realized_lists[*list]) {
+    if (context.policy.foreach_lists && context.realized_lists[*list])
       realize(context, storage);
-    }
     return;
   }
   const ir::OperationId id = context.module.buffer(storage.buffer).operation;
   if (id != kNone &&
-      context.module.operations[id].origins == std::vector<uint32_t>{context.current}) {
+      context.module.operations[id].origins == std::vector<uint32_t>{context.current})
     context.module.operations[id].list = *list;
-  }
 }
 
 /// Values that leave the graph lie in memory as the graph says.
 void settle(Context &context, const graph::Node &node, NodeValue &value) {
   auto *tensor = std::get_if<TensorValue>(&value);
-  if (tensor == nullptr) {
+  if (tensor == nullptr)
     return;
-  }
   mark_element(context, *tensor);
   realize_by_policy(context, *tensor);
-  if (context.policy.compute_weights_ahead) {
+  if (context.policy.compute_weights_ahead)
     realize_ahead(context, *tensor);
-  }
   const auto &users = context.users[context.current];
   const bool strided = std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
     return context.graph.node(user).target == "aten.as_strided.default";
   });
   const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
   if ((strided || context.returned[context.current]) && meta != nullptr &&
-      is_dense(meta->layout.sizes, meta->layout.strides)) {
+      is_dense(meta->layout.sizes, meta->layout.strides))
     require_strides(context, *tensor, meta->layout.strides);
-  }
 }
 
 /// A tensor out of nowhere for what could not be lowered, so that its users are looked at as well:
@@ -341,15 +310,13 @@ NodeValue stand_in(Context &context, const graph::Node &node, const graph::Value
                             add_named_buffer(context, node, *meta, ir::Buffer::Role::input, ""));
   }
   const graph::Value::List *list = value.list();
-  if (list == nullptr) {
+  if (list == nullptr)
     return Poison{};
-  }
   std::vector<TensorValue> items;
   for (const graph::Value &item : *list) {
     NodeValue one = stand_in(context, node, item);
-    if (!std::holds_alternative<TensorValue>(one)) {
+    if (!std::holds_alternative<TensorValue>(one))
       return Poison{};
-    }
     items.push_back(std::get<TensorValue>(std::move(one)));
   }
   return items;
@@ -376,9 +343,8 @@ void lower_node(Context &context, Refusals &refusals) {
   case graph::NodeKind::call_function:
     break;
   }
-  if (depends_on_poison(context, node)) {
+  if (depends_on_poison(context, node))
     return; // reported where it broke
-  }
   try {
     value = lower_call(context, node);
     check_value(node, value);
@@ -426,12 +392,10 @@ tensor::Device device_of(const graph::Graph &graph) {
   std::optional<tensor::Device> first;
   for (const graph::Node &node : graph.nodes) {
     const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-    if (meta != nullptr && meta->device.type == tensor::DeviceType::cuda) {
+    if (meta != nullptr && meta->device.type == tensor::DeviceType::cuda)
       return meta->device;
-    }
-    if (meta != nullptr && !first) {
+    if (meta != nullptr && !first)
       first = meta->device;
-    }
   }
   return first.value_or(tensor::Device{});
 }
@@ -442,18 +406,15 @@ Context::Context(const graph::Graph &graph, const LoweringOptions &options)
     : graph(graph), policy(*options.policy), target(options.target), device(device_of(graph)),
       results(options.results), ranges(std::make_shared<const symbolic::Ranges>(graph.ranges())),
       values(graph.nodes.size()), users(users_of(graph)), returned(graph.nodes.size(), false) {
-  for (const graph::InputSpec &spec : graph.inputs) {
+  for (const graph::InputSpec &spec : graph.inputs)
     input_specs.emplace(spec.node, &spec);
-  }
   for (const graph::OutputSpec &output : graph.outputs) {
     const graph::NodeRef *node = output.value.node();
-    if (output.kind == graph::OutputKind::user && node != nullptr) {
+    if (output.kind == graph::OutputKind::user && node != nullptr)
       returned[node->id] = true;
-    }
   }
-  if (policy.compute_weights_ahead) {
+  if (policy.compute_weights_ahead)
     weight_values = find_weight_values(graph);
-  }
   module.origins = origins_of(graph);
   module.ranges = *ranges;
   module.symbols = graph.symbols;
@@ -469,23 +430,19 @@ ir::Module lower(const graph::Graph &graph, const LoweringOptions &options) {
     context.current = id;
     lower_node(context, refusals);
   }
-  if (!refusals.problems.empty()) {
+  if (!refusals.problems.empty())
     throw support::UserError(refusals.exit_code, std::move(refusals.problems));
-  }
-  for (const graph::EqualSizes &sizes : graph.equal_sizes) {
+  for (const graph::EqualSizes &sizes : graph.equal_sizes)
     assume_equal(context, sizes);
-  }
   check_groups(context.module);
   resolve_data_numbers(context);
   context.module.assertions = graph.assertions;
-  for (BufferId id = 0; id < context.module.buffers.size(); ++id) {
+  for (BufferId id = 0; id < context.module.buffers.size(); ++id)
     decide_layout(context, id);
-  }
   std::vector<uint32_t> visited(context.module.loops.size(), 0);
   uint32_t mark = 0;
-  for (ir::Operation &operation : context.module.operations) {
+  for (ir::Operation &operation : context.module.operations)
     gather_origins(context.module, operation, visited, ++mark);
-  }
   return std::move(context.module);
 }
 

@@ -65,9 +65,8 @@ NodeValue order_keys(Context &context, const ops::Call &call) {
     const Operand nan = domain.call(Op::isnan, DType::boolean, {x});
     keys = domain.call(Op::where, dtype, {nan, magnitude, ordered});
   }
-  if (call.boolean("descending")) {
+  if (call.boolean("descending"))
     keys = domain.call(Op::bitwise_not, dtype, {keys});
-  }
   const TensorValue result = tensor_of(context, view_loop(context, dtype, value.sizes, keys));
   realize_hint(context, *result.storage); // every key is compared with every other
   return result;
@@ -100,9 +99,8 @@ NodeValue places(Context &context, const ops::Call &call) {
     const Operand before = domain.test(Op::logical_or, domain.test(Op::lt, other, key), ties);
     const Operand further = domain.call(Op::add, DType::i64, {found, domain.number(width)});
     found = domain.call(Op::where, DType::i64, {before, further, found});
-    if (step == 0) {
+    if (step == 0)
       break;
-    }
   }
   const Operand elsewhere = domain.call(Op::where, DType::i64,
                                         {domain.test(Op::eq, chunk, own), domain.number(0), found});
@@ -127,9 +125,8 @@ NodeValue sort(Context &context, const ops::Call &call) {
   sort.descending = call.boolean("descending");
   sort.dtype = value.dtype;
   std::vector<Expr> index, sizes = value.sizes;
-  for (size_t k = 0; k < rank; ++k) {
+  for (size_t k = 0; k < rank; ++k)
     index.push_back(ir::variable(k < sort.axis ? k : k == sort.axis ? rank - 1 : k - 1));
-  }
   sort.input = reindexed(operand_of(context, value), index);
   sizes[sort.axis] = call.size("count");
   if (symbolic::numel(sizes).is_integer(0)) {

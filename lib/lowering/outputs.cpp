@@ -25,9 +25,8 @@ std::optional<BufferId> mutated_input(const Context &context, const graph::Outpu
     const graph::InputSpec &spec = context.module.input_specs[i];
     const bool by_name = output.kind == graph::OutputKind::input_mutation;
     const std::string &name = by_name ? context.graph.node(spec.node).name : spec.target;
-    if (name == output.target) {
+    if (name == output.target)
       return context.module.inputs[i];
-    }
   }
   return std::nullopt;
 }
@@ -50,20 +49,17 @@ bool is_unchanged(const Context &context, const TensorValue &value, BufferId inp
 /// own or another's.
 bool reads_mutated(Context &context, const TensorValue &value, BufferId target,
                    const std::vector<BufferId> &mutated) {
-  if (value.storage->loop == kNone) {
+  if (value.storage->loop == kNone)
     return false; // a buffer: see the caller
-  }
   const ir::LoopBody body = ir::trace_value(context.module, value.storage->loop);
   const Layout &layout = context.module.buffer(target).layout;
   std::vector<Expr> index = identity_index(layout.rank());
-  for (size_t k = 0; k < index.size(); ++k) {
+  for (size_t k = 0; k < index.size(); ++k)
     index[k] = layout.sizes[k].is_integer(1) ? Expr(0) : index[k];
-  }
   const Expr own = layout.linear_index(index);
   return std::any_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
-    if (op.op != Op::load) {
+    if (op.op != Op::load)
       return false;
-    }
     const BufferId memory = context.module.storage_of(op.buffer);
     return std::find(mutated.begin(), mutated.end(), memory) != mutated.end() &&
            (memory != target || body.indices[op.index] != own);
@@ -74,15 +70,13 @@ bool reads_mutated(Context &context, const TensorValue &value, BufferId target,
 void protect(Context &context, TensorValue &value, const std::vector<BufferId> &mutated) {
   if (value.storage->realized() &&
       std::find(mutated.begin(), mutated.end(), context.module.storage_of(value.storage->buffer)) !=
-          mutated.end()) {
+          mutated.end())
     value = copy(context, value);
-  }
 }
 
 ir::BufferView output_view(Context &context, TensorValue &value, const graph::TensorMeta &meta) {
-  if (is_dense(meta.layout.sizes, meta.layout.strides)) {
+  if (is_dense(meta.layout.sizes, meta.layout.strides))
     return require_strides(context, value, meta.layout.strides);
-  }
   return realized_view(context, value);
 }
 
@@ -126,9 +120,8 @@ ir::BufferView write_back(Context &context, const TensorValue &value, BufferId t
     ir::Pointwise store;
     store.value = operand_of(context, converted);
     view.buffer = mutate(context, view.buffer, std::move(store));
-    if (!value.storage->realized()) {
+    if (!value.storage->realized())
       context.module.operations.back().list = value.storage->list;
-    }
   }
   view.layout = context.module.buffer(view.buffer).layout;
   return view;
@@ -142,39 +135,32 @@ void lower_outputs(Context &context) {
   std::vector<BufferId> mutated;
   for (size_t i = 0; i < specs.size(); ++i) {
     const TensorValue *value = tensor_of_output(context, specs[i].value);
-    if (!is_mutation(specs[i].kind) || value == nullptr) {
+    if (!is_mutation(specs[i].kind) || value == nullptr)
       continue;
-    }
     targets[i] = mutated_input(context, specs[i]);
-    if (!targets[i]) {
+    if (!targets[i])
       throw support::InternalError("lowering", specs[i].target, "no input of this name is mutated");
-    }
-    if (!is_unchanged(context, *value, *targets[i])) {
+    if (!is_unchanged(context, *value, *targets[i]))
       mutated.push_back(*targets[i]);
-    }
   }
   context.module.outputs.resize(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) { // what mutations must not disturb
     TensorValue *value = tensor_of_output(context, specs[i].value);
-    if (value != nullptr) {
+    if (value != nullptr)
       context.current = specs[i].value.node()->id;
-    }
     if (targets[i]) {
       const bool realized = value->storage->realized();
       const bool own = realized && context.module.storage_of(value->storage->buffer) == *targets[i];
-      if (is_unchanged(context, *value, *targets[i])) {
+      if (is_unchanged(context, *value, *targets[i]))
         continue;
-      }
-      if ((realized && !own) || (value->is_view() && own)) {
+      if ((realized && !own) || (value->is_view() && own))
         protect(context, *value, mutated);
-      } else if (!value->storage->realized() &&
-                 (value->is_view() || reads_mutated(context, *value, *targets[i], mutated))) {
+      else if (!value->storage->realized() &&
+               (value->is_view() || reads_mutated(context, *value, *targets[i], mutated)))
         realize(context, *value->storage);
-      }
     } else {
-      if (value != nullptr) {
+      if (value != nullptr)
         protect(context, *value, mutated);
-      }
       context.module.outputs[i] = plain_output(context, specs[i]);
     }
   }
@@ -194,9 +180,8 @@ void lower_results(Context &context, const std::vector<graph::TensorMeta> &resul
     const graph::OutputSpec &spec = context.graph.outputs.at(i);
     context.current = spec.value.node()->id;
     TensorValue value = convert(context, *tensor_of_output(context, spec.value), results[i].dtype);
-    if (value.sizes.size() != results[i].layout.sizes.size()) { // one element
+    if (value.sizes.size() != results[i].layout.sizes.size()) // one element
       value = reshape(context, value, results[i].layout.sizes);
-    }
     bool own = !value.is_view();
     if (own) {
       const BufferId buffer = realize(context, *value.storage);
@@ -204,9 +189,8 @@ void lower_results(Context &context, const std::vector<graph::TensorMeta> &resul
             context.module.storage_of(buffer) == buffer &&
             std::find(given.begin(), given.end(), buffer) == given.end();
     }
-    if (!own) {
+    if (!own)
       value = copy(context, value);
-    }
     ir::Output output;
     output.value = require_strides(context, value, results[i].layout.strides);
     given.push_back(std::get<ir::BufferView>(output.value).buffer);

@@ -51,9 +51,8 @@ public:
       : context_(context), input_(input), end_(end) {}
 
   void run() {
-    if (end_ == input_ || !collect() || !place()) {
+    if (end_ == input_ || !collect() || !place())
       return;
-    }
     for (const NodeId node : path_) {
       if (is_update(key_of(context_.graph.node(node)))) {
         context_.in_place.emplace(
@@ -76,15 +75,13 @@ private:
     while (!stack.empty()) {
       const NodeId id = stack.back();
       stack.pop_back();
-      if (id == input_ || path_.count(id) != 0) {
+      if (id == input_ || path_.count(id) != 0)
         continue;
-      }
       const graph::Node &node = context_.graph.node(id);
       const std::string_view key = key_of(node);
       const graph::NodeRef *self = argument_node(node, 0);
-      if (self == nullptr || (!is_view(key) && !is_update(key)) || begins_where_data_says(node)) {
+      if (self == nullptr || (!is_view(key) && !is_update(key)) || begins_where_data_says(node))
         return false;
-      }
       path_.insert(id);
       stack.push_back(self->id);
       if (const std::optional<NodeId> region = updated_region(id)) {
@@ -101,9 +98,8 @@ private:
     const char *begin = key == "slice" || key == "slice_scatter"     ? "start"
                         : key == "select" || key == "select_scatter" ? "index"
                                                                      : nullptr;
-    if (begin == nullptr) {
+    if (begin == nullptr)
       return false;
-    }
     const ops::Call call(context_.graph, node, ops::find_operator(node.target)->schema);
     return call.has(begin) && graph::depends_on_data(call.size(begin));
   }
@@ -117,13 +113,11 @@ private:
     while (at != nullptr && at->id > self) {
       const graph::Node &inner = context_.graph.node(at->id);
       const std::string_view key = key_of(inner);
-      if (!is_view(key) && !is_update(key)) {
+      if (!is_view(key) && !is_update(key))
         return std::nullopt;
-      }
       const graph::NodeRef *next = argument_node(inner, 0);
-      if (next != nullptr && next->id == self && is_region_of(inner, node)) {
+      if (next != nullptr && next->id == self && is_region_of(inner, node))
         return at->id;
-      }
       at = next;
     }
     return std::nullopt;
@@ -132,9 +126,8 @@ private:
   /// True if `view` sees what `update` replaces.
   bool is_region_of(const graph::Node &view, const graph::Node &update) const {
     const std::string_view expected = key_of(update) == "slice_scatter" ? "slice" : "select";
-    if (key_of(view) != expected) {
+    if (key_of(view) != expected)
       return false;
-    }
     const ops::Call seen(context_.graph, view, ops::find_operator(view.target)->schema);
     const ops::Call replaced(context_.graph, update, ops::find_operator(update.target)->schema);
     const auto &parameters = seen.schema().parameters;
@@ -161,9 +154,8 @@ private:
       places_.emplace(id, self);
       const auto region = regions_.find(id);
       if (region != regions_.end() &&
-          !same_place(places_.at(region->second), places_.at(argument_node(node, 1)->id))) {
+          !same_place(places_.at(region->second), places_.at(argument_node(node, 1)->id)))
         return false;
-      }
     }
     return same_place(places_.at(end_), whole);
   }
@@ -181,21 +173,17 @@ private:
   }
 
   bool same_place(const TensorValue &a, const TensorValue &b) const {
-    if (a.sizes != b.sizes) {
+    if (a.sizes != b.sizes)
       return false;
-    }
     symbolic::Ranges ranges = *context_.ranges;
-    for (size_t k = 0; k < a.sizes.size(); ++k) {
+    for (size_t k = 0; k < a.sizes.size(); ++k)
       ranges.set_size(ir::variable(k), a.sizes[k]);
-    }
     const std::vector<Expr> first = a.index.value_or(identity_index(a.sizes.size()));
     const std::vector<Expr> second = b.index.value_or(identity_index(b.sizes.size()));
-    for (size_t k = 0; k < first.size(); ++k) {
+    for (size_t k = 0; k < first.size(); ++k)
       if (first[k] != second[k] &&
-          symbolic::simplify(first[k], ranges) != symbolic::simplify(second[k], ranges)) {
+          symbolic::simplify(first[k], ranges) != symbolic::simplify(second[k], ranges))
         return false;
-      }
-    }
     return true;
   }
 };
@@ -210,16 +198,14 @@ bool is_mutation(graph::OutputKind kind) {
 void plan_in_place(Context &context) {
   for (const graph::OutputSpec &output : context.graph.outputs) {
     const graph::NodeRef *end = output.value.node();
-    if (!is_mutation(output.kind) || end == nullptr) {
+    if (!is_mutation(output.kind) || end == nullptr)
       continue;
-    }
     for (const graph::InputSpec &input : context.graph.inputs) {
       const graph::Node &node = context.graph.node(input.node);
       const bool by_name = output.kind == graph::OutputKind::input_mutation;
       const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-      if ((by_name ? node.name : input.target) == output.target && meta != nullptr) {
+      if ((by_name ? node.name : input.target) == output.target && meta != nullptr)
         Planner(context, input.node, end->id).run();
-      }
     }
   }
 }

@@ -23,9 +23,8 @@ ir::BufferView matrix_operand(Context &context, TensorValue value) {
            symbolic::known_less_equal(size, stride, *context.ranges);
   };
   const size_t row = rank - 2, column = rank - 1;
-  if ((unit(column) && spread(row, column)) || (unit(row) && spread(column, row))) {
+  if ((unit(column) && spread(row, column)) || (unit(row) && spread(column, row)))
     return view;
-  }
   TensorValue dense = copy(context, value);
   decide_layout_as(context, dense.storage->buffer, tensor::contiguous_strides(dense.sizes));
   return *strided_view(context, dense);
@@ -67,9 +66,8 @@ void add_factors(Context &context, ir::Extern &library, const TensorValue &left,
                  const TensorValue &right) {
   const size_t rank = left.sizes.size();
   assume_equal(context, left.sizes[rank - 1], right.sizes[rank - 2]);
-  if (rank == 3) {
+  if (rank == 3)
     assume_equal(context, left.sizes[0], right.sizes[0]);
-  }
   library.inputs.push_back(matrix_operand(context, left));
   library.inputs.push_back(matrix_operand(context, right));
 }
@@ -94,15 +92,13 @@ NodeValue addmm(Context &context, const ops::Call &call) {
   const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
   for (size_t k = 0; k < added.sizes.size(); ++k) {
     const Expr own = added.sizes[added.sizes.size() - 1 - k];
-    if (!own.is_integer(1)) {
+    if (!own.is_integer(1))
       assume_equal(context, own, sizes[1 - k]);
-    }
   }
   library.alpha = call.number("alpha");
   library.beta = call.number("beta");
-  if (library.beta != 0) { // PyTorch ignores self then, NaN included
+  if (library.beta != 0) // PyTorch ignores self then, NaN included
     library.inputs.push_back(c);
-  }
   return call_library(context, std::move(library));
 }
 

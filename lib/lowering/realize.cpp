@@ -35,11 +35,9 @@ const LoopCost &cost_of(Context &context, Storage &storage) {
 }
 
 bool same_strides(std::span<const Expr> sizes, std::span<const Expr> a, std::span<const Expr> b) {
-  for (size_t k = 0; k < sizes.size(); ++k) {
-    if (!sizes[k].is_integer(1) && a[k] != b[k]) {
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (!sizes[k].is_integer(1) && a[k] != b[k])
       return false;
-    }
-  }
   return true;
 }
 
@@ -69,9 +67,8 @@ ir::OperationId register_operation(Context &context, decltype(ir::Operation::kin
   operation.kind = std::move(kind);
   operation.device = context.device;
   operation.origins = {context.current};
-  for (BufferId output : outputs) {
+  for (BufferId output : outputs)
     context.module.buffers[output].operation = id;
-  }
   operation.outputs = std::move(outputs);
   context.module.operations.push_back(std::move(operation));
   return id;
@@ -90,9 +87,8 @@ BufferId mutate(Context &context, BufferId target, decltype(ir::Operation::kind)
 }
 
 BufferId realize(Context &context, Storage &storage) {
-  if (storage.realized()) {
+  if (storage.realized())
     return storage.buffer;
-  }
   const bool reads_nothing = cost_of(context, storage).reads == 0;
   storage.buffer = register_buffer(context, storage.sizes, storage.dtype, storage.device);
   ir::Pointwise pointwise;
@@ -100,29 +96,25 @@ BufferId realize(Context &context, Storage &storage) {
   const ir::OperationId operation =
       register_operation(context, std::move(pointwise), {storage.buffer});
   context.module.operations[operation].list = storage.list;
-  if (!reads_nothing) {
+  if (!reads_nothing)
     storage.loop = kNone;
-  }
   return storage.buffer;
 }
 
 void realize_hint(Context &context, Storage &storage) {
   constexpr size_t kCheap = 6; // operations: a load, a conversion, one comparison and a choice
-  if (storage.realized()) {
+  if (storage.realized())
     return;
-  }
   const LoopCost &cost = cost_of(context, storage);
-  if (cost.nontrivial_reads > 1 || (cost.reads > 0 && cost.operations > kCheap)) {
+  if (cost.nontrivial_reads > 1 || (cost.reads > 0 && cost.operations > kCheap))
     realize(context, storage);
-  }
 }
 
 void realize_by_policy(Context &context, TensorValue &value) {
   Storage &storage = *value.storage;
   const std::vector<graph::NodeId> &users = context.users[context.current];
-  if (storage.realized()) {
+  if (storage.realized())
     return;
-  }
   const LoopCost cost = cost_of(context, storage);
   const target::Policy &policy = context.policy;
   const bool large = cost.operations > policy.realize_opcount_threshold;
@@ -145,9 +137,8 @@ void realize_by_policy(Context &context, TensorValue &value) {
       users.size() > 1 && (cost.reads > policy.realize_reads_threshold || large || cost.draws > 0);
   const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
                            cost.nontrivial_reads > 1;
-  if (reused || accumulated || cost.operations > kLargestInlined) {
+  if (reused || accumulated || cost.operations > kLargestInlined)
     realize(context, storage);
-  }
 }
 
 namespace {
@@ -156,16 +147,14 @@ namespace {
 std::vector<std::vector<Expr>> read_strides(const ir::LoopBody &body,
                                             std::span<const Expr> dimensions) {
   symbolic::Substitution no_reduction;
-  for (size_t i = body.iteration_count; i < body.variables.size(); ++i) {
+  for (size_t i = body.iteration_count; i < body.variables.size(); ++i)
     no_reduction.emplace(body.variables[i], Expr(0));
-  }
   std::vector<std::pair<BufferId, uint32_t>> seen;
   std::vector<std::vector<Expr>> strides;
   for (const ir::BodyOp &op : body.ops) {
     if (op.op != Op::load ||
-        std::find(seen.begin(), seen.end(), std::pair{op.buffer, op.index}) != seen.end()) {
+        std::find(seen.begin(), seen.end(), std::pair{op.buffer, op.index}) != seen.end())
       continue;
-    }
     seen.emplace_back(op.buffer, op.index);
     const Expr index = symbolic::substitute(body.indices[op.index], no_reduction);
     strides.push_back(symbolic::stride_vars(index, dimensions));
@@ -177,12 +166,10 @@ std::vector<std::vector<Expr>> read_strides(const ir::LoopBody &body,
 std::vector<BufferId> undecided_reads(const Context &context, const ir::LoopBody &body,
                                       BufferId but) {
   std::vector<BufferId> found;
-  for (const ir::BodyOp &op : body.ops) {
+  for (const ir::BodyOp &op : body.ops)
     if (op.op == Op::load && op.buffer != but &&
-        context.module.buffer(op.buffer).layout_kind == ir::LayoutKind::flexible) {
+        context.module.buffer(op.buffer).layout_kind == ir::LayoutKind::flexible)
       found.push_back(op.buffer);
-    }
-  }
   return found;
 }
 
@@ -191,9 +178,8 @@ void decide_by_reads(Context &context, BufferId id) {
   ir::Buffer &buffer = context.module.buffers[id];
   buffer.layout_kind = ir::LayoutKind::fixed;
   const ir::Operation &operation = context.module.operations[buffer.operation];
-  if (!operation.is_loops() || buffer.layout.rank() < 2 || is_empty(buffer.layout.sizes)) {
+  if (!operation.is_loops() || buffer.layout.rank() < 2 || is_empty(buffer.layout.sizes))
     return;
-  }
   // The trace drops loops of size 1: a symbol of our own stands for their dimension, no read
   // mentions it.
   const ir::LoopBody body = ir::trace(context.module, operation, symbolic::SymbolSort::dependency);
@@ -223,9 +209,8 @@ void decide_by_reads(Context &context, BufferId id) {
 } // namespace
 
 void decide_layout(Context &context, BufferId id) {
-  if (context.module.buffer(id).layout_kind == ir::LayoutKind::movable) {
+  if (context.module.buffer(id).layout_kind == ir::LayoutKind::movable)
     context.module.buffers[id].layout_kind = ir::LayoutKind::fixed;
-  }
   std::vector<BufferId> open = {id};
   while (!open.empty()) {
     const ir::Buffer &buffer = context.module.buffer(open.back());
@@ -240,11 +225,10 @@ void decide_layout(Context &context, BufferId id) {
           context, ir::trace(context.module, operation, symbolic::SymbolSort::dependency),
           open.back());
     }
-    if (before.empty()) {
+    if (before.empty())
       decide_by_reads(context, open.back());
-    } else {
+    else
       open.insert(open.end(), before.begin(), before.end());
-    }
   }
 }
 
@@ -266,23 +250,20 @@ std::optional<Layout> strides_over(const Context &context, const TensorValue &va
   symbolic::Substitution unit;
   for (size_t k = 0; k < variables.size(); ++k) {
     ranges.set_size(variables[k], value.sizes[k]);
-    if (value.sizes[k].is_integer(1)) {
+    if (value.sizes[k].is_integer(1))
       unit.emplace(variables[k], Expr(0));
-    }
   }
   const Expr index =
       symbolic::simplify(symbolic::substitute(base.linear_index(*value.index), unit), ranges);
-  if (!symbolic::is_affine(index, variables) || graph::depends_on_data(index)) {
+  if (!symbolic::is_affine(index, variables) || graph::depends_on_data(index))
     return std::nullopt;
-  }
   Layout layout;
   layout.sizes = value.sizes;
   layout.strides = symbolic::stride_vars(index, variables);
   layout.offset = symbolic::offset_of(index, variables);
   if (std::any_of(layout.strides.begin(), layout.strides.end(),
-                  [](Expr s) { return s.is_integer() && s.value() < 0; })) {
+                  [](Expr s) { return s.is_integer() && s.value() < 0; }))
     return std::nullopt; // libraries and PyTorch know no negative strides
-  }
   return layout;
 }
 
@@ -291,9 +272,8 @@ std::optional<Layout> strides_over(const Context &context, const TensorValue &va
 /// contiguous, which is what most index maps can be strides on.
 void decide_layout_under(Context &context, const TensorValue &value, BufferId id) {
   const ir::Buffer before = context.module.buffer(id);
-  if (before.layout_kind != ir::LayoutKind::flexible) {
+  if (before.layout_kind != ir::LayoutKind::flexible)
     return;
-  }
   const size_t rank = value.sizes.size();
   std::optional<Layout> view;
   if (context.policy.layouts_follow_reads) {
@@ -313,9 +293,8 @@ void decide_layout_under(Context &context, const TensorValue &value, BufferId id
 
 std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &value) {
   const BufferId buffer = realize(context, *value.storage);
-  if (value.index && !value.layout) {
+  if (value.index && !value.layout)
     decide_layout_under(context, value, buffer);
-  }
   decide_layout(context, buffer);
   ir::BufferView view;
   view.buffer = buffer;
@@ -330,9 +309,8 @@ std::optional<ir::BufferView> strided_view(Context &context, const TensorValue &
     return view;
   }
   const std::optional<Layout> layout = strides_over(context, value, base);
-  if (!layout) {
+  if (!layout)
     return std::nullopt;
-  }
   view.layout = *layout;
   return view;
 }
@@ -345,18 +323,16 @@ TensorValue copy(Context &context, const TensorValue &value) {
 }
 
 ir::BufferView realized_view(Context &context, TensorValue &value) {
-  if (std::optional<ir::BufferView> view = strided_view(context, value)) {
+  if (std::optional<ir::BufferView> view = strided_view(context, value))
     return *view;
-  }
   value = copy(context, value);
   return *strided_view(context, value);
 }
 
 ir::BufferView require_strides(Context &context, TensorValue &value,
                                const std::vector<Expr> &strides) {
-  if (!value.is_view()) {
+  if (!value.is_view())
     decide_layout_as(context, realize(context, *value.storage), strides);
-  }
   std::optional<ir::BufferView> view = strided_view(context, value);
   if (!view ||
       (!is_empty(value.sizes) && !same_strides(value.sizes, view->layout.strides, strides))) {
@@ -372,12 +348,10 @@ bool is_dense(std::span<const Expr> sizes, std::span<const Expr> strides) {
   const std::vector<size_t> order = tensor::stride_order(strides);
   Expr expected = 1;
   for (size_t i = order.size(); i-- > 0;) {
-    if (sizes[order[i]].is_integer(1)) {
+    if (sizes[order[i]].is_integer(1))
       continue;
-    }
-    if (strides[order[i]] != expected) {
+    if (strides[order[i]] != expected)
       return false;
-    }
     expected = expected * sizes[order[i]];
   }
   return true;

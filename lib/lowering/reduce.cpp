@@ -54,9 +54,8 @@ Operand input_at(Context &context, const ReductionSpec &spec, size_t input,
 
 Operand cast(Context &context, const ReductionSpec &spec, const Operand &value, DType from,
              DType to) {
-  if (from == to) {
+  if (from == to)
     return value;
-  }
   const Operand result = elementwise_operand(context, Op::to_dtype, to, spec.sizes, {value});
   context.module.loops[result.node].source_dtype = from;
   return result;
@@ -142,16 +141,13 @@ TensorValue unroll(Context &context, const ReductionSpec &spec, Op op, int64_t c
 
 std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec) {
   const Expr count = symbolic::numel(spec.reduction_sizes);
-  if (count.is_integer(0)) {
+  if (count.is_integer(0))
     return reduce_nothing(context, spec);
-  }
-  if (count.is_integer(1)) {
+  if (count.is_integer(1))
     return reduce_one_element(context, spec);
-  }
   const std::optional<Op> op = combining_op(spec.kind, spec.source_dtype);
-  if (op && count.is_integer() && count.value() < context.policy.unroll_reductions_threshold) {
+  if (op && count.is_integer() && count.value() < context.policy.unroll_reductions_threshold)
     return {unroll(context, spec, *op, count.value())};
-  }
   const int64_t splits = number_of_splits(context, spec);
   return splits > 1 ? reduce_in_parts(context, spec, splits) : register_reduction(context, spec);
 }
@@ -176,18 +172,15 @@ std::vector<TensorValue> register_reduction(Context &context, const ReductionSpe
 ReductionSpec reduction_over(Context &context, const TensorValue &value,
                              const std::vector<size_t> &dimensions, bool keep_dimensions) {
   std::vector<bool> reduced(value.sizes.size(), dimensions.empty());
-  for (size_t dimension : dimensions) {
+  for (size_t dimension : dimensions)
     reduced[dimension] = true;
-  }
   ReductionSpec spec;
   spec.dtype = spec.source_dtype = value.dtype;
   for (size_t k = 0; k < value.sizes.size(); ++k) {
-    if (reduced[k]) {
+    if (reduced[k])
       spec.reduction_sizes.push_back(value.sizes[k]);
-    }
-    if (!reduced[k] || keep_dimensions) {
+    if (!reduced[k] || keep_dimensions)
       spec.sizes.push_back(reduced[k] ? Expr(1) : value.sizes[k]);
-    }
   }
   std::vector<Expr> index;
   size_t kept = 0, next_reduced = spec.sizes.size();

@@ -20,15 +20,12 @@ std::vector<size_t> dimensions_argument(const ops::Call &call, std::string_view 
                                         size_t rank) {
   std::vector<size_t> dimensions;
   const graph::Argument &argument = call[parameter];
-  if (rank == 0 || argument.is_none()) {
+  if (rank == 0 || argument.is_none())
     return dimensions;
-  }
-  if (std::holds_alternative<int64_t>(argument.value)) {
+  if (std::holds_alternative<int64_t>(argument.value))
     return {dimension_argument(call, parameter, rank)};
-  }
-  for (int64_t dimension : call.integers(parameter)) {
+  for (int64_t dimension : call.integers(parameter))
     dimensions.push_back(dimension_of(dimension, rank));
-  }
   return dimensions;
 }
 
@@ -50,9 +47,8 @@ Lowering arg_reduction(ReductionKind kind) {
     TensorValue value = rounded(context, tensor_argument(context, call, "self"));
     const bool whole = !call.has("dim");
     const size_t rank = value.sizes.size();
-    if (whole) {
+    if (whole)
       value = reshape(context, value, {symbolic::numel(value.sizes)});
-    }
     ReductionSpec spec = reduction_over(
         context, value, whole ? std::vector<size_t>{0} : dimensions_argument(call, "dim", rank),
         !whole && call.boolean("keepdim"));
@@ -85,13 +81,11 @@ struct Moments {
 
 /// Welford's update of nothing leaves 0, where PyTorch divides by 0.
 TensorValue mean_or_nan(Context &context, const TensorValue &mean, Expr count) {
-  if (symbolic::bounds(count, *context.ranges).low > 0) {
+  if (symbolic::bounds(count, *context.ranges).low > 0)
     return mean;
-  }
   const Operand nan = constant_operand(context, std::nan(""), mean.dtype);
-  if (count.is_integer()) {
+  if (count.is_integer())
     return tensor_of(context, view_loop(context, mean.dtype, mean.sizes, nan));
-  }
   const Operand nothing =
       elementwise_operand(context, Op::eq, DType::boolean, mean.sizes,
                           {index_operand(context, count, DType::i64, mean.sizes),
@@ -156,14 +150,11 @@ Lowering scan(ir::ScanKind kind) {
     const TensorValue value = convert(context, tensor_argument(context, call, "self"), dtype);
     const size_t rank = value.sizes.size();
     const size_t axis = rank == 0 ? 0 : dimension_argument(call, "dim", rank);
-    if (rank == 0 || value.sizes[axis].is_integer(1) ||
-        symbolic::numel(value.sizes).is_integer(0)) {
+    if (rank == 0 || value.sizes[axis].is_integer(1) || symbolic::numel(value.sizes).is_integer(0))
       return value;
-    }
     std::vector<Expr> index;
-    for (size_t k = 0; k < rank; ++k) {
+    for (size_t k = 0; k < rank; ++k)
       index.push_back(ir::variable(k < axis ? k : k == axis ? rank - 1 : k - 1));
-    }
     ir::Scan scan;
     scan.kind = kind;
     scan.axis = axis;

@@ -46,24 +46,19 @@ TensorValue number_value(Context &context, const tensor::Scalar &number) {
 TensorValue tensor_value(Context &context, const ops::Call &call, const graph::Argument &argument) {
   if (const graph::NodeRef *node = argument.node()) {
     const NodeValue &value = context.values[node->id];
-    if (const TensorValue *tensor = std::get_if<TensorValue>(&value)) {
+    if (const TensorValue *tensor = std::get_if<TensorValue>(&value))
       return *tensor;
-    }
     throw support::InternalError("lowering", call.node().name,
                                  "an argument of " + call.node().target + " is not a tensor");
   }
-  if (const bool *b = std::get_if<bool>(&argument.value)) {
+  if (const bool *b = std::get_if<bool>(&argument.value))
     return number_value(context, *b);
-  }
-  if (const int64_t *i = std::get_if<int64_t>(&argument.value)) {
+  if (const int64_t *i = std::get_if<int64_t>(&argument.value))
     return number_value(context, *i);
-  }
-  if (const double *d = std::get_if<double>(&argument.value)) {
+  if (const double *d = std::get_if<double>(&argument.value))
     return number_value(context, *d);
-  }
-  if (const Expr *e = std::get_if<Expr>(&argument.value)) {
+  if (const Expr *e = std::get_if<Expr>(&argument.value))
     return tensor_of(context, index_operand(context, *e, DType::i64, {}).node);
-  }
   throw support::InternalError("lowering", call.node().name,
                                "an argument of " + call.node().target +
                                    " is neither a tensor nor a number");
@@ -76,11 +71,9 @@ TensorValue tensor_argument(Context &context, const ops::Call &call, std::string
 std::vector<TensorValue> tensor_arguments(Context &context, const ops::Call &call,
                                           std::string_view parameter) {
   std::vector<TensorValue> result;
-  if (const graph::Argument::List *list = call[parameter].list()) {
-    for (const graph::Argument &argument : *list) {
+  if (const graph::Argument::List *list = call[parameter].list())
+    for (const graph::Argument &argument : *list)
       result.push_back(tensor_value(context, call, argument));
-    }
-  }
   return result;
 }
 
@@ -91,12 +84,10 @@ size_t dimension_argument(const ops::Call &call, std::string_view parameter, siz
 const graph::TensorMeta &result_meta(const Context &context) {
   const graph::Node &node = context.graph.node(context.current);
   const graph::Value *value = node.value ? &*node.value : nullptr;
-  while (value != nullptr && value->list() != nullptr && !value->list()->empty()) {
+  while (value != nullptr && value->list() != nullptr && !value->list()->empty())
     value = &value->list()->front();
-  }
-  if (value == nullptr || value->tensor() == nullptr) {
+  if (value == nullptr || value->tensor() == nullptr)
     throw support::InternalError("lowering", node.name, "the node has no tensor value");
-  }
   return *value->tensor();
 }
 

@@ -20,14 +20,12 @@ namespace {
 bool is_last_use_of_copy(const Context &context, const TensorValue &self) {
   const graph::NodeRef *node = context.graph.node(context.current).args[0].node();
   if (node == nullptr || self.is_view() || !self.storage->realized() ||
-      context.users[node->id].size() != 1) {
+      context.users[node->id].size() != 1)
     return false;
-  }
   const ir::Buffer &buffer = context.module.buffer(self.storage->buffer);
   const BufferId memory = context.module.storage_of(self.storage->buffer);
-  if (buffer.mutates == kNone || context.module.buffer(memory).role != ir::Buffer::Role::computed) {
+  if (buffer.mutates == kNone || context.module.buffer(memory).role != ir::Buffer::Role::computed)
     return false;
-  }
   // The node that made it, not one that yields it again.
   return context.module.operations[buffer.operation].origins == std::vector<uint32_t>{node->id};
 }
@@ -42,14 +40,12 @@ bool reads(const Context &context, const ir::Scatter &scatter, BufferId memory) 
 /// Runs `scatter` on a copy of `self`, or on `self` where it may be overwritten; the result is that
 /// memory afterwards.
 TensorValue scatter_into(Context &context, const TensorValue &self, ir::Scatter scatter) {
-  if (std::optional<TensorValue> result = scatter_in_place(context, self, scatter)) {
+  if (std::optional<TensorValue> result = scatter_in_place(context, self, scatter))
     return *result;
-  }
   // Nobody else's, but its own source or indices may be read from it at other places.
   if (is_last_use_of_copy(context, self) &&
-      !reads(context, scatter, context.module.storage_of(self.storage->buffer))) {
+      !reads(context, scatter, context.module.storage_of(self.storage->buffer)))
     return tensor_of_buffer(context, mutate(context, self.storage->buffer, std::move(scatter)));
-  }
   const BufferId target = copy(context, self).storage->buffer;
   decide_layout_as(context, target, tensor::contiguous_strides(self.sizes));
   return tensor_of_buffer(context, mutate(context, target, std::move(scatter)));
@@ -59,13 +55,11 @@ TensorValue scatter_into(Context &context, const TensorValue &self, ir::Scatter 
 Operand source_operand(Context &context, const ops::Call &call, std::string_view parameter,
                        const TensorValue &self, std::span<const Expr> sizes) {
   const graph::Argument &argument = call[parameter];
-  if (argument.node() == nullptr) {
+  if (argument.node() == nullptr)
     return constant_operand(context, call.scalar(parameter), self.dtype);
-  }
   const TensorValue source = convert(context, tensor_value(context, call, argument), self.dtype);
-  if (source.sizes.size() == sizes.size() && !sizes.empty()) {
+  if (source.sizes.size() == sizes.size() && !sizes.empty())
     return operand_of(context, source); // may reach beyond the index: only its first part is read
-  }
   return broadcast_operand(context, source, sizes);
 }
 
@@ -73,9 +67,8 @@ TensorValue scatter_along(Context &context, const ops::Call &call, std::string_v
                           ir::StoreMode mode) {
   const TensorValue self = tensor_argument(context, call, "self");
   const TensorValue indices = tensor_argument(context, call, "index");
-  if (symbolic::numel(indices.sizes).is_integer(0)) {
+  if (symbolic::numel(indices.sizes).is_integer(0))
     return self;
-  }
   ir::Scatter scatter;
   scatter.sizes = indices.sizes;
   scatter.index = identity_index(self.sizes.size());
@@ -126,21 +119,18 @@ NodeValue index_put(Context &context, const ops::Call &call) {
   const RuntimeIndices indices =
       runtime_indices(context, call, self, shape.index_sizes, shape.first_dimension);
   ir::Scatter scatter;
-  for (size_t k = 0; k < shape.first_dimension; ++k) {
+  for (size_t k = 0; k < shape.first_dimension; ++k)
     scatter.sizes.push_back(self.sizes[k]);
-  }
   scatter.sizes.insert(scatter.sizes.end(), shape.index_sizes.begin(), shape.index_sizes.end());
   for (size_t k = 0; k < self.sizes.size(); ++k) {
     const bool whole = !indices.dimensions[k].has_value();
-    if (whole && *shape.positions[k] >= shape.first_dimension) {
+    if (whole && *shape.positions[k] >= shape.first_dimension)
       scatter.sizes.push_back(self.sizes[k]);
-    }
     scatter.index.push_back(whole ? ir::variable(*shape.positions[k])
                                   : ir::operand_value(*indices.dimensions[k]));
   }
-  if (symbolic::numel(scatter.sizes).is_integer(0)) {
+  if (symbolic::numel(scatter.sizes).is_integer(0))
     return self;
-  }
   scatter.extents = indices.extents;
   for (size_t k = 0; k < indices.operands.size(); ++k) {
     uint32_t check = indices.checks[k];

@@ -29,9 +29,8 @@ int64_t nearest_divisor(int64_t value, int64_t target) {
   int64_t best = 1;
   const auto consider = [&](int64_t divisor) {
     const int64_t distance = std::abs(divisor - target), known = std::abs(best - target);
-    if (distance < known || (distance == known && divisor < best)) {
+    if (distance < known || (distance == known && divisor < best))
       best = divisor;
-    }
   };
   for (int64_t divisor = 1; divisor * divisor <= value; ++divisor) {
     if (value % divisor == 0) {
@@ -58,9 +57,8 @@ int64_t largest_elements_per_thread(int64_t length) {
 int64_t row_splits(const target::Target &target, int64_t length, int64_t results) {
   const int64_t multiprocessors = target.multiprocessors;
   const int64_t threads = multiprocessors * target.max_threads_per_multiprocessor;
-  if (results >= 2 * multiprocessors || length <= kLongestWholeRow) {
+  if (results >= 2 * multiprocessors || length <= kLongestWholeRow)
     return 1;
-  }
   int64_t elements = kMinElementsPerThread;
   if (length * results >= kMaxElementsPerThread * threads) {
     elements = largest_elements_per_thread(length);
@@ -117,27 +115,23 @@ Reads classify_reads(Context &context, const ReductionSpec &spec) {
   const symbolic::Ranges ranges = body.ranges(context.module);
   std::vector<Expr> loops, reduced;
   for (size_t i = 0; i < body.variables.size(); ++i) {
-    if (body.sizes[i].is_integer(1)) {
+    if (body.sizes[i].is_integer(1))
       continue;
-    }
     loops.push_back(body.variables[i]);
-    if (i >= spec.sizes.size()) {
+    if (i >= spec.sizes.size())
       reduced.push_back(body.variables[i]);
-    }
   }
   int columns = 0, rows = 0;
   std::vector<std::pair<BufferId, uint32_t>> seen;
   for (const ir::BodyOp &op : body.ops) {
     if (op.op != Op::load ||
-        std::find(seen.begin(), seen.end(), std::pair{op.buffer, op.index}) != seen.end()) {
+        std::find(seen.begin(), seen.end(), std::pair{op.buffer, op.index}) != seen.end())
       continue;
-    }
     seen.emplace_back(op.buffer, op.index);
     const Expr index = symbolic::simplify(body.indices[op.index], ranges);
     const auto mentioned = [&](Expr loop) { return symbolic::depends_on(index, loop); };
-    if (!std::all_of(loops.begin(), loops.end(), mentioned)) {
+    if (!std::all_of(loops.begin(), loops.end(), mentioned))
       continue;
-    }
     const std::vector<Expr> strides = symbolic::stride_vars(index, reduced);
     const bool far_apart = std::all_of(strides.begin(), strides.end(), [](Expr stride) {
       return !stride.is_integer() || stride.value() > 1;
@@ -151,16 +145,13 @@ Reads classify_reads(Context &context, const ReductionSpec &spec) {
 tensor::Scalar neutral(const ReductionSpec &spec) {
   const bool floating = tensor::is_floating(spec.source_dtype);
   const auto limit = [&](bool largest) -> tensor::Scalar {
-    if (floating) {
+    if (floating)
       return largest ? std::numeric_limits<double>::infinity()
                      : -std::numeric_limits<double>::infinity();
-    }
-    if (spec.source_dtype == DType::boolean) {
+    if (spec.source_dtype == DType::boolean)
       return largest;
-    }
-    if (spec.source_dtype == DType::u8) {
+    if (spec.source_dtype == DType::u8)
       return int64_t{largest ? 255 : 0};
-    }
     const auto bits = static_cast<int>(8 * tensor::size_in_bytes(spec.source_dtype));
     const int64_t most = std::numeric_limits<int64_t>::max() >> (64 - bits);
     return largest ? most : -most - 1;
@@ -189,22 +180,18 @@ ReductionSpec parts_of(Context &context, const ReductionSpec &spec, int64_t spli
   ReductionSpec parts = spec;
   parts.sizes.push_back(splits);
   parts.reduction_sizes = {block};
-  if (tensor::is_reduced_float(spec.dtype)) {
+  if (tensor::is_reduced_float(spec.dtype))
     parts.dtype = DType::f32;
-  }
   const Expr element = Expr(block) * ir::variable(rank) + ir::variable(rank + 1);
   const Expr flat[] = {Expr(length)};
   const Expr position[] = {element};
   std::vector<Expr> index = identity_index(rank);
-  for (const Expr reduced : symbolic::reshape_index(spec.reduction_sizes, flat, position)) {
+  for (const Expr reduced : symbolic::reshape_index(spec.reduction_sizes, flat, position))
     index.push_back(reduced);
-  }
-  for (Operand &input : parts.inputs) {
+  for (Operand &input : parts.inputs)
     input = reindexed(input, index);
-  }
-  if (block * splits == length) {
+  if (block * splits == length)
     return parts;
-  }
   const std::vector<Expr> domain = joined(parts.sizes, parts.reduction_sizes);
   const auto masked = [&](const Operand &value, const tensor::Scalar &elsewhere) {
     const Operand mask =
@@ -218,9 +205,8 @@ ReductionSpec parts_of(Context &context, const ReductionSpec &spec, int64_t spli
     parts.inputs.push_back(constant_operand(context, 0.0, spec.source_dtype));
     parts.inputs.push_back(constant_operand(context, 1.0, spec.source_dtype));
   }
-  for (Operand &input : parts.inputs) {
+  for (Operand &input : parts.inputs)
     input = masked(input, neutral(spec));
-  }
   return parts;
 }
 
@@ -235,19 +221,16 @@ bool splits_in_lowering(const Context &context, const ReductionSpec &spec) {
 } // namespace
 
 int64_t number_of_splits(Context &context, const ReductionSpec &spec) {
-  if (!splits_in_lowering(context, spec)) {
+  if (!splits_in_lowering(context, spec))
     return 1;
-  }
   const target::Target &target = *context.target;
   const int64_t results = symbolic::numel(spec.sizes).value();
   const int64_t length = symbolic::numel(spec.reduction_sizes).value();
-  if (results == 1) {
+  if (results == 1)
     return row_splits(target, length, results);
-  }
   if (results == 0 || length <= kMinElementsPerThread ||
-      results >= int64_t{target.multiprocessors} * 2 * 32) {
+      results >= int64_t{target.multiprocessors} * 2 * 32)
     return 1;
-  }
   switch (classify_reads(context, spec)) {
   case Reads::rows:
     return row_splits(target, length, results);
@@ -270,9 +253,8 @@ std::vector<TensorValue> reduce_in_parts(Context &context, const ReductionSpec &
     realize(context, *part.storage);
     last.inputs.push_back(operand_of(context, part));
   }
-  if (ir::tuple_size(spec.kind) > 1) {
+  if (ir::tuple_size(spec.kind) > 1)
     last.kind = ReductionKind::welford_combine;
-  }
   return register_reduction(context, last);
 }
 

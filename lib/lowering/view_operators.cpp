@@ -20,9 +20,8 @@ NodeValue view(Context &context, const ops::Call &call) {
 NodeValue permute_operator(Context &context, const ops::Call &call) {
   const TensorValue value = tensor_argument(context, call, "self");
   std::vector<size_t> dimensions;
-  for (int64_t dimension : call.integers("dims")) {
+  for (int64_t dimension : call.integers("dims"))
     dimensions.push_back(dimension_of(dimension, value.sizes.size()));
-  }
   return permute(context, value, dimensions);
 }
 
@@ -39,29 +38,23 @@ NodeValue unsqueeze_operator(Context &context, const ops::Call &call) {
 NodeValue squeeze_operator(Context &context, const ops::Call &call) {
   const TensorValue value = tensor_argument(context, call, "self");
   std::vector<size_t> dimensions;
-  if (!value.sizes.empty()) {
-    for (int64_t dimension : call.integers("dim")) {
+  if (!value.sizes.empty())
+    for (int64_t dimension : call.integers("dim"))
       dimensions.push_back(dimension_of(dimension, value.sizes.size()));
-    }
-  }
   return squeeze(context, value, dimensions);
 }
 
 /// A start index as torch takes it: negative ones count from the end, then clamped to [0, size].
 Expr clamp_index(const Context &context, Expr index, Expr size) {
-  if (graph::depends_on_data(index)) { // what it reads has to lie in the dimension
+  if (graph::depends_on_data(index)) // what it reads has to lie in the dimension
     return symbolic::bounds(index, *context.ranges).high < 0 ? index + size : index;
-  }
-  if (index.is_integer() && index.value() < 0) {
+  if (index.is_integer() && index.value() < 0)
     index = index + size;
-  }
-  if (index.is_integer() && size.is_integer()) {
+  if (index.is_integer() && size.is_integer())
     return std::clamp<int64_t>(index.value(), 0, size.value());
-  }
   if (symbolic::known_nonnegative(index, *context.ranges) &&
-      symbolic::known_less_equal(index, size, *context.ranges)) {
+      symbolic::known_less_equal(index, size, *context.ranges))
     return index;
-  }
   return symbolic::minimum(symbolic::maximum(index, 0), size);
 }
 
@@ -78,11 +71,10 @@ NodeValue select_operator(Context &context, const ops::Call &call) {
   const TensorValue value = tensor_argument(context, call, "self");
   const size_t dimension = dimension_argument(call, "dim", value.sizes.size());
   Expr index = call.size("index");
-  if (index.is_integer() && index.value() < 0) {
+  if (index.is_integer() && index.value() < 0)
     index = index + value.sizes[dimension];
-  } else if (graph::depends_on_data(index) && !index.is_symbol()) { // a symbol alone wraps
+  else if (graph::depends_on_data(index) && !index.is_symbol()) // a symbol alone wraps
     index = in_front(context, index, value.sizes[dimension]);
-  }
   return select(context, value, dimension, index);
 }
 
@@ -96,23 +88,20 @@ NodeValue diagonal(Context &context, const ops::Call &call) {
   std::vector<Expr> index;
   size_t next = 0;
   const Expr along = ir::variable(rank - 2); // the diagonal is the last dimension
-  for (size_t k = 0; k < rank; ++k) {
-    if (k == first) {
+  for (size_t k = 0; k < rank; ++k)
+    if (k == first)
       index.push_back(along + (offset < 0 ? -offset : 0));
-    } else if (k == second) {
+    else if (k == second)
       index.push_back(along + (offset > 0 ? offset : 0));
-    } else {
+    else
       index.push_back(ir::variable(next++));
-    }
-  }
   return index_map(context, value, sizes, index);
 }
 
 NodeValue unfold_operator(Context &context, const ops::Call &call) {
   const TensorValue value = tensor_argument(context, call, "self");
-  if (value.sizes.empty()) {
+  if (value.sizes.empty())
     return slice(context, unsqueeze(context, value, 0), 0, 0, call.size("size"), 1);
-  }
   const size_t dimension = dimension_argument(call, "dimension", value.sizes.size());
   return unfold(context, value, dimension, result_meta(context).layout.sizes[dimension],
                 call.size("size"), call.size("step"));

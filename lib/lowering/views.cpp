@@ -14,12 +14,10 @@ namespace {
 /// The strided layout of a value on realized storage; nothing if it is seen through an index map.
 /// Fixes the strides of the storage.
 std::optional<Layout> layout_of(Context &context, const TensorValue &value) {
-  if (!value.storage->realized() || value.index) {
+  if (!value.storage->realized() || value.index)
     return std::nullopt;
-  }
-  if (value.layout) {
+  if (value.layout)
     return value.layout;
-  }
   decide_layout(context, value.storage->buffer);
   return context.module.buffer(value.storage->buffer).layout;
 }
@@ -59,9 +57,8 @@ TensorValue rearrange(Context &context, const TensorValue &value,
   std::vector<Expr> sizes, index(value.sizes.size(), Expr(0));
   for (size_t i = 0; i < kept.size(); ++i) {
     sizes.push_back(kept[i] == kNone ? Expr(1) : value.sizes[kept[i]]);
-    if (kept[i] != kNone) {
+    if (kept[i] != kNone)
       index[kept[i]] = ir::variable(i);
-    }
   }
   return index_map(context, value, std::move(sizes), index);
 }
@@ -83,43 +80,35 @@ TensorValue index_map(Context &context, const TensorValue &value, std::vector<Ex
   }
   TensorValue result = value;
   result.sizes = std::move(sizes);
-  if (value.index) {
+  if (value.index)
     result.index = reindexed({kNone, *value.index}, index).index;
-  } else {
+  else
     result.index = index;
-  }
   return result;
 }
 
 TensorValue expand(Context &context, const TensorValue &value, std::vector<Expr> sizes) {
   const size_t skip = sizes.size() - value.sizes.size();
-  for (size_t k = 0; k < value.sizes.size(); ++k) {
-    if (sizes[skip + k].is_integer(-1)) {
+  for (size_t k = 0; k < value.sizes.size(); ++k)
+    if (sizes[skip + k].is_integer(-1))
       sizes[skip + k] = value.sizes[k];
-    }
-  }
-  if (sizes == value.sizes) {
+  if (sizes == value.sizes)
     return value;
-  }
-  for (size_t k = 0; k < value.sizes.size(); ++k) {
-    if (!value.sizes[k].is_integer(1)) {
+  for (size_t k = 0; k < value.sizes.size(); ++k)
+    if (!value.sizes[k].is_integer(1))
       assume_equal(context, value.sizes[k], sizes[skip + k]);
-    }
-  }
   if (const std::optional<Layout> base = layout_of(context, value)) {
     Layout layout;
     layout.offset = base->offset;
     layout.strides.assign(skip, Expr(0));
-    for (size_t k = 0; k < value.sizes.size(); ++k) {
+    for (size_t k = 0; k < value.sizes.size(); ++k)
       layout.strides.push_back(value.sizes[k].is_integer(1) ? Expr(0) : base->strides[k]);
-    }
     layout.sizes = std::move(sizes);
     return with_layout(value, std::move(layout));
   }
   std::vector<Expr> index;
-  for (size_t k = 0; k < value.sizes.size(); ++k) {
+  for (size_t k = 0; k < value.sizes.size(); ++k)
     index.push_back(value.sizes[k].is_integer(1) ? Expr(0) : ir::variable(skip + k));
-  }
   return index_map(context, value, std::move(sizes), index);
 }
 
@@ -130,32 +119,27 @@ TensorValue permute(Context &context, const TensorValue &value,
 
 TensorValue unsqueeze(Context &context, const TensorValue &value, size_t dimension) {
   std::vector<uint32_t> kept;
-  for (uint32_t k = 0; k <= value.sizes.size(); ++k) {
+  for (uint32_t k = 0; k <= value.sizes.size(); ++k)
     kept.push_back(k < dimension ? k : k == dimension ? kNone : k - 1);
-  }
   return rearrange(context, value, kept);
 }
 
 TensorValue squeeze(Context &context, const TensorValue &value,
                     const std::vector<size_t> &dimensions) {
   std::vector<bool> dropped(value.sizes.size(), false);
-  for (size_t dimension : dimensions) {
+  for (size_t dimension : dimensions)
     dropped[dimension] = value.sizes[dimension].is_integer(1);
-  }
   std::vector<uint32_t> kept;
-  for (uint32_t k = 0; k < value.sizes.size(); ++k) {
-    if (!dropped[k]) {
+  for (uint32_t k = 0; k < value.sizes.size(); ++k)
+    if (!dropped[k])
       kept.push_back(k);
-    }
-  }
   return rearrange(context, value, kept);
 }
 
 TensorValue slice(Context &context, const TensorValue &value, size_t dimension, Expr start,
                   Expr size, Expr step) {
-  if (start.is_integer(0) && step.is_integer(1) && size == value.sizes[dimension]) {
+  if (start.is_integer(0) && step.is_integer(1) && size == value.sizes[dimension])
     return value;
-  }
   if (std::optional<Layout> layout =
           graph::depends_on_data(start) ? std::nullopt : layout_of(context, value)) {
     layout->offset += layout->strides[dimension] * start;
@@ -205,12 +189,10 @@ TensorValue select(Context &context, const TensorValue &value, size_t dimension,
 }
 
 TensorValue reshape(Context &context, const TensorValue &value, std::vector<Expr> sizes) {
-  if (sizes == value.sizes) {
+  if (sizes == value.sizes)
     return value;
-  }
-  if (value.storage->realized() && !value.is_view()) {
+  if (value.storage->realized() && !value.is_view())
     decide_layout_as(context, value.storage->buffer, tensor::contiguous_strides(value.sizes));
-  }
   const std::optional<Layout> base = layout_of(context, value);
   if (base && base->is_contiguous()) {
     Layout layout;
@@ -221,14 +203,12 @@ TensorValue reshape(Context &context, const TensorValue &value, std::vector<Expr
   }
   const std::vector<Expr> variables = identity_index(sizes.size());
   const std::vector<Expr> index = symbolic::reshape_index(value.sizes, sizes, variables);
-  if (!base) {
+  if (!base)
     return index_map(context, value, std::move(sizes), index);
-  }
   // A strided value whose dimensions split and merge without a copy stays strided.
   symbolic::Ranges ranges = *context.ranges;
-  for (size_t k = 0; k < sizes.size(); ++k) {
+  for (size_t k = 0; k < sizes.size(); ++k)
     ranges.set_size(variables[k], sizes[k]);
-  }
   const Expr linear = symbolic::simplify(base->linear_index(index), ranges);
   if (symbolic::is_affine(linear, variables)) {
     Layout layout;

@@ -14,19 +14,16 @@ class Conditions {
 public:
   Conditions(Context &context, std::span<const Expr> sizes)
       : context_(context), sizes_(sizes.begin(), sizes.end()), ranges_(*context.ranges) {
-    for (size_t k = 0; k < sizes_.size(); ++k) {
+    for (size_t k = 0; k < sizes_.size(); ++k)
       ranges_.set_size(ir::variable(k), sizes_[k]);
-    }
   }
 
   /// Demands that `index` lies in [0, extent); what can be proved is not asked at run time.
   void require_inside(Expr index, Expr extent) {
-    if (!symbolic::known_nonnegative(index, ranges_)) {
+    if (!symbolic::known_nonnegative(index, ranges_))
       require(Op::ge, index, 0);
-    }
-    if (!symbolic::known_less(index, extent, ranges_)) {
+    if (!symbolic::known_less(index, extent, ranges_))
       require(Op::lt, index, extent);
-    }
   }
 
   void require(Op comparison, Expr index, Expr bound) {
@@ -56,9 +53,8 @@ private:
 NodeValue channels_innermost(Context &context, const ops::Call &call) {
   TensorValue value = copy(context, tensor_argument(context, call, "self"));
   std::vector<size_t> order = {0};
-  for (size_t k = 2; k < value.sizes.size(); ++k) {
+  for (size_t k = 2; k < value.sizes.size(); ++k)
     order.push_back(k);
-  }
   order.push_back(1);
   decide_layout_as(context, value.storage->buffer, tensor::strides_in_order(value.sizes, order));
   return value;
@@ -100,9 +96,8 @@ NodeValue overlaps(Context &context, const ops::Call &call) {
   for (size_t k = 0; k < count; ++k) {
     const Expr at =
         ir::variable(lead + k) + padding[k] - ir::variable(lead + count + k) * dilation[k];
-    if (!stride[k].is_integer(1)) {
+    if (!stride[k].is_integer(1))
       inside.require(Op::eq, symbolic::mod(at, stride[k]), 0);
-    }
     index[lead + k] = symbolic::floor_div(at, stride[k]);
     inside.require_inside(index[lead + k], value.sizes[lead + k]);
   }
@@ -125,9 +120,8 @@ NodeValue adaptive_windows(Context &context, const ops::Call &call) {
     // Windows of one length hold all of their taps.
     const bool equal =
         symbolic::mod(size, parts).is_integer(0) && symbolic::floor_div(size, parts) == longest;
-    if (!equal) {
+    if (!equal)
       inside.require(Op::lt, index[lead + k], symbolic::ceil_div((position + 1) * size, parts));
-    }
   }
   return inside.choose(value.dtype, reindexed(operand_of(context, value), index),
                        call.scalar("fill"));

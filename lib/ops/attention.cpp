@@ -270,13 +270,12 @@ Argument to_attention_with_state(GraphBuilder &builder, const Call &call) {
   results.push_back(builder.item(pair, 0));
   results.push_back(builder.item(pair, 1));
   tensor::Device device = call.tensor("query").device;
-  for (size_t i = 2; i < call.schema().returns.size(); ++i) {
+  for (size_t i = 2; i < call.schema().returns.size(); ++i)
     if (call.schema().returns[i].type == "Tensor")
       results.push_back(builder.call("aten.full.default", {Arguments{}, 0},
                                      {{"dtype", DType::i64}, {"device", device}}));
     else
       results.push_back(0);
-  }
   return results;
 }
 

@@ -121,12 +121,11 @@ public:
   }
 
   Graph run() {
-    for (graph::NodeId id = 0; id < rewrite_.source().nodes.size(); ++id) {
+    for (graph::NodeId id = 0; id < rewrite_.source().nodes.size(); ++id)
       if (rewrite_.source().node(id).kind == NodeKind::call_function)
         visit(id);
       else
         rewrite_.copy(id);
-    }
     return rewrite_.take();
   }
 

@@ -142,12 +142,11 @@ Labelled without_broadcast(GraphBuilder &builder, const Labelled &x,
   TensorMeta meta = builder.meta(x.tensor);
   Labelled result;
   std::vector<size_t> dropped;
-  for (size_t i = 0; i < x.labels.size(); ++i) {
+  for (size_t i = 0; i < x.labels.size(); ++i)
     if (meta.layout.sizes[i].is_integer(1) && !sizes.at(x.labels[i]).is_integer(1))
       dropped.push_back(i);
     else
       result.labels += x.labels[i];
-  }
   result.tensor = dropped.empty()
                       ? x.tensor
                       : builder.call("aten.squeeze.dims", {x.tensor, ints_argument(dropped)});
@@ -158,12 +157,11 @@ Labelled without_broadcast(GraphBuilder &builder, const Labelled &x,
 Labelled sum_others(GraphBuilder &builder, const Labelled &x, const std::string &kept) {
   Labelled result;
   std::vector<size_t> dims;
-  for (size_t i = 0; i < x.labels.size(); ++i) {
+  for (size_t i = 0; i < x.labels.size(); ++i)
     if (has(kept, x.labels[i]))
       result.labels += x.labels[i];
     else
       dims.push_back(i);
-  }
   result.tensor =
       dims.empty() ? x.tensor
                    : builder.call("aten.sum.dim_IntList", {x.tensor, ints_argument(dims), false});

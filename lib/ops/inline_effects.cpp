@@ -37,12 +37,11 @@ public:
 
   Graph run() {
     const Graph &source = rewrite_.source();
-    for (NodeId id = 0; id < source.nodes.size(); ++id) {
+    for (NodeId id = 0; id < source.nodes.size(); ++id)
       if (std::find(tokens_.begin(), tokens_.end(), id) != tokens_.end())
         rewrite_.replace(id, token());
       else
         visit(id, rewrite_.take_mapped(id));
-    }
     Graph result = rewrite_.take_nodes();
     for (graph::InputSpec input : source.inputs) {
       if (input.kind == graph::InputKind::token)

@@ -64,12 +64,11 @@ std::optional<size_t> subgraph_position(const Scope &scope, const Node &node) {
 Arguments inputs_of(const Node &node, size_t position) {
   Arguments inputs;
   bool named = node.target == "higher_order.invoke_subgraph";
-  for (size_t i = position + 1 + (named ? 1 : 0); i < node.args.size(); ++i) {
+  for (size_t i = position + 1 + (named ? 1 : 0); i < node.args.size(); ++i)
     if (const Arguments *list = node.args[i].list())
       inputs.insert(inputs.end(), list->begin(), list->end());
     else if (!node.args[i].dictionary())
       inputs.push_back(node.args[i]);
-  }
   return inputs;
 }
 

@@ -96,14 +96,13 @@ void add_piecewise_activations(Table &table) {
         const TensorMeta self = call.tensor("self");
         Argument output = builder.call("aten.log_sigmoid.default", {call["self"]});
         Argument buffer; // what the backward pass would compute again: on a CPU alone
-        if (self.device.type == tensor::DeviceType::cpu) {
+        if (self.device.type == tensor::DeviceType::cpu)
           buffer = builder.call("aten.exp.default",
                                 {builder.call("aten.neg.default",
                                               {builder.call("aten.abs.default", {call["self"]})})});
-        } else {
+        else
           buffer = builder.call("aten.full.default", {Arguments{0}, 0.0},
                                 {{"dtype", self.dtype}, {"device", self.device}});
-        }
         return Arguments{output, buffer};
       });
 }

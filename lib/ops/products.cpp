@@ -177,12 +177,11 @@ Argument cross(GraphBuilder &builder, const Call &call) {
   Sizes sizes =
       broadcast(call, {call.tensor("self").layout.sizes, call.tensor("other").layout.sizes});
   size_t dim = 0;
-  if (call.has("dim")) {
+  if (call.has("dim"))
     dim = normalize_dim(call, call.integer("dim"), sizes.size());
-  } else {
+  else
     while (dim < sizes.size() && !sizes[dim].is_integer(3))
       ++dim;
-  }
   if (dim >= sizes.size() || !sizes[dim].is_integer(3))
     call.fail("TSC-O095", call.node().target + ": no dimension of size 3 in " + print_sizes(sizes),
               "pass vectors of 3 elements");

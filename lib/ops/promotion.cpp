@@ -55,14 +55,13 @@ elementwise_operands(const Call &call, std::initializer_list<std::string_view> n
 
 DType promote_operands(const std::vector<ElementwiseOperand> &operands) {
   OptionalType with_dims, zero_dim, numbers;
-  for (const ElementwiseOperand &operand : operands) {
+  for (const ElementwiseOperand &operand : operands)
     if (!operand.tensor)
       numbers = promote_optional(numbers, dtype_of_number(operand.number));
     else if (operand.tensor->layout.rank() == 0)
       zero_dim = promote_optional(zero_dim, operand.tensor->dtype);
     else
       with_dims = promote_optional(with_dims, operand.tensor->dtype);
-  }
   OptionalType result = combine_categories(with_dims, combine_categories(zero_dim, numbers));
   return result.value_or(DType::f32);
 }

@@ -226,12 +226,11 @@ Argument nearest(GraphBuilder &builder, const Argument &input, const std::vector
                  bool exact) {
   Argument x = input;
   tensor::Device device = builder.meta(input).device;
-  for (const Axis &axis : axes) {
+  for (const Axis &axis : axes)
     if (const std::optional<int64_t> times = repetitions(axis, exact))
       x = *times == 1 ? x : repeated(builder, x, axis, *times);
     else
       x = along(builder, x, axis, nearest_positions(builder, axis, exact, device));
-  }
   return x == input ? builder.call("aten.clone.default", {x}) : x;
 }
 

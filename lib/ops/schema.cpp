@@ -19,11 +19,10 @@ public:
     at_ = open + 1;
     bool keyword_only = false;
     while (!accept(")")) {
-      if (accept("*,") || accept("*")) {
+      if (accept("*,") || accept("*"))
         keyword_only = true;
-      } else {
+      else
         schema.parameters.push_back(parameter(keyword_only));
-      }
       accept(",");
     }
     require(accept("->"), "no '->'");

@@ -162,10 +162,9 @@ void run_local_ranks(int64_t ranks,
   }
   for (std::thread &thread : threads)
     thread.join();
-  for (const std::exception_ptr &failure : failures) {
+  for (const std::exception_ptr &failure : failures)
     if (failure)
       std::rethrow_exception(failure);
-  }
 }
 
 } // namespace tsc::runtime

@@ -14,10 +14,9 @@ public:
     std::iota(owner_.begin(), owner_.end(), BufferId{0});
     lists_.resize(owner_.size());
     for (const ir::Operation &operation : module.operations) {
-      for (const BufferId output : operation.outputs) {
+      for (const BufferId output : operation.outputs)
         for (const BufferId alias : module.buffer(output).aliases)
           owner_[find(output)] = find(alias);
-      }
     }
   }
 
@@ -54,10 +53,9 @@ bool can_inplace(const ir::Module &module, const Node &node, const Dependency &r
   const auto *read_memory = std::get_if<MemoryDep>(&read);
   if (node.node_class != NodeClass::scheduler || !read_memory || node.writes.size() != 1)
     return false;
-  for (const BufferId output : module.operations[node.operation].outputs) {
+  for (const BufferId output : module.operations[node.operation].outputs)
     if (!module.buffer(output).aliases.empty())
       return false;
-  }
   const auto &write = std::get<MemoryDep>(node.writes[0]);
   return read_memory->index == write.index && read_memory->sizes == write.sizes;
 }
@@ -120,10 +118,9 @@ private:
 
   void add_reads(NodeId id) {
     const Node &node = state_.schedule.nodes[id];
-    for (const Dependency &read : node.reads) {
+    for (const Dependency &read : node.reads)
       if (!is_weak(read))
         add_user(buffer_of(read), {id, can_inplace(state_.module, node, read), false});
-    }
   }
 
   void rename_accesses(NodeId id) {
@@ -149,10 +146,9 @@ private:
 
   void keep_outputs() {
     const User output{ir::kNone, false, false};
-    for (const ir::Output &value : state_.module.outputs) {
+    for (const ir::Output &value : state_.module.outputs)
       if (const auto *view = std::get_if<ir::BufferView>(&value.value))
         add_user(view->buffer, output);
-    }
     for (const BufferId buffer : mutated_)
       add_user(buffer, output);
   }

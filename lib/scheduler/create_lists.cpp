@@ -16,10 +16,9 @@ public:
   explicit ListMaker(State &state)
       : state_(state), list_of_(state.schedule.nodes.size(), ir::kNone),
         successors_(state.schedule.nodes.size()) {
-    for (const NodeId id : state.order) {
+    for (const NodeId id : state.order)
       for (const NodeId producer : state.schedule.nodes[id].ancestors_hint)
         successors_[producer].push_back(id);
-    }
   }
 
   void run() {

@@ -13,10 +13,9 @@ bool is_no_op(const ir::Module &module, const ir::Operation &operation) {
   const std::vector<Expr> *sizes = &module.buffer(operation.outputs.at(0)).layout.sizes;
   if (const auto *scatter = std::get_if<ir::Scatter>(&operation.kind))
     sizes = &scatter->sizes;
-  for (const Expr size : *sizes) {
+  for (const Expr size : *sizes)
     if (size.is_integer(0))
       return true;
-  }
   return false;
 }
 

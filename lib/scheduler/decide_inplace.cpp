@@ -12,17 +12,15 @@ class InplaceDecider {
 public:
   explicit InplaceDecider(State &state)
       : state_(state), group_of_(state.schedule.nodes.size(), ir::kNone) {
-    for (uint32_t i = 0; i < state.schedule.groups.size(); ++i) {
+    for (uint32_t i = 0; i < state.schedule.groups.size(); ++i)
       for (const NodeId member : state.schedule.groups[i].members)
         group_of_[member] = i;
-    }
   }
 
   void run() {
-    for (Group &group : state_.schedule.groups) {
+    for (Group &group : state_.schedule.groups)
       if (group.node_class == NodeClass::scheduler)
         decide(group);
-    }
   }
 
 private:
@@ -83,10 +81,9 @@ private:
       last = std::max(last, own);
     }
     std::vector<NodeId> members;
-    for (const NodeId member : group.members) {
+    for (const NodeId member : group.members)
       if (pass[member] == last)
         members.push_back(member);
-    }
     return members;
   }
 
@@ -131,10 +128,9 @@ private:
   }
 
   bool reads_same(NodeId reader, const Dependency &read) const {
-    for (const Dependency &other : state_.schedule.nodes[reader].reads) {
+    for (const Dependency &other : state_.schedule.nodes[reader].reads)
       if (buffer_of(other) == buffer_of(read) && !(other == read))
         return false;
-    }
     return true;
   }
 
@@ -142,11 +138,10 @@ private:
   std::vector<NodeId> members_before(const Group &group, NodeId member) const {
     std::vector<NodeId> found = {member};
     for (size_t i = 0; i < found.size(); ++i) {
-      for (const NodeId predecessor : state_.schedule.nodes[found[i]].ancestors_hint) {
+      for (const NodeId predecessor : state_.schedule.nodes[found[i]].ancestors_hint)
         if (group_of_[predecessor] == group_of_[group.members[0]] &&
             std::find(found.begin(), found.end(), predecessor) == found.end())
           found.push_back(predecessor);
-      }
     }
     std::sort(found.begin(), found.end());
     return found;

@@ -83,10 +83,9 @@ Accesses find_accesses_by(const ir::Module &module, const ir::LoopBody &body, No
 /// A value loaded at run time is indirectN in a body and tmpN in a dependency.
 Expr with_loaded_values(Expr index) {
   symbolic::Substitution replacements;
-  for (const Expr symbol : symbolic::free_symbols(index)) {
+  for (const Expr symbol : symbolic::free_symbols(index))
     if (symbol.sort() == SymbolSort::indirect)
       replacements.emplace(symbol, symbolic::symbol(SymbolSort::loaded, symbol.number()));
-  }
   return replacements.empty() ? index : symbolic::substitute(index, replacements);
 }
 
@@ -135,10 +134,9 @@ void set_buffer(Dependency &dependency, BufferId buffer) {
 bool is_weak(const Dependency &dependency) { return std::holds_alternative<WeakDep>(dependency); }
 
 bool is_indirect(const MemoryDep &dependency) {
-  for (const Expr symbol : symbolic::free_symbols(dependency.index)) {
+  for (const Expr symbol : symbolic::free_symbols(dependency.index))
     if (symbol.sort() == SymbolSort::indirect || symbol.sort() == SymbolSort::loaded)
       return true;
-  }
   return false;
 }
 
@@ -178,10 +176,9 @@ int64_t bytes_hint(const ir::Module &module, const Dependency &dependency) {
   const MemoryDep *memory = std::get_if<MemoryDep>(&dependency);
   Expr elements(1);
   if (memory && !is_indirect(*memory)) {
-    for (size_t i = 0; i < memory->variables.size(); ++i) {
+    for (size_t i = 0; i < memory->variables.size(); ++i)
       if (symbolic::depends_on(memory->index, memory->variables[i]))
         elements *= memory->sizes[i];
-    }
   } else {
     elements = symbolic::numel(buffer.layout.sizes);
   }

@@ -14,10 +14,9 @@ void find_internal_buffers(State &state) {
     for (const NodeId member : group.members)
       is_member[member] = true;
     for (const NodeId member : group.members) {
-      for (const BufferId output : state.operation(member).outputs) {
+      for (const BufferId output : state.operation(member).outputs)
         if (stays_inside(state, is_aliased, output, [&](NodeId id) { return is_member[id]; }))
           group.internal_buffers.push_back(output);
-      }
     }
     for (const NodeId member : group.members)
       is_member[member] = false;

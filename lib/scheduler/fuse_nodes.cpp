@@ -18,10 +18,9 @@ constexpr size_t kMaxRefusals = 1 << 17;
 class FusionRounds {
 public:
   explicit FusionRounds(State &state) : fusion_(state) {
-    for (const NodeId id : state.order) {
+    for (const NodeId id : state.order)
       if (fusion_.graph.group_of(id) == id)
         order_.push_back(id);
-    }
   }
 
   void run() {

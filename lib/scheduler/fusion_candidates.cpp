@@ -24,10 +24,9 @@ class CandidateFinder {
 public:
   CandidateFinder(Fusion &fusion, const std::vector<GroupId> &order)
       : fusion_(fusion), uses_(fusion.state.module.buffers.size()) {
-    for (const GroupId id : order) {
+    for (const GroupId id : order)
       if (fusion.group(id).node_class == NodeClass::scheduler)
         groups_.push_back(id);
-    }
     uint32_t discovered = 0;
     for (uint32_t position = 0; position < groups_.size(); ++position) {
       for (const BufferId buffer : fusion.group(groups_[position]).buffers) {
@@ -41,10 +40,9 @@ public:
   }
 
   template <class Visit> void for_each_pair(const Visit &visit) {
-    for (uint32_t position = 0; position < groups_.size(); ++position) {
+    for (uint32_t position = 0; position < groups_.size(); ++position)
       for (const Neighbour &neighbour : neighbours_of(position))
         visit(groups_[position], groups_[neighbour.position], neighbour.discovery);
-    }
   }
 
 private:

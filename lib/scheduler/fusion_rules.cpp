@@ -45,10 +45,9 @@ Refusal check_read(const Fusion &fusion, Part earlier, const Dependency &read) {
 Refusal check_mutation(const Fusion &fusion, Part earlier, const Node &mutator, BufferId mutating) {
   const State &state = fusion.state;
   const MemoryDep *write = nullptr;
-  for (const Dependency &dependency : mutator.writes) {
+  for (const Dependency &dependency : mutator.writes)
     if (buffer_of(dependency) == mutating)
       write = std::get_if<MemoryDep>(&dependency);
-  }
   if (!write || is_indirect(*write))
     return Refusal::memory_deps_differ;
   // Written by several iterations, an element would be read after the first of them.
@@ -142,10 +141,9 @@ bool would_raise_peak_memory(const Fusion &fusion, Part a, Part b, int64_t share
   if (in_a.empty())
     return false;
   int64_t overhead = 0;
-  for (const ReuseKey &key : keys(b)) {
+  for (const ReuseKey &key : keys(b))
     if (std::binary_search(in_a.begin(), in_a.end(), key))
       overhead += std::get<3>(key);
-  }
   return overhead > fusion.state.policy().peak_memory_factor * shared_bytes;
 }
 

@@ -46,10 +46,9 @@ private:
     std::vector<NodeId> found = {id};
     std::unordered_set<NodeId> seen = {id};
     for (size_t i = 0; i < found.size(); ++i) {
-      for (const NodeId producer : state_.schedule.nodes[found[i]].ancestors_hint) {
+      for (const NodeId producer : state_.schedule.nodes[found[i]].ancestors_hint)
         if (!in_block_[producer] && seen.insert(producer).second)
           found.push_back(producer);
-      }
     }
     return found;
   }
@@ -93,10 +92,9 @@ private:
       before.push_back(*next);
     }
     std::vector<NodeId> after;
-    for (const NodeId user : users_of(before.back())) {
+    for (const NodeId user : users_of(before.back()))
       if (library_of(state_, user) == Library::wait && !in_block_[user])
         after.push_back(user);
-    }
     if (!after.empty())
       add_pair(before, after, state_.reductions);
   }
@@ -105,11 +103,10 @@ private:
   std::vector<NodeId> users_of(NodeId id) const {
     std::vector<NodeId> found;
     for (const BufferId output : state_.operation(id).outputs) {
-      for (const User &user : state_.schedule.users[output]) {
+      for (const User &user : state_.schedule.users[output])
         if (!user.is_weak && user.node != ir::kNone && user.node != id &&
             std::find(found.begin(), found.end(), user.node) == found.end())
           found.push_back(user.node);
-      }
     }
     return found;
   }

@@ -31,12 +31,11 @@ double moved_bytes(const ir::Module &module, const Schedule &schedule, const Gro
   for (std::vector<Dependency> Node::*list : {&Node::reads, &Node::writes}) {
     std::vector<Dependency> accesses;
     for (const NodeId member : group.members) {
-      for (const Dependency &access : schedule.nodes[member].*list) {
+      for (const Dependency &access : schedule.nodes[member].*list)
         if (!is_weak(access) &&
             !std::binary_search(group.internal_buffers.begin(), group.internal_buffers.end(),
                                 buffer_of(access)))
           accesses.push_back(access);
-      }
     }
     remove_duplicates(accesses);
     std::map<BufferId, int64_t> touched; // by storage
@@ -113,10 +112,9 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
     written.push_back(module.storage_of(output));
     estimate.bytes += static_cast<double>(storage_bytes(module, written.back()));
   }
-  for (const ir::BufferView &input : call.inputs) { // one that is written is named as an input too
+  for (const ir::BufferView &input : call.inputs) // one that is written is named as an input too
     if (std::find(written.begin(), written.end(), module.storage_of(input.buffer)) == written.end())
       estimate.bytes += bytes_of(module, input);
-  }
   if (call.library == ir::Library::matmul)
     estimate.nanoseconds = library_nanoseconds(target, estimate.bytes, estimate.operations,
                                                module.buffer(operation.outputs[0]).dtype);
@@ -149,10 +147,9 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
   for (const NodeId member : group.members) {
     const ir::LoopBody &body = schedule.nodes[member].body;
     estimate.operations += loop_operations(module, body);
-    for (const ir::BodyOp &op : body.ops) {
+    for (const ir::BodyOp &op : body.ops)
       if (op.dtype == ir::DType::f64)
         widest = ir::DType::f64;
-    }
   }
   if (group.product) {
     const ProductParts &parts = *group.product;

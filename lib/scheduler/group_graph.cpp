@@ -50,10 +50,9 @@ bool GroupGraph::visit(GroupId group) {
 
 bool GroupGraph::is_direct(GroupId earlier, GroupId later) const {
   for (const NodeId member : members_[later]) {
-    for (const NodeId producer : nodes_[member].ancestors_hint) {
+    for (const NodeId producer : nodes_[member].ancestors_hint)
       if (group_of_[producer] == earlier)
         return true;
-    }
   }
   return false;
 }

@@ -11,10 +11,9 @@ namespace tsc::scheduler {
 WaitingGroups find_waiting(const State &state) {
   const std::vector<Group> &groups = state.schedule.groups;
   std::vector<uint32_t> group_of(state.schedule.nodes.size(), ir::kNone);
-  for (uint32_t i = 0; i < groups.size(); ++i) {
+  for (uint32_t i = 0; i < groups.size(); ++i)
     for (const NodeId member : groups[i].members)
       group_of[member] = i;
-  }
   WaitingGroups waiting;
   waiting.after.resize(groups.size());
   waiting.count.assign(groups.size(), 0);
@@ -38,20 +37,18 @@ void list_schedule(State &state, const std::vector<Priority> &priorities) {
   const auto push = [&](uint32_t i) {
     ready.emplace(priorities[i].first, priorities[i].second, i);
   };
-  for (uint32_t i = 0; i < groups.size(); ++i) {
+  for (uint32_t i = 0; i < groups.size(); ++i)
     if (waiting.count[i] == 0)
       push(i);
-  }
   std::vector<Group> ordered;
   ordered.reserve(groups.size());
   while (!ready.empty()) {
     const uint32_t next = std::get<2>(ready.top());
     ready.pop();
     ordered.push_back(std::move(groups[next]));
-    for (const uint32_t after : waiting.after[next]) {
+    for (const uint32_t after : waiting.after[next])
       if (--waiting.count[after] == 0)
         push(after);
-    }
   }
   support::require(ordered.size() == groups.size(), "scheduler", "groups wait for each other");
   groups = std::move(ordered);

@@ -72,10 +72,9 @@ class LogWriter {
 public:
   LogWriter(const ir::Module &module, const Schedule &schedule, const LogOptions &options)
       : module_(module), schedule_(schedule), options_(options) {
-    if (options.stage != LogStage::post_fusion) {
+    if (options.stage != LogStage::post_fusion)
       for (const Block &block : schedule.blocks)
         blocks_.emplace(block.members[0], &block);
-    }
   }
 
   std::string run() {
@@ -288,10 +287,9 @@ private:
     std::string text = dependencies_line(name + ".writes", writes) +
                        dependencies_line(name + ".unmet_dependencies", unmet) +
                        dependencies_line(name + ".met_dependencies", met) + name + ".outputs = [\n";
-    for (const NodeId id : members) {
+    for (const NodeId id : members)
       for (const BufferId output : operation(id).outputs)
         text += output_text(id, output);
-    }
     return text + "]\n";
   }
 

@@ -32,10 +32,9 @@ Schedule schedule_of(const Fusion &fusion, const std::vector<NodeId> &members,
     group.members.push_back(static_cast<NodeId>(schedule.nodes.size()));
     schedule.nodes.push_back(fusion.node(member));
     group.bodies.push_back(express_over(fusion.node(member).body, nest));
-    for (const BufferId output : fusion.state.operation(member).outputs) {
+    for (const BufferId output : fusion.state.operation(member).outputs)
       if (fusion.stays_inside(output, sorted))
         group.internal_buffers.push_back(output);
-    }
   }
   std::sort(group.internal_buffers.begin(), group.internal_buffers.end());
   schedule.groups.push_back(std::move(group));

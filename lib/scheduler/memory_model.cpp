@@ -22,10 +22,9 @@ public:
       : state_(state), module_(state.module), groups_(state.schedule.groups),
         group_of_(state.schedule.nodes.size(), ir::kNone), is_aliased_(find_aliased(state.module)),
         number_(state.module.buffers.size(), ir::kNone) {
-    for (uint32_t i = 0; i < groups_.size(); ++i) {
+    for (uint32_t i = 0; i < groups_.size(); ++i)
       for (const NodeId member : groups_[i].members)
         group_of_[member] = i;
-    }
   }
 
   MemoryModel make() {
@@ -105,17 +104,15 @@ private:
     for (const NodeId member : groups_[group].members) {
       const Node &node = state_.schedule.nodes[member];
       for (const std::vector<Dependency> *list : {&node.reads, &node.writes}) {
-        for (const Dependency &access : *list) {
+        for (const Dependency &access : *list)
           if (!is_weak(access))
             add_storages(module_, buffer_of(access), storages);
-        }
       }
     }
     std::vector<uint32_t> &uses = model_.uses[group];
-    for (const BufferId storage : storages) {
+    for (const BufferId storage : storages)
       if (number_[storage] != ir::kNone)
         uses.push_back(number_[storage]);
-    }
     std::sort(uses.begin(), uses.end());
     uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
     for (const uint32_t storage : uses)
@@ -181,10 +178,9 @@ int64_t peak_bytes(const MemoryModel &model, const std::vector<uint32_t> &order)
       }
     }
     peak = std::max(peak, bytes);
-    for (const uint32_t storage : model.uses[group]) {
+    for (const uint32_t storage : model.uses[group])
       if (--uses_left[storage] == 0 && !model.storages[storage].stays && !taken[storage])
         bytes -= model.storages[storage].bytes;
-    }
   }
   return peak;
 }

@@ -17,10 +17,9 @@ public:
   explicit Units(const State &state) : state_(state), first_(state.schedule.nodes.size()) {
     for (NodeId id = 0; id < first_.size(); ++id)
       first_[id] = id;
-    for (const std::vector<NodeId> &block : state.blocks) {
+    for (const std::vector<NodeId> &block : state.blocks)
       for (const NodeId member : block)
         first_[member] = block[0];
-    }
     members_.resize(first_.size());
     for (const std::vector<NodeId> &block : state.blocks)
       members_[block[0]] = block;
@@ -102,10 +101,9 @@ bool sort_units(State &state, const Units &units) {
     position[sorted[i]] = i;
   std::vector<NodeId> order;
   for (const uint32_t unit : sorted) {
-    for (const uint32_t producer : producers(unit)) {
+    for (const uint32_t producer : producers(unit))
       if (position[producer] > position[unit])
         return false;
-    }
     const std::vector<NodeId> members = units.members(unit);
     order.insert(order.end(), members.begin(), members.end());
   }

@@ -15,10 +15,9 @@ public:
   AncestorMarks(const State &state, std::vector<Priority> &priorities)
       : state_(state), priorities_(priorities), seen_(state.schedule.nodes.size(), false),
         group_of_(state.schedule.nodes.size(), 0) {
-    for (uint32_t i = 0; i < state.schedule.groups.size(); ++i) {
+    for (uint32_t i = 0; i < state.schedule.groups.size(); ++i)
       for (const NodeId member : state.schedule.groups[i].members)
         group_of_[member] = i;
-    }
   }
 
   void mark(const std::vector<NodeId> &nodes, uint64_t collective) {

@@ -57,16 +57,14 @@ void remove_dead_nodes(State &state) {
   }
   state.schedule.nodes = std::move(kept);
   std::vector<NodeId> order;
-  for (const NodeId id : state.order) {
+  for (const NodeId id : state.order)
     if (!dead[id])
       order.push_back(new_id[id]);
-  }
   state.order = std::move(order);
   renumber_users(state, new_id);
-  for (NodeId &id : state.producer) {
+  for (NodeId &id : state.producer)
     if (id != ir::kNone)
       id = new_id[id];
-  }
   // An order that a removed node imposed is no longer needed.
   for (Node &node : state.schedule.nodes) {
     const auto gone = [&](const Dependency &read) {

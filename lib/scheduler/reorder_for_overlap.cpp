@@ -27,20 +27,18 @@ public:
     const std::vector<bool> is_aliased = find_aliased(state.module);
     std::vector<uint32_t> group_of(state.schedule.nodes.size(), ir::kNone);
     const std::vector<Group> &groups = state.schedule.groups;
-    for (uint32_t i = 0; i < groups.size(); ++i) {
+    for (uint32_t i = 0; i < groups.size(); ++i)
       for (const NodeId member : groups[i].members)
         group_of[member] = i;
-    }
     for (uint32_t i = 0; i < groups.size(); ++i)
       times_.push_back(times_of(groups[i], is_aliased, group_of, i));
     arrival_.assign(groups.size(), 0);
   }
 
   std::vector<uint32_t> run() {
-    for (uint32_t i = 0; i < times_.size(); ++i) {
+    for (uint32_t i = 0; i < times_.size(); ++i)
       if (waiting_.count[i] == 0)
         add(i);
-    }
     std::vector<uint32_t> order;
     order.reserve(times_.size());
     while (!ready_.empty() || !parked_.empty()) {
@@ -78,11 +76,10 @@ private:
       return times;
     Group kernel = group;
     for (const NodeId member : group.members) {
-      for (const BufferId output : state_.operation(member).outputs) {
+      for (const BufferId output : state_.operation(member).outputs)
         if (stays_inside(state_, is_aliased, output,
                          [&](NodeId node) { return group_of[node] == place; }))
           kernel.internal_buffers.push_back(output);
-      }
     }
     std::sort(kernel.internal_buffers.begin(), kernel.internal_buffers.end());
     times.computing =

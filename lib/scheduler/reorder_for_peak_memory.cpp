@@ -55,10 +55,9 @@ public:
   }
 
   Order run() {
-    for (uint32_t group = 0; group < left_.size(); ++group) {
+    for (uint32_t group = 0; group < left_.size(); ++group)
       if (left_[group] == 0)
         add(group);
-    }
     Order order;
     order.reserve(left_.size());
     while (!by_growth_.empty()) {
@@ -112,10 +111,9 @@ private:
       return;
     alive_storage_[storage] = true;
     const int64_t bytes = model_.storages[storage].bytes;
-    for (const uint32_t other : model_.storages[storage].makers) {
+    for (const uint32_t other : model_.storages[storage].makers)
       if (other != maker)
         adjust(other, -bytes, -bytes);
-    }
   }
   /// A storage with one user left dies with it.
   void free_after_last(uint32_t storage) {
@@ -144,10 +142,9 @@ private:
       last_user_[storage] ^= group;
       free_after_last(storage);
     }
-    for (const uint32_t next : waiting_.after[group]) {
+    for (const uint32_t next : waiting_.after[group])
       if (--left_[next] == 0)
         add(next);
-    }
   }
 };
 
@@ -161,15 +158,13 @@ Order breadth_first(const MemoryModel &, const WaitingGroups &waiting) {
   std::vector<uint32_t> left = waiting.count;
   Order order;
   order.reserve(left.size());
-  for (uint32_t group = 0; group < left.size(); ++group) {
+  for (uint32_t group = 0; group < left.size(); ++group)
     if (left[group] == 0)
       order.push_back(group);
-  }
   for (size_t i = 0; i < order.size(); ++i) {
-    for (const uint32_t next : waiting.after[order[i]]) {
+    for (const uint32_t next : waiting.after[order[i]])
       if (--left[next] == 0)
         order.push_back(next);
-    }
   }
   return order;
 }
@@ -181,16 +176,14 @@ public:
   DepthFirst(const MemoryModel &model, const WaitingGroups &waiting)
       : before_(waiting.after.size()), need_(waiting.after.size(), 0),
         seen_(waiting.after.size(), false), made_(model.made_bytes) {
-    for (uint32_t group = 0; group < waiting.after.size(); ++group) {
+    for (uint32_t group = 0; group < waiting.after.size(); ++group)
       for (const uint32_t next : waiting.after[group])
         before_[next].push_back(group);
-    }
     for (const uint32_t group : breadth_first(model, waiting))
       weigh(group);
-    for (uint32_t group = 0; group < waiting.after.size(); ++group) {
+    for (uint32_t group = 0; group < waiting.after.size(); ++group)
       if (waiting.after[group].empty())
         sinks_.push_back(group);
-    }
   }
 
   Order run() {

@@ -10,10 +10,9 @@ namespace tsc::scheduler {
 std::vector<NodeId> producers_by_name(const State &state, std::span<const NodeId> nodes) {
   std::vector<BufferId> buffers;
   for (const NodeId id : nodes) {
-    for (const Dependency &read : state.schedule.nodes[id].reads) {
+    for (const Dependency &read : state.schedule.nodes[id].reads)
       if (state.producer[buffer_of(read)] != ir::kNone)
         buffers.push_back(buffer_of(read));
-    }
     if (!state.awaited.empty())
       buffers.insert(buffers.end(), state.awaited[id].begin(), state.awaited[id].end());
   }

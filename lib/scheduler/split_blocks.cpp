@@ -7,10 +7,9 @@ void split_blocks(State &state) {
   if (state.blocks.empty())
     return;
   std::vector<bool> in_block(state.schedule.nodes.size(), false);
-  for (const std::vector<NodeId> &block : state.blocks) {
+  for (const std::vector<NodeId> &block : state.blocks)
     for (const NodeId member : block)
       in_block[member] = true;
-  }
   std::vector<Group> groups;
   for (Group &group : state.schedule.groups) {
     if (!in_block[group.members[0]]) {

@@ -89,10 +89,9 @@ private:
       compare_accesses(node.operation, "writes", was.writes, node.writes);
       compare_place(node, was);
     }
-    for (const Node &node : before_.schedule.nodes) {
+    for (const Node &node : before_.schedule.nodes)
       if (!kept[node.operation])
         add("node", name_of(node.operation), "removed: nothing needs " + outputs_text(node));
-    }
   }
 
   std::string node_text(const Node &node) const {
@@ -119,14 +118,12 @@ private:
     const auto missing_in = [](const std::vector<Dependency> &all, const Dependency &one) {
       return std::find(all.begin(), all.end(), one) == all.end();
     };
-    for (const Dependency &one : old_ones) {
+    for (const Dependency &one : old_ones)
       if (missing_in(new_ones, one))
         add("access", name_of(id), list + " - " + to_text(module_, one, false));
-    }
-    for (const Dependency &one : new_ones) {
+    for (const Dependency &one : new_ones)
       if (missing_in(old_ones, one))
         add("access", name_of(id), list + " + " + to_text(module_, one, false));
-    }
   }
 
   /// Places are given by number-nodes, when the first group is made.
@@ -146,11 +143,10 @@ private:
   // ---- buffers
 
   void compare_versions() {
-    for (BufferId id = 0; id < state_.renamed.size(); ++id) {
+    for (BufferId id = 0; id < state_.renamed.size(); ++id)
       if (state_.renamed[id] != ir::kNone &&
           (id >= before_.renamed.size() || before_.renamed[id] != state_.renamed[id]))
         add("version", buffer_name(id), "is read as " + buffer_name(state_.renamed[id]));
-    }
   }
 
   std::vector<std::string> user_texts(const Schedule &schedule, BufferId buffer) const {
@@ -169,10 +165,9 @@ private:
       const std::vector<std::string> old_ones = user_texts(before_.schedule, id);
       const std::vector<std::string> new_ones = user_texts(schedule_, id);
       const auto report = [&](const auto &some, const auto &others, const std::string &sign) {
-        for (const std::string &text : some) {
+        for (const std::string &text : some)
           if (std::find(others.begin(), others.end(), text) == others.end())
             add("user", buffer_name(id), sign + text);
-        }
       };
       report(old_ones, new_ones, "- ");
       report(new_ones, old_ones, "+ ");
@@ -328,10 +323,9 @@ private:
       std::sort(copy.begin(), copy.end());
       return copy;
     }();
-    for (const std::string &name : old_names) {
+    for (const std::string &name : old_names)
       if (std::binary_search(sorted.begin(), sorted.end(), name))
         old_rank.emplace(name, old_rank.size());
-    }
     size_t rank = 0;
     for (const std::string &name : new_names) {
       const auto old = old_rank.find(name);

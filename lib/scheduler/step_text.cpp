@@ -10,10 +10,9 @@ namespace {
 std::string counts_text(const std::vector<StepChange> &changes) {
   std::vector<std::string> kinds;
   std::map<std::string, size_t> counts;
-  for (const StepChange &change : changes) {
+  for (const StepChange &change : changes)
     if (counts[change.kind]++ == 0)
       kinds.push_back(change.kind);
-  }
   std::string text;
   for (const std::string &kind : kinds)
     text += (text.empty() ? "" : ", ") + std::to_string(counts[kind]) + " " + kind;

@@ -11,10 +11,9 @@ void add_storages(const ir::Module &module, ir::BufferId buffer,
   std::vector<ir::BufferId> open = {buffer};
   for (size_t i = 0; i < open.size(); ++i) {
     storages.push_back(module.storage_of(open[i]));
-    for (const ir::BufferId alias : module.buffer(open[i]).aliases) {
+    for (const ir::BufferId alias : module.buffer(open[i]).aliases)
       if (std::find(open.begin(), open.end(), alias) == open.end())
         open.push_back(alias);
-    }
   }
 }
 
@@ -26,10 +25,9 @@ int64_t storage_bytes(const ir::Module &module, ir::BufferId storage) {
 
 std::vector<bool> find_aliased(const ir::Module &module) {
   std::vector<bool> is_aliased(module.buffers.size(), false);
-  for (ir::BufferId buffer = 0; buffer < module.buffers.size(); ++buffer) {
+  for (ir::BufferId buffer = 0; buffer < module.buffers.size(); ++buffer)
     for (const ir::BufferId alias : module.buffer(buffer).aliases)
       is_aliased[buffer] = is_aliased[alias] = true;
-  }
   return is_aliased;
 }
 

@@ -56,10 +56,9 @@ void find_divisors(Expr index, Expr variable, std::set<Expr, symbolic::ExprLess>
 std::optional<std::vector<Expr>> cut_at(Expr size,
                                         const std::set<Expr, symbolic::ExprLess> &divisors) {
   std::vector<Expr> cuts;
-  for (const Expr divisor : divisors) {
+  for (const Expr divisor : divisors)
     if (!divisor.is_integer(1) && divisor != size)
       cuts.push_back(divisor);
-  }
   std::sort(cuts.begin(), cuts.end(), [](Expr a, Expr b) { // the smaller first
     if (a.is_integer() && b.is_integer())
       return a.value() < b.value();
@@ -219,10 +218,9 @@ public:
       : fusion_(fusion), module_(fusion.state.module), group_(group), other_(other) {}
 
   std::optional<TurnedLoops> run() const {
-    for (const AccessPair &pair : pairs()) {
+    for (const AccessPair &pair : pairs())
       if (auto turned = turn(pair))
         return turned;
-    }
     return std::nullopt;
   }
 
@@ -376,12 +374,11 @@ public:
     const Walk walk = reduces ? choose_reducing() : choose_flat();
     const bool columns = reduces && is_iteration(walk.along);
     double total = 0;
-    for (const NestAccess &access : accesses_) {
+    for (const NestAccess &access : accesses_)
       if (!is_in_runs(access, walk))
         total += access.bytes * std::max(1.0, kSectorBytes / access.item_bytes);
       else
         total += access.bytes * (columns && access.item_bytes < 4 ? kNarrowColumns : 1);
-    }
     return reduces ? total * idle_factor(columns) : total;
   }
 
@@ -417,10 +414,9 @@ private:
       access.item_bytes =
           static_cast<double>(tensor::size_in_bytes(module_.buffer(op.buffer).dtype));
       Expr elements = 1;
-      for (size_t i = 0; i < body.sizes.size(); ++i) {
+      for (size_t i = 0; i < body.sizes.size(); ++i)
         if (symbolic::depends_on(access.index, body.variables[i]))
           elements *= body.sizes[i];
-      }
       access.bytes = static_cast<double>(size_hint(module_, elements)) * access.item_bytes;
       if (std::find(accesses_.begin(), accesses_.end(), access) == accesses_.end())
         accesses_.push_back(std::move(access));
@@ -441,10 +437,9 @@ private:
   }
 
   Expr innermost(size_t begin, const std::vector<Expr> &sizes) const {
-    for (size_t i = sizes.size(); i-- > 0;) {
+    for (size_t i = sizes.size(); i-- > 0;)
       if (!sizes[i].is_integer(1))
         return variables_[begin + i];
-    }
     return 0;
   }
   /// The loop that most bytes of the accesses that count are contiguous along; 0 if none is.
@@ -453,10 +448,9 @@ private:
     double most = 0;
     for (size_t i = 0; i < nest_.iteration.size(); ++i) {
       double bytes = 0;
-      for (const NestAccess &access : accesses_) {
+      for (const NestAccess &access : accesses_)
         if (counts(access) && steps_by_one(access, variables_[i]))
           bytes += access.bytes;
-      }
       if (bytes > most) {
         most = bytes;
         best = variables_[i];
@@ -530,10 +524,9 @@ void exchange(Fusion &fusion, TurnedLoops &turned) {
     std::swap(node.body, turned.members[i].body);
     std::swap(node.reads, turned.members[i].reads);
     std::swap(node.writes, turned.members[i].writes);
-    for (const std::vector<Dependency> *list : {&node.reads, &node.writes}) {
+    for (const std::vector<Dependency> *list : {&node.reads, &node.writes})
       for (const Dependency &dependency : *list)
         dependencies.push_back(fusion.table.number_of(dependency));
-    }
   }
   std::sort(dependencies.begin(), dependencies.end());
   dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());

@@ -17,10 +17,9 @@ BufferId first_version(const ir::Module &module, BufferId buffer) {
 void take_versions(const ir::Module &module, const std::vector<Dependency> &named,
                    std::vector<Dependency> &found) {
   std::unordered_map<BufferId, BufferId> versions;
-  for (const Dependency &dependency : named) {
+  for (const Dependency &dependency : named)
     if (!is_weak(dependency))
       versions.emplace(first_version(module, buffer_of(dependency)), buffer_of(dependency));
-  }
   for (Dependency &dependency : found) {
     const auto version = versions.find(first_version(module, buffer_of(dependency)));
     if (version != versions.end())
@@ -31,10 +30,9 @@ void take_versions(const ir::Module &module, const std::vector<Dependency> &name
 /// Names buffers as the node's reads do, and adds those of its reads that are not of elements.
 void take_names(const ir::Module &module, const Node &node, Accesses &accesses) {
   take_versions(module, node.reads, accesses.reads);
-  for (const Dependency &read : node.reads) {
+  for (const Dependency &read : node.reads)
     if (!std::holds_alternative<MemoryDep>(read))
       accesses.reads.push_back(read);
-  }
 }
 
 } // namespace

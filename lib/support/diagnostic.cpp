@@ -44,10 +44,9 @@ UserError::UserError(ExitCode exit_code, Diagnostic diagnostic)
 
 UserError UserError::with_file(const std::string &file) const {
   std::vector<Diagnostic> diagnostics = diagnostics_;
-  for (Diagnostic &diagnostic : diagnostics) {
+  for (Diagnostic &diagnostic : diagnostics)
     if (diagnostic.file.empty())
       diagnostic.file = file;
-  }
   return UserError(exit_code_, std::move(diagnostics));
 }
 

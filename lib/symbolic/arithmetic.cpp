@@ -168,10 +168,9 @@ Factor factor_of(Expr e) {
 
 Expr sum(std::span<const Expr> operands) {
   std::vector<Term> terms;
-  for (const Expr &operand : operands) {
+  for (const Expr &operand : operands)
     for (Expr term : terms_of(operand))
       terms.push_back(term_of(term));
-  }
   std::stable_sort(terms.begin(), terms.end(), [](const Term &a, const Term &b) {
     return compare_monomials(a.monomial, b.monomial) < 0;
   });
@@ -235,10 +234,9 @@ Expr operator*(Expr a, Expr b) {
     throw_too_many_terms();
   std::vector<Expr> products;
   products.reserve(left.size() * right.size());
-  for (Expr x : left) {
+  for (Expr x : left)
     for (Expr y : right)
       products.push_back(multiply_terms(x, y));
-  }
   return sum(products);
 }
 

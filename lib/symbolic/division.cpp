@@ -79,12 +79,11 @@ void split_multiples(Expr e, Expr divisor, std::vector<Expr> &quotients, std::ve
     split_multiples_of_sum(e, divisor, quotients, rest);
     return;
   }
-  for (Expr term : terms_of(e)) {
+  for (Expr term : terms_of(e))
     if (std::optional<Expr> quotient = divide_term(term, divisor))
       quotients.push_back(*quotient);
     else
       rest.push_back(term);
-  }
 }
 
 Expr extremum(Kind kind, Expr a, Expr b) {

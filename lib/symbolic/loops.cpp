@@ -74,10 +74,9 @@ private:
   }
 
   bool can_merge(size_t inner, size_t outer) const {
-    for (size_t k = 0; k < indices_.size(); ++k) {
+    for (size_t k = 0; k < indices_.size(); ++k)
       if (strides_[k][inner] * sizes_[inner] != strides_[k][outer])
         return false;
-    }
     // The strides are exact for affine indices only: check the replacement itself.
     Substitution joined{{variables_[inner], variables_[inner] + sizes_[inner] * variables_[outer]},
                         {variables_[outer], Expr(0)}};
@@ -180,10 +179,9 @@ std::optional<std::vector<Expr>> match_dimensions(std::span<const Expr> from,
       return std::nullopt;
     result.push_back(Expr(0));
   }
-  for (; j > 0; --j) {
+  for (; j > 0; --j)
     if (!to[j - 1].is_integer(1))
       return std::nullopt;
-  }
   std::reverse(result.begin(), result.end());
   return result;
 }

@@ -40,10 +40,9 @@ int sign_of(int64_t a, int64_t b) { return a < b ? -1 : a > b ? 1 : 0; }
 int compare_operands(std::span<const Expr> a, std::span<const Expr> b) {
   if (a.size() != b.size())
     return a.size() < b.size() ? -1 : 1;
-  for (size_t i = 0; i < a.size(); ++i) {
+  for (size_t i = 0; i < a.size(); ++i)
     if (int order = compare(a[i], b[i]))
       return order;
-  }
   return 0;
 }
 

@@ -144,12 +144,11 @@ private:
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     for (int64_t step : candidates) {
       std::vector<Expr> multiples, rest;
-      for (Expr term : terms_of(division.x)) {
+      for (Expr term : terms_of(division.x))
         if (term_of(term).coefficient % step == 0)
           multiples.push_back(divide_exactly(term, step));
         else
           rest.push_back(term);
-      }
       if (rest.empty())
         continue;
       Interval interval = bounds(sum(rest), ranges_);
@@ -226,10 +225,9 @@ private:
         for (size_t j = 0; j < terms.size(); ++j) {
           if (i == j)
             continue;
-          for (const DividedTerm &outer : divisions_in(terms[j])) {
+          for (const DividedTerm &outer : divisions_in(terms[j]))
             if (std::optional<Expr> joined = join(inner, outer))
               return e - terms[i] - terms[j] + *joined;
-          }
         }
         if (inner.division.modulus->kind() == Kind::add)
           if (std::optional<Expr> joined = join_spread(e, terms[i], inner))

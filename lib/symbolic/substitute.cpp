@@ -69,10 +69,9 @@ bool find_symbol(Expr e, Expr symbol, std::unordered_map<Expr, bool, ExprHash> &
     return false;
   if (Builder::node(e)->depth > 1 && !seen.emplace(e, true).second)
     return false;
-  for (Expr operand : e.operands()) {
+  for (Expr operand : e.operands())
     if (find_symbol(operand, symbol, seen))
       return true;
-  }
   return false;
 }
 
@@ -138,10 +137,9 @@ bool is_affine(Expr e, std::span<const Expr> variables) {
     std::optional<Expr> coefficient = coefficient_of(e, variable);
     if (!coefficient)
       return false;
-    for (Expr other : variables) {
+    for (Expr other : variables)
       if (depends_on(*coefficient, other))
         return false;
-    }
   }
   return true;
 }

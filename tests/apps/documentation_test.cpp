@@ -25,20 +25,18 @@ const std::string kBegin = "```console\n$ tsc ", kEnd = "```\n";
 std::vector<std::string> pages() {
   std::vector<std::string> paths;
   for (const auto &entry :
-       std::filesystem::directory_iterator(std::string(TSC_SOURCE_DIR) + "/docs")) {
+       std::filesystem::directory_iterator(std::string(TSC_SOURCE_DIR) + "/docs"))
     if (entry.path().extension() == ".md")
       paths.push_back(entry.path().string());
-  }
   std::sort(paths.begin(), paths.end());
   return paths;
 }
 
 std::string output_of(const std::string &command) {
   std::vector<std::string> arguments = support::split(command, ' ');
-  for (std::string &argument : arguments) {
+  for (std::string &argument : arguments)
     if (support::starts_with(argument, "graphs/"))
       argument = testing::sample(argument.substr(7));
-  }
   const testing::Outcome outcome = testing::Workplace().run(arguments);
   INFO(command << "\n" << outcome.err);
   CHECK(outcome.exit_code == 0);

@@ -176,12 +176,11 @@ CaseFiles read_case_files(const std::string &family) {
 
 std::vector<std::string> case_families() {
   std::set<std::string> names;
-  for (const fs::directory_entry &entry : fs::directory_iterator(root())) {
+  for (const fs::directory_entry &entry : fs::directory_iterator(root()))
     if (entry.path().extension() == ".zip")
       names.insert(entry.path().stem().string());
     else if (fs::exists(entry.path() / "graphs.json"))
       names.insert(entry.path().filename().string());
-  }
   return {names.begin(), names.end()};
 }
 

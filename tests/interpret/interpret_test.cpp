@@ -78,10 +78,9 @@ struct ModuleBuilder {
     ir::LoopNode node;
     node.op = op;
     node.dtype = dtype;
-    for (LoopId operand : operands) {
+    for (LoopId operand : operands)
       if (module.loops[operand].sizes.size() > node.sizes.size())
         node.sizes = module.loops[operand].sizes;
-    }
     for (LoopId operand : operands)
       node.operands.push_back({operand, identity_index(module.loops[operand].sizes.size())});
     return add(node);

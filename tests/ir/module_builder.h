@@ -11,9 +11,8 @@ namespace tsc::ir::testing {
 
 inline std::vector<Expr> identity(size_t rank) {
   std::vector<Expr> index;
-  for (size_t k = 0; k < rank; ++k) {
+  for (size_t k = 0; k < rank; ++k)
     index.push_back(variable(k));
-  }
   return index;
 }
 

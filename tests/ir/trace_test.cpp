@@ -170,9 +170,8 @@ TEST_CASE("a scan runs along the last loop and stores at the scanned axis") {
 TEST_CASE("a chain of 100,000 operations traces without recursion") {
   ModuleBuilder b;
   LoopId value = b.load(b.buffer("x", DType::f32, {4, 8}));
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 100'000; ++i)
     value = b.node(i % 2 ? Op::neg : Op::exp, DType::f32, kSizes, {b.at(value)});
-  }
   const BufferId out = b.buffer("buf0", DType::f32, {4, 8});
   const LoopBody body = trace(b.module, b.operation(Pointwise{b.at(value)}, out));
   CHECK(body.ops.size() == 100'002);
@@ -183,9 +182,8 @@ TEST_CASE("a chain of 100,000 operations traces without recursion") {
 TEST_CASE("diamonds are shared, not doubled at every level") {
   ModuleBuilder b;
   LoopId value = b.load(b.buffer("x", DType::f32, {4, 8}));
-  for (int i = 0; i < 64; ++i) {
+  for (int i = 0; i < 64; ++i)
     value = b.node(Op::add, DType::f32, kSizes, {b.at(value), b.at(value)});
-  }
   CHECK(trace_value(b.module, value).ops.size() == 65);
 }
 

@@ -16,9 +16,8 @@ NodeRef GraphMaker::input(const std::string &name, DType dtype, std::vector<grap
   graph::TensorMeta meta;
   meta.dtype = dtype;
   meta.layout = tensor::contiguous_layout(std::move(sizes));
-  if (!strides.empty()) {
+  if (!strides.empty())
     meta.layout.strides = std::move(strides);
-  }
   node.value = graph::Value{meta};
   const auto id = static_cast<graph::NodeId>(graph_.nodes.size());
   graph_.nodes.push_back(std::move(node));
@@ -62,9 +61,8 @@ graph::Graph GraphMaker::graph() const {
   node.name = node.target = "output";
   node.kind = graph::NodeKind::output;
   Argument::List values;
-  for (const graph::OutputSpec &output : graph.outputs) {
+  for (const graph::OutputSpec &output : graph.outputs)
     values.push_back(output.value);
-  }
   node.args = {Argument(values)};
   graph.nodes.push_back(std::move(node));
   return graph;
@@ -90,43 +88,36 @@ namespace {
 
 std::string list(const std::vector<graph::Expr> &values) {
   std::string text = "[";
-  for (size_t i = 0; i < values.size(); ++i) {
+  for (size_t i = 0; i < values.size(); ++i)
     text += (i ? ", " : "") + symbolic::print(values[i]);
-  }
   return text + "]";
 }
 
 std::string kind_of(const ir::Operation &operation) {
-  if (const auto *reduction = std::get_if<ir::Reduction>(&operation.kind)) {
+  if (const auto *reduction = std::get_if<ir::Reduction>(&operation.kind))
     return std::string(ir::reduction_name(reduction->kind));
-  }
-  if (const auto *library = std::get_if<ir::Extern>(&operation.kind)) {
+  if (const auto *library = std::get_if<ir::Extern>(&operation.kind))
     return library->library == ir::Library::concatenate ? "concatenate" : library->kernel;
-  }
   static const std::vector<std::string> names = {"pointwise", "scatter", "reduction",
                                                  "scan",      "sort",    "extern"};
   return names[operation.kind.index()];
 }
 
 void add_once(std::vector<std::string> &names, const std::string &name) {
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
+  if (std::find(names.begin(), names.end(), name) == names.end())
     names.push_back(name);
-  }
 }
 
 std::vector<std::string> reads_of(const ir::Module &module, const ir::Operation &operation) {
   std::vector<std::string> names;
   if (const auto *library = std::get_if<ir::Extern>(&operation.kind)) {
-    for (const ir::BufferView &view : library->inputs) {
+    for (const ir::BufferView &view : library->inputs)
       names.push_back(module.buffer(view.buffer).name + list(view.layout.strides));
-    }
     return names;
   }
-  for (const ir::BodyOp &op : ir::trace(module, operation).ops) {
-    if (op.op == ir::Op::load) {
+  for (const ir::BodyOp &op : ir::trace(module, operation).ops)
+    if (op.op == ir::Op::load)
       add_once(names, module.buffer(op.buffer).name);
-    }
-  }
   return names;
 }
 
@@ -137,9 +128,8 @@ std::string summary(const ir::Module &module) {
   for (const ir::Operation &operation : module.operations) {
     const ir::Buffer &buffer = module.buffer(operation.outputs[0]);
     text += operation.name + " " + kind_of(operation) + " " + buffer.name;
-    if (buffer.mutates != ir::kNone) {
+    if (buffer.mutates != ir::kNone)
       text += " => " + module.buffer(buffer.mutates).name;
-    }
     if (buffer.view_of != ir::kNone) {
       text += " in " + module.buffer(buffer.view_of).name + " from " +
               symbolic::print(buffer.layout.offset);
@@ -147,9 +137,8 @@ std::string summary(const ir::Module &module) {
     text += " " + std::string(tensor::short_name(buffer.dtype)) + " " + list(buffer.layout.sizes) +
             " " + list(buffer.layout.strides) + " <-";
     const std::vector<std::string> reads = reads_of(module, operation);
-    for (size_t i = 0; i < reads.size(); ++i) {
+    for (size_t i = 0; i < reads.size(); ++i)
       text += (i ? ", " : " ") + reads[i];
-    }
     text += "\n";
   }
   return text;

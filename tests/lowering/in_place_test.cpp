@@ -131,9 +131,8 @@ TEST_CASE("scatters one after the other work on one copy, unless one in between 
     Cache c;
     const NodeRef first = c.put(c.cache, c.step);
     c.maker.output(c.put(first, c.maker.call("aten.neg.default", {c.step})));
-    if (needed) {
+    if (needed)
       c.maker.output(c.maker.call("aten.exp.default", {first}));
-    }
     CHECK(summary(c.maker.lower()) ==
           first_two + (needed ? "op2 pointwise buf2 f32 [2, 8, 4] [32, 4, 1] <- buf1\n"
                                 "op3 scatter buf3 => buf2 f32 [2, 8, 4] [32, 4, 1] <- at, step\n"

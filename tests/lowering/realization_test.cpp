@@ -11,13 +11,11 @@ const std::vector<graph::Expr> kSizes = {64, 128};
 /// A sum of `count` inputs, each read once.
 NodeRef sum_of_inputs(GraphMaker &maker, int count) {
   std::vector<NodeRef> inputs;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count; ++i)
     inputs.push_back(maker.input("x" + std::to_string(i), DType::f32, kSizes));
-  }
   NodeRef sum = inputs[0];
-  for (int i = 1; i < count; ++i) {
+  for (int i = 1; i < count; ++i)
     sum = maker.call("aten.add.Tensor", {sum, inputs[static_cast<size_t>(i)]});
-  }
   return sum;
 }
 
@@ -62,9 +60,8 @@ TEST_CASE("a value used once is realized when it has accumulated more than eight
 TEST_CASE("a long chain over one input is cut after a hundred operations") {
   GraphMaker maker;
   NodeRef value = maker.input("x", DType::f32, kSizes);
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 150; ++i)
     value = maker.call("aten.exp.default", {value});
-  }
   maker.output(value);
   CHECK(summary(maker.lower()) == "op0 pointwise buf0 f32 [64, 128] [128, 1] <- x\n"
                                   "op1 pointwise buf1 f32 [64, 128] [128, 1] <- buf0\n");
@@ -105,9 +102,8 @@ TEST_CASE("an intermediate value takes the layout of what it reads") {
 TEST_CASE("100,000 operations lower without recursion") {
   GraphMaker maker;
   NodeRef value = maker.input("x", DType::f32, {8});
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 100'000; ++i)
     value = maker.call("aten.neg.default", {value});
-  }
   maker.output(value);
   CHECK(maker.lower().operations.size() > 900);
 }

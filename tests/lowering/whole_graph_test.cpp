@@ -17,9 +17,8 @@ std::string count_kinds(const ir::Module &module) {
     ++counts[text.substr(first, text.find(' ', first) - first)];
   }
   std::string result;
-  for (const auto &[kind, count] : counts) {
+  for (const auto &[kind, count] : counts)
     result += (result.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
-  }
   return result;
 }
 

@@ -38,12 +38,11 @@ struct Steps {
 
 Steps count_steps(const scheduler::Schedule &schedule) {
   Steps steps;
-  for (const scheduler::Group &group : schedule.groups) {
+  for (const scheduler::Group &group : schedule.groups)
     if (group.node_class == scheduler::NodeClass::scheduler)
       ++steps.kernels;
     else if (group.node_class == scheduler::NodeClass::external)
       ++steps.calls;
-  }
   return steps;
 }
 
@@ -54,10 +53,9 @@ symbolic::Bindings point_at(const ir::LoopBody &body, int64_t position) {
     bindings[body.variables[i]] = position % body.sizes[i].value();
     position /= body.sizes[i].value();
   }
-  for (const ir::BodyOp &op : body.ops) {
+  for (const ir::BodyOp &op : body.ops)
     if (op.op == ir::Op::set_indirect)
       bindings[op.symbol] = 1;
-  }
   return bindings;
 }
 
@@ -181,10 +179,9 @@ TEST_CASE("records name the blocks of collectives and what they await") {
   scheduler::schedule(module, options);
   std::vector<std::string> blocks;
   for (const scheduler::StepRecord &record : records) {
-    for (const scheduler::StepChange &change : record.changes) {
+    for (const scheduler::StepChange &change : record.changes)
       if (change.kind == "block")
         blocks.push_back(record.step + " " + change.subject + " " + change.text);
-    }
   }
   REQUIRE(blocks.size() == 8); // two layers, each gathered and scattered
   CHECK(blocks[0] == "order-collectives op1_op2_op3_op4 made");

@@ -35,10 +35,9 @@ std::vector<scheduler::NodeId> order_of(const scheduler::Schedule &schedule) {
 std::vector<std::string> changes_of(const std::vector<scheduler::StepRecord> &records) {
   std::vector<std::string> lines;
   for (const scheduler::StepRecord &record : records) {
-    for (const scheduler::StepChange &change : record.changes) {
+    for (const scheduler::StepChange &change : record.changes)
       if (record.step == "reorder-for-peak-memory")
         lines.push_back(change.kind + " " + change.subject + ": " + change.text);
-    }
   }
   return lines;
 }

@@ -25,10 +25,9 @@ Refusal refusal_of(const ir::Module &module, const std::string &first, const std
   const auto name = [&](scheduler::NodeId id) {
     return module.operations[schedule.nodes[id].operation].name;
   };
-  for (const scheduler::FusionDecision &decision : schedule.decisions) {
+  for (const scheduler::FusionDecision &decision : schedule.decisions)
     if (name(decision.first) == first && name(decision.second) == second)
       return decision.refusal;
-  }
   FAIL(first << " and " << second << " were never judged");
   return Refusal::none;
 }

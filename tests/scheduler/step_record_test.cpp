@@ -34,10 +34,9 @@ std::vector<std::string> changes_of(const std::vector<scheduler::StepRecord> &re
                                     const std::string &step) {
   std::vector<std::string> lines;
   for (const scheduler::StepRecord &record : records) {
-    for (const scheduler::StepChange &change : record.changes) {
+    for (const scheduler::StepChange &change : record.changes)
       if (record.step == step)
         lines.push_back(change.kind + " " + change.subject + ": " + change.text);
-    }
   }
   return lines;
 }

@@ -33,10 +33,9 @@ Lines changes_of_fusion(const ir::Module &module) {
   run(module, true, &records);
   Lines lines;
   for (const scheduler::StepRecord &record : records) {
-    for (const scheduler::StepChange &change : record.changes) {
+    for (const scheduler::StepChange &change : record.changes)
       if (record.step == "fuse-nodes")
         lines.push_back(change.kind + " " + change.subject + ": " + change.text);
-    }
   }
   return lines;
 }
@@ -53,10 +52,9 @@ std::multiset<std::vector<int64_t>> touched(const ir::LoopBody &body) {
       left /= body.sizes[i].value();
     }
     std::vector<int64_t> elements;
-    for (const ir::BodyOp &op : body.ops) {
+    for (const ir::BodyOp &op : body.ops)
       if (op.index != ir::kNone)
         elements.push_back(symbolic::evaluate(body.indices[op.index], bindings));
-    }
     points.insert(elements);
   }
   return points;
@@ -120,10 +118,9 @@ TEST_CASE("an index that divides its loop is inverted") {
   REQUIRE(schedule.groups.size() == 1);
   CHECK(schedule.decisions.at(0).turned ==
         "op1 over (32, 64), was (2048): memory moves 16384 bytes instead of 90112");
-  for (const ir::LoopBody &body : schedule.groups[0].bodies) {
+  for (const ir::LoopBody &body : schedule.groups[0].bodies)
     for (const Expr e : body.indices)
       CHECK(symbolic::is_affine(e, body.variables));
-  }
 }
 
 TEST_CASE("columns are summed where they are computed") {

@@ -50,18 +50,17 @@ private:
   }
   int64_t sum() {
     int64_t result = term();
-    while (true) {
+    while (true)
       if (take("+"))
         result += term();
       else if (take("-"))
         result -= term();
       else
         return result;
-    }
   }
   int64_t term() {
     int64_t result = unary();
-    while (true) {
+    while (true)
       if (take("*"))
         result *= unary();
       else if (take("/"))
@@ -70,7 +69,6 @@ private:
         result %= unary();
       else
         return result;
-    }
   }
   int64_t unary() {
     if (take("-"))

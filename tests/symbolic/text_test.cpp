@@ -48,9 +48,8 @@ TEST_CASE("expressions print as sympy prints them") {
                            "s0*s1**2*(Mod(s0, 2))*(Mod(s1, 2))",
                            "3*Max(1, s0, s1) + Min(s0, s1)",
                            "-s0 - ((s0//3))",
-                           "z10 + 5*z2"}) {
+                           "z10 + 5*z2"})
     CHECK(print(parse(text)) == text);
-  }
 }
 
 TEST_CASE("every index expression of TorchInductor's logs is printed as it was read") {

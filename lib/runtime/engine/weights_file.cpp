@@ -119,12 +119,11 @@ private:
   std::string string() {
     expect('"', "no string");
     std::string result;
-    while (at_ != end_ && *at_ != '"') {
+    while (at_ != end_ && *at_ != '"')
       if (*at_ == '\\')
         escape(result);
       else
         result += *at_++;
-    }
     if (at_ == end_)
       fail("a string that does not end");
     ++at_;
