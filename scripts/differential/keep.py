@@ -51,9 +51,9 @@ def read(folder):
 def keep(folders, family_name):
     sys.path.insert(0, RECORD)
     import case_archive
-    import operator_cases
+    import recorder
 
-    family = operator_cases.Family(family_name)
+    family = recorder.Family(family_name)
     if family_name in case_archive.families():
         case_archive.unpack(family_name)
         folder = os.path.join(case_archive.ROOT, family_name)
@@ -65,7 +65,7 @@ def keep(folders, family_name):
         name = os.path.basename(folder.rstrip("/")).replace("-", "_")
         exported, inputs, outputs = read(folder)
         assert all(g["name"] != name for g in family.graphs), name
-        family.graphs.append({"name": name, "model": operator_cases.model_of(exported)})
+        family.graphs.append({"name": name, "model": recorder.model_of(exported)})
         for i, x in enumerate(inputs):
             family.tensors[f"{name}/input_{i}"] = x
         constants = {k: x for k, x in exported.constants.items() if isinstance(x, torch.Tensor)}

@@ -1,6 +1,6 @@
 """Records operator cases from PyTorch for tests/cases.
 
-    python3 scripts/record/operator_cases.py [FAMILY ...]      (default: all)
+    python3 scripts/record/operator_cases.py [--missing] [FAMILY ...]      (default: all)
 
 Needs torch and safetensors; tsc and its tests need neither. For each family it writes tests/cases/FAMILY.zip, which holds
 (case_archive.py; scripts/cases unpacks it)
@@ -8,20 +8,16 @@ Needs torch and safetensors; tsc and its tests need neither. For each family it 
     tensors.safetensors  CASE/input_I, CASE/weight/NAME (buffers and constants), CASE/output_I (eager, CPU; what was mutated in
                          front), and CASE/reference_I: the same computed in float64 from the same inputs, for floating outputs
 Inputs cover odd shapes (0, 1, primes, non-contiguous through views inside the case, broadcast), dtypes and
-special values (NaN, inf, -0.0).
+special values (NaN, inf, -0.0). --missing leaves the cases that are recorded already as they are.
 """
-import io
-import json
 import math
 import sys
-import warnings
-import zipfile
 
 import torch
 import torch.nn.functional as F
+
 import alias_cases
 import arithmetic_cases
-import case_archive
 import composite_cases
 import edge_cases
 import foreach_cases
@@ -29,146 +25,9 @@ import fused_product_cases
 import joining_cases
 import mutation_cases
 import overwriting_cases
+import window_cases
+from recorder import BAD, FLOATS, INTS, SPECIAL, Family
 
-warnings.filterwarnings("ignore")
-FLOATS = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-INTS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8}
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, math.inf, -math.inf, math.nan, 3.0, 1e-4, 88.0]
-
-
-# The rule of docs/numbers.md: bound of the relative error of the norm, ulps allowed an element, ulp at 1, smallest number.
-RULES = {torch.float64: (1e-10, 16, 2.0**-52, 2.0**-1074), torch.float32: (1e-5, 16, 2.0**-23, 2.0**-149),
-         torch.float16: (5e-3, 4, 2.0**-10, 2.0**-24), torch.bfloat16: (4e-3, 4, 2.0**-7, 2.0**-133)}
-
-
-def inconsistency(output, reference):
-    """Why eager's `output` is no record of the float64 `reference`, or None. Then the case tests an accident of eager
-    mode: NaN or infinity where there is a number, underflow, or an error ten times what the rule allows."""
-    if output.dtype not in RULES or output.shape != reference.shape:
-        return None if output.dtype not in RULES else f"shapes {output.shape} and {reference.shape}"
-    bound, ulps, epsilon, smallest = RULES[output.dtype]
-    wide, rounded = output.double(), reference.to(output.dtype).double()  # overflow of the dtype itself is right
-    if not torch.equal(wide.isnan(), rounded.isnan()):
-        return "NaN in other places"
-    infinite = wide.isinf() | rounded.isinf()
-    if not torch.equal(wide[infinite], rounded[infinite]):
-        return "infinities in other places"
-    use = wide.isfinite() & reference.isfinite()
-    expected = torch.where(use, reference, torch.zeros_like(reference))
-    error = (torch.where(use, wide, torch.zeros_like(wide)) - expected).abs()
-    if expected.norm() > 0 and error.norm() > 10 * bound * expected.norm():
-        return f"relative error {float(error.norm() / expected.norm()):.1e} (bound {bound:.0e})"
-    if use.any():
-        row = expected if expected.dim() else expected.reshape(1)
-        rms = (row.square().sum(-1, keepdim=True) / use.reshape(row.shape).sum(-1, keepdim=True).clamp(min=1)).sqrt()
-        scale = torch.maximum(rms, row.abs()) * epsilon
-        share = error.reshape(row.shape) / (10 * ulps * scale.clamp(min=smallest))
-        if share.max() > 1:
-            return f"an element is {float(10 * share.max()):.1f} times further off than the rule allows"
-    return None
-
-
-def was_written(x, before):
-    """Batch normalization writes its running statistics without counting a version."""
-    return x._version > 0 or not bool(((x == before) | (x.isnan() & before.isnan())).all())
-
-
-class Fn(torch.nn.Module):
-    def __init__(self, f, buffers):
-        super().__init__()
-        self.f = f
-        for name, value in buffers.items():
-            self.register_buffer(name, value.clone())
-
-    def forward(self, *a):
-        result = self.f(self, *a) if self._buffers else self.f(*a)
-        return tuple(result) if isinstance(result, (tuple, list)) else result
-
-
-def model_of(program):
-    """torch.export's model.json of an exported program, without what it says of the source."""
-    buffer = io.BytesIO()
-    torch.export.save(program, buffer)
-    archive = zipfile.ZipFile(buffer)
-    member = next(n for n in archive.namelist() if n.endswith("models/model.json"))
-    model = json.loads(archive.read(member))
-    for node in model["graph_module"]["graph"]["nodes"]:
-        node["metadata"] = {}
-        if node.get("is_hop_single_tensor_return", 0) is None:
-            del node["is_hop_single_tensor_return"]
-    model["graph_module"]["module_call_graph"] = []
-    return model
-
-
-class Family:
-    def __init__(self, name):
-        self.name, self.graphs, self.tensors = name, [], {}
-        self.generator = torch.Generator().manual_seed(sum(map(ord, name)))
-
-    def randn(self, *shape, dtype=torch.float32, scale=1.0, positive=False):
-        x = torch.randn(tuple(shape), generator=self.generator, dtype=torch.float32) * scale
-        return (x.abs() + 0.1 if positive else x).to(dtype)
-
-    def ints(self, *shape, low=-5, high=6, dtype=torch.int64):
-        if not dtype.is_signed:
-            low = max(low, 0)
-        return torch.randint(low, high, shape, generator=self.generator).to(dtype)
-
-    def bools(self, *shape):
-        return torch.randint(0, 2, shape, generator=self.generator).bool()
-
-    def special(self, dtype=torch.float32):
-        return torch.tensor(SPECIAL).to(dtype)
-
-    def case(self, name, f, *inputs, buffers=None):
-        """One case; `f` is also run in float64 for the reference. Buffers and inputs that `f` writes to are outputs, in
-        front. With `buffers`, `f` takes the module that holds them first."""
-        buffers = buffers or {}
-
-        def run(arguments, dtype=None):
-            module = Fn(f, buffers).to(dtype).eval()
-            before = {x: x._version for x in module.buffers()}
-            copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in arguments]
-            results = module(*arguments)
-            results = list(results) if isinstance(results, (tuple, list)) else [results]
-            return ([x for x in module.buffers() if x._version > before[x]] +
-                    [x for x, y in zip(arguments, copies) if isinstance(x, torch.Tensor) and was_written(x, y)] + results)
-
-        with torch.no_grad():
-            outputs = run([x.clone() if isinstance(x, torch.Tensor) else x for x in inputs])
-            wide = [x.to(torch.float64 if x.is_floating_point() else x.dtype, copy=True)
-                    if isinstance(x, torch.Tensor) else x for x in inputs]
-            try:
-                reference = run(wide, torch.float64)
-            except (RuntimeError, NotImplementedError):
-                reference = None
-            program = torch.export.export(Fn(f, buffers).eval(), inputs, strict=False)
-        model = model_of(program)
-        assert all(g["name"] != name for g in self.graphs), name
-        self.graphs.append({"name": name, "model": model})
-        as_list = lambda r: [t for t in (r if isinstance(r, (tuple, list)) else [r])]
-        for i, x in enumerate(t for t in inputs if isinstance(t, torch.Tensor)):
-            self.tensors[f"{name}/input_{i}"] = x.contiguous().clone()
-        for key, x in {**program.state_dict, **program.constants}.items():
-            self.tensors[f"{name}/weight/{key}"] = x.detach().contiguous().clone()
-        for i, x in enumerate(as_list(outputs)):
-            self.tensors[f"{name}/output_{i}"] = x.detach().contiguous().clone()
-        for i, x in enumerate(as_list(reference) if reference is not None else []):
-            if x.dtype == torch.float64:
-                reason = inconsistency(as_list(outputs)[i], x)
-                if reason:
-                    BAD.append(f"{self.name}/{name} output {i}: {reason}")
-                # Of a 16-bit result, 32 bits say more than it is asked for.
-                narrow = as_list(outputs)[i].dtype in (torch.float16, torch.bfloat16)
-                x = x.to(torch.float32 if narrow else torch.float64)
-                self.tensors[f"{name}/reference_{i}"] = x.detach().contiguous().clone()
-
-    def write(self):
-        case_archive.record(self.name, self.graphs, self.tensors)
-        print(f"{self.name}: {len(self.graphs)} cases, {len(self.tensors)} tensors")
-
-
-BAD = []  # cases that must not be recorded
 FAMILIES = {}
 
 
@@ -181,7 +40,7 @@ def family(f):
 def pointwise_unary(c):
     ops = {n: getattr(torch, n) for n in (
         "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh "
-        "asinh acosh atanh erf erfc sigmoid relu floor ceil trunc round sign signbit isnan isinf square "
+        "asinh acosh atanh erf erfc digamma sigmoid relu floor ceil trunc round sign signbit isnan isinf square "
         "logical_not").split()}
     ops.update(silu=F.silu, gelu=F.gelu, gelu_tanh=lambda x: F.gelu(x, approximate="tanh"), relu6=F.relu6,
                hardtanh=F.hardtanh, leaky_relu=F.leaky_relu, elu=F.elu, softplus=F.softplus, hardswish=F.hardswish,
@@ -520,146 +379,6 @@ def scans(c):
 
 
 @family
-def convolution(c):
-    r = c.randn
-    types = {**FLOATS, "f64": torch.float64}
-    for short, dtype in types.items():
-        d = lambda *s, scale=1.0: c.randn(*s, dtype=dtype, scale=scale)
-        c.case(f"one_tap_{short}", lambda x, w, b: F.conv2d(x, w, b), d(2, 5, 7, 3), d(6, 5, 1, 1), d(6))
-        c.case(f"columns_{short}", lambda x, w, b: F.conv2d(x, w, b, padding=1), d(2, 3, 7, 5), d(7, 3, 3, 3), d(7))
-        c.case(f"depthwise_{short}", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=5), d(2, 5, 6, 7), d(5, 1, 3, 3), d(5))
-        c.case(f"transposed_{short}", lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1), d(2, 5, 4, 3), d(5, 6, 3, 3), d(6))
-    for short, dtype in (("i64", torch.int64), ("i32", torch.int32)):
-        c.case(f"columns_{short}", lambda x, w: F.conv2d(x, w, padding=1), c.ints(1, 3, 5, 4, dtype=dtype), c.ints(6, 3, 3, 3, dtype=dtype))
-    # One dimension, three, strides, dilation, groups.
-    c.case("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=2), r(3, 4, 19), r(6, 4, 5), r(6))
-    c.case("conv1d_dilated", lambda x, w: F.conv1d(x, w, dilation=3), r(2, 6, 17), r(8, 6, 3))
-    c.case("conv1d_same_even", lambda x, w, b: F.conv1d(x, w, b, padding="same"), r(2, 6, 11), r(5, 6, 4), r(5))
-    c.case("conv1d_one_channel", lambda x, w, b: F.conv1d(x, w, b), r(2, 1, 23), r(9, 1, 7), r(9))
-    c.case("conv3d", lambda x, w, b: F.conv3d(x, w, b, stride=(1, 2, 1), padding=(1, 0, 2)), r(2, 3, 4, 7, 5), r(5, 3, 2, 3, 3), r(5))
-    c.case("conv3d_grouped", lambda x, w: F.conv3d(x, w, groups=2, padding=1), r(1, 4, 3, 4, 5), r(12, 2, 3, 3, 3))
-    c.case("uneven", lambda x, w, b: F.conv2d(x, w, b, stride=(2, 3), padding=(0, 2), dilation=(2, 1)), r(2, 6, 13, 11), r(7, 6, 3, 5), r(7))
-    c.case("grouped", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=3), r(2, 6, 5, 7), r(18, 2, 3, 3), r(18))
-    c.case("grouped_one", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=2), r(1, 10, 5, 7), r(14, 5, 3, 3), r(14))
-    c.case("grouped_one_tap", lambda x, w: F.conv2d(x, w, groups=2), r(2, 34, 3, 5), r(14, 17, 1, 1))
-    c.case("depthwise_multiplier", lambda x, w, b: F.conv2d(x, w, b, padding=2, groups=3, stride=2), r(2, 3, 9, 8), r(6, 1, 5, 5), r(6))
-    c.case("depthwise_seven", lambda x, w, b: F.conv2d(x, w, b, padding=3, groups=4), r(1, 4, 9, 10), r(4, 1, 7, 7), r(4))
-    c.case("depthwise_dilated", lambda x, w: F.conv2d(x, w, padding=2, dilation=2, groups=4), r(1, 4, 9, 10), r(4, 1, 3, 3))
-    c.case("few_outputs", lambda x, w, b: F.conv2d(x, w, b, padding=1), r(2, 9, 6, 5), r(3, 9, 3, 3), r(3))
-    c.case("strided_one_tap", lambda x, w: F.conv2d(x, w, stride=2), r(2, 9, 7, 6), r(10, 9, 1, 1))
-    c.case("padded_one_tap", lambda x, w, b: F.conv2d(x, w, b, padding=1), r(2, 19, 3, 4), r(10, 19, 1, 1), r(10))
-    c.case("one_tap_bias_relu", lambda x, w, b: F.conv2d(x, w, b).relu() + x, r(1, 8, 5, 7), r(8, 8, 1, 1), r(8))
-    c.case("patches", lambda x, w, b: F.conv2d(x, w, b, stride=4), r(2, 3, 16, 12), r(11, 3, 4, 4), r(11))
-    c.case("one_position", lambda x, w, b: F.conv2d(x, w, b), r(3, 4, 5, 5), r(9, 4, 5, 5), r(9))
-    c.case("one_pixel", lambda x, w: F.conv2d(x, w, padding=1), r(1, 5, 1, 1), r(6, 5, 3, 3))
-    c.case("same_even", lambda x, w, b: F.conv2d(x, w, b, padding="same", dilation=(1, 3)), r(2, 5, 7, 9), r(6, 5, 4, 2), r(6))
-    c.case("valid", lambda x, w: F.conv2d(x, w, padding="valid"), r(2, 5, 7, 9), r(6, 5, 4, 2))
-    c.case("unbatched", lambda x, w, b: F.conv2d(x, w, b, padding=1), r(5, 7, 6), r(6, 5, 3, 3), r(6))
-    c.case("unbatched_1d_same", lambda x, w: F.conv1d(x, w, padding="same"), r(5, 17), r(6, 5, 3))
-    c.case("no_batch", lambda x, w, b: F.conv2d(x, w, b, padding=1), r(0, 5, 7, 6), r(6, 5, 3, 3), r(6))
-    c.case("no_batch_one_tap", lambda x, w, b: F.conv2d(x, w, b), r(0, 5, 7, 6), r(6, 5, 1, 1), r(6))
-    c.case("strided_input", lambda x, w: F.conv2d(x[:, ::2, 1:], w, padding=1), r(2, 10, 7, 6), r(6, 5, 3, 3))
-    c.case("transposed_weight", lambda x, w: F.conv2d(x, w.transpose(0, 1), padding=1), r(2, 5, 4, 6), r(5, 6, 3, 3))
-    c.case("after_silu", lambda x, y, w: F.conv2d(F.silu(x + y), w, padding=1), r(1, 5, 7, 6), r(5, 1, 1), r(8, 5, 3, 3))
-    c.case("depthwise_after_gelu", lambda x, y, w: F.conv2d(F.gelu(x * y), w, padding=1, groups=5).tanh(), r(1, 5, 7, 6), r(5, 1, 1), r(5, 1, 3, 3))
-    last = torch.channels_last
-    for short, dtype in FLOATS.items():
-        d = lambda *s: c.randn(*s, dtype=dtype)
-        c.case(f"channels_last_{short}", lambda x, w, b: F.conv2d(x.to(memory_format=last), w.to(memory_format=last), b, padding=1).relu(), d(2, 5, 7, 6), d(6, 5, 3, 3), d(6))
-    c.case("channels_last_one_tap", lambda x, w, b: F.conv2d(x.to(memory_format=last), w, b).permute(0, 2, 3, 1).reshape(-1, 6), r(2, 5, 7, 6), r(6, 5, 1, 1), r(6))
-    c.case("channels_last_depthwise", lambda x, w: F.conv2d(x.to(memory_format=last), w, padding=1, groups=5), r(2, 5, 7, 6), r(5, 1, 3, 3))
-    c.case("channels_last_grouped", lambda x, w: F.conv2d(x.to(memory_format=last), w, padding=1, groups=2), r(2, 6, 7, 6), r(12, 3, 3, 3))
-    c.case("channels_last_weight", lambda x, w: F.conv2d(x, w.to(memory_format=last), padding=1) * 2, r(2, 5, 7, 6), r(6, 5, 3, 3))
-    c.case("channels_last_transposed", lambda x, w: F.conv_transpose2d(x.to(memory_format=last), w, stride=2), r(2, 5, 4, 6), r(5, 6, 3, 3))
-    c.case("channels_last_3d", lambda x, w: F.conv3d(x.to(memory_format=torch.channels_last_3d), w, padding=1), r(1, 3, 4, 5, 3), r(6, 3, 3, 3, 3))
-    # Transposed
-    c.case("transposed_1d", lambda x, w, b: F.conv_transpose1d(x, w, b, stride=3, padding=2, output_padding=2), r(2, 5, 7), r(5, 6, 4), r(6))
-    c.case("transposed_3d", lambda x, w: F.conv_transpose3d(x, w, stride=2), r(1, 3, 2, 3, 4), r(3, 5, 2, 3, 2))
-    c.case("transposed_two", lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2), r(1, 8, 4, 5), r(8, 6, 2, 2), r(6))
-    c.case("transposed_dilated", lambda x, w: F.conv_transpose2d(x, w, dilation=2, padding=1), r(2, 5, 4, 6), r(5, 6, 3, 3))
-    c.case("transposed_grouped", lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, groups=2), r(2, 6, 4, 3), r(6, 7, 3, 3), r(14))
-    c.case("transposed_depthwise", lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, groups=4), r(2, 4, 5, 3), r(4, 1, 4, 4))
-    c.case("transposed_few_outputs", lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2), r(2, 9, 5, 3), r(9, 3, 4, 4), r(3))
-    c.case("transposed_unbatched", lambda x, w: F.conv_transpose2d(x, w, stride=(1, 2)), r(5, 4, 3), r(5, 6, 3, 2))
-    c.case("transposed_no_batch", lambda x, w: F.conv_transpose2d(x, w), r(0, 5, 4, 3), r(5, 6, 3, 2))
-    c.case("columns_nan", lambda x, w: F.conv2d(x, w, padding=1), torch.where(r(1, 3, 5, 6) > 2, math.nan, r(1, 3, 5, 6)), r(8, 3, 3, 3))
-    c.case("two_layers", lambda x, w, b, v: F.conv2d(F.conv2d(x, w, b, padding=1).relu(), v, stride=2, padding=1), r(1, 3, 8, 8), r(8, 3, 3, 3), r(8), r(9, 8, 3, 3))
-    c.case("batch_norm_relu", lambda x, w, m, v, g, b: F.batch_norm(F.conv2d(x, w, padding=1), m, v, g, b).relu(), r(2, 3, 6, 7), r(8, 3, 3, 3), r(8), r(8, positive=True), r(8), r(8))
-    c.case("many_short_rows", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=5, stride=(2, 1)).relu(), r(1, 5, 41, 25, dtype=torch.float16), r(5, 1, 3, 3, dtype=torch.float16), r(5, dtype=torch.float16))
-
-
-@family
-def pooling(c):
-    r = c.randn
-    for short, dtype in {**FLOATS, "f64": torch.float64}.items():
-        d = lambda *s: c.randn(*s, dtype=dtype)
-        c.case(f"max_{short}", lambda x: F.max_pool2d(x, 3, 2, 1), d(2, 3, 9, 7))
-        c.case(f"max_indices_{short}", lambda x: F.max_pool2d(x, 2, return_indices=True), d(2, 3, 6, 7))
-        c.case(f"avg_{short}", lambda x: F.avg_pool2d(x, 3, 2, 1), d(2, 3, 9, 7))
-        c.case(f"adaptive_avg_{short}", lambda x: F.adaptive_avg_pool2d(x, (3, 5)), d(2, 3, 7, 11))
-    for short, dtype in (("i64", torch.int64), ("i32", torch.int32), ("u8", torch.uint8)):
-        c.case(f"max_{short}", lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), c.ints(2, 3, 9, 7, dtype=dtype))
-    c.case("avg_i64", lambda x: F.avg_pool2d(x, 3, 2, 1), c.ints(2, 3, 9, 7, low=-50, high=50))
-    c.case("max_1d", lambda x: F.max_pool1d(x, 3, 2, 1), r(2, 3, 14))
-    c.case("max_1d_indices", lambda x: F.max_pool1d(x, 4, 3, 1, dilation=2, return_indices=True), r(2, 3, 24))
-    c.case("max_3d", lambda x: F.max_pool3d(x, 2, 1), r(2, 3, 4, 5, 6))
-    c.case("max_3d_indices", lambda x: F.max_pool3d(x, (2, 3, 1), 2, (1, 1, 0), return_indices=True), r(1, 2, 4, 5, 6))
-    c.case("max_unbatched", lambda x: F.max_pool2d(x, 3), r(3, 9, 10))
-    c.case("max_1d_unbatched", lambda x: F.max_pool1d(x, 3), r(3, 9))
-    c.case("max_ceil", lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), r(2, 3, 8, 10))
-    c.case("max_ceil_padded", lambda x: F.max_pool2d(x, 2, 3, 1, ceil_mode=True, return_indices=True), r(2, 3, 7, 9))
-    c.case("max_dilated", lambda x: F.max_pool2d(x, (3, 2), 1, (1, 0), (2, 3), return_indices=True), r(2, 3, 9, 10))
-    c.case("max_large", lambda x: F.max_pool2d(x, (7, 5), (2, 1), return_indices=True), r(1, 2, 15, 11))
-    c.case("max_ties", lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), c.ints(2, 3, 9, 7, low=0, high=3).float())
-    nan = r(1, 2, 9, 8)
-    nan[0, 0, 2:5, 3] = math.nan
-    nan[0, 1, 7, 7] = math.nan
-    nan[0, 1, 0:4, 0:4] = -math.inf
-    nan[0, 1, 5, 5] = math.inf
-    c.case("max_special", lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), nan)
-    c.case("max_special_two", lambda x: F.max_pool2d(x, 2, return_indices=True), nan)
-    c.case("max_after_relu", lambda x, b: F.max_pool2d((x + b).relu(), 3, 2, 1), r(1, 5, 9, 8), r(5, 1, 1))
-    c.case("max_channels_last", lambda x: F.max_pool2d(x.to(memory_format=torch.channels_last), 3, 2, 1).permute(0, 2, 3, 1).reshape(-1, 5), r(2, 5, 9, 8))
-    c.case("max_strided", lambda x: F.max_pool2d(x.transpose(2, 3)[..., ::2], 2), r(2, 3, 12, 7))
-    c.case("avg_1d", lambda x: F.avg_pool1d(x, 3, 2, 1), r(2, 3, 14))
-    c.case("avg_1d_ceil", lambda x: F.avg_pool1d(x, 4, 3, 1, ceil_mode=True, count_include_pad=False), r(2, 3, 13))
-    c.case("avg_3d", lambda x: F.avg_pool3d(x, 2), r(2, 3, 4, 5, 6))
-    c.case("avg_3d_padded", lambda x: F.avg_pool3d(x, (2, 3, 3), (1, 2, 2), (1, 1, 0), ceil_mode=True, count_include_pad=False), r(1, 2, 4, 6, 6))
-    c.case("avg_unbatched", lambda x: F.avg_pool2d(x, 2), r(3, 9, 10))
-    c.case("avg_exclude", lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), r(2, 3, 5, 6))
-    c.case("avg_ceil", lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), r(2, 3, 8, 10))
-    c.case("avg_ceil_padded", lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), r(2, 3, 8, 9))
-    c.case("avg_ceil_exclude", lambda x: F.avg_pool2d(x, (2, 5), (3, 2), (1, 2), ceil_mode=True, count_include_pad=False), r(2, 3, 7, 8))
-    c.case("avg_divisor", lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=5), r(2, 3, 8, 9))
-    c.case("avg_whole", lambda x: F.avg_pool2d(x, (8, 9)), r(2, 3, 8, 9))
-    c.case("adaptive_avg_1d", lambda x: F.adaptive_avg_pool1d(x, 5), r(2, 3, 13))
-    c.case("adaptive_avg_3d", lambda x: F.adaptive_avg_pool3d(x, (2, 3, 4)), r(1, 2, 4, 5, 6))
-    c.case("adaptive_avg_one", lambda x: F.adaptive_avg_pool2d(x, 1), r(2, 3, 7, 11))
-    c.case("adaptive_avg_divides", lambda x: F.adaptive_avg_pool2d(x, (2, 3)), r(2, 3, 8, 9))
-    c.case("adaptive_avg_larger", lambda x: F.adaptive_avg_pool2d(x, (7, 5)), r(2, 3, 3, 2))
-    c.case("adaptive_avg_none", lambda x: F.adaptive_avg_pool2d(x, (None, 4)), r(3, 5, 9))
-    c.case("adaptive_avg_one_1d", lambda x: F.adaptive_avg_pool1d(x, 1), r(3, 9))
-    c.case("adaptive_max", lambda x: F.adaptive_max_pool2d(x, (3, 5), return_indices=True), r(2, 3, 7, 11))
-    c.case("adaptive_max_1d", lambda x: F.adaptive_max_pool1d(x, 4), r(2, 3, 11))
-    c.case("adaptive_max_3d", lambda x: F.adaptive_max_pool3d(x, (2, 3, 4)), r(1, 2, 4, 5, 6))
-    c.case("adaptive_max_special", lambda x: F.adaptive_max_pool2d(x, (2, 3), return_indices=True), nan)
-    c.case("lp_2d", lambda x: F.lp_pool2d(x, 2.0, 3, 2), r(2, 3, 9, 8))
-    c.case("lp_1d", lambda x: F.lp_pool1d(x, 3.0, 2, ceil_mode=True), r(2, 3, 9, positive=True))
-    c.case("no_batch", lambda x: F.avg_pool2d(F.max_pool2d(x, 2), 2), r(0, 3, 8, 8))
-    c.case("unfold_view", lambda x: x.unfold(1, 3, 2) * 2, r(4, 9, 3))
-    c.case("unfold_view_twice", lambda x: (x + 1).unfold(2, 2, 2).unfold(3, 3, 1).sum((-1, -2)), r(2, 3, 7, 8))
-    c.case("unfold_view_whole", lambda x: x.unfold(-1, 5, 1), r(3, 5))
-    c.case("unfold", lambda x: F.unfold(x, (2, 3), dilation=(1, 2), padding=(1, 0), stride=(2, 1)), r(2, 3, 5, 9))
-    c.case("unfold_unbatched", lambda x: F.unfold(x, 3), r(3, 5, 7))
-    c.case("fold", lambda x: F.fold(x, (5, 7), (2, 3), padding=1, stride=2), r(2, 18, 12))
-    c.case("fold_unbatched", lambda x: F.fold(x, (6, 6), 3, dilation=2), r(18, 4))
-    c.case("many_short_rows", lambda x: F.max_pool2d(x, 3, 1, 1, return_indices=True), r(1, 3, 26, 29, dtype=torch.float16))
-    c.case("many_short_rows_average", lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), r(1, 3, 26, 29, dtype=torch.float16))
-    c.case("mean_layer_norm", lambda x, w, b: F.layer_norm(F.adaptive_avg_pool2d(x.relu() + 1, 1).flatten(1), (64,), w, b), r(1, 64, 2, 2), r(64), r(64))
-    c.case("fold_of_unfold", lambda x: F.fold(F.unfold(x, 3, padding=1), (5, 6), 3, padding=1), r(1, 2, 5, 6))
-
-
-@family
 def sorting(c):
     r = c.randn
     for short, dtype in {**FLOATS, "f64": torch.float64}.items():
@@ -736,14 +455,18 @@ fused_product_cases.add(family)
 joining_cases.add(family)
 mutation_cases.add(family)
 overwriting_cases.add(family)
+window_cases.add(family)
 foreach_cases.add(family)
 alias_cases.add(family)
 
 
 def main():
-    for name in sys.argv[1:] or list(FAMILIES):
+    names = [a for a in sys.argv[1:] if a != "--missing"]
+    for name in names or list(FAMILIES):
         c = Family(name)
         FAMILIES[name](c)
+        if "--missing" in sys.argv:
+            c.keep_recorded()
         if not BAD:
             c.write()
     if BAD:
