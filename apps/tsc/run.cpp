@@ -31,7 +31,7 @@ struct Flags : CompileFlags {
   int bench = 0;
   uint64_t seed = 0;
   int64_t world_size = 0;
-  bool reverse = false, no_cache = false, json = false;
+  bool reverse = false, no_cache = false, no_graphs = false, json = false;
 };
 
 /// What is run: a graph, compiled now, or an emitted folder.
@@ -109,6 +109,7 @@ runtime::SessionOptions session_options(const Flags &flags, const std::string &d
   options.thread_order = flags.reverse ? runtime::SessionOptions::ThreadOrder::reverse
                                        : runtime::SessionOptions::ThreadOrder::forward;
   options.use_cache = !flags.no_cache;
+  options.use_graphs = !flags.no_graphs;
   return options;
 }
 
@@ -288,6 +289,8 @@ void add_run(CLI::App &app, int &exit_code) {
                    "of a graph with collectives: its ranks, which all run in this process on the "
                    "host or the reference; rank_R/NAME in files of tensors is rank R's")
       ->check(CLI::Range(1, 4096));
+  command->add_flag("--no-graphs", flags->no_graphs,
+                    "GPU: launch each kernel in each run, instead of replaying a CUDA graph");
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
       ->expected(0, 1)
       ->default_str("100")

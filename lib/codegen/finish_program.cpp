@@ -1,6 +1,7 @@
 // What follows from all steps of a program together.
 #include "codegen/finish_program.h"
 
+#include "program/streams.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
@@ -135,6 +136,23 @@ void add_assertions(const ir::Module &module, Program &program) {
     program.size_assertions.push_back({assertion.condition, row(assertion.assertion)});
 }
 
+/// What ranks do together runs beside what each computes: the scheduler has put it as early, and
+/// what needs it as late, as that pays. Where a condition decides, all stays in one order.
+void overlap_communication(Program &program) {
+  bool communicates = false;
+  for (program::Step &step : program.steps) {
+    if (program::decides(step))
+      return;
+    communicates |= std::holds_alternative<program::Collective>(step.kind);
+  }
+  if (!communicates)
+    return;
+  for (program::Step &step : program.steps)
+    if (std::holds_alternative<program::Collective>(step.kind) && !step.once)
+      step.stream = 1;
+  program::add_waits(program);
+}
+
 } // namespace
 
 void finish_program(const ir::Module &module,
@@ -144,6 +162,7 @@ void finish_program(const ir::Module &module,
   check_symbols(program);
   mark_once(program);
   apply_inplace(inplace, program);
+  overlap_communication(program);
 }
 
 } // namespace tsc::codegen

@@ -1,5 +1,5 @@
-// What follows from all steps of a program together: its symbols, which steps run once, and whose
-// memory is taken over.
+// What follows from all steps of a program together: its symbols, which steps run once, whose
+// memory is taken over, and what runs beside what.
 #pragma once
 
 #include "ir/ir.h"

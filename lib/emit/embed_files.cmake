@@ -1,5 +1,5 @@
 # Writes OUTPUT, a C++ source with the files of FILES (a |-separated list) as raw strings, in that order.
-set(text "// Generated from lib/runtime/engine and lib/emit/folder.\n#include \"emit/embedded_files.h\"\n\n")
+set(text "// Generated from lib/engine and lib/emit/folder.\n#include \"emit/embedded_files.h\"\n\n")
 string(APPEND text "namespace tsc::emit {\n\nconst std::vector<EmbeddedFile> &embedded_files() {\n")
 string(APPEND text "  static const std::vector<EmbeddedFile> files = {\n")
 string(REPLACE "|" ";" FILES "${FILES}")

@@ -312,11 +312,19 @@ private:
                     .name;
       if (step.once)
         note += ", once, when weights are loaded";
-      return row({literal(step.name),
-                  "StepKind::" +
-                      std::string(program::kStepKindNames[static_cast<size_t>(step.kind)]),
-                  std::to_string(step.position), text(step.once)}) +
-             comment(note);
+      std::vector<std::string> fields = {
+          literal(step.name),
+          "StepKind::" + std::string(program::kStepKindNames[static_cast<size_t>(step.kind)]),
+          std::to_string(step.position), text(step.once)};
+      if (step.stream != 0 || step.waits.count != 0) {
+        fields.push_back(std::to_string(step.stream));
+        fields.push_back(text(step.waits));
+      }
+      return row(fields) + comment(note);
+    });
+    table("int32_t", "kWaits", tables_.waits, [&](size_t i) {
+      return std::to_string(tables_.waits[i]) + "," +
+             comment(tables_.steps[static_cast<size_t>(tables_.waits[i])].name);
     });
   }
 

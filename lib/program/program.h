@@ -144,12 +144,16 @@ struct WhileLoop {
   Operand predicate;
   uint32_t condition_steps = 0, body_steps = 0;
 };
+/// Does nothing but be there for others to wait for; it waits itself as any step does.
+struct Event {};
 struct Step {
-  std::variant<Launch, Matmul, Copy, Fill, Collective, Conditional, WhileLoop> kind;
+  std::variant<Launch, Matmul, Copy, Fill, Collective, Conditional, WhileLoop, Event> kind;
   std::string name;  // for profiles and errors
   bool once = false; // depends on weights alone: run when weights are loaded
+  /// Stream 0 is the caller's; the others begin when a run does and end before it does.
   int stream = 0, device = 0;
-  std::vector<uint32_t> waits; // steps of other streams
+  /// Earlier steps, of other streams, that must be done before this one begins (program/streams.h).
+  std::vector<uint32_t> waits;
 };
 
 struct InputInfo {

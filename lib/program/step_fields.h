@@ -26,7 +26,7 @@ namespace tsc::program {
 
 /// In the order of Step::kind and of engine::StepKind.
 constexpr std::array<std::string_view, std::variant_size_v<decltype(Step::kind)>> kStepKindNames = {
-    "launch", "matmul", "copy", "fill", "collective", "conditional", "while_loop"};
+    "launch", "matmul", "copy", "fill", "collective", "conditional", "while_loop", "event"};
 constexpr std::array<std::string_view, 2> kCollectiveNames = {"all_gather", "reduce_scatter"};
 constexpr std::array<std::string_view, 3> kReductionNames = {"sum", "avg", "max"};
 
@@ -84,6 +84,7 @@ template <FieldsOf<WhileLoop> S, class Visitor> void visit_fields(S &step, Visit
   fields.index("condition_steps", step.condition_steps);
   fields.index("body_steps", step.body_steps);
 }
+template <FieldsOf<Event> S, class Visitor> void visit_fields(S &, Visitor &&) {}
 
 /// A visitor that looks at operands alone: `operand(name, Operand or MatrixOperand, is_written)`.
 /// Those of a launch are the kernel's.

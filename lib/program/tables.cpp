@@ -56,6 +56,7 @@ struct Storage {
   std::vector<engine::Conditional> conditionals;
   std::vector<engine::WhileLoop> loops;
   std::vector<engine::Step> steps;
+  std::vector<int32_t> waits;
   std::vector<engine::Assertion> assertions;
   std::vector<engine::SizeAssertion> size_assertions;
 };
@@ -322,19 +323,22 @@ private:
     return row;
   }
   void add_step(const Step &step) {
-    if (step.stream != 0 || step.device != 0)
+    if (step.device != 0)
       throw support::UserError(support::ExitCode::unsupported,
                                support::Diagnostic{"TSC-P011",
-                                                   "step \"" + step.name + "\" runs on stream " +
-                                                       std::to_string(step.stream) + " of device " +
+                                                   "step \"" + step.name + "\" runs on device " +
                                                        std::to_string(step.device),
                                                    "", "", "", "",
-                                                   "this version runs one stream of one device"});
+                                                   "a run has one device: give each rank a run"});
     engine::Step row;
     row.name = text(step.name);
     row.once = step.once;
     row.kind = static_cast<engine::StepKind>(step.kind.index());
     row.position = std::visit([this](const auto &kind) { return add(kind); }, step.kind);
+    row.stream = step.stream;
+    row.waits = {static_cast<int32_t>(storage_.waits.size()),
+                 static_cast<int32_t>(step.waits.size())};
+    storage_.waits.insert(storage_.waits.end(), step.waits.begin(), step.waits.end());
     storage_.steps.push_back(row);
   }
   /// The position of `row`, the last of its table.
@@ -342,6 +346,7 @@ private:
     rows.push_back(row);
     return static_cast<int32_t>(rows.size() - 1);
   }
+  int32_t add(const Event &) { return 0; }
   int32_t add(const Fill &fill) {
     return append(storage_.fills, {operand(fill.to), expressions_.size(fill.bytes)});
   }
@@ -444,6 +449,7 @@ OwnedTables build_tables(const Program &program) {
   tables.conditionals = table(storage->conditionals);
   tables.loops = table(storage->loops);
   tables.steps = table(storage->steps);
+  tables.waits = table(storage->waits);
   tables.assertions = table(storage->assertions);
   tables.size_assertions = table(storage->size_assertions);
   result.storage = std::move(storage);

@@ -2,6 +2,7 @@
 
 #include "program/check_memory.h"
 #include "program/step_fields.h"
+#include "program/streams.h"
 #include "support/diagnostic.h"
 
 #include <set>
@@ -405,6 +406,8 @@ void validate(const Program &program, const std::string &label) {
   std::vector<Diagnostic> problems = Validator(program).run();
   if (problems.empty())
     problems = check_memory(program);
+  if (problems.empty())
+    problems = check_streams(program);
   if (problems.empty())
     return;
   if (problems.size() > kMaxReported)

@@ -112,6 +112,7 @@ ReadyDevice make_ready_cuda(const program::Program &program, const SessionOption
     return device->time(run, repeats);
   };
   ready.plan = tsc_engine::Plan::cuda;
+  ready.use_graphs = options.use_graphs;
   return ready;
 }
 

@@ -172,6 +172,7 @@ void EngineSession::load_weights(const tensor::TensorMap &weights) {
     auto set = std::make_shared<tsc_engine::WeightSet>(model, device_.device, source);
     timing_.weight_bytes = set->bytes();
     instance_ = std::make_unique<tsc_engine::Instance>(set);
+    instance_->set_recording(device_.use_graphs);
   } catch (const tsc_engine::Error &error) {
     rethrow(error, Activity::loading);
   }

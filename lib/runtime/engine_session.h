@@ -21,6 +21,7 @@ struct ReadyDevice {
                                     int repeats)>
       time;
   tsc_engine::Plan plan = tsc_engine::Plan::cuda;
+  bool use_graphs = false;
 };
 
 /// Loads the weights. `timing`: what is known so far. Errors: as Session::create.

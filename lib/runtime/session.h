@@ -25,6 +25,7 @@ struct SessionOptions {
   enum class ThreadOrder : uint8_t { forward, reverse } thread_order = ThreadOrder::forward;
   std::string cache_folder; // "" : $XDG_CACHE_HOME/tsc or ~/.cache/tsc
   bool use_cache = true;
+  bool use_graphs = true; // GPU: runs of the same shapes are captured once, then replayed
 };
 
 struct Timing {

@@ -73,10 +73,10 @@ TEST_CASE("An expression whose code would explode is refused", "[program]") {
 
 TEST_CASE("Steps elsewhere are refused", "[program]") {
   program::Program sample = program::sample_program();
-  sample.steps[1].stream = 1;
+  sample.steps[1].device = 1;
   CHECK_THROWS_WITH(program::build_tables(sample),
-                    "error TSC-P011: step \"add_one\" runs on stream 1 of device 0\n"
-                    "  next: this version runs one stream of one device");
+                    "error TSC-P011: step \"add_one\" runs on device 1\n"
+                    "  next: a run has one device: give each rank a run");
 }
 
 TEST_CASE("Expressions beyond the engine are refused", "[program]") {

@@ -49,6 +49,29 @@ TEST_CASE("Unsound programs are refused", "[program]") {
       "TSC-P009 /steps/1 kernel \"add_one\" takes 2 pointers and 1 sizes, the step gives 2 and 0");
   CHECK(problem_after([](Program &p) { p.steps[1].waits = {1}; }) ==
         "TSC-P009 /steps/1 the step waits for step 1, which comes later");
+  // add_one writes what the product after it reads.
+  const auto beside = [](Program &p) { p.steps[1].stream = 1; };
+  CHECK(problem_after(beside) ==
+        "TSC-P014 /steps/2 streams: the step touches buffer \"moved\" and does not wait for step 1 "
+        "of stream 1, which does so too");
+  CHECK(problem_after([&](Program &p) {
+          beside(p);
+          p.steps[2].waits = {1};
+        }) == "");
+  CHECK(problem_after([&](Program &p) { // through an event
+          beside(p);
+          program::Step event{program::Event{}, "added"};
+          event.waits = {1};
+          p.steps.insert(p.steps.begin() + 2, event);
+        }) == "");
+  CHECK(problem_after([](Program &p) { p.steps[1].stream = 16; }) ==
+        "TSC-P014 /steps/1 streams: there is no stream 16, but 0 to 15");
+  CHECK(problem_after([](Program &p) { p.steps[0].stream = 1; }) ==
+        "TSC-P014 /steps/0 streams: a step that runs once, decides or depends on a condition is of "
+        "stream 0, this one is of 1");
+  CHECK(problem_after([](Program &p) { p.steps[1].waits = {0}; }) ==
+        "TSC-P014 /steps/1 streams: the step waits for step 0, which a condition may leave out or "
+        "which runs once");
   const auto group_of = [](int64_t ranks) {
     program::Collective collective;
     collective.ranks = ranks;

@@ -16,7 +16,7 @@
 //   TC_UNROLL                     before a loop with a constant trip count
 //
 // The part above TC_HOST_ABI_ONLY is the contract with what runs the kernels
-// (runtime/engine/host_device.cpp and fibers.cpp include this file with that macro defined).
+// (engine/host_device.cpp and fibers.cpp include this file with that macro defined).
 #pragma once
 
 enum : unsigned {

@@ -26,9 +26,9 @@ struct CudaDeviceOptions {
 
 class CudaDevice : public Device {
 public:
-  /// Milliseconds of each of `repeats` calls of run(stream), measured by events. The call is
-  /// captured as a graph and replayed where that succeeds; the L2 cache is overwritten before each
-  /// measurement.
+  /// Milliseconds of each of `repeats` calls of run(stream), measured by events after two calls
+  /// that are not (the second records what later ones replay). The L2 cache is overwritten before
+  /// each measurement.
   virtual std::vector<double> time(const std::function<void(Stream)> &run, int repeats) = 0;
   /// A stream of this device's own, for callers that have none.
   virtual Stream stream() const = 0;

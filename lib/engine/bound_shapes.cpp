@@ -30,6 +30,7 @@ public:
   ResolvedSteps run(bool once) {
     once_ = once;
     resolve_steps(0, static_cast<uint32_t>(tables_.steps.count));
+    place_scratch();
     result_.arguments.resize(result_.values.size());
     for (size_t i = 0; i < result_.values.size(); ++i)
       result_.arguments[i] = &result_.values[i];
@@ -55,6 +56,7 @@ private:
       step_ = i++;
       if (step.once != once_)
         continue;
+      const size_t before = result_.steps.size();
       if (step.kind == StepKind::launch)
         resolve(tables_.launches[position]);
       else if (step.kind == StepKind::matmul)
@@ -63,9 +65,33 @@ private:
         resolve(tables_.copies[position]);
       else if (step.kind == StepKind::fill)
         resolve(tables_.fills[position]);
-      else
+      else if (step.kind == StepKind::collective)
         resolve(tables_.collectives[position]);
+      if (result_.steps.size() == before && (model_.is_awaited[step_] || step.waits.count != 0))
+        add_step(StepKind::event, 0);
     }
+  }
+  /// Products of one stream run one after another, those of different streams perhaps at once.
+  void place_scratch() {
+    constexpr size_t kAlignment = 256; // Device::matmul's
+    std::vector<size_t> bytes(model_.streams, 0), offsets(model_.streams, 0);
+    const auto stream_of = [this](const ResolvedStep &step) {
+      return static_cast<size_t>(tables_.steps[step.step].stream);
+    };
+    for (const ResolvedStep &step : result_.steps)
+      if (step.kind == StepKind::matmul)
+        bytes[stream_of(step)] =
+            std::max(bytes[stream_of(step)],
+                     device_.matmul_scratch_bytes(result_.matmuls[step.position].plan));
+    for (size_t stream = 0; stream < bytes.size(); ++stream) {
+      if (bytes[stream] == 0)
+        continue;
+      offsets[stream] = (result_.scratch_bytes + kAlignment - 1) / kAlignment * kAlignment;
+      result_.scratch_bytes = offsets[stream] + bytes[stream];
+    }
+    for (const ResolvedStep &step : result_.steps)
+      if (step.kind == StepKind::matmul)
+        result_.matmuls[step.position].scratch = offsets[stream_of(step)];
   }
   /// Returns the step that follows those that depend on step number `step`.
   uint32_t resolve_control(uint32_t step, int32_t first, int32_t second) {
@@ -206,8 +232,6 @@ private:
     if (matmul.has_c)
       resolved.c = matrix_slot(matmul.c, shape.c, shape.batch, shape.m, shape.n);
     resolved.plan = device_.prepare_matmul(shape);
-    result_.scratch_bytes =
-        std::max(result_.scratch_bytes, device_.matmul_scratch_bytes(resolved.plan));
     add_step(StepKind::matmul, result_.matmuls.size());
     result_.matmuls.push_back(resolved);
   }
@@ -294,14 +318,15 @@ void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
   } else if (step.kind == StepKind::matmul) {
     const ResolvedMatmul &matmul = steps.matmuls[step.position];
     device.matmul(matmul.plan, address(matmul.a), address(matmul.b),
-                  matmul.has_c ? address(matmul.c) : nullptr, address(matmul.out), scratch, stream);
+                  matmul.has_c ? address(matmul.c) : nullptr, address(matmul.out),
+                  static_cast<char *>(scratch) + matmul.scratch, stream);
   } else if (step.kind == StepKind::copy) {
     const ResolvedCopy &copy = steps.copies[step.position];
     device.copy(address(copy.to), address(copy.from), static_cast<size_t>(copy.bytes), stream);
   } else if (step.kind == StepKind::fill) {
     const ResolvedFill &fill = steps.fills[step.position];
     device.fill(address(fill.to), 0, static_cast<size_t>(fill.bytes), stream);
-  } else {
+  } else if (step.kind == StepKind::collective) {
     const ResolvedCollective &collective = steps.collectives[step.position];
     communicate(communicator, collective, address(collective.from), address(collective.to), stream);
   }
@@ -313,7 +338,8 @@ struct StepRunner {
   ResolvedSteps &steps;
   const std::vector<char *> &bases;
   void *scratch;
-  Stream stream;
+  RunStreams &streams;
+  Stream stream; // the caller's
   Communicator *communicator;
 
   void run(size_t begin, size_t end) {
@@ -335,7 +361,10 @@ struct StepRunner {
           run(middle, middle + control.second);
         i = middle + control.second;
       } else {
-        named(step, [&] { run_step(device, steps, step, bases, scratch, stream, communicator); });
+        named(step, [&] {
+          run_step(device, steps, step, bases, scratch, streams.before(step.step), communicator);
+          streams.after(step.step);
+        });
       }
     }
   }
@@ -425,12 +454,20 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 }
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
-               const std::vector<char *> &bases, void *scratch, Stream stream,
+               const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
                Communicator *communicator) {
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
-  StepRunner{model, device, steps, bases, scratch, stream, communicator}.run(0, steps.steps.size());
+  streams.begin(stream);
+  try {
+    StepRunner{model, device, steps, bases, scratch, streams, stream, communicator}.run(
+        0, steps.steps.size());
+  } catch (...) {
+    streams.end(); // whoever waits for the caller's stream finds nothing at work
+    throw;
+  }
+  streams.end();
 }
 
 std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "engine/recordings.h"
+#include "engine/run_streams.h"
 
 namespace tsc_engine {
 
@@ -20,6 +22,7 @@ struct ResolvedMatmul {
   size_t plan = 0; // of Device::prepare_matmul
   AddressSlot a, b, c, out;
   bool has_c = false;
+  size_t scratch = 0; // bytes into the scratch memory: products of one stream share a place
 };
 struct ResolvedCopy {
   AddressSlot from, to;
@@ -56,7 +59,7 @@ struct ResolvedSteps {
   std::vector<ResolvedFill> fills;
   std::vector<ResolvedCollective> collectives;
   std::vector<ResolvedControl> controls; // conditionals and loops
-  size_t scratch_bytes = 0; // what the neediest product takes; they run one after another
+  size_t scratch_bytes = 0; // of each stream what its neediest product takes, one behind another
   /// Values of all launches' parameters; slots say which of them are addresses. arguments[i] points
   /// at values[i].
   std::vector<int64_t> values;
@@ -65,15 +68,16 @@ struct ResolvedSteps {
   std::vector<void *> arguments;
 };
 
-/// Resolves the steps with this `once`. `buffer_bytes` is the extent of each buffer: no operand of
-/// a product or copy may reach beyond. `symbols` is null for run-once steps.
+/// Resolves the steps with this `once`. A step with nothing to do is left out, unless it stands for
+/// an order of streams: it is an event then. `buffer_bytes` is the extent of each buffer: no
+/// operand of a product or copy may reach beyond. `symbols` is null for run-once steps.
 ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
                             const std::vector<int64_t> &buffer_bytes, bool once);
 /// Runs them, waiting for the stream where a predicate in memory decides what runs next: `bases`
-/// holds the memory of every buffer, `scratch` has steps.scratch_bytes. Without
-/// a communicator collectives are refused.
+/// holds the memory of every buffer, `scratch` has steps.scratch_bytes. Whatever `streams` there
+/// are, the run begins and ends on `stream`. Without a communicator collectives are refused.
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
-               const std::vector<char *> &bases, void *scratch, Stream stream,
+               const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
                Communicator *communicator);
 
 struct BoundShapes {
@@ -84,6 +88,7 @@ struct BoundShapes {
   int64_t scratch_offset = 0;        // of the products' scratch memory, behind all pieces
   int64_t workspace_bytes = 0;       // all of it
   ResolvedSteps steps;
+  Recordings recordings; // the last: work that is recorded uses all of the above
 };
 
 /// Extents with aliases followed: a buffer may use all that its memory holds.

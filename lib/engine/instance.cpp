@@ -145,7 +145,9 @@ const BoundShapes &need(const std::shared_ptr<BoundShapes> &bound) {
 
 Instance::Instance(std::shared_ptr<WeightSet> weights)
     : weights_(std::move(weights)), bases_(model().tables.buffers.count, nullptr),
-      failure_(std::make_unique<FailureWords>()) {
+      failure_(std::make_unique<FailureWords>()),
+      streams_(std::make_unique<RunStreams>(weights_->device(), model())),
+      addresses_(model().tables.inputs.count + model().tables.outputs.count + 2, nullptr) {
   for (size_t i = 0; i < bases_.size(); ++i) {
     const Home &home = model().homes[i];
     if (home.kind == Home::Kind::weight)
@@ -261,13 +263,34 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
   check_memory(workspace, static_cast<size_t>(bound_->workspace_bytes), kPieceAlignment, "memory",
                "workspace");
   set_bases(inputs, outputs, workspace);
+  if (!replay(stream, inputs, outputs, workspace))
+    queue(stream, outputs, workspace);
+  if (weights_->device().is_host())
+    check(stream);
+}
+
+void Instance::queue(Stream stream, void *const *outputs, void *workspace) {
   if (poison_)
     poison(stream, outputs, workspace);
   run_steps(model(), weights_->device(), bound_->steps, bases_,
-            static_cast<char *>(workspace) + bound_->scratch_offset, stream, communicator_);
+            static_cast<char *>(workspace) + bound_->scratch_offset, *streams_, stream,
+            communicator_);
   copy_outputs(stream, outputs);
-  if (weights_->device().is_host())
-    check(stream);
+}
+
+bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
+  if (!is_recording_ || communicator_ != nullptr || reads_predicates(model().tables))
+    return false;
+  size_t next = 0;
+  for (size_t i = 0; i < model().tables.inputs.count; ++i)
+    addresses_[next++] = model().tables.inputs[i].is_scalar ? nullptr : inputs[i];
+  for (size_t i = 0; i < model().tables.outputs.count; ++i)
+    addresses_[next++] = outputs[i];
+  addresses_[next++] = workspace;
+  addresses_[next] = poison_ ? this : nullptr; // not an address, but a run is another with it
+  return bound_->recordings.run(
+      weights_->device(), stream, addresses_,
+      [this, outputs, workspace](Stream recorded) { queue(recorded, outputs, workspace); });
 }
 
 std::vector<int64_t> Instance::output_sizes(size_t output) const {

@@ -62,9 +62,8 @@ template <class Handle, cudaError_t (*Destroy)(Handle)> struct Scoped {
   Scoped(const Scoped &) = delete;
   Scoped &operator=(const Scoped &) = delete;
 };
-using Event = Scoped<cudaEvent_t, &cudaEventDestroy>;
+using TimedEvent = Scoped<cudaEvent_t, &cudaEventDestroy>;
 using Graph = Scoped<cudaGraph_t, &cudaGraphDestroy>;
-using GraphExecution = Scoped<cudaGraphExec_t, &cudaGraphExecDestroy>;
 
 class CudaDeviceImplementation final : public CudaDevice {
 public:
@@ -107,6 +106,37 @@ public:
     check_cuda(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)),
                "kernels or copies failed");
   }
+  Stream make_stream() override {
+    make_current();
+    cudaStream_t stream = nullptr;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    return stream;
+  }
+  void release_stream(Stream stream) override {
+    if (stream != nullptr)
+      cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+  }
+  Event make_event() override {
+    make_current();
+    cudaEvent_t event = nullptr;
+    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+    return event;
+  }
+  void release_event(Event event) override {
+    if (event != nullptr)
+      cudaEventDestroy(static_cast<cudaEvent_t>(event));
+  }
+  void record(Event event, Stream stream) override {
+    make_current();
+    check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)),
+               "cudaEventRecord");
+  }
+  void wait(Stream stream, Event event) override {
+    make_current();
+    check_cuda(
+        cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event), 0),
+        "cudaStreamWaitEvent");
+  }
   void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments,
               Stream stream) override;
   size_t prepare_matmul(const MatmulShape &shape) override {
@@ -119,6 +149,9 @@ public:
     make_current();
     matmuls_->run(plan, a, b, c, out, scratch, stream);
   }
+  std::unique_ptr<Recording> record_work(const std::function<void(Stream)> &queue,
+                                         std::unique_ptr<Recording> earlier) override;
+  bool is_captured(Stream stream) override;
   std::vector<double> time(const std::function<void(Stream)> &run, int repeats) override;
 
 private:
@@ -132,7 +165,6 @@ private:
   void load(const CudaDeviceOptions &options);
   void unload();
   std::map<std::string, cudaKernel_t> loaded_kernels() const;
-  bool capture(const std::function<void(Stream)> &run, GraphExecution &execution);
 
   const int device_index_;
   cudaStream_t stream_ = nullptr;
@@ -226,34 +258,101 @@ void CudaDeviceImplementation::launch(size_t number, const LaunchGeometry &geome
     check_cuda(result, ("launch of kernel " + kernel.name).c_str());
 }
 
-/// False if something in the run cannot be captured; the stream is as before then.
-bool CudaDeviceImplementation::capture(const std::function<void(Stream)> &run,
-                                       GraphExecution &execution) {
-  if (cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal) != cudaSuccess) {
+/// A graph that can be launched, and the stream that it is captured on.
+class CudaRecording final : public Recording {
+public:
+  explicit CudaRecording(int device_index) : device_index_(device_index) {
+    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  ~CudaRecording() override {
+    cudaSetDevice(device_index_);
+    if (execution_ != nullptr) {
+      cudaDeviceSynchronize(); // it may be at work on a stream that is nobody's to ask any more
+      cudaGraphExecDestroy(execution_);
+    }
+    cudaStreamDestroy(stream_);
+  }
+  CudaRecording(const CudaRecording &) = delete;
+  CudaRecording &operator=(const CudaRecording &) = delete;
+
+  /// False if something in the work cannot be captured.
+  bool record(const std::function<void(Stream)> &queue) {
+    Graph graph;
+    const bool is_captured = capture(queue, graph);
+    const bool is_ready = is_captured && (update(graph.handle) || instantiate(graph.handle));
     cudaGetLastError();
-    return false;
+    return is_ready;
   }
-  bool fine = true;
-  try {
-    run(stream_);
-  } catch (const Error &) {
-    fine = false;
+  void replay(Stream stream) override {
+    check_cuda(cudaSetDevice(device_index_), "cudaSetDevice");
+    check_cuda(cudaGraphLaunch(execution_, static_cast<cudaStream_t>(stream)), "cudaGraphLaunch");
   }
-  Graph graph;
-  fine = cudaStreamEndCapture(stream_, &graph.handle) == cudaSuccess && fine;
-  fine = fine && graph.handle &&
-         cudaGraphInstantiate(&execution.handle, graph.handle, 0) == cudaSuccess;
-  cudaGetLastError();
-  return fine;
+
+private:
+  bool capture(const std::function<void(Stream)> &queue, Graph &graph) {
+    if (cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
+      return false;
+    bool is_whole = true;
+    try {
+      queue(stream_);
+    } catch (const Error &) { // queued step by step it says why
+      is_whole = false;
+    }
+    return cudaStreamEndCapture(stream_, &graph.handle) == cudaSuccess && is_whole &&
+           graph.handle != nullptr;
+  }
+  /// The same steps with other addresses: an update of the nodes, far cheaper than a new graph.
+  /// What is at work keeps the old ones.
+  bool update(cudaGraph_t graph) {
+    if (execution_ == nullptr)
+      return false;
+    cudaGraphExecUpdateResultInfo result;
+    return cudaGraphExecUpdate(execution_, graph, &result) == cudaSuccess;
+  }
+  bool instantiate(cudaGraph_t graph) {
+    if (execution_ != nullptr) {
+      cudaDeviceSynchronize();
+      cudaGraphExecDestroy(execution_);
+      execution_ = nullptr;
+    }
+    return cudaGraphInstantiate(&execution_, graph, 0) == cudaSuccess;
+  }
+
+  const int device_index_;
+  cudaStream_t stream_ = nullptr;
+  cudaGraphExec_t execution_ = nullptr;
+};
+
+std::unique_ptr<Recording>
+CudaDeviceImplementation::record_work(const std::function<void(Stream)> &queue,
+                                      std::unique_ptr<Recording> earlier) {
+  make_current();
+  // Of this device, as everything that it is given.
+  std::unique_ptr<CudaRecording> recording(static_cast<CudaRecording *>(earlier.release()));
+  if (recording == nullptr)
+    recording = std::make_unique<CudaRecording>(device_index_);
+  if (!recording->record(queue))
+    return nullptr;
+  return recording;
+}
+
+bool CudaDeviceImplementation::is_captured(Stream stream) {
+  make_current();
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  // An error: the default stream, while another stream is captured that waits for it.
+  if (cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status) != cudaSuccess) {
+    cudaGetLastError();
+    return true;
+  }
+  return status != cudaStreamCaptureStatusNone;
 }
 
 std::vector<double> CudaDeviceImplementation::time(const std::function<void(Stream)> &run,
                                                    int repeats) {
   make_current();
   run(stream_); // allocates what is left to allocate
+  run(stream_); // records
   synchronize(stream_);
-  GraphExecution execution;
-  const bool captured = capture(run, execution);
   struct Memory {
     void *data = nullptr;
     ~Memory() { cudaFree(data); }
@@ -261,7 +360,7 @@ std::vector<double> CudaDeviceImplementation::time(const std::function<void(Stre
   const size_t flush_bytes =
       2 * static_cast<size_t>(attribute(cudaDevAttrL2CacheSize, device_index_));
   check_cuda(cudaMalloc(&flush.data, std::max<size_t>(flush_bytes, 256)), "cudaMalloc");
-  Event start, stop;
+  TimedEvent start, stop;
   check_cuda(cudaEventCreate(&start.handle), "cudaEventCreate");
   check_cuda(cudaEventCreate(&stop.handle), "cudaEventCreate");
   std::vector<double> samples;
@@ -269,10 +368,7 @@ std::vector<double> CudaDeviceImplementation::time(const std::function<void(Stre
     // Long enough for what follows to be queued before it starts: no launch latency is measured.
     fill(flush.data, i, flush_bytes, stream_);
     check_cuda(cudaEventRecord(start.handle, stream_), "cudaEventRecord");
-    if (captured)
-      check_cuda(cudaGraphLaunch(execution.handle, stream_), "cudaGraphLaunch");
-    else
-      run(stream_);
+    run(stream_);
     check_cuda(cudaEventRecord(stop.handle, stream_), "cudaEventRecord");
     synchronize(stream_);
     float milliseconds = 0;

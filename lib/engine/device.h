@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -55,6 +56,15 @@ struct MatmulShape {
 
 /// The stream of a run: a cudaStream_t, or ignored by the host.
 using Stream = void *;
+/// A point on a stream that others can wait for: a cudaEvent_t.
+using Event = void *;
+
+/// Work that was queued once and can be queued again as one piece.
+class Recording {
+public:
+  virtual ~Recording() = default; // waits until it is no longer at work
+  virtual void replay(Stream stream) = 0;
+};
 
 class Device {
 public:
@@ -68,6 +78,29 @@ public:
   virtual void copy(void *to, const void *from, size_t bytes, Stream stream) = 0;
   virtual void fill(void *memory, int byte, size_t bytes, Stream stream) = 0;
   virtual void synchronize(Stream stream) = 0;
+
+  /// Streams beside a caller's, and events, for programs that have several. As they are here, for a
+  /// device that does everything in the order of the calls, the host: null, and nothing to wait
+  /// for.
+  virtual Stream make_stream() { return nullptr; }
+  virtual void release_stream(Stream) {}
+  virtual Event make_event() { return nullptr; }
+  virtual void release_event(Event) {}
+  /// The event is where `stream` is now; recording it again moves it.
+  virtual void record(Event, Stream) {}
+  /// What `stream` gets from now on waits until the event, as last recorded, is reached.
+  virtual void wait(Stream, Event) {}
+
+  /// What `queue` queues on the stream that it is given, and by events on others, as one piece of
+  /// work; nothing of it runs. `earlier`, or null: a recording of the same work with other
+  /// addresses, which is brought up to date where that is cheaper. Null where this work, or any,
+  /// cannot be recorded: as it is here.
+  virtual std::unique_ptr<Recording> record_work(const std::function<void(Stream)> & /*queue*/,
+                                                 std::unique_ptr<Recording> /*earlier*/) {
+    return nullptr;
+  }
+  /// Whether the stream's owner is recording what it gets.
+  virtual bool is_captured(Stream) { return false; }
 
   /// Runs kernel number `kernel` of the program. `arguments[i]` points at the value of parameter i
   /// (a pointer, or an int64_t size), as cuLaunchKernel takes them.

@@ -1,4 +1,5 @@
 #include "engine/engine.h"
+#include "engine/stream_order.h"
 
 #include <algorithm>
 
@@ -31,6 +32,8 @@ void for_each_operand(const Tables &tables, const Step &step, const Visit &visit
       visit(static_cast<uint32_t>(conditional.predicate.buffer), false);
   } else if (step.kind == StepKind::while_loop) {
     visit(static_cast<uint32_t>(tables.loops[position].predicate.buffer), false);
+  } else if (step.kind == StepKind::event) {
+    return;
   } else if (step.kind == StepKind::collective) {
     visit(static_cast<uint32_t>(tables.collectives[position].from.buffer), false);
     visit(static_cast<uint32_t>(tables.collectives[position].to.buffer), true);
@@ -67,6 +70,7 @@ public:
         decided_(tables_.buffers.count, false), homes_(tables_.buffers.count) {}
 
   void run() {
+    find_order();
     // The first to claim a root has it: memory that is given beats memory that is made.
     for (uint32_t i = 0; i < tables_.inputs.count; ++i)
       claim(static_cast<uint32_t>(tables_.inputs[i].buffer), {Home::Kind::input, i});
@@ -128,7 +132,7 @@ private:
     uint32_t root = roots_[buffer];
     if (!decided_[root]) {
       claim(buffer, {Home::Kind::workspace, static_cast<uint32_t>(model_.lifetimes.size())});
-      model_.lifetimes.push_back({step, step, root});
+      model_.lifetimes.push_back({step, last_beside(step), root});
     }
     if (homes_[root].kind == Home::Kind::weight)
       model_.weight_is_used[homes_[root].position] = true;
@@ -137,7 +141,7 @@ private:
     if (homes_[root].kind != Home::Kind::workspace)
       return;
     Lifetime &lifetime = model_.lifetimes[homes_[root].position];
-    lifetime.last = std::max(lifetime.last, step);
+    lifetime.last = std::max(lifetime.last, last_beside(step));
     for (const Loop &loop : loops_) // what was there before a loop is there in every round
       if (lifetime.first < loop.first) {
         lifetime.last = std::max(lifetime.last, loop.last);
@@ -170,6 +174,46 @@ private:
         touch(static_cast<uint32_t>(output.buffer), after_all);
   }
 
+  /// What runs beside what, if there are several streams.
+  void find_order() {
+    model_.is_awaited.assign(tables_.steps.count, false);
+    for (const int32_t wait : tables_.waits)
+      model_.is_awaited[static_cast<size_t>(wait)] = true;
+    for (const Step &step : tables_.steps)
+      model_.streams = std::max(model_.streams, static_cast<size_t>(step.stream) + 1);
+    if (model_.streams == 1)
+      return;
+    StreamOrder order(model_.streams);
+    std::vector<size_t> ends; // of the steps that depend on those around
+    for (size_t i = 0; i < tables_.steps.count; ++i) {
+      for (; !ends.empty() && ends.back() == i; ends.pop_back())
+        order.end_conditional();
+      const Step &step = tables_.steps[i];
+      order.add(static_cast<size_t>(step.stream), tables_.waits.rows + step.waits.first,
+                static_cast<size_t>(step.waits.count));
+      if (const size_t count = dependents(step); count != 0) {
+        order.begin_conditional();
+        ends.push_back(i + 1 + count);
+      }
+    }
+    last_beside_ = order.last_beside();
+  }
+  size_t dependents(const Step &step) const {
+    const auto position = static_cast<size_t>(step.position);
+    if (step.kind == StepKind::conditional) {
+      const Conditional &row = tables_.conditionals[position];
+      return static_cast<size_t>(row.then_steps) + static_cast<size_t>(row.else_steps);
+    }
+    if (step.kind == StepKind::while_loop) {
+      const WhileLoop &row = tables_.loops[position];
+      return static_cast<size_t>(row.condition_steps) + static_cast<size_t>(row.body_steps);
+    }
+    return 0;
+  }
+  uint32_t last_beside(uint32_t step) const {
+    return step < last_beside_.size() ? last_beside_[step] : step;
+  }
+
   void note_copied(uint32_t position) {
     const Output &output = tables_.outputs[position];
     if (output.buffer < 0)
@@ -185,8 +229,9 @@ private:
   const Tables &tables_;
   std::vector<uint32_t> roots_;
   std::vector<bool> decided_;
-  std::vector<Home> homes_; // by root
-  struct Loop {             // steps, inclusive
+  std::vector<Home> homes_;           // by root
+  std::vector<uint32_t> last_beside_; // by step; empty for one stream
+  struct Loop {                       // steps, inclusive
     uint32_t first = 0, last = 0;
   };
   std::vector<Loop> loops_; // around the step that is looked at, outermost first

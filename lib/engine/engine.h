@@ -33,7 +33,8 @@ struct Home {
   } kind = Kind::none;
   uint32_t position = 0;
 };
-/// Steps (inclusive) between which a piece of workspace holds a value.
+/// Steps (inclusive) between which a piece of workspace holds a value. With several streams the
+/// last is the last that may run beside a step which touches it.
 struct Lifetime {
   uint32_t first = 0, last = 0;
   uint32_t root = 0; // buffer at the end of the alias chain; the largest extent along it counts
@@ -58,6 +59,8 @@ struct Model {
   std::vector<uint32_t> mutated_outputs;
   /// By position: a run needs it. What only run-once steps read is given back after them.
   std::vector<bool> weight_is_used, folded_is_used;
+  size_t streams = 1;           // one more than the highest that a step names
+  std::vector<bool> is_awaited; // by step: steps of other streams wait for it
 };
 
 /// One weight as the caller has it: contiguous, in host memory.
@@ -106,6 +109,7 @@ private:
 
 struct BoundShapes;
 class FailureWords;
+class RunStreams;
 
 class Instance {
 public:
@@ -150,6 +154,9 @@ public:
   /// Fills workspace and outputs with 0xFF before each run: a read of what was never written shows
   /// as NaN.
   void set_poison(bool poison) { poison_ = poison; }
+  /// Whether runs of shapes that ran before are recorded and replayed (recordings.h). A run whose
+  /// steps depend on data, or that communicates, is not.
+  void set_recording(bool recording) { is_recording_ = recording; }
   /// The connection to the other ranks, which must outlive the runs. Null: there are none.
   void set_communicator(Communicator *communicator) { communicator_ = communicator; }
   const Model &model() const { return weights_->model(); }
@@ -158,6 +165,10 @@ public:
 private:
   char *random_state();
   void set_bases(void *const *inputs, void *const *outputs, void *workspace);
+  /// Queues a run that was recorded, or records it; false if it has to be queued step by step.
+  bool replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace);
+  /// Queues a run, step by step.
+  void queue(Stream stream, void *const *outputs, void *workspace);
   void poison(Stream stream, void *const *outputs, void *workspace);
   void copy_outputs(Stream stream, void *const *outputs);
 
@@ -167,7 +178,9 @@ private:
   std::vector<char *> bases_;    // by buffer
   void *random_state_ = nullptr; // {seed, call number}; null if nothing draws
   std::unique_ptr<FailureWords> failure_;
-  bool poison_ = false;
+  std::unique_ptr<RunStreams> streams_;
+  bool poison_ = false, is_recording_ = false;
+  std::vector<void *> addresses_; // what a recording depends on: all that the caller gives to a run
   Communicator *communicator_ = nullptr;
 };
 

@@ -145,9 +145,10 @@ void WeightSet::run_once_steps() {
       resolve_steps(*model_, *device_, nullptr, buffer_extents(*model_, nullptr), true);
   if (steps.steps.empty())
     return;
+  RunStreams streams(*device_, *model_);
   void *scratch = device_->allocate(steps.scratch_bytes);
   try {
-    run_steps(*model_, *device_, steps, bases, scratch, nullptr, nullptr);
+    run_steps(*model_, *device_, steps, bases, scratch, streams, nullptr, nullptr);
     device_->synchronize(nullptr);
     failure.check(model_->tables, nullptr);
   } catch (...) {

@@ -300,6 +300,11 @@ TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *siz
   });
 }
 
+void tsc_instance_set_graphs(TscInstance *instance, int on) {
+  if (instance != nullptr)
+    instance->instance.set_recording(on != 0);
+}
+
 void tsc_instance_set_poison(TscInstance *instance, int on) {
   if (instance != nullptr)
     instance->instance.set_poison(on != 0);

@@ -165,12 +165,24 @@ struct WhileLoop {
   Operand predicate;
   int32_t condition_steps = 0, body_steps = 0;
 };
-enum class StepKind : int32_t { launch, matmul, copy, fill, collective, conditional, while_loop };
+/// An event does nothing: other steps wait for it, and it for others.
+enum class StepKind : int32_t {
+  launch,
+  matmul,
+  copy,
+  fill,
+  collective,
+  conditional,
+  while_loop,
+  event
+};
 struct Step {
   const char *name = "";
   StepKind kind = StepKind::launch;
   int32_t position = 0; // in launches, matmuls, copies, fills, collectives, ...
   bool once = false;    // when weights are loaded
+  int32_t stream = 0;   // 0: the caller's, else one beside it
+  Range waits = {};     // of Tables::waits
 };
 
 /// What must hold of data.
@@ -203,6 +215,7 @@ struct Tables {
   Table<Conditional> conditionals;
   Table<WhileLoop> loops;
   Table<Step> steps;
+  Table<int32_t> waits;        // earlier steps, of other streams
   Table<Assertion> assertions; // of data: number k + 1 in the failure buffer
   Table<SizeAssertion> size_assertions;
 };

@@ -1,0 +1,48 @@
+// Runs that were queued before, kept as one piece of work each: a CUDA graph on a GPU.
+//
+// A run of known shapes queues the same steps each time; only the addresses of the caller's tensors
+// may be others. The first run of some shapes is queued step by step. The second is recorded, and
+// from then on a run with the same addresses costs the host one call. Addresses that are new are
+// put into the recording that was used least lately.
+#pragma once
+
+#include "engine/device.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace tsc_engine {
+
+/// Of the runs of one instance with the same shapes. Used by one thread at a time.
+class Recordings {
+public:
+  /// Queues on `stream` what `queue` queues on the stream that it is given: from a recording if
+  /// there is one for `addresses`, all that `queue` depends on and that changes between runs.
+  /// False, and nothing was queued, if the caller has to: the first time, on a device that cannot,
+  /// for work that cannot be recorded, on a stream that is being captured itself, and where callers
+  /// give other addresses each time, so that recording costs more than it saves.
+  bool run(Device &device, Stream stream, const std::vector<void *> &addresses,
+           const std::function<void(Stream)> &queue);
+
+  /// For tests and for who asks why: runs from a recording, and how often one was made or brought
+  /// up to date.
+  size_t replayed() const { return replayed_; }
+  size_t recorded() const { return recorded_; }
+
+private:
+  struct Entry {
+    std::vector<void *> addresses;
+    std::unique_ptr<Recording> work;
+  };
+  Entry *find(const std::vector<void *> &addresses);
+  bool record(Device &device, const std::vector<void *> &addresses,
+              const std::function<void(Stream)> &queue);
+
+  std::vector<Entry> entries_; // used last at the end
+  bool is_known_ = false;      // these shapes ran before
+  bool is_off_ = false;
+  size_t recorded_ = 0, replayed_ = 0, in_vain_ = 0;
+};
+
+} // namespace tsc_engine

@@ -1,0 +1,317 @@
+// Steps of several streams: the same numbers as on one, in whatever order a device runs what is not
+// ordered, and a refusal where a wait is missing.
+#include "engine/engine.h"
+#include "engine/stream_order.h"
+#include "program/streams.h"
+#include "program/tables.h"
+#include "sample_program.h"
+#include "stream_device.h"
+#include "testing/catch.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace tsc;
+using namespace tsc_engine;
+using program::Program;
+
+namespace {
+
+constexpr size_t kSize = 16;      // elements of every buffer: 4 x 4
+constexpr uint32_t kBuffers = 24; // the first is the input
+
+/// Steps over buffers that are alive for a few steps only, so that they share memory, on up to
+/// `streams` streams.
+Program random_program(std::mt19937 &random, unsigned streams) {
+  const auto below = [&](size_t n) { return static_cast<uint32_t>(random() % n); };
+  Program program;
+  const std::vector<symbolic::Expr> sizes = {symbolic::Expr(4), symbolic::Expr(4)};
+  program.buffers.push_back(program::make_buffer("x", program::Role::input, sizes));
+  for (uint32_t i = 0; i + 2 < kBuffers; ++i)
+    program.buffers.push_back(
+        program::make_buffer("b" + std::to_string(i), program::Role::intermediate, sizes));
+  program.buffers.push_back(program::make_buffer("y", program::Role::output, sizes));
+  for (const char *name : {"twice", "next", "relu"})
+    program.kernels.push_back(program::make_kernel(name, "float", tensor::DType::f32, "out0[i];"));
+  for (program::Kernel &kernel : program.kernels)
+    kernel.cuda.grid = {symbolic::Expr(1), symbolic::Expr(1), symbolic::Expr(1)};
+  std::vector<uint32_t> known = {0}; // buffers that hold something
+  const auto recent = [&] {
+    return known[known.size() - 1 - below(std::min<size_t>(known.size(), 3))];
+  };
+  for (int i = 0; i < 40; ++i) {
+    program::Step step;
+    step.name = "step" + std::to_string(i);
+    step.stream = static_cast<int>(below(streams));
+    const uint32_t from = recent(), to = 1 + below(kBuffers - 1);
+    const symbolic::Expr four(4), one(1), zero(0), bytes(int64_t(kSize * 4));
+    switch (below(5)) {
+    case 0:
+      step.kind = program::Copy{{from}, {to}, bytes};
+      if (from == to)
+        continue;
+      break;
+    case 1: {
+      program::Matmul product;
+      product.m = product.n = product.k = four;
+      product.a = {from, zero, four, one, zero};
+      product.b = {recent(), zero, four, one, zero};
+      product.out = {to, zero, four, one, zero};
+      if (product.a.buffer == to || product.b.buffer == to)
+        continue;
+      product.alpha = 0.125;
+      step.kind = product;
+      break;
+    }
+    case 2:
+      if (below(3) == 0) {
+        step.kind = program::Event{};
+        break;
+      }
+      [[fallthrough]];
+    default:
+      step.kind = program::Launch{below(3), {{from}, {to}}, {symbolic::Expr(int64_t(kSize))}};
+    }
+    if (!std::holds_alternative<program::Event>(step.kind))
+      known.push_back(to);
+    program.steps.push_back(std::move(step));
+  }
+  program::Step last;
+  last.name = "last";
+  last.kind = program::Launch{1, {{recent()}, {kBuffers - 1}}, {symbolic::Expr(int64_t(kSize))}};
+  program.steps.push_back(std::move(last));
+  known.push_back(kBuffers - 1);
+  program::InputInfo input;
+  input.name = "x";
+  program.inputs = {input};
+  for (uint32_t buffer = 1; buffer < kBuffers; ++buffer) {
+    if (std::find(known.begin(), known.end(), buffer) == known.end())
+      continue;
+    if (below(8) != 0 && buffer + 1 != kBuffers)
+      continue; // its memory may be another's when its last step is done
+    program::OutputInfo output;
+    output.name = "output_" + std::to_string(program.outputs.size());
+    output.buffer = buffer;
+    output.layout = program.buffers[buffer].layout;
+    program.outputs.push_back(output);
+  }
+  return program;
+}
+
+/// What a run writes, one output behind the other.
+std::vector<float> run(const Program &program, TestDevice &device_to_use) {
+  const program::OwnedTables owned = program::build_tables(program);
+  const auto model = std::make_shared<const Model>(owned.tables, tsc_engine::Plan::cuda);
+  // Not the test's to delete.
+  const std::shared_ptr<Device> device(&device_to_use, [](Device *) {});
+  const auto weights =
+      std::make_shared<WeightSet>(model, device, [](const char *) { return WeightData(); });
+  Instance instance(weights);
+  const int64_t sizes[] = {4, 4};
+  const int64_t *shapes[] = {sizes};
+  const size_t bytes = instance.bind(shapes);
+  alignas(256) static float x[kSize];
+  for (size_t i = 0; i < kSize; ++i)
+    x[i] = static_cast<float>(int(i % 7) - 3) / 4;
+  void *workspace = device->allocate(bytes);
+  std::vector<void *> outputs;
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    outputs.push_back(device->allocate(kSize * 4));
+  instance.set_poison(true);
+  void *inputs[] = {x};
+  // Twice: a second run begins while nothing waits for the first.
+  for (int round = 0; round < 2; ++round)
+    instance.run(nullptr, inputs, outputs.data(), workspace);
+  device->synchronize(nullptr);
+  std::vector<float> results;
+  for (void *output : outputs) {
+    const auto *values = static_cast<const float *>(output);
+    results.insert(results.end(), values, values + kSize);
+    device->release(output);
+  }
+  device->release(workspace);
+  return results;
+}
+
+bool are_equal(const std::vector<float> &a, const std::vector<float> &b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+}
+
+} // namespace
+
+TEST_CASE("Steps on several streams give the numbers of one", "[engine]") {
+  size_t swaps = 0, waits = 0, needless = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    std::mt19937 random(seed);
+    Program program = random_program(random, 1 + seed % 4);
+    Program alone = program;
+    for (program::Step &step : alone.steps)
+      step.stream = 0;
+    program::add_waits(program);
+    INFO("seed " << seed << "\n" << program::to_json(program));
+    REQUIRE(program::check_streams(program).empty());
+    TestDevice plain;
+    StreamDevice device(seed);
+    CHECK(are_equal(run(program, device), run(alone, plain)));
+    CHECK(device.made == device.released);
+    CHECK(device.live.empty());
+    swaps += device.swaps;
+    // Each wait is one that somebody needs.
+    for (size_t i = 0; i < program.steps.size(); ++i)
+      for (size_t k = 0; k < program.steps[i].waits.size(); ++k) {
+        Program wrong = program;
+        wrong.steps[i].waits.erase(wrong.steps[i].waits.begin() + std::ptrdiff_t(k));
+        ++waits;
+        needless += program::check_streams(wrong).empty();
+      }
+  }
+  CHECK(swaps > 1000); // the device does run things in another order
+  CHECK(waits > 500);
+  CHECK(needless == 0);
+}
+
+TEST_CASE("A wait that is missing changes the numbers on some device", "[engine]") {
+  // x -> a on stream 1, a -> y on stream 0 without a wait.
+  std::mt19937 random(0);
+  Program program = random_program(random, 1);
+  program.steps.clear();
+  const auto launch = [&](uint32_t kernel, uint32_t from, uint32_t to, int stream) {
+    program::Step step;
+    step.name = "s";
+    step.kind = program::Launch{kernel, {{from}, {to}}, {symbolic::Expr(int64_t(kSize))}};
+    step.stream = stream;
+    program.steps.push_back(step);
+  };
+  launch(0, 0, 1, 1);
+  launch(1, 1, kBuffers - 1, 0);
+  program.outputs.resize(1);
+  program.outputs[0].buffer = kBuffers - 1;
+  const auto problems = program::check_streams(program);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0].code == "TSC-P014");
+  CHECK(problems[0].message.find(
+            "touches buffer \"b0\" and does not wait for step 0 of stream 1") != std::string::npos);
+  Program right = program;
+  program::add_waits(right);
+  CHECK(right.steps[1].waits == std::vector<uint32_t>{0});
+  TestDevice plain;
+  const std::vector<float> expected = run(right, plain);
+  bool differs = false;
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    StreamDevice device(seed);
+    differs |= !are_equal(run(program, device), expected);
+    StreamDevice other(seed);
+    CHECK(are_equal(run(right, other), expected));
+  }
+  CHECK(differs);
+}
+
+TEST_CASE("Runs of the same shapes are recorded and replayed, whatever the addresses", "[engine]") {
+  std::mt19937 random(7);
+  Program program = random_program(random, 3);
+  program::add_waits(program);
+  const program::OwnedTables owned = program::build_tables(program);
+  const auto model = std::make_shared<const Model>(owned.tables, tsc_engine::Plan::cuda);
+  StreamDevice device(1);
+  const auto weights =
+      std::make_shared<WeightSet>(model, std::shared_ptr<Device>(&device, [](Device *) {}),
+                                  [](const char *) { return WeightData(); });
+  const size_t count = program.outputs.size();
+  const int64_t sizes[] = {4, 4};
+  const int64_t *shapes[] = {sizes};
+  alignas(256) static float x[12][kSize], y[12][kBuffers][kSize];
+  alignas(256) static char workspace[1 << 16];
+
+  // Runs on set number `set` of inputs and outputs, and on numbers that are new each time.
+  unsigned round = 0;
+  const auto run_on = [&](Instance &instance, size_t set, Stream stream = nullptr) {
+    REQUIRE(instance.bind(shapes) <= sizeof workspace);
+    ++round;
+    for (size_t i = 0; i < kSize; ++i)
+      x[set][i] = static_cast<float>((i * round) % 11) / 8;
+    void *inputs[] = {x[set]};
+    void *outputs[kBuffers];
+    for (size_t i = 0; i < count; ++i)
+      outputs[i] = y[set][i];
+    instance.run(stream, inputs, outputs, workspace);
+    device.synchronize(nullptr);
+    std::vector<float> results;
+    for (size_t i = 0; i < count; ++i)
+      results.insert(results.end(), y[set][i], y[set][i] + kSize);
+    return results;
+  };
+  Instance plain(weights), instance(weights);
+  instance.set_recording(true);
+  const auto check_on = [&](size_t set, Stream stream = nullptr) {
+    const unsigned before = round;
+    const std::vector<float> expected = run_on(plain, 11);
+    round = before; // the same numbers again
+    CHECK(are_equal(run_on(instance, set, stream), expected));
+  };
+
+  check_on(0);
+  CHECK(device.recorded == 0);
+  for (int i = 0; i < 3; ++i)
+    check_on(0);
+  CHECK(device.recorded == 1);
+  CHECK(device.replayed == 3);
+  for (size_t set : {1, 2, 3, 0, 1, 2, 3})
+    check_on(set);
+  CHECK(device.recorded == 4);
+  CHECK(device.updated == 0);
+  check_on(4); // takes the place of 0
+  CHECK(device.recorded == 5);
+  CHECK(device.updated == 1);
+  for (size_t set : {1, 2, 3, 4})
+    check_on(set);
+  CHECK(device.recorded == 5);
+
+  // With poison a run is another one.
+  instance.set_poison(true);
+  check_on(4);
+  CHECK(device.recorded == 6);
+  instance.set_poison(false);
+
+  // A stream that its owner records gets the steps themselves.
+  const size_t replayed = device.replayed;
+  char mark = 0;
+  device.captured = &mark;
+  check_on(4, device.captured);
+  CHECK(device.replayed == replayed);
+  device.captured = &device;
+
+  // Addresses that never come back are not worth it, for long.
+  Instance wanderer(weights);
+  wanderer.set_recording(true);
+  const size_t before = device.recorded;
+  for (size_t i = 0; i < 40; ++i)
+    run_on(wanderer, i % 11);
+  CHECK(device.recorded == before + 8);
+
+  // What cannot be recorded runs all the same.
+  device.can_record = false;
+  Instance refused(weights);
+  refused.set_recording(true);
+  for (int i = 0; i < 3; ++i) {
+    const unsigned same = round;
+    const std::vector<float> expected = run_on(plain, 11);
+    round = same;
+    CHECK(are_equal(run_on(refused, 0), expected));
+  }
+  CHECK(device.recorded == before + 8);
+}
+
+TEST_CASE("What a condition may leave out orders nothing behind it", "[engine]") {
+  StreamOrder order(2);
+  order.add(1, nullptr, 0); // 0
+  order.add(0, nullptr, 0); // 1: decides
+  order.begin_conditional();
+  const int32_t first[] = {0};
+  order.add(0, first, 1); // 2: waits, if it runs
+  CHECK(order.is_before(0, 2));
+  order.end_conditional();
+  order.add(0, nullptr, 0); // 3
+  CHECK_FALSE(order.is_before(0, 3));
+  CHECK(order.is_before(2, 3));
+  CHECK(order.last_beside() == std::vector<uint32_t>{3, 1, 2, 3});
+}
