@@ -1,7 +1,9 @@
 #include "codegen/print_kernel.h"
 
-#include "codegen/reduction_text.h"
+#include "codegen/walk_text.h"
 #include "support/diagnostic.h"
+
+#include <algorithm>
 
 namespace tsc::codegen {
 
@@ -15,17 +17,9 @@ const std::string &Parameters::name_of(BufferId storage) const {
 
 namespace {
 
-class Printer : ReductionText {
+class Printer : WalkText {
 public:
-  /// `path`: which of a kernel's paths this is; "" for a kernel that has one.
-  /// `is_part`: of a launch that deals its blocks to several parts; the number of its own block and
-  /// its shared memory are parameters then.
-  Printer(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
-          const std::string &name, const std::string &path, bool is_part)
-      : ReductionText(module, plan, parameters, name), path_(path), is_part_(is_part) {
-    if (is_part)
-      block_ = "block";
-  }
+  using WalkText::WalkText;
 
   /// What the kernel does, indented by `depth`.
   std::string print(int depth) {
@@ -75,253 +69,7 @@ public:
   }
 
 private:
-  std::string path_;
-  bool is_part_;
   bool gives_run_ = false; // what is stored is the product's operand
-
-  // ---- frame
-
-  std::string shared_type() const {
-    return kernel_ + "_shared" + (path_.empty() ? "" : "_" + path_);
-  }
-  std::string as_index(const std::string &text) const {
-    return "static_cast<" + index_ + ">(" + text + ")";
-  }
-  /// Declares variables of a nest from a flat position, those that `used` names (none: all); `flat`
-  /// is a name, or the only variable's value.
-  void decompose(std::span<const Expr> variables, std::span<const Expr> sizes,
-                 const std::string &flat, const std::vector<bool> &used = {}) {
-    Expr inner = 1;
-    for (size_t i = variables.size(); i-- > 0;) {
-      std::string value = inner.is_integer(1) ? flat : flat + " / " + factor(inner);
-      if (i > 0)
-        value += " % " + factor(sizes[i]);
-      if (used.empty() || used[i])
-        line("const " + index_ + " " + variables[i].spelling() + " = " + value + ";");
-      inner = inner * sizes[i];
-    }
-  }
-  std::string quotient(const std::string &text, Expr divisor) const {
-    return divisor.is_integer(1) ? text : text + " / " + factor(divisor);
-  }
-  std::string remainder(const std::string &text, Expr divisor) const {
-    return divisor.is_integer(1) ? "0" : text + " % " + factor(divisor);
-  }
-  std::string factor(Expr e) const {
-    const std::string text = size_text(e);
-    return e.is_integer() || e.is_symbol() ? text : "(" + text + ")";
-  }
-
-  void coordinates() {
-    if (row_) {
-      const std::string threads = std::to_string(row_->threads);
-      if (row_->rows == 1) {
-        line("const int lane = static_cast<int>(threadIdx.x);");
-        row_coordinates(as_index(block_), false);
-      } else {
-        line("const int lane = static_cast<int>(threadIdx.x) % " + threads + ";");
-        row_coordinates(as_index(block_) + " * " + std::to_string(row_->rows) +
-                            " + static_cast<int>(threadIdx.x) / " + threads,
-                        row_->guard_row);
-      }
-    } else if (alone()) {
-      row_coordinates(as_index(block_) + " * " + std::to_string(column_->columns) +
-                          " + static_cast<int>(threadIdx.x)",
-                      column_->guard_row);
-    } else if (column_) {
-      const std::string columns = std::to_string(column_->columns);
-      line("const int lane = static_cast<int>(threadIdx.x) / " + columns + ";");
-      row_coordinates(as_index(block_) + " * " + columns + " + static_cast<int>(threadIdx.x) % " +
-                          columns,
-                      column_->guard_row);
-    }
-    if (tile_)
-      tile_coordinates();
-    if (row_ && graph_.sorts())
-      line("TC_DYN_SMEM(unsigned char, merging);");
-    if (has_shared() && (!is_part_ || !path_.empty()))
-      line(path_.empty() ? "TC_SMEM(" + shared_type() + ", shared);"
-                         : shared_type() + " &shared = memory." + path_ + ";");
-  }
-  /// Each thread has a row of its own.
-  bool has_shared() const {
-    const bool reduces = std::any_of(graph_.values.begin(), graph_.values.end(),
-                                     [](const Value &value) { return value.op == Op::reduction; });
-    const bool scans = graph_.scans_end_phases &&
-                       std::any_of(graph_.values.begin(), graph_.values.end(),
-                                   [](const Value &value) { return value.op == Op::scan; });
-    return tile_ || scans || (reduces && ((column_ && !alone()) || (row_ && row_->threads > 32)));
-  }
-  void row_coordinates(const std::string &row, bool guard) {
-    if (graph_.row_variables.empty() && !guard)
-      return;
-    line("const " + index_ + " row = " + row + ";");
-    std::string flat = "row";
-    if (guard) { // threads past the end work on the last row and store nothing
-      const std::string rows = size_text(graph_.rows());
-      line("const bool live = row < " + rows + ";");
-      if (!graph_.row_variables.empty())
-        line("const " + index_ + " x = live ? row : " + rows + " - 1;");
-      flat = "x";
-    }
-    decompose(graph_.row_variables, graph_.row_sizes, flat);
-  }
-  void open_serial_rows() {
-    const std::string chunk = std::to_string(serial_->chunk), rows = size_text(graph_.rows());
-    line("const " + index_ + " first = " + as_index(block_) + " * " + chunk + ";");
-    line("const " + index_ + " last = first + " + chunk + " < " + rows + " ? first + " + chunk +
-         " : " + rows + ";");
-    open("for (" + index_ + " row = first; row < last; ++row)");
-    decompose(graph_.row_variables, graph_.row_sizes, "row");
-  }
-
-  // ---- runs: loop k, its coordinates and its guard
-
-  /// What statements mention of where they are.
-  struct Position {
-    std::vector<bool> variables; // of graph_.element_variables
-    bool flat = false;           // the place in the row
-    bool tiles = false;          // a tile's elements, or (its guard) the place in it
-    bool any() const {
-      return flat || std::find(variables.begin(), variables.end(), true) != variables.end();
-    }
-  };
-  Position nowhere() const {
-    return {std::vector<bool>(graph_.element_variables.size()), false, tile_ && tile_->guard};
-  }
-  void mark(Position &position, std::span<const ValueId> ids) const {
-    for (const ValueId id : ids) {
-      position.flat |= finds_position(id);
-      for (size_t i = 0; i < position.variables.size(); ++i)
-        if (symbolic::depends_on(graph_[id].index, graph_.element_variables[i]))
-          position.variables[i] = true;
-    }
-    position.tiles = position.tiles || (tile_ && position.variables[tile_down()]);
-  }
-  Position position_of(const PhasePlan &phase) const {
-    Position position = nowhere();
-    for (const auto *ids : {&phase.run_values, &phase.elements, &phase.stores, &phase.reductions})
-      for (const ValueId id : *ids)
-        if (tiles_.count(id) != 0)
-          position.tiles = true;
-        else if (!plan_.preloaded[id]) // those were loaded before
-          mark(position, {{id}});
-    return position;
-  }
-  Position everywhere() const { // that a thread needs in any phase
-    Position position = nowhere();
-    mark(position, plan_.preloads);
-    for (const PhasePlan &phase : plan_.phases) {
-      const Position here = position_of(phase);
-      position.flat |= here.flat;
-      for (size_t i = 0; i < position.variables.size(); ++i)
-        position.variables[i] = position.variables[i] || here.variables[i];
-    }
-    return position;
-  }
-
-  Expr runs() const { return symbolic::floor_div(graph_.elements(), vector_); }
-  std::string scaled(const std::string &run) const {
-    if (vector_ == 1)
-      return run;
-    const bool simple = run.find(' ') == std::string::npos;
-    return (simple ? run : "(" + run + ")") + " * " + std::to_string(vector_);
-  }
-  /// Opens the loop over runs; returns how many braces to close.
-  int open_runs(const Position &position) {
-    int braces = 0;
-    std::string run, guard;
-    if (tile_)
-      return open_tile_elements(open_tile_runs(false, position.tiles), position);
-    if (flat_) {
-      if (steps_ > 1) {
-        line("TC_UNROLL");
-        open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
-        ++braces;
-        run = "(" + as_index(block_) + " * " + std::to_string(steps_) + " + k) * " +
-              std::to_string(flat_->block) + " + static_cast<int>(threadIdx.x)";
-      } else {
-        run = as_index(block_) + " * " + std::to_string(flat_->block) +
-              " + static_cast<int>(threadIdx.x)";
-      }
-      guard = flat_->guard ? size_text(graph_.elements()) : "";
-    } else if (row_ && steps_ > 0) {
-      if (steps_ > 1) {
-        line("TC_UNROLL");
-        open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
-        ++braces;
-        run = row_->blocked ? "lane * " + std::to_string(steps_) + " + k"
-                            : "k * " + std::to_string(row_->threads) + " + lane";
-      } else {
-        run = "lane";
-      }
-      guard = row_->guard_run ? size_text(graph_.elements()) : "";
-    } else {
-      if (alone())
-        line("TC_UNROLL");
-      open(loop_header());
-      ++braces;
-      run = "k";
-    }
-    braces += run_coordinates(run, guard, position);
-    if (braces == 0 && computes_again()) { // each phase has names of its own
-      open("");
-      return 1;
-    }
-    return braces;
-  }
-  /// True if a value is computed in more than one phase.
-  bool computes_again() const {
-    std::vector<bool> computed(graph_.values.size(), false);
-    for (const PhasePlan &phase : plan_.phases)
-      for (const std::vector<ValueId> *list : {&phase.run_values, &phase.elements})
-        for (const ValueId id : *list) {
-          if (computed[id])
-            return true;
-          computed[id] = true;
-        }
-    return false;
-  }
-  std::string loop_header() const {
-    const std::string count = size_text(runs());
-    if (row_)
-      return "for (" + index_ + " k = lane; k < " + count +
-             "; k += " + std::to_string(row_->threads) + ")";
-    if (alone())
-      return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
-    if (column_)
-      return "for (" + index_ + " k = lane; k < " + count +
-             "; k += " + std::to_string(column_->threads) + ")";
-    if (graph_.reduces)
-      return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
-    return "for (" + index_ + " k = first; k < last; ++k)";
-  }
-  int run_coordinates(const std::string &run, const std::string &guard, const Position &position) {
-    if (graph_.element_variables.empty()) {
-      if (!flat_ && !(row_ && steps_ > 0))
-        return 0;
-      open("if (" + run + " == 0)"); // one element in all
-      return 1;
-    }
-    const std::string flat =
-        graph_.element_variables.size() == 1 ? graph_.element_variables[0].spelling() : "e";
-    const bool once = steps_ == 1; // one run a thread: good for the whole kernel
-    const Position wanted = once ? everywhere() : position;
-    if ((wanted.any() || !guard.empty()) && (!once || !run_declared_)) {
-      line("const " + index_ + " " + flat + " = " + scaled(run) + ";");
-      if (graph_.element_variables.size() > 1)
-        decompose(graph_.element_variables, graph_.element_sizes, "e", wanted.variables);
-      run_declared_ = true;
-    }
-    if (guard.empty())
-      return 0;
-    open("if (" + flat + " < " + guard + ")");
-    return 1;
-  }
-  void close_runs(int braces) {
-    for (int i = 0; i < braces; ++i)
-      close();
-  }
 
   void declare_vectors(ValueId id) {
     line(vector_type(graph_[id]) + " " + vectors_[id] +
@@ -344,63 +92,6 @@ private:
 
   // ---- tiles through shared memory
 
-  size_t tile_down() const { return graph_.element_variables.size() - 2; }
-  /// Where the block's tile starts, and the variables outside of it.
-  void tile_coordinates() {
-    const size_t down = tile_down();
-    const std::string edge = std::to_string(tile_->edge);
-    const Expr across_tiles = symbolic::ceil_div(graph_.element_sizes.back(), tile_->edge);
-    const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->edge);
-    line("const " + index_ + " tile = " + as_index(block_) + ";");
-    const auto first = [&](size_t variable, const std::string &position) {
-      line("const " + index_ + " " + graph_.element_variables[variable].spelling() +
-           "_first = " + (position == "0" ? "0" : position + " * " + edge) + ";");
-    };
-    first(graph_.element_variables.size() - 1, remainder("tile", across_tiles));
-    const std::string beyond = quotient("tile", across_tiles);
-    first(down, down > 0 ? remainder(beyond, down_tiles) : beyond);
-    if (down == 0)
-      return;
-    line("const " + index_ + " outer = " + quotient("tile", across_tiles * down_tiles) + ";");
-    const std::span<const Expr> variables(graph_.element_variables), sizes(graph_.element_sizes);
-    decompose(variables.first(down), sizes.first(down), "outer");
-  }
-  /// Runs of a tile: along the inner variable, or (`turned`) along the outer one.
-  int open_tile_runs(bool turned, bool down_used) {
-    const int width = turned ? tile_->across : vector_;
-    const std::string runs = std::to_string(tile_->edge / width);
-    const int steps = tile_->edge * tile_->edge / (width * tile_->block);
-    if (steps > 1)
-      line("TC_UNROLL");
-    open(steps > 1 ? "for (int k = 0; k < " + std::to_string(steps) + "; ++k)" : "");
-    line("const int run = " +
-         (steps > 1 ? "k * " + std::to_string(tile_->block) + " + " : std::string()) +
-         "static_cast<int>(threadIdx.x);");
-    const std::string along = "run % " + runs + (width > 1 ? " * " + std::to_string(width) : "");
-    line("const int across = " + (turned ? "run / " + runs : along) +
-         (down_used ? ", down = " + (turned ? along : "run / " + runs) : "") + ";");
-    return 1;
-  }
-  /// Declares the variables of the tile and opens the guard of tiles that reach past the end.
-  int open_tile_elements(int braces, const Position &position) {
-    const Expr inner = graph_.element_variables.back(),
-               outer = graph_.element_variables[tile_down()];
-    std::string declared;
-    const auto declare = [&](size_t variable, const char *offset) {
-      const std::string name = graph_.element_variables[variable].spelling();
-      if (tile_->guard || position.variables[variable])
-        declared += (declared.empty() ? "" : ", ") + name + " = " + name + "_first + " + offset;
-    };
-    declare(graph_.element_variables.size() - 1, "across");
-    declare(tile_down(), "down");
-    if (!declared.empty())
-      line("const " + index_ + " " + declared + ";");
-    if (!tile_->guard)
-      return braces;
-    open("if (" + inner.spelling() + " < " + size_text(graph_.element_sizes.back()) + " && " +
-         outer.spelling() + " < " + size_text(graph_.element_sizes[tile_down()]) + ")");
-    return braces + 1;
-  }
   std::string tile_run(const std::string &name) const {
     return name + (tile_->edge * tile_->edge > tile_->across * tile_->block ? "[k]" : "");
   }

@@ -1,0 +1,85 @@
+// How a kernel's text finds its elements: the row, column or tile of a thread, the loop over its
+// runs, their coordinates and their guards.
+#pragma once
+
+#include "codegen/reduction_text.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tsc::codegen {
+
+/// A run is `vector_` elements that one thread handles together.
+class WalkText : protected ReductionText {
+public:
+  /// `path`: which of a kernel's paths this is; "" for a kernel that has one.
+  /// `is_part`: of a launch that deals its blocks to several parts; the number of its own block and
+  /// its shared memory are parameters then.
+  WalkText(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
+           const std::string &name, const std::string &path, bool is_part)
+      : ReductionText(module, plan, parameters, name), path_(path), is_part_(is_part) {
+    if (is_part)
+      block_ = "block";
+  }
+
+protected:
+  // ---- frame
+  /// The structure in shared memory.
+  std::string shared_type() const;
+  std::string as_index(const std::string &text) const;
+  /// Declares variables of a nest from a flat position, those that `used` names (none: all); `flat`
+  /// is a name, or the only variable's value.
+  void decompose(std::span<const Expr> variables, std::span<const Expr> sizes,
+                 const std::string &flat, const std::vector<bool> &used = {});
+  std::string quotient(const std::string &text, Expr divisor) const;
+  std::string remainder(const std::string &text, Expr divisor) const;
+  std::string factor(Expr e) const;
+  /// Which row, column or tile is the thread's; and the declaration of shared memory.
+  void coordinates();
+  /// Whether it needs shared memory: tiles, and what warps of a block tell each other.
+  bool has_shared() const;
+  void row_coordinates(const std::string &row, bool guard);
+  /// A block of the serial plan walks its rows, each as a whole.
+  void open_serial_rows();
+
+  // ---- runs: loop k, its coordinates and its guard
+  /// What statements mention of where they are.
+  struct Position {
+    std::vector<bool> variables; // of graph_.element_variables
+    bool flat = false;           // the place in the row
+    bool tiles = false;          // a tile's elements, or (its guard) the place in it
+    bool any() const {
+      return flat || std::find(variables.begin(), variables.end(), true) != variables.end();
+    }
+  };
+  Position nowhere() const;
+  /// Adds what the statements that define `ids` mention.
+  void mark(Position &position, std::span<const ValueId> ids) const;
+  Position position_of(const PhasePlan &phase) const;
+  Position everywhere() const; // what any phase mentions
+  Expr runs() const { return symbolic::floor_div(graph_.elements(), vector_); }
+  std::string scaled(const std::string &run) const;
+  /// Opens the loop over runs; returns how many braces to close.
+  int open_runs(const Position &position);
+  /// True if a value is computed in more than one phase.
+  bool computes_again() const;
+  std::string loop_header() const;
+  int run_coordinates(const std::string &run, const std::string &guard, const Position &position);
+  void close_runs(int braces);
+
+  // ---- tiles through shared memory
+  size_t tile_down() const { return graph_.element_variables.size() - 2; }
+  /// Where the block's tile starts, and the variables outside of it.
+  void tile_coordinates();
+  /// Runs of a tile: along the inner variable, or (`turned`) along the outer one.
+  int open_tile_runs(bool turned, bool down_used);
+  /// Declares the variables of the tile and opens the guard of tiles that reach past the end.
+  int open_tile_elements(int braces, const Position &position);
+
+private:
+  std::string path_;
+  bool is_part_;
+};
+
+} // namespace tsc::codegen
