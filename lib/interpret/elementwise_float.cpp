@@ -26,6 +26,26 @@ double remainder_of_divisor_sign(double a, double b) { // torch.remainder
   return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
 }
 
+/// The derivative of lgamma: recurrence up to where few terms of the asymptotic series are exact.
+double digamma(double a) {
+  if (a == 0)
+    return -1 / a;
+  if (a < 0 && a == std::trunc(a))
+    return std::nan("");
+  const long double pi = std::acos(-1.0L);
+  long double x = a, result = 0;
+  if (a < 0) {
+    result = -pi / std::tan(pi * (x - std::trunc(x)));
+    x = 1 - x;
+  }
+  for (; x < 25; x += 1)
+    result -= 1 / x;
+  const long double z = 1 / (x * x);
+  const long double series =
+      z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z / 132.0L))));
+  return static_cast<double>(result + std::log(x) - 1 / (2 * x) - series);
+}
+
 /// The neighbour of `a` towards `b` among the values of `dtype`.
 double next_value(DType dtype, double a, double b) {
   if (dtype == DType::f64)
@@ -67,6 +87,8 @@ Unary unary_function(Op op) {
     return [](double a) { return std::cos(a); };
   case Op::cosh:
     return [](double a) { return std::cosh(a); };
+  case Op::digamma:
+    return digamma;
   case Op::erf:
     return [](double a) { return std::erf(a); };
   case Op::erfc:

@@ -43,7 +43,7 @@ using OperationId = uint32_t;
 inline constexpr uint32_t kNone = UINT32_MAX;
 
 enum class Op : uint8_t {
-#define TSC_OP(name, operands, result, cost) name,
+#define TSC_OP(name, operands, result, cost, continuity) name,
 #include "ir/opcodes.def"
 #undef TSC_OP
   // Leaves
@@ -69,6 +69,7 @@ bool is_random(Op op);
 enum class OpCost : uint8_t { instruction, function, angle };
 OpCost op_cost(Op op);    // of those in the table; others are an instruction
 int operand_count(Op op); // -1 for those below the table
+bool jumps(Op op);        // where the last bits of an operand decide; of those in the table
 
 /// Iteration variable k of every LoopNode's domain and of every operation's loops: symbol "i<k>".
 Expr variable(size_t k);

@@ -17,10 +17,12 @@ struct OpFacts {
   std::string_view name;
   int operands;
   OpCost cost = OpCost::instruction;
+  bool jumps = false;
 };
 
 constexpr std::array kOps = {
-#define TSC_OP(name, operands, result, cost) OpFacts{#name, operands, OpCost::cost},
+#define TSC_OP(name, operands, result, cost, continuity)                                           \
+  OpFacts{#name, operands, OpCost::cost, std::string_view(#continuity) == "jumps"},
 #include "ir/opcodes.def"
 #undef TSC_OP
     OpFacts{"load", -1},
@@ -43,7 +45,7 @@ void replace(std::string &text, std::string_view placeholder, const std::string 
     text.replace(at, placeholder.size(), by);
 }
 
-/// As short as reads back the same. The engine's texts (runtime/engine/instance.cpp) are equal.
+/// As short as reads back the same. The engine's texts (engine/instance.cpp) are equal.
 std::string number_text(double number) {
   char text[32];
   for (int digits = 1; digits <= 17; ++digits) {
@@ -63,6 +65,7 @@ bool is_random(Op op) {
 }
 
 OpCost op_cost(Op op) { return kOps[static_cast<size_t>(op)].cost; }
+bool jumps(Op op) { return kOps[static_cast<size_t>(op)].jumps; }
 int operand_count(Op op) { return kOps[static_cast<size_t>(op)].operands; }
 
 Expr variable(size_t k) {

@@ -10,84 +10,6 @@ namespace tsc::lowering {
 
 namespace {
 
-struct ElementwiseKey {
-  std::string_view key;
-  Op op;
-  /// The result jumps where the operands' rounding decides: half types are rounded first.
-  bool discontinuous = false;
-};
-
-constexpr std::array kUnary = {
-    ElementwiseKey{"abs", Op::abs},
-    ElementwiseKey{"acos", Op::acos},
-    ElementwiseKey{"acosh", Op::acosh},
-    ElementwiseKey{"asin", Op::asin},
-    ElementwiseKey{"asinh", Op::asinh},
-    ElementwiseKey{"atan", Op::atan},
-    ElementwiseKey{"atanh", Op::atanh},
-    ElementwiseKey{"bitwise_not", Op::bitwise_not},
-    ElementwiseKey{"ceil", Op::ceil, true},
-    ElementwiseKey{"cos", Op::cos},
-    ElementwiseKey{"cosh", Op::cosh},
-    ElementwiseKey{"erf", Op::erf},
-    ElementwiseKey{"erfc", Op::erfc},
-    ElementwiseKey{"exp", Op::exp},
-    ElementwiseKey{"exp2", Op::exp2},
-    ElementwiseKey{"expm1", Op::expm1},
-    ElementwiseKey{"floor", Op::floor, true},
-    ElementwiseKey{"isinf", Op::isinf, true},
-    ElementwiseKey{"isnan", Op::isnan, true},
-    ElementwiseKey{"lgamma", Op::lgamma},
-    ElementwiseKey{"log", Op::log},
-    ElementwiseKey{"log10", Op::log10},
-    ElementwiseKey{"log1p", Op::log1p},
-    ElementwiseKey{"log2", Op::log2},
-    ElementwiseKey{"logical_not", Op::logical_not, true},
-    ElementwiseKey{"neg", Op::neg},
-    ElementwiseKey{"reciprocal", Op::reciprocal},
-    ElementwiseKey{"relu", Op::relu},
-    ElementwiseKey{"round", Op::round, true},
-    ElementwiseKey{"rsqrt", Op::rsqrt},
-    ElementwiseKey{"sigmoid", Op::sigmoid},
-    ElementwiseKey{"sign", Op::sign, true},
-    ElementwiseKey{"signbit", Op::signbit, true},
-    ElementwiseKey{"sin", Op::sin},
-    ElementwiseKey{"sinh", Op::sinh},
-    ElementwiseKey{"sqrt", Op::sqrt},
-    ElementwiseKey{"tan", Op::tan},
-    ElementwiseKey{"tanh", Op::tanh},
-    ElementwiseKey{"trunc", Op::trunc, true},
-};
-
-constexpr std::array kBinary = {
-    ElementwiseKey{"add", Op::add},
-    ElementwiseKey{"atan2", Op::atan2},
-    ElementwiseKey{"bitwise_and", Op::bitwise_and},
-    ElementwiseKey{"bitwise_left_shift", Op::bitwise_left_shift},
-    ElementwiseKey{"bitwise_or", Op::bitwise_or},
-    ElementwiseKey{"bitwise_right_shift", Op::bitwise_right_shift},
-    ElementwiseKey{"bitwise_xor", Op::bitwise_xor},
-    ElementwiseKey{"copysign", Op::copysign},
-    ElementwiseKey{"eq", Op::eq, true},
-    ElementwiseKey{"fmod", Op::fmod, true},
-    ElementwiseKey{"ge", Op::ge, true},
-    ElementwiseKey{"gt", Op::gt, true},
-    ElementwiseKey{"hypot", Op::hypot},
-    ElementwiseKey{"le", Op::le, true},
-    ElementwiseKey{"logical_and", Op::logical_and, true},
-    ElementwiseKey{"logical_or", Op::logical_or, true},
-    ElementwiseKey{"logical_xor", Op::logical_xor, true},
-    ElementwiseKey{"lt", Op::lt, true},
-    ElementwiseKey{"maximum", Op::maximum},
-    ElementwiseKey{"minimum", Op::minimum},
-    ElementwiseKey{"mod", Op::mod, true},
-    ElementwiseKey{"mul", Op::mul},
-    ElementwiseKey{"ne", Op::ne, true},
-    ElementwiseKey{"nextafter", Op::nextafter, true},
-    ElementwiseKey{"sub", Op::sub},
-    ElementwiseKey{"truediv", Op::truediv},
-};
-
 /// What PyTorch does with a number beside a tensor of 16-bit floats where its last bits decide.
 enum class NumberIs : uint8_t {
   computed, ///< f32, as in the arithmetic and, on the CPU, in divisions that round
@@ -149,11 +71,13 @@ TensorValue compute(Context &context, const ops::Call &call, Op op, DType dtype,
   return convert(context, tensor_of(context, loop), result.dtype);
 }
 
-Lowering lowering_of(ElementwiseKey entry, std::vector<std::string_view> parameters) {
-  return [entry, parameters = std::move(parameters)](Context &context,
-                                                     const ops::Call &call) -> NodeValue {
-    return compute(context, call, entry.op, ops::computation_dtype(call), entry.discontinuous,
-                   entry.discontinuous ? NumberIs::stored : NumberIs::computed, parameters);
+/// Half types are rounded before an operation that jumps.
+Lowering lowering_of(Op op, std::vector<std::string_view> parameters) {
+  return [op, parameters = std::move(parameters)](Context &context,
+                                                  const ops::Call &call) -> NodeValue {
+    const bool discontinuous = ir::jumps(op);
+    return compute(context, call, op, ops::computation_dtype(call), discontinuous,
+                   discontinuous ? NumberIs::stored : NumberIs::computed, parameters);
   };
 }
 
@@ -222,11 +146,15 @@ NodeValue clone(Context &context, const ops::Call &call) {
 } // namespace
 
 void add_elementwise(Registry &registry) {
-  for (const ElementwiseKey &entry : kUnary)
-    registry[entry.key] = lowering_of(entry, {"self"});
-  for (const ElementwiseKey &entry : kBinary)
-    registry[entry.key] = lowering_of(entry, {"self", "other"});
-  registry["pow"] = lowering_of({"pow", Op::pow}, {"self", "exponent"});
+  // What the table of operations names; the others below have parameters of their own.
+  for (size_t i = 0; i < static_cast<size_t>(Op::where); ++i) {
+    const Op op = static_cast<Op>(i);
+    if (ir::operand_count(op) == 1)
+      registry[ir::op_name(op)] = lowering_of(op, {"self"});
+    else if (ir::operand_count(op) == 2)
+      registry[ir::op_name(op)] = lowering_of(op, {"self", "other"});
+  }
+  registry["pow"] = lowering_of(Op::pow, {"self", "exponent"});
   registry["div_mode"] = div_mode;
   registry["where"] = where;
 }

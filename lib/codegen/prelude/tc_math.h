@@ -42,6 +42,33 @@ TC_MATH_2(copysign, copysign)
 TC_MATH_2(hypot, hypot)
 TC_MATH_2(nextafter, nextafter)
 
+/// The derivative of lgamma. Infinite at zeros, against their sign; NaN at negative integers.
+template <class T> TC_FN T tc_digamma(T x) {
+  constexpr T kPi = T(3.14159265358979323846);
+  if (x == T(0))
+    return T(-1) / x;
+  T result = T(0);
+  if (x < T(0)) { // by reflection
+    const T fraction = x - TC_LIBM(trunc)(x);
+    if (fraction == T(0))
+      return fraction / fraction;
+    result = -kPi / tc_tan(kPi * fraction);
+    x = T(1) - x;
+  }
+  for (; x < T(10); x += T(1))
+    result -= T(1) / x;
+  // The asymptotic series; the sum is of B(2n) / (2n x^2n).
+  const T z = T(1) / (x * x);
+  T sum = T(1.0 / 12);
+  sum = sum * z - T(691.0 / 32760);
+  sum = sum * z + T(1.0 / 132);
+  sum = sum * z - T(1.0 / 240);
+  sum = sum * z + T(1.0 / 252);
+  sum = sum * z - T(1.0 / 120);
+  sum = sum * z + T(1.0 / 12);
+  return result + tc_log(x) - T(0.5) / x - sum * z;
+}
+
 TC_FN float tc_fma(float x, float y, float z) { return TC_LIBM(fmaf)(x, y, z); }
 TC_FN double tc_fma(double x, double y, double z) { return TC_LIBM(fma)(x, y, z); }
 
