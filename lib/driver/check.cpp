@@ -2,9 +2,9 @@
 
 #include "driver/cut_nodes.h"
 #include "graph/symbol_names.h"
-#include "ops/inline_effects.h"
-#include "ops/inline_subgraphs.h"
-#include "ops/source_line.h"
+#include "ops/passes/inline_effects.h"
+#include "ops/passes/inline_subgraphs.h"
+#include "ops/table/source_line.h"
 
 #include <algorithm>
 #include <set>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "driver/compile.h"
-#include "ops/describe_call.h"
+#include "ops/table/describe_call.h"
 #include "support/diagnostic.h"
 
 namespace tsc::driver {

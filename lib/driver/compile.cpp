@@ -5,7 +5,7 @@
 #include "graph/read.h"
 #include "graph/symbol_names.h"
 #include "lowering/lower.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 #include "program/validate.h"
 #include "support/diagnostic.h"
 #include "target/policy.h"

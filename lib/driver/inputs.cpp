@@ -1,5 +1,6 @@
 #include "driver/inputs.h"
 
+#include "ops/table/operator.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/text.h"
@@ -34,19 +35,12 @@ std::vector<int64_t> concrete_sizes(const program::Program &program, const tenso
 
 /// The placeholder that `id` is a reindexed, cast or partly replaced copy of, if any.
 std::optional<graph::NodeId> origin_of(const graph::Graph &graph, graph::NodeId id) {
-  static const std::set<std::string> kTransparent = {
-      "aten.view.default",       "aten.reshape.default",   "aten.unsqueeze.default",
-      "aten.expand.default",     "aten.clone.default",     "aten.alias.default",
-      "aten._to_copy.default",   "aten.to.dtype",          "aten.slice.Tensor",
-      "aten.select.int",         "aten.permute.default",   "aten.contiguous.default",
-      "aten.squeeze.dim",        "aten.transpose.int",     "prims.convert_element_type.default",
-      "tsc.check_range.default", "tsc.check_float.default"};
   for (;;) {
     const graph::Node &node = graph.node(id);
     if (node.kind == graph::NodeKind::placeholder)
       return id;
     const bool replaces = node.target == "aten.where.self";
-    if (!kTransparent.count(node.target) && !replaces)
+    if (!ops::passes_elements(node) && !replaces)
       return std::nullopt;
     const size_t source = replaces ? 1 : 0;
     if (node.args.size() <= source || !node.args[source].node())

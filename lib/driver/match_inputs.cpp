@@ -1,6 +1,6 @@
 #include "driver/match_inputs.h"
 
-#include "ops/describe_call.h"
+#include "ops/table/describe_call.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 

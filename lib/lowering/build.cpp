@@ -3,7 +3,7 @@
 #include "graph/data_symbols.h"
 #include "graph/indicators.h"
 #include "lowering/checks.h"
-#include "ops/source_line.h"
+#include "ops/table/source_line.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
 

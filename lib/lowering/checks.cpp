@@ -2,32 +2,13 @@
 
 #include "lowering/build.h"
 #include "lowering/registry.h"
-#include "ops/source_line.h"
+#include "ops/table/source_line.h"
 
 #include <bit>
-#include <set>
 
 namespace tsc::lowering {
 
 namespace {
-
-/// Operators whose elements are elements of their first argument, or those in another dtype.
-bool passes_elements_on(const graph::Node &node) {
-  static const std::set<std::string_view> targets = {"aten.alias.default",
-                                                     "aten.clone.default",
-                                                     "aten.expand.default",
-                                                     "aten.permute.default",
-                                                     "aten.reshape.default",
-                                                     "aten.select.int",
-                                                     "aten.slice.Tensor",
-                                                     "aten.squeeze.dims",
-                                                     "aten.unsqueeze.default",
-                                                     "aten.view.default",
-                                                     "prims.convert_element_type.default",
-                                                     "tsc.check_float.default",
-                                                     "tsc.check_range.default"};
-  return targets.count(node.target) != 0;
-}
 
 uint32_t add_check(Context &context, ir::DataCheck check) {
   const graph::Node &node = context.graph.node(context.current);
@@ -96,7 +77,7 @@ std::string check_subject(const Context &context, const graph::Argument &argumen
   while (reference != nullptr) {
     const graph::Node &node = context.graph.node(reference->id);
     const graph::NodeRef *next = nullptr;
-    if (passes_elements_on(node))
+    if (ops::passes_elements(node) && !node.args.empty())
       next = node.args[0].node();
     else if (node.target == "aten.where.self" && node.args[2].node() == nullptr)
       next = node.args[1].node(); // the others were replaced by a number

@@ -10,7 +10,7 @@
 #include "lowering/outputs.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
-#include "ops/functionalize.h"
+#include "ops/passes/functionalize.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>

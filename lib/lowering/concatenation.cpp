@@ -4,7 +4,7 @@
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
-#include "ops/shape_rules.h"
+#include "ops/table/shape_rules.h"
 #include "symbolic/loops.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "lowering/checks.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
-#include "ops/source_line.h"
+#include "ops/table/source_line.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>

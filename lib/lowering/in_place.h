@@ -9,7 +9,7 @@
 #pragma once
 
 #include "lowering/context.h"
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 
 namespace tsc::lowering {
 

@@ -6,7 +6,7 @@
 #include "lowering/in_place.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
-#include "ops/slice_bounds.h"
+#include "ops/families/slice_bounds.h"
 
 #include <algorithm>
 #include <optional>

@@ -9,7 +9,7 @@
 #include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "lowering/weights.h"
-#include "ops/source_line.h"
+#include "ops/table/source_line.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 

@@ -2,7 +2,7 @@
 
 #include "ir/body.h"
 #include "lowering/realize.h"
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 // Sliding windows are index maps with a mask where they reach beyond what they slide over: padding
 // and window fuse with whatever reads them.
-#include "ops/windows.h"
+#include "ops/families/windows.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"

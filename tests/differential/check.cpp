@@ -3,7 +3,7 @@
 #include "eager.h"
 
 #include "driver/reference.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 
 #include "driver/compile.h"
 #include "driver/reference.h"
-#include "ops/rewrite.h"
-#include "ops/storage_bounds.h"
+#include "ops/families/storage_bounds.h"
+#include "ops/table/rewrite.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "variants.h"
 
 #include "graph/read.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 #include "testing/catch.h"
 
 #include <cmath>

@@ -3,7 +3,7 @@
 #include "random_arguments.h"
 #include "rebuild.h"
 
-#include "ops/builder.h"
+#include "ops/table/builder.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>

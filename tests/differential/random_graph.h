@@ -4,7 +4,7 @@
 #include "random_source.h"
 
 #include "graph/graph.h"
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 #include "tensor/host_tensor.h"
 
 #include <string>

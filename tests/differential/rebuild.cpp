@@ -1,6 +1,6 @@
 #include "rebuild.h"
 
-#include "ops/rewrite.h"
+#include "ops/table/rewrite.h"
 
 namespace tsc::differential {
 

@@ -3,8 +3,8 @@
 #include "rebuild.h"
 
 #include "graph/read.h"
-#include "ops/in_place_forms.h"
-#include "ops/rewrite.h"
+#include "ops/table/in_place_forms.h"
+#include "ops/table/rewrite.h"
 #include "support/diagnostic.h"
 #include "target/policy.h"
 

@@ -1,7 +1,7 @@
 // libFuzzer's hooks for graphs that go through the compiler: operators are swapped for others of
 // the table.
 #include "json_mutator.h"
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 
 namespace {
 

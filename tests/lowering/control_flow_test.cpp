@@ -1,7 +1,7 @@
 // Numbers that the data decides, as loops have them.
 #include "graph/read.h"
 #include "graph_maker.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 #include "testing/catch.h"
 
 using namespace tsc;

@@ -1,5 +1,5 @@
 #include "graph_maker.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 

@@ -1,7 +1,7 @@
 #include "graph_maker.h"
 
 #include "graph/read.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 
 #include <algorithm>
 

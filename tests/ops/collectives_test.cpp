@@ -1,5 +1,5 @@
 // Collectives and the copies around them: shapes, and every refusal.
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 #include "sample_graph.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"

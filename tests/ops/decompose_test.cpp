@@ -1,4 +1,4 @@
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 #include "sample_graph.h"
 #include "testing/catch.h"
 

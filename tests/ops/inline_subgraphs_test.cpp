@@ -1,6 +1,6 @@
 #include "../graph/files.h"
 #include "graph/read.h"
-#include "ops/inline_subgraphs.h"
+#include "ops/passes/inline_subgraphs.h"
 #include "sample_graph.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"

@@ -1,5 +1,5 @@
 // docs/operators.md is what the table says. TSC_REFRESH_GOLDEN=1 writes it anew.
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 #include "testing/catch.h"
 
 #include <cstdlib>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 
 namespace tsc::ops::testing {
 

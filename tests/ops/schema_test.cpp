@@ -1,4 +1,4 @@
-#include "ops/operator.h"
+#include "ops/table/operator.h"
 #include "testing/catch.h"
 
 using namespace tsc;

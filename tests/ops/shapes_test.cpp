@@ -1,8 +1,8 @@
 // The shape rules against the values that PyTorch recorded, dtypes, sizes, strides and offsets.
 #include "graph/read.h"
-#include "ops/builder.h"
-#include "ops/passes.h"
-#include "ops/shape_rules.h"
+#include "ops/passes/passes.h"
+#include "ops/table/builder.h"
+#include "ops/table/shape_rules.h"
 #include "sample_graph.h"
 #include "support/text.h"
 #include "testing/catch.h"

@@ -1,5 +1,5 @@
 // What the verifier between passes finds in graphs that are broken on purpose.
-#include "ops/verify_graph.h"
+#include "ops/passes/verify_graph.h"
 #include "sample_graph.h"
 #include "testing/catch.h"
 

@@ -2,7 +2,7 @@
 #include "golden_log.h"
 #include "graph/read.h"
 #include "lowering/lower.h"
-#include "ops/passes.h"
+#include "ops/passes/passes.h"
 #include "scheduler/schedule.h"
 #include "testing/catch.h"
 

@@ -1,0 +1,11 @@
+// Attention as one node.
+#pragma once
+
+#include "ops/table/operator.h"
+
+namespace tsc::ops {
+
+/// Marks the tsc.attention nodes that one kernel computes whole and whose logsumexp nobody takes:
+/// they become tsc.attention.output_only.
+void choose_fused_attention(graph::Graph &graph);
+} // namespace tsc::ops

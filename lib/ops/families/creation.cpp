@@ -1,0 +1,403 @@
+// Tensors from nothing: full, arange, empty and their kin.
+#include "ops/families/factories.h"
+#include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
+#include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
+
+#include <cmath>
+
+namespace tsc::ops {
+namespace {
+
+constexpr std::string_view kFull = "aten.full.default";
+
+DType dtype_of_fill(const Call &call, const Argument &value) {
+  if (const Value *number = call.value_of(value); number && number->tensor())
+    return number->tensor()->dtype == DType::boolean ? DType::boolean : DType::f32;
+  if (std::holds_alternative<bool>(value.value))
+    return DType::boolean;
+  return std::holds_alternative<double>(value.value) ? DType::f32 : DType::i64;
+}
+
+Value full_value(const Call &call) {
+  return contiguous_value(call.dtype("dtype").value_or(dtype_of_fill(call, call["fill_value"])),
+                          call.sizes("size"), device_argument(call, {}));
+}
+
+Argument full(GraphBuilder &builder, const std::vector<Expr> &sizes, const Argument &value,
+              DType dtype, tensor::Device device) {
+  return builder.emit(kFull, {sizes_argument(sizes), value},
+                      {{"dtype", dtype}, {"device", device}});
+}
+
+/// A fill with the strides that `like` would have when copied.
+Argument full_like(GraphBuilder &builder, const Call &call, const Argument &value) {
+  const TensorMeta self = call.tensor("self");
+  DType dtype = call.dtype("dtype").value_or(self.dtype);
+  tensor::Device device = device_argument(call, self.device);
+  return made_like(builder, call, [&](const std::vector<Expr> &sizes) {
+    return full(builder, sizes, value, dtype, device);
+  });
+}
+
+Argument new_full(GraphBuilder &builder, const Call &call, const Argument &value) {
+  const TensorMeta self = call.tensor("self");
+  return full(builder, call.sizes("size"), value, call.dtype("dtype").value_or(self.dtype),
+              device_argument(call, self.device));
+}
+
+void add_fills(Table &table) {
+  table.add(factory("full(SymInt[] size, Scalar fill_value")).shape(full_value).lowers("full");
+  struct Constant {
+    std::string_view name;
+    int value;
+  };
+  for (const Constant &constant : {Constant{"zeros", 0}, Constant{"ones", 1}}) {
+    int value = constant.value;
+    std::string name(constant.name);
+    table.add(factory(name + "(SymInt[] size"))
+        .decompose([value](GraphBuilder &builder, const Call &call) {
+          return full(builder, call.sizes("size"), value, call.dtype("dtype").value_or(DType::f32),
+                      device_argument(call, {}));
+        });
+    table.add(factory(name + "_like(Tensor self", true))
+        .decompose([value](GraphBuilder &builder, const Call &call) {
+          return full_like(builder, call, value);
+        });
+    table.add(factory("new_" + name + "(Tensor self, SymInt[] size"))
+        .decompose([value](GraphBuilder &builder, const Call &call) {
+          return new_full(builder, call, value);
+        });
+  }
+  table.add(factory("full_like(Tensor self, Scalar fill_value", true))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return full_like(builder, call, call["fill_value"]);
+      });
+  table.add(factory("new_full(Tensor self, SymInt[] size, Scalar fill_value"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return new_full(builder, call, call["fill_value"]);
+      });
+  table.add(factory("scalar_tensor(Scalar s"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return full(builder, {}, call["s"], call.dtype("dtype").value_or(DType::f32),
+                    device_argument(call, {tensor::DeviceType::cpu, 0}));
+      });
+}
+
+/// fill(self, value): self's layout, one value.
+Argument fill(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  if (const TensorMeta *value = call.optional_tensor("value")) {
+    Argument converted = value->dtype == self.dtype
+                             ? call["value"]
+                             : builder.call(kConvert, {call["value"], self.dtype});
+    Argument expanded =
+        builder.call("aten.expand.default", {converted, sizes_argument(self.layout.sizes)});
+    return builder.call("aten.clone.default", {expanded});
+  }
+  return builder.call("aten.full_like.default", {call["self"], call["value"]});
+}
+
+void add_in_place_fills(Table &table) {
+  table.add_with_in_place("fill.Scalar(Tensor self, Scalar value) -> Tensor").decompose(fill);
+  table.add_with_in_place("fill.Tensor(Tensor self, Tensor value) -> Tensor").decompose(fill);
+  table.add_with_in_place("zero(Tensor self) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return builder.call("aten.zeros_like.default", {call["self"]});
+      });
+}
+
+void add_empty(Table &table) {
+  table.add(factory("empty.memory_format(SymInt[] size", true))
+      .shape([](const Call &call) {
+        tensor::Layout layout = tensor::contiguous_layout(call.sizes("size"));
+        const auto *format = std::get_if<graph::MemoryFormat>(&call["memory_format"].value);
+        std::vector<Expr> strides =
+            format ? strides_in_format(call, layout, *format) : layout.strides;
+        return tensor_value(call.dtype("dtype").value_or(DType::f32), layout.sizes,
+                            std::move(strides), device_argument(call, {}));
+      })
+      .effect(Effect::random) // two empties are never one
+      .lowers("empty");
+  table.add(factory("empty_strided(SymInt[] size, SymInt[] stride"))
+      .shape([](const Call &call) {
+        return tensor_value(call.dtype("dtype").value_or(DType::f32), call.sizes("size"),
+                            call.sizes("stride"), device_argument(call, {}));
+      })
+      .effect(Effect::random)
+      .lowers("empty");
+  table.add(factory("empty_like(Tensor self", true))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return full_like(builder, call, 0); // any value is right
+      });
+  table.add(factory("new_empty(Tensor self, SymInt[] size"))
+      .decompose(
+          [](GraphBuilder &builder, const Call &call) { return new_full(builder, call, 0); });
+}
+
+bool is_float(const Argument &argument) { return std::holds_alternative<double>(argument.value); }
+
+Argument iota(GraphBuilder &builder, Expr length, Expr start, Expr step, DType dtype,
+              tensor::Device device) {
+  return builder.emit("prims.iota.default", {size_argument(length)},
+                      {{"start", size_argument(start)},
+                       {"step", size_argument(step)},
+                       {"dtype", dtype},
+                       {"device", device},
+                       {"requires_grad", false}});
+}
+
+double real(const Argument &value) {
+  const double *real = std::get_if<double>(&value.value);
+  return real ? *real : static_cast<double>(std::get<int64_t>(value.value));
+}
+
+/// The elements of a range of reals; throws unless they are counted by a number.
+int64_t range_length(const Call &call, double start, double end, double step) {
+  constexpr double kMost = 1e15;
+  const double length = std::ceil((end - start) / step);
+  if (!(length >= 0 && length < kMost))
+    call.fail("TSC-O034", "aten.arange: no step leads from start to end",
+              "swap them, or negate the step");
+  return static_cast<int64_t>(length);
+}
+
+void refuse_symbolic_bounds(const Call &call, const Argument &start, const Argument &end,
+                            const Argument &step) {
+  if (std::holds_alternative<Expr>(start.value) || std::holds_alternative<Expr>(end.value) ||
+      std::holds_alternative<Expr>(step.value))
+    call.refuse("TSC-O034", "aten.arange: floating bounds with symbolic ones",
+                "make the bounds static");
+}
+
+/// Reals as bounds of integers: start and step are cut off, and of int64, as ATen has it, the end
+/// is too before the elements are counted.
+Argument whole_range(GraphBuilder &builder, const Call &call, const Argument &start,
+                     const Argument &end, const Argument &step, DType dtype) {
+  refuse_symbolic_bounds(call, start, end, step);
+  const double first = std::trunc(real(start)), stride = std::trunc(real(step));
+  const int64_t length = dtype == DType::i64
+                             ? range_length(call, first, std::trunc(real(end)), stride)
+                             : range_length(call, real(start), real(end), real(step));
+  return iota(builder, Expr(length), Expr(static_cast<int64_t>(first)),
+              Expr(static_cast<int64_t>(stride)), dtype, device_argument(call, {}));
+}
+
+/// ceil((end - start) / step) elements.
+Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &start,
+                     const Argument &end, const Argument &step) {
+  bool floating = is_float(start) || is_float(end) || is_float(step);
+  DType dtype = call.dtype("dtype").value_or(floating ? DType::f32 : DType::i64);
+  if (floating && tensor::is_integral(dtype))
+    return whole_range(builder, call, start, end, step, dtype);
+  tensor::Device device = device_argument(call, {});
+  auto integer = [](const Argument &value) {
+    const Expr *expr = std::get_if<Expr>(&value.value);
+    return expr ? *expr : Expr(std::get<int64_t>(value.value));
+  };
+  if (!floating) {
+    Expr stride = integer(step);
+    if (!stride.is_integer() || stride.value() == 0)
+      call.fail("TSC-O034", "aten.arange: the step is '" + symbolic::print(stride) + "'",
+                "use a step that is a number other than 0");
+    Expr span = stride.value() > 0 ? integer(end) - integer(start) : integer(start) - integer(end);
+    Expr length = symbolic::ceil_div(span, Expr(std::abs(stride.value())));
+    if (length.is_integer() && length.value() < 0)
+      call.fail("TSC-O034", "aten.arange: no step leads from start to end",
+                "swap them, or negate the step");
+    bool direct = tensor::is_integral(dtype);
+    Argument values =
+        iota(builder, length, integer(start), stride, direct ? dtype : DType::i64, device);
+    return direct ? values : convert(builder, values, dtype);
+  }
+  refuse_symbolic_bounds(call, start, end, step);
+  const int64_t length = range_length(call, real(start), real(end), real(step));
+  Argument counts = iota(builder, Expr(length), Expr(0), Expr(1), DType::i64, device);
+  DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  Argument scaled = builder.call(kMul, {convert(builder, counts, wide), real(step)});
+  Argument values = builder.call(kAdd, {scaled, real(start)});
+  return convert(builder, values, dtype);
+}
+
+/// An int argument that may be the value of a node.
+Argument resolved(const Call &call, std::string_view parameter) {
+  const Argument &argument = call[parameter];
+  if (argument.node() || std::holds_alternative<Expr>(argument.value))
+    return size_argument(call.size(parameter));
+  return argument;
+}
+
+void add_ranges(Table &table) {
+  table
+      .add("prims::iota(SymInt length, *, SymInt start, SymInt step, ScalarType dtype, Device "
+           "device, bool "
+           "requires_grad) -> Tensor")
+      .shape([](const Call &call) {
+        return contiguous_value(call.dtype("dtype").value_or(DType::i64), {call.size("length")},
+                                device_argument(call, {}));
+      })
+      .lowers("iota");
+  table.add(factory("arange(Scalar end")).decompose([](GraphBuilder &builder, const Call &call) {
+    return arange_over(builder, call, 0, resolved(call, "end"), 1);
+  });
+  table.add(factory("arange.start(Scalar start, Scalar end"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return arange_over(builder, call, resolved(call, "start"), resolved(call, "end"), 1);
+      });
+  table.add(factory("arange.start_step(Scalar start, Scalar end, Scalar step=1"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return arange_over(builder, call, resolved(call, "start"), resolved(call, "end"),
+                           resolved(call, "step"));
+      });
+}
+
+/// `count` positions, 0 to 1 less.
+Argument places(GraphBuilder &builder, int64_t count, tensor::Device device) {
+  return iota(builder, Expr(count), Expr(0), Expr(1), DType::i64, device);
+}
+
+/// linspace's or logspace's bound: a number, or a tensor of rank 0. Of integers it is cut off
+/// first.
+Argument bound(GraphBuilder &builder, const Call &call, std::string_view name, DType dtype,
+               DType wide) {
+  const bool whole = tensor::is_integral(dtype);
+  if (const TensorMeta *meta = call.optional_tensor(name)) {
+    if (meta->layout.rank() != 0)
+      call.fail("TSC-O034",
+                call.node().target + ": " + std::string(name) + " has sizes " +
+                    print_sizes(meta->layout.sizes),
+                "pass a number, or a tensor without dimensions");
+    return convert(builder, convert(builder, call[name], whole ? dtype : wide), wide);
+  }
+  const double number = call.number(name);
+  return whole ? std::trunc(number) : number;
+}
+
+/// steps values from start to end: from the nearer end each, so that both ends are exact. `wide` is
+/// what they are computed in; `whole_step` cuts the step off.
+Argument spaced(GraphBuilder &builder, const Call &call, DType dtype, DType wide,
+                bool whole_step = false) {
+  const int64_t steps = call.integer("steps");
+  if (steps < 0)
+    call.fail("TSC-O034", call.node().target + ": " + std::to_string(steps) + " steps",
+              "use 0 or more");
+  const tensor::Device device = device_argument(call, {});
+  const Argument start = bound(builder, call, "start", dtype, wide),
+                 end = bound(builder, call, "end", dtype, wide);
+  const Argument counts = places(builder, steps, device);
+  const Argument position = convert(builder, counts, wide);
+  if (steps < 2) { // PyTorch's single value is the start
+    const Argument zero = builder.call(kMul, {position, 0.0});
+    return builder.call(kAdd, {zero, start});
+  }
+  const double parts = static_cast<double>(steps - 1);
+  const double *first = std::get_if<double>(&start.value), *last = std::get_if<double>(&end.value);
+  Argument step;
+  if (first && last) {
+    const double exact = (*last - *first) / parts;
+    step = whole_step ? std::trunc(exact) : exact;
+  } else {
+    step = builder.call(kDiv, {builder.call(kSub, {end, start}), parts});
+    if (whole_step)
+      step = builder.call("aten.trunc.default", {step});
+  }
+  const Argument first_half = builder.call("aten.lt.Tensor", {counts, steps / 2});
+  const Argument up = builder.call(kAdd, {builder.call(kMul, {position, step}), start});
+  const Argument remaining = builder.call(kSub, {parts, position});
+  const Argument down = builder.call(kSub, {end, builder.call(kMul, {remaining, step})});
+  return builder.call(kWhere, {first_half, up, down});
+}
+
+Argument linspace(GraphBuilder &builder, const Call &call) {
+  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const bool exact = dtype == DType::f64 || tensor::is_integral(dtype);
+  return convert(builder, spaced(builder, call, dtype, exact ? DType::f64 : DType::f32), dtype);
+}
+
+/// base to the power of the same values.
+Argument logspace(GraphBuilder &builder, const Call &call) {
+  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const bool whole = tensor::is_integral(dtype);
+  // Of integers the step is one, too; a single value is not cut off.
+  const bool single = call.integer("steps") < 2;
+  const DType wide = dtype == DType::f64 || single || whole ? DType::f64 : DType::f32;
+  const Argument exponents = spaced(builder, call, single ? DType::f64 : dtype, wide, whole);
+  return convert(builder, builder.call("aten.pow.Scalar", {call["base"], exponents}), dtype);
+}
+
+void add_spaces(Table &table) {
+  struct Form {
+    std::string_view overload, start, end;
+  };
+  const Form forms[] = {{"", "Scalar", "Scalar"},
+                        {".Tensor_Tensor", "Tensor", "Tensor"},
+                        {".Tensor_Scalar", "Tensor", "Scalar"},
+                        {".Scalar_Tensor", "Scalar", "Tensor"}};
+  for (const Form &form : forms) {
+    const std::string parameters = std::string(form.overload) + "(" + std::string(form.start) +
+                                   " start, " + std::string(form.end) + " end, int steps";
+    table.add(factory("linspace" + parameters)).decompose(linspace);
+    table.add(factory("logspace" + parameters + ", float base=10.")).decompose(logspace);
+  }
+}
+
+/// Ones where column - row compares to `diagonal` as asked.
+Argument triangle_mask(GraphBuilder &builder, Expr rows, Expr columns, const Argument &diagonal,
+                       std::string_view comparison, tensor::Device device) {
+  Argument row = iota(builder, rows, Expr(0), Expr(1), DType::i64, device);
+  Argument column = iota(builder, columns, Expr(0), Expr(1), DType::i64, device);
+  Argument row_column = builder.call("aten.unsqueeze.default", {row, -1});
+  Argument offset = builder.call(kSub, {column, row_column});
+  return builder.call(comparison, {offset, diagonal});
+}
+
+Argument triangle(GraphBuilder &builder, const Call &call, std::string_view comparison) {
+  const TensorMeta self = call.tensor("self");
+  size_t rank = self.layout.rank();
+  if (rank < 2)
+    call.fail("TSC-O035", call.node().target + " needs 2 or more dimensions", "pass a matrix");
+  Argument mask = triangle_mask(builder, self.layout.sizes[rank - 2], self.layout.sizes[rank - 1],
+                                call["diagonal"], comparison, self.device);
+  Argument zero = tensor::is_floating(self.dtype) ? Argument(0.0)
+                  : self.dtype == DType::boolean  ? Argument(false)
+                                                  : Argument(0);
+  Argument result = builder.call(kWhere, {mask, call["self"], zero});
+  if (builder.meta(result).layout.is_contiguous())
+    return result;
+  return builder.call("aten.clone.default", {result},
+                      {{"memory_format", graph::MemoryFormat::contiguous}});
+}
+
+void add_triangles(Table &table) {
+  table.add_with_in_place("tril(Tensor self, SymInt diagonal=0) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return triangle(builder, call, "aten.le.Tensor");
+      });
+  table.add_with_in_place("triu(Tensor self, SymInt diagonal=0) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return triangle(builder, call, "aten.ge.Tensor");
+      });
+  auto eye = [](GraphBuilder &builder, const Call &call) {
+    Expr rows = call.size("n");
+    bool square = call.schema().parameters[1].name != "m";
+    Argument mask = triangle_mask(builder, rows, square ? rows : call.size("m"), 0,
+                                  "aten.eq.Tensor", device_argument(call, {}));
+    return convert(builder, mask, call.dtype("dtype").value_or(DType::f32));
+  };
+  table.add(factory("eye(SymInt n")).decompose(eye);
+  table.add(factory("eye.m(SymInt n, SymInt m")).decompose(eye);
+}
+
+} // namespace
+
+void add_creation(Table &table) {
+  add_fills(table);
+  add_in_place_fills(table);
+  add_empty(table);
+  add_ranges(table);
+  add_spaces(table);
+  add_triangles(table);
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,76 @@
+#include "ops/families/draws.h"
+
+#include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
+#include "support/text.h"
+
+namespace tsc::ops {
+namespace {
+
+constexpr std::string_view kUniform = "tsc.random_uniform.default",
+                           kNormal = "tsc.random_normal.default",
+                           kExponential = "tsc.random_exponential.default",
+                           kBits = "tsc.random_bits.default";
+
+/// State and stream are filled in by seed_random.
+Argument draw(GraphBuilder &builder, std::string_view target, const DrawnTensor &result,
+              const Arguments &parameters) {
+  Arguments args = {graph::None{}, -1, sizes_argument(result.sizes)};
+  args.insert(args.end(), parameters.begin(), parameters.end());
+  return builder.emit(target, std::move(args),
+                      {{"dtype", result.dtype}, {"device", result.device}});
+}
+
+} // namespace
+
+Argument draw_uniform(GraphBuilder &builder, const DrawnTensor &result, double low, double high) {
+  return draw(builder, kUniform, result, {low, high});
+}
+Argument draw_normal(GraphBuilder &builder, const DrawnTensor &result, double mean,
+                     double deviation) {
+  return draw(builder, kNormal, result, {mean, deviation});
+}
+Argument draw_exponential(GraphBuilder &builder, const DrawnTensor &result, double rate) {
+  return draw(builder, kExponential, result, {rate});
+}
+Argument draw_bits(GraphBuilder &builder, const DrawnTensor &result) {
+  return draw(builder, kBits, result, {});
+}
+Argument draw_bernoulli(GraphBuilder &builder, const DrawnTensor &result, double probability) {
+  Argument numbers = draw_uniform(builder, {result.sizes, DType::f32, result.device});
+  return builder.call("aten.lt.Tensor", {numbers, probability});
+}
+
+void check_probability(const Call &call, double probability) {
+  if (!(probability >= 0 && probability <= 1)) // nor NaN
+    call.fail("TSC-O032",
+              call.node().target + ": the probability is " + support::python_repr(probability),
+              "pass a probability from 0 to 1");
+}
+
+bool is_draw(std::string_view target) {
+  return target == kUniform || target == kNormal || target == kExponential || target == kBits;
+}
+
+void add_draws(Table &table) {
+  struct Form {
+    std::string_view name, parameters;
+  };
+  const Form forms[] = {{"random_uniform", "float low, float high, "},
+                        {"random_normal", "float mean, float std, "},
+                        {"random_exponential", "float rate, "},
+                        {"random_bits", ""}};
+  for (const Form &form : forms)
+    table
+        .add(keep_text(
+            "tsc::" + std::string(form.name) + "(Tensor? state, int stream, SymInt[] size, " +
+            std::string(form.parameters) + "*, ScalarType dtype, Device device) -> Tensor"))
+        .shape([](const Call &call) {
+          return contiguous_value(*call.dtype("dtype"), call.sizes("size"),
+                                  device_argument(call, {}));
+        })
+        .effect(Effect::random)
+        .lowers(form.name);
+}
+
+} // namespace tsc::ops

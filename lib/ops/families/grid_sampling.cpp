@@ -1,0 +1,229 @@
+// grid_sample and affine_grid: values at real-valued positions, as weighted sums of gathers.
+#include "ops/table/memory_format.h"
+#include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
+#include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+enum class Padding : uint8_t { zeros, border, reflection };
+
+struct Sampler {
+  GraphBuilder *builder;
+  Argument input; // [batch, channels, spatial..], wide
+  size_t dims;    // spatial
+  Padding padding;
+  bool align_corners;
+
+  Argument call(std::string_view target, Arguments args) const {
+    return builder->call(target, std::move(args));
+  }
+  Expr size(size_t axis) const { return builder->meta(input).layout.sizes[axis + 2]; }
+};
+
+/// [-1, 1] to elements: the corners are centres of elements, or their outer edges.
+Argument unnormalized(const Sampler &s, const Argument &coordinate, size_t axis) {
+  Argument shifted = s.call(kAdd, {coordinate, 1.0});
+  Argument size = size_argument(s.size(axis));
+  if (s.align_corners) {
+    Argument scaled = s.call(kMul, {shifted, size_argument(s.size(axis) - Expr(1))});
+    return s.call(kDiv, {scaled, 2.0});
+  }
+  Argument scaled = s.call(kMul, {shifted, size});
+  return s.call(kDiv, {s.call(kSub, {scaled, 1.0}), 2.0});
+}
+
+Argument clamped(const Sampler &s, const Argument &position, size_t axis) {
+  Argument raised = s.call("aten.maximum.default", {position, 0.0});
+  return s.call("aten.minimum.default", {raised, size_argument(s.size(axis) - Expr(1))});
+}
+
+/// Mirrors at the first and last centre, or at the outer edges, as often as needed.
+Argument reflected(const Sampler &s, const Argument &position, size_t axis) {
+  double size = static_cast<double>(s.size(axis).value());
+  double low = s.align_corners ? 0.0 : -0.5, span = s.align_corners ? size - 1 : size;
+  if (span == 0)
+    return s.call(kMul, {position, 0.0});
+  Argument distance = s.call("aten.abs.default", {s.call(kSub, {position, low})});
+  Argument turns = s.call("aten.floor.default", {s.call(kDiv, {distance, span})});
+  Argument rest = s.call(kSub, {distance, s.call(kMul, {turns, span})});
+  Argument half_turns = s.call(kMul, {turns, 0.5});
+  Argument whole = s.call("aten.floor.default", {half_turns});
+  Argument even = s.call("aten.eq.Tensor", {half_turns, whole});
+  Argument forward = s.call(kAdd, {rest, low});
+  Argument backward = s.call(kSub, {low + span, rest});
+  return s.call(kWhere, {even, forward, backward});
+}
+
+Argument padded(const Sampler &s, const Argument &position, size_t axis) {
+  if (s.padding == Padding::border)
+    return clamped(s, position, axis);
+  if (s.padding == Padding::reflection)
+    return clamped(s, reflected(s, position, axis), axis);
+  return position;
+}
+
+/// input[n, :, indices..] for whole numbers in floating tensors [n, out..]: [n, channels, out..];
+/// 0 outside of the input.
+Argument gathered(const Sampler &s, const std::vector<Argument> &positions) {
+  GraphBuilder &builder = *s.builder;
+  TensorMeta input = builder.meta(s.input);
+  Argument inside;
+  Arguments indices;
+  size_t rank = s.dims + 2;
+  auto counting = [&](Expr size, size_t dim) {
+    Argument range = builder.call("aten.arange.default", {size_argument(size)},
+                                  {{"dtype", DType::i64}, {"device", input.device}});
+    for (size_t i = dim + 1; i < rank; ++i)
+      range = s.call("aten.unsqueeze.default", {range, -1});
+    return range;
+  };
+  indices.push_back(counting(input.layout.sizes[0], 0));
+  indices.push_back(counting(input.layout.sizes[1], 1));
+  for (size_t axis = 0; axis < s.dims; ++axis) {
+    Argument last = size_argument(s.size(axis) - Expr(1));
+    Argument above = s.call("aten.ge.Tensor", {positions[axis], 0});
+    Argument below = s.call("aten.le.Tensor", {positions[axis], last});
+    Argument within = s.call("aten.logical_and.default", {above, below});
+    inside = inside.is_none() ? within : s.call("aten.logical_and.default", {inside, within});
+    // Bounded before the conversion, so that it is defined for every position, NaN included.
+    Argument bounded = s.call(kWhere, {within, positions[axis], 0.0});
+    Argument index = convert(builder, bounded, DType::i64);
+    indices.push_back(s.call("aten.unsqueeze.default", {index, 1}));
+  }
+  Argument values = s.call("aten.index.Tensor", {s.input, indices});
+  return s.call(kWhere, {s.call("aten.unsqueeze.default", {inside, 1}), values, 0.0});
+}
+
+Argument linear(const Sampler &s, const std::vector<Argument> &positions) {
+  std::vector<Argument> low, weight_high, weight_low;
+  for (const Argument &position : positions) {
+    low.push_back(s.call("aten.floor.default", {position}));
+    weight_high.push_back(s.call(kSub, {position, low.back()}));
+    weight_low.push_back(s.call(kSub, {1.0, weight_high.back()}));
+  }
+  Argument total;
+  for (size_t corner = 0; corner < (size_t{1} << s.dims); ++corner) {
+    std::vector<Argument> at;
+    Argument weight;
+    for (size_t axis = 0; axis < s.dims; ++axis) {
+      bool high = (corner >> axis) & 1;
+      at.push_back(high ? s.call(kAdd, {low[axis], 1.0}) : low[axis]);
+      const Argument &own = high ? weight_high[axis] : weight_low[axis];
+      weight = weight.is_none() ? own : s.call(kMul, {weight, own});
+    }
+    Argument values = gathered(s, at);
+    Argument term = s.call(kMul, {values, s.call("aten.unsqueeze.default", {weight, 1})});
+    total = total.is_none() ? term : s.call(kAdd, {total, term});
+  }
+  return total;
+}
+
+/// Interpolation modes are 0 linear, 1 nearest, 2 cubic; the grid holds x first.
+Argument grid_sample(GraphBuilder &builder, const Call &call) {
+  const TensorMeta input = call.tensor("input"), grid = call.tensor("grid");
+  size_t rank = input.layout.rank();
+  if ((rank != 4 && rank != 5) || grid.layout.rank() != rank)
+    call.fail("TSC-O098",
+              call.node().target + ": input " + print_sizes(input.layout.sizes) + ", grid " +
+                  print_sizes(grid.layout.sizes),
+              "pass [batch, channels, height, width] and [batch, rows, columns, 2]");
+  int64_t mode = call.integer("interpolation_mode"), padding = call.integer("padding_mode");
+  if (mode != 0 && mode != 1)
+    call.refuse("TSC-O099", call.node().target + " with bicubic interpolation is not supported",
+                "use mode 'bilinear' or 'nearest'");
+  Sampler sampler{&builder, widen(builder, call["input"]), rank - 2, static_cast<Padding>(padding),
+                  call.boolean("align_corners")};
+  if (sampler.padding == Padding::reflection)
+    for (size_t axis = 0; axis < sampler.dims; ++axis)
+      if (!sampler.size(axis).is_integer())
+        call.refuse("TSC-O016",
+                    call.node().target + ": the size of dimension " + std::to_string(axis + 2) +
+                        " is '" + symbolic::print(sampler.size(axis)) + "', a number is needed",
+                    "make this value static when exporting");
+  Argument wide_grid = widen(builder, call["grid"]);
+  std::vector<Argument> positions;
+  for (size_t axis = 0; axis < sampler.dims; ++axis) {
+    Argument coordinate = builder.call(
+        "aten.select.int", {wide_grid, -1, static_cast<int64_t>(sampler.dims - 1 - axis)});
+    Argument position = unnormalized(sampler, coordinate, axis);
+    positions.push_back(padded(sampler, position, axis));
+  }
+  if (mode == 1)
+    for (Argument &position : positions)
+      position = builder.call("aten.round.default", {position});
+  Argument result = mode == 0 ? linear(sampler, positions) : gathered(sampler, positions);
+  return convert(builder, result, input.dtype);
+}
+
+/// size positions from -1 to 1, at the corners or at the centres of elements.
+Argument base_positions(GraphBuilder &builder, Expr size, bool align_corners, DType dtype,
+                        tensor::Device device) {
+  Argument at = builder.call("aten.arange.default", {size_argument(size)},
+                             {{"dtype", DType::i64}, {"device", device}});
+  Argument position = convert(builder, at, dtype);
+  if (size.is_integer(1))
+    return builder.call(kMul, {position, 0.0});
+  Argument doubled = builder.call(kMul, {position, 2.0});
+  if (align_corners) {
+    Argument share = builder.call(kDiv, {doubled, size_argument(size - Expr(1))});
+    return builder.call(kSub, {share, 1.0});
+  }
+  Argument centred = builder.call(kAdd, {doubled, 1.0});
+  Argument share = builder.call(kDiv, {centred, size_argument(size)});
+  return builder.call(kSub, {share, 1.0});
+}
+
+/// theta [n, d, d + 1] times the homogeneous positions of every element: [n, spatial.., d].
+Argument affine_grid(GraphBuilder &builder, const Call &call) {
+  const TensorMeta theta = call.tensor("theta");
+  Sizes size = call.sizes("size");
+  size_t dims = size.size() < 2 ? 0 : size.size() - 2;
+  if (dims != 2 && dims != 3)
+    call.fail("TSC-O098",
+              call.node().target + ": size " + print_sizes(size) + " has not 4 or 5 dimensions",
+              "pass the size of the sampled tensor");
+  DType wide = accumulation_dtype(theta.dtype);
+  Sizes spatial(size.begin() + 2, size.end()), column = spatial;
+  column.push_back(Expr(1));
+  Arguments columns;
+  for (size_t i = 0; i < dims; ++i) { // x, the last dimension, first
+    size_t axis = dims - 1 - i;
+    Argument values =
+        base_positions(builder, spatial[axis], call.boolean("align_corners"), wide, theta.device);
+    for (size_t later = axis + 1; later <= dims; ++later)
+      values = builder.call("aten.unsqueeze.default", {values, -1});
+    columns.push_back(builder.call("aten.expand.default", {values, sizes_argument(column)}));
+  }
+  columns.push_back(builder.call("aten.full.default", {sizes_argument(column), 1.0},
+                                 {{"dtype", wide}, {"device", theta.device}}));
+  Argument base = builder.call("aten.cat.default", {columns, -1});
+  Argument rows =
+      builder.call("aten.reshape.default", {base, Arguments{-1, static_cast<int64_t>(dims) + 1}});
+  Argument transposed =
+      builder.call("aten.permute.default", {widen(builder, call["theta"]), Arguments{0, 2, 1}});
+  Argument product = builder.call("aten.matmul.default", {rows, transposed});
+  Sizes result = spatial;
+  result.insert(result.begin(), size[0]);
+  result.push_back(Expr(static_cast<int64_t>(dims)));
+  Argument shaped = builder.call("aten.reshape.default", {product, sizes_argument(result)});
+  return convert(builder, shaped, theta.dtype);
+}
+
+} // namespace
+
+void add_grid_sampling(Table &table) {
+  for (std::string_view name : {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"})
+    table
+        .add(keep_text(std::string(name) + "(Tensor input, Tensor grid, int interpolation_mode, "
+                                           "int padding_mode, bool align_corners) -> Tensor"))
+        .decompose(contiguously(grid_sample));
+  table.add("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor")
+      .decompose(affine_grid);
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,399 @@
+// Pooling: reductions over sliding windows of [N, C, spatial..] or [C, spatial..].
+#include "graph/indicators.h"
+#include "ops/families/windows.h"
+#include "ops/table/memory_format.h"
+#include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
+#include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
+#include "support/diagnostic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+/// The spatial sizes, the last `rank` dimensions.
+Sizes spatial_sizes(const TensorMeta &self, size_t rank) {
+  return Sizes(self.layout.sizes.end() - static_cast<ptrdiff_t>(rank), self.layout.sizes.end());
+}
+
+void check_rank(const Call &call, size_t rank) {
+  const size_t given = call.tensor("self").layout.rank();
+  if (given == rank + 1 || given == rank + 2)
+    return;
+  static constexpr std::string_view kSpatial[] = {"", "L", "H, W", "D, H, W"};
+  const std::string spatial(kSpatial[rank]);
+  call.fail("TSC-O048", call.node().target + " of " + print_sizes(call.tensor("self").layout.sizes),
+            "pass [N, C, " + spatial + "] or [C, " + spatial + "]");
+}
+
+Window window_argument(const Call &call, size_t rank) {
+  Window window;
+  window.kernel = spread(call, "kernel_size", rank, Expr(1));
+  window.stride =
+      call.sizes("stride").empty() ? window.kernel : spread(call, "stride", rank, Expr(1));
+  window.padding = spread(call, "padding", rank, Expr(0));
+  window.dilation = spread(call, "dilation", rank, Expr(1));
+  for (size_t i = 0; i < rank; ++i) {
+    const auto below = [](Expr e, int64_t least) { return e.is_integer() && e.value() < least; };
+    if (below(window.kernel[i], 1) || below(window.stride[i], 1) || below(window.dilation[i], 1))
+      call.fail("TSC-O048",
+                call.node().target + " with a window of " + print_sizes(window.kernel) +
+                    ", stride " + print_sizes(window.stride) + ", dilation " +
+                    print_sizes(window.dilation),
+                "use 1 or more");
+    const Expr padding = window.padding[i], kernel = window.kernel[i];
+    if (padding.is_integer() && kernel.is_integer() &&
+        (padding.value() < 0 || padding.value() > kernel.value() / 2))
+      call.fail("TSC-O048",
+                call.node().target + " with padding " + print_sizes(window.padding) +
+                    " of a window of " + print_sizes(window.kernel),
+                "pad by half of the window at most");
+  }
+  return window;
+}
+
+/// How often the window fits; with ceil_mode a last one may reach over the end, if it starts
+/// inside.
+Expr pooled(const Call &call, Expr size, const Window &window, size_t i) {
+  const Expr stride = window.stride[i], padding = window.padding[i];
+  const Expr span =
+      size + Expr(2) * padding - window.dilation[i] * (window.kernel[i] - Expr(1)) - Expr(1);
+  if (!call.boolean("ceil_mode"))
+    return symbolic::simplify(symbolic::floor_div(span, stride) + Expr(1), call.ranges());
+  const Expr length = symbolic::ceil_div(span, stride) + Expr(1);
+  const Expr starts_outside =
+      graph::less_or_equal(size + padding, (length - Expr(1)) * stride); // 1 or 0
+  return symbolic::simplify(length - starts_outside, call.ranges());
+}
+
+Sizes pooled_sizes(const Call &call, const Window &window) {
+  const size_t rank = window.rank();
+  const Sizes sizes = spatial_sizes(call.tensor("self"), rank);
+  Sizes result;
+  for (size_t i = 0; i < rank; ++i) {
+    result.push_back(pooled(call, sizes[i], window, i));
+    if (result[i].is_integer() && result[i].value() < 1)
+      call.fail("TSC-O048",
+                call.node().target + ": a window of " + print_sizes(window.kernel) +
+                    " does not fit into " + print_sizes(call.tensor("self").layout.sizes),
+                "make the input larger, or pad it");
+  }
+  return result;
+}
+
+/// A pool of `self` with these positions. In three dimensions PyTorch keeps the order of max_pool3d
+/// alone.
+tensor::Layout pooled_layout(const TensorMeta &self, const Sizes &positions, bool is_max_pool) {
+  Sizes sizes = self.layout.sizes;
+  std::copy(positions.begin(), positions.end(),
+            sizes.end() - static_cast<ptrdiff_t>(positions.size()));
+  return positions.size() == 3 && !is_max_pool
+             ? tensor::contiguous_layout(sizes)
+             : value_like(self, self.dtype, sizes).tensor()->layout;
+}
+
+/// What no element is below.
+Argument lowest(DType dtype) {
+  if (tensor::is_floating(dtype))
+    return -INFINITY;
+  switch (dtype) {
+  case DType::i64:
+    return std::numeric_limits<int64_t>::min();
+  case DType::i32:
+    return static_cast<int64_t>(std::numeric_limits<int32_t>::min());
+  case DType::i16:
+    return static_cast<int64_t>(std::numeric_limits<int16_t>::min());
+  case DType::i8:
+    return static_cast<int64_t>(std::numeric_limits<int8_t>::min());
+  default:
+    return 0;
+  }
+}
+
+/// Windows over something, taps in the last dimensions: sliding ones or adaptive ones.
+using WindowsOf = std::function<Argument(const Argument &x, const Argument &fill)>;
+
+/// The largest element of each window.
+Argument largest(GraphBuilder &builder, const Argument &self, const WindowsOf &slide, size_t rank) {
+  const TensorMeta meta = builder.meta(self);
+  const Argument windows = slide(self, lowest(meta.dtype));
+  return builder.call("aten.amax.default",
+                      {windows, dimensions_from(meta.layout.rank(), rank), false});
+}
+
+/// Where the largest element of each window lies in the flattened spatial dimensions: the first
+/// one, but the last NaN if there is any.
+Argument position_of_largest(GraphBuilder &builder, const Argument &self, const Argument &values,
+                             const WindowsOf &slide, size_t rank) {
+  const TensorMeta meta = builder.meta(self);
+  const size_t lead = meta.layout.rank() - rank;
+  Sizes sizes = spatial_sizes(meta, rank);
+  constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
+  Argument positions =
+      builder.call("aten.arange.start_step", {0, size_argument(symbolic::numel(sizes)), 1},
+                   {{"dtype", DType::i64}, {"device", meta.device}});
+  sizes.insert(sizes.begin(), lead, Expr(1));
+  positions = builder.call("aten.reshape.default", {positions, sizes_argument(sizes)});
+  positions = slide(positions, kNowhere);
+  const Argument windows = slide(self, lowest(meta.dtype));
+  Argument largest = values;
+  for (size_t i = 0; i < rank; ++i)
+    largest = builder.call("aten.unsqueeze.default", {largest, -1});
+  const Argument equal = builder.call("aten.eq.Tensor", {windows, largest});
+  Argument candidates = builder.call(kWhere, {equal, positions, kNowhere});
+  const bool floating = tensor::is_floating(meta.dtype);
+  if (floating) { // -1 - position: the smallest is the last
+    const Argument reversed = builder.call(kSub, {-1, positions});
+    const Argument nan = builder.call("aten.isnan.default", {windows});
+    candidates = builder.call(kWhere, {nan, reversed, candidates});
+  }
+  Argument first = builder.call("aten.amin.default",
+                                {candidates, dimensions_from(meta.layout.rank(), rank), false});
+  if (!floating)
+    return first;
+  const Argument is_nan = builder.call("aten.lt.Tensor", {first, 0});
+  return builder.call(kWhere, {is_nan, builder.call(kSub, {-1, first}), first});
+}
+
+Arguments max_pool(GraphBuilder &builder, const Call &call, size_t rank, bool with_indices) {
+  check_rank(call, rank);
+  const TensorMeta self = call.tensor("self");
+  const Window window = window_argument(call, rank);
+  const Sizes positions = pooled_sizes(call, window);
+  const WindowsOf windows = [&](const Argument &x, const Argument &fill) {
+    return windows_of(builder, x, positions, window, fill);
+  };
+  const tensor::Layout layout = pooled_layout(self, positions, true);
+  const Argument values = largest(builder, call["self"], windows, rank);
+  Arguments results = {in_layout(builder, values, layout)};
+  if (with_indices) {
+    const Argument indices = position_of_largest(builder, call["self"], values, windows, rank);
+    results.push_back(in_layout(builder, indices, layout));
+  }
+  return results;
+}
+
+/// For each position of one dimension the elements that its window holds, as a column that
+/// broadcasts over the dimensions after it. Those of the padding count if `padded`.
+Argument window_lengths(GraphBuilder &builder, const Call &call, Expr size, Expr positions,
+                        const Window &window, size_t i, bool padded) {
+  const Expr padding = window.padding[i];
+  Argument start = builder.call("aten.arange.start_step", {0, size_argument(positions), 1},
+                                {{"dtype", DType::i64}, {"device", call.tensor("self").device}});
+  start = builder.call(kMul, {start, size_argument(window.stride[i])});
+  start = builder.call(kSub, {start, size_argument(padding)});
+  Argument end = builder.call(kAdd, {start, size_argument(window.kernel[i])});
+  end = builder.call("aten.minimum.default", {end, size_argument(padded ? size + padding : size)});
+  if (!padded)
+    start = builder.call("aten.maximum.default", {start, 0});
+  Argument length = builder.call(kSub, {end, start});
+  for (size_t k = i + 1; k < window.rank(); ++k)
+    length = builder.call("aten.unsqueeze.default", {length, -1});
+  return length;
+}
+
+/// What the sum of each window is divided by: a number if it is the same for all.
+Argument divisor_of(GraphBuilder &builder, const Call &call, const Window &window,
+                    const Sizes &positions) {
+  const bool has_override = call.schema().parameters.back().name == "divisor_override";
+  if (has_override && call.has("divisor_override"))
+    return call["divisor_override"];
+  const bool padded = call.boolean("count_include_pad");
+  const Sizes sizes = spatial_sizes(call.tensor("self"), window.rank());
+  Expr same(1);
+  std::optional<Argument> varying;
+  for (size_t i = 0; i < window.rank(); ++i) {
+    const Expr last = (positions[i] - Expr(1)) * window.stride[i] + window.kernel[i];
+    const bool whole =
+        (padded || window.padding[i].is_integer(0)) &&
+        symbolic::known_less_equal(last, sizes[i] + Expr(2) * window.padding[i], call.ranges());
+    if (whole) {
+      same *= window.kernel[i];
+      continue;
+    }
+    const Argument length =
+        window_lengths(builder, call, sizes[i], positions[i], window, i, padded);
+    varying = varying ? builder.call(kMul, {*varying, length}) : length;
+  }
+  if (!varying)
+    return size_argument(same);
+  return same.is_integer(1) ? *varying : builder.call(kMul, {*varying, size_argument(same)});
+}
+
+/// sums / divisor in the dtype of `self`; integers are cut off.
+Argument average(GraphBuilder &builder, const Argument &sums, const Argument &divisor,
+                 DType dtype) {
+  if (tensor::is_floating(dtype)) {
+    Argument count = divisor;
+    if (divisor.node())
+      count = convert(builder, divisor, builder.meta(sums).dtype);
+    return convert(builder, builder.call(kDiv, {sums, count}), dtype);
+  }
+  const Argument quotient = builder.call("aten.div.Tensor_mode", {sums, divisor},
+                                         {{"rounding_mode", std::string("trunc")}});
+  return convert(builder, quotient, dtype);
+}
+
+Argument avg_pool(GraphBuilder &builder, const Call &call, size_t rank) {
+  check_rank(call, rank);
+  const TensorMeta self = call.tensor("self");
+  const Window window = window_argument(call, rank);
+  const Sizes positions = pooled_sizes(call, window);
+  const Argument windows = windows_of(builder, call["self"], positions, window, 0);
+  const Argument sums =
+      builder.call("aten.sum.dim_IntList",
+                   {widen(builder, windows), dimensions_from(self.layout.rank(), rank), false});
+  const Argument divisor = divisor_of(builder, call, window, positions);
+  return in_layout(builder, average(builder, sums, divisor, self.dtype),
+                   pooled_layout(self, positions, false));
+}
+
+// ---- adaptive
+
+Sizes adaptive_positions(const Call &call, size_t rank) {
+  check_rank(call, rank);
+  const Sizes positions = spread(call, "output_size", rank, Expr(1));
+  const Sizes sizes = spatial_sizes(call.tensor("self"), rank);
+  for (size_t i = 0; i < rank; ++i)
+    if (sizes[i].is_integer(0) || (positions[i].is_integer() && positions[i].value() < 0))
+      call.fail("TSC-O048",
+                call.node().target + " of " + print_sizes(call.tensor("self").layout.sizes) +
+                    " to " + print_sizes(positions),
+                "pass dimensions with at least one element, and sizes that are not negative");
+  return positions;
+}
+
+/// How many elements each window of one dimension holds.
+Argument adaptive_lengths(GraphBuilder &builder, Expr size, Expr positions, size_t after,
+                          tensor::Device device) {
+  Argument position = builder.call("aten.arange.start_step", {0, size_argument(positions), 1},
+                                   {{"dtype", DType::i64}, {"device", device}});
+  const Argument scaled = builder.call(kMul, {position, size_argument(size)});
+  const Keywords floor = {{"rounding_mode", std::string("floor")}};
+  const Argument start =
+      builder.call("aten.div.Tensor_mode", {scaled, size_argument(positions)}, floor);
+  const Argument shifted = builder.call(kAdd, {scaled, size_argument(size + positions - Expr(1))});
+  const Argument end =
+      builder.call("aten.div.Tensor_mode", {shifted, size_argument(positions)}, floor);
+  Argument length = builder.call(kSub, {end, start});
+  for (size_t i = 0; i < after; ++i)
+    length = builder.call("aten.unsqueeze.default", {length, -1});
+  return length;
+}
+
+/// No windows: nothing to reduce.
+bool is_empty(const Sizes &positions) {
+  return std::any_of(positions.begin(), positions.end(), [](Expr e) { return e.is_integer(0); });
+}
+Argument no_windows(GraphBuilder &builder, const tensor::Layout &layout, DType dtype,
+                    tensor::Device device) {
+  return builder.call("aten.empty_strided.default",
+                      {sizes_argument(layout.sizes), sizes_argument(layout.strides)},
+                      {{"dtype", dtype}, {"device", device}});
+}
+
+Argument adaptive_avg_pool(GraphBuilder &builder, const Call &call, size_t rank) {
+  const TensorMeta self = call.tensor("self");
+  const Sizes positions = adaptive_positions(call, rank), sizes = spatial_sizes(self, rank);
+  if (is_empty(positions))
+    return no_windows(builder, pooled_layout(self, positions, false), self.dtype, self.device);
+  const size_t lead = self.layout.rank() - rank;
+  if (std::all_of(positions.begin(), positions.end(), [](Expr e) { return e.is_integer(1); }))
+    return builder.call("aten.mean.dim", {call["self"], dimensions_from(lead, rank), true});
+  const Argument windows = adaptive_windows_of(builder, call["self"], positions, 0);
+  const Argument sums =
+      builder.call("aten.sum.dim_IntList",
+                   {widen(builder, windows), dimensions_from(self.layout.rank(), rank), false});
+  Expr same(1);
+  std::optional<Argument> varying;
+  for (size_t i = 0; i < rank; ++i) {
+    const Expr parts = at_least_one(positions[i], call.ranges());
+    if (symbolic::mod(sizes[i], parts).is_integer(0)) {
+      same *= symbolic::floor_div(sizes[i], parts);
+      continue;
+    }
+    const Argument length =
+        adaptive_lengths(builder, sizes[i], positions[i], rank - 1 - i, self.device);
+    varying = varying ? builder.call(kMul, {*varying, length}) : length;
+  }
+  Argument divisor = size_argument(same);
+  if (varying)
+    divisor = same.is_integer(1) ? *varying : builder.call(kMul, {*varying, divisor});
+  return in_layout(builder, average(builder, sums, divisor, self.dtype),
+                   pooled_layout(self, positions, false));
+}
+
+Arguments adaptive_max_pool(GraphBuilder &builder, const Call &call, size_t rank) {
+  const TensorMeta self = call.tensor("self");
+  const Sizes positions = adaptive_positions(call, rank);
+  const WindowsOf windows = [&](const Argument &x, const Argument &fill) {
+    return adaptive_windows_of(builder, x, positions, fill);
+  };
+  const tensor::Layout layout = pooled_layout(self, positions, false);
+  if (is_empty(positions))
+    return {no_windows(builder, layout, self.dtype, self.device),
+            no_windows(builder, layout, DType::i64, self.device)};
+  const Argument values = largest(builder, call["self"], windows, rank);
+  const Argument indices = position_of_largest(builder, call["self"], values, windows, rank);
+  return {in_layout(builder, values, layout), in_layout(builder, indices, layout)};
+}
+
+// ---- rows
+
+void add_max_pools(Table &table, size_t rank) {
+  const std::string dims = std::to_string(rank), ints = "int[" + dims + "] ";
+  const std::string parameters = "(Tensor self, " + ints + "kernel_size, " + ints + "stride=[], " +
+                                 ints + "padding=0, " + ints +
+                                 "dilation=1, bool ceil_mode=False) -> ";
+  table.add(keep_text("max_pool" + dims + "d" + parameters + "Tensor"))
+      .decompose([rank](GraphBuilder &builder, const Call &call) {
+        return max_pool(builder, call, rank, false)[0];
+      });
+  table.add(keep_text("max_pool" + dims + "d_with_indices" + parameters + "(Tensor, Tensor)"))
+      .decompose([rank](GraphBuilder &builder, const Call &call) {
+        return max_pool(builder, call, rank, true);
+      });
+  table
+      .add(keep_text("adaptive_max_pool" + dims + "d(Tensor self, " + ints +
+                     "output_size) -> (Tensor, Tensor)"))
+      .decompose([rank](GraphBuilder &builder, const Call &call) {
+        return adaptive_max_pool(builder, call, rank);
+      });
+}
+
+void add_avg_pools(Table &table, size_t rank) {
+  const std::string dims = std::to_string(rank), ints = "int[" + dims + "] ";
+  table
+      .add(keep_text("avg_pool" + dims + "d(Tensor self, " + ints + "kernel_size, " + ints +
+                     "stride=[], " + ints +
+                     "padding=0, bool ceil_mode=False, bool count_include_pad=True" +
+                     (rank == 1 ? "" : ", int? divisor_override=None") + ") -> Tensor"))
+      .decompose([rank](GraphBuilder &builder, const Call &call) {
+        return avg_pool(builder, call, rank);
+      });
+  std::vector<std::string> names = {"adaptive_avg_pool" + dims + "d"};
+  if (rank > 1)
+    names.push_back("_" + names[0]);
+  for (const std::string &name : names)
+    table.add(keep_text(name + "(Tensor self, SymInt[" + dims + "] output_size) -> Tensor"))
+        .decompose([rank](GraphBuilder &builder, const Call &call) {
+          return adaptive_avg_pool(builder, call, rank);
+        });
+}
+
+} // namespace
+
+void add_pooling(Table &table) {
+  for (size_t rank = 1; rank <= 3; ++rank) {
+    add_max_pools(table, rank);
+    add_avg_pools(table, rank);
+  }
+}
+
+} // namespace tsc::ops

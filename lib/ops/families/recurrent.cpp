@@ -1,0 +1,366 @@
+// Recurrent layers, unrolled over their static sequence length. The input's part of the gates is
+// one product over the whole sequence; a step is one product with the state and elementwise work.
+#include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
+#include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
+
+namespace tsc::ops {
+namespace {
+
+enum class Cell : uint8_t { lstm, gru, tanh, relu };
+
+/// One direction of one layer. Biases and the projection are None where the layer has none.
+struct Weights {
+  Argument input, hidden, input_bias = graph::None{}, hidden_bias = graph::None{};
+  Argument projection = graph::None{};
+};
+
+/// What a step hands on: h in the layer's dtype, the cell c in f32 or wider (LSTM only).
+struct State {
+  Argument hidden, cell;
+};
+
+Argument transposed(GraphBuilder &builder, const Argument &matrix) {
+  return builder.call("aten.permute.default", {matrix, Arguments{1, 0}});
+}
+
+/// Part `index` of gates [rows, count * width], f32 or wider.
+Argument gate(GraphBuilder &builder, const Argument &gates, int64_t index, int64_t count) {
+  Expr width = symbolic::floor_div(builder.meta(gates).layout.sizes[1], Expr(count));
+  return builder.call("aten.slice.Tensor", {gates, 1, size_argument(Expr(index) * width),
+                                            size_argument(Expr(index + 1) * width)});
+}
+
+Argument product(GraphBuilder &builder, const Argument &x, const Argument &matrix,
+                 const Argument &added) {
+  if (added.is_none())
+    return builder.call("aten.mm.default", {x, matrix});
+  return builder.call("aten.addmm.default", {added, x, matrix});
+}
+
+/// i, f, g, o: c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c').
+State lstm_step(GraphBuilder &builder, const Argument &gates, const State &state,
+                const Argument &projection) {
+  Argument wide = widen(builder, gates);
+  auto sigmoid = [&](int64_t index) {
+    return builder.call("aten.sigmoid.default", {gate(builder, wide, index, 4)});
+  };
+  Argument input = sigmoid(0);
+  Argument forget = sigmoid(1);
+  Argument candidate = builder.call("aten.tanh.default", {gate(builder, wide, 2, 4)});
+  Argument output = sigmoid(3);
+  Argument kept = builder.call(kMul, {forget, state.cell});
+  Argument added = builder.call(kMul, {input, candidate});
+  State next;
+  next.cell = builder.call(kAdd, {kept, added});
+  Argument squashed = builder.call("aten.tanh.default", {next.cell});
+  Argument hidden = builder.call(kMul, {output, squashed});
+  next.hidden = convert(builder, hidden, builder.meta(gates).dtype);
+  if (!projection.is_none())
+    next.hidden = builder.call("aten.mm.default", {next.hidden, projection});
+  return next;
+}
+
+/// r, z, n: n = tanh(x_n + r h_n), h' = n + z (h - n). `recurrent` is the state's part.
+State gru_step(GraphBuilder &builder, const Argument &gates, const Argument &recurrent,
+               const State &state) {
+  Argument x = widen(builder, gates);
+  Argument h = widen(builder, recurrent);
+  auto sigmoid_of_sum = [&](int64_t index) {
+    Argument from_input = gate(builder, x, index, 3);
+    Argument from_state = gate(builder, h, index, 3);
+    Argument sum = builder.call(kAdd, {from_input, from_state});
+    return builder.call("aten.sigmoid.default", {sum});
+  };
+  Argument reset = sigmoid_of_sum(0);
+  Argument update = sigmoid_of_sum(1);
+  Argument candidate_state = gate(builder, h, 2, 3);
+  Argument remembered = builder.call(kMul, {reset, candidate_state});
+  Argument candidate_input = gate(builder, x, 2, 3);
+  Argument sum = builder.call(kAdd, {candidate_input, remembered});
+  Argument candidate = builder.call("aten.tanh.default", {sum});
+  Argument difference = builder.call(kSub, {widen(builder, state.hidden), candidate});
+  Argument step = builder.call(kMul, {update, difference});
+  Argument hidden = builder.call(kAdd, {candidate, step});
+  return {convert(builder, hidden, builder.meta(gates).dtype), {}};
+}
+
+/// What a direction needs that does not depend on the step.
+struct Prepared {
+  Argument hidden_matrix;           // [hidden, gates]
+  Argument projection, hidden_bias; // the bias of the GRU's recurrent part, else None
+};
+
+/// The gates' part that the input [rows, features] gives, with every bias that can be added there.
+Argument input_part(GraphBuilder &builder, Cell cell, const Weights &weights,
+                    const Argument &input) {
+  Argument bias = weights.input_bias;
+  if (cell != Cell::gru && !bias.is_none() && !weights.hidden_bias.is_none())
+    bias = builder.call(kAdd, {bias, weights.hidden_bias});
+  return product(builder, input, transposed(builder, weights.input), bias);
+}
+
+Prepared prepare(GraphBuilder &builder, Cell cell, const Weights &weights) {
+  Prepared prepared;
+  prepared.hidden_matrix = transposed(builder, weights.hidden);
+  prepared.projection =
+      weights.projection.is_none() ? weights.projection : transposed(builder, weights.projection);
+  prepared.hidden_bias = cell == Cell::gru ? weights.hidden_bias : Argument(graph::None{});
+  return prepared;
+}
+
+State step(GraphBuilder &builder, Cell cell, const Prepared &prepared, const Argument &from_input,
+           const State &state) {
+  if (cell == Cell::gru) {
+    Argument recurrent =
+        product(builder, state.hidden, prepared.hidden_matrix, prepared.hidden_bias);
+    return gru_step(builder, from_input, recurrent, state);
+  }
+  Argument gates = product(builder, state.hidden, prepared.hidden_matrix, from_input);
+  if (cell == Cell::lstm)
+    return lstm_step(builder, gates, state, prepared.projection);
+  return {builder.call(cell == Cell::tanh ? "aten.tanh.default" : "aten.relu.default", {gates}),
+          {}};
+}
+
+/// The layer as its call describes it: input [length, batch, features] whatever batch_first says.
+struct Layer {
+  Cell cell;
+  Argument input;
+  Expr length, batch;
+  int64_t directions, count; // of the states: count layers of so many directions
+  bool has_biases, projected;
+  Arguments parameters;
+  Argument hidden, cells; // initial states [count * directions, batch, width]
+};
+
+size_t parameters_per_direction(const Layer &layer) {
+  return 2 + (layer.has_biases ? 2 : 0) + (layer.projected ? 1 : 0);
+}
+
+Layer layer_of(const Call &call, Cell cell) {
+  const TensorMeta &input = call.tensor("input");
+  Layer layer;
+  layer.cell = cell;
+  layer.directions = call.boolean("bidirectional") ? 2 : 1;
+  layer.count = call.integer("num_layers");
+  layer.has_biases = call.boolean("has_biases");
+  if (input.layout.rank() != 3)
+    call.fail("TSC-O090",
+              call.node().target + ": the input has " + std::to_string(input.layout.rank()) +
+                  " dimensions",
+              "pass [length, batch, features], or [batch, length, features] with batch_first");
+  bool batch_first = call.boolean("batch_first");
+  layer.length = input.layout.sizes[batch_first ? 1 : 0];
+  layer.batch = input.layout.sizes[batch_first ? 0 : 1];
+  if (!layer.length.is_integer() || layer.length.value() < 1)
+    call.fail("TSC-O090",
+              call.node().target + ": the sequence length is " + symbolic::print(layer.length),
+              "export with a sequence length that is a number of 1 or more");
+  if (call.boolean("train") && call.number("dropout") != 0 && layer.count > 1)
+    call.fail("TSC-O032", call.node().target + " in training mode draws random numbers",
+              "call model.eval() before exporting");
+  const Arguments *parameters = call["params"].list();
+  layer.parameters = parameters ? *parameters : Arguments{};
+  const Arguments *states = call["hx"].list();
+  if (cell == Cell::lstm && (!states || states->size() != 2))
+    call.fail("TSC-O090", call.node().target + " takes two initial states", "pass (h_0, c_0)");
+  layer.hidden = states ? (*states)[0] : call["hx"];
+  if (cell == Cell::lstm)
+    layer.cells = (*states)[1];
+  size_t cells = static_cast<size_t>(layer.count * layer.directions);
+  layer.projected =
+      cell == Cell::lstm && layer.parameters.size() == cells * (layer.has_biases ? 5 : 3);
+  if (layer.parameters.size() != cells * parameters_per_direction(layer))
+    call.fail("TSC-O090",
+              call.node().target + ": " + std::to_string(layer.parameters.size()) +
+                  " parameters for " + std::to_string(layer.count) + " layers of " +
+                  std::to_string(layer.directions) + " directions",
+              "pass weights, and biases if has_biases says so, for every layer and direction");
+  return layer;
+}
+
+Weights weights_of(const Layer &layer, int64_t index) {
+  size_t width = parameters_per_direction(layer), first = static_cast<size_t>(index) * width;
+  Weights weights;
+  weights.input = layer.parameters[first];
+  weights.hidden = layer.parameters[first + 1];
+  if (layer.has_biases) {
+    weights.input_bias = layer.parameters[first + 2];
+    weights.hidden_bias = layer.parameters[first + 3];
+  }
+  if (layer.projected)
+    weights.projection = layer.parameters[first + width - 1];
+  return weights;
+}
+
+struct Direction {
+  Argument outputs; // [length, batch, width]
+  State last;
+};
+
+/// One direction of one layer; `index` counts directions over the layers, odd ones run backwards
+/// where there are two.
+Direction run_direction(GraphBuilder &builder, const Layer &layer, const Argument &input,
+                        int64_t index) {
+  Weights weights = weights_of(layer, index);
+  Expr features = builder.meta(input).layout.sizes[2];
+  Argument rows = builder.call("aten.reshape.default",
+                               {input, sizes_argument({layer.length * layer.batch, features})});
+  Argument parts = input_part(builder, layer.cell, weights, rows);
+  Prepared prepared = prepare(builder, layer.cell, weights);
+  Expr width = builder.meta(parts).layout.sizes[1];
+  parts = builder.call("aten.view.default",
+                       {parts, sizes_argument({layer.length, layer.batch, width})});
+  State state;
+  state.hidden = builder.call("aten.select.int", {layer.hidden, 0, index});
+  if (layer.cell == Cell::lstm)
+    state.cell = widen(builder, builder.call("aten.select.int", {layer.cells, 0, index}));
+  bool backwards = layer.directions == 2 && index % 2 == 1;
+  int64_t length = layer.length.value();
+  Arguments outputs(static_cast<size_t>(length));
+  for (int64_t i = 0; i < length; ++i) {
+    int64_t at = backwards ? length - 1 - i : i;
+    Argument part = builder.call("aten.select.int", {parts, 0, at});
+    state = step(builder, layer.cell, prepared, part, state);
+    outputs[static_cast<size_t>(at)] = state.hidden;
+  }
+  Direction result;
+  result.outputs = builder.call("aten.stack.default", {outputs, 0});
+  result.last = state;
+  return result;
+}
+
+const TensorMeta &state_meta(const Call &call, const Argument &state) {
+  const Value *value = call.value_of(state);
+  if (!value || !value->tensor())
+    call.fail("TSC-O090", call.node().target + ": an initial state is not a tensor",
+              "pass tensors as initial states");
+  return *value->tensor();
+}
+
+Value layer_value(const Call &call, Cell cell) {
+  Layer layer = layer_of(call, cell);
+  const TensorMeta &input = call.tensor("input");
+  const TensorMeta &hidden = state_meta(call, layer.hidden);
+  if (hidden.layout.rank() != 3)
+    call.fail("TSC-O090",
+              call.node().target + ": an initial state has " +
+                  std::to_string(hidden.layout.rank()) + " dimensions",
+              "pass [layers * directions, batch, width]");
+  Expr width = hidden.layout.sizes.back();
+  std::vector<Expr> sizes = {layer.length, layer.batch, Expr(layer.directions) * width};
+  std::vector<Expr> strides = tensor::contiguous_strides(sizes);
+  if (call.boolean("batch_first")) {
+    std::swap(sizes[0], sizes[1]);
+    std::swap(strides[0], strides[1]);
+  }
+  const Value output = tensor_value(input.dtype, sizes, strides, input.device);
+  const Value state = contiguous_value(input.dtype, hidden.layout.sizes, input.device);
+  if (cell != Cell::lstm)
+    return Value{Value::List{output, state}};
+  const std::vector<Expr> &cells = state_meta(call, layer.cells).layout.sizes;
+  return Value{Value::List{output, state, contiguous_value(input.dtype, cells, input.device)}};
+}
+
+/// (output, h_n[, c_n])
+Argument run_layers(GraphBuilder &builder, const Call &call, Cell cell) {
+  Layer layer = layer_of(call, cell);
+  DType dtype = call.tensor("input").dtype;
+  bool batch_first = call.boolean("batch_first");
+  Argument x = call["input"];
+  if (batch_first)
+    x = builder.call("aten.permute.default", {x, Arguments{1, 0, 2}});
+  Arguments hidden, cells;
+  for (int64_t i = 0; i < layer.count; ++i) {
+    Arguments outputs;
+    for (int64_t j = 0; j < layer.directions; ++j) {
+      Direction direction = run_direction(builder, layer, x, i * layer.directions + j);
+      outputs.push_back(direction.outputs);
+      hidden.push_back(direction.last.hidden);
+      if (cell == Cell::lstm)
+        cells.push_back(convert(builder, direction.last.cell, dtype));
+    }
+    x = outputs.size() == 1 ? outputs[0] : builder.call("aten.cat.default", {outputs, 2});
+  }
+  if (batch_first)
+    x = builder.call("aten.permute.default", {x, Arguments{1, 0, 2}});
+  Arguments results{x, builder.call("aten.stack.default", {hidden, 0})};
+  if (cell == Cell::lstm)
+    results.push_back(builder.call("aten.stack.default", {cells, 0}));
+  return results;
+}
+
+Argument refuse_packed(GraphBuilder &, const Call &call) {
+  call.refuse("TSC-O091", call.node().target + ": packed sequences are not supported",
+              "pass a padded tensor instead of a PackedSequence");
+}
+
+/// A single step on [batch, features] or [features].
+Argument single_step(GraphBuilder &builder, const Call &call, Cell cell) {
+  Weights weights;
+  weights.input = call["w_ih"];
+  weights.hidden = call["w_hh"];
+  weights.input_bias = call["b_ih"];
+  weights.hidden_bias = call["b_hh"];
+  bool unbatched = call.tensor("input").layout.rank() == 1;
+  auto rows = [&](const Argument &x) {
+    return unbatched ? builder.call("aten.unsqueeze.default", {x, 0}) : x;
+  };
+  auto unrows = [&](const Argument &x) {
+    return unbatched ? builder.call("aten.squeeze.dims", {x, Arguments{0}}) : x;
+  };
+  const Arguments *states = call["hx"].list();
+  State state;
+  state.hidden = rows(states ? states->at(0) : call["hx"]);
+  if (cell == Cell::lstm)
+    state.cell = widen(builder, rows(states ? states->at(1) : call["hx"]));
+  Argument part = input_part(builder, cell, weights, rows(call["input"]));
+  State next = step(builder, cell, prepare(builder, cell, weights), part, state);
+  if (cell != Cell::lstm)
+    return unrows(next.hidden);
+  Argument hidden = unrows(next.hidden);
+  Argument cells = unrows(convert(builder, next.cell, call.tensor("input").dtype));
+  return Arguments{hidden, cells};
+}
+
+void add_layer(Table &table, std::string_view name, Cell cell) {
+  std::string text(name), states = cell == Cell::lstm ? "Tensor[] hx" : "Tensor hx";
+  std::string results = cell == Cell::lstm ? "(Tensor, Tensor, Tensor)" : "(Tensor, Tensor)";
+  std::string rest = states + ", Tensor[] params, bool has_biases, int num_layers, float dropout, "
+                              "bool train, bool bidirectional";
+  table.add(keep_text(text + ".input(Tensor input, " + rest + ", bool batch_first) -> " + results))
+      .shape([cell](const Call &call) { return layer_value(call, cell); })
+      .decompose([cell](GraphBuilder &builder, const Call &call) {
+        return run_layers(builder, call, cell);
+      });
+  table.add(keep_text(text + ".data(Tensor data, Tensor batch_sizes, " + rest + ") -> " + results))
+      .decompose(refuse_packed);
+}
+
+void add_cell(Table &table, std::string_view name, Cell cell) {
+  bool lstm = cell == Cell::lstm;
+  table
+      .add(keep_text(std::string(name) + "(Tensor input, " + (lstm ? "Tensor[] hx" : "Tensor hx") +
+                     ", Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> " +
+                     (lstm ? "(Tensor, Tensor)" : "Tensor")))
+      .decompose([cell](GraphBuilder &builder, const Call &call) {
+        return single_step(builder, call, cell);
+      });
+}
+
+} // namespace
+
+void add_recurrent(Table &table) {
+  add_layer(table, "lstm", Cell::lstm);
+  add_layer(table, "gru", Cell::gru);
+  add_layer(table, "rnn_tanh", Cell::tanh);
+  add_layer(table, "rnn_relu", Cell::relu);
+  add_cell(table, "lstm_cell", Cell::lstm);
+  add_cell(table, "gru_cell", Cell::gru);
+  add_cell(table, "rnn_tanh_cell", Cell::tanh);
+  add_cell(table, "rnn_relu_cell", Cell::relu);
+}
+
+} // namespace tsc::ops

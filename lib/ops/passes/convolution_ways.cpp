@@ -1,0 +1,386 @@
+// The ways of computing a convolution without a library of convolutions. Which one is taken depends
+// on shapes alone, in choose_way.
+#include "ops/families/convolution.h"
+#include "ops/table/memory_format.h"
+#include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
+#include "ops/table/shape_rules.h"
+
+#include <algorithm>
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+enum class Way : uint8_t {
+  /// A kernel of one tap, at every position: a matrix product of views, nothing is copied.
+  product,
+  /// Windows copied to columns (each tap of each channel is a row), then a matrix product.
+  columns,
+  /// A sum over channels and taps at each output: no memory, and it fuses with its neighbours.
+  sum,
+};
+
+/// Columns are used by every output channel of their group. With this few of them writing the
+/// columns costs more than the product saves.
+constexpr int64_t kFewOutputs = 4;
+/// Terms of a sum that no matrix product is worth.
+constexpr int64_t kFewTerms = 16;
+/// Columns take this many bytes at most: a larger convolution is cut into parts, one after the
+/// other.
+constexpr int64_t kLargestColumns = int64_t{256} << 20;
+/// More parts than this are not worth compiling: the sum needs no memory.
+constexpr int64_t kMostParts = 32;
+
+bool at_most(Expr value, int64_t bound) { return value.is_integer() && value.value() <= bound; }
+
+bool all_are(const Sizes &values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](Expr e) { return e.is_integer(value); });
+}
+
+Way choose_way(const Convolution &c) {
+  if (!tensor::is_floating(c.result.dtype)) // matrix libraries know no integers
+    return Way::sum;
+  const bool one_tap =
+      all_are(c.window.kernel, 1) && all_are(c.window.stride, 1) && all_are(c.window.padding, 0);
+  const Expr outputs = symbolic::floor_div(c.outputs(), c.groups);
+  const Expr channels = symbolic::floor_div(c.channels(), c.groups);
+  if (one_tap && c.groups.is_integer(1) && !c.transposed)
+    return Way::product;
+  if (at_most(outputs, kFewOutputs) || at_most(channels * c.window.taps(), kFewTerms))
+    return Way::sum;
+  return Way::columns;
+}
+
+/// Whether the product has a row a position and a column a channel: where the result is asked for
+/// like that, and for 16-bit floats, whose products want runs of channels (a result that must lie
+/// otherwise is copied).
+bool keeps_channels_inside(const Convolution &c) {
+  if (!c.groups.is_integer(1))
+    return false;
+  return is_channels_last(c.result.layout) ||
+         (c.rank() > 1 && tensor::is_reduced_float(c.result.dtype));
+}
+
+/// Calls views by name, sizes first.
+class Shaper {
+public:
+  explicit Shaper(GraphBuilder &builder) : builder_(builder) {}
+  Argument reshape(const Argument &x, const Sizes &sizes) const {
+    return builder_.call("aten.reshape.default", {x, sizes_argument(sizes)});
+  }
+  /// The same as an index map, whatever the strides that were recorded: how a value lies is decided
+  /// where it is stored, and lowering copies what a library cannot read.
+  Argument reshape_in_place(const Argument &x, const Sizes &sizes) const {
+    return builder_.emit("aten.view.default", {x, sizes_argument(sizes)});
+  }
+  Argument permute(const Argument &x, const std::vector<size_t> &order) const {
+    return builder_.call("aten.permute.default", {x, ints_argument(order)});
+  }
+  Argument expand(const Argument &x, const Sizes &sizes) const {
+    return builder_.call("aten.expand.default", {x, sizes_argument(sizes)});
+  }
+  Argument product(const Argument &a, const Argument &b) const {
+    return builder_.call("aten.mm.default", {a, b});
+  }
+  /// [batch, ..] @ [batch, ..]; a batch of one is a plain product.
+  Argument batched_product(const Argument &a, const Argument &b) const {
+    const Sizes x = builder_.meta(a).layout.sizes, y = builder_.meta(b).layout.sizes;
+    if (!x[0].is_integer(1))
+      return builder_.call("aten.bmm.default", {a, b});
+    const Argument one = product(reshape(a, {x[1], x[2]}), reshape(b, {y[1], y[2]}));
+    return reshape(one, {Expr(1), x[1], y[2]});
+  }
+
+private:
+  GraphBuilder &builder_;
+};
+
+/// `order` followed by `count` dimensions from `first` on.
+std::vector<size_t> then(std::vector<size_t> order, size_t first, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    order.push_back(first + i);
+  return order;
+}
+
+Sizes then(Sizes sizes, const Sizes &more) {
+  sizes.insert(sizes.end(), more.begin(), more.end());
+  return sizes;
+}
+
+/// x [N, C, sizes..] times w [O, C], as [N, O, sizes..]; `channels_last`: the channels stay
+/// innermost.
+Argument product_of_views(const Shaper &shaper, const Argument &x, const Argument &w,
+                          const Convolution &c, bool channels_last) {
+  const Sizes &sizes = c.input.layout.sizes;
+  const Sizes spatial(sizes.begin() + 2, sizes.end());
+  const Expr count = symbolic::numel(spatial), batch = sizes[0], outputs = c.outputs();
+  const Argument matrix = shaper.reshape(w, {outputs, sizes[1]});
+  if (!channels_last) {
+    const Argument rows = shaper.expand(shaper.reshape(matrix, {Expr(1), outputs, sizes[1]}),
+                                        {batch, outputs, sizes[1]});
+    const Argument columns = shaper.reshape(x, {batch, sizes[1], count});
+    return shaper.reshape(shaper.batched_product(rows, columns), then({batch, outputs}, spatial));
+  }
+  const size_t rank = spatial.size();
+  std::vector<size_t> inner = then({0}, 2, rank);
+  inner.push_back(1);
+  const Argument rows =
+      shaper.reshape_in_place(shaper.permute(x, inner), {batch * count, sizes[1]});
+  const Argument product = shaper.product(rows, shaper.permute(matrix, {1, 0}));
+  Sizes apart = then({batch}, spatial);
+  apart.push_back(outputs);
+  return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
+}
+
+/// The columns of all groups times their weights. windows [N, C, positions.., kernel..].
+Argument product_of_columns(const Shaper &shaper, const Argument &windows, const Argument &w,
+                            const Convolution &c, const Sizes &positions) {
+  const size_t rank = c.rank();
+  const Expr batch = c.batch(), count = symbolic::numel(positions), groups = c.groups;
+  const Expr channels = symbolic::floor_div(c.channels(), groups),
+             outputs = symbolic::floor_div(c.outputs(), groups), terms = channels * c.window.taps();
+  if (groups.is_integer(1)) {
+    const Argument rows =
+        shaper.expand(shaper.reshape(w, {Expr(1), outputs, terms}), {batch, outputs, terms});
+    const Argument columns =
+        shaper.reshape(shaper.permute(windows, then(then({0, 1}, 2 + rank, rank), 2, rank)),
+                       {batch, terms, count});
+    return shaper.reshape(shaper.batched_product(rows, columns), then({batch, outputs}, positions));
+  }
+  // Groups are the batch of the product: [G, C / G * taps, N * positions].
+  const Argument apart =
+      shaper.reshape(windows, then(then({batch, groups, channels}, positions), c.window.kernel));
+  std::vector<size_t> order = then({1, 2}, 3 + rank, rank);
+  order.push_back(0);
+  const Argument columns =
+      shaper.reshape(shaper.permute(apart, then(order, 3, rank)), {groups, terms, batch * count});
+  const Argument product =
+      shaper.batched_product(shaper.reshape(w, {groups, outputs, terms}), columns);
+  const Argument split = shaper.reshape(product, then({groups, outputs, batch}, positions));
+  return shaper.reshape(shaper.permute(split, then({2, 0, 1}, 3, rank)),
+                        then({batch, groups * outputs}, positions));
+}
+
+/// The same with channels innermost, one group: [N * positions, taps * C] @ [taps * C, O].
+Argument product_of_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
+                         const Convolution &c, const Sizes &positions) {
+  const size_t rank = c.rank();
+  const Expr terms = c.channels() * c.window.taps();
+  std::vector<size_t> order = then(then({0}, 2, rank), 2 + rank, rank), inner = then({0}, 2, rank);
+  order.push_back(1);
+  inner.push_back(1);
+  const Argument rows = shaper.reshape(shaper.permute(windows, order),
+                                       {c.batch() * symbolic::numel(positions), terms});
+  const Argument matrix = shaper.reshape(shaper.permute(w, inner), {c.outputs(), terms});
+  const Argument product = shaper.product(rows, shaper.permute(matrix, {1, 0}));
+  Sizes apart = then({c.batch()}, positions);
+  apart.push_back(c.outputs());
+  return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
+}
+
+/// Parts [from, to) of one dimension.
+struct Part {
+  int64_t from, to;
+};
+std::vector<Part> parts_of(int64_t size, int64_t each) {
+  std::vector<Part> parts;
+  for (int64_t from = 0; from < size; from += each)
+    parts.push_back({from, std::min(size, from + each)});
+  return parts;
+}
+
+/// How a convolution by columns is cut: along the batch, or along the first spatial dimension of
+/// the result. One part: not at all. No parts: too many would be needed.
+struct Cut {
+  size_t dimension = 0; // of the result
+  std::vector<Part> parts;
+};
+Cut cut_columns(const Convolution &c, Expr columns) {
+  const std::optional<int64_t> elements = columns.as_integer();
+  const int64_t bytes = static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
+  if (!elements || *elements <= kLargestColumns / bytes)
+    return {0, {{0, 0}}};
+  const int64_t batch = c.batch().value(), one = *elements / batch * bytes;
+  Cut cut;
+  if (one <= kLargestColumns) {
+    cut.parts = parts_of(batch, kLargestColumns / one);
+  } else if (!c.transposed) {
+    const int64_t rows = c.positions[0].value(), row = *elements / rows * bytes;
+    cut.dimension = 2;
+    if (row <= kLargestColumns)
+      cut.parts = parts_of(rows, kLargestColumns / row);
+  }
+  if (static_cast<int64_t>(cut.parts.size()) > kMostParts)
+    cut.parts.clear();
+  return cut;
+}
+
+Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argument &w,
+                         const Convolution &c) {
+  const Shaper shaper(builder);
+  const size_t rank = c.rank();
+  const Expr batch = c.batch(), groups = c.groups;
+  const Expr channels = symbolic::floor_div(c.channels(), groups),
+             outputs = symbolic::floor_div(c.outputs(), groups);
+  // Both as [N, G, O / G, C / G, positions.., kernel..].
+  Argument windows, weights;
+  const Sizes kernel = c.window.kernel, ones(rank, Expr(1));
+  if (c.transposed) {
+    const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
+    const Argument taps = shaper.expand(shaper.reshape(x, then(c.input.layout.sizes, ones)),
+                                        then(c.input.layout.sizes, kernel));
+    windows = overlaps_of(builder, taps, c.positions, c.window);
+    const Argument apart = shaper.reshape(w, then({groups, channels, outputs}, kernel));
+    weights = shaper.permute(apart, then({0, 2, 1}, 3, rank));
+  } else {
+    windows = windows_of(builder, x, c.positions, c.window, 0);
+    weights = shaper.reshape(w, then({groups, outputs, channels}, kernel));
+  }
+  const Argument left =
+      shaper.reshape(windows, then(then({batch, groups, Expr(1), channels}, c.positions), kernel));
+  const Argument right =
+      shaper.reshape(weights, then(then({Expr(1), groups, outputs, channels}, ones), kernel));
+  const Argument products = builder.call(kMul, {widen(builder, left), widen(builder, right)});
+  Arguments reduced = {3};
+  for (size_t i = 0; i < rank; ++i)
+    reduced.push_back(static_cast<int64_t>(4 + rank + i));
+  const Argument sums = builder.call("aten.sum.dim_IntList", {products, reduced, false});
+  return shaper.reshape(sums, then({batch, groups * outputs}, c.positions));
+}
+
+/// Channels filled up with zeros to whole runs of 8, as the first layer's three colours need: its
+/// columns are then runs of memory, and its product is one that matrix units take. The input is
+/// stored like that once.
+void fill_channels(GraphBuilder &builder, Argument &input, Argument &weight, Convolution &c) {
+  constexpr int64_t kRun = 8;
+  const std::optional<int64_t> channels = c.channels().as_integer();
+  if (!channels || *channels % kRun == 0 || !tensor::is_reduced_float(c.result.dtype))
+    return;
+  Arguments pads;
+  for (size_t i = 0; i < c.rank(); ++i) {
+    pads.push_back(0);
+    pads.push_back(0);
+  }
+  pads.push_back(0);
+  pads.push_back((*channels + kRun - 1) / kRun * kRun - *channels);
+  const auto fill = [&](const Argument &x) {
+    return builder.call("aten.constant_pad_nd.default", {x, pads, 0});
+  };
+  input = builder.emit("tsc.channels_innermost.default", {fill(input)});
+  weight = fill(weight);
+  c.input = builder.meta(input);
+  c.weight = builder.meta(weight);
+}
+
+/// One part of the convolution by columns: samples, or rows of the result.
+Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argument &w, Convolution c,
+                         size_t dimension, Part part) {
+  const Shaper shaper(builder);
+  Argument input = x;
+  Sizes positions = c.positions;
+  if (dimension == 0 && part.to != 0) {
+    input = builder.call("aten.slice.Tensor", {x, 0, part.from, part.to});
+    c.input = builder.meta(input);
+  } else if (part.to != 0) { // the windows of later rows start further down
+    positions[0] = part.to - part.from;
+    c.window.padding[0] = c.window.padding[0] - Expr(part.from) * c.window.stride[0];
+  }
+  Argument weight = w;
+  if (keeps_channels_inside(c))
+    fill_channels(builder, input, weight, c);
+  const Argument windows = windows_of(builder, input, positions, c.window, 0);
+  return keeps_channels_inside(c) ? product_of_rows(shaper, windows, weight, c, positions)
+                                  : product_of_columns(shaper, windows, weight, c, positions);
+}
+
+/// Transposed: the product of the input with every tap, [N, O * taps, sizes..], then each output
+/// gathers the taps that reach it.
+Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argument &w,
+                            Convolution c, Part part) {
+  const Shaper shaper(builder);
+  Argument input = x;
+  if (part.to != 0) {
+    input = builder.call("aten.slice.Tensor", {x, 0, part.from, part.to});
+    c.input = builder.meta(input);
+  }
+  const size_t rank = c.rank();
+  const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
+  const Expr batch = c.batch(), groups = c.groups, count = symbolic::numel(spatial);
+  const Expr channels = symbolic::floor_div(c.channels(), groups),
+             outputs = symbolic::floor_div(c.outputs(), groups);
+  const Expr rows = outputs * c.window.taps();
+  Argument columns; // [N, G, O / G, kernel.., sizes..]
+  if (groups.is_integer(1)) {
+    const Argument matrix = shaper.permute(shaper.reshape(w, {channels, rows}), {1, 0});
+    const Argument left =
+        shaper.expand(shaper.reshape(matrix, {Expr(1), rows, channels}), {batch, rows, channels});
+    const Argument right = shaper.reshape(input, {batch, channels, count});
+    columns = shaper.reshape(shaper.batched_product(left, right),
+                             then(then({batch, groups * outputs}, c.window.kernel), spatial));
+  } else {
+    const Argument matrix = shaper.permute(shaper.reshape(w, {groups, channels, rows}), {0, 2, 1});
+    const Argument apart = shaper.reshape(input, {batch, groups, channels, count});
+    const Argument right =
+        shaper.reshape(shaper.permute(apart, {1, 2, 0, 3}), {groups, channels, batch * count});
+    const Argument product =
+        shaper.reshape(shaper.batched_product(matrix, right),
+                       then(then({groups, outputs}, then(c.window.kernel, {batch})), spatial));
+    columns = shaper.reshape(
+        shaper.permute(product, then(then({2 + rank, 0, 1}, 2, rank), 3 + rank, rank)),
+        then(then({batch, groups * outputs}, c.window.kernel), spatial));
+  }
+  const Argument taps_last = shaper.permute(columns, then(then({0, 1}, 2 + rank, rank), 2, rank));
+  const Argument overlaps = overlaps_of(builder, taps_last, c.positions, c.window);
+  return builder.call("aten.sum.dim_IntList",
+                      {widen(builder, overlaps), dimensions_from(2 + rank, rank), false});
+}
+
+Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
+                    const Convolution &c) {
+  const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
+  const Expr elements =
+      c.transposed ? c.batch() * c.outputs() * c.window.taps() * symbolic::numel(spatial)
+                   : c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
+  const bool empty = symbolic::numel(c.input.layout.sizes).is_integer(0);
+  const Cut cut = empty ? Cut{0, {{0, 0}}} : cut_columns(c, elements);
+  if (cut.parts.empty())
+    return sum_of_products(builder, x, w, c);
+  Arguments parts;
+  for (const Part &part : cut.parts)
+    parts.push_back(c.transposed ? part_of_transposed(builder, x, w, c, part)
+                                 : part_by_columns(builder, x, w, c, cut.dimension, part));
+  if (parts.size() == 1)
+    return parts[0];
+  return builder.call("aten.cat.default", {parts, static_cast<int64_t>(cut.dimension)});
+}
+
+} // namespace
+
+Argument compute_convolution(GraphBuilder &builder, const Call &call) {
+  const Convolution c = convolution_of(call);
+  const Argument x = call["input"], w = call["weight"];
+  Argument result;
+  switch (choose_way(c)) {
+  case Way::product:
+    result = product_of_views(Shaper(builder), x, w, c, keeps_channels_inside(c));
+    break;
+  case Way::columns:
+    result = by_columns(builder, x, w, c);
+    break;
+  case Way::sum:
+    result = sum_of_products(builder, x, w, c);
+    break;
+  }
+  if (call.has("bias")) {
+    Sizes sizes(c.rank() + 1, Expr(1));
+    sizes[0] = c.outputs();
+    const Argument bias = convert(builder, call["bias"], builder.meta(result).dtype);
+    result = builder.call(kAdd, {result, Shaper(builder).reshape(bias, sizes)});
+  }
+  result = convert(builder, result, c.result.dtype);
+  return in_layout(builder, result, c.result.layout);
+}
+
+} // namespace tsc::ops

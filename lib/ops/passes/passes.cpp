@@ -1,0 +1,51 @@
+#include "ops/passes/passes.h"
+
+#include "ops/families/assertions.h"
+#include "ops/families/control_flow.h"
+#include "ops/passes/clean_up.h"
+#include "ops/passes/decompose.h"
+#include "ops/passes/functionalize.h"
+#include "ops/passes/inline_effects.h"
+#include "ops/passes/inline_subgraphs.h"
+#include "ops/passes/seed_random.h"
+#include "ops/passes/verify_graph.h"
+#include "support/verify.h"
+
+namespace tsc::ops {
+
+const std::vector<GraphPass> &graph_passes() {
+  static const std::vector<GraphPass> passes = {
+      {"inline_effects", inline_effects},
+      {"inline_subgraphs", inline_subgraphs},
+      {"check_operators", check_operators},
+      {"infer_shapes", infer_shapes},
+      {"match_mutations", match_mutations},
+      {"functionalize", functionalize},
+      {"decompose", decompose},
+      {"decompose_attention", decompose_attention},
+      {"decompose_convolution", decompose_convolution},
+      {"prepare_subgraphs", prepare_subgraphs},
+      {"seed_random", seed_random},
+      {"record_assertions", record_assertions},
+      {"clean_up", clean_up},
+  };
+  return passes;
+}
+
+graph::Graph
+run_graph_passes(graph::Graph graph, const PassOptions &options,
+                 const std::function<void(std::string_view, const graph::Graph &)> &after) {
+  const bool verifies = support::verifies_passes();
+  bool has_values = false;
+  for (const GraphPass &pass : graph_passes()) {
+    graph = pass.function(std::move(graph), options);
+    has_values |= pass.name == "infer_shapes";
+    if (verifies && has_values) // before, it is what was read
+      verify_graph(graph, pass.name, has_values);
+    if (after)
+      after(pass.name, graph);
+  }
+  return graph;
+}
+
+} // namespace tsc::ops

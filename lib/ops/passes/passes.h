@@ -1,0 +1,50 @@
+// The graph passes, Graph -> Graph, in one table.
+#pragma once
+
+#include "graph/graph.h"
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace tsc::ops {
+
+struct PassOptions {
+  bool fused_attention = false; // keep attention that one kernel can compute whole
+  bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
+};
+struct GraphPass {
+  std::string_view name;
+  graph::Graph (*function)(graph::Graph, const PassOptions &);
+};
+/// check_operators, infer_shapes, functionalize, decompose, clean_up ...: one line each, in running
+/// order.
+const std::vector<GraphPass> &graph_passes();
+/// Runs all of them; `after` (may be empty) is called with each pass's name and result.
+graph::Graph
+run_graph_passes(graph::Graph graph, const PassOptions &options,
+                 const std::function<void(std::string_view, const graph::Graph &)> &after = {});
+
+/// Every problem that can be found without lowering: unknown operators (ALL in one report, each
+/// with its count and a "did you mean"), arguments that contradict the schema, val that contradicts
+/// the shape rules. Throws UserError: unsupported (TSC-O001) if an operator is unknown, else
+/// bad_input.
+graph::Graph check_operators(graph::Graph graph, const PassOptions &options);
+/// Fills `value` of every node from the shape rules; a present `val` must agree in dtype and sizes.
+graph::Graph infer_shapes(graph::Graph graph, const PassOptions &options);
+/// What the file stores in an input or buffer gets its dtype and sizes (a decomposed export leaves
+/// that to the copy).
+graph::Graph match_mutations(graph::Graph graph, const PassOptions &options);
+
+/// Runs the passes over the subgraphs of branches and loops, each call of a subgraph getting a
+/// graph of its own whose placeholders are the operands that are tensors; nodes name their
+/// subgraphs directly. Before: decomposed. Errors: TSC-O125 for what a subgraph may not do.
+graph::Graph prepare_subgraphs(graph::Graph graph, const PassOptions &options);
+
+/// Numbers the assertions that depend on data and has the graph note the first that fails in its
+/// input `failure` (int64 of rank 0, never read by the user); messages go to Graph::assertions.
+/// What a subgraph asserts is noted by the graph around it. Those about sizes stay, for bind to
+/// check. Errors: TSC-O123 for one that never holds.
+graph::Graph record_assertions(graph::Graph graph, const PassOptions &options);
+
+} // namespace tsc::ops

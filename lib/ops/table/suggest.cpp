@@ -1,0 +1,66 @@
+#include "ops/table/suggest.h"
+
+#include "ops/table/operator.h"
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+namespace tsc::ops {
+namespace {
+
+constexpr std::string_view kList = "docs/operators.md lists what is supported";
+
+struct Replacement {
+  std::string_view operation; // without the overload; a prefix if it ends in a dot
+  std::string_view advice;
+};
+/// Operators without a row of their own, and what to do without them.
+constexpr Replacement kReplacements[] = {
+    {"quantized_decomposed.", "quantized models are not compiled: export the floating model"},
+    {"quantized.", "quantized models are not compiled: export the floating model"},
+};
+
+/// "aten.add.Tensor" -> "aten.add"; "operator.getitem" stays.
+std::string operation_of(std::string_view target) {
+  size_t first = target.find('.'), last = target.rfind('.');
+  return std::string(first == last ? target : target.substr(0, last));
+}
+
+std::string_view replacement_for(const std::string &target) {
+  const std::string operation = operation_of(target);
+  for (const Replacement &row : kReplacements)
+    if (row.operation == operation ||
+        (row.operation.back() == '.' && support::starts_with(target, row.operation)))
+      return row.advice;
+  return {};
+}
+
+bool has_namespace_of_torch(const std::string &target) {
+  for (std::string_view name : {"aten.", "prims.", "operator.", "higher_order.", "math.", "torch."})
+    if (support::starts_with(target, name))
+      return true;
+  return false;
+}
+
+} // namespace
+
+std::string suggest_operator(const std::string &target) {
+  if (std::string_view advice = replacement_for(target); !advice.empty())
+    return std::string(advice);
+  const std::string operation = operation_of(target);
+  std::vector<std::string> overloads, known;
+  for (const Operator &row : operators()) {
+    known.emplace_back(row.name);
+    if (operation_of(row.name) == operation)
+      overloads.emplace_back(row.name);
+  }
+  if (!overloads.empty())
+    return "supported forms of it: " + support::join(overloads, ", ");
+  if (std::string near = support::did_you_mean(target, known); !near.empty())
+    return "did you mean " + near + "? " + std::string(kList);
+  if (!has_namespace_of_torch(target))
+    return "this is an operator of your own: replace it by ATen's with "
+           "run_decompositions({op: function}) before saving";
+  return std::string(kList);
+}
+
+} // namespace tsc::ops
