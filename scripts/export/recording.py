@@ -88,13 +88,13 @@ def coarse(value):
 
 
 def _savez(path, arrays, packed):
-    """numpy.savez; `packed`: deflated, and float64 (the references) to 33 bits, far more than any comparison looks at."""
+    """numpy.savez; `packed`: deflated, and float64 (the references) to 30 bits, far more than any comparison looks at."""
     if not packed:
         np.savez(path, **arrays)
         return
     for name, array in arrays.items():
         if array.dtype == np.float64:
-            rounded = ((array.view(np.int64) + (1 << 19)) >> 20 << 20).view(np.float64)
+            rounded = ((array.view(np.int64) + (1 << 22)) >> 23 << 23).view(np.float64)
             arrays[name] = np.where(np.isfinite(array) & np.isfinite(rounded), rounded, array)
     np.savez_compressed(path, **arrays)
 
