@@ -227,6 +227,7 @@ std::string describe_tensor(tensor::DType dtype, const std::vector<Expr> &sizes,
                             const std::vector<program::Symbol> &symbols) {
   const symbolic::SymbolWriter name_of = program::symbol_writer(symbols);
   std::vector<std::string> parts;
+  parts.reserve(sizes.size());
   for (Expr size : sizes)
     parts.push_back(symbolic::print(size, name_of));
   return std::string(tensor::torch_name(dtype)).substr(6) + "[" + support::join(parts, ", ") + "]";

@@ -83,6 +83,7 @@ std::vector<char> compile_cubin(const std::string &name, const std::string &text
   const Program program(name, text, headers);
   const std::vector<std::string> texts = cuda_compiler_options(arch);
   std::vector<const char *> options;
+  options.reserve(texts.size());
   for (const std::string &option : texts)
     options.push_back(option.c_str());
   const nvrtcResult result =

@@ -101,6 +101,7 @@ public:
                       tsc_engine::Stream) override {
     const std::vector<const std::byte *> &all = meeting_.enter(rank_, from);
     std::vector<HostTensor> given;
+    given.reserve(all.size());
     for (const std::byte *data : all)
       given.push_back(view_of(const_cast<std::byte *>(data), dtype, count * ranks_));
     HostTensor result = view_of(static_cast<std::byte *>(to), dtype, count);

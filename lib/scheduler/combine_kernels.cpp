@@ -1,4 +1,5 @@
 // Combo kernels: groups that do not wait for each other, and that nothing fused, as one launch.
+#include "scheduler/cost.h"
 #include "scheduler/dependency.h"
 #include "scheduler/steps.h"
 #include "scheduler/topological_order.h"
@@ -162,31 +163,18 @@ private:
     return name;
   }
 
-  /// What the group reads from outside, each buffer once, and what others read of it.
+  /// As the cost model counts; which buffers stay inside a group is not noted yet.
   int64_t moved_bytes(const Group &group) const {
-    std::map<BufferId, int64_t> moved;
-    const auto add = [&](const Dependency &dependency) {
-      int64_t &bytes = moved[buffer_of(dependency)];
-      bytes = std::max(bytes, bytes_hint(state_.module, dependency));
-    };
     const auto inside = [&](NodeId id) {
       return id != ir::kNone && group_of_[id] == group_of_[group.members[0]];
     };
-    for (const NodeId member : group.members) {
-      for (const Dependency &read : node(member).reads)
-        if (!is_weak(read) && !inside(state_.producer[buffer_of(read)]))
-          add(read);
-      for (const Dependency &write : node(member).writes) {
-        const std::vector<User> &users = state_.schedule.users[buffer_of(write)];
-        if (!std::all_of(users.begin(), users.end(),
-                         [&](const User &user) { return inside(user.node); }))
-          add(write);
-      }
-    }
-    int64_t bytes = 0;
-    for (const auto &[buffer, count] : moved)
-      bytes += count;
-    return bytes;
+    return scheduler::moved_bytes(
+        state_.module, state_.schedule, group.members, [&](BufferId buffer) {
+          const std::vector<User> &users = state_.schedule.users[buffer];
+          return inside(state_.producer[buffer]) &&
+                 std::all_of(users.begin(), users.end(),
+                             [&](const User &user) { return inside(user.node); });
+        });
   }
 
   // ---- order

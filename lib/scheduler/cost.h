@@ -5,6 +5,10 @@
 
 #include "scheduler/schedule.h"
 
+#include <functional>
+#include <string>
+#include <vector>
+
 namespace tsc::scheduler {
 
 struct Cost {
@@ -17,6 +21,13 @@ struct Cost {
 /// and changes of storage take nothing.
 Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &group,
              const target::Target &target);
+
+/// Bytes of memory that one kernel of `members` moves: of each storage what accesses touch, no more
+/// than it has, reads and writes apart. Without what `stays_inside` says the kernel keeps to
+/// itself.
+int64_t moved_bytes(const ir::Module &module, const Schedule &schedule,
+                    const std::vector<NodeId> &members,
+                    const std::function<bool(ir::BufferId)> &stays_inside);
 
 /// A kernel over loops that reads and writes `bytes` and computes `operations` in `dtype`.
 double kernel_nanoseconds(const target::Target &target, double bytes, double operations = 0,

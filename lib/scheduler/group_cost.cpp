@@ -24,29 +24,6 @@ double bytes_of(const ir::Module &module, const ir::BufferView &view) {
          static_cast<double>(tensor::size_in_bytes(view.dtype));
 }
 
-/// Bytes of memory: of each storage what accesses touch, no more than it has, reads and writes
-/// apart. What stays inside the group is not counted.
-double moved_bytes(const ir::Module &module, const Schedule &schedule, const Group &group) {
-  double total = 0;
-  for (std::vector<Dependency> Node::*list : {&Node::reads, &Node::writes}) {
-    std::vector<Dependency> accesses;
-    for (const NodeId member : group.members) {
-      for (const Dependency &access : schedule.nodes[member].*list)
-        if (!is_weak(access) &&
-            !std::binary_search(group.internal_buffers.begin(), group.internal_buffers.end(),
-                                buffer_of(access)))
-          accesses.push_back(access);
-    }
-    remove_duplicates(accesses);
-    std::map<BufferId, int64_t> touched; // by storage
-    for (const Dependency &access : accesses)
-      touched[module.storage_of(buffer_of(access))] += bytes_hint(module, access);
-    for (const auto &[storage, bytes] : touched)
-      total += static_cast<double>(std::min(bytes, storage_bytes(module, storage)));
-  }
-  return total;
-}
-
 /// One for each elementwise operation and each step of a reduction, scan or sort, at every point.
 double loop_operations(const ir::Module &module, const ir::LoopBody &body) {
   const auto count = std::count_if(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
@@ -127,6 +104,26 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
 
 } // namespace
 
+int64_t moved_bytes(const ir::Module &module, const Schedule &schedule,
+                    const std::vector<NodeId> &members,
+                    const std::function<bool(BufferId)> &stays_inside) {
+  int64_t total = 0;
+  for (std::vector<Dependency> Node::*list : {&Node::reads, &Node::writes}) {
+    std::vector<Dependency> accesses;
+    for (const NodeId member : members)
+      for (const Dependency &access : schedule.nodes[member].*list)
+        if (!is_weak(access) && !stays_inside(buffer_of(access)))
+          accesses.push_back(access);
+    remove_duplicates(accesses);
+    std::map<BufferId, int64_t> touched; // by storage
+    for (const Dependency &access : accesses)
+      touched[module.storage_of(buffer_of(access))] += bytes_hint(module, access);
+    for (const auto &[storage, bytes] : touched)
+      total += std::min(bytes, storage_bytes(module, storage));
+  }
+  return total;
+}
+
 Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &group,
              const target::Target &target) {
   Cost estimate;
@@ -142,7 +139,11 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
     }
     return estimate;
   }
-  estimate.bytes = moved_bytes(module, schedule, group);
+  estimate.bytes =
+      static_cast<double>(moved_bytes(module, schedule, group.members, [&group](BufferId buffer) {
+        return std::binary_search(group.internal_buffers.begin(), group.internal_buffers.end(),
+                                  buffer);
+      }));
   ir::DType widest = ir::DType::f32;
   for (const NodeId member : group.members) {
     const ir::LoopBody &body = schedule.nodes[member].body;

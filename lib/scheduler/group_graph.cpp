@@ -123,6 +123,7 @@ void GroupGraph::merge(GroupId earlier, GroupId later) {
     sequence.push_back(earlier);
     sequence.insert(sequence.end(), descendants_.begin(), descendants_.end());
     std::vector<uint32_t> ranks;
+    ranks.reserve(sequence.size());
     for (const GroupId group : sequence)
       ranks.push_back(rank_[group]);
     ranks.push_back(rank_[later]);

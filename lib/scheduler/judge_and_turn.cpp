@@ -32,12 +32,12 @@ Verdict judge_and_turn(Fusion &fusion, GroupId earlier, GroupId later) {
     if (!turned)
       continue;
     if (apart < 0)
-      apart = moved_bytes(fusion, {earlier}, fusion.group(earlier).nest) +
-              moved_bytes(fusion, {later}, fusion.group(later).nest);
+      apart = sector_bytes(fusion, {earlier}, fusion.group(earlier).nest) +
+              sector_bytes(fusion, {later}, fusion.group(later).nest);
     exchange(fusion, *turned);
     Verdict verdict = judge(fusion, earlier, later);
     const double together = verdict.refusal == Refusal::none
-                                ? moved_bytes(fusion, {earlier, later}, verdict.nests[0])
+                                ? sector_bytes(fusion, {earlier, later}, verdict.nests[0])
                                 : 0;
     exchange(fusion, *turned);
     if (verdict.refusal != Refusal::none)

@@ -219,6 +219,7 @@ private:
   std::string dependencies_line(const std::string &label,
                                 const std::vector<Dependency> &dependencies) const {
     std::vector<std::string> texts;
+    texts.reserve(dependencies.size());
     for (const Dependency &dependency : dependencies)
       texts.push_back(to_text(module_, dependency, options_.newer_dialect));
     std::sort(texts.begin(), texts.end());
@@ -227,6 +228,7 @@ private:
 
   std::string names_line(const std::string &label, const std::vector<BufferId> &buffers) const {
     std::vector<std::string> texts;
+    texts.reserve(buffers.size());
     for (const BufferId buffer : buffers)
       texts.push_back(support::python_repr(std::string_view(module_.buffer(buffer).name)));
     return label + " = " + format_list(texts) + "\n";

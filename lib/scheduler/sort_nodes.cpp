@@ -22,6 +22,7 @@ std::vector<NodeId> producers_by_name(const State &state, std::span<const NodeId
   std::sort(buffers.begin(), buffers.end(), by_name);
   buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
   std::vector<NodeId> producers;
+  producers.reserve(buffers.size());
   for (const BufferId buffer : buffers)
     producers.push_back(state.producer[buffer]);
   return producers;

@@ -165,6 +165,7 @@ std::optional<std::vector<size_t>> order_as(const std::vector<Digit> &target,
     return a.loop != b.loop ? a.loop < b.loop : outer(a.times, b.times);
   });
   std::vector<size_t> order;
+  order.reserve(places.size());
   for (const Place &place : places)
     order.push_back(place.digit);
   return order;
@@ -534,7 +535,7 @@ void exchange(Fusion &fusion, TurnedLoops &turned) {
   std::swap(fusion.groups[turned.group].nest, turned.nest);
 }
 
-double moved_bytes(const Fusion &fusion, std::vector<GroupId> groups, const LoopNest &nest) {
+double sector_bytes(const Fusion &fusion, std::vector<GroupId> groups, const LoopNest &nest) {
   return Traffic(fusion, groups, nest).bytes();
 }
 

@@ -31,9 +31,9 @@ std::optional<TurnedLoops> turn_loops(const Fusion &fusion, GroupId group, Group
 /// Exchanges loops and accesses of the group with those in `turned`: twice, and all is as it was.
 void exchange(Fusion &fusion, TurnedLoops &turned);
 
-/// Bytes that memory moves for a kernel of `groups` over `nest`: those of each access, and whole
-/// sectors for elements where neighbouring threads do not meet neighbours. What only members use is
-/// not counted.
-double moved_bytes(const Fusion &fusion, std::vector<GroupId> groups, const LoopNest &nest);
+/// What cost.h counts (moved_bytes), by the threads of one nest: bytes that memory moves for a
+/// kernel of `groups` over `nest`: those of each access, and whole sectors for elements where
+/// neighbouring threads do not meet neighbours. What only members use is not counted.
+double sector_bytes(const Fusion &fusion, std::vector<GroupId> groups, const LoopNest &nest);
 
 } // namespace tsc::scheduler
