@@ -76,6 +76,8 @@ std::vector<Target> make_targets() {
       make(9, 0, 132, kHopper, 4.8e12, 50 * kMib, {67, 67, 989}, 450 * kGiga),
       // B200
       make(10, 0, 148, kHopper, 8.0e12, 126 * kMib, {37, 75, 2250}, 900 * kGiga),
+      // B300
+      make(10, 3, 148, kHopper, 8.0e12, 126 * kMib, {1.25, 75, 2250}, 900 * kGiga),
       // RTX 5090
       make(12, 0, 170, kGraphicsClass, 1.792e12, 96 * kMib, {1.64, 104.8, 209.5}, 64 * kGiga),
   };

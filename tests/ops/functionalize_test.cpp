@@ -485,3 +485,21 @@ TEST_CASE("ways of writing that no graph can hold say what to write instead") {
       "  in File \"model.py\", line 5, in forward: y = f(x)\n"
       "  next: call the operator on each tensor in a loop (optimizers: foreach=False)");
 }
+
+TEST_CASE("what a decomposed export stores gets the dtype and sizes of what it is stored in") {
+  SampleGraph sample;
+  const Argument x = sample.input("x", DType::f32, {1});
+  const Argument count = sample.input("count", DType::i64, {3}, InputKind::buffer);
+  const Argument y = sample.call("y", "aten.exp.default", {x});
+  const Argument z = sample.call("z", "aten.neg.default", {count});
+  graph::Graph written = sample.finish({y, z});
+  written.outputs[0].kind = OutputKind::buffer_mutation;
+  written.outputs[0].target = "module.count";
+  const graph::Graph graph = run_graph_passes(written, {});
+  const graph::Node &stored = graph.node(graph.outputs[0].value.node()->id);
+  CHECK(stored.value->tensor()->dtype == DType::i64);
+  CHECK(stored.value->tensor()->layout.sizes == std::vector<symbolic::Expr>{3});
+  // By way of a conversion; the other output is as it was.
+  CHECK(calls_of(graph).find("prims.convert_element_type.default(%y") != std::string::npos);
+  CHECK(graph.node(graph.outputs[1].value.node()->id).name == "z");
+}

@@ -47,7 +47,8 @@ TEST_CASE("every architecture is complete and named after its capability") {
     CHECK(t.flops_16bit > t.flops_f32);
     CHECK(t.link_bandwidth < t.bandwidth);
   }
-  CHECK(names == std::set<std::string>{"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"});
+  CHECK(names ==
+        std::set<std::string>{"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"});
 }
 
 TEST_CASE("abilities are those of the architecture's generation") {
@@ -80,7 +81,7 @@ TEST_CASE("a GPU that nobody planned for is planned for as the newest one before
   CHECK(nearest("sm_80") == "sm_80");
   CHECK(nearest("sm_87") == "sm_86");
   CHECK(nearest("sm_90") == "sm_90");
-  CHECK(nearest("sm_103") == "sm_100");
+  CHECK(nearest("sm_101") == "sm_100");
   CHECK(nearest("sm_121") == "sm_120");
   CHECK(nearest("sm_75") == "none");
   CHECK(nearest("") == "none");
@@ -93,7 +94,7 @@ TEST_CASE("an unknown architecture is a usage error that names the known ones") 
   CHECK(user_error([] { target::find_target("sm_91"); }) ==
         "error TSC-C001: unknown architecture 'sm_91'\n"
         "  next: did you mean 'sm_90'? known architectures: sm_80, sm_86, sm_89, sm_90, sm_100, "
-        "sm_120, host");
+        "sm_103, sm_120, host");
 }
 
 TEST_CASE("every threshold can be set, and only that one changes") {
