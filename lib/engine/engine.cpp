@@ -30,18 +30,6 @@ const char *dtype_text(DType dtype) {
   return position < sizeof kNames / sizeof kNames[0] ? kNames[position] : "of another type";
 }
 
-bool is_contiguous(const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides) {
-  int64_t expected = 1;
-  for (size_t axis = sizes.size(); axis-- > 0;) {
-    if (sizes[axis] == 0)
-      return true;
-    if (sizes[axis] != 1 && strides[axis] != expected)
-      return false;
-    expected *= sizes[axis];
-  }
-  return true;
-}
-
 /// What is wrong with `data` for `weight`; "" if nothing.
 std::string mismatch(const Weight &weight, const std::vector<int64_t> &sizes,
                      const WeightData &data) {

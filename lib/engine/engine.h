@@ -184,6 +184,8 @@ private:
   Communicator *communicator_ = nullptr;
 };
 
+/// Row-major without gaps; strides of single elements do not count, an empty tensor is.
+bool is_contiguous(const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides);
 /// Copies a contiguous tensor into strided storage (strides and offset in elements), and back. Host
 /// memory.
 void scatter_to_strided(void *storage, const void *contiguous, size_t element_bytes, size_t rank,

@@ -51,4 +51,16 @@ void gather_from_strided(void *contiguous, const void *storage, size_t element_b
   });
 }
 
+bool is_contiguous(const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides) {
+  int64_t expected = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    if (sizes[axis] == 0)
+      return true;
+    if (sizes[axis] != 1 && strides[axis] != expected)
+      return false;
+    expected *= sizes[axis];
+  }
+  return true;
+}
+
 } // namespace tsc_engine

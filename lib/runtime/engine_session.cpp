@@ -91,18 +91,6 @@ private:
   size_t bytes_ = 0;
 };
 
-bool is_contiguous(const std::vector<int64_t> &sizes, const std::vector<int64_t> &strides) {
-  int64_t expected = 1;
-  for (size_t axis = sizes.size(); axis-- > 0;) {
-    if (sizes[axis] == 0)
-      return true;
-    if (sizes[axis] != 1 && strides[axis] != expected)
-      return false;
-    expected *= sizes[axis];
-  }
-  return true;
-}
-
 class EngineSession final : public Session {
 public:
   EngineSession(const program::Program &program, const tensor::TensorMap &weights,
@@ -217,7 +205,8 @@ void EngineSession::upload(const std::vector<HostTensor> &inputs) {
     const std::vector<int64_t> strides = instance_->input_strides(i);
     const int64_t offset = instance_->input_offset(i);
     const void *data = input.data();
-    if (!is_contiguous(input.sizes(), strides) || offset != 0 || bytes != input.size_in_bytes()) {
+    if (!tsc_engine::is_contiguous(input.sizes(), strides) || offset != 0 ||
+        bytes != input.size_in_bytes()) {
       storages.emplace_back(bytes, std::byte(0));
       tsc_engine::scatter_to_strided(storages.back().data(), data,
                                      tensor::size_in_bytes(input.dtype()), strides.size(),
@@ -243,7 +232,7 @@ HostTensor EngineSession::download(size_t output) {
   };
   if (result.numel() == 0)
     return result;
-  if (is_contiguous(sizes, strides) && offset == 0) {
+  if (tsc_engine::is_contiguous(sizes, strides) && offset == 0) {
     fetch(result.data(), result.size_in_bytes());
     return result;
   }

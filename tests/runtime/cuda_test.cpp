@@ -1,7 +1,8 @@
 // On a machine without a GPU: that the reason is stated. On one with a GPU: all else.
 #include "matmul_check.h"
 #include "numbers.h"
-#include "program/sample_program.h"
+#include "program/random_streams.h"
+#include "program/streams.h"
 #include "runtime/cuda_module.h"
 #include "runtime/process.h"
 #include "runtime/session.h"
@@ -10,6 +11,8 @@
 #include "testing/skip.h"
 
 #include <cmath>
+#include <cstring>
+#include <random>
 
 namespace {
 
@@ -106,6 +109,37 @@ TEST_CASE("gpu: a program with one of everything runs, first compiled, then from
     REQUIRE(samples.size() == 20);
     for (double sample : samples)
       CHECK((sample > 0 && sample < 10));
+  }
+}
+
+TEST_CASE("gpu: several streams and recorded runs give the numbers of one stream") {
+  if (!gpu())
+    return;
+  const runtime::TemporaryFolder folder;
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  options.cache_folder = folder.path();
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    std::mt19937 random(seed);
+    program::Program program = program::random_program(random, 1 + seed % 4);
+    program::Program alone = program;
+    for (program::Step &step : alone.steps)
+      step.stream = 0;
+    program::add_waits(program);
+    INFO("seed " << seed);
+    options.use_graphs = false;
+    auto plain = runtime::Session::create(alone, {}, options);
+    options.use_graphs = true;
+    auto session = runtime::Session::create(program, {}, options);
+    for (int round = 0; round < 4; ++round) { // launched, recorded, replayed
+      const HostTensor x = numbers(DType::f32, {4, 4}, [&](int64_t i) {
+        return static_cast<double>((i + round) % 7 - 3) / 4;
+      });
+      const std::vector<HostTensor> expected = plain->run({x}), found = session->run({x});
+      REQUIRE(expected.size() == found.size());
+      for (size_t i = 0; i < expected.size(); ++i)
+        CHECK(std::memcmp(expected[i].data(), found[i].data(), expected[i].size_in_bytes()) == 0);
+    }
   }
 }
 
