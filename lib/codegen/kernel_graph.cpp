@@ -36,6 +36,9 @@ struct CommonLoops {
   std::vector<symbolic::Substitution> of_member;
 };
 
+/// Each member has variables of its own, by place: fusion has seen to it that loop i of one is loop
+/// i of all. A member without the reduction's loops (what follows a reduction) maps to the outer
+/// ones.
 void map_member(const ir::LoopBody &body, std::span<const Expr> iteration,
                 std::span<const Expr> reduction, symbolic::Substitution &substitution) {
   require(body.iteration_count == iteration.size(), "codegen",
@@ -48,7 +51,9 @@ void map_member(const ir::LoopBody &body, std::span<const Expr> iteration,
   }
 }
 
-/// Merges loops that every index of the group lets merge.
+/// Merges loops that every index of the group lets merge: fewer loops are fewer divisions in a
+/// kernel, and a long inner loop is what vectors and threads need. It takes all members' indices at
+/// once, since a loop that one of them strides through has to stay for all.
 CommonLoops common_loops(const scheduler::Group &group, const symbolic::Ranges &module_ranges) {
   const ir::LoopBody *widest = &group.bodies.front();
   for (const ir::LoopBody &body : group.bodies)
@@ -119,12 +124,13 @@ private:
   const GraphOptions &options_;
   KernelGraph &graph_;
   std::vector<BufferId> internal_;
-  std::unordered_map<uint64_t, std::vector<ValueId>> known_;
+  std::unordered_map<uint64_t, std::vector<ValueId>> known_; // by hash: equal values are one
   struct Stored {
     Expr index;
     ValueId value;
   };
-  std::unordered_map<BufferId, std::vector<Stored>> stored_; // by storage
+  /// By storage: what this kernel has stored where. A later member reads it from a register.
+  std::unordered_map<BufferId, std::vector<Stored>> stored_;
   uint32_t indirects_ = 0;
   // the member
   const ir::LoopBody *body_ = nullptr;
@@ -160,6 +166,7 @@ private:
     return guard;
   }
 
+  /// Stores are kept apart even if they are equal: each has a place in the order.
   ValueId add(Value value) {
     const bool unique = value.op == Op::store || value.op == Op::store_reduction;
     if (!unique) {
@@ -203,6 +210,8 @@ private:
     return add(std::move(value));
   }
 
+  /// The index over the kernel's loops. The values that it reads by run-time symbols become
+  /// arguments, so that order, phases and liveness see them.
   Expr index_of(const ir::BodyOp &op, std::vector<ValueId> &args) {
     Expr index = symbolic::substitute(body_->indices[op.index], *substitution_);
     if (!indirect_.empty()) {
@@ -222,7 +231,7 @@ private:
     case Op::store:
     case Op::store_reduction:
       return add_store(op);
-    case Op::masked: {
+    case Op::masked: { // the block's loads have its mask as guard; all else in it may run anywhere
       Value value;
       value.op = Op::where;
       value.dtype = op.dtype;
@@ -262,6 +271,7 @@ private:
     value.index = index_of(op, value.args);
     const auto found = stored_.find(module_.storage_of(op.buffer));
     if (found != stored_.end()) {
+      // The latest store to this very index counts.
       for (auto it = found->second.rbegin(); it != found->second.rend(); ++it)
         if (it->index == value.index)
           return convert(it->value, module_.buffer(op.buffer).dtype);
@@ -354,6 +364,9 @@ private:
     value.args = {tuple};
     return add(std::move(value));
   }
+  /// Count, mean and sum of squared distances by a sum each. Two sums over registers or over a row
+  /// that is still in the cache take less than the division that each step of Welford's way needs,
+  /// and are as exact: the distances are to the mean itself.
   ValueId two_pass_moment(ValueId x, const ir::BodyOp &op) {
     Value count;
     count.op = Op::index_expr;
@@ -369,6 +382,7 @@ private:
     const ValueId distance = binary(Op::sub, op.dtype, x, mean);
     return reduce(ReductionKind::sum, op.dtype, binary(Op::mul, op.dtype, distance, distance));
   }
+  /// The largest, then the sum of exponentials of distances to it.
   ValueId two_pass_softmax(ValueId x, const ir::BodyOp &op) {
     const ValueId max = reduce(ReductionKind::max, op.dtype, x);
     if (op.item == 0)
@@ -442,6 +456,7 @@ bool KernelGraph::finds_positions(ValueId id) const {
   });
 }
 
+/// From the stores backwards; values are in the order of evaluation before and after.
 void remove_dead_values(KernelGraph &graph) {
   std::vector<bool> live(graph.values.size(), false);
   for (const ValueId store : graph.stores)
@@ -475,6 +490,8 @@ void remove_dead_values(KernelGraph &graph) {
   graph.values = std::move(values);
 }
 
+/// A phase is one walk over the elements of a row: what needs the result of a reduction has to wait
+/// for all of them, and so comes in a later one.
 void assign_phases(KernelGraph &graph) {
   graph.phases = 1;
   for (Value &value : graph.values) {
