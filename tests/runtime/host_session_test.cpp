@@ -6,6 +6,7 @@
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -354,4 +355,44 @@ TEST_CASE("g++ and clang++ compile kernels of both plans") {
     }
   }
   CHECK(found > 0);
+}
+
+TEST_CASE("a function of a function is what libm makes of it, wherever it is computed") {
+  // g++ knows 1 / sqrt((1 - x) * (1 + x)) for cosh(atanh(x)), and the like.
+  program::Program program;
+  const std::vector<symbolic::Expr> sizes = {symbolic::Expr(64)};
+  program.buffers = {program::make_buffer("x", program::Role::input, sizes),
+                     program::make_buffer("y", program::Role::output, sizes),
+                     program::make_buffer("z", program::Role::output, sizes)};
+  program.kernels = {
+      program::make_kernel("of_atanh", "float", DType::f32, "out0[i] = tc_cosh(tc_atanh(in0[i]));"),
+      program::make_kernel("sine_of_atanh", "float", DType::f32,
+                           "out0[i] = tc_sinh(tc_atanh(in0[i]));")};
+  for (uint32_t k = 0; k < 2; ++k) {
+    program.kernels[k].cuda.grid = {symbolic::Expr(2), symbolic::Expr(1), symbolic::Expr(1)};
+    program::Step step;
+    step.name = program.kernels[k].name;
+    step.kind = program::Launch{k, {{0}, {k + 1}}, {symbolic::Expr(64)}};
+    program.steps.push_back(step);
+    program::OutputInfo output;
+    output.name = "output_" + std::to_string(k);
+    output.buffer = k + 1;
+    output.layout = program.buffers[k + 1].layout;
+    program.outputs.push_back(output);
+  }
+  program::InputInfo input;
+  input.name = "x";
+  program.inputs = {input};
+  const HostTensor x = numbers(DType::f32, {64}, [](int64_t i) { return double(i - 32) / 33; });
+  for (const runtime::Plan plan : {runtime::Plan::serial, runtime::Plan::cuda}) {
+    runtime::SessionOptions options;
+    options.plan = plan;
+    const std::vector<HostTensor> results =
+        runtime::Session::create(program, {}, options)->run({x});
+    for (int64_t i = 0; i < 64; ++i) {
+      const volatile float inner = std::atanh(static_cast<float>(x.get_double(i)));
+      CHECK(results[0].get_double(i) == double(std::cosh(inner)));
+      CHECK(results[1].get_double(i) == double(std::sinh(inner)));
+    }
+  }
 }

@@ -3,44 +3,67 @@
 // meaning for them. Device: CUDA's functions. Host: libm through builtins, so no header is needed.
 #pragma once
 
+// TC_LIBM(name): an operation that is exact or correctly rounded, for which compilers know
+// instructions. TC_FUNCTION(name): any other. On the host those are libm's by names that compilers
+// do not know: of cosh(atanh(x)) g++ makes 1 / sqrt((1 - x) * (1 + x)), and a value that is
+// computed in two places has to be the same in both.
 #ifdef TC_DEVICE
 #define TC_LIBM(name) name
+#define TC_FUNCTION(name) name
+#define TC_DECLARE_1(name)
+#define TC_DECLARE_2(name)
 #else
 #define TC_LIBM(name) __builtin_##name
+#define TC_FUNCTION(name) tc_libm_##name
+#define TC_DECLARE_1(name)                                                                         \
+  extern "C" __attribute__((const, nothrow)) float tc_libm_##name##f(float) __asm__(#name "f");    \
+  extern "C" __attribute__((const, nothrow)) double tc_libm_##name(double) __asm__(#name);
+#define TC_DECLARE_2(name)                                                                         \
+  extern "C"                                                                                       \
+      __attribute__((const, nothrow)) float tc_libm_##name##f(float, float) __asm__(#name "f");    \
+  extern "C" __attribute__((const, nothrow)) double tc_libm_##name(double, double) __asm__(#name);
 #endif
 
-#define TC_MATH_1(name, function)                                                                  \
+#define TC_EXACT_1(name, function)                                                                 \
   TC_FN float tc_##name(float x) { return TC_LIBM(function##f)(x); }                               \
   TC_FN double tc_##name(double x) { return TC_LIBM(function)(x); }
-#define TC_MATH_2(name, function)                                                                  \
+#define TC_EXACT_2(name, function)                                                                 \
   TC_FN float tc_##name(float x, float y) { return TC_LIBM(function##f)(x, y); }                   \
   TC_FN double tc_##name(double x, double y) { return TC_LIBM(function)(x, y); }
+#define TC_MATH_1(name)                                                                            \
+  TC_DECLARE_1(name)                                                                               \
+  TC_FN float tc_##name(float x) { return TC_FUNCTION(name##f)(x); }                               \
+  TC_FN double tc_##name(double x) { return TC_FUNCTION(name)(x); }
+#define TC_MATH_2(name)                                                                            \
+  TC_DECLARE_2(name)                                                                               \
+  TC_FN float tc_##name(float x, float y) { return TC_FUNCTION(name##f)(x, y); }                   \
+  TC_FN double tc_##name(double x, double y) { return TC_FUNCTION(name)(x, y); }
 
-TC_MATH_1(acos, acos)
-TC_MATH_1(acosh, acosh)
-TC_MATH_1(asin, asin)
-TC_MATH_1(asinh, asinh)
-TC_MATH_1(atan, atan)
-TC_MATH_1(atanh, atanh)
-TC_MATH_1(cos, cos)
-TC_MATH_1(cosh, cosh)
-TC_MATH_1(erfc, erfc)
-TC_MATH_1(exp2, exp2)
-TC_MATH_1(expm1, expm1)
-TC_MATH_1(lgamma, lgamma)
-TC_MATH_1(log, log)
-TC_MATH_1(log10, log10)
-TC_MATH_1(log1p, log1p)
-TC_MATH_1(log2, log2)
-TC_MATH_1(sin, sin)
-TC_MATH_1(sinh, sinh)
-TC_MATH_1(sqrt, sqrt)
-TC_MATH_1(tan, tan)
-TC_MATH_1(tanh, tanh)
-TC_MATH_2(atan2, atan2)
-TC_MATH_2(copysign, copysign)
-TC_MATH_2(hypot, hypot)
-TC_MATH_2(nextafter, nextafter)
+TC_MATH_1(acos)
+TC_MATH_1(acosh)
+TC_MATH_1(asin)
+TC_MATH_1(asinh)
+TC_MATH_1(atan)
+TC_MATH_1(atanh)
+TC_MATH_1(cos)
+TC_MATH_1(cosh)
+TC_MATH_1(erfc)
+TC_MATH_1(exp2)
+TC_MATH_1(expm1)
+TC_MATH_1(lgamma)
+TC_MATH_1(log)
+TC_MATH_1(log10)
+TC_MATH_1(log1p)
+TC_MATH_1(log2)
+TC_MATH_1(sin)
+TC_MATH_1(sinh)
+TC_EXACT_1(sqrt, sqrt)
+TC_MATH_1(tan)
+TC_MATH_1(tanh)
+TC_MATH_2(atan2)
+TC_EXACT_2(copysign, copysign)
+TC_MATH_2(hypot)
+TC_EXACT_2(nextafter, nextafter)
 
 /// The derivative of lgamma. Infinite at zeros, against their sign; NaN at negative integers.
 template <class T> TC_FN T tc_digamma(T x) {
@@ -112,7 +135,8 @@ TC_FN double tc_rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 TC_FN float tc_quick_exp2(float x) { return tc_exp(x * 0.693147181f); }
 TC_FN float tc_reciprocal_1p(float y) { return 1.0f / (1.0f + y); }
 #endif
-TC_FN double tc_exp(double x) { return TC_LIBM(exp)(x); }
+TC_DECLARE_1(exp)
+TC_FN double tc_exp(double x) { return TC_FUNCTION(exp)(x); }
 
 /// erf(x) = 1 - 2^(-|x| P(|x|)) with the sign of x; P is a fit of degree 7 to -log2(erfc(t)) / t on
 /// [0, 4]. Largest absolute error 1.2e-7; no branch. Near 0, where that would be too much of the
@@ -134,7 +158,8 @@ TC_FN float tc_erf(float x) {
   p = tc_fma(p, t, 1.627908587e+00f);
   return t < 0.2f ? near * x : TC_LIBM(copysignf)(1.0f - tc_quick_exp2(-t * p), x);
 }
-TC_FN double tc_erf(double x) { return TC_LIBM(erf)(x); }
+TC_DECLARE_1(erf)
+TC_FN double tc_erf(double x) { return TC_FUNCTION(erf)(x); }
 
 // Integers wrap, as PyTorch's do. Signed overflow is undefined in C++ and compilers count on that
 // it never happens (x + 1 > x is true to them), so they are computed without a sign, which wraps.
@@ -196,10 +221,10 @@ template <class T> TC_FN T tc_floor(T x) { return x; }
 template <class T> TC_FN T tc_ceil(T x) { return x; }
 template <class T> TC_FN T tc_trunc(T x) { return x; }
 template <class T> TC_FN T tc_round(T x) { return x; }
-TC_MATH_1(floor, floor)
-TC_MATH_1(ceil, ceil)
-TC_MATH_1(trunc, trunc)
-TC_MATH_1(round, rint) // half to even
+TC_EXACT_1(floor, floor)
+TC_EXACT_1(ceil, ceil)
+TC_EXACT_1(trunc, trunc)
+TC_EXACT_1(round, rint) // half to even
 
 template <class T> TC_FN bool tc_isnan(T x) { return x != x; }
 template <class T> TC_FN bool tc_isinf(T) { return false; }
@@ -283,8 +308,7 @@ template <class T> TC_FN T tc_truncdiv(T x, T y) {
 }
 TC_FN float tc_truncdiv(float x, float y) { return TC_LIBM(truncf)(x / y); }
 TC_FN double tc_truncdiv(double x, double y) { return TC_LIBM(trunc)(x / y); }
-TC_FN float tc_fmod(float x, float y) { return TC_LIBM(fmodf)(x, y); }
-TC_FN double tc_fmod(double x, double y) { return TC_LIBM(fmod)(x, y); }
+TC_EXACT_2(fmod, fmod)
 template <class T> TC_FN T tc_fmod(T x, T y) {
   const bool is_zero = y == T(0) || (y == static_cast<T>(-1) && T(-1) < T(0));
   return is_zero ? T(0) : static_cast<T>(x % y);
@@ -314,8 +338,7 @@ template <class T> TC_FN T tc_floordiv_floating(T x, T y) {
 TC_FN float tc_floordiv(float x, float y) { return tc_floordiv_floating(x, y); }
 TC_FN double tc_floordiv(double x, double y) { return tc_floordiv_floating(x, y); }
 
-TC_FN float tc_pow(float x, float y) { return TC_LIBM(powf)(x, y); }
-TC_FN double tc_pow(double x, double y) { return TC_LIBM(pow)(x, y); }
+TC_MATH_2(pow)
 /// Negative exponents: 1 and -1 have exact results, all else is 0.
 template <class T> TC_FN T tc_pow(T x, T y) {
   if (y < T(0))
