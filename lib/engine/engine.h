@@ -122,7 +122,8 @@ public:
   /// its last good binding.
   size_t bind(const int64_t *const *shapes);
 
-  /// Runs all steps on `stream`: no allocation, no synchronization, first error thrown. `inputs[i]`
+  /// Runs all steps on `stream`: no allocation (but where it records, see set_recording), no
+  /// synchronization, first error thrown. `inputs[i]`
   /// and `outputs[i]` are device memory of input_bytes(i) and output_bytes(i), at least 16-byte
   /// aligned; `workspace` is 256-byte aligned, at least what bind returned. An output that is a
   /// mutation or a constant may be null. Precondition: bind succeeded.

@@ -288,9 +288,14 @@ bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, 
     addresses_[next++] = outputs[i];
   addresses_[next++] = workspace;
   addresses_[next] = poison_ ? this : nullptr; // not an address, but a run is another with it
-  return bound_->recordings.run(
-      weights_->device(), stream, addresses_,
-      [this, outputs, workspace](Stream recorded) { queue(recorded, outputs, workspace); });
+  Recordings &recordings = bound_->recordings;
+  Device &device = weights_->device();
+  if (recordings.replay(device, stream, addresses_))
+    return true;
+  return recordings.is_wanted(device, stream) &&
+         recordings.record(device, stream, addresses_, [this, outputs, workspace](Stream recorded) {
+           queue(recorded, outputs, workspace);
+         });
 }
 
 std::vector<int64_t> Instance::output_sizes(size_t output) const {

@@ -21,7 +21,31 @@ Recordings::Entry *Recordings::find(const std::vector<void *> &addresses) {
   return &entries_.back();
 }
 
-bool Recordings::record(Device &device, const std::vector<void *> &addresses,
+bool Recordings::replay(Device &device, Stream stream, const std::vector<void *> &addresses) {
+  Entry *entry = entries_.empty() || device.is_captured(stream) ? nullptr : find(addresses);
+  if (entry == nullptr)
+    return false;
+  in_vain_ = 0;
+  entry->work->replay(stream);
+  ++replayed_;
+  return true;
+}
+
+bool Recordings::is_wanted(Device &device, Stream stream) {
+  if (!is_known_) {
+    is_known_ = true;
+    return false;
+  }
+  if (is_off_ || device.is_captured(stream))
+    return false;
+  if (++in_vain_ > kMaxInVain) {
+    is_off_ = true;
+    entries_.clear();
+  }
+  return !is_off_;
+}
+
+bool Recordings::record(Device &device, Stream stream, const std::vector<void *> &addresses,
                         const std::function<void(Stream)> &queue) {
   std::unique_ptr<Recording> earlier;
   if (entries_.size() == kMaxEntries) {
@@ -29,33 +53,14 @@ bool Recordings::record(Device &device, const std::vector<void *> &addresses,
     entries_.erase(entries_.begin());
   }
   std::unique_ptr<Recording> work = device.record_work(queue, std::move(earlier));
-  if (work == nullptr)
+  if (work == nullptr) {
+    is_off_ = true;
+    entries_.clear();
     return false;
+  }
   entries_.push_back({addresses, std::move(work)});
   ++recorded_;
-  return true;
-}
-
-bool Recordings::run(Device &device, Stream stream, const std::vector<void *> &addresses,
-                     const std::function<void(Stream)> &queue) {
-  if (!is_known_ || is_off_) {
-    is_known_ = true;
-    return false;
-  }
-  if (device.is_captured(stream))
-    return false;
-  Entry *entry = find(addresses);
-  if (entry != nullptr) {
-    in_vain_ = 0;
-  } else {
-    if (++in_vain_ > kMaxInVain || !record(device, addresses, queue)) {
-      is_off_ = true;
-      entries_.clear();
-      return false;
-    }
-    entry = &entries_.back();
-  }
-  entry->work->replay(stream);
+  entries_.back().work->replay(stream);
   ++replayed_;
   return true;
 }

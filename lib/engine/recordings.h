@@ -17,13 +17,18 @@ namespace tsc_engine {
 /// Of the runs of one instance with the same shapes. Used by one thread at a time.
 class Recordings {
 public:
-  /// Queues on `stream` what `queue` queues on the stream that it is given: from a recording if
-  /// there is one for `addresses`, all that `queue` depends on and that changes between runs.
-  /// False, and nothing was queued, if the caller has to: the first time, on a device that cannot,
-  /// for work that cannot be recorded, on a stream that is being captured itself, and where callers
+  /// Queues on `stream` a run with these addresses, which are all that a run depends on and that
+  /// changes between runs, if it is recorded. False, and nothing was queued, if not. Allocates
+  /// nothing.
+  bool replay(Device &device, Stream stream, const std::vector<void *> &addresses);
+  /// After replay said no: whether this run is to be recorded. It is not the first time, on a
+  /// stream that is being captured itself, after work that could not be recorded, and where callers
   /// give other addresses each time, so that recording costs more than it saves.
-  bool run(Device &device, Stream stream, const std::vector<void *> &addresses,
-           const std::function<void(Stream)> &queue);
+  bool is_wanted(Device &device, Stream stream);
+  /// Records what `queue` queues on the stream that it is given, and queues it on `stream`. False,
+  /// and nothing was queued, if it cannot be recorded.
+  bool record(Device &device, Stream stream, const std::vector<void *> &addresses,
+              const std::function<void(Stream)> &queue);
 
   /// For tests and for who asks why: runs from a recording, and how often one was made or brought
   /// up to date.
@@ -36,8 +41,6 @@ private:
     std::unique_ptr<Recording> work;
   };
   Entry *find(const std::vector<void *> &addresses);
-  bool record(Device &device, const std::vector<void *> &addresses,
-              const std::function<void(Stream)> &queue);
 
   std::vector<Entry> entries_; // used last at the end
   bool is_known_ = false;      // these shapes ran before

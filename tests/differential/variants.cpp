@@ -534,6 +534,36 @@ Subject rounded(const Subject &subject) {
   return result;
 }
 
+bool computes_moments(const Node &node) {
+  for (const char *part : {"var", "std", "norm"})
+    if (node.target.find(part) != std::string::npos)
+      return true;
+  return false;
+}
+
+Subject without_infinities(const Subject &subject) {
+  Subject result = subject;
+  result.graph = rewritten(subject.graph, [&](ops::Rewrite &rewrite, NodeId id) {
+    const Node &node = subject.graph.nodes[id];
+    const graph::NodeRef *operand = node.args.empty() ? nullptr : node.args[0].node();
+    const Node *source = operand ? &subject.graph.nodes[operand->id] : nullptr;
+    const graph::TensorMeta *meta = source && source->value ? source->value->tensor() : nullptr;
+    if (node.kind != NodeKind::call_function || !computes_moments(node) || !meta ||
+        !tensor::is_floating(meta->dtype)) {
+      rewrite.copy(id);
+      return;
+    }
+    // x + (x - x), for this node alone.
+    const Argument plain = rewrite.replacement(operand->id);
+    const Argument nothing = rewrite.builder().emit("aten.sub.Tensor", {plain, plain});
+    rewrite.replace(operand->id, rewrite.builder().emit("aten.add.Tensor", {plain, nothing}));
+    rewrite.copy(id);
+    rewrite.replace(operand->id, plain);
+  });
+  refresh_output_node(result.graph);
+  return result;
+}
+
 Subject perturbed(const Subject &subject, RandomSource &random) {
   Subject result = subject;
   const bool mutates = has_mutations(subject.graph);
@@ -541,8 +571,9 @@ Subject perturbed(const Subject &subject, RandomSource &random) {
     rewrite.copy(id);
     const Node &node = subject.graph.nodes[id];
     const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-    if (node.kind != NodeKind::call_function || !meta || !tensor::is_floating(meta->dtype) ||
-        mutates || is_view(subject.graph, node))
+    const bool is_value = node.kind == NodeKind::placeholder ||
+                          (node.kind == NodeKind::call_function && !is_view(subject.graph, node));
+    if (!is_value || !meta || !tensor::is_floating(meta->dtype) || mutates)
       return;
     const double unit = meta->dtype == DType::bf16  ? 0x1p-7
                         : meta->dtype == DType::f16 ? 0x1p-10

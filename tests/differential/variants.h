@@ -30,8 +30,14 @@ std::optional<Variant> make_variant(const Subject &subject, size_t kind, RandomS
 /// kernel hands on.
 Subject rounded(const Subject &subject);
 
-/// The subject with every float result scaled by a unit in the last place or so, up or down: where
-/// that changes more than so little, rounding decides, and no two ways need agree.
+/// Whether a node computes a mean beside a variance, or from both.
+bool computes_moments(const graph::Node &node);
+/// The subject with NaN for the infinities of which moments are computed: which of the two a mean
+/// of infinities is, the order of the walk decides, in PyTorch too (docs/numbers.md).
+Subject without_infinities(const Subject &subject);
+
+/// The subject with every float input and result scaled by a unit in the last place or so, up or
+/// down: where that changes more than so little, rounding decides, and no two ways need agree.
 Subject perturbed(const Subject &subject, RandomSource &random);
 
 } // namespace tsc::differential
