@@ -157,7 +157,9 @@ public:
   void set_poison(bool poison) { poison_ = poison; }
   /// Whether runs of shapes that ran before are recorded and replayed (recordings.h). A run whose
   /// steps depend on data, or that communicates, is not.
-  void set_recording(bool recording) { is_recording_ = recording; }
+  void set_recording(bool recording) {
+    is_recording_ = recording && !reads_predicates(model().tables);
+  }
   /// The connection to the other ranks, which must outlive the runs. Null: there are none.
   void set_communicator(Communicator *communicator) { communicator_ = communicator; }
   const Model &model() const { return weights_->model(); }

@@ -279,7 +279,7 @@ void Instance::queue(Stream stream, void *const *outputs, void *workspace) {
 }
 
 bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
-  if (!is_recording_ || communicator_ != nullptr || reads_predicates(model().tables))
+  if (!is_recording_ || communicator_ != nullptr)
     return false;
   size_t next = 0;
   for (size_t i = 0; i < model().tables.inputs.count; ++i)
