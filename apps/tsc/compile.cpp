@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "driver/inputs.h"
+#include "driver/memory_use.h"
 #include "emit/emit.h"
 #include "graph/read.h"
 #include "support/diagnostic.h"
@@ -65,12 +66,30 @@ nlohmann::json report_of(const driver::Compilation &compilation) {
     total += time.milliseconds;
     phases[time.name] = time.milliseconds;
   }
-  return {{"kernels", program.kernels.size()},
-          {"launches", counts.launches},
-          {"steps", program.steps.size()},
-          {"library_calls", counts.library_calls},
-          {"compile_ms", total},
-          {"phases_ms", phases}};
+  nlohmann::json report = {{"kernels", program.kernels.size()},
+                           {"launches", counts.launches},
+                           {"steps", program.steps.size()},
+                           {"library_calls", counts.library_calls},
+                           {"compile_ms", total},
+                           {"phases_ms", phases}};
+  if (const auto memory = driver::memory_use(program))
+    report["memory"] = {{"workspace_bytes", memory->workspace},
+                        {"output_bytes", memory->outputs},
+                        {"weight_bytes", memory->weights}};
+  return report;
+}
+
+/// "; 12.6 MB of workspace, ..", where that is known.
+std::string memory_text(const nlohmann::json &report) {
+  if (!report.contains("memory"))
+    return "";
+  const auto megabytes = [&](const char *name) {
+    return report["memory"][name].get<double>() / 1e6;
+  };
+  char text[128];
+  std::snprintf(text, sizeof text, "; memory: %.1f MB workspace, %.1f MB outputs, %.1f MB weights",
+                megabytes("workspace_bytes"), megabytes("output_bytes"), megabytes("weight_bytes"));
+  return text;
 }
 
 void print_summary(const Flags &flags, const std::vector<driver::Compilation> &plans) {
@@ -87,11 +106,12 @@ void print_summary(const Flags &flags, const std::vector<driver::Compilation> &p
     return;
   }
   for (const nlohmann::json &report : reports)
-    std::printf("%s%s: %zu kernels, %zu launches, %zu library calls, %.1f ms\n", flags.out.c_str(),
-                report.contains("arch") ? (" for " + report["arch"].get<std::string>()).c_str()
-                                        : "",
-                report["kernels"].get<size_t>(), report["launches"].get<size_t>(),
-                report["library_calls"].get<size_t>(), report["compile_ms"].get<double>());
+    std::printf(
+        "%s%s: %zu kernels, %zu launches, %zu library calls, %.1f ms%s\n", flags.out.c_str(),
+        report.contains("arch") ? (" for " + report["arch"].get<std::string>()).c_str() : "",
+        report["kernels"].get<size_t>(), report["launches"].get<size_t>(),
+        report["library_calls"].get<size_t>(), report["compile_ms"].get<double>(),
+        memory_text(report).c_str());
 }
 
 void run(const Flags &flags) {

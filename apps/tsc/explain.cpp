@@ -44,6 +44,20 @@ void explain_kernel(const program::Kernel &kernel) {
   std::printf("  kernel %s\n  plan: %s\n  reads %s bytes, writes %s bytes\n", kernel.name.c_str(),
               kernel.plan.c_str(), symbolic::print(kernel.bytes_read).c_str(),
               symbolic::print(kernel.bytes_written).c_str());
+  const program::KernelEstimate &estimate = kernel.estimate;
+  if (!estimate.is_known)
+    return;
+  const auto us = [](double nanoseconds) { return nanoseconds * 1e-3; };
+  std::printf("  fills: %lld blocks, %.1f waves, %lld threads in flight; %.1f sectors an access",
+              static_cast<long long>(estimate.blocks), estimate.waves,
+              static_cast<long long>(estimate.threads_in_flight), estimate.sectors);
+  if (estimate.read_again > 0)
+    std::printf("; %.3g MB read again", estimate.read_again * 1e-6);
+  std::printf(
+      "\n  roof: %.0f%%: memory %.1f us, arithmetic %.1f; accesses %.1f, instructions %.1f, "
+      "latency %.1f\n",
+      estimate.share() * 100, us(estimate.memory), us(estimate.arithmetic), us(estimate.accesses),
+      us(estimate.instructions), us(estimate.latency));
 }
 
 /// "12.3 us: 8.39 MB, 12.9 GFLOP", by the cost model that the scheduler goes by.

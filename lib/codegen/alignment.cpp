@@ -22,7 +22,8 @@ public:
     for (const RunDirection &direction : directions_) {
       if (symbolic::known_multiple_of(direction.size, checked_.of, graph_.ranges))
         continue;
-      if (direction.size.is_integer()) // no launch will find it to be one
+      // No launch will find a number to be one, or the last of the parts of a row.
+      if (direction.size.is_integer() || !is_size(direction.size))
         return {};
       add(direction.size);
     }

@@ -1,6 +1,7 @@
 #include "codegen/build_kernel.h"
 
 #include "codegen/alignment.h"
+#include "codegen/estimate_kernel.h"
 #include "codegen/kernel_words.h"
 #include "codegen/precompute_sizes.h"
 #include "graph/symbol_names.h"
@@ -146,17 +147,23 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
 /// storage at most.
 Expr touched_bytes(const ir::Module &module, const KernelGraph &graph, const Value &value) {
   Expr count = 1;
+  bool in_parts = false; // of rows: together all of it
   const auto multiply = [&](std::span<const Expr> variables, std::span<const Expr> sizes) {
-    for (size_t i = 0; i < variables.size(); ++i)
-      if (symbolic::depends_on(value.index, variables[i]))
+    for (size_t i = 0; i < variables.size(); ++i) {
+      if (!symbolic::depends_on(value.index, variables[i]))
+        continue;
+      if (graph.varies_by_row(sizes[i]))
+        in_parts = true;
+      else
         count = count * sizes[i];
+    }
   };
   multiply(graph.row_variables, graph.row_sizes);
   multiply(graph.element_variables, graph.element_sizes);
   const ir::Buffer &buffer = module.buffer(value.buffer);
   const Expr storage = buffer.layout.storage_size() - buffer.layout.offset;
   const bool indirect = value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
-  if (!indirect && symbolic::known_less(storage, count, graph.ranges))
+  if (in_parts || (!indirect && symbolic::known_less(storage, count, graph.ranges)))
     count = storage;
   return count * Expr(static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
 }
@@ -363,6 +370,8 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
   planned.serial = plan_serial(module, group, given);
   KernelPlan &cuda = planned.cuda, &serial = planned.serial;
   count_bytes(module, serial.graph, planned); // over the program's own symbols
+  planned.estimate =
+      estimate_kernel(module, cuda, planned.bytes_read, planned.bytes_written, target);
   planned.origins = origins_of(module, schedule, group);
   std::vector<PrecomputedSize> computed;
   for (KernelPlan *plan : {&serial, &cuda, cuda.otherwise.get()})
@@ -389,6 +398,7 @@ BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned
   kernel.bytes_written = planned.bytes_written;
   kernel.parameters = planned.parameters.list;
   kernel.plan = planned.cuda.description;
+  kernel.estimate = planned.estimate;
   kernel.cuda =
       variant(planned.cuda, print_kernel(module, planned.cuda, planned.parameters, placeholder));
   kernel.serial = variant(planned.serial,

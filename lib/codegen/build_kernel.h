@@ -29,6 +29,7 @@ struct PlannedKernel {
   KernelPlan cuda, serial;
   Parameters parameters;
   Expr bytes_read, bytes_written;
+  program::KernelEstimate estimate;
   std::vector<std::pair<BufferId, BufferId>> inplace; // as in BuiltKernel
   std::vector<const ir::Origin *> origins;            // user nodes, each once, in graph order
   std::vector<std::string_view> includes;             // besides the prelude

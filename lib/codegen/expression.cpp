@@ -3,6 +3,7 @@
 #include "support/diagnostic.h"
 #include "support/text.h"
 
+#include <array>
 #include <cmath>
 
 namespace tsc::codegen {
@@ -283,30 +284,39 @@ std::string accumulator_type(const Value &reduction) {
   }
 }
 
-std::string accumulator_input(const Value &reduction, std::span<const ArgumentText> inputs,
-                              const std::string &position) {
-  const std::string x = converted(inputs[0].text, inputs[0].dtype, reduction.dtype);
+std::string accumulated(const Value &reduction, const std::string &accumulator,
+                        std::span<const ArgumentText> inputs, const std::string &position) {
+  const std::string op = combiner(reduction.reduction);
+  const bool is_part = inputs.size() > 1;
+  const auto element = [&](DType dtype, const std::string &further = "") {
+    return op + "::take(" + accumulator + ", " + converted(inputs[0].text, inputs[0].dtype, dtype) +
+           further + ")";
+  };
+  const auto part = [&](std::span<const DType> dtypes) {
+    std::string text = op + "::apply(" + accumulator + ", " + accumulator_type(reduction) + "{";
+    for (size_t i = 0; i < inputs.size(); ++i)
+      text += (i ? ", " : "") + converted(inputs[i].text, inputs[i].dtype, dtypes[i]);
+    return text + "})";
+  };
   switch (reduction.reduction) {
   case ReductionKind::argmax:
   case ReductionKind::argmin:
-    return "tc_place_of(" + converted(inputs[0].text, inputs[0].dtype, reduction.source_dtype) +
-           ", static_cast<long long>(" + position + "))";
+    return is_part ? part(std::array{reduction.source_dtype, DType::i64})
+                   : element(reduction.source_dtype, ", static_cast<long long>(" + position + ")");
   case ReductionKind::welford_reduce:
-    return "tc_moments_of(" + x + ")";
-  case ReductionKind::welford_combine: {
-    std::string text = accumulator_type(reduction) + "{";
-    for (size_t i = 0; i < inputs.size(); ++i)
-      text += (i ? ", " : "") + converted(inputs[i].text, inputs[i].dtype, reduction.dtype);
-    return text + "}";
-  }
+  case ReductionKind::welford_combine:
   case ReductionKind::online_softmax_reduce:
-    return "tc_exp_sum_of(" + x + ")";
+    return is_part ? part(std::array{reduction.dtype, reduction.dtype, reduction.dtype})
+                   : element(reduction.dtype);
   default:
-    return x;
+    return op + "::apply(" + accumulator + ", " +
+           converted(inputs[0].text, inputs[0].dtype, reduction.dtype) + ")";
   }
 }
 
 std::string_view item_name(ReductionKind kind, uint32_t item) {
+  if (kind == ReductionKind::argmax || kind == ReductionKind::argmin)
+    return item == 0 ? "value" : "index";
   if (kind == ReductionKind::online_softmax_reduce)
     return item == 0 ? "max" : "sum";
   return item == 0 ? "mean" : item == 1 ? "m2" : "weight";

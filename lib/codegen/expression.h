@@ -28,13 +28,14 @@ std::string operation_text(const Value &value, std::span<const ArgumentText> arg
 /// True if the value is its argument, unchanged in type and bits.
 bool is_alias(const Value &value, const Value &argument);
 
-/// Combiner of a reduction ("tc_sum"), type of its accumulator, an input as one, and how its result
-/// reads.
+/// Combiner of a reduction ("tc_sum"), type of its accumulator, and how its result reads.
 std::string combiner(ir::ReductionKind kind);
 std::string combiner(ir::ScanKind kind);
 std::string accumulator_type(const Value &reduction);
-std::string accumulator_input(const Value &reduction, std::span<const ArgumentText> inputs,
-                              const std::string &position);
+/// `accumulator` with one element more, which stands at `position` of its row, behind all that were
+/// there; or, of several inputs, with a part's result.
+std::string accumulated(const Value &reduction, const std::string &accumulator,
+                        std::span<const ArgumentText> inputs, const std::string &position);
 bool is_tuple(ir::ReductionKind kind);
 /// Member of a tuple-valued result that holds item `item`.
 std::string_view item_name(ir::ReductionKind kind, uint32_t item);

@@ -30,7 +30,7 @@ struct Part {
   const ir::Module *module = nullptr;   // the one given, or `extended`
   std::unique_ptr<ir::Module> extended; // with the buffers of partial results, if there are any
   const scheduler::Schedule *schedule = nullptr;
-  std::map<size_t, SplitGraphs> splits; // by group
+  std::map<size_t, std::vector<KernelGraph>> splits; // by group: kernels in the place of one
 };
 
 /// What the parts of a program have in common.
@@ -96,7 +96,7 @@ private:
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const target::Target &target_;
-  const std::map<size_t, SplitGraphs> &splits_; // by group
+  const std::map<size_t, std::vector<KernelGraph>> &splits_; // by group
   std::string prefix_;
   std::vector<int64_t> buffer_of_; // by storage
   std::vector<BufferId> returned_; // storages that a user output owns
@@ -191,18 +191,24 @@ private:
     const auto split = splits_.find(i);
     if (group.node_class == scheduler::NodeClass::external) {
       for (const scheduler::NodeId member : group.members)
-        add_extern(group, module_.operations[schedule_.nodes[member].operation]);
-    } else if (group.node_class == scheduler::NodeClass::product) {
-      add_kernel(build_product(module_, schedule_, group));
+        add_extern(module_.operations[schedule_.nodes[member].operation]);
+    } else if (group.node_class == scheduler::NodeClass::templated) {
+      add_kernel(build_template(group));
     } else if (group.node_class == scheduler::NodeClass::scheduler && split == splits_.end()) {
       add_kernel(build_kernel(module_, schedule_, group, target_));
     } else if (group.node_class == scheduler::NodeClass::scheduler) {
       scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
       apart.inplace.clear();
-      add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.parts));
-      add_kernel(build_kernel(module_, schedule_, apart, target_, &split->second.merge));
+      for (const KernelGraph &graph : split->second)
+        add_kernel(build_kernel(module_, schedule_, apart, target_, &graph));
     }
     return i + 1;
+  }
+  BuiltKernel build_template(const scheduler::Group &group) const {
+    const ir::Operation &root = module_.operations[schedule_.nodes[group.parts->root].operation];
+    if (std::get<ir::Extern>(root.kind).library == ir::Library::attention)
+      return build_attention(module_, schedule_, group, root);
+    return build_product(module_, schedule_, group);
   }
   /// Groups of one list, in as few launches as they go into; gives the group behind them.
   size_t add_list(size_t first) {
@@ -214,9 +220,10 @@ private:
       if (splits_.count(end) == 0)
         kernels.push_back(plan_kernel(module_, schedule_, schedule_.groups[end], target_));
       else
-        add_group(end); // two launches, the second waits for the first
+        add_group(end); // launches that wait for each other
     for (const std::vector<size_t> &launch : divide_into_launches(kernels)) {
       std::vector<const PlannedKernel *> parts;
+      parts.reserve(launch.size());
       for (const size_t i : launch)
         parts.push_back(&kernels[i]);
       add_kernel(parts.size() == 1 ? print_planned(module_, *parts[0])
@@ -289,12 +296,8 @@ private:
     return operand;
   }
 
-  void add_extern(const scheduler::Group &group, const ir::Operation &operation) {
+  void add_extern(const ir::Operation &operation) {
     const auto &call = std::get<ir::Extern>(operation.kind);
-    if (call.library == ir::Library::attention) {
-      add_kernel(build_attention(module_, schedule_, group, operation));
-      return;
-    }
     if (call.library == ir::Library::conditional) {
       add_conditional(operation, call);
       return;
@@ -526,7 +529,8 @@ private:
 
 Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
                  const CodegenOptions &options) {
-  require(options.target != nullptr, "codegen", "no target is given");
+  if (options.target == nullptr)
+    throw support::InternalError("codegen", "", "no target is given");
   Shared shared{*options.target, {}, {}, {}, module.assertions.size(), {}};
   shared.program.archs = {options.target->name};
   const Part part = make_part(module, schedule, *options.target);

@@ -1,5 +1,6 @@
 #include "codegen/join_kernels.h"
 
+#include "codegen/estimate_kernel.h"
 #include "codegen/expression.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -157,8 +158,8 @@ public:
       types = "union " + name_ + "_shared {\n" + types + "};\n\n";
       body = "  TC_SMEM(" + name_ + "_shared, memory);\n" + body;
     }
-    variant.text = functions + types + kernel_head(block_, name_, parameters_.list()) + body +
-                   "}\n" + export_line(name_, has_barriers_, !types.empty());
+    variant.text = functions + types + kernel_head(block_, name_, parameters_.list(), false) +
+                   body + "}\n" + export_line(name_, has_barriers_, !types.empty());
     variant.grid[0] = total_;
     variant.block = {block_, 1, 1};
     variant.has_barriers = has_barriers_;
@@ -359,8 +360,11 @@ BuiltKernel join_kernels(const ir::Module &module,
   kernel.parameters = parameters.all();
   kernel.plan = describe(parts, &PlannedKernel::cuda);
   kernel.bytes_read = kernel.bytes_written = 0;
+  kernel.estimate.is_known = true;
   std::vector<std::string_view> includes;
   for (const PlannedKernel *part : parts) {
+    add_part(kernel.estimate, part->estimate);
+    kernel.estimate.is_known = kernel.estimate.is_known && part->estimate.is_known;
     kernel.bytes_read += part->bytes_read;
     kernel.bytes_written += part->bytes_written;
     built.inplace.insert(built.inplace.end(), part->inplace.begin(), part->inplace.end());

@@ -168,6 +168,20 @@ private:
 
   /// Stores are kept apart even if they are equal: each has a place in the order.
   ValueId add(Value value) {
+    if (value.op == Op::where)
+      for (const size_t side : {1, 2}) // what the same condition chose is known
+        while (is_choice_of(graph_.values[value.args[side]], value))
+          value.args[side] = graph_.values[value.args[side]].args[side];
+    if (is_zero_elsewhere(value))
+      return value.args[1];
+    if (const auto [arm, other, place] = same_operation(value); place) {
+      const size_t at = *place;
+      Value chosen = value, applied = graph_[arm];
+      chosen.args = {value.args[0], graph_[arm].args[at], graph_[other].args[at]};
+      chosen.dtype = graph_[chosen.args[1]].dtype;
+      applied.args[at] = add(std::move(chosen));
+      return add(std::move(applied));
+    }
     const bool unique = value.op == Op::store || value.op == Op::store_reduction;
     if (!unique) {
       std::vector<ValueId> &same = known_[hash_value(value)];
@@ -178,6 +192,52 @@ private:
     }
     graph_.values.push_back(std::move(value));
     return static_cast<ValueId>(graph_.values.size() - 1);
+  }
+  static bool is_positive(const Value &value) {
+    const auto *number = std::get_if<double>(&value.constant);
+    return value.op == Op::constant && number && *number > 0 && std::isfinite(*number);
+  }
+  /// where(mask, what is loaded under that mask, 0): there is 0 elsewhere already.
+  bool is_zero_elsewhere(const Value &value) const {
+    if (value.op != Op::where || graph_[value.args[1]].dtype != value.dtype)
+      return false;
+    const Value &otherwise = graph_[value.args[2]];
+    const Value *load = &graph_[value.args[1]];
+    if (load->op == Op::mul && is_positive(graph_[load->args[1]])) // 0 stays 0
+      load = &graph_[load->args[0]];
+    if (load->op == Op::to_dtype)
+      load = &graph_[load->args[0]];
+    return load->op == Op::load && load->guard == value.args[0] && otherwise.op == Op::constant &&
+           is_positive_zero(otherwise.constant);
+  }
+  struct SameOperation {
+    ValueId arm = ir::kNone, other = ir::kNone;
+    std::optional<size_t> place; // of the one operand that differs
+  };
+  /// where(c, f(a), f(b)) is f(where(c, a, b)), in every bit.
+  SameOperation same_operation(const Value &value) const {
+    if (value.op != Op::where)
+      return {};
+    const ValueId left = value.args[1], right = value.args[2];
+    const Value &a = graph_[left], &b = graph_[right];
+    const bool computes = ir::operand_count(a.op) > 0 && a.op != Op::where &&
+                          !ir::is_random(a.op) && a.guard == ir::kNone && b.guard == ir::kNone;
+    if (!computes || left == right || a.op != b.op || a.dtype != b.dtype ||
+        a.source_dtype != b.source_dtype || a.args.size() != b.args.size() ||
+        value.dtype != a.dtype)
+      return {};
+    SameOperation result{left, right, std::nullopt};
+    for (size_t i = 0; i < a.args.size(); ++i) {
+      if (a.args[i] == b.args[i])
+        continue;
+      if (result.place || graph_[a.args[i]].dtype != graph_[b.args[i]].dtype)
+        return {};
+      result.place = i;
+    }
+    return result;
+  }
+  static bool is_choice_of(const Value &inner, const Value &outer) {
+    return inner.op == Op::where && inner.dtype == outer.dtype && inner.args[0] == outer.args[0];
   }
   ValueId binary(Op op, DType dtype, ValueId a, ValueId b) {
     Value value;
@@ -257,6 +317,12 @@ private:
         value.args.push_back(ids_[arg]);
       if (op.op == Op::index_expr)
         value.index = index_of(op, value.args);
+      // Each product's rounding goes into all that follow.
+      const bool is_product = op.op == Op::scan && op.scan == ir::ScanKind::prod;
+      if (is_product && tensor::is_floating(op.dtype) && op.dtype != DType::f64) {
+        value.dtype = DType::f64;
+        return convert(add(std::move(value)), DType::f32);
+      }
       return add(std::move(value));
     }
     }
@@ -355,7 +421,9 @@ private:
       return two_pass_moment(source.args[0], op);
     if (statistics && source.reduction == ReductionKind::online_softmax_reduce)
       return two_pass_softmax(source.args[0], op);
-    if (source.op == Op::scan || (source.op == Op::sort && op.item == 0))
+    const bool scans = source.op == Op::scan ||
+                       (source.op == Op::to_dtype && graph_[source.args[0]].op == Op::scan);
+    if (scans || (source.op == Op::sort && op.item == 0))
       return tuple;
     Value value;
     value.op = Op::get_item;

@@ -15,6 +15,7 @@
 
 #include "scheduler/schedule.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,6 +72,11 @@ struct KernelGraph {
   const Value &operator[](ValueId id) const { return values[id]; }
   Expr rows() const { return symbolic::numel(row_sizes); }
   Expr elements() const { return symbolic::numel(element_sizes); }
+  /// True of a size that not all rows share: the last of the parts that a row is divided in.
+  bool varies_by_row(Expr size) const {
+    return std::any_of(row_variables.begin(), row_variables.end(),
+                       [&](Expr variable) { return symbolic::depends_on(size, variable); });
+  }
   bool is_reduction(ValueId id) const { return values[id].op == ir::Op::reduction; }
   bool sorts() const;
   /// True if `id`, a sort, also says where elements were.

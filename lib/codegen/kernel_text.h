@@ -22,6 +22,7 @@ protected:
     tile_ = std::get_if<TileWalk>(&plan.walk);
     row_ = std::get_if<RowWalk>(&plan.walk);
     column_ = std::get_if<ColumnWalk>(&plan.walk);
+    window_ = std::get_if<WindowWalk>(&plan.walk);
     serial_ = std::get_if<SerialWalk>(&plan.walk);
     ranges_.set_size(symbolic::symbol(symbolic::SymbolSort::vector_element), vector_);
     number_values();
@@ -40,6 +41,7 @@ protected:
   const TileWalk *tile_ = nullptr;
   const RowWalk *row_ = nullptr;
   const ColumnWalk *column_ = nullptr;
+  const WindowWalk *window_ = nullptr;
   const SerialWalk *serial_ = nullptr;
   std::string text_;
   int depth_ = 0;
@@ -53,6 +55,8 @@ protected:
   std::vector<std::string> shared_; // members of the shared structure
   bool in_elements_ = false;        // inside the innermost loop
   bool run_declared_ = false;       // one run a thread: its coordinates are there
+  std::string place_ = "0";         // WindowWalk: where in the window, and which row of the tile
+  std::string tile_row_ = "0";
 
   void line(const std::string &text) {
     text_.append(static_cast<size_t>(depth_) * 2, ' ');
@@ -75,11 +79,11 @@ protected:
     uint32_t next = 0;
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       const Value &value = graph_[id];
-      const bool named = value.op != ir::Op::constant && value.op != ir::Op::store &&
-                         value.op != ir::Op::store_reduction && value.op != ir::Op::set_indirect &&
-                         !aliased(id) &&
-                         !(value.op == ir::Op::load && value.level == Level::element &&
-                           (plan_.access[id] == Access::vector || plan_.tiled[id]));
+      const bool named =
+          value.op != ir::Op::constant && value.op != ir::Op::store &&
+          value.op != ir::Op::store_reduction && value.op != ir::Op::set_indirect && !aliased(id) &&
+          choice_of(plan_, id) == nullptr &&
+          !(value.op == ir::Op::load && (plan_.access[id] == Access::vector || plan_.tiled[id]));
       numbers_[id] = named ? next++ : 0;
     }
     size_t vectors = 0, tiles = 0;
@@ -87,8 +91,8 @@ protected:
       if (plan_.tiled[id])
         tiles_[id] = "w" + std::to_string(tiles++);
     for (ValueId id = 0; id < graph_.values.size(); ++id)
-      if (graph_[id].op == ir::Op::load && graph_[id].level == Level::element &&
-          plan_.access[id] == Access::vector)
+      if ((graph_[id].op == ir::Op::load && plan_.access[id] == Access::vector) ||
+          choice_of(plan_, id) != nullptr)
         vectors_[id] = "v" + std::to_string(vectors++);
   }
   bool aliased(ValueId id) const {
@@ -101,13 +105,24 @@ protected:
                                              value.reduction == ir::ReductionKind::argmin);
   }
   std::string position(const std::string &j) const { // of an element in a kept array
+    if (window_)
+      return in_vectors(place_, j);
     if (steps_ == 1 && !serial_)
       return j;
     if (vector_ == 1)
       return "k";
     return "k * " + std::to_string(vector_) + " + " + j;
   }
-  std::string run_position() const { return steps_ == 1 && !serial_ ? "0" : "k"; }
+  std::string run_position() const {
+    return window_ ? place_ : steps_ == 1 && !serial_ ? "0" : "k";
+  }
+  /// Element j of the vector that stands at `place` of an array of vectors.
+  std::string in_vectors(const std::string &place, const std::string &j) const {
+    if (vector_ == 1)
+      return place;
+    const bool simple = place.find(' ') == std::string::npos;
+    return (simple ? place : "(" + place + ")") + " * " + std::to_string(vector_) + " + " + j;
+  }
   /// The array that says where the elements of a sorted row were.
   std::string places(ValueId sort) const { return "p" + std::to_string(numbers_[sort]); }
   /// The current value as an operand. Loads that are vectors are unpacked.
@@ -131,6 +146,8 @@ protected:
   }
   /// Of a run's load: one of an array where a thread holds the runs of several steps.
   std::string vector_name(ValueId id) const {
+    if (window_)
+      return vectors_.at(id) + (plan_.kept[id] ? "[" + place_ + "]" : "");
     const bool array = (plan_.preloaded[id] || plan_.kept[id]) && steps_ > 1;
     return vectors_.at(id) + (array ? "[k]" : "");
   }
@@ -148,7 +165,7 @@ protected:
   }
   std::string index_text(Expr index) const {
     if (in_elements_ && vector_ > 1) {
-      const Expr variable = graph_.element_variables.back();
+      const Expr variable = window_ ? graph_.row_variables.back() : graph_.element_variables.back();
       index = symbolic::substitute(
           index, {{variable, variable + symbolic::symbol(symbolic::SymbolSort::vector_element)}});
     }
@@ -249,7 +266,7 @@ protected:
       if (graph_[value.args[0]].op == ir::Op::sort)
         return "static_cast<long long>(" + places(value.args[0]) + "[" +
                position(vector_ == 1 ? "0" : "j") + "])";
-      return use(value.args[0]) + "." +
+      return "t" + std::to_string(numbers_[value.args[0]]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {
       if (divides_by_row(id))
@@ -277,10 +294,14 @@ protected:
       return;
     if (value.op == ir::Op::scan) { // the one thread of the row carries it along
       const std::string name = "c" + std::to_string(numbers_[id]);
-      line(name + " = " + combiner(value.scan) + "::apply(" + name + ", " + scan_input(value) +
-           ");");
-      line((plan_.kept[id] ? "" : "const " + std::string(value_type(value.dtype)) + " ") + use(id) +
-           " = " + name + ";");
+      const std::string type(value_type(value.dtype)), running = scan_type(value);
+      const auto as = [](const std::string &wanted, const std::string &has, const std::string &x) {
+        return wanted == has ? x : "static_cast<" + wanted + ">(" + x + ")";
+      };
+      line(name + " = " + combiner(value.scan) + "::apply(" + name + ", " +
+           as(running, type, scan_input(value)) + ");");
+      line((plan_.kept[id] ? "" : "const " + type + " ") + use(id) + " = " +
+           as(type, running, name) + ";");
       return;
     }
     if (value.op == ir::Op::set_indirect && is_in_range(value)) {
@@ -299,12 +320,18 @@ protected:
            " = tc_run_of(results);");
       return;
     }
+    if (const Choice *choice = choice_of(plan_, id)) {
+      define_choice(*choice);
+      return;
+    }
     if (vectors_.count(id) != 0) {
-      const std::string type = vector_type(value);
-      std::string load =
-          vector_load(id) + "<" + std::to_string(vector_) + ">(" + address(value) + ")";
-      if (const std::string condition = load_condition(value); !condition.empty())
-        load = condition + " ? " + load + " : " + type + "{}";
+      const std::string type = vector_type(value), condition = load_condition(value),
+                        how = vector_load(id), width = "<" + std::to_string(vector_) + ">(";
+      std::string load = how + width + address(value) + ")";
+      if (!condition.empty())
+        load = how == "tc_load_vec"
+                   ? how + "_where" + width + condition + ", " + address(value) + ")"
+                   : condition + " ? " + load + " : " + type + "{}";
       line((plan_.kept[id] ? "" : "const " + type + " ") + vector_name(id) + " = " + load + ";");
       return;
     }
@@ -313,6 +340,58 @@ protected:
     else
       line("const " + std::string(value_type(value.dtype)) + " t" + std::to_string(numbers_[id]) +
            " = " + computation(id) + ";");
+  }
+  /// "if (..)" before a store that does not always happen.
+  std::string where_stored(const Value &value) const {
+    const std::string where = store_condition(value);
+    return where.empty()
+               ? ""
+               : "if (" + where + ")\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ');
+  }
+  std::string store_text(const Value &value) const {
+    const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+    const bool plain = value.mode == ir::StoreMode::plain;
+    return where_stored(value) + "tc_" +
+           std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" + address(value) +
+           ", " + x + ");";
+  }
+  std::string store_run_text(ValueId id) const {
+    const bool adds = graph_[id].mode == ir::StoreMode::atomic_add;
+    return where_stored(graph_[id]) + (adds ? "tc_atomic_add_vec<" : "tc_store_vec<") +
+           std::to_string(vector_) + ">(" + address(graph_[id]) + ", " + staged_.at(id) + ");";
+  }
+  bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }
+  /// Declares the array that a vector store is made of.
+  void stage(ValueId id) {
+    // Symbols of sizes are called s0, s1, ... already.
+    staged_[id] = (parameters_.sizes.empty() ? "s" : "y") + std::to_string(staged_.size());
+    line(std::string(value_type(graph_[id].dtype)) + " " + staged_[id] + "[" +
+         std::to_string(vector_) + "];");
+  }
+  void define_choice(const Choice &choice) {
+    const std::string name = vectors_.at(choice.root), width = std::to_string(vector_);
+    const Value &last = graph_[choice.places.back().second];
+    const std::string type(storage_type(module_.buffer(last.buffer).dtype));
+    line("const " + type + " *" + name + "_place = " + address(last) + ";");
+    std::string any;
+    for (size_t i = choice.places.size() - 1; i-- > 0;) { // the first that holds wins
+      const auto &[condition, load] = choice.places[i];
+      any = use(condition) + (any.empty() ? "" : " || " + any);
+      line(name + "_place = " + use(condition) + " ? " + address(graph_[load]) + " : " + name +
+           "_place;");
+    }
+    const bool always = last.guard == ir::kNone;
+    line("const tc_vec<" + type + ", " + width + "> " + name + " = " +
+         (always ? "tc_load_vec<" : "tc_load_vec_where<") + width + ">(" +
+         (always ? "" : any + " || " + use(last.guard) + ", ") + name + "_place);");
+  }
+  /// Of a scan's running value: the one thread of a row adds up far more than float keeps apart.
+  std::string scan_type(const Value &value) const {
+    const bool adds_up = value.scan == ir::ScanKind::sum || value.scan == ir::ScanKind::prod ||
+                         (value.scan == ir::ScanKind::logsumexp && serial_ != nullptr);
+    return std::string(!graph_.scans_end_phases && adds_up && tensor::is_floating(value.dtype)
+                           ? "double"
+                           : value_type(value.dtype));
   }
   std::string scan_input(const Value &value) const {
     return converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);

@@ -43,6 +43,28 @@ struct ColumnWalk {
   bool guard_row = false;
   int block() const { return columns * threads; }
 };
+/// How a value of a WindowWalk's row changes over the rows and taps that a thread has.
+enum class Reach : uint8_t {
+  all,    // the same for all of them
+  window, // by where a tap falls: row * stride + tap
+  tap,    // by the tap
+  own,    // by the row, and maybe by the tap
+};
+/// A thread takes `vector` neighbouring rows along the last row variable, of each of `tile` rows
+/// along row variable `along`, and walks their elements alone. Rows of the tile are `stride` taps
+/// of element variable `tap` apart in what they read: each such element is read once for all of
+/// them. Tile 1: `along` and `tap` mean nothing.
+struct WindowWalk {
+  int vector = 1, tile = 1, block = 256;
+  size_t along = 0, tap = 0;
+  int stride = 1, taps = 1;
+  bool guard = false; // the last block has threads past the end
+  /// Tiles do not divide the rows: the last one starts where it still fits.
+  bool overlaps = false;
+  std::vector<Reach> reach; // by ValueId
+  /// Places along the tile that its taps fall on.
+  int places() const { return (tile - 1) * stride + taps; }
+};
 /// One thread a block: a loop over `chunk` runs (pointwise) or rows, inner loops of constant length
 /// `vector`.
 struct SerialWalk {
@@ -54,7 +76,8 @@ struct SerialWalk {
 struct ProductWalk {
   int vector = 8;
 };
-using Walk = std::variant<FlatWalk, TileWalk, RowWalk, ColumnWalk, SerialWalk, ProductWalk>;
+using Walk =
+    std::variant<FlatWalk, TileWalk, RowWalk, ColumnWalk, WindowWalk, SerialWalk, ProductWalk>;
 
 /// What one walk over the elements does, in order.
 struct PhasePlan {
@@ -68,6 +91,14 @@ struct PhasePlan {
   std::vector<ValueId> reductions; // fed by this walk
   std::vector<ValueId> stores;     // once an element or a run
   bool empty() const { return reductions.empty() && stores.empty() && elements.empty(); }
+};
+
+/// A run that lies in one of several places: the first whose condition holds, else in the last, or
+/// nowhere (zeros) where the last one's guard does not hold either. One load, from a place that is
+/// looked up, instead of one for each of which all but one do nothing.
+struct Choice {
+  ValueId root = ir::kNone;                        // the value that is chosen
+  std::vector<std::pair<ValueId, ValueId>> places; // condition, load; the last condition: kNone
 };
 
 struct KernelPlan {
@@ -87,6 +118,7 @@ struct KernelPlan {
   std::vector<bool> streamed;       // vector loads whose data nothing reads again
   std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
   std::vector<bool> summed_wider;   // sums of floats that their own precision would not do for
+  std::vector<Choice> choices;      // FlatWalk
   bool wide_index = false;          // 64-bit indices
   std::string description;          // one line
   ValueId result = ir::kNone;       // ProductWalk: the load that is the product's results
@@ -100,6 +132,8 @@ struct KernelPlan {
   std::shared_ptr<KernelPlan> otherwise;
 };
 
+/// The choice that `id` is the root of; null if it is none.
+const Choice *choice_of(const KernelPlan &plan, ValueId id);
 int vector_of(const Walk &walk);
 int steps_of(const Walk &walk); // 0: not a constant number
 
@@ -114,6 +148,10 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
 
 /// Fills access and uniform for runs of `vector` elements.
 void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);
+/// The same for runs of `vector` rows along the last row variable.
+void classify_row_accesses(const ir::Module &module, KernelPlan &plan, int vector);
+/// Fills choices. After classify_accesses, before fill_phases.
+void find_choices(const ir::Module &module, KernelPlan &plan);
 /// Fills phases, kept and row_stores. `keep`: values needed in a later phase stay on chip; else
 /// they are computed again.
 void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Group &group,
@@ -121,6 +159,8 @@ void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Gr
 /// The widest run for which contiguous accesses are vector accesses of 16 bytes (32 for the widest
 /// type).
 int choose_vector(const ir::Module &module, const KernelPlan &plan);
+/// The same along the last row variable.
+int choose_row_vector(const ir::Module &module, const KernelPlan &plan);
 bool needs_wide_index(const KernelGraph &graph);
 /// Elements of the longest row that the ranges of sizes allow; nothing if there is no bound.
 std::optional<int64_t> longest_row(const KernelGraph &graph);

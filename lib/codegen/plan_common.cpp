@@ -1,4 +1,5 @@
 // Parts of planning that every walk shares: runs, phases, index width.
+#include "codegen/expression.h"
 #include "codegen/plan.h"
 
 #include <algorithm>
@@ -14,6 +15,8 @@ int vector_of(const Walk &walk) {
     return tile->vector;
   if (const auto *row = std::get_if<RowWalk>(&walk))
     return row->vector;
+  if (const auto *window = std::get_if<WindowWalk>(&walk))
+    return window->vector;
   if (const auto *serial = std::get_if<SerialWalk>(&walk))
     return serial->vector;
   if (const auto *product = std::get_if<ProductWalk>(&walk))
@@ -48,16 +51,16 @@ int64_t alignment_of(DType dtype, int vector) {
 
 } // namespace
 
-int choose_vector(const ir::Module &module, const KernelPlan &plan) {
+namespace {
+
+/// `rows`: row values are accessed in runs, too.
+int choose_vector_along(const ir::Module &module, const KernelPlan &plan, Expr variable, Expr size,
+                        bool rows) {
   const KernelGraph &graph = plan.graph;
-  if (graph.element_variables.empty())
-    return 1;
-  const Expr variable = graph.element_variables.back();
-  const Expr size = graph.element_sizes.back();
   size_t narrowest = 16, widest = 1;
   bool any = false;
   for (const Value &value : graph.values) {
-    if (value.level != Level::element || (value.op != Op::load && !is_store(value)))
+    if ((value.level != Level::element && !rows) || (value.op != Op::load && !is_store(value)))
       continue;
     const size_t bytes = tensor::size_in_bytes(module.buffer(value.buffer).dtype);
     if (access_of(value.index, variable, 2, 2, plan.checked) != Access::vector)
@@ -74,22 +77,85 @@ int choose_vector(const ir::Module &module, const KernelPlan &plan) {
   return vector;
 }
 
-void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector) {
+} // namespace
+
+int choose_vector(const ir::Module &module, const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  return graph.element_variables.empty()
+             ? 1
+             : choose_vector_along(module, plan, graph.element_variables.back(),
+                                   graph.element_sizes.back(), false);
+}
+
+int choose_row_vector(const ir::Module &module, const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  return choose_vector_along(module, plan, graph.row_variables.back(), graph.row_sizes.back(),
+                             true);
+}
+
+namespace {
+
+/// Whether a comparison of a position with `bound` is the same for all of a run that starts at a
+/// multiple of `vector`. `first`: the position stands first.
+bool splits_no_run(Op op, bool first, const Value &bound, Expr variable, int vector,
+                   const KernelPlan &plan) {
+  const bool strict = op == Op::lt || op == Op::gt;
+  const bool less = op == Op::lt || op == Op::le;
+  if (!strict && op != Op::le && op != Op::ge)
+    return false;
+  // x < c and x >= c change between c - 1 and c, x <= c and x > c between c and c + 1.
+  const int64_t behind = (strict == less) == first ? 0 : 1;
+  if (bound.op == Op::constant && !tensor::is_floating(bound.dtype)) {
+    const auto *number = std::get_if<int64_t>(&bound.constant);
+    return number && (*number + behind) % vector == 0;
+  }
+  return bound.op == Op::index_expr && bound.level == Level::row &&
+         !symbolic::depends_on(bound.index, variable) && behind == 0 &&
+         is_multiple(bound.index, vector, plan.graph.ranges, plan.checked);
+}
+
+/// Positions along the run that are only compared, with bounds between runs: where the run starts
+/// says it all.
+std::vector<bool> positions_of_runs(const KernelPlan &plan, Expr variable, int vector) {
+  const KernelGraph &graph = plan.graph;
+  std::vector<bool> result(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    result[id] =
+        graph[id].op == Op::index_expr &&
+        access_of(graph[id].index, variable, vector, vector, plan.checked) == Access::vector;
+  for (const Value &user : graph.values)
+    for (size_t i = 0; i < user.args.size(); ++i)
+      if (result[user.args[i]] &&
+          !(user.args.size() == 2 && user.guard != user.args[i] &&
+            splits_no_run(user.op, i == 0, graph[user.args[1 - i]], variable, vector, plan)))
+        result[user.args[i]] = false;
+  return result;
+}
+
+/// Vectors of atomic additions: 16 bytes at once (tc_atomic_add_vec).
+bool may_be_vector(const ir::Module &module, const Value &store) {
+  const DType dtype = module.buffer(store.buffer).dtype;
+  return store.mode == ir::StoreMode::plain || (store.mode == ir::StoreMode::atomic_add &&
+                                                tensor::is_floating(dtype) && dtype != DType::f64);
+}
+
+} // namespace
+
+namespace {
+
+void classify_along(const ir::Module &module, KernelPlan &plan, int vector, Expr variable,
+                    bool rows) {
   const KernelGraph &graph = plan.graph;
   const size_t count = graph.values.size();
-  plan.access.assign(count, Access::element);
-  plan.uniform.assign(count, false);
-  plan.streamed.assign(count, false);
-  if (vector == 1 || graph.element_variables.empty())
-    return;
-  const Expr variable = graph.element_variables.back();
+  const std::vector<bool> starts = positions_of_runs(plan, variable, vector);
   for (ValueId id = 0; id < count; ++id) {
     const Value &value = graph[id];
-    if (value.level != Level::element || value.op == Op::reduction || value.op == Op::scan ||
-        value.op == Op::sort)
+    if ((value.level != Level::element && !rows) || value.op == Op::reduction ||
+        value.op == Op::scan || value.op == Op::sort)
       continue;
     const auto steady = [&](ValueId arg) {
-      return graph[arg].level == Level::row || graph[arg].op == Op::reduction || plan.uniform[arg];
+      const bool same_row = graph[arg].level == Level::row || graph[arg].op == Op::reduction;
+      return (same_row && !rows) || plan.uniform[arg];
     };
     const bool store = is_store(value);
     const bool args_steady =
@@ -101,12 +167,97 @@ void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector) {
           value.buffer == ir::kNone ? 1 : alignment_of(module.buffer(value.buffer).dtype, vector);
       access = access_of(value.index, variable, vector, alignment, plan.checked);
     }
+    if (starts[id])
+      access = Access::constant;
     if (!args_steady)
       access = Access::element;
-    if (store && (access == Access::constant || value.mode != ir::StoreMode::plain))
+    if (store && (access == Access::constant || !may_be_vector(module, value)))
       access = Access::element;
     plan.access[id] = access;
     plan.uniform[id] = !store && access == Access::constant;
+  }
+}
+
+void reset_accesses(KernelPlan &plan) {
+  const size_t count = plan.graph.values.size();
+  plan.access.assign(count, Access::element);
+  plan.uniform.assign(count, false);
+  plan.streamed.assign(count, false);
+}
+
+} // namespace
+
+void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector) {
+  reset_accesses(plan);
+  if (vector > 1 && !plan.graph.element_variables.empty())
+    classify_along(module, plan, vector, plan.graph.element_variables.back(), false);
+}
+
+void classify_row_accesses(const ir::Module &module, KernelPlan &plan, int vector) {
+  reset_accesses(plan);
+  if (vector > 1)
+    classify_along(module, plan, vector, plan.graph.row_variables.back(), true);
+}
+
+const Choice *choice_of(const KernelPlan &plan, ValueId id) {
+  const auto found = std::find_if(plan.choices.begin(), plan.choices.end(),
+                                  [&](const Choice &choice) { return choice.root == id; });
+  return found == plan.choices.end() ? nullptr : &*found;
+}
+
+void find_choices(const ir::Module &module, KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  std::vector<uint32_t> uses(graph.values.size(), 0);
+  for (const Value &value : graph.values) {
+    for (const ValueId arg : value.args)
+      ++uses[arg];
+    if (value.guard != ir::kNone)
+      ++uses[value.guard];
+  }
+  // The load whose elements `id` are, if nobody else asks for them.
+  const auto load_of = [&](ValueId id) {
+    ValueId load = id;
+    while (uses[load] == 1 && graph[load].args.size() == 1 &&
+           is_alias(graph[load], graph[graph[load].args[0]]))
+      load = graph[load].args[0];
+    const Value &value = graph[load];
+    const bool serves = value.op == Op::load && uses[load] == 1 && value.args.empty() &&
+                        plan.access[load] == Access::vector && !plan.preloaded[load] &&
+                        (value.guard == ir::kNone || plan.uniform[value.guard]);
+    return serves ? load : ir::kNone;
+  };
+  for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
+    Choice choice;
+    choice.root = id;
+    ValueId at = id;
+    DType stored = DType::f32;
+    const auto takes = [&](ValueId load) {
+      const DType dtype = module.buffer(graph[load].buffer).dtype;
+      const bool same = choice.places.empty() || dtype == stored;
+      stored = dtype;
+      return same;
+    };
+    while (graph[at].op == Op::where && (at == id || uses[at] == 1) &&
+           plan.uniform[graph[at].args[0]]) {
+      const ValueId condition = graph[at].args[0], load = load_of(graph[at].args[1]);
+      if (load == ir::kNone || !takes(load) ||
+          (graph[load].guard != ir::kNone && graph[load].guard != condition))
+        break;
+      choice.places.emplace_back(condition, load);
+      at = graph[at].args[2];
+    }
+    const ValueId last = choice.places.empty() ? ir::kNone : load_of(at);
+    const bool inside =
+        std::any_of(plan.choices.begin(), plan.choices.end(), [&](const Choice &of) {
+          return std::any_of(of.places.begin(), of.places.end(), [&](const auto &place) {
+            return !choice.places.empty() && place.second == choice.places.back().second;
+          });
+        });
+    if (last == ir::kNone || inside || !takes(last) ||
+        graph[id].dtype != graph[choice.places[0].second].dtype)
+      continue;
+    choice.places.emplace_back(ir::kNone, last);
+    plan.choices.push_back(std::move(choice));
   }
 }
 
@@ -159,6 +310,13 @@ public:
       if (!visit(id, phase))
         continue;
       list.push_back(id);
+      if (const Choice *choice = choice_of(plan_, id)) {
+        for (const auto &[condition, load] : choice->places)
+          if (const ValueId asked = condition == ir::kNone ? graph_[load].guard : condition;
+              asked != ir::kNone)
+            work.push_back(asked);
+        continue;
+      }
       work.insert(work.end(), graph_[id].args.begin(), graph_[id].args.end());
       if (graph_[id].guard != ir::kNone)
         work.push_back(graph_[id].guard);
@@ -202,7 +360,8 @@ private:
       plan.stores.push_back(id);
     else if (value.op == Op::load && (plan_.preloaded[id] || plan_.tiled[id]))
       return;
-    else if (plan_.uniform[id] || (value.op == Op::load && plan_.access[id] == Access::vector))
+    else if (plan_.uniform[id] || choice_of(plan_, id) != nullptr ||
+             (value.op == Op::load && plan_.access[id] == Access::vector))
       plan.run_values.push_back(id);
     else
       plan.elements.push_back(id);

@@ -22,6 +22,8 @@ constexpr int kSmallestRow = 8;       // threads a row: 8 runs of 16 bytes are o
 constexpr int kRunsInFlight = 4;      // runs a thread loads before the first use
 constexpr int kRegistersForRow = 128; // a thread's registers that may hold its part of the row
 constexpr int kLargestLoopedRow = 512;
+constexpr int kManyRows = 16;       // a multiprocessor
+constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
 constexpr int kSortedElements = 16; // of a row, that a thread sorts
 
 bool varies_by_row(const KernelGraph &graph, ValueId id) {
@@ -47,13 +49,92 @@ struct Request {
   const Walk *like = nullptr;         // the grid and the block of this walk
 };
 
+/// Of all elements, those that an access happens for: guarded, of each element of memory one.
+double share_of_elements(const ir::Module &module, const KernelGraph &graph, const Value &value) {
+  const auto all = graph.elements().as_integer();
+  const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
+  if (value.guard == ir::kNone || !all || !held || *all == 0)
+    return 1;
+  return std::min(1.0, static_cast<double>(*held) / static_cast<double>(*all));
+}
+
+/// Clocks in which a multiprocessor's load and store units move what 32 elements access: a warp's
+/// access takes one for each 128 bytes that it touches. Lanes are `vector` elements apart.
+double access_clocks(const ir::Module &module, const KernelPlan &plan) {
+  const int vector = vector_of(plan.walk);
+  const Expr variable = plan.graph.element_variables.back();
+  double clocks = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
+    const Value &value = plan.graph[id];
+    if (value.buffer == ir::kNone || value.level != Level::element)
+      continue;
+    const double bytes =
+        static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    const auto step = symbolic::coefficient_of(value.index, variable);
+    const double apart = step && step->is_integer() ? std::fabs(static_cast<double>(step->value()))
+                                                    : 1.0; // across inner sizes, mostly
+    double each = 0;
+    if (plan.access[id] == Access::vector)
+      each = bytes * 32 / 128;
+    else if (plan.access[id] == Access::element && value.args.size() <= 1)
+      each = std::min(32.0, std::max(1.0, apart * vector * bytes * 32 / 128));
+    clocks += each * share_of_elements(module, plan.graph, value);
+  }
+  return clocks;
+}
+
+/// Bytes of memory that 32 elements stand for; 0 where sizes are symbols.
+double bytes_of_warp(const ir::Module &module, const KernelGraph &graph) {
+  const auto elements = graph.elements().as_integer();
+  std::vector<BufferId> counted;
+  double bytes = 0;
+  for (const Value &value : graph.values) {
+    if (value.buffer == ir::kNone ||
+        std::find(counted.begin(), counted.end(), value.buffer) != counted.end())
+      continue;
+    const ir::Buffer &buffer = module.buffer(value.buffer);
+    const auto size = buffer.layout.storage_size().as_integer();
+    if (!size || !elements || *elements == 0)
+      return 0;
+    counted.push_back(value.buffer);
+    bytes += static_cast<double>(*size * static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
+  }
+  return elements ? bytes / static_cast<double>(std::max<int64_t>(1, *elements)) * 32 : 0;
+}
+
+/// Shorter runs where long ones, whose elements are not all neighbours, keep the load and store
+/// units busy for longer than memory takes.
+void shorten_runs(const Request &request, KernelPlan &plan, FlatWalk &walk) {
+  if (walk.vector == 1)
+    return;
+  constexpr double kClock = 1.7e9, kSpare = 2, kGain = 0.75;
+  const double bytes = bytes_of_warp(request.module, plan.graph);
+  const double of_memory =
+      bytes * kClock * request.target.multiprocessors / request.target.bandwidth;
+  const auto clocks = [&](int vector) {
+    plan.walk = FlatWalk{vector, walk.steps, walk.block, walk.guard};
+    classify_accesses(request.module, plan, vector);
+    return access_clocks(request.module, plan);
+  };
+  for (double now = clocks(walk.vector); bytes > 0 && walk.vector > 1; walk.vector /= 2) {
+    const double then = clocks(walk.vector / 2);
+    if (now * kSpare <= of_memory || then > now * kGain)
+      return;
+    now = then;
+  }
+}
+
 void plan_flat(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like] = request;
   FlatWalk walk;
   walk.block = kFlatBlock;
   walk.vector = choose_vector(module, plan);
+  if (!like)
+    shorten_runs(request, plan, walk);
   classify_accesses(module, plan, walk.vector);
   preload_all(plan);
+  if (walk.vector > 1)
+    find_choices(module, plan);
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
   // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four); narrower ones need
   // company, if that leaves every multiprocessor four blocks.
@@ -191,11 +272,16 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   const bool sorts = graph.sorts();
   walk.blocked = sorts || std::any_of(graph.values.begin(), graph.values.end(),
                                       [](const Value &value) { return value.op == Op::scan; });
+  // Columns that are scanned: neighbouring threads carry neighbouring ones along.
+  const auto count = graph.rows().as_integer();
+  const bool carries = !like && walk.blocked && !sorts && count &&
+                       *count >= int64_t{kManyColumns} * target.multiprocessors &&
+                       prefers_columns(module, graph);
   if (like) {
     const RowWalk &model = std::get<RowWalk>(*like);
     walk.threads = model.threads;
     walk.steps = model.steps * model.vector / walk.vector;
-  } else if (elements) {
+  } else if (elements && !carries) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
     const int64_t runs = (*elements + walk.vector - 1) / walk.vector;
@@ -212,14 +298,20 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const GraphOptions looped = {.two_pass_statistics = false, .scans_end_phases = false};
     KernelPlan fresh;
     fresh.graph = given ? *given : build_kernel_graph(module, group, looped);
+    fresh.graph.scans_end_phases = false;
+    assign_phases(fresh.graph);
     fresh.checked = checked;
     plan = std::move(fresh);
     classify_accesses(module, plan, walk.vector);
     plan.preloaded.assign(plan.graph.values.size(), false);
     fill_phases(module, plan, group, false);
     mark_walked_again(plan);
-    walk.threads =
-        walk.blocked ? 1 : kLargestLoopedRow; // a scan too long for the chip: one thread carries it
+    // Many rows of any length may be many short ones. A scan too long for the chip: one thread
+    // carries it.
+    const auto rows = plan.graph.rows().as_integer();
+    const bool short_ones =
+        !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
+    walk.threads = walk.blocked ? 1 : short_ones ? 32 : kLargestLoopedRow;
     walk.blocked = false;
   }
   stream_loads(module, plan, target);
@@ -303,14 +395,17 @@ void plan_short_rows(const ir::Module &module, const scheduler::Group &group, Ke
 /// instead of ten.
 void choose_divisions(KernelPlan &plan) {
   plan.divides_by_row.assign(plan.graph.values.size(), false);
+  const bool has_row = !std::holds_alternative<WindowWalk>(plan.walk); // that is the thread's
   for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
     const Value &value = plan.graph[id];
-    if (value.op != Op::truediv || value.level != Level::element || value.dtype == DType::f64 ||
-        !tensor::is_floating(value.dtype))
+    if (value.op != Op::truediv || (has_row && value.level != Level::element) ||
+        value.dtype == DType::f64 || !tensor::is_floating(value.dtype))
       continue;
     const Value &divisor = plan.graph[value.args[1]];
-    plan.divides_by_row[id] = (divisor.level == Level::row || divisor.op == Op::reduction) &&
-                              divisor.dtype != DType::f64 && tensor::is_floating(divisor.dtype);
+    const bool steady = has_row ? divisor.level == Level::row || divisor.op == Op::reduction
+                                : divisor.op == Op::constant;
+    plan.divides_by_row[id] =
+        steady && divisor.dtype != DType::f64 && tensor::is_floating(divisor.dtype);
   }
 }
 
@@ -319,12 +414,22 @@ void choose_divisions(KernelPlan &plan) {
 bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
   if (graph.row_variables.empty() || graph.element_variables.empty())
     return false;
-  int64_t along_rows = 0, along_elements = 0;
+  // What is the same for all rows, or for a whole row, is read once from memory, then from a cache.
+  constexpr int64_t kManyOfAnyNumber = 4096;
+  const auto count_of = [&](Expr index, std::span<const Expr> variables, Expr count) {
+    const bool varies = std::any_of(variables.begin(), variables.end(), [&](Expr variable) {
+      return symbolic::depends_on(index, variable);
+    });
+    return varies ? static_cast<double>(count.as_integer().value_or(kManyOfAnyNumber)) : 1.0;
+  };
+  double along_rows = 0, along_elements = 0;
   for (const Value &value : graph.values) {
     if (value.buffer == ir::kNone || value.level != Level::element)
       continue;
-    const auto bytes =
-        static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    const double bytes =
+        static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype)) *
+        count_of(value.index, graph.row_variables, graph.rows()) *
+        count_of(value.index, graph.element_variables, graph.elements());
     const auto row = symbolic::coefficient_of(value.index, graph.row_variables.back());
     const auto element = symbolic::coefficient_of(value.index, graph.element_variables.back());
     along_rows += row && row->is_integer(1) ? bytes : 0;
@@ -364,6 +469,17 @@ std::string access_text(const ir::Module &module, const KernelPlan &plan, int ve
 
 namespace {
 
+/// Single-pass statistics: a thread has the row to itself.
+bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
+  KernelPlan fresh;
+  fresh.checked = plan.checked;
+  fresh.graph = request.given ? plan.graph : build_kernel_graph(request.module, request.group, {});
+  if (!plan_windows(request.module, request.group, fresh, request.target))
+    return false;
+  plan = std::move(fresh);
+  return true;
+}
+
 KernelPlan make_plan(const Request &request) {
   KernelPlan plan;
   plan.checked = request.checked;
@@ -377,6 +493,7 @@ KernelPlan make_plan(const Request &request) {
   if (!plan.graph.reduces) {
     if (!plan_tile(request.module, request.group, plan, tile))
       plan_flat(request, plan);
+  } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
              (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {
     const bool short_rows = has_short_rows(plan.graph);
@@ -399,7 +516,8 @@ KernelPlan make_plan(const Request &request) {
 std::vector<RunDirection> directions_of(const KernelPlan &plan) {
   const KernelGraph &graph = plan.graph;
   std::vector<RunDirection> result;
-  if (graph.element_variables.empty() || std::holds_alternative<ColumnWalk>(plan.walk))
+  if (graph.element_variables.empty() || std::holds_alternative<ColumnWalk>(plan.walk) ||
+      std::holds_alternative<WindowWalk>(plan.walk))
     return result;
   const size_t last = graph.element_variables.size() - 1;
   const bool tile = std::holds_alternative<TileWalk>(plan.walk);

@@ -37,6 +37,10 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
   plan.graph = given ? *given
                      : build_kernel_graph(module, group,
                                           {.two_pass_statistics = true, .scans_end_phases = false});
+  if (plan.graph.scans_end_phases) { // given: one thread carries scans along
+    plan.graph.scans_end_phases = false;
+    assign_phases(plan.graph);
+  }
   const KernelGraph &graph = plan.graph;
   SerialWalk walk;
   const bool in_order =

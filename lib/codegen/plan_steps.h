@@ -16,6 +16,10 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph);
 std::vector<ValueId> preload_candidates(const KernelPlan &plan);
 /// Issues all of them first.
 void preload_all(KernelPlan &plan);
+/// Plans a reduction of short rows of which neighbours share an access or what they read (windows
+/// of pools and depthwise convolutions); false, and nothing done, if this one has no such rows.
+bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                  const target::Target &target);
 /// "16-byte accesses", for descriptions.
 std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector);
 

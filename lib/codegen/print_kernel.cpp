@@ -1,6 +1,7 @@
 #include "codegen/print_kernel.h"
 
 #include "codegen/walk_text.h"
+#include "codegen/window_text.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -149,7 +150,6 @@ private:
     for (const ValueId id : phase.elements)
       declare(id);
   }
-  bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }
 
   void print_phase(const PhasePlan &phase) {
     phase_ = &phase;
@@ -177,12 +177,8 @@ private:
   }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
-      if (is_vector_store(id)) {
-        // Symbols of sizes are called s0, s1, ... already.
-        staged_[id] = (parameters_.sizes.empty() ? "s" : "y") + std::to_string(staged_.size());
-        line(std::string(value_type(graph_[id].dtype)) + " " + staged_[id] + "[" +
-             std::to_string(vector_) + "];");
-      }
+      if (is_vector_store(id))
+        stage(id);
     if (vector_ > 1) {
       line("TC_UNROLL");
       open("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
@@ -206,20 +202,6 @@ private:
                ? "if (live)\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ') + statement
                : statement;
   }
-  /// "if (..)" before a store that does not always happen.
-  std::string where_stored(const Value &value) const {
-    const std::string where = store_condition(value);
-    return where.empty()
-               ? ""
-               : "if (" + where + ")\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ');
-  }
-  std::string store_text(const Value &value) const {
-    const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
-    const bool plain = value.mode == ir::StoreMode::plain;
-    return where_stored(value) + "tc_" +
-           std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" + address(value) +
-           ", " + x + ");";
-  }
   void store_element(ValueId id) {
     const Value &value = graph_[id];
     if (is_vector_store(id))
@@ -233,8 +215,7 @@ private:
       line("tc_give_run(" + staged_[id] + ", values);");
       return;
     }
-    line(live(where_stored(graph_[id]) + "tc_store_vec<" + std::to_string(vector_) + ">(" +
-              address(graph_[id]) + ", " + staged_[id] + ");"));
+    line(live(store_run_text(id)));
   }
   void row_stores() {
     if (plan_.row_stores.empty())
@@ -300,10 +281,21 @@ struct KernelBody {
   std::string text;
 };
 
+bool reduces_angles(const KernelPlan &plan) {
+  const std::vector<Value> &values = plan.graph.values;
+  return std::any_of(values.begin(), values.end(),
+                     [](const Value &value) { return ir::op_cost(value.op) == ir::OpCost::angle; });
+}
+
 KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
                       const Parameters &parameters, const std::string &name, bool is_part) {
   KernelBody body;
   if (!plan.otherwise) {
+    if (std::holds_alternative<WindowWalk>(plan.walk)) {
+      body.text = print_windows(module, plan, parameters, name, is_part);
+      body.text = narrowed_sizes(plan, parameters, body.text) + body.text;
+      return body;
+    }
     Printer printer(module, plan, parameters, name, "", is_part);
     body.text = printer.print(1);
     body.types = printer.shared_struct();
@@ -339,9 +331,10 @@ std::string pointer_text(DType dtype, bool is_const, bool restricted) {
          (restricted ? "TC_RESTRICT " : "");
 }
 
-std::string kernel_head(int block, const std::string &name, const std::string &parameters) {
-  return "TC_KERNEL void __launch_bounds__(" + std::to_string(block) + ") " + name + "(" +
-         parameters + ") {\n";
+std::string kernel_head(int block, const std::string &name, const std::string &parameters,
+                        bool reduces_angles) {
+  return "TC_KERNEL void __launch_bounds__(" + std::to_string(block) +
+         (reduces_angles ? ", 1) " : ") ") + name + "(" + parameters + ") {\n";
 }
 
 std::string export_line(const std::string &name, bool has_barriers, bool shared) {
@@ -363,8 +356,9 @@ bool mentions(const std::string &body, const std::string &name) {
 std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name) {
   const KernelBody body = print_body(module, plan, parameters, name, false);
-  return body.types + kernel_head(plan.block, name, parameter_list(plan, parameters)) + body.text +
-         "}\n" + export_line(name, plan.has_barriers, !body.shared.empty());
+  return body.types +
+         kernel_head(plan.block, name, parameter_list(plan, parameters), reduces_angles(plan)) +
+         body.text + "}\n" + export_line(name, plan.has_barriers, !body.shared.empty());
 }
 
 PartText print_part(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,

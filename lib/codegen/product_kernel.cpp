@@ -30,23 +30,23 @@ class ProductBuilder {
 public:
   ProductBuilder(const ir::Module &module, const scheduler::Schedule &schedule,
                  const scheduler::Group &group)
-      : module_(module), schedule_(schedule), group_(group), parts_(*group.product),
-        operation_(module.operations[schedule.nodes[parts_.node].operation]),
+      : module_(module), schedule_(schedule), group_(group), parts_(*group.parts),
+        operation_(module.operations[schedule.nodes[parts_.root].operation]),
         call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]) {}
 
   BuiltKernel build() {
     plan_after();
-    if (parts_.before)
+    if (parts_.prologue)
       plan_before();
     find_parameters();
     BuiltKernel built;
     program::Kernel &kernel = built.kernel;
     kernel.parameters = parameters_.list;
-    const scheduler::ProductTile &tile = parts_.tile;
+    const scheduler::ProductTile &tile = parts_.candidate;
     kernel.plan = "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
                   " results a block, " + std::to_string(tile.stages) + " steps of " +
                   std::to_string(tc_product_terms) + " terms in shared memory" +
-                  (parts_.before ? ", left operand read where it comes from" : "");
+                  (parts_.prologue ? ", left operand read where it comes from" : "");
     count_bytes(kernel);
     const auto variant = [&](int threads) {
       program::KernelVariant result;
@@ -71,7 +71,7 @@ private:
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const scheduler::Group &group_;
-  const scheduler::ProductParts &parts_;
+  const scheduler::TemplateParts &parts_;
   const ir::Operation &operation_;
   const ir::Extern &call_;
   BufferId out_;
@@ -102,7 +102,7 @@ private:
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
   }
   void plan_after() {
-    KernelGraph graph = parts_.after ? graph_of(*parts_.after, out_) : stored_results();
+    KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_) : stored_results();
     after_.graph = with_results(over_matrix(std::move(graph), column_, parts_.columns));
     plan_runs(after_);
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
@@ -114,7 +114,7 @@ private:
   }
   void plan_before() {
     before_.graph =
-        over_matrix(graph_of(*parts_.before, call_.inputs[0].buffer), term_, parts_.terms);
+        over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), term_, parts_.terms);
     for (Value &value : before_.graph.values)
       value.index = without_row_parts(value.index, before_.graph.ranges);
     plan_runs(before_);
@@ -295,7 +295,7 @@ private:
         else if (value.op == Op::load && !is_result(value))
           add_pointer(read, module_.storage_of(value.buffer));
     };
-    if (parts_.before)
+    if (parts_.prologue)
       add_graph(before_.graph);
     else
       add_pointer(read, module_.storage_of(call_.inputs[0].buffer));
@@ -316,7 +316,7 @@ private:
   }
   /// The store of the left operand, which goes to shared memory.
   bool is_left(const Value &value) const {
-    return parts_.before && value.op == Op::store &&
+    return parts_.prologue && value.op == Op::store &&
            module_.storage_of(value.buffer) == module_.storage_of(call_.inputs[0].buffer);
   }
 
@@ -356,12 +356,12 @@ private:
 
   std::string print(int threads) {
     const std::string name(kKernelPlaceholder);
-    const scheduler::ProductTile &tile = parts_.tile;
+    const scheduler::ProductTile &tile = parts_.candidate;
     const std::string finish = print_product_run(module_, after_, parameters_, RunUse::stored);
     const Members after = members_of(finish);
     std::string text;
     std::string left;
-    if (parts_.before)
+    if (parts_.prologue)
       text += left_struct(name, left);
     else
       left = operand("left", call_.inputs[0], 0);

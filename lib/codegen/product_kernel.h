@@ -6,7 +6,7 @@
 
 namespace tsc::codegen {
 
-/// `group` is of scheduler::NodeClass::product.
+/// `group` is of scheduler::NodeClass::templated.
 BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group);
 

@@ -15,11 +15,19 @@ protected:
   std::string reduction_position() const { // of the element in its row, row-major
     if (graph_.element_variables.empty())
       return "0";
+    const bool in_run = vector_ > 1 && !window_;
     if (graph_.element_variables.size() > 1)
-      return vector_ > 1 ? "e + j" : "e";
-    return graph_.element_variables[0].spelling() + (vector_ > 1 ? " + j" : "");
+      return in_run ? "e + j" : "e";
+    return graph_.element_variables[0].spelling() + (in_run ? " + j" : "");
   }
   bool separate_accumulators() const { return serial_ && vector_ > 1; }
+  /// What element j is added to.
+  std::string accumulator(ValueId id) const {
+    const std::string &name = accumulators_.at(id);
+    if (window_)
+      return name + "[" + in_vectors(tile_row_, "j") + "]";
+    return separate_accumulators() ? name + "[j]" : name;
+  }
 
   bool sums_wider(ValueId id) const {
     return !plan_.summed_wider.empty() && plan_.summed_wider[id];
@@ -40,22 +48,31 @@ protected:
       accumulators_[id] = name;
       const std::string type = running_type(id);
       const std::string start = combiner(value.reduction) + "::identity<" + type + ">()";
-      if (!separate_accumulators()) {
+      if (!separate_accumulators() && !window_) {
         line(type + " " + name + " = " + start + ";");
         continue;
       }
-      line(type + " " + name + "[" + std::to_string(vector_) + "];");
-      line("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
+      const std::string count = std::to_string(vector_ * (window_ ? window_->tile : 1));
+      line(type + " " + name + "[" + count + "];");
+      if (window_)
+        line("TC_UNROLL");
+      line("for (int j = 0; j < " + count + "; ++j)");
       line("  " + name + "[j] = " + start + ";");
     }
+  }
+  /// What the row's first element is scanned with.
+  std::string scan_start(const Value &value) const {
+    if (value.args.size() > 1)
+      return use(value.args[1]);
+    return combiner(value.scan) + "::identity<" + scan_type(value) + ">()";
   }
   /// A running value, or the array that the scan works in.
   void start_scan(ValueId id) {
     const Value &value = graph_[id];
-    const std::string type = std::string(value_type(value.dtype)), op = combiner(value.scan);
+    const std::string type = scan_type(value), op = combiner(value.scan);
     const std::string number = std::to_string(numbers_[id]);
     if (!graph_.scans_end_phases) {
-      line(type + " c" + number + " = " + op + "::identity<" + type + ">();");
+      line(type + " c" + number + " = " + scan_start(value) + ";");
       return;
     }
     const std::string count = std::to_string(steps_ * vector_);
@@ -74,8 +91,7 @@ protected:
       const Value &value = graph_[id];
       if (value.op == ir::Op::scan &&
           std::find(phase.reductions.begin(), phase.reductions.end(), id) == phase.reductions.end())
-        line("c" + std::to_string(numbers_[id]) + " = " + combiner(value.scan) + "::identity<" +
-             std::string(value_type(value.dtype)) + ">();");
+        line("c" + std::to_string(numbers_[id]) + " = " + scan_start(value) + ";");
     }
   }
   void finish_scan(ValueId id) {
@@ -88,6 +104,13 @@ protected:
                       std::to_string(std::max(1, row_->block() / 32)) + "]");
     line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ">(t" +
          std::to_string(numbers_[id]) + ", shared." + name + ");");
+    if (value.args.size() < 2)
+      return;
+    line("TC_UNROLL");
+    line("for (int k = 0; k < " + std::to_string(steps_ * vector_) + "; ++k)");
+    const std::string element = "t" + std::to_string(numbers_[id]) + "[k]";
+    line("  " + element + " = " + combiner(value.scan) + "::apply(" + scan_start(value) + ", " +
+         element + ");");
   }
   /// Elements of the array that a row is sorted in: a thread's, or all of it.
   int64_t sorted_elements() const {
@@ -128,14 +151,11 @@ protected:
       std::vector<ArgumentText> inputs;
       for (const ValueId arg : value.args)
         inputs.push_back({use(arg), dtype_of(arg)});
-      std::string name = accumulators_[id];
-      if (separate_accumulators())
-        name += "[j]";
-      const std::string input = accumulator_input(value, inputs, reduction_position());
+      const std::string name = accumulator(id);
       if (value.reduction == ir::ReductionKind::sum && value.dtype != tensor::DType::boolean)
-        line(name + " += " + input + ";");
+        line(name + " += " + converted(inputs[0].text, inputs[0].dtype, value.dtype) + ";");
       else
-        line(name + " = " + combiner(value.reduction) + "::apply(" + name + ", " + input + ");");
+        line(name + " = " + accumulated(value, name, inputs, reduction_position()) + ";");
     }
   }
   void finish_reductions(const PhasePlan &phase) {
@@ -147,7 +167,7 @@ protected:
       }
       const std::string type = accumulator_type(value), op = combiner(value.reduction),
                         name = accumulators_[id];
-      std::string result = name;
+      std::string result = window_ ? accumulator(id) : name;
       if (separate_accumulators()) {
         result = "tc_merge<" + op + ">(" + name + ")";
       } else if (column_ && !alone()) {
@@ -161,6 +181,8 @@ protected:
       } else if (row_) {
         result = "tc_lanes_reduce<" + op + ", " + std::to_string(row_->threads) + ">(" + name + ")";
       }
+      if (finds_position(id))
+        result = "tc_found(" + result + ")";
       if (sums_wider(id))
         result = "static_cast<" + type + ">(" + result + ")";
       line("const " + type + " t" + std::to_string(numbers_[id]) + " = " + result + ";");

@@ -1,20 +1,33 @@
 #include "codegen/split_rows.h"
 
+#include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tsc::codegen {
 
 namespace {
 
 using ir::Op;
+using ir::ReductionKind;
 
 constexpr int64_t kSmallestRow = 1 << 15;  // elements that a block would take: some 10 microseconds
 constexpr int64_t kSmallestPart = 1 << 11; // elements of a part: enough for a block
 constexpr int64_t kMostParts = 4096; // of a row: one block merges them in a few loads a thread
 constexpr int kBlocksPerMultiprocessor = 8;
+constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may turn out short
+/// Scans: elements that one block had better carry along itself, and those of a part.
+constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPart = 1 << 13;
+constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
+constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
+/// Columns that are scanned: a thread carries a part of one. Threads a multiprocessor that hide
+/// what memory takes, and elements that are worth a thread, and three kernels.
+constexpr int64_t kColumnThreads = 1024, kSmallestColumnPart = 64;
+constexpr int64_t kSmallestColumns = 1 << 20;
+constexpr int64_t kWholeRuns = 256; // parts are multiples of it where runs are vectors
 
 /// Rows that one block takes at a time where neighbouring threads take neighbouring rows.
 int64_t rows_per_block(bool columns) { return columns ? kColumnsPerBlock : 1; }
@@ -23,46 +36,116 @@ bool few_blocks(int64_t blocks, const target::Target &target) {
   return blocks > 0 && blocks * 2 <= target.multiprocessors;
 }
 
-bool is_plain(ir::ReductionKind kind) {
-  return ir::tuple_size(kind) == 1 && kind != ir::ReductionKind::argmax &&
-         kind != ir::ReductionKind::argmin;
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool is_store(const Value &value) {
+  return value.op == Op::store || value.op == Op::store_reduction;
+}
+bool finds_position(const Value &value) {
+  return value.op == Op::reduction &&
+         (value.reduction == ReductionKind::argmax || value.reduction == ReductionKind::argmin);
+}
+/// A reduction or a scan: what needs all of a row before others go on.
+bool is_barrier(const Value &value) { return value.op == Op::reduction || value.op == Op::scan; }
+
+/// Whether parts of a row can be worked on apart.
+bool is_divisible(const ir::Module &module, const KernelGraph &graph) {
+  const auto reads = [&](BufferId buffer, Expr index, bool elsewhere_only) {
+    return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+      return value.op == Op::load && module.storage_of(value.buffer) == module.storage_of(buffer) &&
+             !(elsewhere_only &&
+               symbolic::simplify(value.index - index, graph.ranges).is_integer(0));
+    });
+  };
+  for (const Value &value : graph.values) {
+    if (value.op == Op::sort || (value.op == Op::set_indirect && value.phase > 0))
+      return false;
+    // Kernels before the last one that reads must not write there; in the last one, blocks do not
+    // wait for each other.
+    if (is_store(value) && reads(value.buffer, value.index, value.level == Level::element))
+      return false;
+  }
+  return true;
 }
 
-/// Every reduction takes elements as they are loaded, and nothing but row values comes after.
-bool is_single_walk(const KernelGraph &graph) {
-  return std::all_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
-    if (value.op == Op::scan || value.op == Op::sort ||
-        (value.op == Op::reduction && !is_plain(value.reduction)))
-      return false;
-    if (value.op == Op::store && value.mode != ir::StoreMode::plain)
-      return false;
-    return value.level == Level::row || value.phase == 0;
-  });
+/// How a row is divided: parts of `length` of the outermost element loop, the last one what is
+/// left.
+struct Division {
+  int64_t parts = 1;
+  Expr length = 0;
+};
+
+/// As many parts of a size that the launch knows.
+Division in_parts(const KernelGraph &graph, int64_t parts) {
+  return {parts, symbolic::ceil_div(graph.element_sizes[0], parts)};
 }
 
-/// Parts of a row: a divisor of the outermost element loop that fills the GPU with blocks, leaves
-/// each of them enough elements and keeps vectors whole; 1 if there is none.
-int64_t choose_parts(const KernelGraph &graph, int64_t blocks, bool columns,
-                     const target::Target &target) {
-  const int64_t outermost = *graph.element_sizes[0].as_integer();
-  const int64_t elements = *graph.elements().as_integer();
+/// Parts that fill the GPU with blocks, leave each of them enough elements and keep vectors whole:
+/// equal ones where the size has a fitting divisor.
+Division divide(const KernelGraph &graph, int64_t blocks, bool columns,
+                const target::Target &target) {
+  if (!graph.elements().is_integer())
+    return in_parts(graph, ceil_div(int64_t{target.multiprocessors} * kBlocksForAnyLength, blocks));
   const double wanted = static_cast<double>(target.multiprocessors) * kBlocksPerMultiprocessor /
                         static_cast<double>(blocks);
+  const int64_t outermost = *graph.element_sizes[0].as_integer();
+  const int64_t elements = *graph.elements().as_integer();
   const bool vectors = !columns && graph.element_sizes.size() == 1;
+  const auto are_few = [&](int64_t parts) {
+    return elements / parts * rows_per_block(columns) >= kSmallestPart;
+  };
+  constexpr double kFarFromWanted = 1; // twice, or half
   double best = 1e30;
-  int64_t result = 1;
+  Division result{1, outermost};
   for (int64_t parts = 2; parts <= std::min(kMostParts, outermost); ++parts) {
-    if (outermost % parts != 0 || elements / parts * rows_per_block(columns) < kSmallestPart)
+    if (outermost % parts != 0 || !are_few(parts))
       continue;
     double cost = std::fabs(std::log2(static_cast<double>(parts) / wanted));
     for (int64_t width = 4; vectors && width <= 16; width *= 2)
       cost += outermost % width == 0 && outermost / parts % width != 0 ? 1.5 : 0;
     if (cost < best) {
       best = cost;
-      result = parts;
+      result = {parts, outermost / parts};
     }
   }
-  return result;
+  const int64_t most =
+      std::min({kMostParts, outermost, elements * rows_per_block(columns) / kSmallestPart,
+                std::max<int64_t>(1, static_cast<int64_t>(wanted))});
+  const double even = std::fabs(std::log2(static_cast<double>(result.parts) /
+                                          static_cast<double>(std::max<int64_t>(1, most))));
+  if (most < 2 || (result.parts > 1 && std::min(even, best) <= kFarFromWanted))
+    return result;
+  const int64_t unit = vectors ? std::min<int64_t>(kWholeRuns, kSmallestPart) : 1;
+  const int64_t length = ceil_div(ceil_div(outermost, most), unit) * unit;
+  return {ceil_div(outermost, length), length};
+}
+
+/// Of rows that are scanned: parts that a block holds.
+std::optional<Division> divide_scan(const KernelGraph &graph, std::optional<int64_t> known_rows,
+                                    const target::Target &target) {
+  if (!graph.elements().is_integer()) // a thread a part
+    return in_parts(graph, kScanPartsOfAnyLength);
+  const int64_t elements = *graph.elements().as_integer();
+  const int64_t rows = known_rows.value_or(1);
+  const int64_t fills = int64_t{target.multiprocessors} * kBlocksPerMultiprocessor;
+  int64_t length =
+      std::clamp(ceil_div(elements * std::min(rows, fills), fills), kSmallestScanPart, kScanPart);
+  length = std::max(length, ceil_div(elements, kMostScanParts));
+  length = ceil_div(length, kWholeRuns) * kWholeRuns;
+  if (length > kLargestScanPart || length >= elements)
+    return std::nullopt;
+  return Division{ceil_div(elements, length), length};
+}
+
+/// The same of columns: enough parts for the threads that a GPU runs at once.
+std::optional<Division> divide_columns(int64_t rows, int64_t elements,
+                                       const target::Target &target) {
+  const int64_t parts =
+      std::min(target.multiprocessors * kColumnThreads / rows, elements / kSmallestColumnPart);
+  if (parts < 2 || rows * elements < kSmallestColumns)
+    return std::nullopt;
+  const int64_t length = ceil_div(elements, parts);
+  return Division{ceil_div(elements, length), length};
 }
 
 Expr flat_row(const KernelGraph &graph) {
@@ -74,144 +157,457 @@ Expr flat_row(const KernelGraph &graph) {
   return flat;
 }
 
+ReductionKind reduction_of(ir::ScanKind kind) {
+  switch (kind) {
+  case ir::ScanKind::sum:
+    return ReductionKind::sum;
+  case ir::ScanKind::prod:
+    return ReductionKind::prod;
+  case ir::ScanKind::max:
+    return ReductionKind::max;
+  case ir::ScanKind::min:
+    return ReductionKind::min;
+  case ir::ScanKind::logsumexp:
+    break;
+  }
+  return ReductionKind::online_softmax_reduce;
+}
+
+/// What changes nothing when it is scanned with others.
+tensor::Scalar identity_of(ir::ScanKind kind, DType dtype) {
+  if (kind == ir::ScanKind::sum || kind == ir::ScanKind::prod) {
+    const int64_t neutral = kind == ir::ScanKind::prod;
+    return tensor::is_floating(dtype) ? tensor::Scalar(static_cast<double>(neutral))
+                                      : tensor::Scalar(neutral);
+  }
+  const bool lowest = kind != ir::ScanKind::min;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (tensor::is_floating(dtype))
+    return lowest ? -kInfinity : kInfinity;
+  if (!tensor::is_signed(dtype) && lowest)
+    return int64_t{0};
+  const int bits = 8 * static_cast<int>(tensor::size_in_bytes(dtype));
+  const int64_t highest = INT64_MAX >> (64 - bits);
+  if (lowest || tensor::is_signed(dtype))
+    return lowest ? -highest - 1 : highest;
+  return static_cast<int64_t>(2 * static_cast<uint64_t>(highest) + 1); // of 64 bits: -1, cast
+}
+
+/// Kernels in the place of one. For each phase whose walk reduces or scans: one that reduces parts
+/// of rows, and one that merges them; then one that computes the elements, if any are stored.
 class Splitter {
 public:
-  Splitter(ir::Module &module, const KernelGraph &graph, int64_t parts)
-      : module_(module), graph_(graph), parts_(parts), row_(flat_row(graph)) {}
+  Splitter(ir::Module &module, const KernelGraph &graph, Division division)
+      : module_(module), graph_(graph), parts_(division.parts), length_(division.length),
+        row_(flat_row(graph)),
+        part_(symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size())) {}
 
-  SplitGraphs split() {
+  std::vector<KernelGraph> split() {
+    bool stores_elements = false;
+    for (const ValueId id : graph_.stores)
+      stores_elements = stores_elements || graph_[id].level == Level::element;
+    uint32_t last = 0;
     for (ValueId id = 0; id < graph_.values.size(); ++id)
-      if (graph_.is_reduction(id))
-        partials_.emplace_back(id, add_buffer(graph_[id]));
-    SplitGraphs result;
-    result.parts = parts_graph();
-    result.merge = merge_graph();
+      if (is_barrier(graph_[id])) {
+        add_barrier(id);
+        last = std::max(last, graph_[id].phase);
+      }
+    std::vector<KernelGraph> result;
+    for (uint32_t phase = 0; phase <= last; ++phase) {
+      if (std::none_of(barriers_.begin(), barriers_.end(),
+                       [&](const Barrier &barrier) { return phase_of(barrier) == phase; }))
+        continue;
+      result.push_back(parts_graph(phase));
+      result.push_back(merge_graph(phase, stores_elements || phase < last));
+    }
+    if (stores_elements)
+      result.push_back(elements_graph());
     return result;
   }
 
 private:
+  /// A reduction or a scan, and where its parts are, and the results: for each item of a tuple, or
+  /// of a place (the value, then the position). A scan's results are what its parts start from.
+  struct Barrier {
+    ValueId id = ir::kNone;
+    std::vector<BufferId> partials, results;
+  };
+
   ir::Module &module_;
   const KernelGraph &graph_;
   int64_t parts_;
-  Expr row_;
-  std::vector<std::pair<ValueId, BufferId>> partials_; // a reduction, where its parts are
+  Expr length_, row_, part_;
+  std::vector<Barrier> barriers_;
+  bool has_stored_ = false; // what depends on no reduction
 
-  BufferId add_buffer(const Value &reduction) {
+  uint32_t phase_of(const Barrier &barrier) const { return graph_[barrier.id].phase; }
+  const Barrier &barrier_of(ValueId id) const {
+    return *std::find_if(barriers_.begin(), barriers_.end(),
+                         [&](const Barrier &barrier) { return barrier.id == id; });
+  }
+
+  BufferId add_buffer(const char *stem, DType dtype, Expr count) {
     ir::Buffer buffer;
-    buffer.name = "parts" + std::to_string(module_.buffers.size());
-    buffer.dtype = tensor::is_reduced_float(reduction.dtype) ? DType::f32 : reduction.dtype;
-    buffer.layout = tensor::contiguous_layout({graph_.rows() * Expr(parts_)});
+    buffer.name = stem + std::to_string(module_.buffers.size());
+    buffer.dtype = tensor::is_reduced_float(dtype) ? DType::f32 : dtype;
+    buffer.layout = tensor::contiguous_layout({count});
     buffer.role = ir::Buffer::Role::computed;
     module_.buffers.push_back(std::move(buffer));
     return static_cast<BufferId>(module_.buffers.size() - 1);
   }
-  BufferId buffer_of(ValueId reduction) const {
-    for (const auto &[id, buffer] : partials_)
-      if (id == reduction)
-        return buffer;
-    return ir::kNone;
+  void add_barrier(ValueId id) {
+    const Value &value = graph_[id];
+    const Expr rows = graph_.rows(), all = rows * Expr(parts_);
+    Barrier barrier{id, {}, {}};
+    if (value.op == Op::scan) {
+      barrier.partials = {add_buffer("parts", total_dtype(value), all)};
+      barrier.results = {add_buffer("starts", total_dtype(value), all)};
+    } else if (finds_position(value)) {
+      barrier.partials = {add_buffer("parts", value.source_dtype, all),
+                          add_buffer("parts", DType::i64, all)};
+      barrier.results = {add_buffer("merged", DType::i64, rows)};
+    } else {
+      for (size_t i = 0; i < ir::tuple_size(value.reduction); ++i) {
+        barrier.partials.push_back(add_buffer("parts", value.dtype, all));
+        barrier.results.push_back(add_buffer("merged", value.dtype, rows));
+      }
+    }
+    barriers_.push_back(std::move(barrier));
   }
 
-  KernelGraph parts_graph() const {
+  // ---- values
+
+  static ValueId add(KernelGraph &graph, Value value) {
+    graph.values.push_back(std::move(value));
+    return static_cast<ValueId>(graph.values.size() - 1);
+  }
+  ValueId load(KernelGraph &graph, BufferId buffer, Expr index, ValueId guard = ir::kNone) const {
+    Value value;
+    value.op = Op::load;
+    value.buffer = buffer;
+    value.dtype = module_.buffer(buffer).dtype;
+    value.index = index;
+    value.guard = guard;
+    return add(graph, std::move(value));
+  }
+  void store(KernelGraph &graph, Op op, BufferId buffer, Expr index, ValueId stored) const {
+    Value value;
+    value.op = op;
+    value.dtype = module_.buffer(buffer).dtype;
+    value.buffer = buffer;
+    value.index = index;
+    value.args = {stored};
+    graph.stores.push_back(add(graph, std::move(value)));
+  }
+  static ValueId compute(KernelGraph &graph, Op op, DType dtype, std::vector<ValueId> args) {
+    Value value;
+    value.op = op;
+    value.dtype = dtype;
+    value.args = std::move(args);
+    return add(graph, std::move(value));
+  }
+  static ValueId item(KernelGraph &graph, ValueId tuple, DType dtype, uint32_t number) {
+    const ValueId id = compute(graph, Op::get_item, dtype, {tuple});
+    graph.values[id].item = number;
+    return id;
+  }
+  static ValueId constant(KernelGraph &graph, tensor::Scalar number, DType dtype) {
+    const ValueId id = compute(graph, Op::constant, dtype, {});
+    graph.values[id].constant = number;
+    return id;
+  }
+  static ValueId position(KernelGraph &graph, Expr index) {
+    const ValueId id = compute(graph, Op::index_expr, DType::i64, {});
+    graph.values[id].index = index;
+    return id;
+  }
+  static void renumber(Value &value, const std::vector<ValueId> &moved) {
+    for (ValueId &arg : value.args)
+      arg = moved[arg];
+    value.guard = value.guard == ir::kNone ? ir::kNone : moved[value.guard];
+  }
+
+  /// The reduction that `id` is, or is an item of, if it belongs to a phase before `phase`.
+  const Barrier *earlier(ValueId id, uint32_t phase) const {
+    const ValueId tuple = graph_[id].op == Op::get_item ? graph_[id].args[0] : id;
+    return graph_[tuple].op == Op::reduction && graph_[tuple].phase < phase ? &barrier_of(tuple)
+                                                                            : nullptr;
+  }
+  /// What a reduction of an earlier phase gave; nothing for a tuple, whose items are asked for.
+  ValueId result(KernelGraph &graph, ValueId id, const Barrier &barrier) const {
+    if (id == barrier.id && barrier.results.size() > 1)
+      return ir::kNone;
+    return load(graph, barrier.results[graph_[id].op == Op::get_item ? graph_[id].item : 0], row_);
+  }
+
+  // ---- kernels
+
+  /// The graph over parts of rows; what was reduced before `phase` is loaded. No stores.
+  KernelGraph over_parts(uint32_t phase, std::vector<ValueId> &moved) const {
     KernelGraph graph = graph_;
-    const Expr part = symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size());
-    const Expr outermost = graph.element_variables[0];
-    const int64_t size = *graph.element_sizes[0].as_integer() / parts_;
-    graph.element_sizes[0] = size;
-    graph.ranges.set_size(outermost, size);
-    graph.ranges.set_size(part, parts_);
-    const symbolic::Substitution place = {{outermost, part * Expr(size) + outermost}};
-    for (Value &value : graph.values)
-      value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
-    std::erase_if(graph.stores, [&](ValueId id) { return graph[id].level == Level::row; });
-    for (const auto &[id, buffer] : partials_) {
-      Value store;
-      store.op = Op::store_reduction;
-      store.dtype = module_.buffer(buffer).dtype;
-      store.buffer = buffer;
-      store.index = row_ * Expr(parts_) + part;
-      store.args = {id};
-      graph.stores.push_back(static_cast<ValueId>(graph.values.size()));
-      graph.values.push_back(std::move(store));
-    }
+    graph.values.clear();
+    graph.stores.clear();
+    const Expr outermost = graph.element_variables[0], size = graph.element_sizes[0];
+    if (size == length_ * Expr(parts_))
+      graph.element_sizes[0] = length_;
+    else
+      graph.element_sizes[0] = symbolic::minimum(length_, size - part_ * length_);
+    if (!size.is_integer())
+      graph.element_sizes[0] = symbolic::maximum(0, graph.element_sizes[0]);
+    graph.ranges.set_size(outermost, length_);
+    graph.ranges.set_size(part_, parts_);
     // Outermost: neighbouring rows stay neighbours where columns are reduced.
-    graph.row_variables.insert(graph.row_variables.begin(), part);
+    graph.row_variables.insert(graph.row_variables.begin(), part_);
     graph.row_sizes.insert(graph.row_sizes.begin(), Expr(parts_));
-    remove_dead_values(graph);
-    assign_phases(graph);
+    const symbolic::Substitution place = {{outermost, part_ * length_ + outermost}};
+    moved.assign(graph_.values.size(), ir::kNone);
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      if (const Barrier *barrier = earlier(id, phase)) {
+        moved[id] = result(graph, id, *barrier);
+        continue;
+      }
+      Value value = graph_[id];
+      renumber(value, moved);
+      value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
+      moved[id] = add(graph, std::move(value));
+    }
     return graph;
   }
+  static void finish(KernelGraph &graph) {
+    remove_dead_values(graph);
+    assign_phases(graph);
+  }
 
-  KernelGraph merge_graph() const {
+  KernelGraph parts_graph(uint32_t phase) const {
+    std::vector<ValueId> moved;
+    KernelGraph graph = over_parts(phase, moved);
+    start_scans(graph, moved, phase);
+    const Expr index = row_ * Expr(parts_) + part_;
+    for (const Barrier &barrier : barriers_) {
+      const Value &value = graph_[barrier.id];
+      if (value.phase != phase)
+        continue;
+      const ValueId id = moved[barrier.id];
+      if (value.op == Op::scan) {
+        store(graph, Op::store_reduction, barrier.partials[0], index, total(graph, value, moved));
+      } else if (finds_position(value)) {
+        const Expr inside = symbolic::numel(std::span<const Expr>(graph_.element_sizes).subspan(1));
+        const ValueId first = position(graph, part_ * length_ * inside);
+        store(graph, Op::store_reduction, barrier.partials[0], index,
+              item(graph, id, value.source_dtype, 0));
+        store(graph, Op::store_reduction, barrier.partials[1], index,
+              compute(graph, Op::add, DType::i64, {id, first}));
+      } else {
+        const bool tuple = barrier.partials.size() > 1;
+        for (uint32_t i = 0; i < barrier.partials.size(); ++i)
+          store(graph, Op::store_reduction, barrier.partials[i], index,
+                tuple ? item(graph, id, value.dtype, i) : id);
+      }
+    }
+    finish(graph);
+    return graph;
+  }
+  /// Roundings of totals add up over all parts that follow.
+  static DType total_dtype(const Value &scan) {
+    const bool adds_up = scan.scan == ir::ScanKind::sum || scan.scan == ir::ScanKind::prod;
+    return adds_up && tensor::is_floating(scan.dtype) ? DType::f64 : scan.dtype;
+  }
+  /// What a part adds to those behind it.
+  ValueId total(KernelGraph &graph, const Value &scan, const std::vector<ValueId> &moved) const {
+    const ValueId id = compute(graph, Op::reduction, total_dtype(scan), {moved[scan.args[0]]});
+    graph.values[id].reduction = reduction_of(scan.scan);
+    graph.values[id].source_dtype = scan.dtype;
+    if (scan.scan != ir::ScanKind::logsumexp)
+      return id;
+    return compute(graph, Op::add, scan.dtype,
+                   {item(graph, id, scan.dtype, 0),
+                    compute(graph, Op::log, scan.dtype, {item(graph, id, scan.dtype, 1)})});
+  }
+
+  /// The parts that belong to `phase` to one result a row, and what is computed of those.
+  /// `is_asked_for`: kernels behind this one load them.
+  KernelGraph merge_graph(uint32_t phase, bool is_asked_for) {
     KernelGraph graph = graph_;
     const Expr part = symbolic::symbol(symbolic::SymbolSort::reduced);
+    const Expr index = row_ * Expr(parts_) + part;
     graph.element_variables = {part};
     graph.element_sizes = {Expr(parts_)};
     graph.ranges.set_size(part, parts_);
     graph.values.clear();
     graph.stores.clear();
     std::vector<ValueId> moved(graph_.values.size(), ir::kNone);
-    const auto add = [&](Value value) {
-      graph.values.push_back(std::move(value));
-      return static_cast<ValueId>(graph.values.size() - 1);
-    };
+    const auto is_known = [&](ValueId id) { return id == ir::kNone || moved[id] != ir::kNone; };
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
-      Value value = graph_[id];
-      if (graph_.is_reduction(id)) {
-        Value load;
-        load.op = Op::load;
-        load.buffer = buffer_of(id);
-        load.dtype = module_.buffer(load.buffer).dtype;
-        load.index = row_ * Expr(parts_) + part;
-        value.source_dtype = load.dtype;
-        value.args = {add(std::move(load))};
-      } else if (value.level == Level::row) {
-        for (ValueId &arg : value.args)
-          arg = moved[arg];
-        value.guard = value.guard == ir::kNone ? ir::kNone : moved[value.guard];
-      } else {
+      const Value &source = graph_[id];
+      if (const Barrier *barrier = earlier(id, phase)) {
+        moved[id] = result(graph, id, *barrier);
+      } else if (is_barrier(source) && source.phase == phase) {
+        Value value = source;
+        value.args.clear();
+        for (const BufferId partial : barrier_of(id).partials)
+          value.args.push_back(load(graph, partial, index));
+        if (value.op == Op::scan)
+          value.dtype = total_dtype(source);
+        if (value.reduction == ReductionKind::welford_reduce)
+          value.reduction = ReductionKind::welford_combine;
+        value.source_dtype = graph.values[value.args[0]].dtype;
+        moved[id] = add(graph, std::move(value));
+      } else if (source.level == Level::row && is_known(source.guard) &&
+                 std::all_of(source.args.begin(), source.args.end(), is_known)) {
+        Value value = source;
+        renumber(value, moved);
+        moved[id] = add(graph, std::move(value));
+      }
+    }
+    for (const ValueId id : graph_.stores) {
+      const Value &value = graph_[id];
+      if (value.level == Level::row &&
+          (value.phase == phase + 1 || (value.phase == 0 && !has_stored_)))
+        graph.stores.push_back(moved[id]);
+    }
+    has_stored_ = true;
+    for (const Barrier &barrier : barriers_) {
+      const Value &value = graph_[barrier.id];
+      if (value.phase != phase || !is_asked_for)
+        continue;
+      const ValueId id = moved[barrier.id];
+      if (value.op == Op::scan) {
+        store(graph, Op::store, barrier.results[0], index, id);
         continue;
       }
-      moved[id] = add(std::move(value));
+      const bool tuple = barrier.results.size() > 1;
+      for (uint32_t i = 0; i < barrier.results.size(); ++i)
+        store(graph, Op::store_reduction, barrier.results[i], row_,
+              tuple ? item(graph, id, value.dtype, i) : id);
     }
-    for (const ValueId id : graph_.stores)
-      if (graph_[id].level == Level::row)
-        graph.stores.push_back(moved[id]);
-    remove_dead_values(graph);
-    assign_phases(graph);
+    finish(graph);
     return graph;
   }
+
+  KernelGraph elements_graph() const {
+    std::vector<ValueId> moved;
+    KernelGraph graph = over_parts(graph_.phases, moved);
+    for (const ValueId id : graph_.stores)
+      if (graph_[id].level == Level::element)
+        graph.stores.push_back(moved[id]);
+    start_scans(graph, moved, graph_.phases);
+    finish(graph);
+    return graph;
+  }
+  /// Scans of phases before `phase` go on in a part where the part before it ended. Moves values.
+  void start_scans(KernelGraph &graph, std::vector<ValueId> &moved, uint32_t phase) const {
+    KernelGraph starts = graph;
+    starts.values.clear();
+    std::vector<std::pair<ValueId, ValueId>> of_scan; // where the scan is, where its start is
+    for (const Barrier &barrier : barriers_) {
+      const Value &scan = graph_[barrier.id];
+      if (scan.op != Op::scan || scan.phase >= phase)
+        continue;
+      const ValueId follows =
+          compute(starts, Op::ge, DType::boolean,
+                  {position(starts, part_), constant(starts, int64_t{1}, DType::i64)});
+      const ValueId before =
+          load(starts, barrier.results[0], row_ * Expr(parts_) + part_ - 1, follows);
+      const ValueId nothing = constant(starts, identity_of(scan.scan, scan.dtype), scan.dtype);
+      of_scan.emplace_back(moved[barrier.id],
+                           compute(starts, Op::where, scan.dtype, {follows, before, nothing}));
+    }
+    if (of_scan.empty())
+      return;
+    // They come first: arguments stand before their users.
+    const auto count = static_cast<ValueId>(starts.values.size());
+    for (Value value : graph.values) {
+      for (ValueId &arg : value.args)
+        arg += count;
+      value.guard = value.guard == ir::kNone ? ir::kNone : value.guard + count;
+      starts.values.push_back(std::move(value));
+    }
+    for (ValueId &id : starts.stores)
+      id += count;
+    for (const auto &[scan, start] : of_scan)
+      starts.values[scan + count].args.push_back(start);
+    for (ValueId &id : moved)
+      id = id == ir::kNone ? id : id + count;
+    graph = std::move(starts);
+  }
 };
+
+bool has_scan(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value &value) { return value.op == Op::scan; });
+}
+
+/// Kernels in the place of one.
+int64_t kernels_of(const KernelGraph &graph) {
+  std::vector<bool> phases(graph.phases, false);
+  int64_t count = 0;
+  for (const Value &value : graph.values)
+    if (is_barrier(value) && !phases[value.phase]) {
+      phases[value.phase] = true;
+      count += 2;
+    }
+  return count + std::any_of(graph.stores.begin(), graph.stores.end(),
+                             [&](ValueId id) { return graph[id].level == Level::element; });
+}
 
 } // namespace
 
 bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
   return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
-    const auto all = symbolic::numel(body.sizes).as_integer();
-    const auto rows = symbolic::numel(body.iteration_sizes()).as_integer();
-    // Reductions over everything may come with all loops counted as iteration loops.
-    const bool reduces = std::any_of(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
-      return op.op == Op::store_reduction;
-    });
-    return reduces && all && rows && *all >= kSmallestRow &&
-           (!body.is_reduction() || few_blocks(*rows / kColumnsPerBlock + 1, target));
+    const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
+    bool reduces = false, scans = false;
+    for (const ir::BodyOp &op : body.ops) {
+      // Reductions over everything may come with all loops counted as iteration loops.
+      reduces = reduces || op.op == Op::store_reduction;
+      scans = scans || op.op == Op::scan;
+    }
+    if (!reduces && !scans)
+      return false;
+    if (!all.is_integer() || !rows.is_integer())
+      return scans || rows.is_integer();
+    if (scans && all.value() >= kSmallestColumns)
+      return true;
+    if (all.value() < kSmallestRow ||
+        (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
+      return all.value() >= kSmallestRow;
+    return !body.is_reduction() || few_blocks(rows.value() / kColumnsPerBlock + 1, target);
   });
 }
 
-std::optional<SplitGraphs> split_rows(ir::Module &module, const scheduler::Group &group,
-                                      const target::Target &target) {
-  const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = true});
+std::optional<std::vector<KernelGraph>>
+split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target) {
+  const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
+  if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
+      !is_divisible(module, graph))
+    return std::nullopt;
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
-  if (!graph.reduces || !rows || !elements || graph.element_sizes.empty() || !is_single_walk(graph))
+  const int64_t longest = longest_row(graph).value_or(INT64_MAX);
+  if (has_scan(graph)) {
+    if (rows && elements && graph.element_sizes.size() == 1 && prefers_columns(module, graph)) {
+      const auto division = divide_columns(*rows, *elements, target);
+      return division ? std::optional(Splitter(module, graph, *division).split()) : std::nullopt;
+    }
+    const bool few = rows && few_blocks(*rows, target) && elements && *elements >= kSmallestRow;
+    const auto division =
+        few || longest > kLongestScan ? divide_scan(graph, rows, target) : std::nullopt;
+    if (!division || graph.element_sizes.size() > 1)
+      return std::nullopt;
+    return Splitter(module, graph, *division).split();
+  }
+  if (!rows)
     return std::nullopt;
   const bool columns = prefers_columns(module, graph);
-  const int64_t blocks = (*rows + rows_per_block(columns) - 1) / rows_per_block(columns);
-  if (!few_blocks(blocks, target) || *elements * rows_per_block(columns) < kSmallestRow)
+  const int64_t blocks = ceil_div(*rows, rows_per_block(columns));
+  // Of each kernel a launch: the more there are, the more a block would have to do alone. Rows that
+  // may have any size are divided for one more launch, not for several.
+  const int64_t kernels = kernels_of(graph);
+  if (!few_blocks(blocks, target) || kernels == 0 || (!elements && kernels > 2) ||
+      longest < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
-  const int64_t parts = choose_parts(graph, blocks, columns, target);
-  if (parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
+  const Division division = divide(graph, blocks, columns, target);
+  if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
-  return Splitter(module, graph, parts).split();
+  return Splitter(module, graph, division).split();
 }
 
 } // namespace tsc::codegen

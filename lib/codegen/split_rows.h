@@ -1,4 +1,5 @@
-// Few long rows: one kernel reduces parts of each row on the whole GPU, a second one merges them.
+// Few long rows: kernels that reduce parts of each row on the whole GPU, and others that merge
+// them.
 #pragma once
 
 #include "codegen/kernel_graph.h"
@@ -6,17 +7,14 @@
 
 namespace tsc::codegen {
 
-struct SplitGraphs {
-  KernelGraph parts; // rows x parts -> the buffers of partial results
-  KernelGraph merge; // those -> what the group stores for each row
-};
-
-/// Splits a group whose rows are too few for the GPU: plain reductions, all over the elements
-/// themselves, without work on elements that needs a row's result. Appends the buffers of partial
-/// results to `module`. Nothing otherwise: other groups run as one kernel.
+/// Kernels in the place of a group's one, in order, where its rows are too few for the GPU, or are
+/// scanned and too long for a block. For each phase of the group: one reduces parts of rows (of
+/// what is scanned, their totals), one merges them (scans the totals) and stores what each row
+/// gives; a last one works on the elements, if any are stored. Appends the buffers between them to
+/// `module`. Nothing: the group runs as one kernel.
 /// Deterministic: which elements a part holds depends on sizes and target alone.
-std::optional<SplitGraphs> split_rows(ir::Module &module, const scheduler::Group &group,
-                                      const target::Target &target);
+std::optional<std::vector<KernelGraph>>
+split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target);
 
 /// A cheap test that fails for most groups that split_rows leaves alone.
 bool may_split_rows(const scheduler::Group &group, const target::Target &target);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tsc::codegen {
 
@@ -54,12 +55,14 @@ Bounds converted(Bounds a, const Value &value) {
   return {std::trunc(a.low), std::trunc(a.high), true};
 }
 
-/// `left`: how many values may still be looked at; a value that several use is looked at for each.
-Bounds bounds_of(const KernelGraph &graph, ValueId id, int &left) {
+/// What is known of the values that were looked at.
+using Known = std::map<ValueId, Bounds>;
+
+Bounds bounds_of(const KernelGraph &graph, ValueId id, Known &known);
+
+Bounds look_at(const KernelGraph &graph, ValueId id, Known &known) {
   const Value &value = graph[id];
-  if (--left < 0)
-    return {};
-  const auto arg = [&](size_t i) { return bounds_of(graph, value.args[i], left); };
+  const auto arg = [&](size_t i) { return bounds_of(graph, value.args[i], known); };
   switch (value.op) {
   case Op::constant:
     return exactly(std::visit([](auto x) { return static_cast<double>(x); }, value.constant));
@@ -101,11 +104,23 @@ Bounds bounds_of(const KernelGraph &graph, ValueId id, int &left) {
   }
 }
 
+Bounds bounds_of(const KernelGraph &graph, ValueId id, Known &known) {
+  constexpr size_t kMostValues = 512;
+  if (const auto found = known.find(id); found != known.end())
+    return found->second;
+  if (known.size() >= kMostValues)
+    return {};
+  known[id] = {}; // counts from here on
+  const Bounds bounds = look_at(graph, id, known);
+  known[id] = bounds;
+  return bounds;
+}
+
 } // namespace
 
 std::optional<ValueRange> value_range(const KernelGraph &graph, ValueId id) {
-  int left = 128;
-  const Bounds bounds = bounds_of(graph, id, left);
+  Known known;
+  const Bounds bounds = bounds_of(graph, id, known);
   if (!is_finite(bounds))
     return std::nullopt;
   return ValueRange{bounds.low, bounds.high};

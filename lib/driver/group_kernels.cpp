@@ -16,7 +16,7 @@ GroupsByName writers(const ir::Module &module, const scheduler::Schedule &schedu
   for (size_t g = 0; g < schedule.groups.size(); ++g) {
     const scheduler::Group &group = schedule.groups[g];
     if (group.node_class != scheduler::NodeClass::scheduler &&
-        group.node_class != scheduler::NodeClass::product)
+        group.node_class != scheduler::NodeClass::templated)
       continue;
     for (scheduler::NodeId member : group.members) {
       const uint32_t operation = schedule.nodes[member].operation;
@@ -144,8 +144,14 @@ private:
     const program::Step &step = program_.steps[at];
     const auto *conditional = std::get_if<program::Conditional>(&step.kind);
     const auto *loop = std::get_if<program::WhileLoop>(&step.kind);
-    const size_t counts[] = {conditional ? conditional->then_steps : loop->condition_steps,
-                             conditional ? conditional->else_steps : loop->body_steps};
+    size_t counts[] = {0, 0};
+    if (conditional) {
+      counts[0] = conditional->then_steps;
+      counts[1] = conditional->else_steps;
+    } else if (loop) {
+      counts[0] = loop->condition_steps;
+      counts[1] = loop->body_steps;
+    }
     size_t begin = at + 1;
     for (size_t i = 0; i < 2; ++i) {
       const ir::Module &subgraph = module.subgraphs[call.subgraphs[i]];

@@ -14,7 +14,9 @@ struct TscWeights {
   std::shared_ptr<tsc_engine::WeightSet> set;
 };
 struct TscInstance {
-  explicit TscInstance(std::shared_ptr<tsc_engine::WeightSet> set) : instance(std::move(set)) {}
+  explicit TscInstance(std::shared_ptr<tsc_engine::WeightSet> set) : instance(std::move(set)) {
+    instance.set_recording(true);
+  }
   tsc_engine::Instance instance;
   std::string error;
 };

@@ -275,11 +275,13 @@ public:
   CudaRecording(const CudaRecording &) = delete;
   CudaRecording &operator=(const CudaRecording &) = delete;
 
-  /// False if something in the work cannot be captured.
+  /// False if something in the work cannot be captured, or an earlier graph cannot be updated.
   bool record(const std::function<void(Stream)> &queue) {
     Graph graph;
-    const bool is_captured = capture(queue, graph);
-    const bool is_ready = is_captured && (update(graph.handle) || instantiate(graph.handle));
+    const bool is_ready =
+        capture(queue, graph) &&
+        (execution_ != nullptr ? update(graph.handle)
+                               : cudaGraphInstantiate(&execution_, graph.handle, 0) == cudaSuccess);
     cudaGetLastError();
     return is_ready;
   }
@@ -304,18 +306,8 @@ private:
   /// The same steps with other addresses: an update of the nodes, far cheaper than a new graph.
   /// What is at work keeps the old ones.
   bool update(cudaGraph_t graph) {
-    if (execution_ == nullptr)
-      return false;
     cudaGraphExecUpdateResultInfo result;
     return cudaGraphExecUpdate(execution_, graph, &result) == cudaSuccess;
-  }
-  bool instantiate(cudaGraph_t graph) {
-    if (execution_ != nullptr) {
-      cudaDeviceSynchronize();
-      cudaGraphExecDestroy(execution_);
-      execution_ = nullptr;
-    }
-    return cudaGraphInstantiate(&execution_, graph, 0) == cudaSuccess;
   }
 
   const int device_index_;

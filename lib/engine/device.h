@@ -93,8 +93,8 @@ public:
 
   /// What `queue` queues on the stream that it is given, and by events on others, as one piece of
   /// work; nothing of it runs. `earlier`, or null: a recording of the same work with other
-  /// addresses, which is brought up to date where that is cheaper. Null where this work, or any,
-  /// cannot be recorded: as it is here.
+  /// addresses, which is brought up to date rather than made anew. Null where this work, or any,
+  /// cannot be recorded, as it is here, or where `earlier`, now gone, cannot be brought up to date.
   virtual std::unique_ptr<Recording> record_work(const std::function<void(Stream)> & /*queue*/,
                                                  std::unique_ptr<Recording> /*earlier*/) {
     return nullptr;

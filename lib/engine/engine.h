@@ -63,6 +63,16 @@ struct Model {
   std::vector<bool> is_awaited; // by step: steps of other streams wait for it
 };
 
+/// Device memory in bytes that a run of some shapes holds, besides its inputs and what libraries
+/// take for themselves.
+struct Footprint {
+  int64_t workspace = 0; // without products' scratch memory
+  int64_t outputs = 0;   // that have memory of their own
+  int64_t weights = 0;   // and what is computed of them once
+};
+/// `symbols`: their values; null where no size mentions one.
+Footprint footprint(const Model &model, const int64_t *symbols);
+
 /// One weight as the caller has it: contiguous, in host memory.
 struct WeightData {
   const void *data = nullptr;

@@ -114,6 +114,33 @@ void pack_workspace(const Model &model, BoundShapes &bound) {
   bound.workspace_bytes = bound.scratch_offset + static_cast<int64_t>(bound.steps.scratch_bytes);
 }
 
+} // namespace
+
+Footprint footprint(const Model &model, const int64_t *symbols) {
+  const std::vector<int64_t> bytes = buffer_extents(model, symbols);
+  Footprint result;
+  std::vector<Piece> pieces;
+  for (const Lifetime &lifetime : model.lifetimes)
+    pieces.push_back({bytes[lifetime.root], lifetime.first, lifetime.last});
+  result.workspace = pack(pieces).bytes;
+  for (size_t i = 0; i < model.homes.size(); ++i) {
+    if (model.roots[i] != i) // seen where its memory is
+      continue;
+    const Home &home = model.homes[i];
+    if (home.kind == Home::Kind::output)
+      result.outputs += bytes[i];
+    else if (home.kind == Home::Kind::folded && model.folded_is_used[home.position])
+      result.weights += bytes[i];
+    else if (home.kind == Home::Kind::weight && model.weight_is_used[home.position])
+      result.weights += bytes[i];
+  }
+  for (const uint32_t output : model.copied_outputs)
+    result.outputs += bytes[static_cast<size_t>(model.tables.outputs[output].buffer)];
+  return result;
+}
+
+namespace {
+
 /// Texts are made only for an error: a run does not allocate.
 void check_memory(const void *memory, size_t bytes, size_t alignment, const char *kind,
                   const char *name) {

@@ -7,8 +7,6 @@ namespace {
 
 /// Sets of addresses that are kept: callers with two or three buffers in turn find theirs again.
 constexpr size_t kMaxEntries = 4;
-/// Recordings in a row that were never used again before it counts as too dear.
-constexpr size_t kMaxInVain = 8;
 
 } // namespace
 
@@ -25,7 +23,6 @@ bool Recordings::replay(Device &device, Stream stream, const std::vector<void *>
   Entry *entry = entries_.empty() || device.is_captured(stream) ? nullptr : find(addresses);
   if (entry == nullptr)
     return false;
-  in_vain_ = 0;
   entry->work->replay(stream);
   ++replayed_;
   return true;
@@ -36,13 +33,7 @@ bool Recordings::is_wanted(Device &device, Stream stream) {
     is_known_ = true;
     return false;
   }
-  if (is_off_ || device.is_captured(stream))
-    return false;
-  if (++in_vain_ > kMaxInVain) {
-    is_off_ = true;
-    entries_.clear();
-  }
-  return !is_off_;
+  return !is_off_ && (can_update_ || entries_.size() < kMaxEntries) && !device.is_captured(stream);
 }
 
 bool Recordings::record(Device &device, Stream stream, const std::vector<void *> &addresses,
@@ -52,10 +43,13 @@ bool Recordings::record(Device &device, Stream stream, const std::vector<void *>
     earlier = std::move(entries_.front().work);
     entries_.erase(entries_.begin());
   }
+  const bool is_update = earlier != nullptr;
   std::unique_ptr<Recording> work = device.record_work(queue, std::move(earlier));
   if (work == nullptr) {
-    is_off_ = true;
-    entries_.clear();
+    if (is_update)
+      can_update_ = false;
+    else
+      is_off_ = true;
     return false;
   }
   entries_.push_back({addresses, std::move(work)});

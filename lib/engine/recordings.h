@@ -3,7 +3,7 @@
 // A run of known shapes queues the same steps each time; only the addresses of the caller's tensors
 // may be others. The first run of some shapes is queued step by step. The second is recorded, and
 // from then on a run with the same addresses costs the host one call. Addresses that are new are
-// put into the recording that was used least lately.
+// put into the recording that was used least lately, which costs the host less than the steps do.
 #pragma once
 
 #include "engine/device.h"
@@ -22,8 +22,8 @@ public:
   /// nothing.
   bool replay(Device &device, Stream stream, const std::vector<void *> &addresses);
   /// After replay said no: whether this run is to be recorded. It is not the first time, on a
-  /// stream that is being captured itself, after work that could not be recorded, and where callers
-  /// give other addresses each time, so that recording costs more than it saves.
+  /// stream that is being captured itself, after work that could not be recorded, and where there
+  /// are recordings enough and the device cannot bring one up to date.
   bool is_wanted(Device &device, Stream stream);
   /// Records what `queue` queues on the stream that it is given, and queues it on `stream`. False,
   /// and nothing was queued, if it cannot be recorded.
@@ -45,7 +45,8 @@ private:
   std::vector<Entry> entries_; // used last at the end
   bool is_known_ = false;      // these shapes ran before
   bool is_off_ = false;
-  size_t recorded_ = 0, replayed_ = 0, in_vain_ = 0;
+  bool can_update_ = true;
+  size_t recorded_ = 0, replayed_ = 0;
 };
 
 } // namespace tsc_engine

@@ -135,10 +135,10 @@ TSC_API TscStatus tsc_instance_output(TscInstance *instance, size_t output, int6
  * written shows. */
 TSC_API void tsc_instance_set_poison(TscInstance *instance, int on);
 
-/* On: the second run of some shapes is captured as a CUDA graph, and later ones replay it, with
- * other pointers after an update of the graph; the host then makes one call a run. No effect on the
- * host, on runs that wait for the device (reads_predicates), on a stream that the caller captures.
- * Off at first. */
+/* On, as at first: the second run of some shapes is captured as a CUDA graph, and later ones replay
+ * it, with other pointers after an update of the graph; the host then makes one call a run. No
+ * effect on the host, on runs that wait for the device (reads_predicates), on a stream that the
+ * caller captures. */
 TSC_API void tsc_instance_set_graphs(TscInstance *instance, int on);
 
 /* Random numbers of the next run are those of (seed, call), of the run after it those of (seed,

@@ -116,6 +116,16 @@ NodeValue flip(Context &context, const ops::Call &call) {
   return tensor_of(context, view_loop(context, value.dtype, value.sizes, element));
 }
 
+/// Along `dim` the elements from position `first` on, then those before it.
+NodeValue rotate(Context &context, const ops::Call &call) {
+  const TensorValue value = tensor_argument(context, call, "self");
+  std::vector<Expr> index = identity_index(value.sizes.size());
+  const size_t k = dimension_of(call.integer("dim"), value.sizes.size());
+  index[k] = symbolic::mod(ir::variable(k) + call.size("first"), value.sizes[k]);
+  const Operand element = reindexed(operand_of(context, value), index);
+  return tensor_of(context, view_loop(context, value.dtype, value.sizes, element));
+}
+
 /// The position along a dimension `op` a number that the data decides, over `sizes`.
 Operand compare_position(Context &context, Op op, size_t dimension, const Operand &number,
                          std::span<const Expr> sizes) {
@@ -230,6 +240,7 @@ void add_joins(Registry &registry) {
   registry["cat"] = cat;
   registry["constant_pad_nd"] = constant_pad;
   registry["flip"] = flip;
+  registry["rotate"] = rotate;
   registry["slice_scatter"] = slice_scatter;
   registry["select_scatter"] = select_scatter;
 }

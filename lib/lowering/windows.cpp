@@ -60,6 +60,10 @@ NodeValue channels_innermost(Context &context, const ops::Call &call) {
   return value;
 }
 
+NodeValue stored(Context &context, const ops::Call &call) {
+  return copy(context, tensor_argument(context, call, "self"));
+}
+
 /// What the windows slide over: a value that is more than one read is computed once, not once a
 /// window.
 TensorValue source_argument(Context &context, const ops::Call &call) {
@@ -132,6 +136,7 @@ NodeValue adaptive_windows(Context &context, const ops::Call &call) {
 void add_windows(Registry &registry) {
   registry["windows"] = windows;
   registry["channels_innermost"] = channels_innermost;
+  registry["stored"] = stored;
   registry["overlaps"] = overlaps;
   registry["adaptive_windows"] = adaptive_windows;
 }

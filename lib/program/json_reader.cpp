@@ -219,12 +219,26 @@ void read_all(const Cursor &at, std::string_view name, std::vector<Row> &rows) {
   });
 }
 
+void read(const Cursor &at, KernelEstimate &estimate) {
+  constexpr int64_t kLargestCount = std::numeric_limits<int64_t>::max();
+  estimate.is_known = true;
+  for (const auto &[name, member] : kEstimateTimes)
+    estimate.*member = at.at(name).number();
+  estimate.blocks = at.at("blocks").integer(0, kLargestCount);
+  estimate.threads_in_flight = at.at("threads_in_flight").integer(0, kLargestCount);
+  estimate.waves = at.at("waves").number();
+  estimate.sectors = at.at("sectors").number();
+  estimate.read_again = at.at("read_again").number();
+}
+
 void read(const Cursor &at, Kernel &kernel) {
   kernel.name = at.at("name").text();
   kernel.plan = at.at("plan").text();
   kernel.origins = at.at("origins").texts();
   kernel.bytes_read = at.at("bytes_read").expression();
   kernel.bytes_written = at.at("bytes_written").expression();
+  if (const Cursor estimate = at.optional("estimate"); estimate.exists())
+    read(estimate, kernel.estimate);
   read_all(at, "parameters", kernel.parameters);
   Cursor cuda = at.at("cuda");
   read(cuda, kernel.cuda);

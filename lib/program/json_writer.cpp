@@ -94,18 +94,35 @@ Json write(const KernelVariant &variant) {
   return result;
 }
 
+/// `share` is for readers.
+Json write(const KernelEstimate &estimate) {
+  Json result;
+  for (const auto &[name, member] : kEstimateTimes)
+    result[name] = estimate.*member;
+  result["blocks"] = estimate.blocks;
+  result["threads_in_flight"] = estimate.threads_in_flight;
+  result["waves"] = estimate.waves;
+  result["sectors"] = estimate.sectors;
+  result["read_again"] = estimate.read_again;
+  result["share"] = std::round(estimate.share() * 1000) / 1000;
+  return result;
+}
+
 Json write(const Kernel &kernel) {
   Json parameters = Json::array();
   for (const KernelParameter &parameter : kernel.parameters)
     parameters.push_back(write(parameter));
-  return {{"name", kernel.name},
-          {"plan", kernel.plan},
-          {"origins", kernel.origins},
-          {"bytes_read", expression(kernel.bytes_read)},
-          {"bytes_written", expression(kernel.bytes_written)},
-          {"parameters", parameters},
-          {"cuda", write(kernel.cuda)},
-          {"serial", write(kernel.serial)}};
+  Json result = {{"name", kernel.name},
+                 {"plan", kernel.plan},
+                 {"origins", kernel.origins},
+                 {"bytes_read", expression(kernel.bytes_read)},
+                 {"bytes_written", expression(kernel.bytes_written)}};
+  if (kernel.estimate.is_known)
+    result["estimate"] = write(kernel.estimate);
+  result["parameters"] = parameters;
+  result["cuda"] = write(kernel.cuda);
+  result["serial"] = write(kernel.serial);
+  return result;
 }
 
 Json write(const Operand &operand) {

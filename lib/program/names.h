@@ -12,5 +12,14 @@ inline constexpr std::string_view kFormat = "tsc-program";
 inline constexpr std::array<std::string_view, 6> kRoleNames = {
     "input", "weight", "output", "intermediate", "random_state", "failure"};
 inline constexpr std::array<std::string_view, 2> kParameterKindNames = {"pointer", "size"};
+struct EstimateTime {
+  const char *name;
+  double KernelEstimate::*member; // nanoseconds
+};
+inline constexpr EstimateTime kEstimateTimes[] = {{"memory", &KernelEstimate::memory},
+                                                  {"arithmetic", &KernelEstimate::arithmetic},
+                                                  {"accesses", &KernelEstimate::accesses},
+                                                  {"instructions", &KernelEstimate::instructions},
+                                                  {"latency", &KernelEstimate::latency}};
 
 } // namespace tsc::program

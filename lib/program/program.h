@@ -5,6 +5,7 @@
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <variant>
@@ -72,6 +73,27 @@ struct KernelVariant {
   Expr shared_bytes = 0;     // dynamic
   bool has_barriers = false; // uses __syncthreads or warp operations
 };
+/// What the GPU's plan makes of the target, in nanoseconds without the launch. The first two are
+/// the roof; the others are the plan's own, and the longest of all is what the kernel takes.
+struct KernelEstimate {
+  bool is_known = false;   // sizes are numbers, and the kernel is one over loops
+  double memory = 0;       // every byte once, at the bandwidth that kernels reach
+  double arithmetic = 0;   // its operations at the target's rate
+  double accesses = 0;     // lines that the load and store units move
+  double instructions = 0; // issued
+  double latency = 0;      // what is read, with as much under way as its threads ask for at once
+  int64_t blocks = 0, threads_in_flight = 0;
+  double waves = 0;      // of blocks that the target holds at once
+  double sectors = 0;    // of 32 bytes, that a warp's access touches on average
+  double read_again = 0; // bytes that pass through memory a further time
+  double roof() const { return std::max(memory, arithmetic); }
+  double planned() const { return std::max({roof(), accesses, instructions, latency}); }
+  /// Of the roof, what the plan reaches: launch and the last wave's end count for both.
+  double share() const {
+    constexpr double kStart = 2000;
+    return (roof() + kStart) / (planned() + kStart);
+  }
+};
 struct Kernel {
   std::string name; // stable: content decides it
   std::vector<KernelParameter> parameters;
@@ -79,6 +101,7 @@ struct Kernel {
   Expr bytes_read, bytes_written;   // each buffer element touched counted once
   std::vector<std::string> origins; // user's nodes
   std::string plan;                 // one line: "row reduction, 8 rows a block, 16-byte loads"
+  KernelEstimate estimate;
 };
 
 /// How a step sees a buffer.

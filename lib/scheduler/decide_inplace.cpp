@@ -29,13 +29,6 @@ private:
 
   const ir::Buffer &buffer(BufferId id) const { return state_.module.buffer(id); }
 
-  /// Plain memory of its own that the program allocates.
-  bool is_plain(BufferId id) const {
-    const ir::Buffer &b = buffer(id);
-    return b.role == ir::Buffer::Role::computed && b.layout_kind == ir::LayoutKind::fixed &&
-           b.mutates == ir::kNone && b.aliases.empty() && state_.renamed[id] == ir::kNone;
-  }
-
   static bool contains(const std::vector<BufferId> &sorted, BufferId id) {
     return std::binary_search(sorted.begin(), sorted.end(), id);
   }
@@ -47,7 +40,7 @@ private:
       if (node.writes.size() != 1)
         continue;
       const BufferId output = buffer_of(node.writes[0]);
-      if (!is_plain(output) || contains(group.internal_buffers, output))
+      if (!state_.owns_memory(output) || contains(group.internal_buffers, output))
         continue;
       for (const Dependency &read : node.reads) {
         const BufferId input = buffer_of(read);
@@ -93,7 +86,7 @@ private:
   bool may_take_over(const Group &group, NodeId member, const Dependency &read,
                      BufferId output) const {
     const BufferId input = buffer_of(read);
-    if (!std::holds_alternative<MemoryDep>(read) || !is_plain(input) ||
+    if (!std::holds_alternative<MemoryDep>(read) || !state_.owns_memory(input) ||
         contains(group.internal_buffers, input) || !contains(group.last_uses, input))
       return false;
     const NodeId producer = state_.producer[input];

@@ -9,7 +9,7 @@ void find_internal_buffers(State &state) {
   const std::vector<bool> is_aliased = find_aliased(state.module);
   std::vector<bool> is_member(state.schedule.nodes.size(), false);
   for (Group &group : state.schedule.groups) {
-    if (group.node_class != NodeClass::scheduler && group.node_class != NodeClass::product)
+    if (group.node_class != NodeClass::scheduler && group.node_class != NodeClass::templated)
       continue;
     for (const NodeId member : group.members)
       is_member[member] = true;

@@ -129,7 +129,8 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
   Cost estimate;
   if (group.node_class == NodeClass::nop)
     return estimate;
-  if (group.node_class == NodeClass::external) {
+  const bool is_product = group.parts && group.parts->rows > 0;
+  if (group.node_class == NodeClass::external || (group.parts && !is_product)) {
     for (const NodeId member : group.members) {
       const OperationId operation = schedule.nodes[member].operation;
       const Cost call = estimate_call(module, module.operations[operation], target);
@@ -152,8 +153,8 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
       if (op.dtype == ir::DType::f64)
         widest = ir::DType::f64;
   }
-  if (group.product) {
-    const ProductParts &parts = *group.product;
+  if (is_product) {
+    const TemplateParts &parts = *group.parts;
     estimate.operations += operations_of({parts.rows, parts.columns, parts.terms, 0, 0});
     estimate.nanoseconds = parts.nanoseconds;
   } else {

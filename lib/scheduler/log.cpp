@@ -168,7 +168,7 @@ private:
       return "ExternKernelSchedulerNode";
     case NodeClass::nop:
       return "NopKernelSchedulerNode";
-    case NodeClass::product:
+    case NodeClass::templated:
       return "FusedSchedulerNode";
     }
     return "";
@@ -444,8 +444,8 @@ private:
 
   /// The kernels of one launch: one, unless the launch had to be cut.
   std::string code(std::span<const Group> groups) const {
-    const bool is_kernel =
-        groups[0].node_class == NodeClass::scheduler || groups[0].node_class == NodeClass::product;
+    const bool is_kernel = groups[0].node_class == NodeClass::scheduler ||
+                           groups[0].node_class == NodeClass::templated;
     if (!is_kernel || !options_.kernel_text)
       return "";
     std::vector<NodeId> members;

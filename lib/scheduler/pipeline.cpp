@@ -34,7 +34,7 @@ constexpr Step kPipeline[] = {
     {"split-blocks", split_blocks, "groups that are blocks"},
     {"prune-weak-dependencies", prune_weak_dependencies, "reads that only give an order"},
     {"express-bodies", express_bodies, "loops of the members of every group"},
-    {"fuse-products", fuse_products, "matrix products and the groups beside them"},
+    {"fuse-templates", fuse_templates, "attention; matrix products and the groups beside them"},
     {"combine-kernels", combine_kernels, "groups that wait for as many others, one after another"},
     {"find-last-uses", find_last_uses, "buffers that groups use, last group first"},
     {"find-internal-buffers", find_internal_buffers, "users of what the members of a group write"},
@@ -67,6 +67,13 @@ void verify(const Step &step, const State &state) {
 }
 
 } // namespace
+
+bool State::owns_memory(BufferId buffer) const {
+  const ir::Buffer &b = module.buffer(buffer);
+  return b.role == ir::Buffer::Role::computed && b.layout_kind == ir::LayoutKind::fixed &&
+         b.mutates == ir::kNone && b.aliases.empty() && renamed[buffer] == ir::kNone &&
+         module.storage_of(buffer) == buffer;
+}
 
 BufferId State::current_name(BufferId buffer) const {
   while (renamed[buffer] != ir::kNone)

@@ -46,7 +46,7 @@ enum class NodeClass : uint8_t {
   scheduler,
   external,
   nop,
-  product, // groups only: a matrix product with loops before and after it, in one kernel
+  templated, // groups only: a root with its prologue and epilogue, in one kernel of a template
 };
 
 struct User {
@@ -113,7 +113,7 @@ struct FusionDecision {
   int round = 0;      // of fusion; 0: about one launch, not one kernel
 };
 
-struct ProductParts;
+struct TemplateParts;
 
 /// What runs as one step, alone or with the others of its list: a fused kernel, a library call, or
 /// a node that only allocates.
@@ -138,8 +138,8 @@ struct Group {
   /// Position in Schedule::lists: launched together with the groups before and behind it that have
   /// the same one. None of them waits for another.
   uint32_t list = ir::kNone;
-  /// node_class product: what its members do. Else null.
-  std::shared_ptr<const ProductParts> product;
+  /// node_class templated: what its members do. Else null.
+  std::shared_ptr<const TemplateParts> parts;
 };
 
 /// Groups that are launched together, blocks of one grid being dealt to them.
@@ -159,17 +159,17 @@ struct ProductTile {
   int blocks = 2;
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
-/// A product of 16-bit floats, [rows, terms] @ [terms, columns], and the loops fused into its
-/// kernel.
-struct ProductParts {
-  NodeId node = ir::kNone;
+/// What a template's kernel computes. The root: attention, or a product of 16-bit floats,
+/// [rows, terms] @ [terms, columns], to which all else belongs.
+struct TemplateParts {
+  NodeId root = ir::kNone;
   int64_t rows = 0, columns = 0, terms = 0;
-  ProductTile tile;
+  ProductTile candidate;  // of those that the target allows, the one taken
   double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
   /// Computes the left operand, which nothing else reads, while it is read.
-  std::optional<Group> before;
+  std::optional<Group> prologue;
   /// Reads the results, which nothing else reads, before they leave the kernel.
-  std::optional<Group> after;
+  std::optional<Group> epilogue;
 };
 
 /// Nodes that stayed together while the groups were put in order, and buffers after whose writers

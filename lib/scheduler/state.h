@@ -36,6 +36,9 @@ struct State {
 
   /// `buffer` after all mutations seen so far.
   BufferId current_name(BufferId buffer) const;
+  /// True if `buffer` is memory that the program allocates for it alone and that holds nothing but
+  /// what its producer wrote: no input, no view, never mutated.
+  bool owns_memory(BufferId buffer) const;
   const target::Policy &policy() const { return *options.policy; }
   const ir::Operation &operation(NodeId node) const {
     return module.operations[schedule.nodes[node].operation];

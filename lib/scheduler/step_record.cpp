@@ -25,8 +25,8 @@ std::string_view class_text(NodeClass node_class) {
     return "library call";
   case NodeClass::nop:
     return "only allocates";
-  case NodeClass::product:
-    return "a product and loops";
+  case NodeClass::templated:
+    return "a template's root and loops";
   }
   return "";
 }

@@ -46,7 +46,7 @@ void prune_weak_dependencies(State &state);
 void express_bodies(State &state);
 /// Joins a product with the groups that compute its operand and read its result, where the kernel
 /// template takes them and is estimated to be faster than the library and kernels apart.
-void fuse_products(State &state);
+void fuse_templates(State &state);
 /// Which buffers nothing reads after a group.
 void find_last_uses(State &state);
 /// Which buffers need not be stored.

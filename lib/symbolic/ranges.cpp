@@ -216,6 +216,11 @@ bool known_multiple_of(Expr e, int64_t divisor, const Ranges &ranges) {
   auto is_multiple = [&](Expr term) {
     if (term_of(term).coefficient % divisor == 0)
       return true;
+    if (term.kind() == Kind::minimum || term.kind() == Kind::maximum) {
+      const std::span<const Expr> operands = term.operands();
+      return std::all_of(operands.begin(), operands.end(),
+                         [&](Expr operand) { return known_multiple_of(operand, divisor, ranges); });
+    }
     // Factors may carry the divisor between them: (2*s0) cannot hide here, but a value known to be
     // a single integer can.
     Interval interval = bounds(term, ranges);

@@ -299,9 +299,6 @@ const WrongCall kWrongCalls[] = {
      "count from 1 to the size of the dimension"},
     {"aten.median.dim", R"(["$empty", 1])", 3, "O049: aten.median.dim of no elements",
      "pass a dimension with at least one element"},
-    {"aten.sort.default", R"(["$long"])", 4,
-     "O007: aten.sort.default of rows of 1048577 elements is not supported",
-     "sort rows of 1048576 elements at most"},
     {"aten.nonzero.default", R"(["$x"])", 4,
      "O004: aten.nonzero.default: the result's size depends on data",
      "use torch.where with three arguments, or a mask"},
@@ -500,7 +497,6 @@ json graph_of(const WrongCall &call) {
   placeholder("planes", "float32", {1, 4, 5, 6});
   placeholder("kernel", "float32", {8, 4, 3, 3});
   placeholder("cross", "float32", {4, 2, 3, 3});
-  placeholder("long", "float32", json::array({1048577}));
   placeholder("picture", "float32", {1, 1, 4, 4});
   placeholder("grid", "float32", {1, 2, 2, 2});
   placeholder("matrix", "float32", {4, 5});

@@ -113,8 +113,10 @@ TEST_CASE("few long rows, and few columns, are reduced in parts by a first kerne
   CHECK(columns.kernels[1].plan.find("row reduction") == 0);
   CHECK(compile(test::row_sum(4, 1000, DType::f32)).kernels.size() == 1);
   CHECK(compile(test::row_sum(4096, 1048576, DType::f32)).kernels.size() == 1);
-  // A row of a prime number of elements has no equal parts.
-  CHECK(compile(test::row_sum(4, 1048573, DType::f32)).kernels.size() == 1);
+  // A row of a prime number of elements has no equal parts: the last one is what is left.
+  const program::Program prime = compile(test::row_sum(4, 1048573, DType::f32));
+  REQUIRE(prime.kernels.size() == 2);
+  CHECK(prime.kernels[0].cuda.text.find("+ 1048573)") != std::string::npos);
 }
 
 TEST_CASE("transposed operands go through shared memory") {

@@ -602,7 +602,12 @@ Subject perturbed(const Subject &subject, RandomSource &random) {
             ? builder.emit("aten.add.Scalar", {builder.emit("aten.mul.Scalar", {sign, moved}), 1.0})
             : Argument(1.0 + moved);
     const Argument scaled = builder.emit("aten.mul.Tensor", {rewrite.replacement(id), factor});
-    rewrite.replace(id, builder.emit("prims.convert_element_type.default", {scaled, meta->dtype}));
+    const Argument other =
+        builder.emit("prims.convert_element_type.default", {scaled, meta->dtype});
+    if (node.kind == NodeKind::placeholder)
+      rewrite.replace_uses(id, other);
+    else
+      rewrite.replace(id, other);
   });
   refresh_output_node(result.graph);
   for (tensor::HostTensor &input : result.inputs) {

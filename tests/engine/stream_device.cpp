@@ -43,7 +43,7 @@ public:
 
 std::unique_ptr<Recording> StreamDevice::record_work(const std::function<void(Stream)> &queue,
                                                      std::unique_ptr<Recording> earlier) {
-  if (!can_record)
+  if (!can_record || (earlier != nullptr && !can_update))
     return nullptr;
   auto recording = std::make_unique<StreamRecording>(*this, &queues_);
   ++recorded;

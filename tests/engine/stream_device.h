@@ -70,7 +70,7 @@ public:
   bool is_captured(Stream stream) override { return stream == captured; }
 
   Stream captured = &queued_; // a stream that its owner is said to be recording; none at first
-  bool can_record = true;
+  bool can_record = true, can_update = true;
   size_t made = 0, released = 0;                  // streams and events
   size_t recorded = 0, updated = 0, replayed = 0; // recordings
   size_t swaps = 0; // pieces of work that ran before one that was queued earlier

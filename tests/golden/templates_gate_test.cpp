@@ -116,10 +116,10 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
       scheduler::Schedule schedule = compilation.schedule;
       size_t products = 0;
       for (scheduler::Group &group : schedule.groups)
-        if (group.product) {
-          scheduler::ProductParts parts = *group.product;
-          parts.tile = way.tile;
-          group.product = std::make_shared<const scheduler::ProductParts>(parts);
+        if (group.parts) {
+          scheduler::TemplateParts parts = *group.parts;
+          parts.candidate = way.tile;
+          group.parts = std::make_shared<const scheduler::TemplateParts>(parts);
           ++products;
         }
       REQUIRE(products == 1); // else the template is not what is compiled
@@ -132,7 +132,7 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
             {{"sm_80", wide ? 320 : 0}, {"sm_90", wide && way.tile.blocks == 2 ? 16 : 0}});
       ++tiles;
     }
-    CHECK(tiles == 4);
+    CHECK(tiles == 5);
   }
 }
 

@@ -79,7 +79,7 @@ TEST_CASE("what chooses a product's kernel and what tells its time agree") {
                  bytes = 2.0 * (4096 * 256 + 256 * 4096 + 4096 * 4096);
     for (const scheduler::Group &group : schedule.groups) {
       const Cost cost = scheduler::cost_of(b.module, schedule, group, *options.target);
-      if (group.product) {
+      if (group.parts) {
         CHECK(cost.operations >= flops);
         CHECK(cost.bytes == bytes);
         // The choice was made by it, and `tsc explain` tells it of the tile that was taken.
@@ -100,7 +100,7 @@ TEST_CASE("what chooses a product's kernel and what tells its time agree") {
               scheduler::kernel_nanoseconds(*options.target, cost.bytes, cost.operations));
       }
     }
-    CHECK((schedule.groups[0].product != nullptr) == options.target->has_wgmma);
+    CHECK((schedule.groups[0].parts != nullptr) == options.target->has_wgmma);
   }
 }
 

@@ -64,13 +64,13 @@ TEST_CASE("a product and what alone reads it are one kernel") {
   const scheduler::Schedule schedule = run(b.module);
   CHECK(groups_of(b.module, schedule) == "op0_op1");
   const scheduler::Group &group = schedule.groups[0];
-  CHECK(group.node_class == NodeClass::product);
-  REQUIRE(group.product);
-  CHECK(group.product->rows == 4096);
-  CHECK(group.product->columns == 64);
-  CHECK(group.product->terms == 64);
-  CHECK(group.product->after);
-  CHECK_FALSE(group.product->before);
+  CHECK(group.node_class == NodeClass::templated);
+  REQUIRE(group.parts);
+  CHECK(group.parts->rows == 4096);
+  CHECK(group.parts->columns == 64);
+  CHECK(group.parts->terms == 64);
+  CHECK(group.parts->epilogue);
+  CHECK_FALSE(group.parts->prologue);
   // the product's result is never stored
   CHECK(group.internal_buffers == std::vector<BufferId>{b.module.operations[0].outputs[0]});
 }
@@ -85,9 +85,9 @@ TEST_CASE("windows that a product alone reads are read where they come from") {
   b.output(b.pointwise(b.unary(ir::Op::relu, b.load(product))));
   const scheduler::Schedule schedule = run(b.module);
   CHECK(groups_of(b.module, schedule) == "op0_op1_op2");
-  REQUIRE(schedule.groups[0].product);
-  CHECK(schedule.groups[0].product->before);
-  CHECK(schedule.groups[0].product->after);
+  REQUIRE(schedule.groups[0].parts);
+  CHECK(schedule.groups[0].parts->prologue);
+  CHECK(schedule.groups[0].parts->epilogue);
 }
 
 TEST_CASE("an operand that takes computing, or that others read, is stored") {
@@ -164,9 +164,9 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   const scheduler::Schedule schedule = run(large.module);
   CHECK(groups_of(large.module, schedule) == "op0 op1");
   const std::string detail = decision_with(schedule, Refusal::slower).detail;
-  for (const char *part :
-       {"extern_kernels.mm of op0: apart ", "128 x 256 results a block ",
-        "128 x 128 results a block ", "256 x 128 results a block ", "128 x 64 results a block "})
+  for (const char *part : {"extern_kernels.mm of op0: apart ", "128 x 256 results a block ",
+                           "128 x 192 results a block ", "128 x 128 results a block ",
+                           "256 x 128 results a block ", "128 x 64 results a block "})
     CHECK(detail.find(part) != std::string::npos);
 
   const target::Target &target = target::find_target("sm_90");
@@ -174,7 +174,7 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
     const scheduler::ProductWork work{rows, columns, terms,
                                       2 * (rows * terms + terms * columns + rows * columns), 10};
     const std::vector<scheduler::ProductWay> ways = scheduler::template_ways(target, work);
-    REQUIRE(ways.size() == 4);
+    REQUIRE(ways.size() == 5);
     CHECK(std::is_sorted(ways.begin(), ways.end(), [](const auto &a, const auto &b) {
       return a.nanoseconds < b.nanoseconds;
     }));
@@ -191,4 +191,5 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   CHECK(best(200704, 64, 576).columns == 64);   // half of a wider tile would be empty
   CHECK(best(50176, 128, 1152).blocks == 2);    // three rounds of small blocks, not two of large
   CHECK(best(8192, 8192, 8192).columns == 256); // many terms
+  CHECK(best(16384, 576, 4096).columns == 192);
 }

@@ -384,6 +384,10 @@ template <class To, class From> TC_FN To tc_bitcast(From x) {
   return u.to;
 }
 
+#if defined(TC_DEVICE) && __CUDA_ARCH__ >= 900
+#define TC_VECTOR_ATOMICS // and atomic additions of bf16
+#endif
+
 /// Adds to memory that other threads add to as well.
 #ifdef TC_DEVICE
 template <class T> TC_FN void tc_atomic_add(T *p, T x) { atomicAdd(p, x); }
@@ -413,18 +417,30 @@ template <class T, class Add> TC_FN void tc_atomic_narrow(T *p, const Add &add) 
     seen = found;
   }
 }
+#ifdef TC_DEVICE
+TC_FN void tc_atomic_add(tc_f16 *p, float x) {
+  asm volatile("red.add.noftz.f16 [%0], %1;" ::"l"(p), "h"(tc_to_f16(x).bits) : "memory");
+}
+#else
 TC_FN void tc_atomic_add(tc_f16 *p, float x) {
   tc_atomic_narrow(p, [x](unsigned bits) {
     return static_cast<unsigned>(
         tc_to_f16(tc_float(tc_f16{static_cast<unsigned short>(bits)}) + x).bits);
   });
 }
+#endif
+#ifdef TC_VECTOR_ATOMICS
+TC_FN void tc_atomic_add(tc_bf16 *p, float x) {
+  asm volatile("red.add.noftz.bf16 [%0], %1;" ::"l"(p), "h"(tc_to_bf16(x).bits) : "memory");
+}
+#else
 TC_FN void tc_atomic_add(tc_bf16 *p, float x) {
   tc_atomic_narrow(p, [x](unsigned bits) {
     return static_cast<unsigned>(
         tc_to_bf16(tc_float(tc_bf16{static_cast<unsigned short>(bits)}) + x).bits);
   });
 }
+#endif
 #define TC_ATOMIC_ADD_NARROW(T)                                                                    \
   TC_FN void tc_atomic_add(T *p, T x) {                                                            \
     tc_atomic_narrow(p, [x](unsigned bits) { return bits + static_cast<unsigned>(x); });           \
@@ -436,6 +452,47 @@ TC_ATOMIC_ADD_NARROW(unsigned short)
 #undef TC_ATOMIC_ADD_NARROW
 TC_FN void tc_atomic_add(bool *p, bool x) {
   tc_atomic_narrow(p, [x](unsigned bits) { return bits | static_cast<unsigned>(x); });
+}
+
+#ifdef TC_VECTOR_ATOMICS
+TC_FN void tc_atomic_add_chunk(float *p, const float (&x)[4]) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]),
+               "f"(x[2]), "f"(x[3])
+               : "memory");
+}
+#define TC_ATOMIC_ADD_CHUNK(T, name, round)                                                        \
+  TC_FN void tc_atomic_add_chunk(T *p, const float(&x)[8]) {                                       \
+    asm volatile("red.global.add.noftz.v8." name                                                   \
+                 " [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" ::"l"(p),                              \
+                 "h"(round(x[0]).bits), "h"(round(x[1]).bits), "h"(round(x[2]).bits),              \
+                 "h"(round(x[3]).bits), "h"(round(x[4]).bits), "h"(round(x[5]).bits),              \
+                 "h"(round(x[6]).bits), "h"(round(x[7]).bits)                                      \
+                 : "memory");                                                                      \
+  }
+TC_ATOMIC_ADD_CHUNK(tc_f16, "f16", tc_to_f16)
+TC_ATOMIC_ADD_CHUNK(tc_bf16, "bf16", tc_to_bf16)
+#undef TC_ATOMIC_ADD_CHUNK
+#endif
+/// Adds V values to neighbours at p, aligned to their size (16 bytes at most): each addition is one
+/// of its own, 16 bytes of them one request where the GPU has it.
+template <int V, class T> TC_FN void tc_atomic_add_vec(T *p, const float (&x)[V]) {
+  int i = 0;
+#ifdef TC_VECTOR_ATOMICS
+  constexpr int chunk = 16 / static_cast<int>(sizeof(T));
+  if constexpr (V % chunk == 0) {
+    TC_UNROLL
+    for (; i < V; i += chunk) {
+      float part[chunk];
+      TC_UNROLL
+      for (int j = 0; j < chunk; ++j)
+        part[j] = x[i + j];
+      tc_atomic_add_chunk(p + i, part);
+    }
+  }
+#endif
+  TC_UNROLL
+  for (; i < V; ++i)
+    tc_atomic_add(p + i, x[i]);
 }
 
 /// Multiplies, or takes the larger or smaller one (NaN is both), where other threads do as well.
@@ -514,6 +571,59 @@ TC_ATOMIC_NARROW(unsigned char)
 TC_ATOMIC_NARROW(short)
 TC_ATOMIC_NARROW(bool)
 #undef TC_ATOMIC_NARROW
+// The larger or smaller one of 4 and 8 bytes. What stands there only ever grows (or falls), so what
+// was read a while ago may tell that nothing is to be done. Floats of one sign order as their bits
+// do; a NaN that is written lies beyond all of them, one that was there is seen before.
+TC_FN void tc_atomic(int *p, int x, tc_larger) {
+  if (*p < x)
+    atomicMax(p, x);
+}
+TC_FN void tc_atomic(int *p, int x, tc_smaller) {
+  if (x < *p)
+    atomicMin(p, x);
+}
+TC_FN void tc_atomic(long long *p, long long x, tc_larger) {
+  if (*p < x)
+    atomicMax(p, x);
+}
+TC_FN void tc_atomic(long long *p, long long x, tc_smaller) {
+  if (x < *p)
+    atomicMin(p, x);
+}
+template <class Signed, class Unsigned, class T> TC_FN void tc_raise(T *p, T x) {
+  const T seen = *p;
+  if (seen != seen || seen >= x)
+    return;
+  Signed bits;
+  TC_COPY_BITS(bits, x);
+  if (x != x)
+    atomicMax(reinterpret_cast<Signed *>(p), static_cast<Signed>(~Unsigned(0) >> 1));
+  else if (bits >= 0)
+    atomicMax(reinterpret_cast<Signed *>(p), bits);
+  else
+    atomicMin(reinterpret_cast<Unsigned *>(p), static_cast<Unsigned>(bits));
+}
+template <class Signed, class Unsigned, class T> TC_FN void tc_lower(T *p, T x) {
+  const T seen = *p;
+  if (seen != seen || seen <= x)
+    return;
+  Signed bits;
+  TC_COPY_BITS(bits, x);
+  if (x != x)
+    atomicMax(reinterpret_cast<Unsigned *>(p), ~Unsigned(0));
+  else if (bits >= 0)
+    atomicMin(reinterpret_cast<Signed *>(p), bits);
+  else
+    atomicMax(reinterpret_cast<Unsigned *>(p), static_cast<Unsigned>(bits));
+}
+TC_FN void tc_atomic(float *p, float x, tc_larger) { tc_raise<int, unsigned>(p, x); }
+TC_FN void tc_atomic(float *p, float x, tc_smaller) { tc_lower<int, unsigned>(p, x); }
+TC_FN void tc_atomic(double *p, double x, tc_larger) {
+  tc_raise<long long, unsigned long long>(p, x);
+}
+TC_FN void tc_atomic(double *p, double x, tc_smaller) {
+  tc_lower<long long, unsigned long long>(p, x);
+}
 template <class P, class T> TC_FN void tc_atomic_mul(P *p, T x) { tc_atomic(p, x, tc_product{}); }
 template <class P, class T> TC_FN void tc_atomic_max(P *p, T x) { tc_atomic(p, x, tc_larger{}); }
 template <class P, class T> TC_FN void tc_atomic_min(P *p, T x) { tc_atomic(p, x, tc_smaller{}); }

@@ -209,6 +209,19 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec(const T *p) {
     u.chunks[i] = reinterpret_cast<const chunk *>(p)[i];
   return u.vector;
 }
+/// The same where `where` holds; elsewhere zeros, and nothing is read.
+template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec_where(bool where, const T *p) {
+  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    u.chunks[i] = where ? reinterpret_cast<const chunk *>(p)[i] : chunk{};
+  return u.vector;
+}
 /// The same for data that nothing reads again.
 template <int V, class T> TC_FN tc_vec<T, V> tc_stream_vec(const T *p) {
   using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;

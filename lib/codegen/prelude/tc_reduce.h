@@ -1,4 +1,5 @@
-// Reductions. A combiner has identity<T>(), and apply(a, b) which merges two partial results.
+// Reductions. A combiner has identity<T>(), and apply(a, b) which merges two partial results; some
+// also take(a, x), where one element more costs less than a merge.
 // Threads that share a row merge theirs with shuffles (rows of up to 32 threads) and shared memory
 // (more). Every thread of the row gets the result, the same bits in each.
 #pragma once
@@ -80,9 +81,6 @@ template <class T> struct tc_place {
   long long index;
 };
 TC_FN bool tc_is_later(long long a, long long b) { return a > b; }
-template <class T> TC_FN tc_place<T> tc_place_of(T value, long long index) {
-  return {value, index};
-}
 struct tc_argmax {
   template <class P> TC_FN P identity() {
     return {tc_limits<decltype(P::value)>::lowest(), 9223372036854775807ll};
@@ -92,6 +90,11 @@ struct tc_argmax {
     const bool same = a_nan ? b_nan : a.value == b.value;
     const bool first = same ? a.index < b.index : a_nan || (!b_nan && a.value > b.value);
     return {first ? a.value : b.value, first ? a.index : b.index};
+  }
+  /// `a`, and an element behind all that `a` has seen.
+  template <class T> TC_FN tc_place<T> take(tc_place<T> a, T x, long long index) {
+    const bool comes_first = !(x <= a.value) && !tc_isnan(a.value);
+    return {comes_first ? x : a.value, comes_first ? index : a.index};
   }
 };
 struct tc_argmin {
@@ -104,12 +107,26 @@ struct tc_argmin {
     const bool first = same ? a.index < b.index : a_nan || (!b_nan && a.value < b.value);
     return {first ? a.value : b.value, first ? a.index : b.index};
   }
+  template <class T> TC_FN tc_place<T> take(tc_place<T> a, T x, long long index) {
+    const bool comes_first = !(x >= a.value) && !tc_isnan(a.value);
+    return {comes_first ? x : a.value, comes_first ? index : a.index};
+  }
 };
+/// Where no element came before the identity all are equal to it: the first one counts.
+template <class T> TC_FN tc_place<T> tc_found(tc_place<T> place) {
+  return {place.value, place.index == 9223372036854775807ll ? 0 : place.index};
+}
 
-/// Mean, sum of squared distances from it, and count (Chan's merge). An infinity is no distance
-/// from itself: x - x is 0, or NaN.
+#ifdef TC_DEVICE
+/// 1 / x to two units in the last place: of a step that is itself a rounding away.
+TC_FN float tc_near_inverse(float x) { return __fdividef(1.0f, x); }
+#else
+inline float tc_near_inverse(float x) { return 1.0f / x; }
+#endif
+TC_FN double tc_near_inverse(double x) { return 1.0 / x; }
+
+/// Mean, sum of squared distances from it, and count (Chan's merge).
 template <class T> struct tc_moments { T mean, m2, weight; };
-template <class T> TC_FN tc_moments<T> tc_moments_of(T x) { return {x, x - x, T(1)}; }
 struct tc_welford {
   template <class M> TC_FN M identity() { return {0, 0, 0}; }
   template <class T> TC_FN tc_moments<T> apply(tc_moments<T> a, tc_moments<T> b) {
@@ -118,11 +135,16 @@ struct tc_welford {
     const T delta = b.mean - a.mean;
     return {a.mean + delta * share, a.m2 + b.m2 + delta * delta * a.weight * share, weight};
   }
+  /// `a` and one element more (Welford's step).
+  template <class T> TC_FN tc_moments<T> take(tc_moments<T> a, T x) {
+    const T weight = a.weight + T(1), delta = x - a.mean;
+    const T mean = a.mean + delta * tc_near_inverse(weight);
+    return {mean, a.m2 + delta * (x - mean), weight};
+  }
 };
 
 /// Running maximum and the sum of exp(x - maximum).
 template <class T> struct tc_exp_sum { T max, sum; };
-template <class T> TC_FN tc_exp_sum<T> tc_exp_sum_of(T x) { return {x, T(1)}; }
 struct tc_online_softmax {
   template <class S> TC_FN S identity() { return {tc_limits<decltype(S::max)>::lowest(), 0}; }
   template <class T> TC_FN tc_exp_sum<T> apply(tc_exp_sum<T> a, tc_exp_sum<T> b) {
@@ -131,6 +153,10 @@ struct tc_online_softmax {
     const T scale_a = a.max == max ? T(1) : tc_exp(a.max - max);
     const T scale_b = b.max == max ? T(1) : tc_exp(b.max - max);
     return {max, a.sum * scale_a + b.sum * scale_b};
+  }
+  template <class T> TC_FN tc_exp_sum<T> take(tc_exp_sum<T> a, T x) {
+    const T scale = a.max == x ? T(1) : tc_exp(x > a.max ? a.max - x : x - a.max);
+    return {tc_maximum(a.max, x), x > a.max ? a.sum * scale + T(1) : a.sum + scale};
   }
 };
 

@@ -152,6 +152,13 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
                   print_sizes(indices.layout.sizes) + ", offsets " +
                   print_sizes(offsets.layout.sizes),
               "pass a matrix, and vectors of indices and offsets");
+  const auto is_index = [](DType dtype) { return dtype == DType::i32 || dtype == DType::i64; };
+  if (!tensor::is_floating(weight.dtype) || !is_index(indices.dtype) || !is_index(offsets.dtype))
+    call.fail("TSC-O102",
+              call.node().target + " of " + std::string(tensor::torch_name(weight.dtype)) +
+                  " with indices of " + std::string(tensor::torch_name(indices.dtype)) +
+                  " and offsets of " + std::string(tensor::torch_name(offsets.dtype)),
+              "pass floats, and int32 or int64 for indices and offsets");
   BagMode mode = static_cast<BagMode>(mode_number);
   Expr bags = offsets.layout.sizes[0];
   const Expr count = indices.layout.sizes[0];

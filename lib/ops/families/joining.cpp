@@ -116,7 +116,13 @@ Value flip_value(const Call &call) {
                       self.device);
 }
 
-/// The last `shift` elements move to the front, dimension by dimension.
+Value rotate_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  return contiguous_value(self.dtype, self.layout.sizes, self.device);
+}
+
+/// The last `shift` elements move to the front, dimension by dimension: positions wrap around while
+/// they are read. Whole runs of the innermost dimension stay runs if its two parts are joined.
 Argument roll(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const Sizes shifts = call.sizes("shifts");
@@ -136,6 +142,13 @@ Argument roll(GraphBuilder &builder, const Call &call) {
     const Expr shift = symbolic::simplify(symbolic::mod(shifts[i], sizes[d]), call.ranges());
     if (shift.is_integer(0))
       continue;
+    constexpr int64_t kRun = 8;
+    const bool keeps_runs = d + 1 == sizes.size() && symbolic::known_multiple_of(shift, kRun) &&
+                            symbolic::known_multiple_of(sizes[d], kRun);
+    if (!keeps_runs) {
+      x = builder.call("tsc.rotate.default", {x, dim, size_argument(sizes[d] - shift)});
+      continue;
+    }
     Argument split = size_argument(sizes[d] - shift), end = size_argument(sizes[d]);
     Argument tail = builder.call("aten.slice.Tensor", {x, dim, split, end});
     Argument head = builder.call("aten.slice.Tensor", {x, dim, 0, split});
@@ -194,6 +207,9 @@ void add_joining(Table &table) {
   }
   table.add("stack(Tensor[] tensors, int dim=0) -> Tensor").decompose(stack);
   table.add("flip(Tensor self, int[] dims) -> Tensor").shape(flip_value).lowers("flip");
+  table.add("tsc::rotate(Tensor self, int dim, SymInt first) -> Tensor")
+      .shape(rotate_value)
+      .lowers("rotate");
   table.add("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor")
       .decompose(in_format_of("self", roll));
   table.add("repeat(Tensor self, SymInt[] repeats) -> Tensor").decompose(repeat);

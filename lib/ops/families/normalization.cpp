@@ -141,9 +141,12 @@ Argument weight_norm(GraphBuilder &builder, const Call &call) {
   Argument norm = each ? builder.call("aten.abs.default", {wide})
                        : builder.call("aten.linalg_vector_norm.default",
                                       {wide, 2, ints_argument(dims), dim != -1});
-  // ATen's fused kernel reads as many elements of g as there are norms, whatever sizes g has.
+  // ATen's fused kernel reads as many elements of g as there are norms, whatever sizes g has, and
+  // gives the norms g's sizes; its export records their own.
   const TensorMeta norms = builder.meta(norm), g = call.tensor("g");
-  if (symbolic::numel(g.layout.sizes) != symbolic::numel(norms.layout.sizes))
+  const bool yields_norms = call.node().target == "aten._weight_norm_interface.default";
+  if (yields_norms ? g.layout.sizes != norms.layout.sizes
+                   : symbolic::numel(g.layout.sizes) != symbolic::numel(norms.layout.sizes))
     call.fail("TSC-O034", call.node().target + ": g has sizes " + print_sizes(g.layout.sizes),
               "pass one g for each norm: sizes " + print_sizes(norms.layout.sizes));
   Argument lengths = builder.call("aten.reshape.default",

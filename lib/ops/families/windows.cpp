@@ -222,6 +222,13 @@ void add_windows(Table &table) {
                             self.device);
       })
       .lowers("channels_innermost");
+  // The same values, stored: as what they are computed from lies.
+  table.add("tsc::stored(Tensor self) -> Tensor")
+      .shape([](const Call &call) {
+        const TensorMeta &self = call.tensor("self");
+        return contiguous_value(self.dtype, self.layout.sizes, self.device);
+      })
+      .lowers("stored");
   table.add("tsc::adaptive_windows(Tensor self, SymInt[] size, Scalar fill) -> Tensor")
       .shape(adaptive_windows_value)
       .lowers("adaptive_windows");

@@ -56,11 +56,16 @@ Way choose_way(const Convolution &c) {
 /// Whether the product has a row a position and a column a channel: where the result is asked for
 /// like that, and for 16-bit floats, whose products want runs of channels (a result that must lie
 /// otherwise is copied).
-bool keeps_channels_inside(const Convolution &c) {
-  if (!c.groups.is_integer(1))
-    return false;
+bool wants_channels_inside(const Convolution &c) {
   return is_channels_last(c.result.layout) ||
          (c.rank() > 1 && tensor::is_reduced_float(c.result.dtype));
+}
+bool keeps_channels_inside(const Convolution &c) {
+  return c.groups.is_integer(1) && wants_channels_inside(c);
+}
+/// Whether the input of a sum of a few terms may be expected to lie like that: its weights do, too.
+bool has_channels_inside(const Convolution &c) {
+  return !c.groups.is_integer(1) && (wants_channels_inside(c) || is_channels_last(c.input.layout));
 }
 
 /// Calls views by name, sizes first.
@@ -217,10 +222,21 @@ Cut cut_columns(const Convolution &c, Expr columns) {
   return cut;
 }
 
-Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argument &w,
+/// Weights [O or C, .., kernel..] stored so that neighbouring channels are neighbours, as they are
+/// in what they are multiplied with.
+Argument weights_by_tap(GraphBuilder &builder, const Shaper &shaper, const Argument &w,
+                        size_t rank) {
+  const Argument turned = shaper.permute(w, then({1, 0}, 2, rank));
+  return shaper.permute(builder.emit("tsc.channels_innermost.default", {turned}),
+                        then({1, 0}, 2, rank));
+}
+
+Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argument &weight,
                          const Convolution &c) {
   const Shaper shaper(builder);
   const size_t rank = c.rank();
+  const Argument w =
+      has_channels_inside(c) ? weights_by_tap(builder, shaper, weight, rank) : weight;
   const Expr batch = c.batch(), groups = c.groups;
   const Expr channels = symbolic::floor_div(c.channels(), groups),
              outputs = symbolic::floor_div(c.outputs(), groups);
@@ -247,6 +263,8 @@ Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argumen
   for (size_t i = 0; i < rank; ++i)
     reduced.push_back(static_cast<int64_t>(4 + rank + i));
   const Argument sums = builder.call("aten.sum.dim_IntList", {products, reduced, false});
+  if (outputs.is_integer(1)) // and may lie as what is summed does
+    return builder.call("aten.squeeze.dims", {sums, Arguments{2}});
   return shaper.reshape(sums, then({batch, groups * outputs}, c.positions));
 }
 
@@ -380,6 +398,9 @@ Argument compute_convolution(GraphBuilder &builder, const Call &call) {
     result = builder.call(kAdd, {result, Shaper(builder).reshape(bias, sizes)});
   }
   result = convert(builder, result, c.result.dtype);
+  // A sum is stored once, and as the result, not as what its wider terms add up to.
+  if (choose_way(c) == Way::sum && has_channels_inside(c))
+    result = builder.emit("tsc.stored.default", {result});
   return in_layout(builder, result, c.result.layout);
 }
 

@@ -90,19 +90,21 @@ TC_FN unsigned long long tc_wgmma_descriptor(unsigned address, int block_bytes) 
 #define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
 #define TC_C32(c) TC_C16(c, 0), TC_C16(c, 16)
 #define TC_C64(c) TC_C32(c), TC_C16(c, 32), TC_C16(c, 48)
-#define TC_C128(c) TC_C64(c), TC_C16(c, 64), TC_C16(c, 80), TC_C16(c, 96), TC_C16(c, 112)
+#define TC_C96(c) TC_C64(c), TC_C16(c, 64), TC_C16(c, 80)
+#define TC_C128(c) TC_C96(c), TC_C16(c, 96), TC_C16(c, 112)
 #define TC_N32                                                                                     \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
   "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define TC_N64                                                                                     \
   TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
          "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TC_N96                                                                                     \
+  TC_N64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "      \
+         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define TC_N128                                                                                    \
-  TC_N64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
-         "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, "   \
-         "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "      \
-         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, "    \
-         "%126, %127"
+  TC_N96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "      \
+         "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, "    \
+         "%124, %125, %126, %127"
 #define TC_WGMMA(type, name, columns, count, names, registers, a, b, keep, left, right)            \
   asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                           \
                "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" names    \
@@ -121,6 +123,11 @@ TC_FN unsigned long long tc_wgmma_descriptor(unsigned address, int block_bytes) 
   TC_FN void tc_multiply_group(type, float(&c)[64], unsigned long long left_at,                    \
                                unsigned long long right_at, int added) {                           \
     TC_WGMMA(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68);                          \
+  }                                                                                                \
+  template <int left_turned, int right_turned>                                                     \
+  TC_FN void tc_multiply_group(type, float(&c)[96], unsigned long long left_at,                    \
+                               unsigned long long right_at, int added) {                           \
+    TC_WGMMA(type, name, 192, 96, TC_N96, TC_C96(c), 96, 97, 98, 99, 100);                         \
   }                                                                                                \
   template <int left_turned, int right_turned>                                                     \
   TC_FN void tc_multiply_group(type, float(&c)[128], unsigned long long left_at,                   \

@@ -1,4 +1,5 @@
-// A product and the loops beside it as one kernel (docs/templates.md).
+// What templates compute: attention, and a product with the loops beside it as one kernel
+// (docs/templates.md).
 #include "scheduler/cost.h"
 #include "scheduler/dependency.h"
 #include "scheduler/steps.h"
@@ -122,6 +123,13 @@ int64_t instructions_of(const ir::LoopBody &body, int64_t columns) {
   return count;
 }
 
+bool calls(const State &state, const Group &group, ir::Library library) {
+  if (group.node_class != NodeClass::external || group.members.size() != 1)
+    return false;
+  const auto *call = std::get_if<ir::Extern>(&state.operation(group.members[0]).kind);
+  return call && call->library == library;
+}
+
 class ProductFuser {
 public:
   explicit ProductFuser(State &state) : state_(state), groups_(state.schedule.groups) {
@@ -133,7 +141,7 @@ public:
 
   void run() {
     for (size_t i = 0; i < groups_.size(); ++i)
-      if (is_product(groups_[i]))
+      if (calls(state_, groups_[i], ir::Library::matmul))
         try_product(i);
     groups_.erase(std::remove_if(groups_.begin(), groups_.end(),
                                  [](const Group &group) { return group.members.empty(); }),
@@ -146,12 +154,6 @@ private:
   std::vector<uint32_t> group_of_; // by node
 
   const ir::Buffer &buffer(BufferId id) const { return state_.module.buffer(id); }
-  bool is_product(const Group &group) const {
-    if (group.node_class != NodeClass::external || group.members.size() != 1)
-      return false;
-    const auto *call = std::get_if<ir::Extern>(&state_.operation(group.members[0]).kind);
-    return call && call->library == ir::Library::matmul;
-  }
 
   /// A group beside a product, and what it costs alone.
   struct Side {
@@ -163,8 +165,8 @@ private:
 
   void try_product(size_t at) {
     const NodeId node = groups_[at].members[0];
-    ProductParts parts;
-    parts.node = node;
+    TemplateParts parts;
+    parts.root = node;
     if (const std::string why = describe(parts); !why.empty()) {
       if (tensor::is_reduced_float(out_of(node).dtype))
         refuse(node, node, Refusal::no_template, why);
@@ -192,7 +194,7 @@ private:
     const std::vector<ProductWay> ways = template_ways(target, joined);
     if (ways.empty())
       return;
-    parts.tile = ways.front().tile;
+    parts.candidate = ways.front().tile;
     parts.nanoseconds = ways.front().nanoseconds;
     std::string text = "apart " + microseconds(separate);
     for (const ProductWay &way : ways)
@@ -215,8 +217,8 @@ private:
   const ir::Buffer &out_of(NodeId node) const { return buffer(state_.operation(node).outputs[0]); }
 
   /// Fills in the sizes; else why the template does not take this product.
-  std::string describe(ProductParts &parts) const {
-    const ir::Operation &operation = state_.operation(parts.node);
+  std::string describe(TemplateParts &parts) const {
+    const ir::Operation &operation = state_.operation(parts.root);
     const auto &call = std::get<ir::Extern>(operation.kind);
     const ir::Buffer &out = buffer(operation.outputs[0]);
     if (!tensor::is_reduced_float(out.dtype) || call.inputs[0].dtype != out.dtype ||
@@ -270,18 +272,13 @@ private:
       return user.is_weak || (user.node != ir::kNone && predicate(user.node));
     });
   }
-  bool is_plain(BufferId id) const {
-    const ir::Buffer &b = buffer(id);
-    return b.role == ir::Buffer::Role::computed && b.mutates == ir::kNone && b.aliases.empty() &&
-           state_.renamed[id] == ir::kNone && state_.module.storage_of(id) == id;
-  }
 
   /// The group that alone reads the product's results, if it does so where they lie.
   std::optional<Side> find_after(size_t at) {
     const NodeId node = groups_[at].members[0];
     const BufferId out = state_.operation(node).outputs[0];
     const std::vector<User> &users = state_.schedule.users[out];
-    if (users.empty() || users[0].node == ir::kNone || !is_plain(out))
+    if (users.empty() || users[0].node == ir::kNone || !state_.owns_memory(out))
       return std::nullopt;
     const uint32_t found = group_of_[users[0].node];
     if (!users_are(out, [&](NodeId user) { return group_of_[user] == found; }))
@@ -327,7 +324,7 @@ private:
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const BufferId left = call.inputs[0].buffer;
     const NodeId producer = state_.producer[left];
-    if (producer == ir::kNone || !is_plain(left) || call.inputs[1].buffer == left ||
+    if (producer == ir::kNone || !state_.owns_memory(left) || call.inputs[1].buffer == left ||
         (call.inputs.size() > 2 && call.inputs[2].buffer == left))
       return std::nullopt;
     const size_t found = group_of_[producer];
@@ -362,10 +359,10 @@ private:
     return false;
   }
 
-  void join(size_t at, ProductParts parts, const std::optional<Side> &before,
+  void join(size_t at, TemplateParts parts, const std::optional<Side> &before,
             const std::optional<Side> &after) {
     Group whole;
-    whole.node_class = NodeClass::product;
+    whole.node_class = NodeClass::templated;
     whole.numel = Expr(parts.rows * parts.columns);
     whole.reduction_numel = 1;
     const auto take = [&](size_t from) {
@@ -375,11 +372,11 @@ private:
       return group;
     };
     if (before)
-      parts.before = take(before->group);
+      parts.prologue = take(before->group);
     take(at);
     if (after)
-      parts.after = take(after->group);
-    whole.product = std::make_shared<const ProductParts>(std::move(parts));
+      parts.epilogue = take(after->group);
+    whole.parts = std::make_shared<const TemplateParts>(std::move(parts));
     const size_t place = after ? after->group : at;
     for (const NodeId member : whole.members)
       group_of_[member] = static_cast<uint32_t>(place);
@@ -402,7 +399,14 @@ private:
 
 } // namespace
 
-void fuse_products(State &state) {
+void fuse_templates(State &state) {
+  for (Group &group : state.schedule.groups)
+    if (calls(state, group, ir::Library::attention)) {
+      group.node_class = NodeClass::templated;
+      TemplateParts parts;
+      parts.root = group.members[0];
+      group.parts = std::make_shared<const TemplateParts>(std::move(parts));
+    }
   if (!state.policy().product_templates || !state.options.target ||
       template_ways(*state.options.target, {}).empty())
     return;

@@ -1,0 +1,342 @@
+#include "codegen/estimate_kernel.h"
+
+#include "scheduler/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr double kClock = 1.7;       // a nanosecond
+constexpr double kLanes = 128;       // instructions of threads a clock and multiprocessor
+constexpr double kIssued = 0.75;     // of them, what dependences leave
+constexpr double kLatency = 800;     // nanoseconds from memory
+constexpr double kRegisters = 24;    // a thread's, besides what it loads and adds up
+constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
+constexpr int kWarp = 32, kLine = 128, kSector = 32;
+
+/// Instructions of a thread, roughly. What is true or false stands in predicates, which several
+/// instructions share.
+double instructions_of(const KernelGraph &graph, const Value &value) {
+  if (value.op == Op::index_expr || value.dtype == DType::boolean)
+    return 0.5;
+  const auto is_product = [&](ValueId arg) { return graph[arg].op == Op::mul; };
+  switch (value.op) {
+  case Op::constant:
+    return 0;
+  case Op::add: // with its factors
+    if (tensor::is_floating(value.dtype) &&
+        (is_product(value.args[0]) || is_product(value.args[1])))
+      return 0;
+    return 1;
+  case Op::load:
+  case Op::store:
+  case Op::store_reduction:
+    return 3;
+  case Op::reduction:
+    return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
+  case Op::scan:
+    return 4;
+  default:
+    break;
+  }
+  switch (ir::op_cost(value.op)) {
+  case ir::OpCost::instruction:
+    return 1;
+  case ir::OpCost::function:
+    return 8;
+  case ir::OpCost::angle:
+    return 40;
+  }
+  return 1;
+}
+
+class Estimator {
+public:
+  Estimator(const ir::Module &module, const KernelPlan &plan, const target::Target &target)
+      : module_(module), plan_(plan), graph_(plan.graph), target_(target),
+        rows_(static_cast<double>(graph_.rows().as_integer().value_or(0))),
+        elements_(static_cast<double>(graph_.elements().as_integer().value_or(0))),
+        vector_(vector_of(plan.walk)) {}
+
+  program::KernelEstimate estimate(double read, double written) {
+    const double bytes = read + written;
+    program::KernelEstimate result;
+    const auto blocks = plan_.grid.as_integer();
+    if (!blocks || *blocks == 0 || rows_ == 0 || elements_ == 0 || graph_.sorts() ||
+        std::holds_alternative<ProductWalk>(plan_.walk) ||
+        std::holds_alternative<SerialWalk>(plan_.walk))
+      return result;
+    if (const auto *window = std::get_if<WindowWalk>(&plan_.walk))
+      count_windows(*window);
+    else
+      count_phases();
+    result.is_known = true;
+    result.blocks = *blocks;
+    const double multiprocessors = target_.multiprocessors;
+    const double resident = std::max(
+        1.0, std::min({std::floor(static_cast<double>(target_.max_threads_per_multiprocessor) /
+                                  plan_.block),
+                       std::floor(target_.registers_per_multiprocessor /
+                                  (registers() * static_cast<double>(plan_.block))),
+                       32.0}));
+    const double at_once = std::min(static_cast<double>(*blocks), resident * multiprocessors);
+    result.threads_in_flight = static_cast<int64_t>(at_once) * plan_.block;
+    result.waves = static_cast<double>(*blocks) / (resident * multiprocessors);
+    // Multiprocessors without a block do nothing.
+    const double busy = std::min(1.0, static_cast<double>(*blocks) / multiprocessors);
+    const double clocks = kClock * multiprocessors * busy;
+    result.memory =
+        scheduler::kernel_nanoseconds(target_, bytes) - scheduler::kernel_nanoseconds(target_, 0);
+    result.arithmetic = scheduler::kernel_nanoseconds(target_, 0, operations_) -
+                        scheduler::kernel_nanoseconds(target_, 0);
+    result.accesses = lines_ / clocks;
+    result.instructions = instructions_ / (clocks * kLanes * kIssued);
+    const double in_flight =
+        std::max(1.0, bytes_a_thread_) * static_cast<double>(result.threads_in_flight);
+    const double again = walked_again(read, at_once);
+    result.latency = (read + again) / in_flight * kLatency;
+    result.read_again = again;
+    result.sectors = requests_ == 0 ? 0 : sectors_ / requests_;
+    for (double *value : {&result.memory, &result.arithmetic, &result.accesses,
+                          &result.instructions, &result.latency, &result.read_again})
+      *value = std::round(*value);
+    for (double *value : {&result.waves, &result.sectors})
+      *value = std::round(*value * 100) / 100;
+    return result;
+  }
+
+private:
+  const ir::Module &module_;
+  const KernelPlan &plan_;
+  const KernelGraph &graph_;
+  const target::Target &target_;
+  double rows_, elements_;
+  int vector_;
+  double requests_ = 0, lines_ = 0, sectors_ = 0; // of warps
+  double instructions_ = 0, operations_ = 0;      // of threads
+  double bytes_a_thread_ = 0;                     // that a thread has under way
+  double bytes_a_row_ = 0, walks_ = 0;            // of rows that do not stay on the chip
+
+  /// The variable along which neighbouring threads lie, and how many of its steps apart.
+  std::pair<Expr, double> lanes() const {
+    const auto *row = std::get_if<RowWalk>(&plan_.walk);
+    const bool takes_rows = std::holds_alternative<ColumnWalk>(plan_.walk) ||
+                            std::holds_alternative<WindowWalk>(plan_.walk) ||
+                            (row && row->threads == 1);
+    if (takes_rows && !graph_.row_variables.empty())
+      return {graph_.row_variables.back(), vector_};
+    if (graph_.element_variables.empty())
+      return {Expr(0), 0};
+    return {graph_.element_variables.back(),
+            row && row->blocked ? vector_ * std::max(1, row->steps) : vector_};
+  }
+  double size_of(const Value &value) const {
+    return static_cast<double>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
+  }
+
+  /// `times`: by how many threads, all in all.
+  void count(ValueId id, double times) {
+    const Value &value = graph_[id];
+    if (const Choice *choice = choice_of(plan_, id)) {
+      const double bytes = size_of(graph_[choice->places.front().second]) * vector_;
+      constexpr double kEachPlace = 4; // an address, compared and taken
+      instructions_ += (kEachPlace * static_cast<double>(choice->places.size()) + vector_) * times;
+      requests_ += times / kWarp;
+      lines_ += std::max(1.0, bytes * kWarp / kLine) * times / kWarp;
+      sectors_ += std::max(1.0, bytes * kWarp / kSector) * times / kWarp;
+      return;
+    }
+    const bool is_vector = plan_.access[id] == Access::vector && value.buffer != ir::kNone;
+    instructions_ += instructions_of(graph_, value) * times;
+    if (value.op == Op::load && is_vector) // unpacked where they are used
+      instructions_ += times * vector_;
+    if (value.buffer == ir::kNone && value.op != Op::index_expr && value.op != Op::constant &&
+        tensor::is_floating(value.dtype))
+      operations_ += times;
+    if (value.buffer == ir::kNone)
+      return;
+    double bytes = size_of(value) * (is_vector ? vector_ : 1);
+    double apart = 0; // bytes between neighbouring threads
+    if (!plan_.tiled.empty() && plan_.tiled[id]) {
+      const int across = std::get<TileWalk>(plan_.walk).across;
+      bytes = apart = size_of(value) * across;
+      times *= static_cast<double>(vector_) / across;
+    } else if (const auto [variable, steps] = lanes(); steps > 0) {
+      const auto step = symbolic::depends_on(value.index, variable)
+                            ? symbolic::coefficient_of(value.index, variable)
+                            : std::optional<Expr>(Expr(0));
+      const bool is_number = step && step->is_integer();
+      const bool scattered = !is_number && !value.args.empty() && value.op == Op::load;
+      apart = scattered   ? kLine
+              : is_number ? std::fabs(static_cast<double>(step->value())) * steps * size_of(value)
+                          : bytes; // in pieces, mostly of neighbours
+    }
+    const auto touched = [&](double unit) {
+      const double least = std::max(1.0, bytes / unit);
+      return std::clamp(kWarp * std::max(apart, apart == 0 ? 0 : bytes) / unit, least,
+                        kWarp * least);
+    };
+    const double share = share_of(value);
+    requests_ += times / kWarp * share;
+    lines_ += touched(kLine) * times / kWarp * share;
+    sectors_ += touched(kSector) * times / kWarp * share;
+  }
+  /// Where an access happens for a part of the elements: each of the memory's once.
+  double share_of(const Value &value) const {
+    const auto held = module_.buffer(value.buffer).layout.storage_size().as_integer();
+    if (value.guard == ir::kNone || !held || graph_.reduces)
+      return 1;
+    return std::min(1.0, static_cast<double>(*held) / (rows_ * elements_));
+  }
+
+  void in_flight(ValueId id, double copies) {
+    const Choice *choice = choice_of(plan_, id);
+    const Value &value = choice ? graph_[choice->places.front().second] : graph_[id];
+    if (value.op == Op::load)
+      bytes_a_thread_ +=
+          copies * size_of(value) * (choice || plan_.access[id] == Access::vector ? vector_ : 1);
+  }
+
+  void count_phases() {
+    const double runs = rows_ * elements_ / vector_, all = rows_ * elements_;
+    const int steps = steps_of(plan_.walk);
+    const auto *row = std::get_if<RowWalk>(&plan_.walk);
+    const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
+    const double threads = row ? row->threads : column ? column->threads : 1;
+    const bool loops = steps == 0; // else what is loaded first is all on its way at once
+    double most = 0;
+    for (const ValueId id : plan_.preloads) {
+      count(id, runs);
+      in_flight(id, std::max(1, steps));
+    }
+    if (const auto *tile = std::get_if<TileWalk>(&plan_.walk))
+      for (ValueId id = 0; id < graph_.values.size(); ++id)
+        if (plan_.tiled[id]) {
+          count(id, runs);
+          bytes_a_thread_ += size_of(graph_[id]) * tile->edge * tile->edge / tile->block;
+        }
+    for (const PhasePlan &phase : plan_.phases) {
+      for (const ValueId id : phase.row_values)
+        count(id, rows_ * threads);
+      if (phase.empty())
+        continue;
+      const double before = bytes_a_thread_;
+      double bytes = 0;
+      for (const auto *list :
+           {&phase.run_values, &phase.elements, &phase.stores, &phase.reductions})
+        for (const ValueId id : *list) {
+          const bool once = list == &phase.run_values ||
+                            (list == &phase.stores && plan_.access[id] == Access::vector);
+          count(id, once ? runs : all);
+          in_flight(id, (once ? 1 : vector_) * (loops ? kLoopsInFlight : std::max(1, steps)));
+          if (graph_[id].op == Op::load)
+            bytes += size_of(graph_[id]);
+        }
+      walks_ += bytes > 0 ? 1 : 0;
+      bytes_a_row_ = std::max(bytes_a_row_, bytes * elements_);
+      most = std::max(most, bytes_a_thread_ - before);
+      bytes_a_thread_ = before;
+    }
+    bytes_a_thread_ += most;
+    if (!loops)
+      walks_ = 1;
+    for (const ValueId id : plan_.row_stores)
+      count(id, rows_);
+  }
+
+  /// See WindowText: what reaches how far stands in which loop.
+  void count_windows(const WindowWalk &walk) {
+    const bool tiled = walk.tile > 1;
+    const double threads = rows_ / vector_ / walk.tile;
+    const double outer = elements_ / (tiled ? walk.taps : 1);
+    std::vector<bool> fed(graph_.values.size(), false);
+    const auto need = [&](const Value &value) {
+      for (const ValueId arg : value.args)
+        fed[arg] = true;
+      if (value.guard != ir::kNone)
+        fed[value.guard] = true;
+    };
+    for (ValueId id = static_cast<ValueId>(graph_.values.size()); id-- > 0;)
+      if (graph_[id].op == Op::reduction || fed[id])
+        need(graph_[id]);
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      const bool once = plan_.uniform[id] || plan_.access[id] == Access::vector;
+      const double each = once ? 1 : vector_;
+      if (!fed[id] && graph_[id].op != Op::reduction) { // of what is left of a row
+        count(id, threads * walk.tile * each);
+        continue;
+      }
+      double times = outer;
+      if (tiled && graph_[id].op != Op::reduction && walk.reach[id] == Reach::window)
+        times *= walk.places();
+      else if (tiled && graph_[id].op != Op::reduction && walk.reach[id] == Reach::tap)
+        times *= walk.taps;
+      else if (tiled && (graph_[id].op == Op::reduction || walk.reach[id] == Reach::own))
+        times *= static_cast<double>(walk.taps) * walk.tile;
+      if (graph_[id].level == Level::row && walk.reach[id] == Reach::all)
+        times = 1;
+      count(id, threads * times * each);
+      in_flight(id, tiled && walk.reach[id] == Reach::window ? walk.places() * each
+                                                             : kLoopsInFlight * each);
+    }
+    walks_ = 1;
+  }
+
+  /// What is under way, what is added up, and room to compute in.
+  double registers() const {
+    double results = 0;
+    const auto *window = std::get_if<WindowWalk>(&plan_.walk);
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      if (graph_[id].op == Op::reduction)
+        results += window ? window->tile * window->vector : 1;
+      else if (plan_.kept[id])
+        results += window ? window->places() * window->vector : steps_of(plan_.walk) * vector_;
+    return std::clamp(kRegisters + bytes_a_thread_ / 4 + results, kRegisters, 168.0);
+  }
+
+  /// Bytes of rows that a later walk reads from memory again: those that the L2 cache does not keep
+  /// while they are worked on.
+  double walked_again(double bytes, double blocks) const {
+    const auto *row = std::get_if<RowWalk>(&plan_.walk);
+    const double at_once = bytes_a_row_ * blocks * (row ? row->rows : 1);
+    return walks_ > 1 && at_once > target_.l2_bytes ? bytes * (walks_ - 1) / walks_ : 0;
+  }
+};
+
+} // namespace
+
+program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
+                                        Expr written, const target::Target &target) {
+  const auto in = read.as_integer(), out = written.as_integer();
+  if (!in || !out || target.is_host)
+    return {};
+  return Estimator(module, plan, target)
+      .estimate(static_cast<double>(*in), static_cast<double>(*out));
+}
+
+void add_part(program::KernelEstimate &launch, const program::KernelEstimate &part) {
+  const auto beside = [&](double &time, double more) {
+    time = part.waves < 1 ? std::max(time, more) : time + more;
+  };
+  launch.memory += part.memory;
+  launch.arithmetic += part.arithmetic;
+  beside(launch.accesses, part.accesses);
+  beside(launch.instructions, part.instructions);
+  beside(launch.latency, part.latency);
+  launch.sectors = launch.blocks + part.blocks == 0
+                       ? 0
+                       : (launch.sectors * static_cast<double>(launch.blocks) +
+                          part.sectors * static_cast<double>(part.blocks)) /
+                             static_cast<double>(launch.blocks + part.blocks);
+  launch.blocks += part.blocks;
+  launch.threads_in_flight += part.threads_in_flight;
+  launch.waves += part.waves;
+  launch.read_again += part.read_again;
+}
+
+} // namespace tsc::codegen

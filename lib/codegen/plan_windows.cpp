@@ -1,0 +1,361 @@
+// Short rows whose neighbours share accesses or elements: a thread takes a tile of rows.
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr int kBlock = 128;
+constexpr int64_t kFewestRows = 2048;
+constexpr int64_t kLongestRow = 64; // that any number of rows is walked alone for
+constexpr int64_t kLongestRowOfMany = 1024;
+constexpr int64_t kManyThreads = 1024; // a multiprocessor
+constexpr int64_t kWidestStep = 4;     // elements between the loads of neighbouring threads
+constexpr int kLargestTile = 8, kMostTaps = 64;
+constexpr int kMostRegisters = 112; // that a thread's results and window take
+constexpr double kLoadCost = 3;     // of an operation's: address, load, conversion
+
+/// Elements of buffers this many times smaller than the rows come from a cache.
+constexpr int64_t kCached = 16;
+
+bool is_access(const Value &value) {
+  return value.op == Op::load || value.op == Op::store || value.op == Op::store_reduction;
+}
+
+/// The coefficient of `variable`, if it is a number; 0 if the index does not mention it.
+std::optional<int64_t> step_along(Expr index, Expr variable) {
+  if (!symbolic::depends_on(index, variable))
+    return 0;
+  const auto step = symbolic::coefficient_of(index, variable);
+  return step ? step->as_integer() : std::nullopt;
+}
+
+/// Puts the row variable along which most bytes are neighbours last. False if there is none.
+bool order_rows(const ir::Module &module, KernelGraph &graph) {
+  size_t best = graph.row_variables.size();
+  double most = 0;
+  for (size_t i = 0; i < graph.row_variables.size(); ++i) {
+    double bytes = 0;
+    for (const Value &value : graph.values) {
+      if (!is_access(value) || step_along(value.index, graph.row_variables[i]) != 1)
+        continue;
+      const ir::Buffer &buffer = module.buffer(value.buffer);
+      bytes += static_cast<double>(tensor::size_in_bytes(buffer.dtype)) *
+               static_cast<double>(buffer.layout.storage_size().as_integer().value_or(1 << 20));
+    }
+    if (bytes > 0 && bytes >= most) {
+      most = bytes;
+      best = i;
+    }
+  }
+  if (best == graph.row_variables.size())
+    return false;
+  const auto at = static_cast<ptrdiff_t>(best);
+  std::rotate(graph.row_variables.begin() + at, graph.row_variables.begin() + at + 1,
+              graph.row_variables.end());
+  std::rotate(graph.row_sizes.begin() + at, graph.row_sizes.begin() + at + 1,
+              graph.row_sizes.end());
+  return true;
+}
+
+class WindowPlanner {
+public:
+  WindowPlanner(const ir::Module &module, KernelPlan &plan, const target::Target &target)
+      : module_(module), plan_(plan), target_(target) {}
+
+  /// What a row is, and how many there are: without this a thread a row makes no sense.
+  bool has_short_rows() const {
+    const KernelGraph &graph = plan_.graph;
+    const auto elements = graph.elements().as_integer(), rows = graph.rows().as_integer();
+    if (!elements || *elements > kLongestRowOfMany || (rows && *rows < kFewestRows) ||
+        graph.row_variables.empty() || graph.element_variables.empty())
+      return false;
+    return std::all_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+      const bool serves = value.op != Op::set_indirect && value.op != Op::scan &&
+                          value.op != Op::sort && (value.op != Op::reduction || value.phase == 0);
+      return serves && (value.level == Level::row || !is_store(value));
+    });
+  }
+
+  bool neighbours_are_close() const {
+    const KernelGraph &graph = plan_.graph;
+    const int64_t rows = graph.rows().as_integer().value_or(int64_t{1} << 24);
+    return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+      if (value.op != Op::load)
+        return true;
+      const auto size = module_.buffer(value.buffer).layout.storage_size().as_integer();
+      if (size && *size * kCached <= rows)
+        return true;
+      const auto step = step_along(value.index, graph.row_variables.back());
+      return step && *step >= 0 && *step <= kWidestStep;
+    });
+  }
+
+  /// The longest run of rows in which every access is one vector or does not move.
+  int choose_vector() {
+    int vector = choose_row_vector(module_, plan_);
+    for (; vector > 1; vector /= 2) {
+      classify_row_accesses(module_, plan_, vector);
+      const auto &values = plan_.graph.values;
+      bool serves = threads(vector, 1) >= int64_t{kBlock} * target_.multiprocessors;
+      for (ValueId id = 0; id < values.size() && serves; ++id)
+        serves = !is_access(values[id]) || plan_.access[id] != Access::element;
+      if (serves)
+        return vector;
+    }
+    classify_row_accesses(module_, plan_, 1);
+    return 1;
+  }
+
+  WindowWalk choose(int vector) {
+    const KernelGraph &graph = plan_.graph;
+    WindowWalk best;
+    best.vector = vector;
+    best.reach.assign(graph.values.size(), Reach::all);
+    double least = 1e30;
+    for (size_t along = 0; along + 1 < graph.row_variables.size(); ++along)
+      for (size_t tap = 0; tap < graph.element_variables.size(); ++tap) {
+        WindowWalk walk;
+        walk.vector = vector;
+        walk.along = along;
+        walk.tap = tap;
+        if (!find_stride(walk))
+          continue;
+        find_reach(walk);
+        consider(walk, best, least);
+      }
+    if (best.tile == 1)
+      best.reach.assign(graph.values.size(), Reach::all);
+    return best;
+  }
+
+  /// Threads of the grid; of symbolic sizes, many.
+  int64_t threads(int vector, int tile) const {
+    const auto rows = plan_.graph.rows().as_integer();
+    return rows ? *rows / vector / tile : int64_t{1} << 40;
+  }
+
+private:
+  const ir::Module &module_;
+  KernelPlan &plan_;
+  const target::Target &target_;
+
+  static bool is_store(const Value &value) {
+    return value.op == Op::store || value.op == Op::store_reduction;
+  }
+  /// What the reductions are fed with, of any level.
+  std::vector<ValueId> fed() const {
+    const KernelGraph &graph = plan_.graph;
+    std::vector<bool> needed(graph.values.size(), false);
+    const auto need = [&](const Value &value) {
+      for (const ValueId arg : value.args)
+        needed[arg] = true;
+      if (value.guard != ir::kNone)
+        needed[value.guard] = true;
+    };
+    std::vector<ValueId> result;
+    for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;)
+      if (graph[id].op == Op::reduction)
+        need(graph[id]);
+      else if (needed[id] && !is_store(graph[id]))
+        need(graph[id]), result.push_back(id);
+    return result;
+  }
+
+  /// How many taps neighbours of the tile are apart; false if they share nothing.
+  bool find_stride(WindowWalk &walk) const {
+    const KernelGraph &graph = plan_.graph;
+    const Expr row = graph.row_variables[walk.along], tap = graph.element_variables[walk.tap];
+    const auto taps = graph.element_sizes[walk.tap].as_integer();
+    if (!taps || *taps > kMostTaps)
+      return false;
+    for (const ValueId id : fed()) {
+      const auto by_row = step_along(graph[id].index, row),
+                 by_tap = step_along(graph[id].index, tap);
+      if (graph[id].op != Op::load || !by_row || !by_tap || *by_tap == 0 || *by_row == 0)
+        continue;
+      if (*by_row % *by_tap != 0 || *by_row / *by_tap < 1 || *by_row / *by_tap >= *taps)
+        return false;
+      walk.stride = static_cast<int>(*by_row / *by_tap);
+      walk.taps = static_cast<int>(*taps);
+      return true;
+    }
+    return false;
+  }
+
+  void find_reach(WindowWalk &walk) const {
+    const KernelGraph &graph = plan_.graph;
+    const Expr row = graph.row_variables[walk.along], tap = graph.element_variables[walk.tap];
+    walk.reach.assign(graph.values.size(), Reach::all);
+    for (ValueId id = 0; id < graph.values.size(); ++id) {
+      const Value &value = graph[id];
+      if (value.op == Op::reduction) {
+        walk.reach[id] = Reach::own;
+        continue;
+      }
+      Reach reach = Reach::all;
+      if (is_access(value) || value.op == Op::index_expr) {
+        const auto by_row = step_along(value.index, row), by_tap = step_along(value.index, tap);
+        if (!by_row || (*by_row != 0 && (!by_tap || *by_row != walk.stride * *by_tap)))
+          reach = Reach::own;
+        else if (*by_row != 0)
+          reach = Reach::window;
+        else if (!by_tap || *by_tap != 0)
+          reach = Reach::tap;
+      }
+      const auto meet = [&](ValueId other) {
+        if (walk.reach[other] != Reach::all && walk.reach[other] != reach)
+          reach = reach == Reach::all ? walk.reach[other] : Reach::own;
+      };
+      for (const ValueId arg : value.args)
+        meet(arg);
+      if (value.guard != ir::kNone)
+        meet(value.guard);
+      walk.reach[id] = reach;
+    }
+  }
+
+  /// Takes the walk with the tile that costs least a row, if that is less than `least`.
+  void consider(WindowWalk walk, WindowWalk &best, double &least) const {
+    const KernelGraph &graph = plan_.graph;
+    const std::vector<ValueId> values = fed();
+    double window = 0, tap = 0, own = 0; // operations a place, a tap, an element
+    for (const ValueId id : values) {
+      const double cost = graph[id].op == Op::load       ? kLoadCost
+                          : graph[id].op == Op::constant ? 0
+                                                         : 1;
+      (walk.reach[id] == Reach::window ? window : walk.reach[id] == Reach::own ? own : tap) += cost;
+    }
+    double results = 0;
+    for (const Value &value : graph.values)
+      results += value.op == Op::reduction ? words(value) : 0;
+    const double shared = words_of_window(walk);
+    const Expr size = graph.row_sizes[walk.along];
+    const auto count = size.as_integer();
+    for (walk.tile = 1; walk.tile <= kLargestTile; ++walk.tile) {
+      const int tile = walk.tile;
+      if (symbolic::bounds(size, graph.ranges).low < tile)
+        break;
+      walk.overlaps = !symbolic::known_multiple_of(size, tile, graph.ranges);
+      const double registers = walk.vector * (tile * results + walk.places() * shared);
+      if (tile > 1 && ((walk.overlaps && stores_what_is_read()) || registers > kMostRegisters ||
+                       threads(walk.vector, tile) < int64_t{kBlock} * target_.multiprocessors))
+        continue;
+      const double done = // rows, those done twice among them
+          count
+              ? static_cast<double>((*count + tile - 1) / tile * tile) / static_cast<double>(*count)
+              : 1.1;
+      const double cost =
+          (window * walk.places() + tap * walk.taps + (own + 1) * walk.taps * tile) / tile * done;
+      if (cost >= least * 0.99)
+        continue;
+      least = cost;
+      best = walk;
+    }
+  }
+  double words(const Value &value) const {
+    return std::max(1.0, static_cast<double>(tensor::size_in_bytes(value.dtype)) / 4);
+  }
+  /// Registers of one place of the window.
+  double words_of_window(const WindowWalk &walk) const {
+    double result = 0;
+    for (const ValueId id : shared_values(plan_.graph, walk))
+      result += words(plan_.graph[id]);
+    return result;
+  }
+  /// Rows that are done twice must be able to.
+  bool stores_what_is_read() const {
+    return plan_.row_stores_wait ||
+           std::any_of(plan_.row_stores.begin(), plan_.row_stores.end(),
+                       [&](ValueId id) { return plan_.graph[id].mode != ir::StoreMode::plain; });
+  }
+
+public:
+  /// What a window hands on to the rows of its tile.
+  static std::vector<ValueId> shared_values(const KernelGraph &graph, const WindowWalk &walk) {
+    std::vector<bool> shared(graph.values.size(), false);
+    const auto hand_on = [&](ValueId id) {
+      if (walk.reach[id] == Reach::window)
+        shared[id] = true;
+    };
+    for (ValueId id = 0; id < graph.values.size(); ++id) {
+      const Value &value = graph[id];
+      if (walk.reach[id] != Reach::own || is_store(value))
+        continue;
+      for (const ValueId arg : value.args)
+        hand_on(arg);
+      if (value.guard != ir::kNone)
+        hand_on(value.guard);
+    }
+    std::vector<ValueId> result;
+    for (ValueId id = 0; id < graph.values.size(); ++id)
+      if (shared[id])
+        result.push_back(id);
+    return result;
+  }
+};
+
+std::string tile_text(const KernelGraph &graph, const WindowWalk &walk) {
+  std::string text = "short rows, a thread ";
+  if (walk.vector > 1)
+    text += std::to_string(walk.vector) + " neighbours";
+  if (walk.tile > 1)
+    text += (walk.vector > 1 ? " of " : "") + std::to_string(walk.tile) + " rows along " +
+            graph.row_variables[walk.along].spelling() + " that share " +
+            std::to_string(walk.places()) + " places of a window";
+  return text;
+}
+
+} // namespace
+
+bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                  const target::Target &target) {
+  KernelPlan wanted;
+  wanted.checked = plan.checked;
+  wanted.graph = plan.graph;
+  WindowPlanner planner(module, wanted, target);
+  if (!planner.has_short_rows() || !order_rows(module, wanted.graph) ||
+      !planner.neighbours_are_close())
+    return false;
+  const int vector = planner.choose_vector();
+  wanted.preloaded.assign(wanted.graph.values.size(), false);
+  fill_phases(module, wanted, group, false);
+  WindowWalk walk = planner.choose(vector);
+  const int64_t threads = planner.threads(walk.vector, walk.tile);
+  if ((walk.vector == 1 && walk.tile == 1) || (wanted.graph.elements().value() > kLongestRow &&
+                                               threads < kManyThreads * target.multiprocessors))
+    return false;
+  walk.block = kBlock;
+  Expr count = 1;
+  for (size_t i = 0; i < wanted.graph.row_sizes.size(); ++i) {
+    const bool last = i + 1 == wanted.graph.row_sizes.size();
+    const Expr size = wanted.graph.row_sizes[i];
+    count = count * (last                               ? symbolic::floor_div(size, walk.vector)
+                     : walk.tile > 1 && i == walk.along ? symbolic::ceil_div(size, walk.tile)
+                                                        : size);
+  }
+  walk.guard = !symbolic::known_multiple_of(count, walk.block, wanted.graph.ranges);
+  wanted.grid = symbolic::ceil_div(count, walk.block);
+  wanted.block = walk.block;
+  if (walk.tile > 1) {
+    for (const ValueId id : WindowPlanner::shared_values(wanted.graph, walk))
+      wanted.kept[id] = wanted.graph[id].op != Op::constant;
+    for (ValueId id = 0; id < wanted.graph.values.size(); ++id) // loaded before the first is used
+      if (wanted.graph[id].op == Op::load && wanted.access[id] == Access::vector &&
+          walk.reach[id] == Reach::window)
+        wanted.kept[id] = true;
+  }
+  wanted.description =
+      tile_text(wanted.graph, walk) + ", " + access_text(module, wanted, walk.vector);
+  wanted.walk = std::move(walk);
+  plan = std::move(wanted);
+  return true;
+}
+
+} // namespace tsc::codegen

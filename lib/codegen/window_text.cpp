@@ -1,0 +1,329 @@
+#include "codegen/window_text.h"
+
+#include "codegen/walk_text.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+using ir::Op;
+
+namespace {
+
+/// Elements are computed in scopes, by how far they reach: what is the same for a whole tile of
+/// rows, what the places of its window hold, what a tap brings, what is a row's own. Loads and
+/// values that are the same for a run of rows stand in the scope that they belong to; the rest is
+/// computed where it is used, for each of the run.
+class WindowText : WalkText {
+public:
+  WindowText(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
+             const std::string &name, bool is_part)
+      : WalkText(module, plan, parameters, name, "", is_part), walk_(*window_) {}
+
+  std::string print() {
+    depth_ = 1;
+    rows();
+    const PhasePlan &phase = plan_.phases.front();
+    std::vector<ValueId> inputs;
+    for (const ValueId id : phase.reductions)
+      inputs.insert(inputs.end(), graph_[id].args.begin(), graph_[id].args.end());
+    const std::vector<bool> fed = needed(inputs, false);
+    define_all(select([&](ValueId id) { return fed[id] && is_of_tile(id); }));
+    declare_accumulators(phase);
+    elements(phase, fed, needed(inputs, true));
+    results(phase, fed);
+    return std::move(text_);
+  }
+
+private:
+  const WindowWalk &walk_;
+
+  bool is_tiled() const { return walk_.tile > 1; }
+  Expr tile_variable() const { return graph_.row_variables[walk_.along]; }
+  Expr tap_variable() const { return graph_.element_variables[walk_.tap]; }
+  std::string first_of_tile() const { return tile_variable().spelling() + "_first"; }
+
+  /// `roots` and what they are computed from, except results of reductions; `to_window`: nor what
+  /// stands in the window already; nor what `known` are computed from.
+  std::vector<bool> needed(const std::vector<ValueId> &roots, bool to_window,
+                           const std::vector<ValueId> &known = {}) const {
+    std::vector<bool> result(graph_.values.size(), false);
+    std::vector<ValueId> work = roots;
+    while (!work.empty()) {
+      const ValueId id = work.back();
+      work.pop_back();
+      const bool there = graph_[id].op == Op::reduction || (to_window && plan_.kept[id]) ||
+                         std::binary_search(known.begin(), known.end(), id);
+      if (there || result[id])
+        continue;
+      result[id] = true;
+      work.insert(work.end(), graph_[id].args.begin(), graph_[id].args.end());
+      if (graph_[id].guard != ir::kNone)
+        work.push_back(graph_[id].guard);
+    }
+    return result;
+  }
+  bool is_once_a_run(ValueId id) const {
+    return vector_ == 1 || plan_.uniform[id] || vectors_.count(id) != 0;
+  }
+
+  /// Row values that the thread computes once.
+  bool is_of_tile(ValueId id) const {
+    return graph_[id].level == Level::row && graph_[id].op != Op::reduction &&
+           walk_.reach[id] == Reach::all && is_once_a_run(id);
+  }
+
+  template <class Wanted> std::vector<ValueId> select(const Wanted &wanted) const {
+    std::vector<ValueId> result;
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      if (wanted(id))
+        result.push_back(id);
+    return result;
+  }
+  bool mention(std::span<const ValueId> ids, Expr variable) const {
+    return std::any_of(ids.begin(), ids.end(), [&](ValueId id) {
+      return symbolic::depends_on(graph_[id].index, variable);
+    });
+  }
+  void define_all(std::span<const ValueId> ids) {
+    for (const ValueId id : ids)
+      define(id);
+  }
+  void unrolled(const std::string &name, int count) {
+    line("TC_UNROLL");
+    open("for (int " + name + " = 0; " + name + " < " + std::to_string(count) + "; ++" + name +
+         ")");
+  }
+  /// Opens the loop over the rows of a run.
+  int open_run() {
+    in_elements_ = true;
+    if (vector_ == 1)
+      return 0;
+    unrolled("j", vector_);
+    return 1;
+  }
+  void close_run(int braces) {
+    in_elements_ = false;
+    close_runs(braces);
+  }
+
+  /// Which rows are the thread's.
+  void rows() {
+    const size_t count = graph_.row_variables.size();
+    std::vector<Expr> sizes = graph_.row_sizes;
+    sizes.back() = symbolic::floor_div(sizes.back(), vector_);
+    if (is_tiled())
+      sizes[walk_.along] = symbolic::ceil_div(sizes[walk_.along], walk_.tile);
+    std::string flat = "row";
+    line("const " + index_ + " row = " + as_index(block_) + " * " + std::to_string(walk_.block) +
+         " + static_cast<int>(threadIdx.x);");
+    if (walk_.guard) { // threads past the end work on the last rows and store nothing
+      const std::string all = size_text(symbolic::numel(sizes));
+      line("const bool live = row < " + all + ";");
+      line("const " + index_ + " x = live ? row : " + all + " - 1;");
+      flat = "x";
+    }
+    Expr inner = 1;
+    for (size_t i = count; i-- > 0;) {
+      std::string value = inner.is_integer(1) ? flat : flat + " / " + factor(inner);
+      if (i > 0)
+        value += " % " + factor(sizes[i]);
+      const bool tiles = is_tiled() && i == walk_.along;
+      const int step = tiles ? walk_.tile : i + 1 == count ? vector_ : 1;
+      if (step > 1)
+        value += " * " + std::to_string(step);
+      if (tiles && walk_.overlaps) {
+        const std::string last = size_text(graph_.row_sizes[i] - Expr(int64_t{walk_.tile}));
+        line("const " + index_ + " " + graph_.row_variables[i].spelling() + "_tile = " + value +
+             ";");
+        value = graph_.row_variables[i].spelling() + "_tile";
+        value = value + " < " + last + " ? " + value + " : " + last;
+      }
+      line("const " + index_ + " " +
+           (tiles ? first_of_tile() : graph_.row_variables[i].spelling()) + " = " + value + ";");
+      inner = inner * sizes[i];
+    }
+  }
+
+  int open_elements() {
+    int braces = 0;
+    int64_t bodies = int64_t{walk_.tile} * (is_tiled() ? walk_.taps : 1);
+    for (size_t i = 0; i < graph_.element_variables.size(); ++i)
+      if (!is_tiled() || i != walk_.tap)
+        bodies *= graph_.element_sizes[i].value();
+    constexpr int64_t kMostUnrolled = 128;
+    for (size_t i = 0; i < graph_.element_variables.size(); ++i) {
+      if (is_tiled() && i == walk_.tap)
+        continue;
+      const std::string name = graph_.element_variables[i].spelling();
+      if (bodies <= kMostUnrolled)
+        line("TC_UNROLL");
+      open("for (int " + name + " = 0; " + name + " < " + size_text(graph_.element_sizes[i]) +
+           "; ++" + name + ")");
+      ++braces;
+    }
+    return braces;
+  }
+
+  void elements(const PhasePlan &phase, const std::vector<bool> &fed,
+                const std::vector<bool> &of_taps) {
+    const auto once = [&](Reach reach, Level level) {
+      return select([&](ValueId id) {
+        return fed[id] && window_->reach[id] == reach && graph_[id].level == level &&
+               is_once_a_run(id);
+      });
+    };
+    const int braces = open_elements();
+    define_all(once(Reach::all, Level::element));
+    if (is_tiled()) {
+      window(fed);
+      const std::string tap = tap_variable().spelling();
+      unrolled(tap, walk_.taps);
+      define_all(once(Reach::tap, Level::element));
+      unrolled("p", walk_.tile);
+      tile_row_ = "p";
+      place_ = (walk_.stride == 1 ? "p" : "p * " + std::to_string(walk_.stride)) + " + " + tap;
+    }
+    const std::vector<ValueId> own = select([&](ValueId id) {
+      return of_taps[id] && (window_->reach[id] == Reach::own || !is_once_a_run(id));
+    });
+    if (is_tiled() && mention(own, tile_variable()))
+      line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() +
+           " + p;");
+    if (std::any_of(phase.reductions.begin(), phase.reductions.end(),
+                    [&](ValueId id) { return finds_position(id); }) &&
+        graph_.element_variables.size() > 1)
+      line("const int e = " + flat_element() + ";");
+    define_all(select([&](ValueId id) {
+      return of_taps[id] && window_->reach[id] == Reach::own && is_once_a_run(id);
+    }));
+    const int run = open_run();
+    define_all(select([&](ValueId id) { return of_taps[id] && !is_once_a_run(id); }));
+    accumulate(phase);
+    close_run(run);
+    close_runs(braces + (is_tiled() ? 2 : 0));
+  }
+  std::string flat_element() const {
+    Expr flat = 0;
+    for (size_t i = 0; i < graph_.element_variables.size(); ++i)
+      flat = flat * graph_.element_sizes[i] + graph_.element_variables[i];
+    return size_text(flat);
+  }
+
+  /// What the places of the tile's window hold. A place is a tap of the tile's first row, also
+  /// beyond its last tap.
+  void window(const std::vector<bool> &fed) {
+    const std::string tap = tap_variable().spelling();
+    const auto is_shared = [&](ValueId id) { return plan_.kept[id]; };
+    const auto is_run = [&](ValueId id) { return is_shared(id) && vectors_.count(id) != 0; };
+    for (const ValueId id : select(is_shared)) {
+      const bool vector = vectors_.count(id) != 0;
+      const int each = vector || plan_.uniform[id] ? 1 : vector_;
+      line((vector
+                ? vector_type(graph_[id]) + " " + vectors_[id]
+                : std::string(value_type(graph_[id].dtype)) + " t" + std::to_string(numbers_[id])) +
+           "[" + std::to_string(walk_.places() * each) + "];");
+    }
+    const symbolic::Ranges ranges = ranges_;
+    ranges_.set_size(tap_variable(), walk_.places());
+    place_ = tap;
+    const std::vector<ValueId> runs = select(is_run);
+    const std::vector<bool> before = needed(runs, false);
+    if (!runs.empty()) // all loads are under way before the first is used
+      each_place(select([&](ValueId id) {
+        return before[id] && window_->reach[id] == Reach::window && is_once_a_run(id);
+      }));
+    const std::vector<bool> after = needed(select(is_shared), false, runs);
+    each_place(select([&](ValueId id) {
+      return fed[id] && after[id] && !is_run(id) &&
+             (window_->reach[id] == Reach::window || !is_once_a_run(id));
+    }));
+    ranges_ = ranges;
+  }
+  void each_place(const std::vector<ValueId> &values) {
+    const auto once = [&](ValueId id) { return is_once_a_run(id); };
+    if (values.empty())
+      return;
+    unrolled(tap_variable().spelling(), walk_.places());
+    if (mention(values, tile_variable()))
+      line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() + ";");
+    for (const ValueId id : values)
+      if (once(id))
+        define(id);
+    if (!std::all_of(values.begin(), values.end(), once)) {
+      const int run = open_run();
+      for (const ValueId id : values)
+        if (!once(id))
+          define(id);
+      close_run(run);
+    }
+    close();
+  }
+
+  std::vector<bool> follow_reductions() const {
+    std::vector<bool> result(graph_.values.size(), false);
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      result[id] = graph_[id].op == Op::reduction ||
+                   std::any_of(graph_[id].args.begin(), graph_[id].args.end(),
+                               [&](ValueId arg) { return result[arg]; });
+    return result;
+  }
+
+  /// What is left of each row, and what is computed of it and stored.
+  void results(const PhasePlan &phase, const std::vector<bool> &fed) {
+    const std::vector<ValueId> &stores = plan_.row_stores;
+    std::vector<ValueId> roots;
+    for (const ValueId id : stores) {
+      roots.insert(roots.end(), graph_[id].args.begin(), graph_[id].args.end());
+      if (graph_[id].guard != ir::kNone)
+        roots.push_back(graph_[id].guard);
+    }
+    const std::vector<bool> used = needed(roots, false);
+    // Where there is no tile, what follows a reduction reaches all rows of it: there is one.
+    const std::vector<bool> follows = follow_reductions();
+    const auto before = [&](ValueId id) { return is_of_tile(id) && !follows[id]; };
+    define_all(select([&](ValueId id) { return used[id] && !fed[id] && before(id); }));
+    if (is_tiled())
+      unrolled("p", walk_.tile);
+    tile_row_ = is_tiled() ? "p" : "0";
+    std::vector<ValueId> all = select([&](ValueId id) { return used[id] && !before(id); });
+    all.insert(all.end(), stores.begin(), stores.end());
+    if (is_tiled() && mention(all, tile_variable()))
+      line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() +
+           " + p;");
+    define_all(select(
+        [&](ValueId id) { return used[id] && !before(id) && !follows[id] && is_once_a_run(id); }));
+    for (const ValueId id : stores)
+      if (is_vector_store(id))
+        stage(id);
+    if (walk_.guard && vector_ == 1)
+      open("if (live)");
+    const int run = open_run();
+    finish_reductions(phase);
+    define_all(select([&](ValueId id) { return used[id] && (follows[id] || !is_once_a_run(id)); }));
+    for (const ValueId id : stores)
+      if (is_vector_store(id))
+        line(staged_[id] + "[j] = " +
+             converted(use(graph_[id].args[0]), dtype_of(graph_[id].args[0]), graph_[id].dtype) +
+             ";");
+      else
+        line((walk_.guard && vector_ > 1 ? "if (live) " : "") + store_text(graph_[id]));
+    close_run(run);
+    if (walk_.guard && vector_ == 1)
+      close();
+    for (const ValueId id : stores)
+      if (is_vector_store(id))
+        line((walk_.guard ? "if (live) " : "") + store_run_text(id));
+    if (is_tiled())
+      close();
+  }
+};
+
+} // namespace
+
+std::string print_windows(const ir::Module &module, const KernelPlan &plan,
+                          const Parameters &parameters, const std::string &name, bool is_part) {
+  return WindowText(module, plan, parameters, name, is_part).print();
+}
+
+} // namespace tsc::codegen

@@ -1,0 +1,261 @@
+// Rows that are too long for a block, or too few for a GPU: what is done in parts agrees with the
+// reference.
+#include "made_graph.h"
+#include "tensor/host_tensor.h"
+#include "testing/catch.h"
+#include "testing/skip.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+using namespace tsc;
+using nlohmann::json;
+
+namespace {
+
+struct Case {
+  std::string name, dtype;
+  std::vector<int64_t> sizes; // of x
+  json calls;                 // name, target, arguments
+  std::vector<std::string> outputs;
+  size_t steps = 0;       // kernels of the static graph
+  bool counts_up = false; // a dynamic graph of the first size may be divided, too
+};
+
+/// Sizes that nothing divides, sizes that parts divide, columns; every way that parts are merged.
+std::vector<Case> cases() {
+  const auto one = [](const std::string &target, const json &arguments) {
+    return json::array({{"y", target, arguments}});
+  };
+  return {
+      {"sum", "float32", {100003}, one("aten.sum.default", {"$x"}), {"y"}, 2, true},
+      {"rows", "float16", {3, 65537}, one("aten.amax.default", {"$x", {1}, false}), {"y"}, 2},
+      {"columns", "float32", {20011, 7}, one("aten.sum.dim_IntList", {"$x", {0}}), {"y"}, 2, true},
+      {"moments",
+       "float32",
+       {65536},
+       {{"y", "aten.var_mean.correction", {"$x"}},
+        {"m", "operator.getitem", {"$y", 1}},
+        {"v", "operator.getitem", {"$y", 0}}},
+       {"m", "v"},
+       2,
+       true},
+      {"columns' moments",
+       "float32",
+       {30011, 5},
+       {{"y", "aten.var_mean.dim", {"$x", {0}}},
+        {"m", "operator.getitem", {"$y", 1}},
+        {"v", "operator.getitem", {"$y", 0}}},
+       {"m", "v"},
+       2,
+       true},
+      {"position", "float32", {100003}, one("aten.argmax.default", {"$x"}), {"y"}, 2, true},
+      {"positions of rows",
+       "int16",
+       {2, 5, 40009},
+       one("aten.argmin.default", {"$x", 2}),
+       {"y"},
+       2},
+      {"any", "bool", {131072}, one("aten.any.default", {"$x"}), {"y"}, 2, true},
+      {"softmax", "float32", {2, 131072}, one("aten._softmax.default", {"$x", 1, false}), {"y"}, 5},
+      {"softmax of columns",
+       "float32",
+       {30011, 2},
+       one("aten._log_softmax.default", {"$x", 0, false}),
+       {"y"},
+       5},
+      {"normalized",
+       "bfloat16",
+       {100003},
+       {{"f", "prims.convert_element_type.default", {"$x", {{"dtype", "float32"}}}},
+        {"y", "aten.native_layer_norm.default", {"$f", {100003}, nullptr, nullptr, 1e-5}},
+        {"n", "operator.getitem", {"$y", 0}},
+        {"r", "operator.getitem", {"$y", 2}}},
+       {"n", "r"},
+       3},
+      {"running sums of columns",
+       "float32",
+       {1031, 1100},
+       one("aten.cumsum.default", {"$x", 0}),
+       {"y"},
+       3},
+      {"running maxima of few columns",
+       "float16",
+       {20011, 60},
+       {{"y", "aten.cummax.default", {"$x", 0}},
+        {"v", "operator.getitem", {"$y", 0}},
+        {"i", "operator.getitem", {"$y", 1}}},
+       {"v", "i"},
+       5},
+      {"running sum", "float32", {2, 70001}, one("aten.cumsum.default", {"$x", 1}), {"y"}, 3},
+      {"running sum of ints",
+       "int32",
+       {131072},
+       one("aten.cumsum.default", {"$x", 0}),
+       {"y"},
+       3,
+       true},
+      {"running product",
+       "int8",
+       {65537},
+       {{"e", "aten.div.Tensor", {"$x", 65536}},
+        {"g", "aten.add.Scalar", {"$e", 1}},
+        {"y", "aten.cumprod.default", {"$g", 0}}},
+       {"y"},
+       3},
+      {"running logsumexp",
+       "float32",
+       {65537},
+       one("aten.logcumsumexp.default", {"$x", 0}),
+       {"y"},
+       3,
+       true},
+      {"running maximum",
+       "float32",
+       {2, 66003},
+       {{"y", "aten.cummax.default", {"$x", 1}},
+        {"v", "operator.getitem", {"$y", 0}},
+        {"i", "operator.getitem", {"$y", 1}}},
+       {"v", "i"},
+       5},
+      {"sum of what runs",
+       "float32",
+       {66003},
+       {{"c", "aten.cumsum.default", {"$x", 0}},
+        {"r", "aten.relu.default", {"$c"}},
+        {"s", "aten.sum.default", {"$r"}},
+        {"y", "aten.div.Tensor", {"$c", "$s"}}},
+       {"y", "s"},
+       5},
+      {"what runs along probabilities",
+       "float32",
+       {1, 100003},
+       {{"p", "aten._softmax.default", {"$x", 1, false}}, {"y", "aten.cumsum.default", {"$p", 1}}},
+       {"y"},
+       7},
+      {"first of a long row",
+       "float32",
+       {2, 50021},
+       {{"y", "aten.topk.default", {"$x", 37}},
+        {"v", "operator.getitem", {"$y", 0}},
+        {"i", "operator.getitem", {"$y", 1}}},
+       {"v", "i"},
+       0},
+      {"smallest of equal ones",
+       "int8",
+       {1, 1200007},
+       {{"y", "aten.topk.default", {"$x", 300, -1, false}},
+        {"v", "operator.getitem", {"$y", 0}},
+        {"i", "operator.getitem", {"$y", 1}}},
+       {"v"},
+       0},
+      {"one of a long row",
+       "float32",
+       {3, 20011},
+       {{"y", "aten.kthvalue.default", {"$x", 1000}}, {"v", "operator.getitem", {"$y", 0}}},
+       {"v"},
+       0},
+  };
+}
+
+testing::MadeGraph made(const Case &one) {
+  return {one.name, {{"x", one.dtype, one.sizes, -40, 40}}, one.calls, one.outputs};
+}
+
+void check_all(const std::vector<runtime::SessionOptions> &ways) {
+  for (const Case &one : cases()) {
+    const testing::MadeGraph graph = made(one);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(one.name);
+    if (one.steps > 0)
+      CHECK(compilation.program.steps.size() == one.steps);
+    testing::check_made(graph, compilation, 0, ways);
+    if (!one.counts_up)
+      continue;
+    const driver::Compilation dynamic = testing::compile_made(graph, true);
+    CHECK(dynamic.program.steps.size() == one.steps);
+    for (const int64_t size : {int64_t{2}, int64_t{1000}, int64_t{8193}, one.sizes[0]})
+      testing::check_made(graph, dynamic, size, ways);
+  }
+}
+
+/// Merged chunks, one and two levels of them, against the standard library: NaN is the largest, 0
+/// equals -0, equal elements stay in their order.
+void check_sorts(const std::vector<runtime::SessionOptions> &ways) {
+  struct Row {
+    int64_t rows, length;
+    bool descending;
+  };
+  for (const Row &row : {Row{2, 30011, false}, Row{1, 600011, true}}) {
+    testing::MadeGraph graph{
+        "sort", {{"x", "float32", {row.rows, row.length}, -40, 40}}, {}, {"v", "i"}};
+    graph.calls = {{"y", "aten.sort.default", {"$x", 1, row.descending}},
+                   {"v", "operator.getitem", {"$y", 0}},
+                   {"i", "operator.getitem", {"$y", 1}}};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    tensor::RandomSpec spec{.seed = 11};
+    spec.low = -40;
+    spec.high = 40;
+    const tensor::HostTensor input =
+        tensor::random_tensor(tensor::DType::f32, {row.rows, row.length}, spec);
+    auto *x = reinterpret_cast<float *>(input.data());
+    for (int64_t i = 0; i < row.rows * row.length; ++i)
+      x[i] = i % 97 == 0   ? std::nanf("")
+             : i % 89 == 0 ? -0.0f
+             : i % 83 == 0 ? 0.0f
+             : i % 7 == 0  ? std::floor(x[i])
+                           : x[i];
+    for (const runtime::SessionOptions &way : ways) {
+      const auto outputs = runtime::Session::create(compilation.program, {}, way)->run({input});
+      const auto *values = reinterpret_cast<const float *>(outputs[0].data());
+      const auto *places = reinterpret_cast<const int64_t *>(outputs[1].data());
+      for (int64_t r = 0; r < row.rows; ++r) {
+        const float *from = x + r * row.length;
+        std::vector<int64_t> order(static_cast<size_t>(row.length));
+        std::iota(order.begin(), order.end(), int64_t{0});
+        const auto less = [&](int64_t a, int64_t b) {
+          return from[a] < from[b] || (std::isnan(from[b]) && !std::isnan(from[a]));
+        };
+        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+          return row.descending ? less(b, a) : less(a, b);
+        });
+        CHECK(std::equal(order.begin(), order.end(), places + r * row.length));
+        bool same = true;
+        for (int64_t i = 0; i < row.length; ++i)
+          same = same && std::memcmp(&values[r * row.length + i],
+                                     &from[order[static_cast<size_t>(i)]], sizeof(float)) == 0;
+        CHECK(same);
+      }
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("long rows sort as the standard library does") { check_sorts(testing::host_ways()); }
+
+TEST_CASE("long rows sort as the standard library does on the GPU", "[gpu]") {
+  std::string why;
+  if (!runtime::cuda_available(&why)) {
+    testing::skip("there is no GPU: " + why);
+    return;
+  }
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  check_sorts({options});
+}
+
+TEST_CASE("long rows in parts on the host") { check_all(testing::host_ways()); }
+
+TEST_CASE("long rows in parts on the GPU", "[gpu]") {
+  std::string why;
+  if (!runtime::cuda_available(&why)) {
+    testing::skip("there is no GPU: " + why);
+    return;
+  }
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  check_all({options});
+}

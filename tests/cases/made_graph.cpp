@@ -1,0 +1,71 @@
+#include "made_graph.h"
+
+#include "driver/reference.h"
+#include "graph/read.h"
+#include "testing/catch.h"
+#include "testing/graph_json.h"
+
+namespace tsc::testing {
+
+using nlohmann::json;
+
+driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
+  json graph = {{"format", "tsc-graph"}, {"version", 1}};
+  for (const MadeInput &input : made.inputs) {
+    json sizes = input.sizes;
+    if (is_dynamic && &input == made.inputs.data()) {
+      sizes[0] = "s0";
+      graph["symbols"] = {{"s0", {2, nullptr}}};
+    }
+    graph["nodes"].push_back(
+        {{"name", input.name},
+         {"op", "placeholder"},
+         {"val", {{"dtype", input.dtype}, {"size", sizes}, {"device", "cpu"}}}});
+  }
+  for (const json &call : made.calls)
+    graph["nodes"].push_back({{"name", call[0]},
+                              {"op", "call_function"},
+                              {"target", call[1]},
+                              {"args", with_references(call[2])}});
+  json outputs = json::array();
+  for (const std::string &name : made.outputs)
+    outputs.push_back({{"node", name}});
+  graph["nodes"].push_back({{"name", "output"}, {"op", "output"}, {"args", {outputs}}});
+  return driver::compile(graph::parse_graph(graph.dump(), "made.json"), {});
+}
+
+void check_made(const MadeGraph &made, const driver::Compilation &compilation, int64_t first,
+                const std::vector<runtime::SessionOptions> &ways) {
+  std::vector<tensor::HostTensor> inputs;
+  for (const MadeInput &input : made.inputs) {
+    tensor::RandomSpec spec{.seed = 7 + inputs.size()};
+    spec.low = input.low;
+    spec.high = input.high;
+    std::vector<int64_t> sizes = input.sizes;
+    if (inputs.empty() && first != 0)
+      sizes[0] = first;
+    inputs.push_back(tensor::random_tensor(tensor::parse_dtype(input.dtype).value(), sizes, spec));
+  }
+  driver::ReferenceOptions wide;
+  wide.round_buffers = false;
+  const auto expected = driver::run_reference(compilation, inputs, {});
+  const auto reference = driver::run_reference(compilation, inputs, {}, wide);
+  for (const runtime::SessionOptions &way : ways) {
+    const auto outputs = runtime::Session::create(compilation.program, {}, way)->run(inputs);
+    REQUIRE(outputs.size() == expected.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const tensor::Agreement agreement = tensor::compare(outputs[i], expected[i], &reference[i]);
+      INFO(made.name << ", first size " << first << ", output " << i << ": " << agreement.reason);
+      CHECK(agreement.ok);
+    }
+  }
+}
+
+std::vector<runtime::SessionOptions> host_ways() {
+  runtime::SessionOptions serial, cuda;
+  serial.plan = runtime::Plan::serial;
+  cuda.plan = runtime::Plan::cuda;
+  return {serial, cuda};
+}
+
+} // namespace tsc::testing

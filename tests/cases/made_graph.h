@@ -1,0 +1,38 @@
+// Graphs that a test makes: a table of calls, compiled and run against the reference.
+#pragma once
+
+#include "driver/compile.h"
+#include "runtime/session.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace tsc::testing {
+
+struct MadeInput {
+  std::string name, dtype;
+  std::vector<int64_t> sizes;
+  double low = -2, high = 2; // of its random elements
+};
+
+struct MadeGraph {
+  std::string name;
+  std::vector<MadeInput> inputs;
+  nlohmann::json calls; // name, target, arguments; "$x" is node x
+  std::vector<std::string> outputs;
+};
+
+/// `is_dynamic`: the first dimension of the first input is a symbol of at least 2.
+driver::Compilation compile_made(const MadeGraph &graph, bool is_dynamic);
+
+/// Runs with random inputs, each in each of `ways`, and checks that outputs agree with the
+/// reference. `first`: the first dimension of the first input; 0: as the graph says.
+void check_made(const MadeGraph &graph, const driver::Compilation &compilation, int64_t first,
+                const std::vector<runtime::SessionOptions> &ways);
+
+/// The host with the serial plan and with the GPU's.
+std::vector<runtime::SessionOptions> host_ways();
+
+} // namespace tsc::testing

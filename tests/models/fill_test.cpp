@@ -1,0 +1,79 @@
+// Kernels of workloads that none was made for use the machine: what codegen's estimate says of
+// them.
+#include "driver/compile.h"
+#include "graph/read.h"
+#include "testing/catch.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+using namespace tsc;
+
+namespace {
+
+constexpr double kLeastShare = 0.6;
+
+/// Graphs with kernels that stay below, and why.
+const std::map<std::string, std::string> &exceptions() {
+  static const std::map<std::string, std::string> list = {
+      {"conv3x3", "columns of 9 taps are written to memory, and results are turned"},
+      {"conv_transposed", "each output asks every tap whether it reaches it"},
+      {"convnext_tiny", "49 taps of 16-bit floats: conversions beside the multiplications"},
+      {"cumsum_one_row", "the totals of 8192 parts are one block's"},
+      {"densenet121", "inputs of concatenations are concatenations of parts, all of them asked"},
+      {"depthwise3", "masks, addresses and conversions of nine taps and a long epilogue"},
+      {"depthwise7_nhwc", "49 taps of 16-bit floats: conversions beside the multiplications"},
+      {"diffusion_block", "rows over channels that are not neighbours"},
+      {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
+      {"layer_norm_backward", "columns of 16-bit floats are read one by one"},
+      {"long_rows_softmax", "a row is walked three times"},
+      {"sort_one_row", "each element is searched for in seven chunks, three times"},
+      {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
+      {"swin_t", "rows of 49 elements are read one by one"},
+      {"t5_encoder", "the bias of each position is computed with each score"},
+      {"whisper_encoder", "rows over channels that are not neighbours"},
+  };
+  return list;
+}
+
+} // namespace
+
+TEST_CASE("kernels of the wide graphs reach their share of the roof") {
+  size_t graphs = 0, kernels = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(
+           std::filesystem::path(TSC_UNPACKED_DIR) / "graphs" / "wide")) {
+    const std::string name = entry.path().stem().string();
+    const driver::Compilation compilation =
+        driver::compile(graph::read_graph(entry.path().string()), {});
+    ++graphs;
+    double least = 1;
+    std::string report;
+    for (const program::Kernel &kernel : compilation.program.kernels) {
+      const program::KernelEstimate &estimate = kernel.estimate;
+      if (!estimate.is_known)
+        continue;
+      ++kernels;
+      least = std::min(least, estimate.share());
+      char line[160];
+      std::snprintf(line, sizeof line,
+                    "%3.0f%%: memory %.1f us, arithmetic %.1f; accesses %.1f, instructions %.1f, "
+                    "latency %.1f\n  ",
+                    estimate.share() * 100, estimate.memory * 1e-3, estimate.arithmetic * 1e-3,
+                    estimate.accesses * 1e-3, estimate.instructions * 1e-3,
+                    estimate.latency * 1e-3);
+      if (estimate.share() < kLeastShare)
+        report += line + kernel.name + "\n  " + kernel.plan + "\n";
+    }
+    INFO(name << "\n" << report);
+    const auto exception = exceptions().find(name);
+    if (exception == exceptions().end()) {
+      CHECK(least >= kLeastShare);
+    } else { // else its line is to go
+      INFO(exception->second);
+      CHECK(least < kLeastShare);
+    }
+  }
+  CHECK(graphs >= 50);
+  CHECK(kernels >= 300);
+}
