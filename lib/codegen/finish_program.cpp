@@ -108,7 +108,8 @@ void mark_once(Program &program) {
   }
 }
 
-/// An output takes over the memory of an input where both live in the workspace.
+/// A result takes over the memory of an operand of the workspace. A result of the program, too: its
+/// memory is the caller's from the first buffer of the chain on, and the workspace needs none.
 void apply_inplace(const std::vector<std::pair<uint32_t, uint32_t>> &inplace, Program &program) {
   std::vector<bool> kept(program.buffers.size(), false); // written once: must survive the run
   for (const program::Step &step : program.steps)
@@ -120,8 +121,8 @@ void apply_inplace(const std::vector<std::pair<uint32_t, uint32_t>> &inplace, Pr
       continue;
     program::Buffer &target = program.buffers[into];
     const program::Buffer &source = program.buffers[from];
-    if (target.role == Role::intermediate && source.role == Role::intermediate &&
-        target.alias_of < 0 && target.bytes == source.bytes)
+    if ((target.role == Role::intermediate || target.role == Role::output) &&
+        source.role == Role::intermediate && target.alias_of < 0 && target.bytes == source.bytes)
       target.alias_of = static_cast<int32_t>(from);
   }
 }

@@ -6,6 +6,7 @@
 #include "graph/symbol_names.h"
 #include "lowering/lower.h"
 #include "ops/passes/passes.h"
+#include "scheduler/cost.h"
 #include "program/validate.h"
 #include "support/diagnostic.h"
 #include "target/policy.h"
@@ -39,6 +40,8 @@ struct State {
 void run_graph_passes(State &state) {
   ops::PassOptions pass_options;
   pass_options.fused_attention = state.policy.fused_attention;
+  pass_options.product_kernels =
+      state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
   pass_options.cleanup = state.result.graph.stage != "post_grad";
   state.result.graph = ops::run_graph_passes(
       std::move(state.result.graph), pass_options,

@@ -18,8 +18,6 @@ public:
   Domain(Context &context, std::vector<Expr> sizes) : context_(context), sizes_(std::move(sizes)) {}
 
   const std::vector<Expr> &sizes() const { return sizes_; }
-  Operand number(int64_t value) { return constant_operand(context_, value, DType::i64); }
-  Operand index(Expr expr) { return index_operand(context_, expr, DType::i64, sizes_); }
   Operand call(Op op, DType dtype, std::vector<Operand> operands) {
     return elementwise_operand(context_, op, dtype, sizes_, std::move(operands));
   }
@@ -68,7 +66,8 @@ NodeValue order_keys(Context &context, const ops::Call &call) {
   if (call.boolean("descending"))
     keys = domain.call(Op::bitwise_not, dtype, {keys});
   const TensorValue result = tensor_of(context, view_loop(context, dtype, value.sizes, keys));
-  realize_hint(context, *result.storage); // every key is compared with every other
+  if (call.boolean("stored"))
+    realize_hint(context, *result.storage);
   return result;
 }
 
@@ -85,31 +84,34 @@ NodeValue places(Context &context, const ops::Call &call) {
   const std::vector<Expr> at = {ir::variable(0), ir::variable(2), ir::operand_value(1)};
   const Operand key =
       reindexed(operand_of(context, keys), std::vector<Expr>{ir::variable(0), ir::variable(1)});
-  const Operand own = domain.index(symbolic::floor_div(ir::variable(1), sorted.sizes[2]));
-  const Operand chunk = domain.index(ir::variable(2));
+  const DType dtype = *length < int64_t{1} << 30 ? DType::i32 : DType::i64;
+  const auto number = [&](int64_t value) { return constant_operand(context, value, dtype); };
+  const auto index = [&](Expr expr) { return index_operand(context, expr, dtype, domain.sizes()); };
+  const Operand own = index(symbolic::floor_div(ir::variable(1), sorted.sizes[2]));
+  const Operand chunk = index(ir::variable(2));
   const Operand earlier = domain.test(Op::lt, chunk, own);
-  Operand found = domain.number(0);
+  Operand found = number(0);
   // Each step knows that `found` elements come before; one more step than the logarithm, for all.
   for (int64_t step = *length / 2; true; step /= 2) {
     const int64_t width = std::max<int64_t>(step, 1);
     const Operand probe =
-        width == 1 ? found : domain.call(Op::add, DType::i64, {found, domain.number(width - 1)});
+        width == 1 ? found : domain.call(Op::add, dtype, {found, number(width - 1)});
     const Operand other = domain.element(sorted, at, probe, sorted.sizes[2]);
     const Operand ties = domain.test(Op::logical_and, domain.test(Op::eq, other, key), earlier);
     const Operand before = domain.test(Op::logical_or, domain.test(Op::lt, other, key), ties);
-    const Operand further = domain.call(Op::add, DType::i64, {found, domain.number(width)});
-    found = domain.call(Op::where, DType::i64, {before, further, found});
+    const Operand further = domain.call(Op::add, dtype, {found, number(width)});
+    found = domain.call(Op::where, dtype, {before, further, found});
     if (step == 0)
       break;
   }
-  const Operand elsewhere = domain.call(Op::where, DType::i64,
-                                        {domain.test(Op::eq, chunk, own), domain.number(0), found});
+  const Operand elsewhere =
+      domain.call(Op::where, dtype, {domain.test(Op::eq, chunk, own), number(0), found});
   ReductionSpec spec;
   spec.kind = ir::ReductionKind::sum;
   spec.dtype = spec.source_dtype = DType::i64;
   spec.sizes = keys.sizes;
   spec.reduction_sizes = {sorted.sizes[1]};
-  spec.inputs = {elsewhere};
+  spec.inputs = {domain.call(Op::to_dtype, DType::i64, {elsewhere})};
   return reduce(context, spec)[0];
 }
 

@@ -50,13 +50,32 @@ private:
   std::optional<Operand> mask_;
 };
 
-NodeValue channels_innermost(Context &context, const ops::Call &call) {
-  TensorValue value = copy(context, tensor_argument(context, call, "self"));
+std::vector<Expr> strides_with_channels_innermost(const std::vector<Expr> &sizes) {
   std::vector<size_t> order = {0};
-  for (size_t k = 2; k < value.sizes.size(); ++k)
+  for (size_t k = 2; k < sizes.size(); ++k)
     order.push_back(k);
   order.push_back(1);
-  decide_layout_as(context, value.storage->buffer, tensor::strides_in_order(value.sizes, order));
+  return tensor::strides_in_order(sizes, order);
+}
+
+NodeValue channels_innermost(Context &context, const ops::Call &call) {
+  TensorValue value = copy(context, tensor_argument(context, call, "self"));
+  decide_layout_as(context, value.storage->buffer, strides_with_channels_innermost(value.sizes));
+  return value;
+}
+
+/// What is not stored yet is stored like that; what lies otherwise is copied.
+NodeValue channels_inside(Context &context, const ops::Call &call) {
+  TensorValue value = tensor_argument(context, call, "self");
+  const std::vector<Expr> strides = strides_with_channels_innermost(value.sizes);
+  if (!value.is_view())
+    decide_layout_as(context, realize(context, *value.storage), strides);
+  if (value.storage->realized())
+    if (const auto view = strided_view(context, value);
+        view && view->layout.strides[1].is_integer(1))
+      return value;
+  value = copy(context, value);
+  decide_layout_as(context, value.storage->buffer, strides);
   return value;
 }
 
@@ -136,6 +155,7 @@ NodeValue adaptive_windows(Context &context, const ops::Call &call) {
 void add_windows(Registry &registry) {
   registry["windows"] = windows;
   registry["channels_innermost"] = channels_innermost;
+  registry["channels_inside"] = channels_inside;
   registry["stored"] = stored;
   registry["overlaps"] = overlaps;
   registry["adaptive_windows"] = adaptive_windows;

@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kRun = 8;
 /// Groups between a product and what is fused with it: each is looked at.
 constexpr size_t kFarthest = 64;
+/// A larger operand that only one product reads is never written if its kernel can do without.
+constexpr int64_t kLargestWritten = int64_t{256} << 20;
 /// Results and operands are counted in 32 bits.
 constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
 
@@ -202,7 +204,8 @@ private:
     const NodeId first = before ? groups_[before->group].members[0] : node,
                  second = after ? groups_[after->group].members[0] : node;
     constexpr double kWorthIt = 0.9; // of an estimate
-    const bool slower = ways.front().nanoseconds >= kWorthIt * separate;
+    const bool slower = ways.front().nanoseconds >= kWorthIt * separate &&
+                        (!before || parts.rows * parts.terms * size <= kLargestWritten);
     record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
            call.kernel + " of " + state_.operation(node).name + ": " + text);
     if (!slower)

@@ -215,7 +215,7 @@ private:
 
   /// c*(x div d mod m) + c*m*(x div (d*m)) = c*(x div d); with a further modulus m2 on the second,
   /// c*(x div d mod (m*m2)).
-  static Expr join_divisions(Expr e) {
+  Expr join_divisions(Expr e) const {
     std::span<const Expr> terms = e.operands();
     for (size_t i = 0; i < terms.size(); ++i) {
       auto low = divisions_in(terms[i]);
@@ -229,6 +229,8 @@ private:
             if (std::optional<Expr> joined = join(inner, outer))
               return e - terms[i] - terms[j] + *joined;
         }
+        if (std::optional<Expr> joined = join_apart(e, terms[i], inner))
+          return *joined;
         if (inner.division.modulus->kind() == Kind::add)
           if (std::optional<Expr> joined = join_spread(e, terms[i], inner))
             return *joined;
@@ -255,6 +257,40 @@ private:
         const size_t count = left.is_integer(0) ? 0 : terms_of(left).size();
         if (count + least + 1 <= e.operands().size())
           return left + *joined;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// As join, where the remainder holds more than the quotient: of x = g*a + r with 0 <= r < g,
+  /// c*(x mod g*m) + c*g*m*(a div m) = c*g*a + c*r.
+  std::optional<Expr> join_apart(Expr e, Expr low_term, const DividedTerm &low) const {
+    const Division &division = low.division;
+    if (!division.divisor.is_integer(1) || !division.modulus->is_integer() ||
+        division.x.kind() != Kind::add)
+      return std::nullopt;
+    const int64_t modulus = division.modulus->value();
+    for (Expr term : terms_of(division.x)) {
+      const int64_t step = std::gcd(term_of(term).coefficient, modulus);
+      if (step <= 1 || step == modulus)
+        continue;
+      std::vector<Expr> multiples, rest;
+      for (Expr other : terms_of(division.x))
+        if (term_of(other).coefficient % step == 0)
+          multiples.push_back(divide_exactly(other, step));
+        else
+          rest.push_back(other);
+      const Interval left = bounds(sum(rest), ranges_);
+      if (left.low < 0 || left.high >= step)
+        continue;
+      const DividedTerm whole = {low.factor * Expr(step),
+                                 {sum(multiples), Expr(1), Expr(modulus / step)}};
+      for (Expr outer : e.operands()) {
+        if (outer == low_term)
+          continue;
+        for (const DividedTerm &high : divisions_in(outer))
+          if (std::optional<Expr> joined = join(whole, high))
+            return e - low_term - outer + *joined + low.factor * sum(rest);
       }
     }
     return std::nullopt;

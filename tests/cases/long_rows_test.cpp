@@ -181,17 +181,22 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
-/// Merged chunks, one and two levels of them, against the standard library: NaN is the largest, 0
-/// equals -0, equal elements stay in their order.
+/// Merged chunks, one and two levels of them, and the first of rows by groups, against the standard
+/// library: NaN is the largest, 0 equals -0, equal elements stay in their order.
 void check_sorts(const std::vector<runtime::SessionOptions> &ways) {
   struct Row {
     int64_t rows, length;
     bool descending;
+    int64_t first = 0; // so many; 0: all
   };
-  for (const Row &row : {Row{2, 30011, false}, Row{1, 600011, true}}) {
+  for (const Row &row :
+       {Row{2, 30011, false}, Row{1, 600011, true}, Row{3, 30011, true, 64},
+        Row{1, 600011, false, 300}, Row{2, 9001, true, 2048}, Row{100, 8192, true, 5}}) {
     testing::MadeGraph graph{
         "sort", {{"x", "float32", {row.rows, row.length}, -40, 40}}, {}, {"v", "i"}};
-    graph.calls = {{"y", "aten.sort.default", {"$x", 1, row.descending}},
+    const json whole = {"y", "aten.sort.default", {"$x", 1, row.descending}},
+               some = {"y", "aten.topk.default", {"$x", row.first, 1, row.descending}};
+    graph.calls = {row.first == 0 ? whole : some,
                    {"v", "operator.getitem", {"$y", 0}},
                    {"i", "operator.getitem", {"$y", 1}}};
     const driver::Compilation compilation = testing::compile_made(graph, false);
@@ -211,6 +216,7 @@ void check_sorts(const std::vector<runtime::SessionOptions> &ways) {
       const auto outputs = runtime::Session::create(compilation.program, {}, way)->run({input});
       const auto *values = reinterpret_cast<const float *>(outputs[0].data());
       const auto *places = reinterpret_cast<const int64_t *>(outputs[1].data());
+      const int64_t count = row.first == 0 ? row.length : row.first;
       for (int64_t r = 0; r < row.rows; ++r) {
         const float *from = x + r * row.length;
         std::vector<int64_t> order(static_cast<size_t>(row.length));
@@ -221,11 +227,11 @@ void check_sorts(const std::vector<runtime::SessionOptions> &ways) {
         std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
           return row.descending ? less(b, a) : less(a, b);
         });
-        CHECK(std::equal(order.begin(), order.end(), places + r * row.length));
+        CHECK(std::equal(order.begin(), order.begin() + count, places + r * count));
         bool same = true;
-        for (int64_t i = 0; i < row.length; ++i)
-          same = same && std::memcmp(&values[r * row.length + i],
-                                     &from[order[static_cast<size_t>(i)]], sizeof(float)) == 0;
+        for (int64_t i = 0; i < count; ++i)
+          same = same && std::memcmp(&values[r * count + i], &from[order[static_cast<size_t>(i)]],
+                                     sizeof(float)) == 0;
         CHECK(same);
       }
     }

@@ -17,7 +17,6 @@ constexpr double kLeastShare = 0.6;
 /// Graphs with kernels that stay below, and why.
 const std::map<std::string, std::string> &exceptions() {
   static const std::map<std::string, std::string> list = {
-      {"conv3x3", "columns of 9 taps are written to memory, and results are turned"},
       {"conv_transposed", "each output asks every tap whether it reaches it"},
       {"convnext_tiny", "49 taps of 16-bit floats: conversions beside the multiplications"},
       {"cumsum_one_row", "the totals of 8192 parts are one block's"},

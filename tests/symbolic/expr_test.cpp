@@ -77,6 +77,13 @@ TEST_CASE("simplification uses the ranges of loop variables") {
   CHECK(simplify(64 * floor_div(z1, 64) + modular_index(z1, 1, 64), ranges) == z1);
   CHECK(simplify(2 * (8 * modular_index(z1, 64, 2) + modular_index(z1, 8, 8)) + 7, ranges) ==
         2 * modular_index(z1, 8, 16) + 7);
+  const Expr rest = modular_index(z1, 1, 4); // a head of a group of four, seen by the head's number
+  CHECK(simplify(32 * floor_div(z0, 8) + modular_index(4 * z0 + rest, 1, 32), ranges) ==
+        4 * z0 + rest);
+  CHECK(simplify(96 * modular_index(z0, 8, 5) + 3 * modular_index(4 * z0 + rest, 1, 32), ranges) ==
+        12 * modular_index(z0, 1, 40) + 3 * rest);
+  CHECK(simplify(32 * floor_div(z0, 4) + modular_index(4 * z0 + rest, 1, 32), ranges) ==
+        32 * floor_div(z0, 4) + modular_index(4 * z0 + rest, 1, 32));
   CHECK(simplify(mod(z0, 128), ranges) == z0);
   CHECK(simplify(mod(z0, 100), ranges) == mod(z0, 100));
   CHECK(simplify(floor_div(z2, s0), ranges) == Expr(0));

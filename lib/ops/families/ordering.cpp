@@ -1,15 +1,17 @@
 // Sorting along a dimension. Rows that a block holds are sorted by one operation (ir::Sort); longer
-// ones in chunks, whose sorted elements are then searched for in the other chunks; rows of unknown
-// length by counting: an element's place is the number of elements that come before it. Where
-// elements are only compared they become integer keys that order as PyTorch orders (NaN above
-// everything, -0.0 with 0.0). Equal elements stay in their order.
+// ones in chunks, which are then merged; where only the first elements are wanted, those of the
+// groups that can hold them; rows of unknown length by counting: an element's place is the number
+// of elements that come before it. Where elements are only compared they become integer keys that
+// order as PyTorch orders (NaN above everything, -0.0 with 0.0). Equal elements stay in their
+// order.
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
-#include "support/diagnostic.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -20,9 +22,12 @@ using Sizes = std::vector<Expr>;
 
 /// Rows up to this length are sorted as a whole.
 constexpr int64_t kLongestWhole = 8192;
-/// Longer ones take searches in every chunk for each element. Beyond this length that takes too
-/// long.
-constexpr int64_t kLongest = int64_t{1} << 20;
+/// Sorted chunks of longer ones that are merged at once, a power of two: each element is searched
+/// for in all but one of them, and moved once.
+constexpr int64_t kMergedAtOnce = 8;
+
+/// So many first elements of a row are found without sorting it.
+constexpr int64_t kMostFirst = kLongestWhole / 4;
 
 /// Elements of a chunk, a power of two: few chunks are few searches, many keep the GPU busy.
 int64_t chunk_length(int64_t length) { return length <= int64_t{1} << 16 ? 4096 : 8192; }
@@ -34,9 +39,9 @@ int64_t largest_key(DType key) {
                            : std::numeric_limits<int32_t>::max();
 }
 
-/// Integers in the order of `x`, or in the opposite one.
-Argument keys_of(GraphBuilder &builder, const Argument &x, bool descending) {
-  return builder.call("tsc.order_keys.default", {x, descending});
+/// Integers in the order of `x`, or in the opposite one. `stored`: each is read often.
+Argument keys_of(GraphBuilder &builder, const Argument &x, bool descending, bool stored) {
+  return builder.call("tsc.order_keys.default", {x, descending, stored});
 }
 
 Value keys_value(const Call &call) {
@@ -92,54 +97,191 @@ Argument positions_of(GraphBuilder &builder, Expr count, tensor::Device device) 
                       {{"dtype", DType::i64}, {"device", device}});
 }
 
-/// Where the elements of the sorted long rows [rows, length] were: chunks are sorted, then each
-/// element is searched for in every other chunk.
-Argument searched_order(GraphBuilder &builder, const Argument &keys, int64_t length) {
+/// `keys` [rows, length] as [rows, chunks, chunk]: what fills the last chunk comes after
+/// everything.
+Argument in_chunks(GraphBuilder &builder, const Argument &keys, int64_t length, int64_t chunk) {
   const TensorMeta meta = builder.meta(keys);
-  const Expr rows = meta.layout.sizes[0];
-  const int64_t chunk = chunk_length(length), chunks = (length + chunk - 1) / chunk;
-  const int64_t more = chunks * chunk - length;
-  Argument padded = keys; // what fills the last chunk comes after everything
+  const int64_t chunks = (length + chunk - 1) / chunk, more = chunks * chunk - length;
+  Argument padded = keys;
   if (more > 0)
     padded = builder.call("aten.constant_pad_nd.default",
                           {keys, Arguments{0, more}, largest_key(meta.dtype)});
-  const Sizes apart = {rows, Expr(chunks), Expr(chunk)}, whole = {rows, Expr(chunks * chunk)};
-  const Argument pair =
-      builder.call("tsc.sort.default", {reshaped(builder, padded, apart), 2, false, 0, chunk});
-  const Argument sorted = builder.item(pair, 0);
-  const Argument elsewhere =
-      builder.call("tsc.places.default", {sorted, reshaped(builder, sorted, whole)});
-  const Argument here = builder.call(
-      "aten.expand.default", {positions_of(builder, chunk, meta.device), sizes_argument(apart)});
-  const Argument places = builder.call(kAdd, {elsewhere, reshaped(builder, here, whole)});
-  const Argument starts = builder.call(
-      "aten.mul.Tensor",
-      {builder.call("aten.unsqueeze.default", {positions_of(builder, chunks, meta.device), -1}),
-       chunk});
-  const Argument were =
-      reshaped(builder, builder.call(kAdd, {builder.item(pair, 1), starts}), whole);
-  return builder.call("aten.scatter.src", {were, -1, places, were});
+  return reshaped(builder, padded, {meta.layout.sizes[0], Expr(chunks), Expr(chunk)});
 }
 
-/// x's last dimension, longer than a block holds, or of unknown length.
-Sorted sort_long(GraphBuilder &builder, const Call &call, const Argument &x, bool descending,
-                 const Window &window) {
+/// Where the chunks of [.., chunks, chunk] start: [chunks, 1].
+Argument chunk_starts(GraphBuilder &builder, int64_t chunks, int64_t chunk, tensor::Device device) {
+  return builder.call(
+      "aten.mul.Tensor",
+      {builder.call("aten.unsqueeze.default", {positions_of(builder, chunks, device), -1}), chunk});
+}
+
+/// How many compare-exchange steps a network takes for each of `length` elements.
+int64_t sorting_steps(int64_t length) {
+  const auto levels = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(length - 1)));
+  return levels * (levels + 1) / 2;
+}
+
+/// Sorting whole rows against finding their first `count` elements by groups of `group`.
+int64_t steps_of_whole(int64_t length) { return length * sorting_steps(length); }
+int64_t steps_of_groups(int64_t length, int64_t count, int64_t group) {
+  const int64_t groups = (length + group - 1) / group;
+  return length + steps_of_whole(groups) + steps_of_whole(count * group);
+}
+
+/// Elements of a group, a power of two: the groups' best and the elements of the best groups are
+/// both to be few, and a block sorts the latter. Of those that hardly differ the largest: fewer
+/// groups take less memory.
+int64_t group_length(int64_t length, int64_t count) {
+  constexpr double kHardly = 1.25;
+  std::vector<int64_t> lengths = {2};
+  for (int64_t group = 4; count * group <= kLongestWhole; group *= 2)
+    lengths.push_back(group);
+  double least = 1e30;
+  for (const int64_t group : lengths)
+    least = std::min(least, static_cast<double>(steps_of_groups(length, count, group)));
+  return *std::find_if(lengths.rbegin(), lengths.rend(), [&](int64_t group) {
+    return static_cast<double>(steps_of_groups(length, count, group)) <= kHardly * least;
+  });
+}
+
+/// Whether the first `count` elements of rows that a block could sort are found faster by groups:
+/// three kernels more, each of which takes microseconds.
+bool groups_pay(const Sizes &sizes, size_t dim, const Window &window) {
+  constexpr int64_t kStepsOfLaunches = 50'000'000; // in ten microseconds, of an H100
+  const Expr elements = symbolic::numel(sizes), last = window.first + window.count;
+  if (!elements.is_integer() || !last.is_integer() || last.value() < 1 || last.value() > kMostFirst)
+    return false;
+  const int64_t length = sizes[dim].value(), rows = elements.value() / length;
+  const int64_t group = group_length(length, last.value());
+  const int64_t whole = steps_of_whole(length),
+                parts = steps_of_groups(length, last.value(), group);
+  return whole >= 3 * parts && rows > kStepsOfLaunches / (whole - parts);
+}
+
+/// Where the first `count` elements of the sorted rows [rows, length] of keys were. `by_groups`:
+/// even if a block could sort the rows.
+///
+/// The row is cut into groups of neighbours. Of elements in order of (key, position), the first
+/// `count` lie in the `count` groups whose own first elements come first: an element of another
+/// group has `count` such before it. Groups in order of (smallest key, place in the row) are in
+/// order of their first elements, so their smallest keys are the same question about a row that
+/// many times shorter. The elements of the groups found, in the order of the row, are then sorted
+/// by a block. Reads the row once, and of it again what is sorted.
+Argument first_order(GraphBuilder &builder, const Argument &keys, int64_t length, int64_t count,
+                     bool by_groups = false) {
+  const auto sorted_positions = [&](const Argument &x) {
+    return builder.item(builder.call("tsc.sort.default", {x, 1, false, 0, count}), 1);
+  };
+  if (length <= kLongestWhole && !by_groups)
+    return sorted_positions(keys);
+  const int64_t group = group_length(length, count), groups = (length + group - 1) / group;
+  const Expr rows = builder.meta(keys).layout.sizes[0];
+  const Argument grouped = in_chunks(builder, keys, length, group);
+  const Argument smallest = builder.call("aten.amin.default", {grouped, Arguments{-1}, false});
+  const Argument found =
+      builder.item(builder.call("tsc.sort.default", {first_order(builder, smallest, groups, count),
+                                                     1, false, 0, count}),
+                   0);
+  const Argument all =
+      builder.call("aten.expand.default", {builder.call("aten.unsqueeze.default", {found, -1}),
+                                           sizes_argument({rows, Expr(count), Expr(group)})});
+  const Argument candidates = reshaped(
+      builder, builder.call("aten.gather.default", {grouped, 1, all}), {rows, Expr(count * group)});
+  const Argument places = sorted_positions(candidates);
+  const int64_t shift = std::countr_zero(static_cast<uint64_t>(group));
+  const Argument which = builder.call(
+      "aten.gather.default",
+      {found, -1, builder.call("aten.bitwise_right_shift.Tensor_Scalar", {places, shift})});
+  return builder.call(kAdd, {builder.call("aten.mul.Tensor", {which, group}),
+                             builder.call("aten.bitwise_and.Scalar", {places, group - 1})});
+}
+
+/// Sorted chunks of rows and, of each element, where it was: [rows, chunks, chunk].
+struct Chunks {
+  Argument keys, were;
+  Expr rows;
+  int64_t count, length;
+};
+
+/// Chunks filled up to a multiple of `group`, with what comes after everything.
+void fill_groups(GraphBuilder &builder, Chunks &chunks, int64_t group) {
+  const int64_t more = (group - chunks.count % group) % group;
+  if (more == 0)
+    return;
+  const auto pad = [&](const Argument &x, int64_t with) {
+    return builder.call("aten.constant_pad_nd.default", {x, Arguments{0, 0, 0, more}, with});
+  };
+  chunks.keys = pad(chunks.keys, largest_key(builder.meta(chunks.keys).dtype));
+  chunks.were = pad(chunks.were, 0);
+  chunks.count += more;
+}
+
+/// Each `group` neighbouring chunks become one: an element's place there is its place in its own
+/// chunk and, found by search, in each of the others. `to_end`: nobody asks for the keys again.
+void merge_groups(GraphBuilder &builder, Chunks &chunks, int64_t group, bool to_end) {
+  fill_groups(builder, chunks, group);
+  const tensor::Device device = builder.meta(chunks.keys).device;
+  const Expr rows = chunks.rows * Expr(chunks.count / group), chunk(chunks.length);
+  const Sizes apart = {rows, Expr(group), chunk}, whole = {rows, Expr(group * chunks.length)};
+  const Argument keys = reshaped(builder, chunks.keys, whole);
+  const Argument elsewhere =
+      builder.call("tsc.places.default", {reshaped(builder, chunks.keys, apart), keys});
+  const Argument here = builder.call("aten.expand.default",
+                                     {positions_of(builder, chunk, device), sizes_argument(apart)});
+  const Argument places = builder.call(kAdd, {elsewhere, reshaped(builder, here, whole)});
+  chunks.count /= group;
+  chunks.length *= group;
+  const Sizes merged = {chunks.rows, Expr(chunks.count), Expr(chunks.length)};
+  const auto placed = [&](const Argument &x) {
+    return reshaped(builder, builder.call("aten.scatter.src", {x, -1, places, x}), merged);
+  };
+  chunks.were = placed(reshaped(builder, chunks.were, whole));
+  if (!to_end)
+    chunks.keys = placed(keys);
+}
+
+/// Where the elements of the sorted long rows [rows, length] were: chunks are sorted, then merged,
+/// kMergedAtOnce of them at a time.
+Argument merged_order(GraphBuilder &builder, const Argument &keys, int64_t length) {
+  const TensorMeta meta = builder.meta(keys);
+  Chunks chunks;
+  chunks.rows = meta.layout.sizes[0];
+  chunks.length = chunk_length(length);
+  chunks.count = (length + chunks.length - 1) / chunks.length;
+  const Argument pair =
+      builder.call("tsc.sort.default",
+                   {in_chunks(builder, keys, length, chunks.length), 2, false, 0, chunks.length});
+  const Argument starts = chunk_starts(builder, chunks.count, chunks.length, meta.device);
+  chunks.keys = builder.item(pair, 0);
+  chunks.were = builder.call(kAdd, {builder.item(pair, 1), starts});
+  if (length <= std::numeric_limits<int32_t>::max()) // half the bytes
+    chunks.were = convert(builder, chunks.were, DType::i32);
+  while (chunks.count > 1) {
+    const int64_t group = std::min(chunks.count, kMergedAtOnce);
+    merge_groups(builder, chunks, group, chunks.count <= kMergedAtOnce);
+  }
+  return convert(builder, reshaped(builder, chunks.were, {chunks.rows, Expr(chunks.length)}),
+                 DType::i64);
+}
+
+Expr rows_of(const Sizes &sizes) { return symbolic::numel(Sizes(sizes.begin(), sizes.end() - 1)); }
+
+/// x's last dimension, where no block sorts all of it: it is longer than a block holds, of unknown
+/// length, or little of it is wanted.
+Sorted sort_long(GraphBuilder &builder, const Argument &x, bool descending, const Window &window) {
   const TensorMeta meta = builder.meta(x);
   const Sizes &sizes = meta.layout.sizes;
   const Expr length = sizes.back();
-  if (length.is_integer() && length.value() > kLongest)
-    throw support::UserError(
-        support::ExitCode::unsupported,
-        support::Diagnostic{"TSC-O007",
-                            call.node().target + " of rows of " + symbolic::print(length) +
-                                " elements is not supported",
-                            "", "", call.node().name, "",
-                            "sort rows of " + std::to_string(kLongest) + " elements at most"});
-  const Argument keys = keys_of(builder, x, descending);
+  const Expr last = window.first + window.count;
+  const bool is_first =
+      length.is_integer() && last.is_integer() && last.value() > 0 && last.value() <= kMostFirst;
+  const Argument keys = keys_of(builder, x, descending, !length.is_integer());
   Argument order;
   if (length.is_integer()) {
-    const Expr rows = symbolic::numel(Sizes(sizes.begin(), sizes.end() - 1));
-    order = searched_order(builder, reshaped(builder, keys, {rows, length}), length.value());
+    const Argument of_rows = reshaped(builder, keys, {rows_of(sizes), length});
+    order = is_first ? first_order(builder, of_rows, length.value(), last.value(), true)
+                     : merged_order(builder, of_rows, length.value());
     Sizes stored = sizes;
     stored.back() = builder.meta(order).layout.sizes.back();
     order = reshaped(builder, order, stored);
@@ -184,14 +326,14 @@ Sorted sort_dimension(GraphBuilder &builder, const Call &call, const Argument &s
     return {builder.call("aten.clone.default", {part}), zeros};
   }
   const int64_t longest = symbolic::bounds(length, call.ranges()).high;
-  if (longest > 0 && longest <= kLongestWhole) {
+  if (longest > 0 && longest <= kLongestWhole && !groups_pay(meta.layout.sizes, d, window)) {
     const Argument pair = builder.call("tsc.sort.default",
                                        {self, static_cast<int64_t>(d), descending,
                                         size_argument(window.first), size_argument(window.count)});
     return {builder.item(pair, 0), builder.item(pair, 1)};
   }
   const Argument last = with_dimension_moved(builder, self, d, rank - 1);
-  const Sorted sorted = sort_long(builder, call, last, descending, window);
+  const Sorted sorted = sort_long(builder, last, descending, window);
   return {with_dimension_moved(builder, sorted.values, rank - 1, d),
           with_dimension_moved(builder, sorted.indices, rank - 1, d)};
 }
@@ -354,7 +496,7 @@ void add_ordering(Table &table) {
            "(Tensor values, Tensor indices)")
       .shape(sort_value)
       .lowers("sort");
-  table.add("tsc::order_keys(Tensor self, bool descending) -> Tensor")
+  table.add("tsc::order_keys(Tensor self, bool descending, bool stored) -> Tensor")
       .shape(keys_value)
       .lowers("order_keys");
   table.add("tsc::places(Tensor sorted, Tensor keys) -> Tensor")

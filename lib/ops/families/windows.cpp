@@ -222,6 +222,15 @@ void add_windows(Table &table) {
                             self.device);
       })
       .lowers("channels_innermost");
+  // The same values, copied only where they lie otherwise: what slides over them wants runs of
+  // channels.
+  table.add("tsc::channels_inside(Tensor self) -> Tensor")
+      .shape([](const Call &call) {
+        const TensorMeta &self = call.tensor("self");
+        return tensor_value(self.dtype, self.layout.sizes, channels_last_strides(self.layout.sizes),
+                            self.device);
+      })
+      .lowers("channels_inside");
   // The same values, stored: as what they are computed from lies.
   table.add("tsc::stored(Tensor self) -> Tensor")
       .shape([](const Call &call) {

@@ -30,6 +30,9 @@ constexpr int64_t kFewTerms = 16;
 /// Columns take this many bytes at most: a larger convolution is cut into parts, one after the
 /// other.
 constexpr int64_t kLargestColumns = int64_t{256} << 20;
+/// Elements that a product's kernel counts, which reads windows where they come from: there are no
+/// columns in memory then.
+constexpr int64_t kLargestUnwritten = (int64_t{1} << 31) - (int64_t{1} << 22);
 /// More parts than this are not worth compiling: the sum needs no memory.
 constexpr int64_t kMostParts = 32;
 
@@ -62,6 +65,22 @@ bool wants_channels_inside(const Convolution &c) {
 }
 bool keeps_channels_inside(const Convolution &c) {
   return c.groups.is_integer(1) && wants_channels_inside(c);
+}
+/// Whether the target's product kernel can be expected to read the windows where they come from.
+bool reads_windows(const Convolution &c, const Facilities &facilities) {
+  return facilities.product_kernels && !c.transposed && keeps_channels_inside(c) &&
+         tensor::is_reduced_float(c.result.dtype);
+}
+/// Whether windows do not overlap and their channels are no whole runs, as in the patches of an
+/// image: columns then hold the input once, in any order, and filled channels would hold more.
+bool copies_once(const Convolution &c) {
+  const std::optional<int64_t> channels = c.channels().as_integer();
+  bool apart = !c.transposed && c.groups.is_integer(1) && channels && *channels % 8 != 0;
+  for (size_t i = 0; i < c.rank(); ++i)
+    apart = apart && c.window.dilation[i].is_integer(1) && c.window.kernel[i].is_integer() &&
+            c.window.stride[i].is_integer() &&
+            c.window.stride[i].value() >= c.window.kernel[i].value();
+  return apart;
 }
 /// Whether the input of a sum of a few terms may be expected to lie like that: its weights do, too.
 bool has_channels_inside(const Convolution &c) {
@@ -168,17 +187,37 @@ Argument product_of_columns(const Shaper &shaper, const Argument &windows, const
                         then({batch, groups * outputs}, positions));
 }
 
-/// The same with channels innermost, one group: [N * positions, taps * C] @ [taps * C, O].
-Argument product_of_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
+/// What is missing to whole runs of 8, the words of a product's kernel.
+int64_t more_to_runs(const Expr &count) {
+  constexpr int64_t kRun = 8;
+  return count.is_integer() ? (kRun - count.value() % kRun) % kRun : 0;
+}
+
+/// The same with channels innermost, one group: [N * positions, taps * C] @ [taps * C, O]. Where
+/// columns are a copy in any case, the terms are in the order of the weights, filled up to whole
+/// runs.
+Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const Argument &w,
                          const Convolution &c, const Sizes &positions) {
+  const Shaper shaper(builder);
   const size_t rank = c.rank();
-  const Expr terms = c.channels() * c.window.taps();
-  std::vector<size_t> order = then(then({0}, 2, rank), 2 + rank, rank), inner = then({0}, 2, rank);
-  order.push_back(1);
-  inner.push_back(1);
-  const Argument rows = shaper.reshape(shaper.permute(windows, order),
-                                       {c.batch() * symbolic::numel(positions), terms});
-  const Argument matrix = shaper.reshape(shaper.permute(w, inner), {c.outputs(), terms});
+  const Expr terms = c.channels() * c.window.taps(), count = symbolic::numel(positions);
+  std::vector<size_t> order = then({0}, 2, rank), inner = {0};
+  const bool by_weights = copies_once(c);
+  if (by_weights)
+    order.push_back(1);
+  order = then(order, 2 + rank, rank);
+  inner = then(inner, by_weights ? 1 : 2, by_weights ? rank + 1 : rank);
+  if (!by_weights) {
+    order.push_back(1);
+    inner.push_back(1);
+  }
+  const auto filled = [&](const Argument &x) {
+    const int64_t more = by_weights ? more_to_runs(terms) : 0;
+    return more == 0 ? x : builder.call("aten.constant_pad_nd.default", {x, Arguments{0, more}, 0});
+  };
+  const Argument rows =
+      filled(shaper.reshape(shaper.permute(windows, order), {c.batch() * count, terms}));
+  const Argument matrix = filled(shaper.reshape(shaper.permute(w, inner), {c.outputs(), terms}));
   const Argument product = shaper.product(rows, shaper.permute(matrix, {1, 0}));
   Sizes apart = then({c.batch()}, positions);
   apart.push_back(c.outputs());
@@ -202,20 +241,25 @@ struct Cut {
   size_t dimension = 0; // of the result
   std::vector<Part> parts;
 };
-Cut cut_columns(const Convolution &c, Expr columns) {
+Cut cut_columns(const Convolution &c, Expr columns, const Facilities &facilities) {
   const std::optional<int64_t> elements = columns.as_integer();
-  const int64_t bytes = static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
-  if (!elements || *elements <= kLargestColumns / bytes)
+  int64_t largest = kLargestColumns / static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
+  if (elements && reads_windows(c, facilities) && !copies_once(c)) {
+    const int64_t results = c.batch().value() * symbolic::numel(c.positions).value() *
+                            c.outputs().value(); // of a part, no more than its columns count
+    largest = kLargestUnwritten / std::max<int64_t>(1, (results + *elements - 1) / *elements);
+  }
+  if (!elements || *elements <= largest)
     return {0, {{0, 0}}};
-  const int64_t batch = c.batch().value(), one = *elements / batch * bytes;
+  const int64_t batch = c.batch().value(), one = *elements / batch;
   Cut cut;
-  if (one <= kLargestColumns) {
-    cut.parts = parts_of(batch, kLargestColumns / one);
+  if (one <= largest) {
+    cut.parts = parts_of(batch, largest / one);
   } else if (!c.transposed) {
-    const int64_t rows = c.positions[0].value(), row = *elements / rows * bytes;
+    const int64_t rows = c.positions[0].value(), row = *elements / rows;
     cut.dimension = 2;
-    if (row <= kLargestColumns)
-      cut.parts = parts_of(rows, kLargestColumns / row);
+    if (row <= largest)
+      cut.parts = parts_of(rows, largest / row);
   }
   if (static_cast<int64_t>(cut.parts.size()) > kMostParts)
     cut.parts.clear();
@@ -272,9 +316,8 @@ Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argumen
 /// columns are then runs of memory, and its product is one that matrix units take. The input is
 /// stored like that once.
 void fill_channels(GraphBuilder &builder, Argument &input, Argument &weight, Convolution &c) {
-  constexpr int64_t kRun = 8;
-  const std::optional<int64_t> channels = c.channels().as_integer();
-  if (!channels || *channels % kRun == 0 || !tensor::is_reduced_float(c.result.dtype))
+  const int64_t more = more_to_runs(c.channels());
+  if (more == 0 || copies_once(c) || !tensor::is_reduced_float(c.result.dtype))
     return;
   Arguments pads;
   for (size_t i = 0; i < c.rank(); ++i) {
@@ -282,7 +325,7 @@ void fill_channels(GraphBuilder &builder, Argument &input, Argument &weight, Con
     pads.push_back(0);
   }
   pads.push_back(0);
-  pads.push_back((*channels + kRun - 1) / kRun * kRun - *channels);
+  pads.push_back(more);
   const auto fill = [&](const Argument &x) {
     return builder.call("aten.constant_pad_nd.default", {x, pads, 0});
   };
@@ -309,7 +352,7 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
   if (keeps_channels_inside(c))
     fill_channels(builder, input, weight, c);
   const Argument windows = windows_of(builder, input, positions, c.window, 0);
-  return keeps_channels_inside(c) ? product_of_rows(shaper, windows, weight, c, positions)
+  return keeps_channels_inside(c) ? product_of_rows(builder, windows, weight, c, positions)
                                   : product_of_columns(shaper, windows, weight, c, positions);
 }
 
@@ -362,13 +405,17 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
       c.transposed ? c.batch() * c.outputs() * c.window.taps() * symbolic::numel(spatial)
                    : c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
   const bool empty = symbolic::numel(c.input.layout.sizes).is_integer(0);
-  const Cut cut = empty ? Cut{0, {{0, 0}}} : cut_columns(c, elements);
+  const Cut cut = empty ? Cut{0, {{0, 0}}} : cut_columns(c, elements, builder.facilities());
   if (cut.parts.empty())
     return sum_of_products(builder, x, w, c);
+  Argument input = x;
+  if (reads_windows(c, builder.facilities()) && !copies_once(c) && !c.window.taps().is_integer(1) &&
+      more_to_runs(c.channels()) == 0) // what fills channels up puts them there, too
+    input = builder.emit("tsc.channels_inside.default", {x});
   Arguments parts;
   for (const Part &part : cut.parts)
-    parts.push_back(c.transposed ? part_of_transposed(builder, x, w, c, part)
-                                 : part_by_columns(builder, x, w, c, cut.dimension, part));
+    parts.push_back(c.transposed ? part_of_transposed(builder, input, w, c, part)
+                                 : part_by_columns(builder, input, w, c, cut.dimension, part));
   if (parts.size() == 1)
     return parts[0];
   return builder.call("aten.cat.default", {parts, static_cast<int64_t>(cut.dimension)});

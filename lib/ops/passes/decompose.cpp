@@ -69,9 +69,10 @@ void rewrite_call(Rewrite &rewrite, graph::NodeId id, const Node &old) {
 
 } // namespace
 
-graph::Graph decompose_keeping(graph::Graph graph,
-                               std::unordered_set<std::string_view> composites) {
+graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::string_view> composites,
+                               const Facilities &facilities) {
   Rewrite rewrite(std::move(graph), std::move(composites));
+  rewrite.builder().set_facilities(facilities);
   for (graph::NodeId id = 0; id < rewrite.source().nodes.size(); ++id) {
     const Node &old = rewrite.source().node(id);
     if (old.kind == NodeKind::call_function) {
@@ -109,8 +110,10 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
   return decompose_keeping(std::move(graph), {kConvolution});
 }
 
-graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &) {
-  return calls(graph, kConvolution) ? decompose_keeping(std::move(graph), {}) : std::move(graph);
+graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options) {
+  return calls(graph, kConvolution)
+             ? decompose_keeping(std::move(graph), {}, {options.product_kernels})
+             : std::move(graph);
 }
 
 } // namespace tsc::ops

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/passes/passes.h"
+#include "ops/table/builder.h"
 
 #include <string_view>
 #include <unordered_set>
@@ -11,7 +12,8 @@ namespace tsc::ops {
 
 /// Before: every node has a value, nothing mutates. After: only operators with a lowering key
 /// remain, besides `composites`; assertions and symbolic scalars are gone.
-graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::string_view> composites);
+graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::string_view> composites,
+                               const Facilities &facilities = {});
 
 /// All but attention, which becomes tsc.attention nodes, and convolution: a library may take them.
 graph::Graph decompose(graph::Graph graph, const PassOptions &options);

@@ -11,6 +11,7 @@ namespace tsc::ops {
 
 struct PassOptions {
   bool fused_attention = false; // keep attention that one kernel can compute whole
+  bool product_kernels = false; // products may read windows where they come from
   bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
 };
 struct GraphPass {

@@ -17,6 +17,11 @@ Argument size_argument(Expr size);
 Argument sizes_argument(const std::vector<Expr> &sizes);
 Argument ints_argument(const std::vector<size_t> &values);
 
+/// What decompositions may know of the target.
+struct Facilities {
+  bool product_kernels = false; // which read a convolution's windows where they come from
+};
+
 class GraphBuilder {
 public:
   /// Appends to `graph`. `composites` stay as they are (one node each) though the table could
@@ -56,6 +61,8 @@ public:
   const Graph &graph() const { return *graph_; }
   const symbolic::Ranges &ranges() const { return *ranges_; }
   const std::shared_ptr<const symbolic::Ranges> &shared_ranges() const { return ranges_; }
+  void set_facilities(const Facilities &facilities) { facilities_ = facilities; }
+  const Facilities &facilities() const { return facilities_; }
   bool is_composite(std::string_view name) const { return composites_.count(name) != 0; }
 
   /// Appends `node` as it is, its value included.
@@ -71,6 +78,7 @@ private:
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, size_t> next_suffix_;
   SizePairs *equal_sizes_ = nullptr;
+  Facilities facilities_;
 
   Argument emit_named(std::string name, std::string_view target, Arguments args, Keywords kwargs);
   /// Throws `error` again, its diagnostics naming the source node instead of one that the user
