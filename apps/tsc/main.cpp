@@ -77,6 +77,7 @@ int main(int argc, char **argv) {
   tsc::app::add_run(app, exit_code);
   tsc::app::add_dump_schedule(app, exit_code);
   tsc::app::add_check(app, exit_code);
+  tsc::app::add_tune(app, exit_code);
   tsc::app::add_explain(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -49,6 +49,8 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
       "--arch", flags.archs,
       "what to plan for: an architecture as in sm_90, native (this machine's GPU), or host; "
       "repeatable");
+  command.add_option("--lock", flags.locks,
+                     "take the plans of this file, which tsc tune wrote; repeatable");
   command.add_option("--dump-after", flags.dump_after,
                      "print the state after this pass to stderr; repeatable");
   command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
@@ -111,6 +113,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
         support::Diagnostic{"TSC-C019", std::to_string(archs.size()) + " architectures are given",
                             "", "", "", "", "give one --arch; compile -o and run take several"});
   options.arch = archs.front();
+  options.locks = flags.locks;
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
   std::optional<Progress> progress(std::in_place);
@@ -143,6 +146,10 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
     throw error.with_file(flags.graph);
   }
   progress.reset();
+  if (!compilation.unlocked.empty())
+    std::fprintf(stderr, "note: %s %s no plan for %zu kernels, which are planned as without: %s\n",
+                 support::join(flags.locks, ", ").c_str(), flags.locks.size() == 1 ? "has" : "have",
+                 compilation.unlocked.size(), support::join(compilation.unlocked, ", ").c_str());
   compilation.times.insert(compilation.times.begin(), driver::PassTime{"read", read_ms});
   for (const std::string &name : flags.dump_after) {
     if (std::find(passes.begin(), passes.end(), name) == passes.end())

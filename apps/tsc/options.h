@@ -16,13 +16,14 @@ struct CompileFlags {
   std::vector<std::string> policy_options;
   std::string benchmark_fusion;
   std::vector<std::string> archs;
+  std::vector<std::string> locks;
   std::string foreach_lists, combo_kernels; // on, off, or "": as the policy says
   std::vector<std::string> dump_after;
   bool time_passes = false;
   bool record_scheduling = false; // keep what each step of the scheduler did
 };
 /// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
-/// --combo-kernels, --arch, --dump-after, --time-passes.
+/// --combo-kernels, --arch, --lock, --dump-after, --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
 
 /// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr. Throws UserError (usage)

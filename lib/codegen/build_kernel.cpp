@@ -364,9 +364,9 @@ Expr number_of_check() {
 
 PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group, const target::Target &target,
-                          const KernelGraph *given) {
+                          const KernelGraph *given, const PlanChoice *choice) {
   PlannedKernel planned;
-  planned.cuda = plan_cuda(module, group, target, given);
+  planned.cuda = plan_cuda(module, group, target, given, choice);
   planned.serial = plan_serial(module, group, given);
   KernelPlan &cuda = planned.cuda, &serial = planned.serial;
   count_bytes(module, serial.graph, planned); // over the program's own symbols
@@ -413,8 +413,34 @@ BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned
 
 BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                          const scheduler::Group &group, const target::Target &target,
-                         const KernelGraph *given) {
-  return print_planned(module, plan_kernel(module, schedule, group, target, given));
+                         const KernelGraph *given, const Tuning *tuning) {
+  const PlannedKernel planned = plan_kernel(module, schedule, group, target, given);
+  BuiltKernel built = print_planned(module, planned);
+  if (!tuning)
+    return built;
+  const PlanChoice *choice = choose(built, alternatives_of(module, planned.cuda), target, *tuning);
+  if (!choice)
+    return built;
+  TunableKernel tunable = std::move(built.tunable);
+  built = print_planned(module, plan_kernel(module, schedule, group, target, given, choice));
+  built.tunable = std::move(tunable);
+  return built;
+}
+
+const PlanChoice *choose(BuiltKernel &built, std::vector<PlanChoice> alternatives,
+                         const target::Target &target, const Tuning &tuning) {
+  if (alternatives.empty())
+    return nullptr;
+  TunableKernel &tunable = built.tunable;
+  tunable.key = support::ContentHash().add(target.name).add(built.content).hex();
+  tunable.alternatives = std::move(alternatives);
+  const auto found = tuning.chosen.find(tunable.key);
+  if (found == tuning.chosen.end())
+    return nullptr;
+  tunable.is_chosen = found->second.is_planned() ||
+                      std::find(tunable.alternatives.begin(), tunable.alternatives.end(),
+                                found->second) != tunable.alternatives.end();
+  return tunable.is_chosen && !found->second.is_planned() ? &found->second : nullptr;
 }
 
 } // namespace tsc::codegen

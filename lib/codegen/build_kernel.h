@@ -23,6 +23,8 @@ struct BuiltKernel {
   /// What the launch checks of its run-time indices, numbered in this order: of the module's checks
   /// (kNone: DataCheck() as it is).
   std::vector<uint32_t> checks;
+  /// What a tuner can choose, if there is one; else no key.
+  TunableKernel tunable;
 };
 /// A group's kernel before it is printed: alone, or as a part of a launch (join_kernels.h).
 struct PlannedKernel {
@@ -36,13 +38,19 @@ struct PlannedKernel {
 };
 PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group, const target::Target &target,
-                          const KernelGraph *given = nullptr);
+                          const KernelGraph *given = nullptr, const PlanChoice *choice = nullptr);
 BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned);
 
-/// `given`: a part of the group's work, as split_rows makes it; else all of it.
+/// `given`: a part of the group's work, as split_rows makes it; else all of it. `tuning`: what to
+/// choose, or null.
 BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                          const scheduler::Group &group, const target::Target &target,
-                         const KernelGraph *given = nullptr);
+                         const KernelGraph *given = nullptr, const Tuning *tuning = nullptr);
+
+/// Tuning::chosen asked for the kernel that was built as planned. What it says to take, if that is
+/// one of `alternatives`; null otherwise. Fills built.tunable.
+const PlanChoice *choose(BuiltKernel &built, std::vector<PlanChoice> alternatives,
+                         const target::Target &target, const Tuning &tuning);
 
 /// Names a kernel after its origins and a hash of its texts, in which it is called
 /// kKernelPlaceholder so far, and puts the header comment and the includes above them. The hash

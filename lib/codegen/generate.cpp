@@ -36,6 +36,7 @@ struct Part {
 /// What the parts of a program have in common.
 struct Shared {
   const target::Target &target;
+  Tuning *tuning; // or null
   Program program;
   KernelNames kernels;
   std::vector<std::pair<uint32_t, uint32_t>> inplace; // (output, input)
@@ -195,12 +196,12 @@ private:
     } else if (group.node_class == scheduler::NodeClass::templated) {
       add_kernel(build_template(group));
     } else if (group.node_class == scheduler::NodeClass::scheduler && split == splits_.end()) {
-      add_kernel(build_kernel(module_, schedule_, group, target_));
+      add_kernel(build_kernel(module_, schedule_, group, target_, nullptr, shared_.tuning));
     } else if (group.node_class == scheduler::NodeClass::scheduler) {
       scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
       apart.inplace.clear();
       for (const KernelGraph &graph : split->second)
-        add_kernel(build_kernel(module_, schedule_, apart, target_, &graph));
+        add_kernel(build_kernel(module_, schedule_, apart, target_, &graph, shared_.tuning));
     }
     return i + 1;
   }
@@ -208,7 +209,7 @@ private:
     const ir::Operation &root = module_.operations[schedule_.nodes[group.parts->root].operation];
     if (std::get<ir::Extern>(root.kind).library == ir::Library::attention)
       return build_attention(module_, schedule_, group, root);
-    return build_product(module_, schedule_, group);
+    return build_product(module_, schedule_, group, target_, shared_.tuning);
   }
   /// Groups of one list, in as few launches as they go into; gives the group behind them.
   size_t add_list(size_t first) {
@@ -247,12 +248,23 @@ private:
     }
     launch.sizes = number_checks(built);
     const uint32_t number = launch.kernel;
+    note_tunable(std::move(built.tunable), number);
     if (number == next)
       program_.kernels.push_back(std::move(built.kernel));
     else
       for (const std::string &origin : built.kernel.origins)
         program_.kernels[number].origins.push_back(origin);
     program_.steps.push_back({std::move(launch), program_.kernels[number].name});
+  }
+
+  void note_tunable(TunableKernel tunable, uint32_t number) {
+    if (tunable.key.empty())
+      return;
+    tunable.kernel = number;
+    std::vector<TunableKernel> &known = shared_.tuning->kernels;
+    if (std::none_of(known.begin(), known.end(),
+                     [&](const TunableKernel &other) { return other.key == tunable.key; }))
+      known.push_back(std::move(tunable));
   }
 
   /// The values of the size parameters, the numbers of the launch's own checks among them.
@@ -531,7 +543,7 @@ Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
                  const CodegenOptions &options) {
   if (options.target == nullptr)
     throw support::InternalError("codegen", "", "no target is given");
-  Shared shared{*options.target, {}, {}, {}, module.assertions.size(), {}};
+  Shared shared{*options.target, options.tuning, {}, {}, {}, module.assertions.size(), {}};
   shared.program.archs = {options.target->name};
   const Part part = make_part(module, schedule, *options.target);
   Assembler(shared, part, "").add_whole();

@@ -2,6 +2,7 @@
 // steps.
 #pragma once
 
+#include "codegen/tuning.h"
 #include "ir/ir.h"
 #include "program/program.h"
 #include "scheduler/schedule.h"
@@ -11,6 +12,7 @@ namespace tsc::codegen {
 
 struct CodegenOptions {
   const target::Target *target = nullptr; // required
+  Tuning *tuning = nullptr;               // what to choose, and what could be; or null
 };
 program::Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
                           const CodegenOptions &options);

@@ -3,6 +3,7 @@
 
 #include "codegen/access.h"
 #include "codegen/kernel_graph.h"
+#include "codegen/tuning.h"
 #include "target/target.h"
 
 #include <memory>
@@ -139,8 +140,13 @@ int steps_of(const Walk &walk); // 0: not a constant number
 
 /// Plans for the GPU and for one thread a block. `given`: the value graph to plan, if it is not the
 /// group's own (it has neither statistics nor scans).
+/// `choice`, or null: one of alternatives_of the plan without it.
 KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
-                     const target::Target &target, const KernelGraph *given);
+                     const target::Target &target, const KernelGraph *given,
+                     const PlanChoice *choice = nullptr);
+/// Other numbers that plan_cuda can make the same kernel with; none for a plan that depends on
+/// symbols.
+std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPlan &plan);
 KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
                        const KernelGraph *given);
 

@@ -47,6 +47,8 @@ struct Request {
   const KernelGraph *given = nullptr; // the value graph, if not the group's own
   Divisibility checked;               // sizes whose divisibility the launch checks
   const Walk *like = nullptr;         // the grid and the block of this walk
+  const PlanChoice *choice = nullptr; // what a tuner found to be faster
+  PlanChoice chosen() const { return choice && !like ? *choice : PlanChoice{}; }
 };
 
 /// Of all elements, those that an access happens for: guarded, of each element of memory one.
@@ -125,12 +127,17 @@ void shorten_runs(const Request &request, KernelPlan &plan, FlatWalk &walk) {
 }
 
 void plan_flat(const Request &request, KernelPlan &plan) {
-  const auto &[module, group, target, given, checked, like] = request;
+  const auto &[module, group, target, given, checked, like, choice] = request;
   FlatWalk walk;
   walk.block = kFlatBlock;
   walk.vector = choose_vector(module, plan);
   if (!like)
     shorten_runs(request, plan, walk);
+  const PlanChoice chosen = request.chosen();
+  if (chosen.vector != 0)
+    walk.vector = chosen.vector;
+  if (chosen.block != 0)
+    walk.block = chosen.block;
   classify_accesses(module, plan, walk.vector);
   preload_all(plan);
   if (walk.vector > 1)
@@ -148,6 +155,8 @@ void plan_flat(const Request &request, KernelPlan &plan) {
     const FlatWalk &model = std::get<FlatWalk>(*like);
     walk.steps = model.steps * model.vector / walk.vector;
   }
+  if (chosen.steps != 0)
+    walk.steps = chosen.steps;
   const int64_t per_block = int64_t{walk.block} * walk.steps;
   walk.guard = !symbolic::known_multiple_of(runs, per_block, plan.graph.ranges);
   // Over elements where the launch decides what a run is.
@@ -255,7 +264,7 @@ int bytes_to_sort(const KernelGraph &graph, const RowWalk &walk) {
 }
 
 void plan_rows(const Request &request, KernelPlan &plan) {
-  const auto &[module, group, target, given, checked, like] = request;
+  const auto &[module, group, target, given, checked, like, choice] = request;
   RowWalk walk;
   const KernelGraph &graph = plan.graph;
   walk.vector = choose_vector(module, plan);
@@ -292,6 +301,11 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
     else
       choose_row_threads(walk, runs, std::min(kRunsInFlight, most), most);
+    const int threads = request.chosen().threads;
+    if (threads != 0 && walk.steps > 0 && (runs + threads - 1) / threads <= most) {
+      walk.threads = threads;
+      walk.steps = static_cast<int>((runs + threads - 1) / threads);
+    }
   }
   support::require(walk.steps > 0 || !sorts, "codegen", "rows to sort have no bound");
   if (walk.steps == 0) { // the row does not fit: read it again in every phase
@@ -312,10 +326,14 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const bool short_ones =
         !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
     walk.threads = walk.blocked ? 1 : short_ones ? 32 : kLargestLoopedRow;
+    if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
+      walk.threads = request.chosen().threads;
     walk.blocked = false;
   }
   stream_loads(module, plan, target);
   walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
+  if (request.chosen().rows != 0)
+    walk.rows = request.chosen().rows;
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
   walk.guard_run = walk.steps > 0 && !(runs == Expr(int64_t{walk.steps} * walk.threads));
   walk.guard_row = walk.rows > 1 &&
@@ -335,8 +353,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       ", " + access_text(module, plan, walk.vector);
 }
 
-void plan_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                  const target::Target &target) {
+void plan_columns(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like, choice] = request;
   ColumnWalk walk;
   walk.columns = kColumnsPerBlock;
   classify_accesses(module, plan, 1);
@@ -350,6 +368,8 @@ void plan_columns(const ir::Module &module, const scheduler::Group &group, Kerne
          (!rows || *rows / walk.columns * walk.threads < int64_t{64} * target.multiprocessors) &&
          (!elements || *elements >= int64_t{4} * walk.threads))
     walk.threads *= 2;
+  if (request.chosen().threads != 0)
+    walk.threads = request.chosen().threads;
   walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
   plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
   plan.block = walk.block();
@@ -474,7 +494,7 @@ bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
   KernelPlan fresh;
   fresh.checked = plan.checked;
   fresh.graph = request.given ? plan.graph : build_kernel_graph(request.module, request.group, {});
-  if (!plan_windows(request.module, request.group, fresh, request.target))
+  if (!plan_windows(request.module, request.group, fresh, request.target, request.choice))
     return false;
   plan = std::move(fresh);
   return true;
@@ -502,7 +522,7 @@ KernelPlan make_plan(const Request &request) {
     if (short_rows)
       plan_short_rows(request.module, request.group, plan);
     else
-      plan_columns(request.module, request.group, plan, request.target);
+      plan_columns(request, plan);
   } else {
     plan_rows(request, plan);
   }
@@ -564,11 +584,53 @@ int64_t longest_run(const ir::Module &module, const KernelGraph &graph,
 
 } // namespace
 
+std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPlan &plan) {
+  constexpr int kLeastBlock = 64, kMostThreads = 1024;
+  std::vector<PlanChoice> found;
+  if (plan.otherwise || !plan.graph.elements().is_integer())
+    return found;
+  if (const auto *flat = std::get_if<FlatWalk>(&plan.walk)) {
+    for (const int steps : {1, 2, 4})
+      if (steps != flat->steps)
+        found.push_back({.steps = steps});
+    for (const int block : {128, 512})
+      found.push_back({.block = block});
+    if (flat->vector > 1 && plan.choices.empty())
+      for (const int steps : {1, 2})
+        found.push_back({.vector = flat->vector / 2, .steps = steps});
+  } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
+    if (plan.graph.sorts() || row->threads == 1)
+      return found;
+    const int64_t runs = (plan.graph.elements().value() + row->vector - 1) / row->vector;
+    const int most =
+        std::max(1, static_cast<int>(kRegistersForRow /
+                                     (registers_per_element(module, plan) * row->vector)));
+    for (const int threads :
+         {row->threads / 4, row->threads / 2, row->threads * 2, row->threads * 4})
+      if (threads >= kSmallestRow && threads <= kMostThreads &&
+          (row->steps == 0 ? threads >= 128 : (runs + threads - 1) / threads <= most))
+        found.push_back({.threads = threads});
+    for (const int rows : {row->rows / 2, row->rows * 2, row->rows * 4})
+      if (rows > 0 && row->threads * rows >= kLeastBlock && row->threads * rows <= kMostThreads)
+        found.push_back({.rows = rows});
+  } else if (const auto *column = std::get_if<ColumnWalk>(&plan.walk)) {
+    for (const int threads : {4, 8, 16, 32})
+      if (column->threads > 1 && threads != column->threads)
+        found.push_back({.threads = threads});
+  } else if (const auto *window = std::get_if<WindowWalk>(&plan.walk)) {
+    for (const int tile : {1, 2, 4, 8})
+      if (tile != window->tile)
+        found.push_back({.tile = tile});
+  }
+  return found;
+}
+
 /// Where symbolic sizes keep accesses from being vectors, the kernel gets two paths over one grid:
 /// the launch checks the sizes and says which.
 KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
-                     const target::Target &target, const KernelGraph *given) {
-  Request request{module, group, target, given, {}, nullptr};
+                     const target::Target &target, const KernelGraph *given,
+                     const PlanChoice *choice) {
+  Request request{module, group, target, given, {}, nullptr, choice};
   KernelPlan plain = make_plan(request);
   const std::vector<RunDirection> directions = directions_of(plain);
   const int narrow = widest_run(plain);

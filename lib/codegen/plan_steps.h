@@ -18,8 +18,9 @@ std::vector<ValueId> preload_candidates(const KernelPlan &plan);
 void preload_all(KernelPlan &plan);
 /// Plans a reduction of short rows of which neighbours share an access or what they read (windows
 /// of pools and depthwise convolutions); false, and nothing done, if this one has no such rows.
+/// `choice`, or null: of this tile alone.
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                  const target::Target &target);
+                  const target::Target &target, const PlanChoice *choice);
 /// "16-byte accesses", for descriptions.
 std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector);
 

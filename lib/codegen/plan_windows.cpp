@@ -66,8 +66,9 @@ bool order_rows(const ir::Module &module, KernelGraph &graph) {
 
 class WindowPlanner {
 public:
-  WindowPlanner(const ir::Module &module, KernelPlan &plan, const target::Target &target)
-      : module_(module), plan_(plan), target_(target) {}
+  WindowPlanner(const ir::Module &module, KernelPlan &plan, const target::Target &target,
+                const PlanChoice *choice)
+      : module_(module), plan_(plan), target_(target), choice_(choice) {}
 
   /// What a row is, and how many there are: without this a thread a row makes no sense.
   bool has_short_rows() const {
@@ -145,6 +146,7 @@ private:
   const ir::Module &module_;
   KernelPlan &plan_;
   const target::Target &target_;
+  const PlanChoice *const choice_; // or null
 
   static bool is_store(const Value &value) {
     return value.op == Op::store || value.op == Op::store_reduction;
@@ -240,6 +242,8 @@ private:
     const auto count = size.as_integer();
     for (walk.tile = 1; walk.tile <= kLargestTile; ++walk.tile) {
       const int tile = walk.tile;
+      if (choice_ && choice_->tile != 0 && choice_->tile != tile)
+        continue;
       if (symbolic::bounds(size, graph.ranges).low < tile)
         break;
       walk.overlaps = !symbolic::known_multiple_of(size, tile, graph.ranges);
@@ -315,11 +319,11 @@ std::string tile_text(const KernelGraph &graph, const WindowWalk &walk) {
 } // namespace
 
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                  const target::Target &target) {
+                  const target::Target &target, const PlanChoice *choice) {
   KernelPlan wanted;
   wanted.checked = plan.checked;
   wanted.graph = plan.graph;
-  WindowPlanner planner(module, wanted, target);
+  WindowPlanner planner(module, wanted, target, choice);
   if (!planner.has_short_rows() || !order_rows(module, wanted.graph) ||
       !planner.neighbours_are_close())
     return false;

@@ -449,8 +449,31 @@ private:
 } // namespace
 
 BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &schedule,
-                          const scheduler::Group &group) {
-  return ProductBuilder(module, schedule, group).build();
+                          const scheduler::Group &group, const target::Target &target,
+                          const Tuning *tuning) {
+  BuiltKernel built = ProductBuilder(module, schedule, group).build();
+  if (!tuning)
+    return built;
+  std::vector<scheduler::ProductTile> tiles;
+  std::vector<PlanChoice> alternatives;
+  for (const scheduler::ProductWay &way : scheduler::template_ways(target, {}))
+    if (way.tile != group.parts->candidate) {
+      tiles.push_back(way.tile);
+      alternatives.push_back({.rows = way.tile.rows, .columns = way.tile.columns});
+    }
+  const std::vector<PlanChoice> all = alternatives;
+  const PlanChoice *choice = choose(built, std::move(alternatives), target, *tuning);
+  if (!choice)
+    return built;
+  scheduler::TemplateParts parts = *group.parts;
+  parts.candidate =
+      tiles[static_cast<size_t>(std::find(all.begin(), all.end(), *choice) - all.begin())];
+  scheduler::Group other = group;
+  other.parts = std::make_shared<const scheduler::TemplateParts>(std::move(parts));
+  TunableKernel tunable = std::move(built.tunable);
+  built = ProductBuilder(module, schedule, other).build();
+  built.tunable = std::move(tunable);
+  return built;
 }
 
 } // namespace tsc::codegen

@@ -6,8 +6,9 @@
 
 namespace tsc::codegen {
 
-/// `group` is of scheduler::NodeClass::templated.
+/// `group` is of scheduler::NodeClass::templated. `tuning`: what to choose, or null.
 BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &schedule,
-                          const scheduler::Group &group);
+                          const scheduler::Group &group, const target::Target &target,
+                          const Tuning *tuning);
 
 } // namespace tsc::codegen

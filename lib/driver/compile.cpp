@@ -2,12 +2,13 @@
 
 #include "codegen/generate.h"
 #include "driver/fusion_timer.h"
+#include "driver/lock.h"
 #include "graph/read.h"
 #include "graph/symbol_names.h"
 #include "lowering/lower.h"
 #include "ops/passes/passes.h"
-#include "scheduler/cost.h"
 #include "program/validate.h"
+#include "scheduler/cost.h"
 #include "support/diagnostic.h"
 #include "target/policy.h"
 #include "target/target.h"
@@ -95,8 +96,16 @@ void require_fits(const program::Program &program, const target::Target &target)
 }
 
 void generate(State &state) {
-  state.result.program =
-      codegen::generate(state.result.module, state.result.schedule, {state.target});
+  codegen::Tuning tuning;
+  for (const std::string &path : state.options->locks)
+    for (const LockedKernel &kernel : read_lock(path).kernels)
+      tuning.chosen[kernel.key] = kernel.choice;
+  const bool is_locked = !state.options->locks.empty();
+  state.result.program = codegen::generate(state.result.module, state.result.schedule,
+                                           {state.target, is_locked ? &tuning : nullptr});
+  for (const codegen::TunableKernel &kernel : tuning.kernels)
+    if (!kernel.is_chosen)
+      state.result.unlocked.push_back(state.result.program.kernels[kernel.kernel].name);
   state.result.program.name = state.result.graph.name;
   require_sound(state.result.program);
   require_fits(state.result.program, *state.target);

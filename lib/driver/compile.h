@@ -23,8 +23,11 @@ struct CompileOptions {
   std::vector<std::string> policy_options;          // "NAME=VALUE", over the policy's own
   /// Where pairs of kernels are timed against one fused kernel (fusion_timer.h); "": nowhere.
   std::string benchmark_fusion;
-  std::string arch = "sm_90";     // target::find_target
-  Form last = Form::program;      // stop when this form exists
+  std::string arch = "sm_90"; // target::find_target
+  Form last = Form::program;  // stop when this form exists
+  /// Files of `tsc tune` (lock.h): plans that were found to be faster than the planner's. Of two
+  /// entries for one kernel the later counts.
+  std::vector<std::string> locks;
   bool record_scheduling = false; // fill Compilation::scheduling
   /// Called with the name of every pass (graph passes, lower, scheduler steps, generate) and a
   /// function that renders the state after it.
@@ -42,6 +45,8 @@ struct Compilation {
   scheduler::Schedule schedule;
   std::vector<scheduler::StepRecord> scheduling; // what each step did, if that was asked
   program::Program program;
+  /// Names of kernels for which the locks, if there are any, have no plan that they could take.
+  std::vector<std::string> unlocked;
   std::vector<PassTime> times; // one entry a pass, in running order
 };
 

@@ -341,6 +341,7 @@ struct StepRunner {
   RunStreams &streams;
   Stream stream; // the caller's
   Communicator *communicator;
+  const StepTimer *timer; // or null
 
   void run(size_t begin, size_t end) {
     for (size_t i = begin; i < end;) {
@@ -362,6 +363,12 @@ struct StepRunner {
         i = middle + control.second;
       } else {
         named(step, [&] {
+          if (timer != nullptr) {
+            (*timer)(step.step, [&](Stream on) {
+              run_step(device, steps, step, bases, scratch, on, communicator);
+            });
+            return;
+          }
           run_step(device, steps, step, bases, scratch, streams.before(step.step), communicator);
           streams.after(step.step);
         });
@@ -455,13 +462,13 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
-               Communicator *communicator) {
+               Communicator *communicator, const StepTimer *timer) {
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
   streams.begin(stream);
   try {
-    StepRunner{model, device, steps, bases, scratch, streams, stream, communicator}.run(
+    StepRunner{model, device, steps, bases, scratch, streams, stream, communicator, timer}.run(
         0, steps.steps.size());
   } catch (...) {
     streams.end(); // whoever waits for the caller's stream finds nothing at work

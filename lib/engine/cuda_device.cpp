@@ -382,6 +382,16 @@ int cuda_shared_bytes(int device_index) {
   return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device_index);
 }
 
+std::string cuda_device_name(int device_index) {
+  need_device(device_index);
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, device_index), "cudaGetDeviceProperties");
+  int version = 0;
+  check_cuda(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return std::string(properties.name) + ", CUDA " + std::to_string(version / 1000) + "." +
+         std::to_string(version % 1000 / 10);
+}
+
 std::string cuda_arch(int device_index) {
   need_device(device_index);
   return "sm_" + std::to_string(attribute(cudaDevAttrComputeCapabilityMajor, device_index)) +

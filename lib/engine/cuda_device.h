@@ -40,6 +40,8 @@ std::unique_ptr<CudaDevice> make_cuda_device(const CudaDeviceOptions &options);
 /// "sm_90" of a GPU of this machine. Errors: Error (device) "no CUDA driver ..." or "no CUDA GPU
 /// ...".
 std::string cuda_arch(int device_index);
+/// "NVIDIA H100, CUDA 13.0" of that GPU and its driver. Errors: as cuda_arch.
+std::string cuda_device_name(int device_index);
 /// Bytes of shared memory that a block of that GPU may ask for.
 int cuda_shared_bytes(int device_index);
 

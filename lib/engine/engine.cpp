@@ -136,7 +136,7 @@ void WeightSet::run_once_steps() {
   RunStreams streams(*device_, *model_);
   void *scratch = device_->allocate(steps.scratch_bytes);
   try {
-    run_steps(*model_, *device_, steps, bases, scratch, streams, nullptr, nullptr);
+    run_steps(*model_, *device_, steps, bases, scratch, streams, nullptr, nullptr, nullptr);
     device_->synchronize(nullptr);
     failure.check(model_->tables, nullptr);
   } catch (...) {

@@ -40,6 +40,10 @@ struct Lifetime {
   uint32_t root = 0; // buffer at the end of the alias chain; the largest extent along it counts
 };
 
+/// Does a step by calling `run`, once or more, and so learns how long it takes. `step`: its number
+/// in the tables.
+using StepTimer = std::function<void(uint32_t step, const std::function<void(Stream)> &run)>;
+
 /// Whether a run waits for the device to find out what runs next. Such a run cannot be captured.
 bool reads_predicates(const Tables &tables);
 
@@ -139,6 +143,12 @@ public:
   /// mutation or a constant may be null. Precondition: bind succeeded.
   void run(Stream stream, void *const *inputs, void *const *outputs, void *workspace);
 
+  /// A run whose steps `timer` does, one after the other, on whatever stream it gives them; never
+  /// recorded. A step that is done twice and writes what it reads leaves other numbers, so outputs
+  /// are not to be used. Precondition: as run.
+  void time_steps(Stream stream, void *const *inputs, void *const *outputs, void *workspace,
+                  const StepTimer &timer);
+
   // Of the bound shapes.
   std::vector<int64_t> output_sizes(size_t output) const;
   std::vector<int64_t> output_strides(size_t output) const;
@@ -180,8 +190,10 @@ private:
   void set_bases(void *const *inputs, void *const *outputs, void *workspace);
   /// Queues a run that was recorded, or records it; false if it has to be queued step by step.
   bool replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace);
-  /// Queues a run, step by step.
-  void queue(Stream stream, void *const *outputs, void *workspace);
+  void check_arguments(void *const *inputs, void *const *outputs, void *workspace) const;
+  /// Queues a run, step by step; `timer` may be null.
+  void queue(Stream stream, void *const *outputs, void *workspace,
+             const StepTimer *timer = nullptr);
   void poison(Stream stream, void *const *outputs, void *workspace);
   void copy_outputs(Stream stream, void *const *outputs);
 

@@ -278,7 +278,7 @@ void Instance::copy_outputs(Stream stream, void *const *outputs) {
       copy(position);
 }
 
-void Instance::run(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
+void Instance::check_arguments(void *const *inputs, void *const *outputs, void *workspace) const {
   need(bound_);
   const Tables &tables = model().tables;
   constexpr size_t kTensorAlignment = 16; // the widest load of a kernel
@@ -289,6 +289,17 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
                  "output", tables.outputs[i].name);
   check_memory(workspace, static_cast<size_t>(bound_->workspace_bytes), kPieceAlignment, "memory",
                "workspace");
+}
+
+void Instance::time_steps(Stream stream, void *const *inputs, void *const *outputs, void *workspace,
+                          const StepTimer &timer) {
+  check_arguments(inputs, outputs, workspace);
+  set_bases(inputs, outputs, workspace);
+  queue(stream, outputs, workspace, &timer);
+}
+
+void Instance::run(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
+  check_arguments(inputs, outputs, workspace);
   set_bases(inputs, outputs, workspace);
   if (!replay(stream, inputs, outputs, workspace))
     queue(stream, outputs, workspace);
@@ -296,12 +307,12 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
     check(stream);
 }
 
-void Instance::queue(Stream stream, void *const *outputs, void *workspace) {
+void Instance::queue(Stream stream, void *const *outputs, void *workspace, const StepTimer *timer) {
   if (poison_)
     poison(stream, outputs, workspace);
   run_steps(model(), weights_->device(), bound_->steps, bases_,
             static_cast<char *>(workspace) + bound_->scratch_offset, *streams_, stream,
-            communicator_);
+            communicator_, timer);
   copy_outputs(stream, outputs);
 }
 

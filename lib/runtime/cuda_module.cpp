@@ -68,6 +68,13 @@ std::string cuda_arch(std::string *why) {
   return arch;
 }
 
+std::string cuda_device_name() {
+  std::string why;
+  if (cuda_arch(&why).empty())
+    return "";
+  return load_cuda_module(why)->device_name(0);
+}
+
 bool cuda_available(std::string *why) { return !cuda_arch(why).empty(); }
 
 } // namespace tsc::runtime

@@ -17,12 +17,13 @@ struct CudaModule {
   int version;
   std::unique_ptr<tsc_engine::CudaDevice> (*make_device)(const tsc_engine::CudaDeviceOptions &);
   std::string (*arch)(int device_index);
+  std::string (*device_name)(int device_index);
   std::vector<char> (*compile_cubin)(const std::string &name, const std::string &text,
                                      const std::vector<tsc_engine::CudaHeader> &headers,
                                      const std::string &arch);
   std::string (*compiler_identity)();
 };
-inline constexpr int kCudaModuleVersion = 1;
+inline constexpr int kCudaModuleVersion = 2;
 
 /// The module, which stays loaded; null where it is not there or cannot be loaded, and why.
 const CudaModule *load_cuda_module(std::string &why);

@@ -4,7 +4,8 @@
 extern "C" __attribute__((visibility("default"))) const tsc::runtime::CudaModule *
 tsc_cuda_module() {
   static const tsc::runtime::CudaModule module = {
-      tsc::runtime::kCudaModuleVersion, &tsc_engine::make_cuda_device, &tsc_engine::cuda_arch,
-      &tsc_engine::compile_cubin, &tsc_engine::cuda_compiler_identity};
+      tsc::runtime::kCudaModuleVersion, &tsc_engine::make_cuda_device,
+      &tsc_engine::cuda_arch,           &tsc_engine::cuda_device_name,
+      &tsc_engine::compile_cubin,       &tsc_engine::cuda_compiler_identity};
   return &module;
 }

@@ -119,6 +119,7 @@ public:
     instance_->set_communicator(communicator);
   }
   std::vector<double> bench(const std::vector<HostTensor> &inputs, int repeats) override;
+  std::vector<double> time_steps(const std::vector<HostTensor> &inputs, int repeats) override;
   const Timing &timing() const override { return timing_; }
 
 private:
@@ -276,6 +277,26 @@ std::vector<double> EngineSession::bench(const std::vector<HostTensor> &inputs, 
   } catch (const tsc_engine::Error &error) {
     rethrow(error, Activity::running);
   }
+}
+
+std::vector<double> EngineSession::time_steps(const std::vector<HostTensor> &inputs, int repeats) {
+  bind(inputs);
+  std::vector<double> medians(tables_.tables.steps.count, 0);
+  try {
+    upload(inputs);
+    instance_->set_poison(false);
+    instance_->time_steps(device_.stream, input_pointers_.data(), output_pointers_.data(),
+                          workspace_->reserve(0),
+                          [&](uint32_t step, const std::function<void(tsc_engine::Stream)> &run) {
+                            std::vector<double> samples = device_.time(run, repeats);
+                            std::sort(samples.begin(), samples.end());
+                            medians[step] = samples.empty() ? 0 : samples[samples.size() / 2];
+                          });
+    device_.device->synchronize(device_.stream);
+  } catch (const tsc_engine::Error &error) {
+    rethrow(error, Activity::running);
+  }
+  return medians;
 }
 
 } // namespace

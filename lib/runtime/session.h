@@ -61,12 +61,19 @@ public:
   /// Milliseconds per run (events on the GPU, L2 flushed between runs; wall clock on the host),
   /// `repeats` samples.
   virtual std::vector<double> bench(const std::vector<tensor::HostTensor> &inputs, int repeats) = 0;
+  /// Milliseconds of each step of program.steps, the median of `repeats` runs of the step alone
+  /// (as bench times them); 0 for steps that a run does not come to. What assertions say of the
+  /// numbers is ignored.
+  virtual std::vector<double> time_steps(const std::vector<tensor::HostTensor> &inputs,
+                                         int repeats) = 0;
   virtual const Timing &timing() const = 0;
 };
 
 /// The architecture of the first GPU ("sm_90"); "" if there is none or the CUDA module is missing,
 /// and `why` (may be null) says so.
 std::string cuda_arch(std::string *why);
+/// The first GPU and its driver, in words; "" as cuda_arch.
+std::string cuda_device_name();
 /// True if a GPU and the CUDA module are there; `why` (may be null) says why not.
 bool cuda_available(std::string *why);
 

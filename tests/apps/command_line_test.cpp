@@ -31,7 +31,7 @@ TEST_CASE("version and help go to stdout") {
   Outcome help = place.run({"--help"});
   CHECK(help.exit_code == 0);
   CHECK(help.err == "");
-  for (const char *command : {"compile", "run", "dump-schedule", "check", "explain"}) {
+  for (const char *command : {"compile", "run", "dump-schedule", "check", "tune", "explain"}) {
     INFO(command);
     CHECK(help.out.find(command) != std::string::npos);
     Outcome own = place.run({command, "--help"});
