@@ -85,9 +85,10 @@ struct BoundShapes {
   std::vector<int64_t> key; // all sizes of all inputs
   std::vector<int64_t> symbols;
   std::vector<int64_t> buffer_bytes; // by buffer: the largest extent along its alias chain
-  std::vector<int64_t> offsets;      // by lifetime, in the workspace
-  int64_t scratch_offset = 0;        // of the products' scratch memory, behind all pieces
-  int64_t workspace_bytes = 0;       // all of it
+  std::vector<int64_t> offsets;      // by lifetime, in the workspace or the output that lends
+  std::vector<uint32_t> lenders; // by lifetime: the output in whose memory it lies, or kOwnBlock
+  int64_t scratch_offset = 0;    // of the products' scratch memory, behind all pieces
+  int64_t workspace_bytes = 0;   // all of it
   ResolvedSteps steps;
   Recordings recordings; // the last: work that is recorded uses all of the above
 };

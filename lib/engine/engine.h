@@ -56,6 +56,9 @@ struct Model {
   std::vector<uint32_t> roots;     // by buffer: the end of its alias chain
   std::vector<Home> homes;         // by buffer
   std::vector<Lifetime> lifetimes; // of workspace, in order of first step
+  /// By output: the first step that uses the caller's memory for it, or one of the same round of a
+  /// loop. Before, workspace may lie there. 0: it may not.
+  std::vector<uint32_t> output_unused_until;
   std::vector<int64_t> folded_bytes;
   /// Outputs whose memory is not their buffer's home: copied to the caller after the last step.
   std::vector<uint32_t> copied_outputs;
@@ -139,8 +142,8 @@ public:
   /// Runs all steps on `stream`: no allocation (but where it records, see set_recording), no
   /// synchronization, first error thrown. `inputs[i]`
   /// and `outputs[i]` are device memory of input_bytes(i) and output_bytes(i), at least 16-byte
-  /// aligned; `workspace` is 256-byte aligned, at least what bind returned. An output that is a
-  /// mutation or a constant may be null. Precondition: bind succeeded.
+  /// aligned; `workspace` is 256-byte aligned, at least what bind returned. No two of them overlap.
+  /// An output that is a mutation or a constant may be null. Precondition: bind succeeded.
   void run(Stream stream, void *const *inputs, void *const *outputs, void *workspace);
 
   /// A run whose steps `timer` does, one after the other, on whatever stream it gives them; never
@@ -187,6 +190,7 @@ public:
 
 private:
   char *random_state();
+  char *workspace_piece(size_t lifetime, void *const *outputs, void *workspace) const;
   void set_bases(void *const *inputs, void *const *outputs, void *workspace);
   /// Queues a run that was recorded, or records it; false if it has to be queued step by step.
   bool replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace);

@@ -96,12 +96,24 @@ std::vector<int64_t> key_of(const Tables &tables, const int64_t *const *shapes) 
   return key;
 }
 
-void pack_workspace(const Model &model, BoundShapes &bound) {
+/// `bytes`: by buffer, the largest extent along its alias chain.
+Packing pack_model(const Model &model, const std::vector<int64_t> &bytes) {
   std::vector<Piece> pieces;
   for (const Lifetime &lifetime : model.lifetimes)
-    pieces.push_back({bound.buffer_bytes[lifetime.root], lifetime.first, lifetime.last});
-  Packing packing = pack(pieces);
+    pieces.push_back({bytes[lifetime.root], lifetime.first, lifetime.last});
+  std::vector<Lender> lenders;
+  for (size_t i = 0; i < model.tables.outputs.count; ++i) {
+    const int32_t buffer = model.tables.outputs[i].buffer;
+    lenders.push_back(
+        {buffer < 0 ? 0 : bytes[static_cast<size_t>(buffer)], model.output_unused_until[i]});
+  }
+  return pack(pieces, lenders);
+}
+
+void pack_workspace(const Model &model, BoundShapes &bound) {
+  Packing packing = pack_model(model, bound.buffer_bytes);
   bound.offsets = std::move(packing.offsets);
+  bound.lenders = std::move(packing.lenders);
   bound.workspace_bytes = packing.bytes;
   bound.scratch_offset = packing.bytes;
   if (bound.steps.scratch_bytes == 0)
@@ -119,10 +131,7 @@ void pack_workspace(const Model &model, BoundShapes &bound) {
 Footprint footprint(const Model &model, const int64_t *symbols) {
   const std::vector<int64_t> bytes = buffer_extents(model, symbols);
   Footprint result;
-  std::vector<Piece> pieces;
-  for (const Lifetime &lifetime : model.lifetimes)
-    pieces.push_back({bytes[lifetime.root], lifetime.first, lifetime.last});
-  result.workspace = pack(pieces).bytes;
+  result.workspace = pack_model(model, bytes).bytes;
   for (size_t i = 0; i < model.homes.size(); ++i) {
     if (model.roots[i] != i) // seen where its memory is
       continue;
@@ -242,6 +251,12 @@ size_t Instance::bind(const int64_t *const *shapes) {
   return static_cast<size_t>(bound_->workspace_bytes);
 }
 
+char *Instance::workspace_piece(size_t lifetime, void *const *outputs, void *workspace) const {
+  const uint32_t lender = bound_->lenders[lifetime];
+  return static_cast<char *>(lender == kOwnBlock ? workspace : outputs[lender]) +
+         bound_->offsets[lifetime];
+}
+
 void Instance::set_bases(void *const *inputs, void *const *outputs, void *workspace) {
   for (size_t i = 0; i < bases_.size(); ++i) {
     const Home &home = model().homes[i];
@@ -250,7 +265,7 @@ void Instance::set_bases(void *const *inputs, void *const *outputs, void *worksp
     else if (home.kind == Home::Kind::output)
       bases_[i] = static_cast<char *>(outputs[home.position]);
     else if (home.kind == Home::Kind::workspace)
-      bases_[i] = static_cast<char *>(workspace) + bound_->offsets[home.position];
+      bases_[i] = workspace_piece(home.position, outputs, workspace);
   }
 }
 

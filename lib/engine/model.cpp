@@ -91,6 +91,7 @@ public:
     }
     model_.weight_is_used.assign(tables_.weights.count, false);
     model_.folded_is_used.assign(model_.folded_bytes.size(), false);
+    find_unlent();
     find_lifetimes();
     for (uint32_t i = 0; i < tables_.outputs.count; ++i)
       note_copied(i);
@@ -138,6 +139,10 @@ private:
       model_.weight_is_used[homes_[root].position] = true;
     if (homes_[root].kind == Home::Kind::folded)
       model_.folded_is_used[homes_[root].position] = true;
+    if (homes_[root].kind == Home::Kind::output) {
+      uint32_t &until = model_.output_unused_until[homes_[root].position];
+      until = std::min(until, loops_.empty() ? step : loops_.front().first);
+    }
     if (homes_[root].kind != Home::Kind::workspace)
       return;
     Lifetime &lifetime = model_.lifetimes[homes_[root].position];
@@ -147,6 +152,13 @@ private:
         lifetime.last = std::max(lifetime.last, loop.last);
         break;
       }
+  }
+  /// Only memory that a caller must give, and that is one output's, can be lent.
+  void find_unlent() {
+    model_.output_unused_until.assign(tables_.outputs.count, 0);
+    for (const Home &home : homes_)
+      if (home.kind == Home::Kind::output)
+        model_.output_unused_until[home.position] = static_cast<uint32_t>(tables_.steps.count);
   }
   void find_lifetimes() {
     for (uint32_t step = 0; step < tables_.steps.count; ++step) {

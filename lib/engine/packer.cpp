@@ -150,14 +150,64 @@ Packing pack_in_time(const std::vector<Piece> &pieces) {
   return result;
 }
 
-} // namespace
-
-Packing pack(const std::vector<Piece> &pieces) {
+Packing pack_block(const std::vector<Piece> &pieces) {
   Packing in_time = pack_in_time(pieces);
   if (pieces.size() > kMaxBySize)
     return in_time;
   Packing by_size = pack_by_size(pieces);
   return by_size.bytes <= in_time.bytes ? by_size : in_time;
+}
+
+/// Finds room for pieces in the lenders' memory; the rest stays where it is.
+void lend(const std::vector<Piece> &pieces, const std::vector<Lender> &lenders, Packing &packing) {
+  constexpr size_t kMostPieces = 500; // that are looked at; each is compared with those placed
+  std::vector<uint32_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return pieces[a].bytes > pieces[b].bytes; });
+  order.resize(std::min(order.size(), kMostPieces));
+  for (uint32_t lender = 0; lender < lenders.size(); ++lender) {
+    std::vector<uint32_t> placed; // by offset
+    for (uint32_t piece : order) {
+      if (packing.lenders[piece] != kOwnBlock || pieces[piece].bytes == 0 ||
+          pieces[piece].last >= lenders[lender].until)
+        continue;
+      const int64_t offset = tightest_gap(pieces, placed, packing.offsets, piece);
+      if (end_of(offset, pieces[piece].bytes) > lenders[lender].bytes)
+        continue;
+      packing.offsets[piece] = offset;
+      packing.lenders[piece] = lender;
+      auto position =
+          std::upper_bound(placed.begin(), placed.end(), offset,
+                           [&](int64_t at, uint32_t other) { return at < packing.offsets[other]; });
+      placed.insert(position, piece);
+    }
+  }
+}
+
+} // namespace
+
+Packing pack(const std::vector<Piece> &pieces, const std::vector<Lender> &lenders) {
+  Packing whole = pack_block(pieces);
+  whole.lenders.assign(pieces.size(), kOwnBlock);
+  if (lenders.empty() || whole.bytes == 0)
+    return whole;
+  Packing lent;
+  lent.offsets.assign(pieces.size(), 0);
+  lent.lenders.assign(pieces.size(), kOwnBlock);
+  lend(pieces, lenders, lent);
+  std::vector<Piece> left = pieces; // those that were lent memory take none of the block's
+  for (size_t i = 0; i < pieces.size(); ++i)
+    if (lent.lenders[i] != kOwnBlock)
+      left[i].bytes = 0;
+  const Packing rest = pack_block(left);
+  if (rest.bytes >= whole.bytes)
+    return whole;
+  lent.bytes = rest.bytes;
+  for (size_t i = 0; i < pieces.size(); ++i)
+    if (lent.lenders[i] == kOwnBlock)
+      lent.offsets[i] = rest.offsets[i];
+  return lent;
 }
 
 } // namespace tsc_engine

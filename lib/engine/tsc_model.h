@@ -115,7 +115,8 @@ TSC_API void tsc_instance_destroy(TscInstance *instance);
 TSC_API TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const *shapes,
                                     size_t *workspace_bytes);
 /* `inputs` and `outputs` are device pointers, one per input and output, aligned to 16 bytes, of the
- * sizes that tsc_instance_bytes gives; `workspace` is aligned to 256. Constant outputs and those
+ * sizes that tsc_instance_bytes gives; `workspace` is aligned to 256. None of them overlap; before
+ * the last step outputs may hold intermediate values. Constant outputs and those
  * that show a mutated tensor may be null. `stream` is a cudaStream_t; the host ignores it. */
 TSC_API TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *const *inputs,
                                    void *const *outputs, void *workspace);

@@ -21,12 +21,20 @@ int64_t floor_of(const std::vector<Piece> &pieces) {
   return most;
 }
 
-void check_disjoint(const std::vector<Piece> &pieces, const Packing &packing) {
+void check_disjoint(const std::vector<Piece> &pieces, const Packing &packing,
+                    const std::vector<Lender> &lenders = {}) {
   size_t shared = 0;
   for (size_t i = 0; i < pieces.size(); ++i) {
+    const uint32_t lender = packing.lenders[i];
     REQUIRE(packing.offsets[i] % 256 == 0);
-    REQUIRE(packing.offsets[i] + pieces[i].bytes <= packing.bytes);
+    REQUIRE((lender == kOwnBlock || lender < lenders.size()));
+    REQUIRE(packing.offsets[i] + pieces[i].bytes <=
+            (lender == kOwnBlock ? packing.bytes : lenders[lender].bytes));
+    if (lender != kOwnBlock)
+      REQUIRE(pieces[i].last < lenders[lender].until);
     for (size_t j = 0; j < i; ++j) {
+      if (packing.lenders[j] != lender)
+        continue;
       bool same_time = pieces[i].first <= pieces[j].last && pieces[j].first <= pieces[i].last;
       bool same_bytes = packing.offsets[i] < packing.offsets[j] + pieces[j].bytes &&
                         packing.offsets[j] < packing.offsets[i] + pieces[i].bytes;
@@ -68,6 +76,36 @@ TEST_CASE("Pieces alive together never share bytes", "[engine]") {
     CHECK(packing.bytes >= floor_of(pieces));
     CHECK(packing.bytes <= floor_of(pieces) * 5 / 4 + 4096);
   }
+}
+
+TEST_CASE("Memory that is not used yet is lent", "[engine]") {
+  // Two of three pieces are gone before the lender's memory is used; it has room for one.
+  const std::vector<Piece> pieces = {{1000, 0, 1}, {3000, 0, 2}, {2000, 1, 3}};
+  const Packing packing = pack(pieces, {{4000, 3}});
+  CHECK(packing.lenders == std::vector<uint32_t>{kOwnBlock, 0, kOwnBlock});
+  CHECK(packing.bytes == 1024 + 2048);
+  // One after the other in the same place.
+  const Packing twice = pack({{1000, 0, 0}, {1000, 1, 1}}, {{1000, 2}});
+  CHECK(twice.lenders == std::vector<uint32_t>{0, 0});
+  CHECK(twice.bytes == 0);
+  // What would not make the block smaller stays in it.
+  const Packing same = pack({{1000, 0, 0}, {2000, 1, 1}}, {{1000, 1}});
+  CHECK(same.lenders == std::vector<uint32_t>{kOwnBlock, kOwnBlock});
+  CHECK(same.bytes == 2048);
+  CHECK(pack(pieces, {{0, 9}, {999, 9}, {4000, 0}}).bytes == pack(pieces).bytes);
+  size_t lent = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const std::vector<Piece> many = random_pieces(seed * 3, seed);
+    std::vector<Lender> lenders;
+    for (uint64_t i = 0; i < seed % 4; ++i)
+      lenders.push_back({static_cast<int64_t>(seed * 150 * i), static_cast<uint32_t>(seed)});
+    const Packing some = pack(many, lenders);
+    check_disjoint(many, some, lenders);
+    CHECK(some.bytes <= pack(many).bytes);
+    for (const uint32_t lender : some.lenders)
+      lent += lender != kOwnBlock ? 1 : 0;
+  }
+  CHECK(lent > 100);
 }
 
 TEST_CASE("Many pieces are packed in order of time", "[engine]") {

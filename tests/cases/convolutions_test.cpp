@@ -1,0 +1,195 @@
+// Convolutions at random against their definition in float64: every way of computing them, inputs
+// of the graph and values of its own.
+#include "made_graph.h"
+#include "tensor/host_tensor.h"
+#include "testing/catch.h"
+#include "testing/skip.h"
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+using namespace tsc;
+using nlohmann::json;
+using Sizes = std::vector<int64_t>;
+
+namespace {
+
+struct Problem {
+  std::string dtype;
+  size_t rank = 2;
+  int64_t batch = 1, channels = 1, outputs = 1, groups = 1;
+  Sizes sizes, kernel, stride, padding, dilation; // by spatial dimension
+  bool after_relu = false, bias = false;
+
+  Sizes positions() const {
+    Sizes result;
+    for (size_t i = 0; i < rank; ++i)
+      result.push_back((sizes[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] +
+                       1);
+    return result;
+  }
+  std::string text() const {
+    return json{{"dtype", dtype},     {"batch", batch},       {"channels", channels},
+                {"outputs", outputs}, {"groups", groups},     {"sizes", sizes},
+                {"kernel", kernel},   {"stride", stride},     {"padding", padding},
+                {"relu", after_relu}, {"dilation", dilation}, {"bias", bias}}
+        .dump();
+  }
+};
+
+Sizes joined(Sizes left, const Sizes &right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+int64_t count_of(const Sizes &sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+class Draw {
+public:
+  explicit Draw(uint64_t seed) : random_(seed) {}
+  int64_t between(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+  int64_t one_of(const Sizes &list) {
+    return list[static_cast<size_t>(between(0, static_cast<int64_t>(list.size()) - 1))];
+  }
+
+  Problem problem() {
+    Problem p;
+    p.dtype = between(0, 4) == 0 ? "float32" : between(0, 1) == 0 ? "float16" : "bfloat16";
+    p.rank = static_cast<size_t>(one_of({1, 2, 2, 2, 3}));
+    p.batch = between(1, 3);
+    p.groups = one_of({1, 1, 1, 1, 2});
+    p.channels = p.groups * one_of({1, 3, 4, 8, 16, 24});
+    p.outputs = p.groups * one_of({5, 8, 16, 40});
+    const bool apart = between(0, 2) == 0; // windows that do not overlap
+    for (size_t i = 0; i < p.rank; ++i) {
+      p.kernel.push_back(between(1, p.rank == 3 ? 2 : 4));
+      p.stride.push_back(apart ? p.kernel[i] + between(0, 1) : between(1, 3));
+      p.dilation.push_back(apart ? 1 : between(1, 2));
+      p.padding.push_back(between(0, 2));
+      p.sizes.push_back(p.dilation[i] * p.kernel[i] + between(0, p.rank == 3 ? 4 : 11));
+    }
+    p.after_relu = between(0, 1) == 0;
+    p.bias = between(0, 1) == 0;
+    return p;
+  }
+
+private:
+  std::mt19937_64 random_;
+};
+
+testing::MadeGraph graph_of(const Problem &p) {
+  testing::MadeGraph graph;
+  graph.name = p.text();
+  graph.inputs = {{"x", p.dtype, joined({p.batch, p.channels}, p.sizes)},
+                  {"w", p.dtype, joined({p.outputs, p.channels / p.groups}, p.kernel)},
+                  {"b", p.dtype, {p.outputs}}};
+  graph.calls = json::array();
+  if (p.after_relu)
+    graph.calls.push_back({"r", "aten.relu.default", {"$x"}});
+  graph.calls.push_back({"y",
+                         "aten.convolution.default",
+                         {p.after_relu ? "$r" : "$x", "$w", p.bias ? json("$b") : json(), p.stride,
+                          p.padding, p.dilation, false, Sizes(p.rank, 0), p.groups}});
+  graph.outputs = {"y"};
+  return graph;
+}
+
+/// Position number `at` of `sizes`, row-major.
+Sizes unravel(int64_t at, const Sizes &sizes) {
+  Sizes result(sizes.size());
+  for (size_t i = sizes.size(); i-- > 0; at /= sizes[i])
+    result[i] = at % sizes[i];
+  return result;
+}
+
+/// The sum at one output, and the sum of its terms' magnitudes.
+std::pair<double, double> sum_at(const Problem &p, const std::vector<double> &x,
+                                 const std::vector<double> &w, const std::vector<double> &b,
+                                 int64_t n, int64_t o, const Sizes &position) {
+  const int64_t each = p.channels / p.groups, first = o / (p.outputs / p.groups) * each;
+  double sum = p.bias ? b[static_cast<size_t>(o)] : 0, magnitude = std::fabs(sum);
+  for (int64_t tap = 0; tap < count_of(p.kernel); ++tap) {
+    const Sizes k = unravel(tap, p.kernel);
+    int64_t place = 0;
+    bool inside = true;
+    for (size_t i = 0; i < p.rank; ++i) {
+      const int64_t at = position[i] * p.stride[i] + k[i] * p.dilation[i] - p.padding[i];
+      inside = inside && at >= 0 && at < p.sizes[i];
+      place = place * p.sizes[i] + at;
+    }
+    for (int64_t c = 0; inside && c < each; ++c) {
+      const double value =
+          x[static_cast<size_t>((n * p.channels + first + c) * count_of(p.sizes) + place)];
+      const double term = (p.after_relu ? std::max(value, 0.0) : value) *
+                          w[static_cast<size_t>((o * each + c) * count_of(p.kernel) + tap)];
+      sum += term;
+      magnitude += std::fabs(term);
+    }
+  }
+  return {sum, magnitude};
+}
+
+std::vector<double> numbers(const tensor::HostTensor &tensor) {
+  std::vector<double> result;
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    result.push_back(tensor.get_double(i));
+  return result;
+}
+
+void check_problem(const Problem &p, const std::vector<runtime::SessionOptions> &ways) {
+  const testing::MadeGraph graph = graph_of(p);
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  std::vector<tensor::HostTensor> inputs;
+  std::vector<std::vector<double>> values;
+  for (const testing::MadeInput &input : graph.inputs) {
+    tensor::RandomSpec spec{.seed = 3 + inputs.size()};
+    spec.low = -1;
+    spec.high = 1;
+    inputs.push_back(
+        tensor::random_tensor(tensor::parse_dtype(input.dtype).value(), input.sizes, spec));
+    values.push_back(numbers(inputs.back()));
+  }
+  const double epsilon = p.dtype == "float32" ? 1e-6 : p.dtype == "float16" ? 1e-3 : 8e-3;
+  const Sizes positions = p.positions();
+  for (const runtime::SessionOptions &way : ways) {
+    const auto outputs = runtime::Session::create(compilation.program, {}, way)->run(inputs);
+    REQUIRE(outputs[0].sizes() == joined({p.batch, p.outputs}, positions));
+    const std::vector<double> found = numbers(outputs[0]);
+    size_t wrong = 0;
+    for (size_t i = 0; i < found.size(); ++i) {
+      const Sizes at = unravel(static_cast<int64_t>(i), outputs[0].sizes());
+      const auto [sum, magnitude] =
+          sum_at(p, values[0], values[1], values[2], at[0], at[1], Sizes(at.begin() + 2, at.end()));
+      wrong += std::fabs(found[i] - sum) <= epsilon * (magnitude + 1) ? 0 : 1;
+    }
+    INFO(graph.name);
+    CHECK(wrong == 0);
+  }
+}
+
+void check_all(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
+  Draw draw(seed);
+  for (int i = 0; i < count; ++i)
+    check_problem(draw.problem(), ways);
+}
+
+} // namespace
+
+TEST_CASE("convolutions at random are what they are defined to be") {
+  check_all(1, 24, testing::host_ways());
+}
+
+TEST_CASE("convolutions at random are what they are defined to be on the GPU", "[gpu]") {
+  std::string why;
+  if (!runtime::cuda_available(&why)) {
+    testing::skip("there is no GPU: " + why);
+    return;
+  }
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  check_all(2, 60, {options});
+}
