@@ -282,8 +282,26 @@ bool needs_wide_index(const KernelGraph &graph) {
 
 namespace {
 
-/// Values that cost nothing to have again: literals, positions, reinterpretations of what is in
-/// registers.
+/// Instructions that compute an element from its position and its row alone; more than `most` if
+/// they are more, or it takes anything else. A choice by position is a register an element
+/// otherwise.
+int steps_from_position(const KernelGraph &graph, ValueId id, int most) {
+  const Value &value = graph[id];
+  if (value.level == Level::row || value.op == Op::constant || value.op == Op::index_expr)
+    return 0;
+  const bool computes = value.buffer == ir::kNone && value.op != Op::reduction &&
+                        value.op != Op::scan && value.op != Op::sort && value.op != Op::get_item &&
+                        value.op != Op::set_indirect && value.guard == ir::kNone &&
+                        !ir::is_random(value.op) &&
+                        ir::op_cost(value.op) == ir::OpCost::instruction;
+  int steps = computes ? 1 : most + 1;
+  for (size_t i = 0; i < value.args.size() && steps <= most; ++i)
+    steps += steps_from_position(graph, value.args[i], most - steps);
+  return steps;
+}
+
+/// Values that cost next to nothing to have again: literals, positions and few steps from them,
+/// reinterpretations of what is in registers.
 bool is_free(const KernelPlan &plan, ValueId id) {
   const Value &value = plan.graph[id];
   if (value.op == Op::constant || value.op == Op::index_expr || value.op == Op::set_indirect)
@@ -291,6 +309,9 @@ bool is_free(const KernelPlan &plan, ValueId id) {
   if (value.op == Op::load)
     return plan.preloaded[id];
   if (value.op == Op::get_item && plan.graph[value.args[0]].op == Op::sort)
+    return true;
+  constexpr int kFewSteps = 4;
+  if (steps_from_position(plan.graph, id, kFewSteps) <= kFewSteps)
     return true;
   return value.op == Op::to_dtype && value.args.size() == 1 && tensor::is_floating(value.dtype) &&
          plan.graph[value.args[0]].op == Op::load && plan.preloaded[value.args[0]];

@@ -1,5 +1,6 @@
 // Operators that write at run-time indices: into a copy of their input, or into the input itself
 // where it is mutated.
+#include "ir/body.h"
 #include "lowering/build.h"
 #include "lowering/checks.h"
 #include "lowering/in_place.h"
@@ -63,12 +64,61 @@ Operand source_operand(Context &context, const ops::Call &call, std::string_view
   return broadcast_operand(context, source, sizes);
 }
 
+/// True if the value reads no memory and draws nothing.
+bool is_constant(const Context &context, const TensorValue &value) {
+  if (value.storage->loop == kNone)
+    return false;
+  const ir::LoopBody body = ir::trace_value(context.module, value.storage->loop);
+  return std::none_of(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
+    return op.op == Op::load || ir::is_random(op.op);
+  });
+}
+
+/// A scatter that writes one place of each row of a constant, as the gradient of a loss by classes
+/// does: at each place, what is written if the index is this place, else the constant.
+std::optional<TensorValue> choose_by_position(Context &context, const ops::Call &call,
+                                              std::string_view source, ir::StoreMode mode,
+                                              const TensorValue &self, const TensorValue &indices) {
+  const std::vector<Expr> &sizes = self.sizes;
+  if (!context.policy.scatters_choose || sizes.empty() || self.dtype == DType::boolean ||
+      (mode != ir::StoreMode::plain && mode != ir::StoreMode::atomic_add) ||
+      !is_constant(context, self))
+    return std::nullopt;
+  const size_t dimension = dimension_argument(call, "dim", sizes.size());
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (k == dimension ? !indices.sizes[k].is_integer(1) : indices.sizes[k] != sizes[k])
+      return std::nullopt;
+  std::vector<Expr> row = identity_index(sizes.size());
+  row[dimension] = 0;
+  const Expr extent = sizes[dimension];
+  uint32_t check = index_check(context, call["index"], NegativeIndex::fails);
+  const Operand index = reindexed(
+      unchecked(context, operand_of(context, convert(context, indices, DType::i64)), extent, check),
+      row);
+  const Operand held = {view_loop(context, DType::i64, sizes, any_position(context, extent),
+                                  {index}, {extent}, {check}),
+                        identity_index(sizes.size())};
+  const Operand position = index_operand(context, ir::variable(dimension), DType::i64, sizes);
+  const Operand is_there =
+      elementwise_operand(context, Op::eq, DType::boolean, sizes, {position, held});
+  const Operand before = operand_of(context, self);
+  Operand written = reindexed(source_operand(context, call, source, self, indices.sizes), row);
+  if (mode == ir::StoreMode::atomic_add)
+    written = elementwise_operand(context, Op::add, self.dtype, sizes, {before, written});
+  return tensor_of(
+      context,
+      elementwise_operand(context, Op::where, self.dtype, sizes, {is_there, written, before}).node);
+}
+
 TensorValue scatter_along(Context &context, const ops::Call &call, std::string_view source,
                           ir::StoreMode mode) {
   const TensorValue self = tensor_argument(context, call, "self");
   const TensorValue indices = tensor_argument(context, call, "index");
   if (symbolic::numel(indices.sizes).is_integer(0))
     return self;
+  if (std::optional<TensorValue> chosen =
+          choose_by_position(context, call, source, mode, self, indices))
+    return *chosen;
   ir::Scatter scatter;
   scatter.sizes = indices.sizes;
   scatter.index = identity_index(self.sizes.size());

@@ -31,7 +31,9 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
   for (const std::string &name : made.outputs)
     outputs.push_back({{"node", name}});
   graph["nodes"].push_back({{"name", "output"}, {"op", "output"}, {"args", {outputs}}});
-  return driver::compile(graph::parse_graph(graph.dump(), "made.json"), {});
+  driver::CompileOptions options;
+  options.policy_options = made.policy_options;
+  return driver::compile(graph::parse_graph(graph.dump(), "made.json"), options);
 }
 
 void check_made(const MadeGraph &made, const driver::Compilation &compilation, int64_t first,

@@ -22,6 +22,7 @@ struct MadeGraph {
   std::vector<MadeInput> inputs;
   nlohmann::json calls; // name, target, arguments; "$x" is node x
   std::vector<std::string> outputs;
+  std::vector<std::string> policy_options; // over the default policy's
 };
 
 /// `is_dynamic`: the first dimension of the first input is a symbol of at least 2.

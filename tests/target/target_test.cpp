@@ -164,6 +164,7 @@ TEST_CASE("every threshold of a policy has a name, and can be set by it") {
   CHECK_FALSE(policy.product_templates);
   CHECK_FALSE(policy.compute_weights_ahead);
   CHECK_FALSE(policy.layouts_follow_reads);
+  CHECK_FALSE(policy.scatters_choose);
   policy = target::default_policy();
   target::set_option(policy, "max_fusion_size=7");
   CHECK(policy.max_fusion_size == 7);
