@@ -341,7 +341,13 @@ private:
       return emit(std::move(made));
     case Op::index_expr: {
       Expr e = symbolic::substitute(node.expr, substitution_for(frame.key.index));
-      return as_kind(index(e, region), node.dtype, region);
+      const ValueId position = index(e, region);
+      if (!tensor::is_integral(node.dtype) || node.dtype == DType::i64)
+        return as_kind(position, node.dtype, region);
+      made.code = Code::convert; // wraps in a narrower dtype, as in kernels
+      made.source_dtype = DType::i64;
+      made.args = {position};
+      return emit(std::move(made));
     }
     case Op::masked:
       made.code = Code::select;

@@ -26,7 +26,8 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
     graph["nodes"].push_back({{"name", call[0]},
                               {"op", "call_function"},
                               {"target", call[1]},
-                              {"args", with_references(call[2])}});
+                              {"args", with_references(call[2])},
+                              {"kwargs", call.size() > 3 ? call[3] : json::object()}});
   json outputs = json::array();
   for (const std::string &name : made.outputs)
     outputs.push_back({{"node", name}});

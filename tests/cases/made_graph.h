@@ -20,7 +20,7 @@ struct MadeInput {
 struct MadeGraph {
   std::string name;
   std::vector<MadeInput> inputs;
-  nlohmann::json calls; // name, target, arguments; "$x" is node x
+  nlohmann::json calls; // name, target, arguments, perhaps keywords; "$x" is node x
   std::vector<std::string> outputs;
   std::vector<std::string> policy_options; // over the default policy's
 };
