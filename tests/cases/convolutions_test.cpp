@@ -3,7 +3,6 @@
 #include "made_graph.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
-#include "testing/skip.h"
 
 #include <cmath>
 #include <numeric>
@@ -184,12 +183,6 @@ TEST_CASE("convolutions at random are what they are defined to be") {
 }
 
 TEST_CASE("convolutions at random are what they are defined to be on the GPU", "[gpu]") {
-  std::string why;
-  if (!runtime::cuda_available(&why)) {
-    testing::skip("there is no GPU: " + why);
-    return;
-  }
-  runtime::SessionOptions options;
-  options.device = runtime::DeviceKind::cuda;
-  check_all(2, 60, {options});
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(2, 60, ways);
 }

@@ -3,7 +3,6 @@
 #include "made_graph.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
-#include "testing/skip.h"
 
 #include <algorithm>
 #include <cmath>
@@ -243,25 +242,13 @@ void check_sorts(const std::vector<runtime::SessionOptions> &ways) {
 TEST_CASE("long rows sort as the standard library does") { check_sorts(testing::host_ways()); }
 
 TEST_CASE("long rows sort as the standard library does on the GPU", "[gpu]") {
-  std::string why;
-  if (!runtime::cuda_available(&why)) {
-    testing::skip("there is no GPU: " + why);
-    return;
-  }
-  runtime::SessionOptions options;
-  options.device = runtime::DeviceKind::cuda;
-  check_sorts({options});
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_sorts(ways);
 }
 
 TEST_CASE("long rows in parts on the host") { check_all(testing::host_ways()); }
 
 TEST_CASE("long rows in parts on the GPU", "[gpu]") {
-  std::string why;
-  if (!runtime::cuda_available(&why)) {
-    testing::skip("there is no GPU: " + why);
-    return;
-  }
-  runtime::SessionOptions options;
-  options.device = runtime::DeviceKind::cuda;
-  check_all({options});
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(ways);
 }

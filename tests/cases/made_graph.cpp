@@ -4,6 +4,7 @@
 #include "graph/read.h"
 #include "testing/catch.h"
 #include "testing/graph_json.h"
+#include "testing/skip.h"
 
 namespace tsc::testing {
 
@@ -69,6 +70,17 @@ std::vector<runtime::SessionOptions> host_ways() {
   serial.plan = runtime::Plan::serial;
   cuda.plan = runtime::Plan::cuda;
   return {serial, cuda};
+}
+
+std::vector<runtime::SessionOptions> gpu_ways() {
+  std::string why;
+  if (!runtime::cuda_available(&why)) {
+    skip("there is no GPU: " + why);
+    return {};
+  }
+  runtime::SessionOptions options;
+  options.device = runtime::DeviceKind::cuda;
+  return {options};
 }
 
 } // namespace tsc::testing

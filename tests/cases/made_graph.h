@@ -35,5 +35,7 @@ void check_made(const MadeGraph &graph, const driver::Compilation &compilation, 
 
 /// The host with the serial plan and with the GPU's.
 std::vector<runtime::SessionOptions> host_ways();
+/// The GPU; nothing, and the test is noted as skipped, where there is none.
+std::vector<runtime::SessionOptions> gpu_ways();
 
 } // namespace tsc::testing

@@ -3,7 +3,6 @@
 #include "support/diagnostic.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
-#include "testing/skip.h"
 
 #include <cstring>
 #include <numeric>
@@ -110,12 +109,6 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 TEST_CASE("one place of each row of a constant") { check_all(testing::host_ways()); }
 
 TEST_CASE("one place of each row of a constant on the GPU", "[gpu]") {
-  std::string why;
-  if (!runtime::cuda_available(&why)) {
-    testing::skip("there is no GPU: " + why);
-    return;
-  }
-  runtime::SessionOptions options;
-  options.device = runtime::DeviceKind::cuda;
-  check_all({options});
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(ways);
 }

@@ -6,7 +6,6 @@
 #include "made_graph.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
-#include "testing/skip.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -151,14 +150,8 @@ TEST_CASE("every plan that could be chosen computes the same") {
 }
 
 TEST_CASE("every plan that could be chosen computes the same on the GPU", "[gpu]") {
-  std::string why;
-  if (!runtime::cuda_available(&why)) {
-    testing::skip("there is no GPU: " + why);
-    return;
-  }
-  runtime::SessionOptions way;
-  way.device = runtime::DeviceKind::cuda;
-  check_alternatives(way);
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_alternatives(ways.front());
 }
 
 TEST_CASE("what is faster twice is chosen, and a lock hands it on") {

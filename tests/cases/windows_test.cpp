@@ -2,7 +2,6 @@
 // whose neighbours are neighbours in memory, of sizes for which the GPU has threads enough.
 #include "made_graph.h"
 #include "testing/catch.h"
-#include "testing/skip.h"
 
 using namespace tsc;
 using nlohmann::json;
@@ -183,12 +182,6 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
 TEST_CASE("windows in tiles on the host") { check_all(testing::host_ways()); }
 
 TEST_CASE("windows in tiles on the GPU", "[gpu]") {
-  std::string why;
-  if (!runtime::cuda_available(&why)) {
-    testing::skip("there is no GPU: " + why);
-    return;
-  }
-  runtime::SessionOptions options;
-  options.device = runtime::DeviceKind::cuda;
-  check_all({options});
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(ways);
 }

@@ -214,22 +214,18 @@ void add_windows(Table &table) {
            "padding, SymInt[] dilation) -> Tensor")
       .shape(overlaps_value)
       .lowers("overlaps");
+  const auto with_channels_inside = [](const Call &call) {
+    const TensorMeta &self = call.tensor("self");
+    return tensor_value(self.dtype, self.layout.sizes, channels_last_strides(self.layout.sizes),
+                        self.device);
+  };
   // The same values, stored with the second dimension innermost.
   table.add("tsc::channels_innermost(Tensor self) -> Tensor")
-      .shape([](const Call &call) {
-        const TensorMeta &self = call.tensor("self");
-        return tensor_value(self.dtype, self.layout.sizes, channels_last_strides(self.layout.sizes),
-                            self.device);
-      })
+      .shape(with_channels_inside)
       .lowers("channels_innermost");
-  // The same values, copied only where they lie otherwise: what slides over them wants runs of
-  // channels.
+  // The same, copied only where they lie otherwise: what slides over them wants runs of channels.
   table.add("tsc::channels_inside(Tensor self) -> Tensor")
-      .shape([](const Call &call) {
-        const TensorMeta &self = call.tensor("self");
-        return tensor_value(self.dtype, self.layout.sizes, channels_last_strides(self.layout.sizes),
-                            self.device);
-      })
+      .shape(with_channels_inside)
       .lowers("channels_inside");
   // The same values, stored: as what they are computed from lies.
   table.add("tsc::stored(Tensor self) -> Tensor")
