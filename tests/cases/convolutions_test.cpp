@@ -1,5 +1,6 @@
 // Convolutions at random against their definition in float64: every way of computing them, inputs
 // of the graph and values of its own.
+#include "driver/memory_use.h"
 #include "made_graph.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
@@ -185,4 +186,25 @@ TEST_CASE("convolutions at random are what they are defined to be") {
 TEST_CASE("convolutions at random are what they are defined to be on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(2, 60, ways);
+}
+
+TEST_CASE("columns are never larger than their bound, and none where a product reads windows") {
+  const auto workspace = [](int64_t batch, int64_t outputs) {
+    Problem p;
+    p.dtype = "float16";
+    p.batch = batch;
+    p.channels = 32;
+    p.outputs = outputs;
+    p.sizes = {112, 112};
+    p.kernel = {3, 3};
+    p.stride = p.padding = p.dilation = {1, 1};
+    return driver::memory_use(testing::compile_made(graph_of(p), false).program)->workspace;
+  };
+  const int64_t input = int64_t{64} * 32 * 112 * 112 * 2, bound = int64_t{256} << 20;
+  // The input and the result with their channels inside; columns would be nine times the input.
+  CHECK(workspace(64, 24) <= input + input * 24 / 32 + 4096 * 24);
+  CHECK(workspace(128, 24) <= 2 * (input + input * 24 / 32) + 4096 * 24);
+  // No whole runs of results: the matrix library's, so columns, in parts.
+  CHECK(workspace(64, 21) > input * 2);
+  CHECK(workspace(64, 21) < bound + input);
 }

@@ -148,7 +148,7 @@ int64_t group_length(int64_t length, int64_t count) {
 /// Whether the first `count` elements of rows that a block could sort are found faster by groups:
 /// three kernels more, each of which takes microseconds.
 bool groups_pay(const Sizes &sizes, size_t dim, const Window &window) {
-  constexpr int64_t kStepsOfLaunches = 50'000'000; // in ten microseconds, of an H100
+  constexpr int64_t kStepsOfLaunches = 50'000'000; // in about ten microseconds, guessed
   const Expr elements = symbolic::numel(sizes), last = window.first + window.count;
   if (!elements.is_integer() || !last.is_integer() || last.value() < 1 || last.value() > kMostFirst)
     return false;

@@ -66,16 +66,24 @@ bool wants_channels_inside(const Convolution &c) {
 bool keeps_channels_inside(const Convolution &c) {
   return c.groups.is_integer(1) && wants_channels_inside(c);
 }
-/// Whether the target's product kernel can be expected to read the windows where they come from.
+/// What is missing to whole runs of 8, the words of a product's kernel.
+int64_t more_to_runs(const Expr &count) {
+  constexpr int64_t kRun = 8;
+  return count.is_integer() ? (kRun - count.value() % kRun) % kRun : 0;
+}
+
+/// Whether the target's product kernel can be expected to read the windows where they come from:
+/// it wants sizes that are known, and whole runs of results.
 bool reads_windows(const Convolution &c, const Facilities &facilities) {
+  const Expr results = c.batch() * symbolic::numel(c.positions) * c.outputs();
   return facilities.product_kernels && !c.transposed && keeps_channels_inside(c) &&
-         tensor::is_reduced_float(c.result.dtype);
+         tensor::is_reduced_float(c.result.dtype) && results.is_integer() &&
+         more_to_runs(c.outputs()) == 0;
 }
 /// Whether windows do not overlap and their channels are no whole runs, as in the patches of an
 /// image: columns then hold the input once, in any order, and filled channels would hold more.
 bool copies_once(const Convolution &c) {
-  const std::optional<int64_t> channels = c.channels().as_integer();
-  bool apart = !c.transposed && c.groups.is_integer(1) && channels && *channels % 8 != 0;
+  bool apart = !c.transposed && c.groups.is_integer(1) && more_to_runs(c.channels()) != 0;
   for (size_t i = 0; i < c.rank(); ++i)
     apart = apart && c.window.dilation[i].is_integer(1) && c.window.kernel[i].is_integer() &&
             c.window.stride[i].is_integer() &&
@@ -185,12 +193,6 @@ Argument product_of_columns(const Shaper &shaper, const Argument &windows, const
   const Argument split = shaper.reshape(product, then({groups, outputs, batch}, positions));
   return shaper.reshape(shaper.permute(split, then({2, 0, 1}, 3, rank)),
                         then({batch, groups * outputs}, positions));
-}
-
-/// What is missing to whole runs of 8, the words of a product's kernel.
-int64_t more_to_runs(const Expr &count) {
-  constexpr int64_t kRun = 8;
-  return count.is_integer() ? (kRun - count.value() % kRun) % kRun : 0;
 }
 
 /// The same with channels innermost, one group: [N * positions, taps * C] @ [taps * C, O]. Where
