@@ -5,6 +5,8 @@
     python3 scripts/differential one NUMBER --bin BIN [--folder FOLDER]     one program: its text and what every device says
     python3 scripts/differential show NUMBER                                its text
     python3 scripts/differential keep FOLDER... [--family NAME]             findings become cases of tests/cases
+    python3 scripts/differential samples --bin BIN --out FOLDER [--operators REGEX]   PyTorch's own samples of its operators (OpInfo)
+    python3 scripts/differential tests --source PYTORCH/test/inductor --bin BIN --out FOLDER       what PyTorch's own compiler is tested with
 """
 import argparse
 import json
@@ -38,6 +40,17 @@ def parse():
     keep = commands.add_parser("keep")
     keep.add_argument("folders", nargs="+")
     keep.add_argument("--family", default="differential")
+    samples = commands.add_parser("samples")
+    samples.add_argument("--types", default="f32,bf16,i64,c64")
+    tests = commands.add_parser("tests")
+    tests.add_argument("--source", required=True, help="PyTorch's test/inductor")
+    tests.add_argument("--files", default="test_torchinductor.py,test_control_flow.py,test_cpu_repro.py,test_unbacked_symints.py")
+    for command in (samples, tests):
+        command.add_argument("--out", required=True, help="holds the cases; what is recorded there already is not recorded again")
+        command.add_argument("--operators", default="", help="a regular expression of their names")
+        command.add_argument("--jobs", type=int, default=os.cpu_count())
+        command.add_argument("--record-only", action="store_true")
+        command.add_argument("--part", help=argparse.SUPPRESS)
     worker = commands.add_parser("worker")
     for name in ("start", "step", "stop"):
         worker.add_argument("--" + name, type=int)
@@ -48,9 +61,9 @@ def parse():
     minimize.add_argument("--seconds", type=float)
     for command in (worker, minimize):
         command.add_argument("--work")
-    for command in (run, one, worker, minimize):
+    for command in (run, one, worker, minimize, samples, tests):
         command.add_argument("--bin", default="build/release/bin", help="holds tsc, and tsc_differential if it was built")
-    for command in (run, one, worker):
+    for command in (run, one, worker, samples, tests):
         command.add_argument("--devices", default="reference,host,host-cuda")
     for command in (run, worker):
         command.add_argument("--chunk", type=int, default=48, help="programs that are compiled together")
@@ -129,6 +142,12 @@ def main():
         return worker.work(options)
     if options.command == "minimize":
         return minimize(options)
+    if options.command == "samples":
+        from samples import samples
+        return samples(options)
+    if options.command == "tests":
+        from compiled_tests import tests
+        return tests(options)
     if options.command == "keep":
         import keep
         return keep.keep(options.folders, options.family)
