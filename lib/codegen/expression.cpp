@@ -178,6 +178,21 @@ std::string cast_text(const Value &value, const ArgumentText &argument) {
   return converted(argument.text, argument.dtype, value.dtype);
 }
 
+/// 16-bit floats are held as float: their bits are made of it, and it of them.
+std::string bitcast_text(const Value &value, const ArgumentText &argument) {
+  const DType from = value.source_dtype, to = value.dtype;
+  support::require(tensor::size_in_bytes(from) == tensor::size_in_bytes(to), "codegen",
+                   "a bitcast between dtypes of different size");
+  const auto name = [](DType dtype) { return dtype == DType::f16 ? "f16" : "bf16"; };
+  std::string text = argument.text;
+  if (tensor::is_reduced_float(from))
+    text = std::string("tc_to_") + name(from) + "(" + converted(text, argument.dtype, DType::f32) +
+           ").bits";
+  if (tensor::is_reduced_float(to))
+    return std::string("tc_float(tc_") + name(to) + "{tc_bitcast<unsigned short>(" + text + ")})";
+  return "tc_bitcast<" + std::string(value_type(to)) + ">(" + text + ")";
+}
+
 /// seed, stream and offset are 64-bit integers whatever is drawn.
 std::string random_text(const Value &value, std::span<const ArgumentText> arguments) {
   std::vector<std::string> texts;
@@ -209,15 +224,8 @@ std::string operation_text(const Value &value, std::span<const ArgumentText> arg
     return logical_text(value, arguments);
   if (value.op == Op::to_dtype)
     return cast_text(value, arguments[0]);
-  if (value.op == Op::to_dtype_bitcast) {
-    // A 16-bit float that was widened is the float it is held in.
-    const DType from =
-        tensor::is_reduced_float(arguments[0].dtype) ? DType::f32 : arguments[0].dtype;
-    if (tensor::is_reduced_float(value.dtype) ||
-        tensor::size_in_bytes(from) != tensor::size_in_bytes(value.dtype))
-      throw support::InternalError("codegen", "", "lowering let a bitcast of 16 bits through");
-    return "tc_bitcast<" + std::string(value_type(value.dtype)) + ">(" + arguments[0].text + ")";
-  }
+  if (value.op == Op::to_dtype_bitcast)
+    return bitcast_text(value, arguments[0]);
   if (value.op == Op::where)
     return truth(arguments[0]) + " ? " +
            converted(arguments[1].text, arguments[1].dtype, value.dtype) + " : " +

@@ -115,13 +115,6 @@ NodeValue bitcast(Context &context, const ops::Call &call) {
   const DType dtype = result_meta(context).dtype;
   if (dtype == value.dtype)
     return value;
-  if (tensor::is_reduced_float(dtype) || tensor::is_reduced_float(value.dtype)) {
-    throw support::UserError(support::ExitCode::unsupported,
-                             {.code = "TSC-K002",
-                              .message = "kernels cannot reinterpret the bits of 16-bit floats",
-                              .node = call.node().name,
-                              .next_step = "view the tensor with a 32-bit type"});
-  }
   value = rounded(context, value);
   LoopNode node;
   node.op = Op::to_dtype_bitcast;

@@ -29,8 +29,9 @@ SECONDS = 60  # one sample
 
 
 def names_of(pattern=""):
-    from torch.testing._internal.common_methods_invocations import op_db
-    return [info for info in op_db if re.search(pattern, info.formatted_name)]
+    import torch.testing._internal.common_methods_invocations as database
+    database.wrapper_set_seed = lambda function, *a, **k: function(*a, **k)  # what draws shall be seen to
+    return [info for info in database.op_db if re.search(pattern, info.formatted_name)]
 
 
 def chosen(info, dtype):

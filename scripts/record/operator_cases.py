@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 import alias_cases
 import arithmetic_cases
+import bits_and_segments_cases
 import composite_cases
 import edge_cases
 import foreach_cases
@@ -449,6 +450,7 @@ def sorting(c):
     c.case("median_dim_i64", lambda x: torch.median(x, 0, keepdim=True)[0], c.ints(6, 5))
     c.case("median_nan", lambda x: (torch.median(x, -1)[0], torch.nanmedian(x, -1)[0], torch.median(x), torch.nanmedian(x)), torch.tensor([[1.0, math.nan, 3.0, -2.0], [5.0, 2.0, math.inf, 1.0], [math.nan, math.nan, math.nan, math.nan]]))
 arithmetic_cases.add(family)
+bits_and_segments_cases.add(family)
 composite_cases.add(family)
 edge_cases.add(family)
 fused_product_cases.add(family)

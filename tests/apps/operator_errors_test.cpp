@@ -22,9 +22,22 @@ struct WrongCall {
 };
 
 const WrongCall kWrongCalls[] = {
-    {"aten.view.dtype", R"(["$x", {"dtype": "float64"}])", 4,
-     "O002: aten.view.dtype between element sizes is not supported",
-     "view as a dtype of the same size"},
+    {"aten.view.dtype", R"(["$x", {"dtype": "float64"}])", 3,
+     "O129: aten.view.dtype from torch.float32 to torch.float64: the last dimension of [2, 3] "
+     "does not hold whole elements",
+     "make it contiguous, of a size that whole elements divide"},
+    {"aten.segment_reduce.default", R"(["$x", "median"])", 3,
+     "O030: aten.segment_reduce.default: unknown reduction 'median'",
+     "use 'sum', 'mean', 'max', 'min' or 'prod'"},
+    {"aten.gradient.array", R"(["$x"])", 3, "O030: aten.gradient.array: edge_order is 3",
+     "use 1 or 2", R"({"dim": [0], "edge_order": 3})"},
+    {"aten.empty_permuted.default", R"([[2, 3], [0, 0]])", 3,
+     "O024: aten.empty_permuted.default: physical_layout is no permutation",
+     "name each dimension once, the outermost first"},
+    {"aten.max_unpool2d.default", R"(["$x", "$x", [2, 2]])", 3,
+     "O048: aten.max_unpool2d.default of [2, 3]", "pass [N, C, spatial..] or [C, spatial..]"},
+    {"aten.geometric.default", R"(["$x", 1.5])", 3,
+     "O032: aten.geometric.default: the probability is 1.5", "pass a number between 0 and 1"},
     {"aten.index.Tensor", R"(["$x", ["$mask"]])", 4,
      "O004: aten.index.Tensor with a mask: the result's size depends on data",
      "use torch.where, or integer indices"},

@@ -45,7 +45,7 @@ TEST_CASE("a wrong node hides no problem of the others") {
       .call("kind", "aten.softmax.int", {"$shapes"}, {{"dim", "one"}}, kSmall)
       .call("dtype", "aten.mul.Tensor", {"$c", "$c"})
       .call("dtype_again", "aten.neg.default", {"$dtype"})
-      .call("bits", "aten.view.dtype", {"$h", {{"dtype", "int16"}}})
+      .call("bits", "aten.view.dtype", {"$h", {{"dtype", "bool"}}})
       .call("dim", "aten.amax.default", {"$kind", {5}})
       .call("sizes", "aten.nonzero.default", {"$kind"})
       .call("again", "aten.expp.default", {"$sizes"})
@@ -83,11 +83,11 @@ error TSC-K001: kernels cannot compute with torch.complex64
   call aten.mul.Tensor(self=c: complex64[2, 3], other=c: complex64[2, 3])
   also at node dtype_again in File "model.py", line 6, in forward: dtype_again = f(x)
   next: convert the tensor to a float or integer type outside of the graph
-error TSC-K002: kernels cannot reinterpret the bits of 16-bit floats
+error TSC-O002: aten.view.dtype between bool and wider elements is not supported
   at wrong.json (node bits)
   in File "model.py", line 7, in forward: bits = f(x)
-  call aten.view.dtype(self=h: bfloat16[4], dtype=torch.int16)
-  next: view the tensor with a 32-bit type
+  call aten.view.dtype(self=h: bfloat16[4], dtype=torch.bool)
+  next: view bool as uint8 first
 error TSC-O021: aten.amax.default: dimension 5 is not in [-2, 1]
   at wrong.json (node dim)
   in File "model.py", line 8, in forward: dim = f(x)

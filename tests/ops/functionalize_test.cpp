@@ -454,12 +454,33 @@ TEST_CASE("a write to a buffer that another one is a part of says so") {
         "  next: register one of them and take a view of it in forward(), or clone() the other");
 }
 
+TEST_CASE("resize_ takes the memory that there is, and no other") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4});
+  Argument y = sample.call("y", "aten.clone.default", {x});
+  sample.call("larger", "aten.resize_.default", {y, List{3, 2}});
+  CHECK(message_of(sample.finish({y})) ==
+        "error TSC-O070: aten.resize.default gives a tensor other memory: [3, 2] in place of [4] "
+        "(in the decomposition of aten.resize_.default)\n"
+        "  at node larger\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: make a new tensor instead: reshape, narrow, torch.empty or clone");
+}
+
+TEST_CASE("what is written through bits of another width is refused") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::i32, {4});
+  Argument bits = sample.call("bits", "aten.view.dtype", {x, DType::i16});
+  sample.call("write", "aten.zero_.default", {bits});
+  CHECK(message_of(sample.finish({x})).rfind("error TSC-O081", 0) == 0);
+}
+
 TEST_CASE("ways of writing that no graph can hold say what to write instead") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {4});
   sample.call("a", "aten.add.out", {x, x}, {{"out", x}});
   sample.call("b", "aten.sum.IntList_out", {x, List{0}}, {{"out", x}});
-  sample.call("c", "aten.resize_.default", {x, List{2}});
+  sample.call("c", "aten._resize_output_.default", {x, List{2}});
   sample.call("d", "aten.set_.source_Tensor", {x, x});
   sample.call("e", "aten._foreach_powsum.Scalar", {List{x, x}, 1});
   CHECK(
@@ -472,7 +493,7 @@ TEST_CASE("ways of writing that no graph can hold say what to write instead") {
       "  at node b\n"
       "  in File \"model.py\", line 2, in forward: y = f(x)\n"
       "  next: call it without out=, and copy_() the result where it belongs\n"
-      "error TSC-O070: aten.resize_.default gives a tensor other memory (1 call)\n"
+      "error TSC-O070: aten._resize_output_.default gives a tensor other memory (1 call)\n"
       "  at node c\n"
       "  in File \"model.py\", line 3, in forward: y = f(x)\n"
       "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"

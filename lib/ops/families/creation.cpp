@@ -127,6 +127,38 @@ void add_empty(Table &table) {
       })
       .effect(Effect::random)
       .lowers("empty");
+  table.add(factory("empty_permuted(SymInt[] size, int[] physical_layout"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        const std::vector<Expr> sizes = call.sizes("size");
+        const std::vector<int64_t> order = call.integers("physical_layout");
+        std::vector<Expr> strides(sizes.size(), Expr(0));
+        std::vector<bool> seen(sizes.size(), false);
+        Expr stride = 1;
+        bool each_once = order.size() == sizes.size();
+        for (size_t i = order.size(); each_once && i-- > 0;) { // innermost last
+          const auto d = static_cast<size_t>(order[i]);
+          each_once = order[i] >= 0 && d < sizes.size() && !seen[d];
+          if (!each_once)
+            break;
+          seen[d] = true;
+          strides[d] = stride;
+          stride = stride * symbolic::maximum(sizes[d], Expr(1));
+        }
+        if (!each_once)
+          call.fail("TSC-O024", call.node().target + ": physical_layout is no permutation",
+                    "name each dimension once, the outermost first");
+        return builder.call("aten.empty_strided.default",
+                            {sizes_argument(sizes), sizes_argument(strides)},
+                            {{"dtype", call.dtype("dtype").value_or(DType::f32)},
+                             {"device", device_argument(call, {})}});
+      });
+  table.add(factory("new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride"))
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        const TensorMeta self = call.tensor("self");
+        return builder.call("aten.empty_strided.default", {call["size"], call["stride"]},
+                            {{"dtype", call.dtype("dtype").value_or(self.dtype)},
+                             {"device", device_argument(call, self.device)}});
+      });
   table.add(factory("empty_like(Tensor self", true))
       .decompose([](GraphBuilder &builder, const Call &call) {
         return full_like(builder, call, 0); // any value is right

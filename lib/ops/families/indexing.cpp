@@ -303,9 +303,26 @@ void add_gathers(Table &table) {
           const TensorMeta meta = call.tensor("self");
           const size_t dim = normalize_dim(call, call.integer("dim"), meta.layout.rank());
           const Expr size = meta.layout.rank() == 0 ? Expr(1) : meta.layout.sizes[dim];
+          const auto d = static_cast<int64_t>(dim);
+          Argument self = call["self"];
           Argument index =
               builder.call("aten.remainder.Scalar", {call["indices"], size_argument(size)});
-          return builder.call("aten.gather.default", {call["self"], call["dim"], index});
+          const TensorMeta indices = call.tensor("indices");
+          if (meta.layout.rank() != indices.layout.rank())
+            call.fail("TSC-O129",
+                      call.node().target + ": indices " + print_sizes(indices.layout.sizes) +
+                          " for " + print_sizes(meta.layout.sizes),
+                      "pass indices with as many dimensions");
+          if (meta.layout.rank() > 0) { // the other dimensions broadcast
+            std::vector<Expr> one = meta.layout.sizes, other = indices.layout.sizes;
+            one[dim] = other[dim] = Expr(1);
+            std::vector<Expr> rows = broadcast(call, {one, other});
+            rows[dim] = size;
+            self = builder.call("aten.expand.default", {self, sizes_argument(rows)});
+            rows[dim] = indices.layout.sizes[dim];
+            index = builder.call("aten.expand.default", {index, sizes_argument(rows)});
+          }
+          return builder.call("aten.gather.default", {self, d, index});
         }
         Argument self = builder.call("aten.reshape.default", {call["self"], Arguments{-1}});
         Argument indices = builder.call("aten.reshape.default", {call["indices"], Arguments{-1}});

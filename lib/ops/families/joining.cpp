@@ -196,6 +196,41 @@ Argument repeat_interleave(GraphBuilder &builder, const Call &call) {
   return builder.call("aten.view.default", {x, sizes_argument(merged)});
 }
 
+/// Each tensor padded with zeros along `dim` to `num_chunks` equal chunks, a chunk's elements
+/// flattened; chunks side by side.
+Argument chunk_cat(GraphBuilder &builder, const Call &call) {
+  const std::vector<TensorMeta> tensors = call.tensors("tensors");
+  const int64_t chunks = call.integer("num_chunks");
+  if (tensors.empty() || chunks < 1)
+    call.fail("TSC-O044",
+              call.node().target + " of " + std::to_string(tensors.size()) + " tensors in " +
+                  std::to_string(chunks) + " chunks",
+              "pass one or more of each");
+  const size_t dim = existing_dim(call, call.integer("dim"), tensors.front().layout.rank());
+  Arguments parts;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Argument x = call["tensors"].list()->at(i);
+    const Sizes &sizes = tensors[i].layout.sizes;
+    if (sizes.size() <= dim)
+      call.fail("TSC-O021",
+                call.node().target + ": no dimension " + std::to_string(dim) + " in " +
+                    print_sizes(sizes),
+                "name a dimension that all have");
+    const Expr even = symbolic::ceil_div(sizes[dim], Expr(chunks)) * Expr(chunks);
+    const Expr missing = symbolic::simplify(even - sizes[dim], builder.ranges());
+    if (!missing.is_integer(0)) {
+      Sizes pad(2 * (sizes.size() - dim), Expr(0));
+      pad.back() = missing;
+      x = builder.call("aten.constant_pad_nd.default", {x, sizes_argument(pad), 0});
+    }
+    Sizes shape(sizes.begin(), sizes.begin() + static_cast<ptrdiff_t>(dim));
+    shape.emplace_back(chunks);
+    shape.emplace_back(-1);
+    parts.push_back(builder.call("aten.reshape.default", {x, sizes_argument(shape)}));
+  }
+  return builder.call("aten.cat.default", {parts, static_cast<int64_t>(dim) + 1});
+}
+
 } // namespace
 
 void add_joining(Table &table) {
@@ -206,6 +241,7 @@ void add_joining(Table &table) {
       row.lowers("cat");
   }
   table.add("stack(Tensor[] tensors, int dim=0) -> Tensor").decompose(stack);
+  table.add("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor").decompose(chunk_cat);
   table.add("flip(Tensor self, int[] dims) -> Tensor").shape(flip_value).lowers("flip");
   table.add("tsc::rotate(Tensor self, int dim, SymInt first) -> Tensor")
       .shape(rotate_value)

@@ -369,10 +369,10 @@ Argument cosine_embedding(GraphBuilder &builder, const Call &call) {
 }
 
 Argument triplet_margin(GraphBuilder &builder, const Call &call) {
-  DType dtype = call.tensor("anchor").dtype;
+  const DType dtype = to_floating(call.tensor("anchor").dtype);
   auto apart = [&](std::string_view a, std::string_view b) {
-    Argument x = widen(builder, call[a]);
-    Argument y = widen(builder, call[b]);
+    Argument x = widen_to_floating(builder, call[a]);
+    Argument y = widen_to_floating(builder, call[b]);
     return builder.call("aten.pairwise_distance.default", {x, y, call["p"], call["eps"]});
   };
   Argument positive = apart("anchor", "positive");
@@ -391,8 +391,18 @@ Argument multi_margin(GraphBuilder &builder, const Call &call) {
   int64_t p = call.integer("p");
   if (p != 1 && p != 2)
     call.fail("TSC-O093", call.node().target + ": the power is " + std::to_string(p), "use 1 or 2");
-  Argument x = widen(builder, call["self"]);
-  Argument target = checked_range(builder, call["target"], self.layout.sizes.back(), "target");
+  const auto as_row = [&](std::string_view name) { // one element is a row of one class
+    const bool is_number = call.tensor(name).layout.rank() == 0;
+    return is_number ? builder.call("aten.unsqueeze.default", {call[name], 0}) : call[name];
+  };
+  Argument x = widen(builder, as_row("self"));
+  const Expr classes = self.layout.rank() == 0 ? Expr(1) : self.layout.sizes.back();
+  const bool is_one = self.layout.rank() == 0 || // a row and its class have one loss
+                      (self.layout.rank() == 1 && call.tensor("target").layout.rank() == 0);
+  Argument label = self.layout.rank() == 1 ? call["target"] : as_row("target");
+  if (self.layout.rank() == 0)
+    label = builder.call("aten.reshape.default", {label, Arguments{}});
+  Argument target = checked_range(builder, label, classes, "target");
   Argument column = builder.call("aten.unsqueeze.default", {target, -1});
   Argument own = builder.call("aten.gather.default", {x, -1, column});
   Argument gap = builder.call(kAdd, {builder.call(kSub, {x, own}), call["margin"]});
@@ -403,12 +413,62 @@ Argument multi_margin(GraphBuilder &builder, const Call &call) {
     loss = builder.call(kMul,
                         {loss, builder.call("aten.index.Tensor",
                                             {widen(builder, call["weight"]), Arguments{column}})});
-  Argument numbers = builder.call("aten.arange.default", {size_argument(self.layout.sizes.back())},
+  Argument numbers = builder.call("aten.arange.default", {size_argument(classes)},
                                   {{"dtype", DType::i64}, {"device", self.device}});
   Argument is_own = builder.call("aten.eq.Tensor", {numbers, column});
   loss = builder.call(kWhere, {is_own, 0.0, loss});
   Argument mean = builder.call("aten.mean.dim", {loss, Arguments{-1}, false});
+  if (is_one)
+    return convert(builder, builder.call("aten.reshape.default", {mean, Arguments{}}), self.dtype);
   return reduced(builder, call, mean, self.dtype);
+}
+
+/// (loss, whether a class is a target): targets of a row are those in front of its first -1; the
+/// mean over the classes of max(0, 1 - own + other), summed over targets `own` and classes `other`
+/// that are none.
+Argument multilabel_margin(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self");
+  const TensorMeta labels = call.tensor("target");
+  if (self.layout.rank() > 2 || labels.layout.rank() != self.layout.rank())
+    call.fail("TSC-O129",
+              call.node().target + " of " + print_sizes(self.layout.sizes) + " with targets " +
+                  print_sizes(labels.layout.sizes),
+              "pass [N, C] or [C], and as many targets");
+  const Expr classes = self.layout.rank() == 0 ? Expr(1) : self.layout.sizes.back();
+  const auto as_row = [&](const Argument &x) {
+    return self.layout.rank() == 0 ? builder.call("aten.unsqueeze.default", {x, 0}) : x;
+  };
+  Argument x = widen(builder, as_row(call["self"]));
+  Argument target = as_row(call["target"]);
+  Argument ends = convert(builder, builder.call("aten.lt.Scalar", {target, 0}), DType::i64);
+  Argument counts =
+      builder.call("aten.eq.Scalar", {builder.call("aten.cumsum.default", {ends, -1}), 0});
+  Argument places = builder.call(kWhere, {counts, target, 0});
+  places = checked_range(builder, places, classes, "target");
+  Argument numbers = builder.call("aten.arange.default", {size_argument(classes)},
+                                  {{"dtype", DType::i64}, {"device", self.device}});
+  const auto column = [&](const Argument &v) {
+    return builder.call("aten.unsqueeze.default", {v, -1});
+  };
+  Argument named = builder.call("aten.logical_and.default",
+                                {builder.call("aten.eq.Tensor", {column(places), numbers}),
+                                 column(counts)}); // [.., target, class]
+  Argument is_target = builder.call("aten.any.dim", {named, -2, false});
+  Argument own = column(builder.call("aten.gather.default", {x, -1, places}));
+  Argument gap = builder.call(
+      kAdd, {builder.call(kSub, {builder.call("aten.unsqueeze.default", {x, -2}), own}), 1.0});
+  Argument loss = builder.call("aten.maximum.default", {gap, 0.0});
+  Argument other = builder.call("aten.logical_not.default",
+                                {builder.call("aten.unsqueeze.default", {is_target, -2})});
+  Argument used = builder.call("aten.logical_and.default", {column(counts), other});
+  loss = builder.call(kWhere, {used, loss, 0.0});
+  Argument sum = builder.call("aten.sum.dim_IntList", {loss, Arguments{-2, -1}, false});
+  Argument mean = builder.call(kDiv, {sum, size_argument(classes)});
+  Argument result = self.layout.rank() < 2 ? convert(builder, mean, self.dtype)
+                                           : reduced(builder, call, mean, self.dtype);
+  is_target = builder.call("aten.reshape.default", {convert(builder, is_target, self.dtype),
+                                                    sizes_argument(labels.layout.sizes)});
+  return Arguments{result, is_target};
 }
 
 void add_elementwise(Table &table) {
@@ -476,6 +536,14 @@ void add_losses(Table &table) {
       .add("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? "
            "weight=None, int reduction=1) -> Tensor")
       .decompose(multi_margin);
+  table
+      .add("multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor "
+           "output, Tensor is_target)")
+      .decompose(multilabel_margin);
+  table.add("multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return multilabel_margin(builder, call).list()->front();
+      });
   for (std::string_view lengths : {"IntList", "Tensor"}) {
     std::string type = lengths == "IntList" ? "int[]" : "Tensor";
     table

@@ -1,6 +1,7 @@
 // Padding: constants are lowered, reflections and replications are gathers.
 #include "ops/table/builder.h"
 #include "ops/table/memory_format.h"
+#include "ops/table/pointwise_rules.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
 
@@ -24,17 +25,24 @@ Value constant_pad_value(const Call &call) {
 
 enum class Edge : uint8_t { reflect, replicate, circular };
 
-/// Which element of [0, size) stands at each position of [-before, size + after).
+/// Which element of [0, size) stands at each position of [-before, size + after). A circle runs
+/// through what is left after pads below 0 have cut it (at::_pad_circular).
 Argument source_positions(GraphBuilder &builder, Expr size, Expr before, Expr after, Edge edge,
                           tensor::Device device) {
   Argument position = builder.call("aten.arange.start_step",
                                    {size_argument(-before), size_argument(size + after), 1},
                                    {{"dtype", DType::i64}, {"device", device}});
+  if (edge == Edge::circular) {
+    const Expr first = symbolic::maximum(Expr(0) - before, Expr(0));
+    const Expr left = size - first - symbolic::maximum(Expr(0) - after, Expr(0));
+    Argument inside = builder.call("aten.remainder.Tensor",
+                                   {builder.call(kSub, {position, size_argument(first)}),
+                                    size_argument(symbolic::simplify(left, builder.ranges()))});
+    return builder.call(kAdd, {inside, size_argument(first)});
+  }
   Argument last = size_argument(size - Expr(1));
   if (edge == Edge::replicate)
     return builder.call("aten.clamp.default", {position, 0, last});
-  if (edge == Edge::circular)
-    return builder.call("aten.remainder.Tensor", {position, size_argument(size)});
   // |x| mirrors at the first element, last - |last - x| at the last.
   Argument mirrored = builder.call("aten.abs.default", {position});
   Argument from_end = builder.call("aten.sub.Tensor", {last, mirrored});

@@ -5,6 +5,7 @@
 #include "ops/table/table.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tsc::ops {
 namespace {
@@ -17,12 +18,17 @@ Argument reshape(GraphBuilder &builder, const Argument &x, const Sizes &sizes) {
 
 /// beta * self + alpha * product; a beta of 0 ignores self, NaN included.
 Argument scaled_sum(GraphBuilder &builder, const Call &call, Argument product) {
+  const bool whole = !tensor::is_floating(builder.meta(product).dtype); // factors are cut, too
+  const auto factor = [&](std::string_view name) -> Argument {
+    const double number = call.number(name);
+    return whole ? Argument(static_cast<int64_t>(number)) : call[name];
+  };
   if (call.number("alpha") != 1)
-    product = builder.call(kMul, {product, call["alpha"]});
-  double beta = call.number("beta");
+    product = builder.call(kMul, {product, factor("alpha")});
+  const double beta = whole ? std::trunc(call.number("beta")) : call.number("beta");
   if (beta == 0)
     return product;
-  Argument self = beta == 1 ? call["self"] : builder.call(kMul, {call["self"], call["beta"]});
+  Argument self = beta == 1 ? call["self"] : builder.call(kMul, {call["self"], factor("beta")});
   return builder.call(kAdd, {self, product});
 }
 

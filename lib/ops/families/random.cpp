@@ -223,6 +223,59 @@ void add_exponential(Table &table) {
       .decompose(like_self(exponential));
 }
 
+double positive(const Call &call, std::string_view name) {
+  const double value = call.number(name);
+  if (!(value > 0))
+    call.fail("TSC-O032",
+              call.node().target + ": " + std::string(name) + " is " + support::python_repr(value),
+              "pass a number above 0");
+  return value;
+}
+
+/// exp of a normal; median + sigma * tan(pi * (u - 1/2)); the number of tries until one of
+/// probability p succeeds, ceil(log(u) / log(1 - p)) and at least 1, for u in (0, 1].
+void add_transformed(Table &table) {
+  const auto wide = [](const DrawnTensor &result) {
+    return DrawnTensor{result.sizes, result.dtype == DType::f64 ? DType::f64 : DType::f32,
+                       result.device};
+  };
+  Draw log_normal = [wide](GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
+    need_floats(call, result.dtype);
+    const double spread = positive(call, "std");
+    Argument normal = draw_normal(builder, wide(result), call.number("mean"), spread);
+    return convert(builder, builder.call("aten.exp.default", {normal}), result.dtype);
+  };
+  Draw cauchy = [wide](GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
+    need_floats(call, result.dtype);
+    const double spread = positive(call, "sigma");
+    Argument angle =
+        builder.call(kMul, {draw_uniform(builder, wide(result), -0.5, 0.5), std::acos(-1.0)});
+    Argument slope = builder.call(kMul, {builder.call("aten.tan.default", {angle}), spread});
+    return convert(builder, builder.call(kAdd, {slope, call["median"]}), result.dtype);
+  };
+  Draw geometric = [wide](GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
+    const double p = call.number("p");
+    if (!(p > 0 && p < 1))
+      call.fail("TSC-O032", call.node().target + ": the probability is " + support::python_repr(p),
+                "pass a number between 0 and 1");
+    Argument below_one = draw_uniform(builder, wide(result)); // [0, 1)
+    Argument u = builder.call("aten.rsub.Scalar", {below_one, 1});
+    Argument tries =
+        builder.call("aten.ceil.default",
+                     {builder.call(kDiv, {builder.call("aten.log.default", {u}), std::log1p(-p)})});
+    return convert(builder, builder.call("aten.clamp_min.default", {tries, 1}), result.dtype);
+  };
+  const std::pair<std::string_view, Draw> forms[] = {
+      {"log_normal(Tensor self, float mean=1., float std=2.", log_normal},
+      {"cauchy(Tensor self, float median=0., float sigma=1.", cauchy},
+      {"geometric(Tensor self, float p", geometric}};
+  for (const auto &[name, draw] : forms)
+    table
+        .add_with_in_place(
+            keep_text(std::string(name) + ", *, Generator? generator=None) -> Tensor"))
+        .decompose(like_self(draw));
+}
+
 /// A category is drawn where weight / exponential is largest (the race of exponential clocks).
 Argument multinomial(GraphBuilder &builder, const Call &call) {
   TensorMeta weights = call.tensor("self");
@@ -289,6 +342,7 @@ void add_random(Table &table) {
   add_integers(table);
   add_bernoulli(table);
   add_exponential(table);
+  add_transformed(table);
   table
       .add("multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? "
            "generator=None) -> Tensor")

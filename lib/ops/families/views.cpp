@@ -216,6 +216,9 @@ Argument as_strided(GraphBuilder &builder, const Call &call) {
   const graph::NodeId whole = chain_of_views(builder.graph(), call["self"].node()->id).back();
   const TensorMeta memory = *builder.graph().node(whole).value->tensor();
   require_within(builder, call, {sizes, strides, offset}, memory.layout.storage_size());
+  if (tensor::size_in_bytes(memory.dtype) != tensor::size_in_bytes(self.dtype))
+    call.refuse("TSC-O002", call.node().target + " of bits that are seen in another element size",
+                "take the strided view first, or copy what view.dtype gives");
   const Arguments rest = {sizes_argument(sizes), sizes_argument(strides), size_argument(offset)};
   const auto of = [&](graph::NodeId id) {
     return Arguments{graph::NodeRef{id}, rest[0], rest[1], rest[2]};
@@ -224,6 +227,41 @@ Argument as_strided(GraphBuilder &builder, const Call &call) {
     return builder.keep(call, of(whole));
   return builder.call("aten.view.dtype",
                       {builder.emit("aten.as_strided.default", of(whole)), self.dtype});
+}
+
+/// What resize_ makes of a tensor whose memory is large enough: the same memory from the same
+/// element on, in the order of `memory_format`; a tensor that has the sizes stays as it is.
+Value resize_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  const bool by_other = call.schema().parameters[1].name == "the_template";
+  const std::vector<Expr> sizes =
+      by_other ? call.tensor("the_template").layout.sizes : call.sizes("size");
+  const auto *format = std::get_if<graph::MemoryFormat>(&call["memory_format"].value);
+  if (sizes == self.layout.sizes && !format)
+    return view_of(self, sizes, self.layout.strides, self.layout.offset);
+  tensor::Layout layout = tensor::contiguous_layout(sizes);
+  if (format && *format == graph::MemoryFormat::preserve && by_other)
+    layout.strides = preserved_strides(call.tensor("the_template").layout, call.ranges());
+  else if (format)
+    layout.strides = strides_in_format(call, layout, *format);
+  return view_of(self, sizes, layout.strides, self.layout.offset);
+}
+
+Argument resize(GraphBuilder &builder, const Call &call) {
+  const tensor::Layout to = resize_value(call).tensor()->layout;
+  const TensorMeta self = call.tensor("self");
+  if (to == self.layout)
+    return call["self"];
+  const graph::NodeId whole = chain_of_views(builder.graph(), call["self"].node()->id).back();
+  const Expr memory = builder.graph().node(whole).value->tensor()->layout.storage_size();
+  if (!symbolic::known_less_equal(to.storage_size(), memory, builder.ranges()))
+    call.refuse("TSC-O070",
+                call.node().target + " gives a tensor other memory: " + print_sizes(to.sizes) +
+                    " in place of " + print_sizes(self.layout.sizes),
+                "make a new tensor instead: reshape, narrow, torch.empty or clone");
+  return builder.call("aten.as_strided.default",
+                      {call["self"], sizes_argument(to.sizes), sizes_argument(to.strides),
+                       size_argument(to.offset)});
 }
 
 Value diagonal_value(const Call &call) {
@@ -280,17 +318,6 @@ Value unfold_value(const Call &call) {
     strides[dim] = strides[dim] * step;
   }
   return view_of(self, sizes, strides, self.layout.offset);
-}
-
-/// The bits of an element seen as another dtype of the same width.
-Value view_dtype_value(const Call &call) {
-  const TensorMeta &self = call.tensor("self");
-  std::optional<DType> dtype = call.dtype("dtype");
-  if (!dtype || tensor::size_in_bytes(*dtype) != tensor::size_in_bytes(self.dtype))
-    call.refuse("TSC-O002", "aten.view.dtype between element sizes is not supported",
-                "view as a dtype of the same size");
-  return tensor_value(*dtype, self.layout.sizes, self.layout.strides, self.device,
-                      self.layout.offset);
 }
 
 } // namespace
@@ -356,12 +383,22 @@ void add_views(Table &table) {
       "Tensor(a)",
       as_strided_value, "as_strided")
       .decompose(as_strided);
+  table
+      .add(
+          "resize(Tensor(a) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a)")
+      .shape(resize_value)
+      .effect(Effect::view)
+      .decompose(resize);
+  table
+      .add("resize_as(Tensor(a) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> "
+           "Tensor(a)")
+      .shape(resize_value)
+      .effect(Effect::view)
+      .decompose(resize);
   add("diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", diagonal_value,
       "diagonal");
   add("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold_value,
       "unfold");
-  add("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", view_dtype_value, "bitcast")
-      .passes_elements(false);
 }
 
 } // namespace tsc::ops

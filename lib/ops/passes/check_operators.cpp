@@ -29,7 +29,7 @@ Diagnostic unknown_operator(const Node &node) {
   if (overload == "out" || (overload.size() > 4 && overload.substr(overload.size() - 4) == "_out"))
     return diagnostic(node, "TSC-O070", target + " writes its result to a tensor given as out=",
                       "call it without out=, and copy_() the result where it belongs");
-  if (has("aten.resize") || has("aten._resize_output_") || has("aten.set_."))
+  if (has("aten._resize_output_") || has("aten.set_."))
     return diagnostic(node, "TSC-O070", target + " gives a tensor other memory",
                       "make a new tensor instead: reshape, narrow, torch.empty or clone");
   if (has("aten._print."))

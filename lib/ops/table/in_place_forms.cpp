@@ -180,6 +180,8 @@ std::span<const InPlaceForm> in_place_forms() {
       {"remainder_.Scalar", "remainder.Scalar"},
       {"remainder_.Tensor", "remainder.Tensor"},
       {"renorm_.default", "renorm.default"},
+      {"resize_.default", "resize.default", true},
+      {"resize_as_.default", "resize_as.default", true},
       {"round_.decimals", "round.decimals"},
       {"round_.default", "round.default"},
       {"rsqrt_.default", "rsqrt.default"},
