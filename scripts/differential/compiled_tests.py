@@ -81,7 +81,7 @@ class Recorder:
     """Stands for torch.compile while a test runs."""
 
     def __init__(self, folder):
-        self.folder, self.calls, self.missing = folder, 0, {}
+        self.folder, self.calls, self.missing, self.recording = folder, 0, {}, False
 
     def compile(self, function=None, *_, **__):
         if function is None:
@@ -92,8 +92,9 @@ class Recorder:
         return functools.wraps(function)(functools.partial(self.call, function)) if hasattr(function, "__name__") else functools.partial(self.call, function)
 
     def call(self, function, *arguments, **named):
-        if self.calls < CALLS:
+        if self.calls < CALLS and not self.recording:  # what a compiled function compiles is part of it
             self.calls += 1
+            self.recording = True
             info = types.SimpleNamespace(op=function, formatted_name=os.path.basename(self.folder))
             first, *rest = arguments or (None,)
             sample = types.SimpleNamespace(input=first, args=tuple(rest), kwargs=named)
@@ -106,6 +107,7 @@ class Recorder:
                 self.missing[self.calls - 1] = f"{type(error).__name__}: {str(error)[:300]}"
             finally:
                 signal.alarm(0)
+                self.recording = False
         return function(*arguments, **named)
 
     def check_model(self, test, model, inputs=(), kwargs=None, **_):

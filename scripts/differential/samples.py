@@ -5,6 +5,7 @@ operator and dtype, exported, with what eager mode and float64 give.
     FOLDER/OPERATOR/not_recorded.json      what PyTorch itself does not run or export, with the reason
 """
 import collections
+import copy
 import json
 import os
 import re
@@ -46,6 +47,8 @@ class Call(torch.nn.Module):
 
     def __init__(self, function, leaves, spec, wide=False):
         super().__init__()
+        if wide and isinstance(function, torch.nn.Module):
+            function = copy.deepcopy(function).double()
         self.function, self.leaves, self.spec, self.wide = function, leaves, spec, wide
 
     def forward(self, *tensors):

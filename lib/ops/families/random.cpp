@@ -64,6 +64,14 @@ void add_uniform_and_normal(Table &table) {
         .decompose([each](GraphBuilder &builder, const Call &call) {
           return each(builder, call, fresh(call));
         });
+    table
+        .add(keep_text(std::string(name) +
+                       ".generator(SymInt[] size, *, Generator? generator=None, ScalarType? "
+                       "dtype=None, Layout? layout=None, Device? device=None, bool? "
+                       "pin_memory=None) -> Tensor"))
+        .decompose([each](GraphBuilder &builder, const Call &call) {
+          return each(builder, call, fresh(call));
+        });
     table.add(factory(std::string(name) + "_like(Tensor self", true)).decompose(like_self(draw));
   }
   Draw uniform = [](GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
@@ -196,9 +204,11 @@ void add_bernoulli(Table &table) {
   };
   table.add("bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor")
       .decompose(like_self(of_number));
+  table.add("tsc::bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor")
+      .decompose(like_self(of_number));
   table.add_mutating("bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) "
                      "-> Tensor(a!)",
-                     "aten.bernoulli.p");
+                     "tsc.bernoulli.default");
   table
       .add_with_in_place(
           "bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor")
