@@ -88,6 +88,12 @@ void explain_all(const Compilation &compilation, const target::Target &target) {
         "  estimated on %s: %s\n", target.name.c_str(),
         cost_text(scheduler::cost_of(compilation.module, compilation.schedule, group, target))
             .c_str());
+    if (const auto *call = std::get_if<ir::Extern>(&first.kind);
+        call && call->library == ir::Library::sort) {
+      const scheduler::SortWork work = scheduler::sort_work(compilation.module, *call);
+      std::printf("  by digits; merging sorted chunks would take %.1f us\n",
+                  1e-3 * scheduler::merge_sort_nanoseconds(target, work));
+    }
     for (scheduler::NodeId member : group.members)
       std::printf("  %s: %s\n", operation_name(compilation, member).c_str(),
                   user_nodes(compilation, member).c_str());

@@ -7,6 +7,7 @@
 #include "codegen/finish_program.h"
 #include "codegen/join_kernels.h"
 #include "codegen/product_kernel.h"
+#include "codegen/sort_kernels.h"
 #include "codegen/split_rows.h"
 #include "graph/symbol_names.h"
 #include "support/diagnostic.h"
@@ -31,6 +32,7 @@ struct Part {
   std::unique_ptr<ir::Module> extended; // with the buffers of partial results, if there are any
   const scheduler::Schedule *schedule = nullptr;
   std::map<size_t, std::vector<KernelGraph>> splits; // by group: kernels in the place of one
+  std::map<size_t, SortBuffers> sorts;               // by group
 };
 
 /// What the parts of a program have in common.
@@ -50,11 +52,16 @@ Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
   part.module = &module;
   part.schedule = &schedule;
   for (size_t i = 0; i < schedule.groups.size(); ++i) {
-    if (!may_split_rows(schedule.groups[i], target))
+    const ir::Operation *sort = sort_of(module, schedule, schedule.groups[i]);
+    if (!sort && !may_split_rows(schedule.groups[i], target))
       continue;
     if (!part.extended) {
       part.extended = std::make_unique<ir::Module>(module);
       part.module = part.extended.get();
+    }
+    if (sort) {
+      part.sorts.emplace(i, add_sort_buffers(*part.extended, *sort));
+      continue;
     }
     if (auto split = split_rows(*part.extended, schedule.groups[i], target))
       part.splits.emplace(i, std::move(*split));
@@ -67,7 +74,8 @@ public:
   /// `prefix` stands before the names of the part's own buffers.
   Assembler(Shared &shared, const Part &part, std::string prefix)
       : shared_(shared), program_(shared.program), module_(*part.module), schedule_(*part.schedule),
-        target_(shared.target), splits_(part.splits), prefix_(std::move(prefix)) {
+        target_(shared.target), splits_(part.splits), sorts_(part.sorts),
+        prefix_(std::move(prefix)) {
     buffer_of_.assign(module_.buffers.size(), -1);
   }
 
@@ -98,6 +106,7 @@ private:
   const scheduler::Schedule &schedule_;
   const target::Target &target_;
   const std::map<size_t, std::vector<KernelGraph>> &splits_; // by group
+  const std::map<size_t, SortBuffers> &sorts_;               // by group
   std::string prefix_;
   std::vector<int64_t> buffer_of_; // by storage
   std::vector<BufferId> returned_; // storages that a user output owns
@@ -193,6 +202,11 @@ private:
     if (group.node_class == scheduler::NodeClass::external) {
       for (const scheduler::NodeId member : group.members)
         add_extern(module_.operations[schedule_.nodes[member].operation]);
+    } else if (const auto sort = sorts_.find(i); sort != sorts_.end()) {
+      for (BuiltKernel &kernel :
+           build_sort(module_, schedule_, group, *sort_of(module_, schedule_, group), sort->second,
+                      target_))
+        add_kernel(std::move(kernel));
     } else if (group.node_class == scheduler::NodeClass::templated) {
       add_kernel(build_template(group));
     } else if (group.node_class == scheduler::NodeClass::scheduler && split == splits_.end()) {

@@ -41,6 +41,7 @@ private:
   void reduction(const ir::Operation &operation, const ir::Reduction &reduction);
   void scan(const ir::Operation &operation, const ir::Scan &scan);
   void sort(const ir::Operation &operation, const ir::Sort &sort);
+  void sort_rows(const ir::Operation &operation, const ir::Extern &call);
   void matmul(const ir::Operation &operation, const ir::Extern &call);
   void attention(const ir::Operation &operation, const ir::Extern &call);
   void conditional(const ir::Operation &operation, const ir::Extern &call);

@@ -81,4 +81,37 @@ void Machine::sort(const ir::Operation &operation, const ir::Sort &sort) {
   }
 }
 
+void Machine::sort_rows(const ir::Operation &operation, const ir::Extern &call) {
+  const ir::BufferView &view = call.inputs[0];
+  const std::vector<int64_t> sizes = values_of(view.layout.sizes);
+  const int64_t rows = sizes[0], length = sizes[1];
+  const Storage &in = readable(view);
+  for (const ir::BufferId output : operation.outputs)
+    allocate(output);
+  Storage *values = call.values ? &memory(operation.outputs.front()) : nullptr;
+  Storage *places = call.positions ? &memory(operation.outputs.back()) : nullptr;
+  const bool floating = in.is_float();
+  std::vector<int64_t> order(static_cast<size_t>(length));
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto start = static_cast<size_t>(value_of(view.layout.offset) + row * length);
+    std::iota(order.begin(), order.end(), int64_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      const size_t at = start + static_cast<size_t>(a), other = start + static_cast<size_t>(b);
+      return floating
+                 ? comes_before(in.floats[at], in.floats[other], call.descending)
+                 : comes_before(in.dtype, in.integers[at], in.integers[other], call.descending);
+    });
+    for (int64_t i = 0; i < length; ++i) {
+      const int64_t source = order[static_cast<size_t>(i)];
+      const size_t from = start + static_cast<size_t>(source);
+      if (values != nullptr && floating)
+        store(*values, row * length + i, in.floats[from]);
+      else if (values != nullptr)
+        store(*values, row * length + i, in.integers[from]);
+      if (places != nullptr)
+        store(*places, row * length + i, source);
+    }
+  }
+}
+
 } // namespace tsc::interpret

@@ -186,6 +186,10 @@ enum class Library : uint8_t {
   /// dimensions with stride 0. Keys and values may have fewer heads, each shared by a group. A bool
   /// mask hides where it is false.
   attention,
+  /// Sorts the rows of inputs[0], [rows, length] and contiguous, as Sort does; for rows that no
+  /// block holds. Outputs: the values in order, where each of them was (i64), or both in this
+  /// order, contiguous.
+  sort,
   /// The output is made of the inputs, one after the other along a dimension. Nothing is left to
   /// do: each input's memory is its slice of the output (LayoutKind::non_owning).
   concatenate,
@@ -225,6 +229,9 @@ struct Extern {
   std::vector<BufferView> inputs;
   double alpha = 1, beta = 1;
   bool causal = false;             // attention: row i sees columns 0 to i
+  bool descending = false;         // sort
+  bool values = false;             // sort: the first output is the values
+  bool positions = false;          // sort: the last output is where they were
   ProcessGroup group;              // collectives
   std::string reduction;           // reduce_scatter: "sum", "avg", "max"
   size_t item = 0;                 // tuple_item

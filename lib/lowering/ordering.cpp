@@ -1,4 +1,5 @@
 // Sorting along a dimension, and where keys belong in sorted chunks.
+#include "ops/families/ordering.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/reductions.h"
@@ -115,11 +116,69 @@ NodeValue places(Context &context, const ops::Call &call) {
   return reduce(context, spec)[0];
 }
 
+/// Whether some node takes result `item` of the node that is being lowered.
+bool is_taken(const Context &context, int64_t item) {
+  const std::vector<graph::NodeId> &users = context.users[context.current];
+  return std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
+    const graph::Node &node = context.graph.node(user);
+    const auto *which = node.target == "operator.getitem" && node.args.size() == 2
+                            ? std::get_if<int64_t>(&node.args[1].value)
+                            : nullptr;
+    return which == nullptr || *which == item;
+  });
+}
+
+/// Rows that no block holds: a call, of which what nobody takes is left out.
+NodeValue sort_rows(Context &context, const ops::Call &call, TensorValue value) {
+  const std::vector<Expr> sizes = value.sizes;
+  support::require(sizes.size() == 2 && call.integer("dim") == 1 &&
+                       call.size("first").is_integer(0) && call.size("count") == sizes[1],
+                   "lowering", "long rows are sorted whole, along the last of two dimensions");
+  const std::vector<Expr> strides = tensor::contiguous_strides(sizes);
+  ir::Extern sort;
+  sort.kernel = "tsc.sort_rows";
+  sort.ir_class = "TemplateBuffer";
+  sort.library = ir::Library::sort;
+  sort.descending = call.boolean("descending");
+  sort.values = is_taken(context, 0);
+  sort.positions = is_taken(context, 1) || !sort.values;
+  ir::BufferView rows = require_strides(context, value, strides);
+  const auto is_whole = [&] {
+    return rows.layout.offset.is_integer(0) &&
+           rows.dtype == context.module.buffer(rows.buffer).dtype;
+  };
+  if (!is_whole()) {
+    TensorValue whole = copy(context, value);
+    rows = require_strides(context, whole, strides);
+  }
+  sort.inputs = {rows};
+  std::vector<BufferId> outputs;
+  std::vector<TensorValue> results;
+  for (const auto &[wanted, dtype] :
+       {std::pair(sort.values, value.dtype), std::pair(sort.positions, DType::i64)}) {
+    if (!wanted) {
+      const Operand zero = constant_operand(context, int64_t{0}, dtype);
+      results.push_back(tensor_of(context, view_loop(context, dtype, sizes, zero)));
+      continue;
+    }
+    const BufferId buffer = register_buffer(context, sizes, dtype, result_device(context));
+    context.module.buffers[buffer].layout.strides = strides;
+    context.module.buffers[buffer].layout_kind = ir::LayoutKind::fixed;
+    outputs.push_back(buffer);
+    results.push_back(tensor_of_buffer(context, buffer));
+  }
+  register_operation(context, std::move(sort), outputs);
+  return results;
+}
+
 /// Two operations over one input, values and positions: where both are wanted, one kernel sorts
 /// once.
 NodeValue sort(Context &context, const ops::Call &call) {
   const TensorValue value = rounded(context, tensor_argument(context, call, "self"));
   const size_t rank = value.sizes.size();
+  if (symbolic::bounds(value.sizes[dimension_argument(call, "dim", rank)], *context.ranges).high >
+      ops::kLongestSortedByBlock)
+    return sort_rows(context, call, value);
   ir::Sort sort;
   sort.axis = dimension_argument(call, "dim", rank);
   sort.length = value.sizes[sort.axis];

@@ -38,6 +38,27 @@ double library_nanoseconds(const target::Target &target, double bytes, double op
 /// Attention of 16-bit floats in a kernel of ours.
 double attention_nanoseconds(const target::Target &target, double bytes, double operations);
 
+/// Rows that no block sorts.
+struct SortWork {
+  double rows = 0, length = 0;          // of a row
+  int64_t bytes = 4;                    // of an element
+  bool values = true, positions = true; // what is wanted
+};
+/// Of a call of ir::Library::sort; sizes that are not known take their hint.
+SortWork sort_work(const ir::Module &module, const ir::Extern &call);
+/// By digits of 8 bits, three kernels a pass (codegen/sort_kernels.h), and the bytes they move.
+Cost radix_sort_cost(const target::Target &target, const SortWork &work);
+/// By chunks of 8192 (4096 of short rows) and merges of 8 of them at a time, as sorts are
+/// decomposed in ops. From three measurements on an H200: what counts is how often an element is
+/// searched for.
+double merge_sort_nanoseconds(const target::Target &target, const SortWork &work);
+/// Of the first and the third kernel of a pass: instructions of a thread for each element, counted
+/// in the text, and how long they take in `blocks` blocks.
+double radix_count_instructions();
+double radix_move_instructions(bool positions);
+double radix_instruction_nanoseconds(const target::Target &target, double instructions,
+                                     double blocks);
+
 /// A product of 16-bit floats in a kernel of ours, with what is fused into it.
 struct ProductWork {
   int64_t rows = 0, columns = 0, terms = 0;

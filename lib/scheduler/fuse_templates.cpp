@@ -1,5 +1,5 @@
-// What templates compute: attention, and a product with the loops beside it as one kernel
-// (docs/templates.md).
+// What templates compute: attention, sorts of long rows, and a product with the loops beside it as
+// one kernel (docs/templates.md).
 #include "scheduler/cost.h"
 #include "scheduler/dependency.h"
 #include "scheduler/steps.h"
@@ -404,7 +404,7 @@ private:
 
 void fuse_templates(State &state) {
   for (Group &group : state.schedule.groups)
-    if (calls(state, group, ir::Library::attention)) {
+    if (calls(state, group, ir::Library::attention) || calls(state, group, ir::Library::sort)) {
       group.node_class = NodeClass::templated;
       TemplateParts parts;
       parts.root = group.members[0];

@@ -75,6 +75,8 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
   case ir::Library::all_gather:
   case ir::Library::reduce_scatter:
     return estimate_collective(module, call, target);
+  case ir::Library::sort:
+    return radix_sort_cost(target, sort_work(module, call));
   case ir::Library::matmul:
     estimate.operations = product_operations(module, operation, call);
     break;
@@ -103,6 +105,17 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
 }
 
 } // namespace
+
+SortWork sort_work(const ir::Module &module, const ir::Extern &call) {
+  const ir::BufferView &rows = call.inputs[0];
+  SortWork work;
+  work.rows = static_cast<double>(size_hint(module, rows.layout.sizes[0]));
+  work.length = static_cast<double>(size_hint(module, rows.layout.sizes[1]));
+  work.bytes = static_cast<int64_t>(tensor::size_in_bytes(rows.dtype));
+  work.values = call.values;
+  work.positions = call.positions;
+  return work;
+}
 
 int64_t moved_bytes(const ir::Module &module, const Schedule &schedule,
                     const std::vector<NodeId> &members,

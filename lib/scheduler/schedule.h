@@ -159,8 +159,8 @@ struct ProductTile {
   int blocks = 2;
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
-/// What a template's kernel computes. The root: attention, or a product of 16-bit floats,
-/// [rows, terms] @ [terms, columns], to which all else belongs.
+/// What a template's kernel computes. The root: attention, a sort of long rows (several kernels),
+/// or a product of 16-bit floats, [rows, terms] @ [terms, columns], to which all else belongs.
 struct TemplateParts {
   NodeId root = ir::kNone;
   int64_t rows = 0, columns = 0, terms = 0;

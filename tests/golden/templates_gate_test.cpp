@@ -160,3 +160,45 @@ TEST_CASE("every tile of the attention template compiles for sm_80 and sm_90a wi
       check(program, what, {{"sm_80", 0}, {"sm_90", 0}});
     }
 }
+
+/// Two rows of `length` sorted: of the values, where they were, or both.
+program::Program sort_of(const std::string &dtype, const json &length, const std::string &results) {
+  json graph = {{"format", "tsc-graph"}, {"version", 1}};
+  json x = input("x", dtype, {2, 2});
+  x["val"]["size"][1] = length;
+  if (length.is_string())
+    graph["symbols"] = {{length.get<std::string>(), {2, nullptr}}};
+  graph["nodes"] = {x, call("y", "aten.sort.default", {reference("x"), 1, results == "both"})};
+  json outputs = json::array();
+  for (const auto &[item, without] : {std::pair(0, "positions"), std::pair(1, "values")}) {
+    if (results == without)
+      continue;
+    const std::string name = "r" + std::to_string(item);
+    graph["nodes"].push_back(call(name, "operator.getitem", {reference("y"), item}));
+    outputs.push_back(reference(name));
+  }
+  graph["nodes"].push_back(
+      {{"name", "output"}, {"op", "output"}, {"args", json::array({outputs})}});
+  return driver::compile(graph::parse_graph(graph.dump(), "sort.json"), {}).program;
+}
+
+TEST_CASE("sorts by digits of every dtype compile for sm_80 and sm_90a without spills") {
+  for (const char *dtype : {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
+                            "uint64", "float16", "bfloat16", "float32", "float64"}) {
+    std::map<std::string, std::string> texts; // of kernels by name
+    for (const char *results : {"both", "values", "positions"})
+      for (const json &length : {json(300000), json("s0")}) // positions of 32 bits, and of 64
+        for (const program::Kernel &kernel : sort_of(dtype, length, results).kernels)
+          texts[kernel.name] = kernel.cuda.text;
+    std::string unit;
+    for (const auto &[name, text] : texts)
+      unit += text;
+    CHECK(unit.find("tc_radix_move<") != std::string::npos);
+    for (const char *arch : {"sm_80", "sm_90"}) {
+      const testing::NvrtcUnit compiled = testing::compile_with_nvrtc(unit, arch);
+      INFO(dtype << " for " << arch << "\n" << compiled.log.c_str());
+      CHECK(spilled(compiled.log) == 0);
+      CHECK(compiled.log.find("warning") == std::string::npos);
+    }
+  }
+}

@@ -74,3 +74,46 @@ TEST_CASE("rows of more than 8192 elements are sorted in chunks") {
     }
   CHECK(sorts == 2); // values and positions
 }
+
+TEST_CASE("rows that digits sort are one call; what nobody takes is left out") {
+  struct Case {
+    DType dtype;
+    std::vector<graph::Expr> sizes;
+    bool values, positions;
+    std::string expected;
+  };
+  const std::vector<Case> cases = {
+      {DType::f32,
+       {2, 40000},
+       true,
+       true,
+       "op0 tsc.sort_rows buf0 f32 [2, 40000] [40000, 1] <- x\n"},
+      {DType::f32,
+       {2, 40000},
+       true,
+       false,
+       "op0 tsc.sort_rows buf0 f32 [2, 40000] [40000, 1] <- x\n"},
+      {DType::bf16,
+       {2, 20000},
+       false,
+       true,
+       "op0 tsc.sort_rows buf0 i64 [2, 20000] [20000, 1] <- x\n"},
+  };
+  for (const Case &one : cases) {
+    GraphMaker maker;
+    const NodeRef x = maker.input("x", one.dtype, one.sizes);
+    const NodeRef sorted = maker.call("aten.sort.default", {x, -1, true});
+    if (one.values)
+      maker.output(item(maker, sorted, 0));
+    if (one.positions)
+      maker.output(item(maker, sorted, 1));
+    const ir::Module module = maker.lower();
+    CHECK(summary(module) == one.expected);
+    const auto &call = std::get<ir::Extern>(module.operations.at(0).kind);
+    CHECK(call.library == ir::Library::sort);
+    CHECK(call.descending);
+    CHECK(call.values == one.values);
+    CHECK(call.positions == one.positions);
+    CHECK(module.operations[0].outputs.size() == (one.values ? 1 : 0) + (one.positions ? 1 : 0));
+  }
+}

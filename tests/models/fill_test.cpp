@@ -27,7 +27,6 @@ const std::map<std::string, std::string> &exceptions() {
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
       {"layer_norm_backward", "columns of 16-bit floats are read one by one"},
       {"long_rows_softmax", "a row is walked three times"},
-      {"sort_one_row", "each element is searched for in seven chunks, three times"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
       {"swin_t", "rows of 49 elements are read one by one"},
       {"t5_encoder", "the bias of each position is computed with each score"},

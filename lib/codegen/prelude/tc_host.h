@@ -265,6 +265,28 @@ TC_FN void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) 
   tc_vote(mask, 0, line);
 }
 
+struct TcMatch {
+  int value;
+  unsigned same;
+  static void deliver(void *const *slots, unsigned arrived) {
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      if (!(arrived >> lane & 1u))
+        continue;
+      TcMatch &slot = *static_cast<TcMatch *>(slots[lane]);
+      for (unsigned other = 0; other < 32; ++other)
+        if (arrived >> other & 1u && static_cast<TcMatch *>(slots[other])->value == slot.value)
+          slot.same |= 1u << other;
+    }
+  }
+};
+/// The lanes of a full warp that pass the same value (host only; on the device, ballots of its
+/// bits).
+TC_FN unsigned tc_match(int value, int line = __builtin_LINE()) {
+  TcMatch slot = {value, 0};
+  tc_warp(0xffffffffu, &slot, &TcMatch::deliver, line);
+  return slot.same;
+}
+
 // Memory order and atomics: blocks run on several cores, so they are real.
 
 TC_FN void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

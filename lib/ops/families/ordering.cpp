@@ -1,9 +1,12 @@
-// Sorting along a dimension. Rows that a block holds are sorted by one operation (ir::Sort); longer
-// ones in chunks, which are then merged; where only the first elements are wanted, those of the
-// groups that can hold them; rows of unknown length by counting: an element's place is the number
-// of elements that come before it. Where elements are only compared they become integer keys that
-// order as PyTorch orders (NaN above everything, -0.0 with 0.0). Equal elements stay in their
-// order.
+// Sorting along a dimension. Rows that a block holds are sorted by one operation (ir::Sort), longer
+// ones and those of unknown length by the digits of their elements (ir::Library::sort), or, where
+// there is too little for that many kernels, in chunks, which are then merged. Where only the first
+// elements are wanted, those of the groups that can hold them are sorted. 8-bit floats are in
+// chunks or, rows of unknown length, counted: an element's place is the number of elements that
+// come before it. Where elements are only compared they become integer keys that order as PyTorch
+// orders (NaN above everything, -0.0 with 0.0). Equal elements stay in their order.
+#include "ops/families/ordering.h"
+
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -21,7 +24,10 @@ namespace {
 using Sizes = std::vector<Expr>;
 
 /// Rows up to this length are sorted as a whole.
-constexpr int64_t kLongestWhole = 8192;
+constexpr int64_t kLongestWhole = kLongestSortedByBlock;
+/// Elements of all rows, for each byte of one, below which merging is faster: a pass by digits is
+/// three launches (scheduler/cost.h estimates both).
+constexpr int64_t kMergedForEachByte = 1 << 14;
 /// Sorted chunks of longer ones that are merged at once, a power of two: each element is searched
 /// for in all but one of them, and moved once.
 constexpr int64_t kMergedAtOnce = 8;
@@ -265,6 +271,34 @@ Argument merged_order(GraphBuilder &builder, const Argument &keys, int64_t lengt
                  DType::i64);
 }
 
+/// What the kernels that sort by digits have keys for.
+bool has_digits(DType dtype) {
+  switch (dtype) {
+  case DType::boolean:
+  case DType::u8:
+  case DType::i8:
+  case DType::i16:
+  case DType::i32:
+  case DType::i64:
+  case DType::u16:
+  case DType::u32:
+  case DType::u64:
+  case DType::f16:
+  case DType::bf16:
+  case DType::f32:
+  case DType::f64:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool merging_pays(const TensorMeta &meta) {
+  const Expr elements = symbolic::numel(meta.layout.sizes);
+  const auto bytes = static_cast<int64_t>(tensor::size_in_bytes(meta.dtype));
+  return elements.is_integer() && elements.value() <= kMergedForEachByte * bytes;
+}
+
 Expr rows_of(const Sizes &sizes) { return symbolic::numel(Sizes(sizes.begin(), sizes.end() - 1)); }
 
 /// x's last dimension, where no block sorts all of it: it is longer than a block holds, of unknown
@@ -276,6 +310,16 @@ Sorted sort_long(GraphBuilder &builder, const Argument &x, bool descending, cons
   const Expr last = window.first + window.count;
   const bool is_first =
       length.is_integer() && last.is_integer() && last.value() > 0 && last.value() <= kMostFirst;
+  if (!is_first && has_digits(meta.dtype) && !merging_pays(meta)) {
+    const Argument pair =
+        builder.call("tsc.sort.default", {reshaped(builder, x, {rows_of(sizes), length}), 1,
+                                          descending, 0, size_argument(length)});
+    const auto result = [&](int which) {
+      return slice_of(builder, reshaped(builder, builder.item(pair, which), sizes),
+                      sizes.size() - 1, window);
+    };
+    return {result(0), result(1)};
+  }
   const Argument keys = keys_of(builder, x, descending, !length.is_integer());
   Argument order;
   if (length.is_integer()) {

@@ -1,0 +1,373 @@
+// Sorting rows that no block holds: stable passes over the digits of a key, the lowest first. Only
+// kernels of such sorts include it.
+//
+// A row is cut into parts, a part into tiles of 4096 elements. A pass is three kernels, and no
+// block waits for another one:
+//   1. tc_radix_count: how often each digit stands in each part, table [rows, parts + 1, digits];
+//   2. tc_radix_scan: of each digit, how often it stands in the parts before; behind the last part,
+//      in the whole row;
+//   3. tc_radix_move: where the elements of a part go follows from these and from the order in the
+//      part. A tile is put in order of its digits in shared memory first, so that neighbours are
+//      written to neighbours.
+// What moves are the elements themselves: keys are made of them whenever a digit is asked for, so
+// that -0.0 and the bits of a NaN arrive as they were. The functions that end in _alone do the same
+// with one thread a block.
+#pragma once
+
+#include "tc_radix_geometry.h"
+
+/// Unsigned integers in the order of the elements: NaN above everything, -0.0 with 0.0. Found by
+/// bits alone, whatever a compiler takes floats for.
+template <class U> TC_FN U tc_radix_float_key(U bits, U infinity) {
+  constexpr U sign = static_cast<U>(U(1) << (8 * sizeof(U) - 1));
+  const U magnitude = static_cast<U>(bits & static_cast<U>(~sign));
+  if (magnitude > infinity)
+    return static_cast<U>(~U(0));
+  if (magnitude == 0)
+    return sign;
+  return static_cast<U>(bits & sign ? static_cast<U>(~bits) : static_cast<U>(bits | sign));
+}
+TC_FN unsigned tc_radix_key(bool x) { return x ? 1u : 0u; }
+TC_FN unsigned tc_radix_key(unsigned char x) { return x; }
+TC_FN unsigned tc_radix_key(signed char x) { return static_cast<unsigned char>(x) ^ 0x80u; }
+TC_FN unsigned tc_radix_key(unsigned short x) { return x; }
+TC_FN unsigned tc_radix_key(short x) { return static_cast<unsigned short>(x) ^ 0x8000u; }
+TC_FN unsigned tc_radix_key(unsigned x) { return x; }
+TC_FN unsigned tc_radix_key(int x) { return static_cast<unsigned>(x) ^ 0x80000000u; }
+TC_FN unsigned long long tc_radix_key(unsigned long long x) { return x; }
+TC_FN unsigned long long tc_radix_key(long long x) {
+  return static_cast<unsigned long long>(x) ^ 0x8000000000000000ull;
+}
+TC_FN unsigned tc_radix_key(tc_f16 x) {
+  return tc_radix_float_key(x.bits, static_cast<unsigned short>(0x7c00));
+}
+TC_FN unsigned tc_radix_key(tc_bf16 x) {
+  return tc_radix_float_key(x.bits, static_cast<unsigned short>(0x7f80));
+}
+TC_FN unsigned tc_radix_key(float x) { return tc_radix_float_key(tc_float_bits(x), 0x7f800000u); }
+TC_FN unsigned long long tc_radix_key(double x) {
+  return tc_radix_float_key(tc_bitcast<unsigned long long>(x), 0x7ff0000000000000ull);
+}
+
+/// The digit at bit `shift`.
+template <bool Descending, class T> TC_FN int tc_radix_digit(T x, int shift) {
+  const auto key = tc_radix_key(x);
+  return static_cast<int>((Descending ? ~key : key) >> shift) & (tc_radix_digits - 1);
+}
+
+/// How rows are cut: parts * steps tiles hold a row, the last ones perhaps nothing.
+struct tc_radix_rows {
+  long long length, parts, steps; // elements of a row, parts of a row, tiles of a part
+  int shift;                      // of the pass's digit
+};
+/// The block's row and part, and the first element of the part.
+struct tc_radix_place {
+  long long row, part, first;
+};
+TC_FN tc_radix_place tc_radix_part(const tc_radix_rows &rows) {
+  const unsigned parts = static_cast<unsigned>(rows.parts);
+  const unsigned row = blockIdx.x / parts, part = blockIdx.x % parts;
+  return {row, part, part * rows.steps * tc_radix_tile};
+}
+/// Elements of the part.
+TC_FN long long tc_radix_held(const tc_radix_rows &rows, const tc_radix_place &place) {
+  const long long most = rows.steps * tc_radix_tile, left = rows.length - place.first;
+  return left < 0 ? 0 : left < most ? left : most;
+}
+/// The row of the table that belongs to a part; number `parts` holds the totals.
+template <class Count>
+TC_FN Count *tc_radix_counts(Count *table, const tc_radix_rows &rows, long long row,
+                             long long part) {
+  return table + (row * (rows.parts + 1) + part) * tc_radix_digits;
+}
+
+// ---- one thread a block
+
+template <bool Descending, class T, class Count>
+TC_FN void tc_radix_count_alone(const T *in, Count *table, const tc_radix_rows &rows) {
+  const tc_radix_place place = tc_radix_part(rows);
+  const long long held = tc_radix_held(rows, place);
+  const T *x = in + place.row * rows.length + place.first;
+  Count counts[tc_radix_digits] = {};
+  for (long long i = 0; i < held; ++i)
+    ++counts[tc_radix_digit<Descending>(x[i], rows.shift)];
+  Count *to = tc_radix_counts(table, rows, place.row, place.part);
+  for (int digit = 0; digit < tc_radix_digits; ++digit)
+    to[digit] = counts[digit];
+}
+
+/// A block a row.
+template <class Count> TC_FN void tc_radix_scan_alone(Count *table, const tc_radix_rows &rows) {
+  Count *counts = tc_radix_counts(table, rows, static_cast<long long>(blockIdx.x), 0);
+  Count before[tc_radix_digits] = {};
+  for (long long part = 0; part < rows.parts; ++part, counts += tc_radix_digits)
+    for (int digit = 0; digit < tc_radix_digits; ++digit) {
+      const Count count = counts[digit];
+      counts[digit] = before[digit];
+      before[digit] += count;
+    }
+  for (int digit = 0; digit < tc_radix_digits; ++digit)
+    counts[digit] = before[digit];
+}
+
+/// Where elements were: nobody asks, where they are, or read from memory.
+struct tc_radix_none {};
+template <class T> struct tc_radix_asked { static constexpr bool value = true; };
+template <> struct tc_radix_asked<tc_radix_none> { static constexpr bool value = false; };
+TC_FN tc_radix_none tc_radix_at(tc_radix_none, long long, long long) { return {}; }
+struct tc_radix_here {};
+TC_FN long long tc_radix_at(tc_radix_here, long long, long long in_row) { return in_row; }
+template <class P> TC_FN P tc_radix_at(const P *places, long long row_start, long long in_row) {
+  return places[row_start + in_row];
+}
+/// Stores an element or a position; where nobody asks, nothing.
+template <class T, class X> TC_FN void tc_radix_put(T *to, long long at, X x) {
+  to[at] = static_cast<T>(x);
+}
+template <class X> TC_FN void tc_radix_put(tc_radix_none, long long, X) {}
+
+/// `were`: one of the above; `out`, `places`: pointers, or tc_radix_none.
+template <bool Descending, class T, class Count, class Were, class Out, class Places>
+TC_FN void tc_radix_move_alone(const T *in, Were were, const Count *table, Out out, Places places,
+                               const tc_radix_rows &rows) {
+  const tc_radix_place place = tc_radix_part(rows);
+  const long long held = tc_radix_held(rows, place), start = place.row * rows.length;
+  const Count *own = tc_radix_counts(table, rows, place.row, place.part);
+  const Count *totals = tc_radix_counts(table, rows, place.row, rows.parts);
+  Count next[tc_radix_digits], before = 0;
+  for (int digit = 0; digit < tc_radix_digits; ++digit) {
+    next[digit] = before + own[digit];
+    before += totals[digit];
+  }
+  for (long long i = place.first; i < place.first + held; ++i) {
+    const T x = in[start + i];
+    const long long to = start + next[tc_radix_digit<Descending>(x, rows.shift)]++;
+    tc_radix_put(out, to, x);
+    tc_radix_put(places, to, tc_radix_at(were, start, i));
+  }
+}
+
+// ---- blocks of threads
+
+struct tc_radix_count_memory {
+  unsigned counts[tc_radix_digits];
+};
+/// A block a part.
+template <bool Descending, class T, class Count>
+TC_FN void tc_radix_count(const T *in, Count *table, const tc_radix_rows &rows,
+                          tc_radix_count_memory &memory) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const tc_radix_place place = tc_radix_part(rows);
+  const long long held = tc_radix_held(rows, place);
+  const T *part = in + place.row * rows.length + place.first;
+  memory.counts[thread] = 0;
+  TC_BARRIER();
+  for (long long first = thread; first < held; first += tc_radix_tile) {
+    T x[tc_radix_keys];
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k) {
+      const long long i = first + k * tc_radix_threads;
+      x[k] = i < held ? part[i] : T{};
+    }
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k)
+      if (first + k * tc_radix_threads < held)
+        atomicAdd(&memory.counts[tc_radix_digit<Descending>(x[k], rows.shift)], 1u);
+  }
+  TC_BARRIER();
+  tc_radix_counts(table, rows, place.row, place.part)[thread] =
+      static_cast<Count>(memory.counts[thread]);
+}
+
+template <class Count> struct tc_radix_scan_memory {
+  Count sums[tc_radix_scan_warps][tc_radix_scan_digits];
+};
+/// A block 8 digits of a row. Four neighbouring runs of 16 parts are a warp's, 64 the block's.
+template <class Count>
+TC_FN void tc_radix_scan(Count *table, const tc_radix_rows &rows,
+                         tc_radix_scan_memory<Count> &memory) {
+  constexpr int groups = tc_radix_digits / tc_radix_scan_digits;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int block = static_cast<int>(blockIdx.x), own = thread % tc_radix_scan_digits;
+  Count *column =
+      tc_radix_counts(table, rows, block / groups, 0) + block % groups * tc_radix_scan_digits + own;
+  Count before_round = 0;
+  for (long long round = 0; round < rows.parts; round += tc_radix_scan_round) {
+    const long long first = round + thread / tc_radix_scan_digits * tc_radix_scan_parts;
+    Count counts[tc_radix_scan_parts], sum = 0;
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_scan_parts; ++k)
+      counts[k] = first + k < rows.parts ? column[(first + k) * tc_radix_digits] : Count(0);
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_scan_parts; ++k)
+      sum += counts[k];
+    Count up_to = sum; // of the warp, this thread's parts included
+    TC_UNROLL
+    for (int apart = tc_radix_scan_digits; apart < 32; apart *= 2) {
+      const Count other = tc_shfl_up(up_to, static_cast<unsigned>(apart));
+      up_to += lane >= apart ? other : Count(0);
+    }
+    if (lane >= 32 - tc_radix_scan_digits)
+      memory.sums[warp][own] = up_to;
+    TC_BARRIER();
+    Count before = before_round + up_to - sum;
+    TC_UNROLL
+    for (int w = 0; w < tc_radix_scan_warps; ++w) {
+      const Count of_warp = memory.sums[w][own];
+      before += w < warp ? of_warp : Count(0);
+      before_round += of_warp;
+    }
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_scan_parts; ++k) {
+      if (first + k < rows.parts)
+        column[(first + k) * tc_radix_digits] = before;
+      before += counts[k];
+    }
+    TC_BARRIER(); // the sums have been read
+  }
+  if (thread < tc_radix_scan_digits)
+    column[rows.parts * tc_radix_digits] = before_round;
+}
+
+/// The lanes that have the same digit. All lanes of the warp take part.
+#ifdef TC_DEVICE
+TC_FN unsigned tc_radix_peers(int digit) {
+  unsigned peers = 0xffffffffu;
+  TC_UNROLL
+  for (int bit = 0; bit < tc_radix_bits; ++bit) {
+    const bool is_set = (digit >> bit & 1) != 0;
+    const unsigned those = __ballot_sync(0xffffffffu, is_set);
+    peers &= is_set ? those : ~those;
+  }
+  return peers;
+}
+TC_FN int tc_radix_bits_of(unsigned x) { return __popc(x); }
+#else
+TC_FN unsigned tc_radix_peers(int digit) { return tc_match(digit); }
+TC_FN int tc_radix_bits_of(unsigned x) { return __builtin_popcount(x); }
+#endif
+
+template <class Count, class Item> union tc_radix_exchange {
+  Item values[tc_radix_tile];
+  Count places[tc_radix_tile];
+};
+template <class T, class Count> struct tc_radix_move_memory {
+  unsigned counts[tc_radix_warps][tc_radix_digits]; // of a warp; later, of the warps before it
+  unsigned first[tc_radix_digits];                  // place of a digit's first element in the tile
+  Count ahead[tc_radix_digits];                     // from a place in the tile to one in the row
+  Count sums[tc_radix_warps];
+  tc_radix_exchange<Count, T> tile;
+};
+
+/// The sum of `count` over the threads before this one. A barrier lies between reading `sums` and
+/// calling it again.
+template <class Count> TC_FN Count tc_radix_before(Count count, Count (&sums)[tc_radix_warps]) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  Count up_to = count;
+  TC_UNROLL
+  for (int apart = 1; apart < 32; apart *= 2) {
+    const Count other = tc_shfl_up(up_to, static_cast<unsigned>(apart));
+    up_to += lane >= apart ? other : Count(0);
+  }
+  if (lane == 31)
+    sums[warp] = up_to;
+  TC_BARRIER();
+  Count before = up_to - count;
+  TC_UNROLL
+  for (int w = 0; w < tc_radix_warps; ++w)
+    before += w < warp ? sums[w] : Count(0);
+  return before;
+}
+
+/// A block a part. A warp takes 512 neighbouring elements of a tile, a lane every 32nd of them, so
+/// that (warp, k, lane) is the order of the row. What lies behind the row's end takes the largest
+/// digit and so the last places of the tile, which are not written.
+template <bool Descending, class T, class Count, class Were, class Out, class Places>
+TC_FN void tc_radix_move(const T *in, Were were, const Count *table, Out out, Places places,
+                         const tc_radix_rows &rows, tc_radix_move_memory<T, Count> &memory) {
+  constexpr bool moves_places = tc_radix_asked<Were>::value;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const tc_radix_place place = tc_radix_part(rows);
+  const long long held = tc_radix_held(rows, place), start = place.row * rows.length;
+  // Thread t is digit t's: where its next element goes in the row.
+  Count next =
+      tc_radix_before(tc_radix_counts(table, rows, place.row, rows.parts)[thread], memory.sums);
+  next += tc_radix_counts(table, rows, place.row, place.part)[thread];
+  for (long long done = 0; done < held; done += tc_radix_tile) {
+    const long long first = place.first + done; // in the row
+    const int left = static_cast<int>(held - done < tc_radix_tile ? held - done : tc_radix_tile);
+    const int own = warp * (tc_radix_tile / tc_radix_warps) + lane;
+    T x[tc_radix_keys];
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k)
+      x[k] = own + k * 32 < left ? in[start + first + own + k * 32] : T{};
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_digits / 32; ++k)
+      memory.counts[warp][k * 32 + lane] = 0;
+    __syncwarp();
+    // The digit above 16 bits; below, a place: at first among the warp's elements of that digit.
+    unsigned in_tile[tc_radix_keys];
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k) {
+      const int digit =
+          own + k * 32 < left ? tc_radix_digit<Descending>(x[k], rows.shift) : tc_radix_digits - 1;
+      const unsigned peers = tc_radix_peers(digit), earlier = peers & ((1u << lane) - 1u);
+      const unsigned before = memory.counts[warp][digit];
+      __syncwarp(); // all have read
+      if (earlier == 0)
+        memory.counts[warp][digit] = before + static_cast<unsigned>(tc_radix_bits_of(peers));
+      __syncwarp(); // the counts are those of the next k
+      in_tile[k] = (before + static_cast<unsigned>(tc_radix_bits_of(earlier))) |
+                   static_cast<unsigned>(digit) << 16;
+    }
+    TC_BARRIER(); // all warps have counted; the tile before has been written
+    unsigned all = 0;
+    TC_UNROLL
+    for (int w = 0; w < tc_radix_warps; ++w) {
+      const unsigned of_warp = memory.counts[w][thread];
+      memory.counts[w][thread] = all;
+      all += of_warp;
+    }
+    const Count in_order = tc_radix_before(static_cast<Count>(all), memory.sums);
+    memory.first[thread] = static_cast<unsigned>(in_order);
+    memory.ahead[thread] = next - in_order;
+    next += static_cast<Count>(all);
+    TC_BARRIER(); // counts, first and ahead are whole
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k) {
+      const unsigned digit = in_tile[k] >> 16;
+      in_tile[k] = (in_tile[k] & 0xffffu) + memory.first[digit] + memory.counts[warp][digit];
+      memory.tile.values[in_tile[k]] = x[k];
+    }
+    TC_BARRIER();                       // the tile is in order
+    unsigned digits[tc_radix_keys / 4]; // of four elements
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k) {
+      const int i = k * tc_radix_threads + thread;
+      if (k % 4 == 0)
+        digits[k / 4] = 0;
+      if (i < left) {
+        const T value = memory.tile.values[i];
+        const int digit = tc_radix_digit<Descending>(value, rows.shift);
+        digits[k / 4] |= static_cast<unsigned>(digit) << (k % 4 * 8);
+        tc_radix_put(out, start + memory.ahead[digit] + i, value);
+      }
+    }
+    if constexpr (moves_places) {
+      TC_BARRIER(); // the values have been read
+      TC_UNROLL
+      for (int k = 0; k < tc_radix_keys; ++k)
+        if (own + k * 32 < left)
+          memory.tile.places[in_tile[k]] =
+              static_cast<Count>(tc_radix_at(were, start, first + own + k * 32));
+      TC_BARRIER(); // where they were is in order, too
+      TC_UNROLL
+      for (int k = 0; k < tc_radix_keys; ++k) {
+        const int i = k * tc_radix_threads + thread;
+        const unsigned digit = digits[k / 4] >> (k % 4 * 8) & 0xffu;
+        if (i < left)
+          tc_radix_put(places, start + memory.ahead[digit] + i, memory.tile.places[i]);
+      }
+    }
+  }
+}

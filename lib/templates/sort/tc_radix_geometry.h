@@ -1,0 +1,15 @@
+// The shape of the kernels that sort long rows by digits, for the compiler that plans their
+// launches and for the texts that are launched.
+#pragma once
+
+constexpr int tc_radix_bits = 8, tc_radix_digits = 256; // of a pass
+constexpr int tc_radix_threads = 256;                   // of a block: one a digit
+constexpr int tc_radix_warps = tc_radix_threads / 32;
+constexpr int tc_radix_keys = 16; // that a thread holds
+constexpr int tc_radix_tile = tc_radix_threads * tc_radix_keys;
+constexpr int tc_radix_blocks = 2; // of the last kernel on a multiprocessor: 128 registers a thread
+// The kernel between them: a block takes neighbouring digits, a thread one digit of several parts.
+constexpr int tc_radix_scan_digits = 8, tc_radix_scan_threads = 512, tc_radix_scan_parts = 16;
+constexpr int tc_radix_scan_warps = tc_radix_scan_threads / 32;
+constexpr int tc_radix_scan_round =
+    tc_radix_scan_threads / tc_radix_scan_digits * tc_radix_scan_parts; // parts of a block at once
