@@ -1,6 +1,7 @@
 #include "commands.h"
 
 #include "driver/check.h"
+#include "driver/operators_folder.h"
 #include "graph/read.h"
 
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 struct Flags {
-  std::string graph;
+  std::string graph, operators;
   bool json = false;
 };
 
@@ -24,12 +25,12 @@ struct Result {
 };
 
 /// A file that cannot be read has the reader's report.
-Result check_file(const std::string &path) {
+Result check_file(const std::string &path, const driver::CompileOptions &options) {
   Result result;
   try {
     graph::Graph graph = graph::read_graph(path);
     result.nodes = graph.nodes.size();
-    result.report = driver::check(std::move(graph), {});
+    result.report = driver::check(std::move(graph), options);
   } catch (const support::UserError &error) {
     for (const support::Diagnostic &diagnostic : error.diagnostics())
       result.report.problems.push_back({diagnostic, "", {}, {}});
@@ -65,7 +66,10 @@ json to_json(const driver::Problem &problem) {
 }
 
 int run(const Flags &flags) {
-  const Result result = check_file(flags.graph);
+  driver::CompileOptions options;
+  if (!flags.operators.empty())
+    options.operators = driver::read_operators(flags.operators);
+  const Result result = check_file(flags.graph, options);
   if (flags.json) {
     json problems = json::array();
     for (const driver::Problem &problem : result.report.problems)
@@ -93,6 +97,7 @@ void add_check(CLI::App &app, int &exit_code) {
       app.add_subcommand("check", "report every problem of a graph; nothing is written");
   command->add_option("GRAPH", flags->graph, "graph JSON, torch.export model.json or .pt2 archive")
       ->required();
+  command->add_option("--operators", flags->operators, "folder of operators of your own");
   command->add_flag("--json", flags->json, "print one JSON object");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -2,6 +2,7 @@
 #include "progress.h"
 
 #include "driver/check.h"
+#include "driver/operators_folder.h"
 #include "graph/read.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
@@ -51,6 +52,9 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
       "repeatable");
   command.add_option("--lock", flags.locks,
                      "take the plans of this file, which tsc tune wrote; repeatable");
+  command.add_option("--operators", flags.operators,
+                     "folder of operators of your own, with their kernels "
+                     "(docs/custom-operators.md)");
   command.add_option("--dump-after", flags.dump_after,
                      "print the state after this pass to stderr; repeatable");
   command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
@@ -114,6 +118,8 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
                             "", "", "", "", "give one --arch; compile -o and run take several"});
   options.arch = archs.front();
   options.locks = flags.locks;
+  if (!flags.operators.empty())
+    options.operators = driver::read_operators(flags.operators);
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
   std::optional<Progress> progress(std::in_place);

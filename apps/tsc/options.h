@@ -17,13 +17,14 @@ struct CompileFlags {
   std::string benchmark_fusion;
   std::vector<std::string> archs;
   std::vector<std::string> locks;
+  std::string operators; // folder, or ""
   std::string foreach_lists, combo_kernels; // on, off, or "": as the policy says
   std::vector<std::string> dump_after;
   bool time_passes = false;
   bool record_scheduling = false; // keep what each step of the scheduler did
 };
 /// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
-/// --combo-kernels, --arch, --lock, --dump-after, --time-passes.
+/// --combo-kernels, --arch, --lock, --operators, --dump-after, --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
 
 /// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr. Throws UserError (usage)

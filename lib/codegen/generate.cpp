@@ -4,6 +4,7 @@
 #include "codegen/attention_kernel.h"
 #include "codegen/build_kernel.h"
 #include "codegen/communication_steps.h"
+#include "codegen/custom_kernel.h"
 #include "codegen/finish_program.h"
 #include "codegen/join_kernels.h"
 #include "codegen/product_kernel.h"
@@ -201,7 +202,7 @@ private:
     const auto split = splits_.find(i);
     if (group.node_class == scheduler::NodeClass::external) {
       for (const scheduler::NodeId member : group.members)
-        add_extern(module_.operations[schedule_.nodes[member].operation]);
+        add_extern(module_.operations[schedule_.nodes[member].operation], group);
     } else if (const auto sort = sorts_.find(i); sort != sorts_.end()) {
       for (BuiltKernel &kernel :
            build_sort(module_, schedule_, group, *sort_of(module_, schedule_, group), sort->second,
@@ -246,7 +247,8 @@ private:
     }
     return end;
   }
-  void add_kernel(BuiltKernel built) {
+  /// `offsets`: of the pointers, elements; all 0 where there are none.
+  void add_kernel(BuiltKernel built, const std::vector<Expr> &offsets = {}) {
     inplace_.insert(inplace_.end(), built.inplace.begin(), built.inplace.end());
     const auto next = static_cast<uint32_t>(program_.kernels.size());
     program::Launch launch;
@@ -258,7 +260,8 @@ private:
       }
       const bool is_const = built.kernel.parameters[i].is_const;
       launch.pointers.push_back(
-          {is_const ? buffer(built.pointers[i]) : written_buffer(built.pointers[i]), 0});
+          {is_const ? buffer(built.pointers[i]) : written_buffer(built.pointers[i]),
+           offsets.empty() ? Expr(0) : offsets[i]});
     }
     launch.sizes = number_checks(built);
     const uint32_t number = launch.kernel;
@@ -322,8 +325,16 @@ private:
     return operand;
   }
 
-  void add_extern(const ir::Operation &operation) {
+  void add_extern(const ir::Operation &operation, const scheduler::Group &group) {
     const auto &call = std::get<ir::Extern>(operation.kind);
+    if (call.library == ir::Library::user_kernel) {
+      std::vector<Expr> offsets;
+      const std::vector<BufferId> items =
+          items_of(operation, call.custom->results + (call.custom->has_workspace ? 1 : 0));
+      BuiltKernel built = build_custom(module_, schedule_, group, operation, items, offsets);
+      add_kernel(std::move(built), offsets);
+      return;
+    }
     if (call.library == ir::Library::conditional) {
       add_conditional(operation, call);
       return;
@@ -367,14 +378,20 @@ private:
 
   // ---- branches and loops
 
-  /// Buffers of the items of the tuple that `operation` yields, which follow it; those that nobody
-  /// wants are not in the schedule, and get memory all the same.
+  /// The items of the tuple that `operation` yields, which follow it; those that nobody wants are
+  /// not in the schedule, and get memory all the same.
+  std::vector<BufferId> items_of(const ir::Operation &operation, size_t count) const {
+    const auto first = static_cast<size_t>(&operation - module_.operations.data()) + 1;
+    std::vector<BufferId> items;
+    for (size_t i = 0; i < count; ++i)
+      items.push_back(module_.operations[first + i].outputs[0]);
+    return items;
+  }
   std::vector<uint32_t> item_buffers(const ir::Operation &operation, const ir::Extern &call) {
     const ir::Module &subgraph = module_.subgraphs[call.subgraphs[1]];
-    const auto first = static_cast<size_t>(&operation - module_.operations.data()) + 1;
     std::vector<uint32_t> buffers;
-    for (size_t i = 0; i < subgraph.outputs.size(); ++i)
-      buffers.push_back(written_buffer(module_.operations[first + i].outputs[0]));
+    for (const BufferId item : items_of(operation, subgraph.outputs.size()))
+      buffers.push_back(written_buffer(item));
     return buffers;
   }
   /// New memory for the results of a subgraph.
@@ -568,7 +585,8 @@ Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
 }
 
 std::string prelude_includes(const std::vector<std::string_view> &texts) {
-  std::string lines;
+  // The system's before words of the prelude that mean something else there.
+  std::string lines = system_includes(texts);
   for (const PreludeFile &file : prelude_files()) {
     const std::string line = "#include \"" + std::string(file.name) + "\"\n";
     const auto includes = [&](std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include "driver/cut_nodes.h"
 #include "graph/symbol_names.h"
+#include "ops/custom/custom_operator.h"
 #include "ops/passes/inline_effects.h"
 #include "ops/passes/inline_subgraphs.h"
 #include "ops/table/source_line.h"
@@ -138,7 +139,8 @@ private:
   /// What tsc does not have is one problem, however many nodes ask for it.
   static bool is_missing_feature(const Diagnostic &diagnostic) {
     return diagnostic.code.rfind("TSC-O00", 0) == 0 || diagnostic.code.rfind("TSC-K", 0) == 0 ||
-           diagnostic.code == "TSC-O060" || diagnostic.code == "TSC-O070";
+           diagnostic.code == "TSC-O060" || diagnostic.code == "TSC-O070" ||
+           diagnostic.code == "TSC-O216";
   }
   Problem &find_or_add(const Diagnostic &diagnostic) {
     const auto [known, inserted] =
@@ -216,6 +218,7 @@ std::vector<Diagnostic> diagnostics_of(const CheckReport &report) {
 } // namespace
 
 CheckReport check(Graph graph, const CompileOptions &options) {
+  const ops::CustomOperatorScope operators(options.operators);
   CheckReport report;
   try {
     graph = ops::inline_subgraphs(ops::inline_effects(std::move(graph), {}), {});

@@ -6,6 +6,7 @@
 #include "graph/read.h"
 #include "graph/symbol_names.h"
 #include "lowering/lower.h"
+#include "ops/custom/custom_operator.h"
 #include "ops/passes/passes.h"
 #include "program/validate.h"
 #include "scheduler/cost.h"
@@ -152,6 +153,7 @@ std::string cuda_text(const Compilation &compilation) {
 } // namespace
 
 Compilation compile(graph::Graph graph, const CompileOptions &options) {
+  const ops::CustomOperatorScope operators(options.operators);
   State state;
   state.options = &options;
   state.policy = target::find_policy(options.policy);

@@ -8,9 +8,14 @@
 #include "scheduler/schedule.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace tsc::ops {
+class CustomOperators; // ops/custom/custom_operator.h
+}
 
 namespace tsc::driver {
 
@@ -28,6 +33,8 @@ struct CompileOptions {
   /// Files of `tsc tune` (lock.h): plans that were found to be faster than the planner's. Of two
   /// entries for one kernel the later counts.
   std::vector<std::string> locks;
+  /// Operators that the user brought, or null (operators_folder.h).
+  std::shared_ptr<const ops::CustomOperators> operators;
   bool record_scheduling = false; // fill Compilation::scheduling
   /// Called with the name of every pass (graph passes, lower, scheduler steps, generate) and a
   /// function that renders the state after it.

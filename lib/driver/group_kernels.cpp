@@ -1,5 +1,7 @@
 #include "driver/group_kernels.h"
 
+#include "ir/custom_call.h"
+
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -9,6 +11,22 @@ namespace {
 
 using GroupsByName = std::unordered_map<std::string, std::vector<size_t>>; // ascending
 
+bool is_user_kernel(const ir::Module &module, uint32_t operation) {
+  const auto *call = std::get_if<ir::Extern>(&module.operations[operation].kind);
+  return call != nullptr && call->library == ir::Library::user_kernel;
+}
+
+/// What is launched for `operation` writes these. Items of a tuple follow what yields it.
+std::vector<ir::BufferId> written_by(const ir::Module &module, uint32_t operation) {
+  if (!is_user_kernel(module, operation))
+    return module.operations[operation].outputs;
+  const auto &call = std::get<ir::Extern>(module.operations[operation].kind);
+  std::vector<ir::BufferId> items;
+  for (size_t i = 0; i < call.custom->results; ++i)
+    items.push_back(module.operations[operation + 1 + i].outputs[0]);
+  return items;
+}
+
 /// By name of a storage in the program: the groups whose kernels write it.
 GroupsByName writers(const ir::Module &module, const scheduler::Schedule &schedule,
                      const std::string &prefix) {
@@ -16,11 +34,14 @@ GroupsByName writers(const ir::Module &module, const scheduler::Schedule &schedu
   for (size_t g = 0; g < schedule.groups.size(); ++g) {
     const scheduler::Group &group = schedule.groups[g];
     if (group.node_class != scheduler::NodeClass::scheduler &&
-        group.node_class != scheduler::NodeClass::templated)
+        group.node_class != scheduler::NodeClass::templated &&
+        group.node_class != scheduler::NodeClass::external)
       continue;
     for (scheduler::NodeId member : group.members) {
       const uint32_t operation = schedule.nodes[member].operation;
-      for (ir::BufferId output : module.operations[operation].outputs) {
+      if (group.node_class == scheduler::NodeClass::external && !is_user_kernel(module, operation))
+        continue;
+      for (ir::BufferId output : written_by(module, operation)) {
         std::vector<size_t> &list = groups[prefix + module.buffer(module.storage_of(output)).name];
         if (list.empty() || list.back() != g)
           list.push_back(g);

@@ -77,12 +77,19 @@ std::string with_prelude(const std::string &text) {
   return "#include \"tsc_prelude.h\"\n\n" + text;
 }
 
+/// Of a kernel that a user brought for GPUs alone nothing can be compiled for the host.
+std::string serial_text(const program::Kernel &kernel) {
+  if (!kernel.serial.text.empty())
+    return with_prelude(kernel.serial.text);
+  return "#error \"" + kernel.name + " has no host function: compile the graph again with one\"\n";
+}
+
 /// Each kernel's helpers have a scope of their own; kernels are extern "C". The prelude is outside
 /// of all.
 std::string unit_text(const Unit &unit, const std::string &folder, const std::string &ending) {
   std::vector<std::string_view> texts;
   for (const program::Kernel *kernel : unit.kernels)
-    texts.emplace_back(kernel->cuda.text); // both variants include the same
+    texts.emplace_back(ending == ".cu" ? kernel->cuda.text : kernel->serial.text);
   std::string text = "// Kernels that are compiled together.\n" + codegen::prelude_includes(texts);
   for (const program::Kernel *kernel : unit.kernels)
     text += "namespace tc_kernel_" + kernel->name + " {\n#include \"" + folder + kernel->name +
@@ -181,8 +188,7 @@ void write_kernels(std::span<const program::Program> plans, FolderWriter &writer
   const std::vector<PlannedKernel> kernels = distinct_kernels(plans);
   for (const PlannedKernel &row : kernels) {
     writer.write("kernels/" + row.kernel->name + ".cu", with_prelude(row.kernel->cuda.text));
-    writer.write("kernels/serial/" + row.kernel->name + ".cpp",
-                 with_prelude(row.kernel->serial.text));
+    writer.write("kernels/serial/" + row.kernel->name + ".cpp", serial_text(*row.kernel));
   }
   const std::vector<Unit> units = units_of(kernels);
   for (size_t unit = 0; unit < units.size(); ++unit) {

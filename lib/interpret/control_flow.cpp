@@ -12,6 +12,7 @@ std::vector<HostTensor> Machine::run_subgraph(uint32_t number,
                                               const std::vector<HostTensor> &inputs) const {
   const ir::Module &subgraph = module_.subgraphs[number];
   Machine machine(subgraph, bindings_, round_, failure_);
+  machine.set_user_kernels(user_kernels_);
   for (size_t i = 0; i < inputs.size(); ++i)
     machine.set_input(subgraph.inputs[i], inputs[i]);
   for (const ir::Operation &operation : subgraph.operations)

@@ -40,10 +40,11 @@ void check(const Result &result) {
 
 std::vector<Result> run_ranks(const ir::Module &module,
                               const std::vector<std::vector<tensor::HostTensor>> &inputs,
-                              bool round_buffers) {
+                              bool round_buffers, const UserKernelRunner &kernels) {
   std::deque<Machine> machines; // one a rank
   for (const std::vector<tensor::HostTensor> &own : inputs) {
     Machine &machine = machines.emplace_back(module, bind_sizes(module, own), round_buffers);
+    machine.set_user_kernels(&kernels);
     for (size_t i = 0; i < own.size(); ++i)
       machine.set_input(module.inputs[i], own[i]);
   }

@@ -3,10 +3,26 @@
 // unless it is float64, and to its buffer's dtype where it is stored; sums once, at their end.
 #pragma once
 
+#include "ir/custom_call.h"
 #include "ir/ir.h"
 #include "tensor/host_tensor.h"
 
+#include <functional>
+
 namespace tsc::interpret {
+
+/// A kernel that the user brought, with everything that a run knows.
+struct UserKernelCall {
+  const ir::CustomCall *call = nullptr;
+  std::vector<tensor::HostTensor> inputs;    // contiguous, of the dtypes that the kernel takes
+  std::vector<tensor::Layout> input_layouts; // as it is to see them; numbers
+  /// Zeros, as many and as large as it yields.
+  std::vector<tensor::HostTensor> results;
+  int64_t workspace_bytes = 0;
+  const symbolic::Bindings *bindings = nullptr;
+};
+/// Runs a call: fills its results.
+using UserKernelRunner = std::function<void(UserKernelCall &)>;
 
 struct Result {
   /// Parallel to module.outputs; 0-d for scalars, empty for None.
@@ -24,9 +40,10 @@ Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inpu
            bool round_buffers = true);
 
 /// The same on several ranks at once, inputs[rank]: collectives exchange what the ranks hold. The
-/// number of ranks is that of the module's groups. One result a rank.
+/// number of ranks is that of the module's groups. One result a rank. `kernels` runs what users
+/// brought, and is needed for modules with such calls.
 std::vector<Result> run_ranks(const ir::Module &module,
                               const std::vector<std::vector<tensor::HostTensor>> &inputs,
-                              bool round_buffers = true);
+                              bool round_buffers = true, const UserKernelRunner &kernels = nullptr);
 
 } // namespace tsc::interpret

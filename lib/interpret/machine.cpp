@@ -140,6 +140,8 @@ void Machine::execute(const ir::Operation &operation) {
     conditional(operation, call);
   else if (call.library == ir::Library::while_loop)
     while_loop(operation, call);
+  else if (call.library == ir::Library::user_kernel)
+    user_kernel(operation, call);
   else
     matmul(operation, call);
 }

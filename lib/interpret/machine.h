@@ -1,6 +1,7 @@
 // The state of one run: bound sizes, storages, and what executes operations on them.
 #pragma once
 
+#include "interpret/interpret.h"
 #include "interpret/storage.h"
 #include "interpret/tape.h"
 #include "ir/ir.h"
@@ -21,6 +22,8 @@ public:
   Machine(const ir::Module &module, symbolic::Bindings bindings, bool round,
           std::shared_ptr<std::string> failure = std::make_shared<std::string>());
   const std::string &failure() const { return *failure_; }
+  /// What runs kernels of users; outlives the machine.
+  void set_user_kernels(const UserKernelRunner *runner) { user_kernels_ = runner; }
   void set_input(ir::BufferId buffer, const tensor::HostTensor &data);
   void execute(const ir::Operation &operation);
   /// Contiguous copy of what `view` sees; float64 for floats if buffers are not rounded.
@@ -46,6 +49,7 @@ private:
   void attention(const ir::Operation &operation, const ir::Extern &call);
   void conditional(const ir::Operation &operation, const ir::Extern &call);
   void while_loop(const ir::Operation &operation, const ir::Extern &call);
+  void user_kernel(const ir::Operation &operation, const ir::Extern &call);
   std::vector<tensor::HostTensor> run_subgraph(uint32_t number,
                                                const std::vector<tensor::HostTensor> &inputs) const;
   /// Stores `values` into the items of the tuple that `operation` yields.
@@ -71,6 +75,7 @@ private:
   std::deque<Storage> storages_;     // addresses stay valid
   std::vector<Storage *> by_buffer_; // null until given or computed
   std::shared_ptr<std::string> failure_;
+  const UserKernelRunner *user_kernels_ = nullptr;
 };
 
 } // namespace tsc::interpret

@@ -23,6 +23,7 @@
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -199,6 +200,9 @@ enum class Library : uint8_t {
   /// Runs subgraph 1 while subgraph 0 yields true; both take the inputs. The first `carried` of
   /// them are replaced by what subgraph 1 yields, and are the output, a tuple.
   while_loop,
+  /// A kernel that the user brought (`custom`). Output: a tuple of its results and, where it has
+  /// one, its workspace, which nobody reads.
+  user_kernel,
   // Between ranks, and around that. "Writes x" below: an output of the operation mutates x.
   gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
                   // for the concatenations of all ranks
@@ -218,6 +222,7 @@ bool has_subgraphs(Library library);
 bool is_between_ranks(Library library);
 /// True for what ranks do together: every rank does them in the same order.
 bool is_collective(Library library);
+struct CustomCall; // ir/custom_call.h
 struct ProcessGroup {
   std::string name;
   int64_t size = 1; // ranks
@@ -228,16 +233,17 @@ struct Extern {
   Library library = Library::matmul;
   std::vector<BufferView> inputs;
   double alpha = 1, beta = 1;
-  bool causal = false;             // attention: row i sees columns 0 to i
-  bool descending = false;         // sort
-  bool values = false;             // sort: the first output is the values
-  bool positions = false;          // sort: the last output is where they were
-  ProcessGroup group;              // collectives
-  std::string reduction;           // reduce_scatter: "sum", "avg", "max"
-  size_t item = 0;                 // tuple_item
-  std::vector<uint32_t> subgraphs; // of the module: conditional {true, false}, while_loop
-  std::optional<Expr> condition;   // conditional: over sizes, 1 or 0
-  size_t carried = 0;              // while_loop
+  bool causal = false;                      // attention: row i sees columns 0 to i
+  bool descending = false;                  // sort
+  bool values = false;                      // sort: the first output is the values
+  bool positions = false;                   // sort: the last output is where they were
+  ProcessGroup group;                       // collectives
+  std::string reduction;                    // reduce_scatter: "sum", "avg", "max"
+  size_t item = 0;                          // tuple_item
+  std::vector<uint32_t> subgraphs;          // of the module: conditional {true, false}, while_loop
+  std::optional<Expr> condition;            // conditional: over sizes, 1 or 0
+  size_t carried = 0;                       // while_loop
+  std::shared_ptr<const CustomCall> custom; // user_kernel
 };
 
 /// Layouts that are not plain memory.

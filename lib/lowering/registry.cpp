@@ -27,6 +27,7 @@ const Registry &registry() {
     add_control_flow(result);
     add_data_numbers(result);
     add_checks(result);
+    add_user_kernels(result);
     return result;
   }();
   return all;

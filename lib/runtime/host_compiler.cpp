@@ -195,6 +195,20 @@ void find_entries(const program::Program &program, const std::vector<KernelUnit>
     kernels.entries.push_back(entries.at(kernel.name));
 }
 
+/// Throws TSC-R031 for kernels that have no text for the host: a user brought them for GPUs alone.
+void check_texts(const program::Program &program, Plan plan) {
+  std::vector<support::Diagnostic> problems;
+  for (const program::Kernel &kernel : program.kernels)
+    if (plan == Plan::serial && kernel.serial.text.empty())
+      problems.push_back(
+          {.code = "TSC-R031",
+           .message = "the kernel " + kernel.name + " (" + kernel.plan + ") has no host function",
+           .next_step = "add \"host\" to its operator's row and compile again, or "
+                        "run with --device cuda"});
+  if (!problems.empty())
+    throw UserError(ExitCode::unsupported, std::move(problems));
+}
+
 /// What an earlier run left; null if nothing.
 std::shared_ptr<void> open_cached(ContentCache *cache, const std::string &key) {
   if (!cache)
@@ -285,6 +299,7 @@ HostKernels load_host_kernels(const program::Program &program, Plan plan, Conten
   HostKernels kernels;
   if (program.kernels.empty())
     return kernels;
+  check_texts(program, plan);
   const HostCompiler compiler = find_host_compiler();
   const std::vector<std::string> flags = kernel_flags(compiler, plan);
   support::ContentHash identity;

@@ -1,5 +1,6 @@
 #include "scheduler/cost.h"
 
+#include "ir/custom_call.h"
 #include "scheduler/dependency.h"
 #include "scheduler/storages.h"
 
@@ -91,6 +92,12 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
     written.push_back(module.storage_of(output));
     estimate.bytes += static_cast<double>(storage_bytes(module, written.back()));
   }
+  if (call.library == ir::Library::user_kernel) // what it writes are the items, which follow it
+    for (size_t i = 0; i < call.custom->results; ++i)
+      estimate.bytes += static_cast<double>(storage_bytes(
+          module,
+          module.operations[static_cast<size_t>(&operation - module.operations.data()) + 1 + i]
+              .outputs[0]));
   for (const ir::BufferView &input : call.inputs) // one that is written is named as an input too
     if (std::find(written.begin(), written.end(), module.storage_of(input.buffer)) == written.end())
       estimate.bytes += bytes_of(module, input);

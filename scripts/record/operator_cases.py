@@ -20,6 +20,7 @@ import alias_cases
 import arithmetic_cases
 import bits_and_segments_cases
 import composite_cases
+import custom_cases
 import edge_cases
 import foreach_cases
 import fused_product_cases
@@ -452,6 +453,7 @@ def sorting(c):
 arithmetic_cases.add(family)
 bits_and_segments_cases.add(family)
 composite_cases.add(family)
+custom_cases.add(family)
 edge_cases.add(family)
 fused_product_cases.add(family)
 joining_cases.add(family)

@@ -3,6 +3,7 @@
 #include "merge_programs.h"
 
 #include "driver/compile.h"
+#include "driver/operators_folder.h"
 #include "driver/reference.h"
 #include "graph/read.h"
 #include "runtime/session.h"
@@ -33,8 +34,16 @@ struct Compiled {
   std::vector<driver::Compilation> compilations; // parallel to cases that compile
 };
 
+/// The rows of the family custom_operators.
+std::shared_ptr<const ops::CustomOperators> operators_of(const std::string &family) {
+  if (family != "custom_operators")
+    return nullptr;
+  return driver::read_operators(std::string(TSC_SOURCE_DIR) + "/graphs/custom_operators/operators");
+}
+
 /// TSC_CASE=NAME in the environment keeps only that case.
-Compiled compile_family(const std::string &family, const driver::CompileOptions &options = {}) {
+Compiled compile_family(const std::string &family, driver::CompileOptions options = {}) {
+  options.operators = operators_of(family);
   Compiled result;
   const char *only = std::getenv("TSC_CASE");
   for (Case &one : testing::read_cases(family)) {
@@ -195,6 +204,7 @@ TSC_FAMILY(rearrangements)
 TSC_FAMILY(aliases)
 TSC_FAMILY(memory)
 TSC_FAMILY(edges)
+TSC_FAMILY(custom_operators)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

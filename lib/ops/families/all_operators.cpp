@@ -1,4 +1,5 @@
 // Every family's rows, in one table.
+#include "ops/custom/custom_operator.h"
 #include "ops/table/table.h"
 
 #include <unordered_map>
@@ -29,7 +30,10 @@ const Operator *find_operator(std::string_view name) {
     return map;
   }();
   auto found = by_name.find(name);
-  return found == by_name.end() ? nullptr : found->second;
+  if (found != by_name.end())
+    return found->second;
+  const CustomOperators *custom = CustomOperatorScope::current();
+  return custom != nullptr ? custom->find(name) : nullptr;
 }
 
 } // namespace tsc::ops

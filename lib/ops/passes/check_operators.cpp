@@ -35,6 +35,12 @@ Diagnostic unknown_operator(const Node &node) {
   if (has("aten._print."))
     return diagnostic(node, "TSC-O070", target + " prints while the graph runs",
                       "print outside of the model");
+  if (has("higher_order.triton_kernel_wrapper"))
+    return diagnostic(
+        node, "TSC-O216", target + " calls a Triton kernel, which Triton alone compiles",
+        "bring it as an operator of your own: call it in a torch.library.custom_op, and "
+        "give that operator's row and its kernel in CUDA C++ with --operators FOLDER "
+        "(docs/custom-operators.md)");
   if (has("aten._foreach_") || has("aten._fused_"))
     return diagnostic(node, "TSC-O070", target + " works on lists of tensors",
                       "call the operator on each tensor in a loop (optimizers: foreach=False)");

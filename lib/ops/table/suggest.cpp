@@ -58,7 +58,8 @@ std::string suggest_operator(const std::string &target) {
   if (std::string near = support::did_you_mean(target, known); !near.empty())
     return "did you mean " + near + "? " + std::string(kList);
   if (!has_namespace_of_torch(target))
-    return "this is an operator of your own: replace it by ATen's with "
+    return "this is an operator of your own: bring its kernel with --operators FOLDER "
+           "(docs/custom-operators.md), or replace it by ATen's with "
            "run_decompositions({op: function}) before saving";
   return std::string(kList);
 }

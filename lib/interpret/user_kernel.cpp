@@ -1,0 +1,45 @@
+// Kernels that users brought: what runs them is the caller's business.
+#include "interpret/machine.h"
+
+#include "support/diagnostic.h"
+
+namespace tsc::interpret {
+
+using tensor::HostTensor;
+
+void Machine::user_kernel(const ir::Operation &operation, const ir::Extern &call) {
+  support::require(user_kernels_ != nullptr && *user_kernels_, "interpret",
+                   "nothing runs " + call.custom->name);
+  UserKernelCall run;
+  run.call = call.custom.get();
+  run.bindings = &bindings_;
+  for (const ir::BufferView &view : call.inputs) {
+    const HostTensor read = this->read(view); // of float64 where nothing is rounded
+    Storage typed;
+    typed.allocate(view.dtype, read.numel());
+    HostTensor input(view.dtype, values_of(view.layout.sizes));
+    for (int64_t i = 0; i < read.numel(); ++i) {
+      read_element(typed, i, read, i);
+      write_element(input, i, typed, i);
+    }
+    run.inputs.push_back(std::move(input));
+    tensor::Layout layout;
+    for (size_t axis = 0; axis < view.layout.rank(); ++axis) {
+      layout.sizes.emplace_back(value_of(view.layout.sizes[axis]));
+      layout.strides.emplace_back(value_of(view.layout.strides[axis]));
+    }
+    run.input_layouts.push_back(std::move(layout));
+  }
+  const auto first = static_cast<size_t>(&operation - module_.operations.data()) + 1;
+  const auto item = [&](size_t i) -> const ir::Buffer & {
+    return module_.buffer(module_.operations[first + i].outputs[0]);
+  };
+  for (size_t i = 0; i < call.custom->results; ++i)
+    run.results.emplace_back(item(i).dtype, values_of(item(i).layout.sizes));
+  if (call.custom->has_workspace)
+    run.workspace_bytes = value_of(item(call.custom->results).layout.sizes[0]);
+  (*user_kernels_)(run);
+  store_items(operation, run.results);
+}
+
+} // namespace tsc::interpret
