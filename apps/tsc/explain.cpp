@@ -79,8 +79,11 @@ void explain_all(const Compilation &compilation, const target::Target &target) {
       members.push_back(operation_name(compilation, member));
     const ir::Operation &first =
         compilation.module.operations[compilation.schedule.nodes[group.members[0]].operation];
+    const auto *call = std::get_if<ir::Extern>(&first.kind);
+    if (call && call->library == ir::Library::tuple_item)
+      continue; // is there with its tuple
     std::printf("%s:\n", support::join(members, " + ").c_str());
-    if (const auto *call = std::get_if<ir::Extern>(&first.kind); call && kernels[g].empty())
+    if (call && kernels[g].empty())
       std::printf("  library call %s\n", call->kernel.c_str());
     for (uint32_t kernel : kernels[g])
       explain_kernel(compilation.program.kernels[kernel]);

@@ -217,7 +217,7 @@ std::string system_includes(const std::vector<std::string_view> &texts) {
       ++number;
     }
   }
-  return lines;
+  return lines.empty() ? lines : lines + "#line 1 \"kernels\"\n";
 }
 
 } // namespace tsc::codegen

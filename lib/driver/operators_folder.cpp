@@ -69,7 +69,7 @@ private:
         {code, std::move(message), path_, std::move(place), "", "", std::move(next_step)});
   }
   void wrong(const std::string &place, const std::string &message) {
-    report("TSC-O201", message, place);
+    report("TSC-O201", "the row is not as rows are: " + message, place);
   }
 
   json parse(const std::string &text) {

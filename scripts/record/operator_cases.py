@@ -25,6 +25,7 @@ import edge_cases
 import foreach_cases
 import fused_product_cases
 import joining_cases
+import low_precision_cases
 import mutation_cases
 import overwriting_cases
 import window_cases
@@ -457,6 +458,7 @@ custom_cases.add(family)
 edge_cases.add(family)
 fused_product_cases.add(family)
 joining_cases.add(family)
+low_precision_cases.add(family)
 mutation_cases.add(family)
 overwriting_cases.add(family)
 window_cases.add(family)

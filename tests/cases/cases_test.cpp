@@ -205,6 +205,7 @@ TSC_FAMILY(aliases)
 TSC_FAMILY(memory)
 TSC_FAMILY(edges)
 TSC_FAMILY(custom_operators)
+TSC_FAMILY(low_precision)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

@@ -2,6 +2,7 @@
 #include "case_archive.h"
 
 #include "driver/check.h"
+#include "driver/operators_folder.h"
 #include "graph/read.h"
 #include "testing/catch.h"
 #include "wrong_graph.h"
@@ -15,9 +16,18 @@ using testing::WrongGraph;
 
 namespace {
 
+/// With the operators that the family custom_operators calls.
+driver::CompileOptions options() {
+  static const auto operators =
+      driver::read_operators(std::string(TSC_SOURCE_DIR) + "/graphs/custom_operators/operators");
+  driver::CompileOptions result;
+  result.operators = operators;
+  return result;
+}
+
 std::string report_of(const graph::Graph &graph) {
   std::string text;
-  for (const driver::Problem &problem : driver::check(graph, {}).problems)
+  for (const driver::Problem &problem : driver::check(graph, options()).problems)
     text += driver::to_string(problem, "wrong.json") + "\n";
   return text;
 }
@@ -25,7 +35,7 @@ std::string report_of(const graph::Graph &graph) {
 /// What the pipeline alone says: "" if it accepts the graph.
 std::string refusal_of(graph::Graph graph) {
   try {
-    driver::compile(std::move(graph), {});
+    driver::compile(std::move(graph), options());
   } catch (const support::UserError &error) {
     return error.what();
   }
@@ -102,7 +112,7 @@ error TSC-O001: the operator mine.op.default is not supported (1 call)
   at wrong.json (node own)
   in File "model.py", line 11, in forward: own = f(x)
   call mine.op.default(again)
-  next: this is an operator of your own: replace it by ATen's with run_decompositions({op: function}) before saving
+  next: this is an operator of your own: bring its kernel with --operators FOLDER (docs/custom-operators.md), or replace it by ATen's with run_decompositions({op: function}) before saving
 error TSC-O010: aten.neg.default takes 1 arguments, 2 given
   at wrong.json (node after_own)
   in File "model.py", line 12, in forward: after_own = f(x)
@@ -186,8 +196,10 @@ TEST_CASE("the next step of an unsupported operator is the best that is known") 
                                          "aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor");
   CHECK(next_step("aten.rsqqrt.default") ==
         "did you mean aten.rsqrt.default? docs/operators.md lists what is supported");
-  CHECK(next_step("mine.op.default") == "this is an operator of your own: replace it by ATen's "
-                                        "with run_decompositions({op: function}) before saving");
+  CHECK(next_step("mine.op.default") == "this is an operator of your own: bring its kernel with "
+                                        "--operators FOLDER (docs/custom-operators.md), or replace "
+                                        "it by ATen's with run_decompositions({op: function}) "
+                                        "before saving");
   CHECK(next_step("aten.unheard_of_thing.default") == "docs/operators.md lists what is supported");
 }
 

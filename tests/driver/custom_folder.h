@@ -28,14 +28,14 @@ public:
   }
   /// NAME.json: the sound row as `change` leaves it.
   void row(const std::string &name, const std::function<void(nlohmann::json &)> &change) const {
-    nlohmann::json row = nlohmann::json::parse(R"({
+    nlohmann::json row = nlohmann::json::parse(R"row({
       "schema": "mine::twice(Tensor x) -> Tensor",
       "results": [{"dtype": "x", "sizes": "x"}],
       "cuda": {"file": "twice.cu", "function": "twice", "arguments": ["x", "out", "int x.numel()"],
                "grid": ["ceil_div(x.numel(), 128)"], "block": [128]},
       "host": {
     "file" : "twice.cpp", "function" : "twice"
-  }})");
+  }})row");
     change(row);
 write(name + ".json", row.dump(2));
 }

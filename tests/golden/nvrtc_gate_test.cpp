@@ -2,6 +2,7 @@
 // stays within its registers, and accesses memory as its plan says.
 #include "codegen/generate.h"
 #include "driver/compile.h"
+#include "driver/operators_folder.h"
 #include "golden_kernels.h"
 #include "graph/read.h"
 #include "target/target.h"
@@ -125,5 +126,17 @@ TEST_CASE("a plan for every architecture fits it and compiles for it") {
         CHECK(std::stoi(match[1]) + by_name.at(name).cuda.shared_bytes.value() <=
               target.shared_bytes_per_block);
     }
+  }
+}
+
+TEST_CASE("kernels of users compile for sm_80 and sm_90 as all others do") {
+  const std::string folder = std::string(TSC_SOURCE_DIR) + "/graphs/custom_operators/";
+  driver::CompileOptions options;
+  options.operators = driver::read_operators(folder + "operators");
+  for (const char *name : {"fused_rope", "wkv"}) {
+    const program::Program program =
+        driver::compile(graph::read_graph(folder + name + "/model.pt2"), options).program;
+    for (const char *arch : {"sm_80", "sm_90"})
+      check_unit(program.kernels, arch);
   }
 }
