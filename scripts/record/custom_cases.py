@@ -115,8 +115,8 @@ def record_examples(folder):
             program = torch.export.export(model, inputs[0], dynamic_shapes=dynamic, strict=False)
             for node in program.graph.nodes:
                 if "stack_trace" in node.meta:  # names no folder of this machine
-                    for folder in (os.path.dirname(__file__), os.path.dirname(os.path.dirname(torch.__file__))):
-                        node.meta["stack_trace"] = node.meta["stack_trace"].replace(folder + os.sep, "")
+                    for installed in (os.path.dirname(__file__), os.path.dirname(os.path.dirname(torch.__file__))):
+                        node.meta["stack_trace"] = node.meta["stack_trace"].replace(installed + os.sep, "")
             torch.export.save(program, os.path.join(path, "model.pt2"))
             for i, given in enumerate(inputs):
                 names = ("x", "cos", "sin")
