@@ -17,7 +17,7 @@ struct CompileFlags {
   std::string benchmark_fusion;
   std::vector<std::string> archs;
   std::vector<std::string> locks;
-  std::string operators; // folder, or ""
+  std::string operators;                    // folder, or ""
   std::string foreach_lists, combo_kernels; // on, off, or "": as the policy says
   std::vector<std::string> dump_after;
   bool time_passes = false;

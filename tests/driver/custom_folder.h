@@ -37,12 +37,11 @@ public:
     "file" : "twice.cpp", "function" : "twice"
   }})row");
     change(row);
-write(name + ".json", row.dump(2));
-}
+    write(name + ".json", row.dump(2));
+  }
 
 private:
-TemporaryFolder folder_;
-}
-;
+  TemporaryFolder folder_;
+};
 
 } // namespace tsc::testing

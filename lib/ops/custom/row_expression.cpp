@@ -85,14 +85,13 @@ private:
 
   Expr expression() {
     Expr result = term();
-    for (;;) {
+    for (;;)
       if (accept("+"))
         result = result + term();
       else if (accept("-"))
         result = result - term();
       else
         return result;
-    }
   }
   Expr divisor() {
     skip_spaces();
@@ -103,7 +102,7 @@ private:
   }
   Expr term() {
     Expr result = factor();
-    for (;;) {
+    for (;;)
       if (accept("*"))
         result = result * factor();
       else if (accept("//"))
@@ -112,7 +111,6 @@ private:
         result = symbolic::mod(result, divisor());
       else
         return result;
-    }
   }
   int64_t number() {
     skip_spaces();
