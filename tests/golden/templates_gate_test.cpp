@@ -182,14 +182,14 @@ program::Program sort_of(const std::string &dtype, const json &length, const std
   return driver::compile(graph::parse_graph(graph.dump(), "sort.json"), {}).program;
 }
 
-TEST_CASE("sorts by digits of every dtype compile for sm_80 and sm_90a without spills") {
-  for (const char *dtype : {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
-                            "uint64", "float16", "bfloat16", "float32", "float64"}) {
+TEST_CASE("sorts by digits compile for sm_80 and sm_90a without spills") {
+  // Every size of elements and every kind of keys; positions of 32 bits, and of 64.
+  for (const char *dtype : {"bool", "int16", "int64", "bfloat16", "float32", "float64"}) {
     std::map<std::string, std::string> texts; // of kernels by name
-    for (const char *results : {"both", "values", "positions"})
-      for (const json &length : {json(300000), json("s0")}) // positions of 32 bits, and of 64
-        for (const program::Kernel &kernel : sort_of(dtype, length, results).kernels)
-          texts[kernel.name] = kernel.cuda.text;
+    for (const auto &[length, results] :
+         {std::pair<json, std::string>(300000, "both"), {300000, "values"}, {"s0", "positions"}})
+      for (const program::Kernel &kernel : sort_of(dtype, length, results).kernels)
+        texts[kernel.name] = kernel.cuda.text;
     std::string unit;
     for (const auto &[name, text] : texts)
       unit += text;

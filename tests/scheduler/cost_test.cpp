@@ -126,3 +126,27 @@ TEST_CASE("collectives take the time of links, waits none") {
   CHECK(found[0].nanoseconds == Approx(sent / 450e9 * 1e9 + 3 * 1000));
   CHECK(found[1].nanoseconds == 0);
 }
+
+TEST_CASE(
+    "sorting by digits is faster where the decomposition takes it, merging where it does not") {
+  const target::Target &hopper = target::find_target("sm_90");
+  const auto by_digits = [&](const scheduler::SortWork &work) {
+    return scheduler::radix_sort_cost(hopper, work).nanoseconds;
+  };
+  for (const int64_t bytes : {2, 4, 8}) {
+    const auto boundary = static_cast<double>(bytes * 16384); // of ops/families/ordering.cpp
+    const scheduler::SortWork few{1, boundary / 2, bytes}, many{1, boundary * 4, bytes};
+    CHECK(by_digits(few) > scheduler::merge_sort_nanoseconds(hopper, few));
+    CHECK(by_digits(many) < scheduler::merge_sort_nanoseconds(hopper, many));
+  }
+  // What merging took on an H200, which its estimate is made from.
+  const auto near = [&](const scheduler::SortWork &work, double measured) {
+    return scheduler::merge_sort_nanoseconds(hopper, work) == Approx(measured).epsilon(0.03);
+  };
+  CHECK(near({1, 4194304, 4}, 1.867e6));
+  CHECK(near({8, 1048576, 4}, 2.670e6));
+  CHECK(near({1, 16000001, 8}, 11.83e6));
+  // Every pass reads twice and writes once; positions go along.
+  CHECK(scheduler::radix_sort_cost(hopper, {1, 4194304, 4}).bytes == 80.0 * 4194304);
+  CHECK(scheduler::radix_sort_cost(hopper, {1, 4194304, 4, true, false}).bytes == 48.0 * 4194304);
+}
