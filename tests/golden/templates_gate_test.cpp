@@ -161,6 +161,8 @@ TEST_CASE("every tile of the attention template compiles for sm_80 and sm_90a wi
     }
 }
 
+namespace {
+
 /// Two rows of `length` sorted: of the values, where they were, or both.
 program::Program sort_of(const std::string &dtype, const json &length, const std::string &results) {
   json graph = {{"format", "tsc-graph"}, {"version", 1}};
@@ -182,12 +184,15 @@ program::Program sort_of(const std::string &dtype, const json &length, const std
   return driver::compile(graph::parse_graph(graph.dump(), "sort.json"), {}).program;
 }
 
+} // namespace
+
 TEST_CASE("sorts by digits compile for sm_80 and sm_90a without spills") {
   // Every size of elements and every kind of keys; positions of 32 bits, and of 64.
   for (const char *dtype : {"bool", "int16", "int64", "bfloat16", "float32", "float64"}) {
     std::map<std::string, std::string> texts; // of kernels by name
-    for (const auto &[length, results] :
-         {std::pair<json, std::string>(300000, "both"), {300000, "values"}, {"s0", "positions"}})
+    const std::vector<std::pair<json, std::string>> asked = {
+        {300000, "both"}, {300000, "values"}, {"s0", "positions"}};
+    for (const auto &[length, results] : asked)
       for (const program::Kernel &kernel : sort_of(dtype, length, results).kernels)
         texts[kernel.name] = kernel.cuda.text;
     std::string unit;

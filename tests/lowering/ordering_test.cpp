@@ -87,17 +87,17 @@ TEST_CASE("rows that digits sort are one call; what nobody takes is left out") {
        {2, 40000},
        true,
        true,
-       "op0 tsc.sort_rows buf0 f32 [2, 40000] [40000, 1] <- x\n"},
+       "op0 tsc.sort_rows buf0 f32 [2, 40000] [40000, 1] <- x[40000, 1]\n"},
       {DType::f32,
        {2, 40000},
        true,
        false,
-       "op0 tsc.sort_rows buf0 f32 [2, 40000] [40000, 1] <- x\n"},
+       "op0 tsc.sort_rows buf0 f32 [2, 40000] [40000, 1] <- x[40000, 1]\n"},
       {DType::bf16,
        {2, 20000},
        false,
        true,
-       "op0 tsc.sort_rows buf0 i64 [2, 20000] [20000, 1] <- x\n"},
+       "op0 tsc.sort_rows buf0 i64 [2, 20000] [20000, 1] <- x[20000, 1]\n"},
   };
   for (const Case &one : cases) {
     GraphMaker maker;
