@@ -246,10 +246,20 @@ void refuse_dropout(const Call &call) {
               "call model.eval() before exporting");
 }
 
+/// The kernels take fewer heads of keys than of queries as they are.
+bool has_heads_in_groups(const Call &call) {
+  const std::vector<Expr> &query = call.tensor("query").layout.sizes,
+                          &key = call.tensor("key").layout.sizes;
+  if (query.size() != 4 || key.size() != 4 || !query[1].is_integer() || !key[1].is_integer())
+    return false;
+  const int64_t heads = query[1].value(), key_heads = key[1].value();
+  return key_heads > 0 && heads > key_heads && heads % key_heads == 0;
+}
+
 /// Any of PyTorch's forms as tsc.attention: (output, logsumexp).
 Argument to_attention(GraphBuilder &builder, const Call &call) {
   Argument mask = graph::None{};
-  bool grouped = false;
+  bool grouped = has_heads_in_groups(call); // asked for by name, or taken by a kernel
   for (const Parameter &parameter : call.schema().parameters) {
     if (parameter.name == "attn_mask" || parameter.name == "attn_bias")
       mask = call[parameter.name];
@@ -263,13 +273,33 @@ Argument to_attention(GraphBuilder &builder, const Call &call) {
   return builder.call(kAttention, std::move(args));
 }
 
+/// The logarithmic sums [batch, heads, rows] as the kernel saves them: the memory-efficient one
+/// fills the rows up to a multiple of 32, or saves none; cuDNN's has a last dimension of 1.
+Argument saved_sums(GraphBuilder &builder, const Call &call, const Argument &sums) {
+  const std::string &target = call.node().target;
+  if (target.find("cudnn") != std::string::npos)
+    return builder.call("aten.unsqueeze.default", {sums, -1});
+  if (target.find("efficient") == std::string::npos)
+    return sums;
+  constexpr int64_t kTogether = 32;
+  const TensorMeta meta = builder.meta(sums);
+  const Expr rows = meta.layout.sizes.back();
+  const Expr more = call.boolean("compute_log_sumexp")
+                        ? symbolic::ceil_div(rows, Expr(kTogether)) * Expr(kTogether) - rows
+                        : -rows;
+  const Expr pad = symbolic::simplify(more, call.ranges());
+  return pad.is_integer(0) ? sums
+                           : builder.call("aten.constant_pad_nd.default",
+                                          {sums, Arguments{0, size_argument(pad)}, INFINITY});
+}
+
 /// The forms that return more than output and logsumexp: what remains is for the backward pass or
 /// debugging.
 Argument to_attention_with_state(GraphBuilder &builder, const Call &call) {
   Argument pair = to_attention(builder, call);
   Arguments results;
   results.push_back(builder.item(pair, 0));
-  results.push_back(builder.item(pair, 1));
+  results.push_back(saved_sums(builder, call, builder.item(pair, 1)));
   tensor::Device device = call.tensor("query").device;
   for (size_t i = 2; i < call.schema().returns.size(); ++i)
     if (call.schema().returns[i].type == "Tensor")

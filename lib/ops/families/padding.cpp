@@ -1,5 +1,6 @@
 // Padding: constants are lowered, reflections and replications are gathers.
-#include "ops/table/builder.h"
+#include "ops/families/padding.h"
+
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/shape_rules.h"
@@ -23,33 +24,6 @@ Value constant_pad_value(const Call &call) {
   return value_like(self, self.dtype, sizes);
 }
 
-enum class Edge : uint8_t { reflect, replicate, circular };
-
-/// Which element of [0, size) stands at each position of [-before, size + after). A circle runs
-/// through what is left after pads below 0 have cut it (at::_pad_circular).
-Argument source_positions(GraphBuilder &builder, Expr size, Expr before, Expr after, Edge edge,
-                          tensor::Device device) {
-  Argument position = builder.call("aten.arange.start_step",
-                                   {size_argument(-before), size_argument(size + after), 1},
-                                   {{"dtype", DType::i64}, {"device", device}});
-  if (edge == Edge::circular) {
-    const Expr first = symbolic::maximum(Expr(0) - before, Expr(0));
-    const Expr left = size - first - symbolic::maximum(Expr(0) - after, Expr(0));
-    Argument inside = builder.call("aten.remainder.Tensor",
-                                   {builder.call(kSub, {position, size_argument(first)}),
-                                    size_argument(symbolic::simplify(left, builder.ranges()))});
-    return builder.call(kAdd, {inside, size_argument(first)});
-  }
-  Argument last = size_argument(size - Expr(1));
-  if (edge == Edge::replicate)
-    return builder.call("aten.clamp.default", {position, 0, last});
-  // |x| mirrors at the first element, last - |last - x| at the last.
-  Argument mirrored = builder.call("aten.abs.default", {position});
-  Argument from_end = builder.call("aten.sub.Tensor", {last, mirrored});
-  Argument distance = builder.call("aten.abs.default", {from_end});
-  return builder.call("aten.sub.Tensor", {last, distance});
-}
-
 Argument gather_pad(GraphBuilder &builder, const Call &call, std::string_view parameter,
                     Edge edge) {
   const TensorMeta self = call.tensor("self");
@@ -65,7 +39,7 @@ Argument gather_pad(GraphBuilder &builder, const Call &call, std::string_view pa
     size_t dim = rank - 1 - i;
     if (pad[2 * i].is_integer(0) && pad[2 * i + 1].is_integer(0))
       continue;
-    Argument positions = source_positions(builder, self.layout.sizes[dim], pad[2 * i],
+    Argument positions = padded_positions(builder, self.layout.sizes[dim], pad[2 * i],
                                           pad[2 * i + 1], edge, self.device);
     x = builder.call("aten.index_select.default", {x, static_cast<int64_t>(dim), positions});
   }
@@ -90,6 +64,29 @@ Argument pad(GraphBuilder &builder, const Call &call) {
 }
 
 } // namespace
+
+Argument padded_positions(GraphBuilder &builder, Expr size, Expr before, Expr after, Edge edge,
+                          tensor::Device device) {
+  Argument position = builder.call("aten.arange.start_step",
+                                   {size_argument(-before), size_argument(size + after), 1},
+                                   {{"dtype", DType::i64}, {"device", device}});
+  if (edge == Edge::circular) {
+    const Expr first = symbolic::maximum(Expr(0) - before, Expr(0));
+    const Expr left = size - first - symbolic::maximum(Expr(0) - after, Expr(0));
+    Argument inside = builder.call("aten.remainder.Tensor",
+                                   {builder.call(kSub, {position, size_argument(first)}),
+                                    size_argument(symbolic::simplify(left, builder.ranges()))});
+    return builder.call(kAdd, {inside, size_argument(first)});
+  }
+  Argument last = size_argument(size - Expr(1));
+  if (edge == Edge::replicate)
+    return builder.call("aten.clamp.default", {position, 0, last});
+  // |x| mirrors at the first element, last - |last - x| at the last.
+  Argument mirrored = builder.call("aten.abs.default", {position});
+  Argument from_end = builder.call("aten.sub.Tensor", {last, mirrored});
+  Argument distance = builder.call("aten.abs.default", {from_end});
+  return builder.call("aten.sub.Tensor", {last, distance});
+}
 
 void add_padding(Table &table) {
   table.add("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor")

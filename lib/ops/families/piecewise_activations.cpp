@@ -1,4 +1,6 @@
 // Activations that choose between pieces of lines: thresholds, shrinking, learned slopes.
+#include "ops/families/piecewise_activations.h"
+
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -18,16 +20,6 @@ double rounded_down(DType dtype, double bound) {
   for (double step = std::fabs(wide) * 0x1p-13 + 0x1p-140; result > wide; step *= 2)
     result = tensor::to_double(tensor::cast_scalar(wide - step, dtype));
   return result;
-}
-
-/// PyTorch's CPU compares 16-bit floats in f32 here, and rounds the number in other comparisons.
-Argument threshold(GraphBuilder &builder, const Call &call) {
-  const DType dtype = call.tensor("self").dtype;
-  Argument bound = call["threshold"];
-  if (tensor::is_reduced_float(dtype))
-    bound = rounded_down(dtype, call.number("threshold"));
-  Argument small = builder.call("aten.le.Tensor", {call["self"], bound});
-  return builder.call(kWhere, {small, call["value"], call["self"]});
 }
 
 /// x above 0, weight * x below.
@@ -81,9 +73,21 @@ Argument soft_shrink(GraphBuilder &builder, const Call &call) {
 
 } // namespace
 
+Argument above_threshold(GraphBuilder &builder, const Call &call, const Argument &above,
+                         const Argument &below) {
+  const DType dtype = call.tensor("self").dtype;
+  Argument bound = call["threshold"];
+  if (tensor::is_reduced_float(dtype))
+    bound = rounded_down(dtype, call.number("threshold"));
+  Argument small = builder.call("aten.le.Tensor", {call["self"], bound});
+  return builder.call(kWhere, {small, below, above});
+}
+
 void add_piecewise_activations(Table &table) {
   table.add_with_in_place("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor")
-      .decompose(threshold);
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return above_threshold(builder, call, call["self"], call["value"]);
+      });
   table.add("prelu(Tensor self, Tensor weight) -> Tensor").decompose(prelu);
   table.add("_prelu_kernel(Tensor self, Tensor weight) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {

@@ -1,6 +1,7 @@
 // Pooling: reductions over sliding windows of [N, C, spatial..] or [C, spatial..].
+#include "ops/families/pooling.h"
+
 #include "graph/indicators.h"
-#include "ops/families/windows.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -17,11 +18,6 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-/// The spatial sizes, the last `rank` dimensions.
-Sizes spatial_sizes(const TensorMeta &self, size_t rank) {
-  return Sizes(self.layout.sizes.end() - static_cast<ptrdiff_t>(rank), self.layout.sizes.end());
-}
-
 void check_rank(const Call &call, size_t rank) {
   const size_t given = call.tensor("self").layout.rank();
   if (given == rank + 1 || given == rank + 2)
@@ -30,32 +26,6 @@ void check_rank(const Call &call, size_t rank) {
   const std::string spatial(kSpatial[rank]);
   call.fail("TSC-O048", call.node().target + " of " + print_sizes(call.tensor("self").layout.sizes),
             "pass [N, C, " + spatial + "] or [C, " + spatial + "]");
-}
-
-Window window_argument(const Call &call, size_t rank) {
-  Window window;
-  window.kernel = spread(call, "kernel_size", rank, Expr(1));
-  window.stride =
-      call.sizes("stride").empty() ? window.kernel : spread(call, "stride", rank, Expr(1));
-  window.padding = spread(call, "padding", rank, Expr(0));
-  window.dilation = spread(call, "dilation", rank, Expr(1));
-  for (size_t i = 0; i < rank; ++i) {
-    const auto below = [](Expr e, int64_t least) { return e.is_integer() && e.value() < least; };
-    if (below(window.kernel[i], 1) || below(window.stride[i], 1) || below(window.dilation[i], 1))
-      call.fail("TSC-O048",
-                call.node().target + " with a window of " + print_sizes(window.kernel) +
-                    ", stride " + print_sizes(window.stride) + ", dilation " +
-                    print_sizes(window.dilation),
-                "use 1 or more");
-    const Expr padding = window.padding[i], kernel = window.kernel[i];
-    if (padding.is_integer() && kernel.is_integer() &&
-        (padding.value() < 0 || padding.value() > kernel.value() / 2))
-      call.fail("TSC-O048",
-                call.node().target + " with padding " + print_sizes(window.padding) +
-                    " of a window of " + print_sizes(window.kernel),
-                "pad by half of the window at most");
-  }
-  return window;
 }
 
 /// How often the window fits; with ceil_mode a last one may reach over the end, if it starts
@@ -70,21 +40,6 @@ Expr pooled(const Call &call, Expr size, const Window &window, size_t i) {
   const Expr starts_outside =
       graph::less_or_equal(size + padding, (length - Expr(1)) * stride); // 1 or 0
   return symbolic::simplify(length - starts_outside, call.ranges());
-}
-
-Sizes pooled_sizes(const Call &call, const Window &window) {
-  const size_t rank = window.rank();
-  const Sizes sizes = spatial_sizes(call.tensor("self"), rank);
-  Sizes result;
-  for (size_t i = 0; i < rank; ++i) {
-    result.push_back(pooled(call, sizes[i], window, i));
-    if (result[i].is_integer() && result[i].value() < 1)
-      call.fail("TSC-O048",
-                call.node().target + ": a window of " + print_sizes(window.kernel) +
-                    " does not fit into " + print_sizes(call.tensor("self").layout.sizes),
-                "make the input larger, or pad it");
-  }
-  return result;
 }
 
 /// A pool of `self` with these positions. In three dimensions PyTorch keeps the order of max_pool3d
@@ -164,7 +119,7 @@ Argument position_of_largest(GraphBuilder &builder, const Argument &self, const 
 Arguments max_pool(GraphBuilder &builder, const Call &call, size_t rank, bool with_indices) {
   check_rank(call, rank);
   const TensorMeta self = call.tensor("self");
-  const Window window = window_argument(call, rank);
+  const Window window = pooling_window(call, rank);
   const Sizes positions = pooled_sizes(call, window);
   const WindowsOf windows = [&](const Argument &x, const Argument &fill) {
     return windows_of(builder, x, positions, window, fill);
@@ -198,34 +153,6 @@ Argument window_lengths(GraphBuilder &builder, const Call &call, Expr size, Expr
   return length;
 }
 
-/// What the sum of each window is divided by: a number if it is the same for all.
-Argument divisor_of(GraphBuilder &builder, const Call &call, const Window &window,
-                    const Sizes &positions) {
-  const bool has_override = call.schema().parameters.back().name == "divisor_override";
-  if (has_override && call.has("divisor_override"))
-    return call["divisor_override"];
-  const bool padded = call.boolean("count_include_pad");
-  const Sizes sizes = spatial_sizes(call.tensor("self"), window.rank());
-  Expr same(1);
-  std::optional<Argument> varying;
-  for (size_t i = 0; i < window.rank(); ++i) {
-    const Expr last = (positions[i] - Expr(1)) * window.stride[i] + window.kernel[i];
-    const bool whole =
-        (padded || window.padding[i].is_integer(0)) &&
-        symbolic::known_less_equal(last, sizes[i] + Expr(2) * window.padding[i], call.ranges());
-    if (whole) {
-      same *= window.kernel[i];
-      continue;
-    }
-    const Argument length =
-        window_lengths(builder, call, sizes[i], positions[i], window, i, padded);
-    varying = varying ? builder.call(kMul, {*varying, length}) : length;
-  }
-  if (!varying)
-    return size_argument(same);
-  return same.is_integer(1) ? *varying : builder.call(kMul, {*varying, size_argument(same)});
-}
-
 /// sums / divisor in the dtype of `self`; integers are cut off.
 Argument average(GraphBuilder &builder, const Argument &sums, const Argument &divisor,
                  DType dtype) {
@@ -243,13 +170,13 @@ Argument average(GraphBuilder &builder, const Argument &sums, const Argument &di
 Argument avg_pool(GraphBuilder &builder, const Call &call, size_t rank) {
   check_rank(call, rank);
   const TensorMeta self = call.tensor("self");
-  const Window window = window_argument(call, rank);
+  const Window window = pooling_window(call, rank);
   const Sizes positions = pooled_sizes(call, window);
   const Argument windows = windows_of(builder, call["self"], positions, window, 0);
   const Argument sums =
       builder.call("aten.sum.dim_IntList",
                    {widen(builder, windows), dimensions_from(self.layout.rank(), rank), false});
-  const Argument divisor = divisor_of(builder, call, window, positions);
+  const Argument divisor = pooling_divisor(builder, call, window, positions);
   return in_layout(builder, average(builder, sums, divisor, self.dtype),
                    pooled_layout(self, positions, false));
 }
@@ -310,21 +237,7 @@ Argument adaptive_avg_pool(GraphBuilder &builder, const Call &call, size_t rank)
   const Argument sums =
       builder.call("aten.sum.dim_IntList",
                    {widen(builder, windows), dimensions_from(self.layout.rank(), rank), false});
-  Expr same(1);
-  std::optional<Argument> varying;
-  for (size_t i = 0; i < rank; ++i) {
-    const Expr parts = at_least_one(positions[i], call.ranges());
-    if (symbolic::mod(sizes[i], parts).is_integer(0)) {
-      same *= symbolic::floor_div(sizes[i], parts);
-      continue;
-    }
-    const Argument length =
-        adaptive_lengths(builder, sizes[i], positions[i], rank - 1 - i, self.device);
-    varying = varying ? builder.call(kMul, {*varying, length}) : length;
-  }
-  Argument divisor = size_argument(same);
-  if (varying)
-    divisor = same.is_integer(1) ? *varying : builder.call(kMul, {*varying, divisor});
+  const Argument divisor = adaptive_divisor(builder, sizes, positions, self.device);
   return in_layout(builder, average(builder, sums, divisor, self.dtype),
                    pooled_layout(self, positions, false));
 }
@@ -388,6 +301,98 @@ void add_avg_pools(Table &table, size_t rank) {
 }
 
 } // namespace
+
+std::vector<Expr> spatial_sizes(const TensorMeta &self, size_t rank) {
+  return Sizes(self.layout.sizes.end() - static_cast<ptrdiff_t>(rank), self.layout.sizes.end());
+}
+
+Window pooling_window(const Call &call, size_t rank) {
+  Window window;
+  window.kernel = spread(call, "kernel_size", rank, Expr(1));
+  window.stride =
+      call.sizes("stride").empty() ? window.kernel : spread(call, "stride", rank, Expr(1));
+  window.padding = spread(call, "padding", rank, Expr(0));
+  window.dilation = spread(call, "dilation", rank, Expr(1));
+  for (size_t i = 0; i < rank; ++i) {
+    const auto below = [](Expr e, int64_t least) { return e.is_integer() && e.value() < least; };
+    if (below(window.kernel[i], 1) || below(window.stride[i], 1) || below(window.dilation[i], 1))
+      call.fail("TSC-O048",
+                call.node().target + " with a window of " + print_sizes(window.kernel) +
+                    ", stride " + print_sizes(window.stride) + ", dilation " +
+                    print_sizes(window.dilation),
+                "use 1 or more");
+    const Expr padding = window.padding[i], kernel = window.kernel[i];
+    if (padding.is_integer() && kernel.is_integer() &&
+        (padding.value() < 0 || padding.value() > kernel.value() / 2))
+      call.fail("TSC-O048",
+                call.node().target + " with padding " + print_sizes(window.padding) +
+                    " of a window of " + print_sizes(window.kernel),
+                "pad by half of the window at most");
+  }
+  return window;
+}
+
+std::vector<Expr> pooled_sizes(const Call &call, const Window &window) {
+  const size_t rank = window.rank();
+  const Sizes sizes = spatial_sizes(call.tensor("self"), rank);
+  Sizes result;
+  for (size_t i = 0; i < rank; ++i) {
+    result.push_back(pooled(call, sizes[i], window, i));
+    if (result[i].is_integer() && result[i].value() < 1)
+      call.fail("TSC-O048",
+                call.node().target + ": a window of " + print_sizes(window.kernel) +
+                    " does not fit into " + print_sizes(call.tensor("self").layout.sizes),
+                "make the input larger, or pad it");
+  }
+  return result;
+}
+
+Argument pooling_divisor(GraphBuilder &builder, const Call &call, const Window &window,
+                         const Sizes &positions) {
+  const bool has_override = call.schema().parameters.back().name == "divisor_override";
+  if (has_override && call.has("divisor_override"))
+    return call["divisor_override"];
+  const bool padded = call.boolean("count_include_pad");
+  const Sizes sizes = spatial_sizes(call.tensor("self"), window.rank());
+  Expr same(1);
+  std::optional<Argument> varying;
+  for (size_t i = 0; i < window.rank(); ++i) {
+    const Expr last = (positions[i] - Expr(1)) * window.stride[i] + window.kernel[i];
+    const bool whole =
+        (padded || window.padding[i].is_integer(0)) &&
+        symbolic::known_less_equal(last, sizes[i] + Expr(2) * window.padding[i], call.ranges());
+    if (whole) {
+      same *= window.kernel[i];
+      continue;
+    }
+    const Argument length =
+        window_lengths(builder, call, sizes[i], positions[i], window, i, padded);
+    varying = varying ? builder.call(kMul, {*varying, length}) : length;
+  }
+  if (!varying)
+    return size_argument(same);
+  return same.is_integer(1) ? *varying : builder.call(kMul, {*varying, size_argument(same)});
+}
+
+Argument adaptive_divisor(GraphBuilder &builder, const Sizes &sizes, const Sizes &positions,
+                          tensor::Device device) {
+  Expr same(1);
+  std::optional<Argument> varying;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Expr parts = at_least_one(positions[i], builder.ranges());
+    if (symbolic::mod(sizes[i], parts).is_integer(0)) {
+      same *= symbolic::floor_div(sizes[i], parts);
+      continue;
+    }
+    const Argument length =
+        adaptive_lengths(builder, sizes[i], positions[i], sizes.size() - 1 - i, device);
+    varying = varying ? builder.call(kMul, {*varying, length}) : length;
+  }
+  Argument divisor = size_argument(same);
+  if (varying)
+    divisor = same.is_integer(1) ? *varying : builder.call(kMul, {*varying, divisor});
+  return divisor;
+}
 
 void add_pooling(Table &table) {
   for (size_t rank = 1; rank <= 3; ++rank) {

@@ -1,5 +1,7 @@
 // Interpolation: nearest by gathers or, for whole factors, by repetition; linear and cubic one
 // dimension after the other, as weighted sums of gathers.
+#include "ops/families/resampling.h"
+
 #include "graph/indicators.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
@@ -14,16 +16,6 @@ namespace tsc::ops {
 namespace {
 
 using Sizes = std::vector<Expr>;
-
-enum class Method : uint8_t { nearest, nearest_exact, linear, cubic };
-
-/// One spatial dimension: its sizes, and the scale factor if the call names one.
-struct Axis {
-  size_t dim = 0;
-  Expr from = 0, to = 0;
-  std::optional<double> factor;
-  bool is_static() const { return from.is_integer() && to.is_integer(); }
-};
 
 /// floor(size * factor), as PyTorch computes it in f64: of a symbol for factors with which that is
 /// exact, the sums of few powers of 2.
@@ -43,28 +35,6 @@ Expr scaled_size(const Call &call, Expr size, double factor) {
               call.node().target + ": a dimension of size '" + symbolic::print(size) +
                   "' by the factor " + std::to_string(factor) + ", a number is needed",
               "give an output_size, or a factor that is a sum of few powers of 2");
-}
-
-std::vector<std::optional<double>> factors_of(const Call &call, size_t count) {
-  std::vector<std::optional<double>> factors(count);
-  size_t next = 0;
-  for (const Parameter &parameter : call.schema().parameters) {
-    if (parameter.name.rfind("scales", 0) == 0 && next < count) {
-      if (call.has(parameter.name))
-        factors[next] = call.number(parameter.name);
-      ++next;
-    }
-    if (parameter.name != "scale_factors" || !call.has("scale_factors"))
-      continue;
-    const Arguments *list = call["scale_factors"].list();
-    for (size_t i = 0; list && i < list->size() && i < count; ++i) {
-      const double *value = std::get_if<double>(&(*list)[i].value);
-      const int64_t *integer = std::get_if<int64_t>(&(*list)[i].value);
-      if (value || integer)
-        factors[i] = value ? *value : static_cast<double>(*integer);
-    }
-  }
-  return factors;
 }
 
 /// The spatial dimensions, behind batch and channels.
@@ -168,26 +138,6 @@ std::optional<WholeRule> whole_rule(const Axis &axis, bool exact) {
   return rule;
 }
 
-Argument nearest_positions(GraphBuilder &builder, const Axis &axis, bool exact,
-                           tensor::Device device) {
-  Argument at = positions(builder, axis.to, device);
-  Argument source;
-  if (std::optional<WholeRule> rule = whole_rule(axis, exact)) {
-    Argument scaled = builder.call(kMul, {at, rule->a});
-    if (rule->b != 0)
-      scaled = builder.call(kAdd, {scaled, rule->b});
-    source = builder.call("aten.div.Tensor_mode", {scaled, rule->c}, {{"rounding_mode", "floor"}});
-  } else {
-    Argument position = convert(builder, at, DType::f32);
-    if (exact)
-      position = builder.call(kAdd, {position, 0.5});
-    Argument scaled =
-        builder.call(kMul, {position, step_of(builder, axis, false, DType::f32, device)});
-    source = convert(builder, builder.call("aten.floor.default", {scaled}), DType::i64);
-  }
-  return builder.call("aten.minimum.default", {source, size_argument(axis.from - Expr(1))});
-}
-
 /// Each element of `dim` so many times in a row.
 Argument repeated(GraphBuilder &builder, const Argument &x, const Axis &axis, int64_t times) {
   Sizes apart = builder.meta(x).layout.sizes, merged = apart;
@@ -201,25 +151,6 @@ Argument repeated(GraphBuilder &builder, const Argument &x, const Axis &axis, in
 Argument along(GraphBuilder &builder, const Argument &x, const Axis &axis,
                const Argument &indices) {
   return builder.call("aten.index_select.default", {x, static_cast<int64_t>(axis.dim), indices});
-}
-
-/// How often each element is repeated, if that is all: PyTorch rounds positions to f32.
-std::optional<int64_t> repetitions(const Axis &axis, bool exact) {
-  if (axis.from == axis.to && !axis.factor)
-    return 1;
-  if (!axis.is_static()) { // by powers of 2 its positions are exact
-    for (int64_t times = 1; axis.factor && times <= *axis.factor; times *= 2)
-      if (static_cast<double>(times) == *axis.factor && axis.to == axis.from * Expr(times))
-        return times;
-    return std::nullopt;
-  }
-  if (axis.to.value() % axis.from.value() != 0)
-    return std::nullopt;
-  const int64_t times = axis.to.value() / axis.from.value();
-  for (int64_t at = 0; at < axis.to.value(); ++at)
-    if (nearest_source(axis, exact, at) != at / times)
-      return std::nullopt;
-  return times;
 }
 
 Argument nearest(GraphBuilder &builder, const Argument &input, const std::vector<Axis> &axes,
@@ -254,16 +185,10 @@ Argument along_dimension(GraphBuilder &builder, Argument vector, size_t dim, siz
   return vector;
 }
 
-/// 1 where the dimension changes its size, else 0: a number where that is known.
-Expr is_resized(const GraphBuilder &builder, const Axis &axis) {
-  return symbolic::simplify(graph::unequal(axis.from, axis.to), builder.ranges());
-}
-
 /// Where sizes turn out equal every element is its own, as in compute_source_index_and_lambda of
 /// ATen's UpSample.h: the factor does not count, and no neighbour (a NaN, say) is looked at.
-Argument linear_along(GraphBuilder &builder, const Argument &x, const Axis &axis,
-                      bool align_corners) {
-  TensorMeta meta = builder.meta(x);
+std::vector<Tap> linear_taps(GraphBuilder &builder, const TensorMeta &meta, const Axis &axis,
+                             bool align_corners) {
   const Expr resized = is_resized(builder, axis);
   Argument source = source_positions(builder, axis, align_corners, true, meta.dtype, meta.device);
   if (!resized.is_integer() && axis.factor) {
@@ -278,9 +203,7 @@ Argument linear_along(GraphBuilder &builder, const Argument &x, const Axis &axis
   Argument weight = builder.call(kSub, {source, first});
   weight = along_dimension(builder, weight, axis.dim, meta.layout.rank());
   Argument rest = builder.call(kSub, {1.0, weight});
-  Argument low = builder.call(kMul, {along(builder, x, axis, first), rest});
-  Argument high = builder.call(kMul, {along(builder, x, axis, second), weight});
-  return builder.call(kAdd, {low, high});
+  return {{first, rest}, {second, weight}};
 }
 
 /// The cubic convolution kernel with a = -0.75: |t| <= 1, or between 1 and 2.
@@ -300,10 +223,9 @@ Argument cubic_far(GraphBuilder &builder, const Argument &t, double a) {
   return builder.call(kSub, {outer, 4 * a});
 }
 
-Argument cubic_along(GraphBuilder &builder, const Argument &x, const Axis &axis,
-                     bool align_corners) {
+std::vector<Tap> cubic_taps(GraphBuilder &builder, const TensorMeta &meta, const Axis &axis,
+                            bool align_corners) {
   constexpr double kA = -0.75;
-  TensorMeta meta = builder.meta(x);
   Argument source = source_positions(builder, axis, align_corners, false, meta.dtype, meta.device);
   Argument base = builder.call("aten.floor.default", {source});
   Argument t = builder.call(kSub, {source, base});
@@ -312,17 +234,15 @@ Argument cubic_along(GraphBuilder &builder, const Argument &x, const Axis &axis,
   Arguments weights{cubic_far(builder, builder.call(kAdd, {t, 1.0}), kA),
                     cubic_near(builder, t, kA), cubic_near(builder, rest, kA),
                     cubic_far(builder, builder.call(kAdd, {rest, 1.0}), kA)};
-  Argument total;
+  std::vector<Tap> taps;
   for (int64_t i = 0; i < 4; ++i) {
     Argument at = builder.call(kAdd, {start, i - 1});
     at = builder.call("aten.maximum.default", {at, 0});
     at = builder.call("aten.minimum.default", {at, size_argument(axis.from - Expr(1))});
-    Argument weight =
-        along_dimension(builder, weights[static_cast<size_t>(i)], axis.dim, meta.layout.rank());
-    Argument term = builder.call(kMul, {along(builder, x, axis, at), weight});
-    total = i == 0 ? term : builder.call(kAdd, {total, term});
+    taps.push_back({at, along_dimension(builder, weights[static_cast<size_t>(i)], axis.dim,
+                                        meta.layout.rank())});
   }
-  return total;
+  return taps;
 }
 
 Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t dims) {
@@ -340,43 +260,16 @@ Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t
     // Linear: every position is its own. Cubic: weights of 0 meet the neighbours all the same.
     if (method == Method::linear && is_resized(builder, axis).is_integer(0))
       continue;
-    x = method == Method::linear ? linear_along(builder, x, axis, align_corners)
-                                 : cubic_along(builder, x, axis, align_corners);
+    Argument total;
+    for (const Tap &tap :
+         interpolation_taps(builder, builder.meta(x), axis, method, align_corners)) {
+      Argument term = builder.call(kMul, {along(builder, x, axis, tap.positions), tap.weights});
+      total = total.is_none() ? term : builder.call(kAdd, {total, term});
+    }
+    x = total;
   }
   Argument result = convert(builder, x, dtype);
   return result == call[input] ? builder.call("aten.clone.default", {result}) : result;
-}
-
-/// The weights [to, from] of an antialiased filter: a triangle, or the cubic kernel with a = -0.5,
-/// as wide as the input's elements that an output element covers.
-Argument antialiased_weights(GraphBuilder &builder, const Axis &axis, bool align_corners,
-                             bool cubic, DType dtype, tensor::Device device) {
-  const Argument scale = step_of(builder, axis, align_corners, dtype, device);
-  Argument at = convert(builder, positions(builder, axis.to, device), dtype);
-  at = builder.call("aten.unsqueeze.default", {at, 1});
-  Argument centre = builder.call(kMul, {builder.call(kAdd, {at, 0.5}), scale});
-  Argument source = convert(builder, positions(builder, axis.from, device), dtype);
-  Argument offset = builder.call(kSub, {builder.call(kAdd, {source, 0.5}), centre});
-  Argument distance = builder.call("aten.abs.default", {offset});
-  if (const double *number = std::get_if<double>(&scale.value); !number)
-    distance = builder.call(kDiv, {distance, builder.call("aten.maximum.default", {scale, 1.0})});
-  else if (*number > 1)
-    distance = builder.call(kMul, {distance, 1.0 / *number});
-  Argument weights;
-  if (cubic) {
-    constexpr double kA = -0.5;
-    Argument near = builder.call("aten.lt.Tensor", {distance, 1.0});
-    Argument within = builder.call("aten.lt.Tensor", {distance, 2.0});
-    Argument close = cubic_near(builder, distance, kA);
-    Argument far = cubic_far(builder, distance, kA);
-    far = builder.call(kWhere, {within, far, 0.0});
-    weights = builder.call(kWhere, {near, close, far});
-  } else {
-    Argument height = builder.call(kSub, {1.0, distance});
-    weights = builder.call("aten.maximum.default", {height, 0.0});
-  }
-  Argument sums = builder.call("aten.sum.dim_IntList", {weights, Arguments{1}, true});
-  return builder.call(kDiv, {weights, sums});
 }
 
 /// Both dimensions as matrix products with the filter's weights.
@@ -411,6 +304,106 @@ void add_form(Table &table, const std::string &name, size_t dims, bool corners,
 }
 
 } // namespace
+
+std::vector<std::optional<double>> factors_of(const Call &call, size_t count) {
+  std::vector<std::optional<double>> factors(count);
+  size_t next = 0;
+  for (const Parameter &parameter : call.schema().parameters) {
+    if (parameter.name.rfind("scales", 0) == 0 && next < count) {
+      if (call.has(parameter.name))
+        factors[next] = call.number(parameter.name);
+      ++next;
+    }
+    if (parameter.name != "scale_factors" || !call.has("scale_factors"))
+      continue;
+    const Arguments *list = call["scale_factors"].list();
+    for (size_t i = 0; list && i < list->size() && i < count; ++i) {
+      const double *value = std::get_if<double>(&(*list)[i].value);
+      const int64_t *integer = std::get_if<int64_t>(&(*list)[i].value);
+      if (value || integer)
+        factors[i] = value ? *value : static_cast<double>(*integer);
+    }
+  }
+  return factors;
+}
+
+Argument nearest_positions(GraphBuilder &builder, const Axis &axis, bool exact,
+                           tensor::Device device) {
+  Argument at = positions(builder, axis.to, device);
+  Argument source;
+  if (std::optional<WholeRule> rule = whole_rule(axis, exact)) {
+    Argument scaled = builder.call(kMul, {at, rule->a});
+    if (rule->b != 0)
+      scaled = builder.call(kAdd, {scaled, rule->b});
+    source = builder.call("aten.div.Tensor_mode", {scaled, rule->c}, {{"rounding_mode", "floor"}});
+  } else {
+    Argument position = convert(builder, at, DType::f32);
+    if (exact)
+      position = builder.call(kAdd, {position, 0.5});
+    Argument scaled =
+        builder.call(kMul, {position, step_of(builder, axis, false, DType::f32, device)});
+    source = convert(builder, builder.call("aten.floor.default", {scaled}), DType::i64);
+  }
+  return builder.call("aten.minimum.default", {source, size_argument(axis.from - Expr(1))});
+}
+
+std::optional<int64_t> repetitions(const Axis &axis, bool exact) {
+  if (axis.from == axis.to && !axis.factor)
+    return 1;
+  if (!axis.is_static()) { // by powers of 2 its positions are exact
+    for (int64_t times = 1; axis.factor && times <= *axis.factor; times *= 2)
+      if (static_cast<double>(times) == *axis.factor && axis.to == axis.from * Expr(times))
+        return times;
+    return std::nullopt;
+  }
+  if (axis.to.value() % axis.from.value() != 0)
+    return std::nullopt;
+  const int64_t times = axis.to.value() / axis.from.value();
+  for (int64_t at = 0; at < axis.to.value(); ++at)
+    if (nearest_source(axis, exact, at) != at / times)
+      return std::nullopt;
+  return times;
+}
+
+Expr is_resized(const GraphBuilder &builder, const Axis &axis) {
+  return symbolic::simplify(graph::unequal(axis.from, axis.to), builder.ranges());
+}
+
+std::vector<Tap> interpolation_taps(GraphBuilder &builder, const TensorMeta &meta, const Axis &axis,
+                                    Method method, bool align_corners) {
+  return method == Method::linear ? linear_taps(builder, meta, axis, align_corners)
+                                  : cubic_taps(builder, meta, axis, align_corners);
+}
+
+Argument antialiased_weights(GraphBuilder &builder, const Axis &axis, bool align_corners,
+                             bool cubic, DType dtype, tensor::Device device) {
+  const Argument scale = step_of(builder, axis, align_corners, dtype, device);
+  Argument at = convert(builder, positions(builder, axis.to, device), dtype);
+  at = builder.call("aten.unsqueeze.default", {at, 1});
+  Argument centre = builder.call(kMul, {builder.call(kAdd, {at, 0.5}), scale});
+  Argument source = convert(builder, positions(builder, axis.from, device), dtype);
+  Argument offset = builder.call(kSub, {builder.call(kAdd, {source, 0.5}), centre});
+  Argument distance = builder.call("aten.abs.default", {offset});
+  if (const double *number = std::get_if<double>(&scale.value); !number)
+    distance = builder.call(kDiv, {distance, builder.call("aten.maximum.default", {scale, 1.0})});
+  else if (*number > 1)
+    distance = builder.call(kMul, {distance, 1.0 / *number});
+  Argument weights;
+  if (cubic) {
+    constexpr double kA = -0.5;
+    Argument near = builder.call("aten.lt.Tensor", {distance, 1.0});
+    Argument within = builder.call("aten.lt.Tensor", {distance, 2.0});
+    Argument close = cubic_near(builder, distance, kA);
+    Argument far = cubic_far(builder, distance, kA);
+    far = builder.call(kWhere, {within, far, 0.0});
+    weights = builder.call(kWhere, {near, close, far});
+  } else {
+    Argument height = builder.call(kSub, {1.0, distance});
+    weights = builder.call("aten.maximum.default", {height, 0.0});
+  }
+  Argument sums = builder.call("aten.sum.dim_IntList", {weights, Arguments{1}, true});
+  return builder.call(kDiv, {weights, sums});
+}
 
 void add_resampling(Table &table) {
   auto add = [&](const std::string &name, size_t dims, Method method) {

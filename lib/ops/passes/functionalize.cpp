@@ -452,7 +452,9 @@ private:
                       " twice: what the second element reads is not said",
                   "pass each tensor once");
       slots.push_back(*slot);
-      store(call, before[i], *slot, builder.item(values, static_cast<int64_t>(i)), first_new);
+      const Argument value = builder.item(values, static_cast<int64_t>(i));
+      if (value.node() == nullptr || value.node()->id != memory_.present(*slot))
+        store(call, before[i], *slot, value, first_new);
     }
   }
 

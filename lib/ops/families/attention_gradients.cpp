@@ -1,0 +1,242 @@
+// Backward forms of scaled dot product attention. The weights are computed again from the scores
+// and the logarithms of their sums, which the forward pass saved; in f32 or wider but for the
+// operands of products.
+#include "ops/families/attention.h"
+#include "ops/table/memory_format.h"
+#include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
+#include "ops/table/term.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+bool has_parameter(const Call &call, std::string_view name) {
+  const std::vector<Parameter> &all = call.schema().parameters;
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Parameter &parameter) { return parameter.name == name; });
+}
+std::optional<std::string_view> mask_of(const Call &call) {
+  for (const std::string_view name : {"attn_mask", "attn_bias"})
+    if (has_parameter(call, name) && call.has(name))
+      return name;
+  return std::nullopt;
+}
+
+/// query [B, H, L, E], key [B, H / G, S, E], value [B, H / G, S, V].
+struct Shapes {
+  Expr batch, heads, key_heads, group, rows, columns, depth, value_depth;
+};
+Shapes shapes_of(const Call &call) {
+  const Sizes &q = call.tensor("query").layout.sizes, &k = call.tensor("key").layout.sizes,
+              &v = call.tensor("value").layout.sizes;
+  const auto wrong = [&] {
+    call.fail("TSC-O042",
+              call.node().target + ": query " + print_sizes(q) + ", key " + print_sizes(k) +
+                  ", value " + print_sizes(v),
+              "pass [batch, heads, length, depth], the query's heads a multiple of the key's");
+  };
+  if (q.size() != 4 || k.size() != 4 || v.size() != 4)
+    wrong();
+  Shapes s{q[0], q[1], k[1], Expr(1), q[2], k[2], q[3], v[3]};
+  s.group = symbolic::simplify(symbolic::floor_div(s.heads, s.key_heads), call.ranges());
+  const auto same = [&](Expr a, Expr b) { return may_equal(a, b, call.ranges()); };
+  if (s.key_heads.is_integer(0) || !same(q[0], k[0]) || !same(q[0], v[0]) || !same(q[3], k[3]) ||
+      !same(k[1], v[1]) || !same(k[2], v[2]) || !same(s.group * s.key_heads, s.heads))
+    wrong();
+  return s;
+}
+
+/// What was dropped is known to the state of PyTorch's kernels alone.
+void refuse_dropout(const Call &call) {
+  if (call.number("dropout_p") != 0)
+    call.refuse("TSC-O032",
+                call.node().target + " with dropout needs the mask that its forward pass drew",
+                "train with dropout_p=0, or with the math form, which saves its mask "
+                "(torch.nn.attention.sdpa_kernel)");
+}
+
+class Backward {
+public:
+  Backward(GraphBuilder &builder, const Call &call)
+      : builder_(builder), call_(call), shapes_(shapes_of(call)),
+        dtype_(call.tensor("query").dtype) {}
+
+  /// (of the query, of the key, of the value, of the mask), as `wanted` says.
+  Arguments compute(const std::vector<bool> &wanted) const {
+    const Shapes &s = shapes_;
+    const Expr all_rows = s.group * s.rows;
+    const Term query = of_heads(given(builder_, call_, "query"), all_rows, s.depth);
+    const Term key = of_heads(given(builder_, call_, "key"), s.columns, s.depth);
+    const Term value = of_heads(given(builder_, call_, "value"), s.columns, s.value_depth);
+    const std::string_view name = call_.schema().parameters[0].name;
+    const Term above = of_heads(given(builder_, call_, name), all_rows, s.value_depth);
+    const Term weights = weights_of(query, key);
+    Arguments results(wanted.size());
+    if (wanted[2])
+      results[2] = like(product(turned(narrow(weights)), above), "value");
+    if (!wanted[0] && !wanted[1] && (wanted.size() < 4 || !wanted[3]))
+      return results;
+    const Term out = of_heads(given(builder_, call_, "out"), all_rows, s.value_depth);
+    const Term share =
+        reshaped(sum(above.wide() * out.wide(), {2}, true), {s.batch, s.heads, s.rows, Expr(1)});
+    const Term passed = weights * (by_heads(wide_product(above, turned(value))) - share);
+    if (wanted.size() > 3 && wanted[3])
+      results[3] = of_mask(passed);
+    const Term scores = narrow(passed * scale());
+    if (wanted[0])
+      results[0] = like(product(scores, key), "query");
+    if (wanted[1])
+      results[1] = like(product(turned(scores), query), "key");
+    return results;
+  }
+
+private:
+  GraphBuilder &builder_;
+  const Call &call_;
+  Shapes shapes_;
+  DType dtype_;
+
+  static Term product(const Term &a, const Term &b) {
+    return a.then("aten.bmm.default", {b.value()});
+  }
+  /// In f32 or wider: scores that were rounded to 16 bits would move the weights by as much as they
+  /// are large.
+  static Term wide_product(const Term &a, const Term &b) { return product(a.wide(), b.wide()); }
+  static Term turned(const Term &x) { return permuted(x, {0, 2, 1}); }
+  /// [B, H, L, ..] as [B * H / G, G * L, ..].
+  Term of_heads(const Term &x, Expr rows, Expr columns) const {
+    return reshaped(x, {shapes_.batch * shapes_.key_heads, rows, columns});
+  }
+  /// [B * H / G, G * L, S] as [B, H, L, S].
+  Term by_heads(const Term &x) const {
+    return reshaped(x, {shapes_.batch, shapes_.heads, shapes_.rows, shapes_.columns});
+  }
+  /// [B, H, L, S] as an operand of products.
+  Term narrow(const Term &x) const {
+    return of_heads({builder_, x.as(dtype_)}, shapes_.group * shapes_.rows, shapes_.columns);
+  }
+  /// A result in the sizes of `parameter`, and in its order, as PyTorch leaves it.
+  Argument like(const Term &x, std::string_view parameter) const {
+    const TensorMeta &meta = call_.tensor(parameter);
+    const Sizes strides = preserved_strides(meta.layout, call_.ranges());
+    return in_layout(builder_, reshaped(x, meta.layout.sizes).as(meta.dtype),
+                     {meta.layout.sizes, strides, Expr(0)});
+  }
+
+  Argument scale() const {
+    if (call_.has("scale"))
+      return call_["scale"];
+    if (shapes_.depth.is_integer())
+      return 1 / std::sqrt(static_cast<double>(shapes_.depth.value()));
+    return filled(builder_, {}, size_argument(shapes_.depth), accumulation_dtype(dtype_),
+                  call_.tensor("query").device)
+        .then("aten.rsqrt.default")
+        .value();
+  }
+
+  /// [B, H, L, 1] of what kernels save as [B, H, L], [B, H, L, 1] or with rows that fill it up.
+  Term log_sums() const {
+    Term saved = wide(builder_, call_, "logsumexp");
+    const Sizes sizes = saved.meta().layout.sizes;
+    if (sizes.size() == 4)
+      saved = saved.then("aten.squeeze.dims", {Argument(Arguments{3})});
+    const Sizes expected = {shapes_.batch, shapes_.heads};
+    const bool fits = (sizes.size() == 3 || (sizes.size() == 4 && sizes[3].is_integer(1))) &&
+                      std::equal(expected.begin(), expected.end(), sizes.begin(),
+                                 [&](Expr a, Expr b) { return may_equal(a, b, call_.ranges()); }) &&
+                      !(sizes[2].is_integer() && shapes_.rows.is_integer() &&
+                        sizes[2].value() < shapes_.rows.value());
+    if (!fits)
+      call_.fail("TSC-O129",
+                 call_.node().target + ": 'logsumexp' of sizes " + print_sizes(sizes) +
+                     " is not what the forward pass of " +
+                     print_sizes({shapes_.batch, shapes_.heads, shapes_.rows}) + " rows saves",
+                 "keep the forward operator as it is when decomposing: its decomposition yields "
+                 "the weights instead");
+    if (sizes[2] != shapes_.rows)
+      saved = saved.then("aten.slice.Tensor", {2, 0, size_argument(shapes_.rows)});
+    return reshaped(saved, {shapes_.batch, shapes_.heads, shapes_.rows, Expr(1)});
+  }
+
+  /// exp(scores - their logarithmic sum): 0 where the mask hides a column, or a whole row.
+  Term weights_of(const Term &query, const Term &key) const {
+    Term scores = by_heads(wide_product(query, turned(key))) * scale();
+    const Term sums = log_sums();
+    std::optional<Term> hidden;
+    if (call_.boolean("is_causal")) {
+      const tensor::Device device = call_.tensor("query").device;
+      const Term rows = counting(builder_, shapes_.rows, device);
+      hidden =
+          counting(builder_, shapes_.columns, device) > rows.then("aten.unsqueeze.default", {-1});
+    }
+    if (const std::optional<std::string_view> name = mask_of(call_)) {
+      const Term mask = given(builder_, call_, *name);
+      if (mask.meta().dtype != DType::boolean)
+        scores = scores + mask;
+      const Term closed = mask.meta().dtype == DType::boolean
+                              ? mask.then("aten.logical_not.default")
+                              : equal(sums, -INFINITY);
+      hidden = hidden ? either(*hidden, closed) : closed;
+    }
+    const Term weights = exp(scores - sums);
+    return hidden ? where(*hidden, 0.0, weights) : weights;
+  }
+
+  /// What came to the scores, added up where the mask was broadcast.
+  Argument of_mask(const Term &passed) const {
+    const std::optional<std::string_view> name = mask_of(call_);
+    if (!name)
+      return graph::None{};
+    const TensorMeta &mask = call_.tensor(*name);
+    return passed.then("aten.sum_to_size.default", {sizes_argument(mask.layout.sizes)})
+        .as(mask.dtype);
+  }
+};
+
+Argument of_attention(GraphBuilder &builder, const Call &call) {
+  refuse_dropout(call);
+  std::vector<bool> wanted(call.schema().returns.size(), true);
+  if (has_parameter(call, "grad_input_mask")) {
+    const Arguments *mask = call["grad_input_mask"].list();
+    for (size_t i = 0; mask && i < mask->size() && i < wanted.size(); ++i)
+      wanted[i] = (*mask)[i] == Argument(true);
+  }
+  return Backward(builder, call).compute(wanted);
+}
+
+} // namespace
+
+void add_attention_gradients(Table &table) {
+  const std::string inputs = "Tensor query, Tensor key, Tensor value, ";
+  const std::string saved = "Tensor out, Tensor logsumexp, ",
+                    lengths = "Tensor? cum_seq_q, Tensor? cum_seq_k, SymInt max_q, SymInt max_k, ",
+                    seeds = "Tensor? philox_seed, Tensor? philox_offset",
+                    how = "float dropout_p, bool is_causal";
+  const std::string three = "*, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor "
+                            "grad_value)";
+  const std::string four = "*, float? scale=None) -> (Tensor, Tensor, Tensor, Tensor)";
+  const std::string name = "_scaled_dot_product_", above = "_backward(Tensor grad_out, ";
+  const std::string forms[] = {
+      name + "flash_attention" + above + inputs + saved + lengths + how + ", " + seeds + ", " +
+          three,
+      name + "flash_attention_for_cpu" + above + inputs + saved + how +
+          ", *, Tensor? attn_mask=None, " + three.substr(3),
+      name + "efficient_attention_backward(Tensor grad_out_, " + inputs + "Tensor? attn_bias, " +
+          saved + seeds + ", float dropout_p, bool[4] grad_input_mask, bool is_causal=False, " +
+          four,
+      name + "cudnn_attention" + above + inputs + saved + seeds + ", Tensor? attn_bias, " +
+          lengths + how + ", " + three,
+      name + "fused_attention_overrideable" + above + inputs +
+          "Tensor? attn_bias, bool[4] grad_input_mask, " + saved + lengths + how + ", " + seeds +
+          ", " + four};
+  for (const std::string &form : forms)
+    table.add(keep_text(form)).decompose(of_attention);
+}
+
+} // namespace tsc::ops

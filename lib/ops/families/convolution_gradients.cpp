@@ -1,0 +1,220 @@
+// What convolutions pass back. The gradient of the input is the opposite convolution of what comes
+// from above; that of the weight is a product over all windows.
+#include "ops/families/convolution.h"
+#include "ops/table/memory_format.h"
+#include "ops/table/pointwise_rules.h"
+#include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
+#include "ops/table/term.h"
+
+#include <algorithm>
+
+namespace tsc::ops {
+namespace {
+
+using Sizes = std::vector<Expr>;
+using Order = std::vector<size_t>;
+
+/// The windows of one part of the batch take this many bytes at most, written out.
+constexpr int64_t kLargestColumns = int64_t{256} << 20;
+constexpr int64_t kMostParts = 32;
+/// Rows and columns of a group's product that no matrix product is worth.
+constexpr int64_t kFewOutputs = 4;
+
+Sizes spatial(const TensorMeta &meta) {
+  return Sizes(meta.layout.sizes.begin() + 2, meta.layout.sizes.end());
+}
+Sizes then(Sizes sizes, const Sizes &more) {
+  sizes.insert(sizes.end(), more.begin(), more.end());
+  return sizes;
+}
+Order then(Order order, size_t first, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    order.push_back(first + i);
+  return order;
+}
+
+/// `x` without what lies behind these spatial sizes: positions of a window that no one asks for.
+Term cut_to(Term x, const Sizes &sizes) {
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (!same_size(x.meta().layout.sizes[i + 2], sizes[i], x.builder().ranges()))
+      x = x.then("aten.slice.Tensor", {static_cast<int64_t>(i) + 2, 0, size_argument(sizes[i])});
+  return x;
+}
+
+/// The opposite convolution of `above`, as large as the input.
+Argument of_input(GraphBuilder &builder, const Call &call, const Convolution &c,
+                  const Argument &above) {
+  const Sizes from = spatial(c.input);
+  Sizes extra(c.rank(), Expr(0)); // what a transposed window does not reach by itself
+  if (!c.transposed)
+    for (size_t i = 0; i < c.rank(); ++i) {
+      const Window &w = c.window;
+      const Expr reached = (c.positions[i] - Expr(1)) * w.stride[i] - Expr(2) * w.padding[i] +
+                           w.dilation[i] * (w.kernel[i] - Expr(1)) + Expr(1);
+      extra[i] = symbolic::simplify(from[i] - reached, call.ranges());
+    }
+  const Term whole(builder, builder.call("aten.convolution.default",
+                                         {above, call["weight"], graph::None{}, call["stride"],
+                                          call["padding"], call["dilation"], !c.transposed,
+                                          sizes_argument(extra), call["groups"]}));
+  return cut_to(whole, from).value();
+}
+
+/// sum over n and p of rows[n, r, p] * slid[n, s, p * stride + k * dilation - padding] as [R, S /
+/// G, kernel..]: the weight's gradient, its rows and columns named as a convolution that is not
+/// transposed has them.
+class WeightProduct {
+public:
+  WeightProduct(GraphBuilder &builder, const Convolution &c, const Term &rows, const Term &slid)
+      : builder_(builder), c_(c), rows_(rows), slid_(slid), positions_(spatial(rows.meta())),
+        groups_(c.groups), row_count_(symbolic::floor_div(rows.meta().layout.sizes[1], c.groups)),
+        column_count_(symbolic::floor_div(slid.meta().layout.sizes[1], c.groups)) {}
+
+  Term compute() const {
+    const Sizes result = then({row_count_ * groups_, column_count_}, c_.window.kernel);
+    if (symbolic::numel(rows_.meta().layout.sizes).is_integer(0))
+      return filled(builder_, result, 0.0, c_.weight.dtype, c_.weight.device);
+    if (!tensor::is_floating(c_.weight.dtype) || few_terms())
+      return reshaped(sum_of_products(), result);
+    std::vector<std::pair<int64_t, int64_t>> parts = parts_of_batch();
+    if (parts.size() == 1)
+      return reshaped(product(rows_, slid_), result);
+    std::optional<Term> total;
+    for (const auto &[from, to] : parts) {
+      const Arguments part = {0, from, to};
+      const Term one =
+          product(rows_.then("aten.slice.Tensor", part), slid_.then("aten.slice.Tensor", part))
+              .wide();
+      total = total ? *total + one : one;
+    }
+    return reshaped(*total, result);
+  }
+
+private:
+  GraphBuilder &builder_;
+  const Convolution &c_;
+  Term rows_, slid_;
+  Sizes positions_;
+  Expr groups_, row_count_, column_count_;
+
+  Expr batch_of(const Term &x) const { return x.meta().layout.sizes[0]; }
+
+  /// Depthwise and the like: a sum for each weight.
+  bool few_terms() const {
+    const Expr columns = column_count_ * c_.window.taps();
+    return !groups_.is_integer(1) && row_count_.is_integer() && row_count_.value() <= kFewOutputs &&
+           columns.is_integer() && columns.value() <= 64;
+  }
+
+  std::vector<std::pair<int64_t, int64_t>> parts_of_batch() const {
+    const Expr one = column_count_ * groups_ * c_.window.taps() * symbolic::numel(positions_);
+    const std::optional<int64_t> batch = batch_of(rows_).as_integer(), each = one.as_integer();
+    if (!batch || !each || *each == 0)
+      return {{0, 0}};
+    const int64_t largest =
+        kLargestColumns / static_cast<int64_t>(tensor::size_in_bytes(c_.weight.dtype));
+    int64_t together = std::max<int64_t>(1, largest / *each);
+    together = std::max(together, (*batch + kMostParts - 1) / kMostParts);
+    std::vector<std::pair<int64_t, int64_t>> parts;
+    for (int64_t from = 0; from < *batch; from += together)
+      parts.emplace_back(from, std::min(*batch, from + together));
+    return parts;
+  }
+
+  /// [G, R / G, N * positions] @ [G, N * positions, S / G * taps].
+  Term product(const Term &rows, const Term &slid) const {
+    const size_t rank = c_.rank();
+    const Expr batch = batch_of(rows), terms = batch * symbolic::numel(positions_);
+    const Expr columns = column_count_ * c_.window.taps();
+    const Term windows(builder_, windows_of(builder_, slid, positions_, c_.window, 0));
+    if (groups_.is_integer(1)) {
+      const Term left = reshaped(permuted(rows, then({1, 0}, 2, rank)), {row_count_, terms});
+      Order order = then({0}, 2, rank);
+      order.push_back(1);
+      const Term right = reshaped(permuted(windows, then(order, 2 + rank, rank)), {terms, columns});
+      return left.then("aten.mm.default", {right.value()});
+    }
+    const Term apart = reshaped(rows, then({batch, groups_, row_count_}, positions_));
+    const Term left =
+        reshaped(permuted(apart, then({1, 2, 0}, 3, rank)), {groups_, row_count_, terms});
+    const Term split = reshaped(
+        windows, then(then({batch, groups_, column_count_}, positions_), c_.window.kernel));
+    Order order = then({1, 0}, 3, rank);
+    order.push_back(2);
+    const Term right =
+        reshaped(permuted(split, then(order, 3 + rank, rank)), {groups_, terms, columns});
+    return left.then("aten.bmm.default", {right.value()});
+  }
+
+  /// [N, G, R / G, S / G, positions.., kernel..] summed over batch and positions.
+  Term sum_of_products() const {
+    const size_t rank = c_.rank();
+    const Sizes ones(rank, Expr(1));
+    const Expr batch = batch_of(rows_);
+    const Term windows(builder_, windows_of(builder_, slid_, positions_, c_.window, 0));
+    const Term right =
+        reshaped(windows, then(then({batch, groups_, Expr(1), column_count_}, positions_),
+                               c_.window.kernel));
+    const Term left =
+        reshaped(rows_, then(then({batch, groups_, row_count_, Expr(1)}, positions_), ones));
+    return sum(left.wide() * right.wide(), then({0}, 4, rank), false);
+  }
+};
+
+/// (of the input, of the weight, of the bias), None for what the mask leaves out.
+Argument convolution_backward(GraphBuilder &builder, const Call &call) {
+  const Convolution c = convolution_of(call);
+  const Term above = given(builder, call, "grad_output"), input = given(builder, call, "input");
+  const Sizes &given_sizes = above.meta().layout.sizes;
+  bool fits = given_sizes.size() == c.result.layout.rank();
+  for (size_t i = 0; fits && i < given_sizes.size(); ++i)
+    fits = may_equal(given_sizes[i], c.result.layout.sizes[i], call.ranges());
+  if (!fits)
+    call.fail("TSC-O129",
+              call.node().target + ": 'grad_output' of sizes " + print_sizes(given_sizes) +
+                  " is not a gradient of the result of sizes " + print_sizes(c.result.layout.sizes),
+              "give tensors of sizes that fit");
+  const Arguments *mask = call["output_mask"].list();
+  const auto wanted = [&](size_t i) { return mask && mask->at(i) == Argument(true); };
+  Arguments results(3);
+  if (wanted(0))
+    results[0] = of_input(builder, call, c, above);
+  if (wanted(1)) {
+    const WeightProduct product = c.transposed ? WeightProduct(builder, c, input, above)
+                                               : WeightProduct(builder, c, above, input);
+    const bool channels_last =
+        c.input.device.type != tensor::DeviceType::cuda &&
+        (is_channels_last(c.input.layout) || is_channels_last(c.weight.layout));
+    const Sizes &sizes = c.weight.layout.sizes;
+    const Sizes strides =
+        channels_last ? channels_last_strides(sizes) : tensor::contiguous_strides(sizes);
+    results[1] =
+        in_layout(builder, product.compute().as(c.weight.dtype), {sizes, strides, Expr(0)});
+  }
+  if (wanted(2)) {
+    const Order dims = then({0}, 2, c.rank());
+    results[2] = sum(above.wide(), dims, false).as(c.input.dtype);
+  }
+  return results;
+}
+
+} // namespace
+
+void add_convolution_gradients(Table &table) {
+  const std::string_view rest =
+      "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
+      "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)";
+  table
+      .add(keep_text("convolution_backward(Tensor grad_output, Tensor input, Tensor weight, "
+                     "SymInt[]? bias_sizes, " +
+                     std::string(rest)))
+      .decompose(convolution_backward);
+  table
+      .add(keep_text("convolution_backward_overrideable(Tensor grad_output, Tensor input, Tensor "
+                     "weight, " +
+                     std::string(rest)))
+      .decompose(convolution_backward);
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,23 @@
+// What pools share with their backward forms. The calls' schemas name their arguments alike: self,
+// kernel_size, stride, padding, dilation, ceil_mode, count_include_pad, divisor_override.
+#pragma once
+
+#include "ops/families/windows.h"
+
+namespace tsc::ops {
+
+/// The spatial sizes, the last `rank` dimensions.
+std::vector<Expr> spatial_sizes(const TensorMeta &self, size_t rank);
+/// The window of a call over `rank` spatial dimensions. Throws TSC-O048 for one that cannot be.
+Window pooling_window(const Call &call, size_t rank);
+/// How often the window fits into the call's self. Throws TSC-O048 where it does not.
+std::vector<Expr> pooled_sizes(const Call &call, const Window &window);
+/// What the sum of each window is divided by: a number if it is the same for all, else a tensor
+/// that broadcasts over the positions.
+Argument pooling_divisor(GraphBuilder &builder, const Call &call, const Window &window,
+                         const std::vector<Expr> &positions);
+/// The same of adaptive windows, which cut `sizes` into `positions`.
+Argument adaptive_divisor(GraphBuilder &builder, const std::vector<Expr> &sizes,
+                          const std::vector<Expr> &positions, tensor::Device device);
+
+} // namespace tsc::ops
