@@ -24,6 +24,7 @@ import custom_cases
 import edge_cases
 import foreach_cases
 import fused_product_cases
+import gradient_cases
 import joining_cases
 import low_precision_cases
 import mutation_cases
@@ -457,6 +458,7 @@ composite_cases.add(family)
 custom_cases.add(family)
 edge_cases.add(family)
 fused_product_cases.add(family)
+gradient_cases.add(family)
 joining_cases.add(family)
 low_precision_cases.add(family)
 mutation_cases.add(family)

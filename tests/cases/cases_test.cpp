@@ -206,6 +206,15 @@ TSC_FAMILY(memory)
 TSC_FAMILY(edges)
 TSC_FAMILY(custom_operators)
 TSC_FAMILY(low_precision)
+TSC_FAMILY(activation_gradients)
+TSC_FAMILY(loss_gradients)
+TSC_FAMILY(normalization_gradients)
+TSC_FAMILY(convolution_gradients)
+TSC_FAMILY(window_gradients)
+TSC_FAMILY(view_gradients)
+TSC_FAMILY(attention_gradients)
+TSC_FAMILY(optimizers)
+TSC_FAMILY(training)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;
