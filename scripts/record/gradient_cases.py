@@ -281,6 +281,82 @@ for kernel, backward in IMPLEMENTED.items():
     LIBRARY.impl(f"_scaled_dot_product_{kernel}_backward", backward, "CPU")
 
 
+def lstm_cell(x, h, c, b=None, d=None):
+    i, f, g, o = (x + h + (0 if b is None else b) + (0 if d is None else d)).chunk(4, -1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    state = f * c + i * g
+    return o * state.tanh(), state, torch.cat([i, f, g, o], -1)
+
+
+def lstm_cell_backward(hy, cy, c, state, workspace, bias):
+    i, f, g, o = workspace.chunk(4, -1)
+    hy = torch.zeros_like(c) if hy is None else hy
+    own = hy * o * (1 - state.tanh() ** 2) + (0 if cy is None else cy)
+    gates = torch.cat([own * g * i * (1 - i), own * c * f * (1 - f), own * i * (1 - g * g), hy * state.tanh() * o * (1 - o)], -1)
+    return gates, gates.clone(), own * f, gates.sum(0) if bias else None, gates.sum(0) if bias else None
+
+
+def gru_cell(x, h, old, b=None, d=None):
+    x, h = x + (0 if b is None else b), h + (0 if d is None else d)
+    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
+    r, z = (xr + hr).sigmoid(), (xz + hz).sigmoid()
+    n = (xn + r * hn).tanh()
+    return n + z * (old - n), torch.cat([r, z, n, old, hn], -1)
+
+
+def gru_cell_backward(g, workspace, bias):
+    r, z, n, old, hn = workspace.chunk(5, -1)
+    fresh = g * (1 - z) * (1 - n * n)
+    update, reset = g * (old - n) * z * (1 - z), fresh * hn * r * (1 - r)
+    x, h = torch.cat([reset, update, fresh], -1), torch.cat([reset, update, fresh * r], -1)
+    return x, h, g * z, x.sum(0) if bias else None, h.sum(0) if bias else None
+
+
+def cudnn_norm(x, w, b, m, v, training, momentum, eps):
+    return (*aten.native_batch_norm(x, w, b, m, v, training, momentum, eps), torch.zeros(0, dtype=torch.uint8))
+
+
+def cudnn_norm_backward(x, g, w, m, v, mean, rstd, eps, reserve):
+    return aten.native_batch_norm_backward(g, x, w, m, v, mean, rstd, True, eps, [True, True, True])
+
+
+for name, f in {"_thnn_fused_lstm_cell": lstm_cell, "_thnn_fused_lstm_cell_backward": lstm_cell_backward, "_thnn_fused_gru_cell": gru_cell,
+                "_thnn_fused_gru_cell_backward": gru_cell_backward, "cudnn_batch_norm": cudnn_norm, "cudnn_batch_norm_backward": cudnn_norm_backward}.items():
+    LIBRARY.impl(name, f, "CPU")
+
+
+def gpu_gradients(c):
+    """Operators that autograd records on GPUs alone; definitions written in PyTorch stand in for their kernels."""
+    r = c.randn
+    given = lambda results: tuple(x for x in results if x is not None)
+    for short, dtype in FLOATS.items():
+        d = lambda *s: c.randn(*s, dtype=dtype)
+        gate = lambda *shape: c.randn(*shape).sigmoid().to(dtype)
+        c.case(f"lstm_{short}", lambda x, h, s, b, e: aten._thnn_fused_lstm_cell(x, h, s, b, e), d(3, 20), d(3, 20), d(3, 5), d(20), d(20))
+        c.case(f"lstm_backward_{short}", lambda g, k, s, cy, w: (*given(aten._thnn_fused_lstm_cell_backward(g, k, s, cy, w, True)), *given(aten._thnn_fused_lstm_cell_backward(None, k, s, cy, w, False))),
+               d(3, 5), d(3, 5), d(3, 5), d(3, 5), gate(3, 20))
+        c.case(f"gru_{short}", lambda x, h, s, b, e: aten._thnn_fused_gru_cell(x, h, s, b, e), d(3, 15), d(3, 15), d(3, 5), d(15), d(15))
+        c.case(f"gru_backward_{short}", lambda g, w: (*given(aten._thnn_fused_gru_cell_backward(g, w, True)), *given(aten._thnn_fused_gru_cell_backward(g, w, False))), d(3, 5), gate(3, 25))
+        def norm(g, x, w, b):
+            y, mean, rstd, reserve = aten.cudnn_batch_norm(x, w, b, None, None, True, 0.1, 1e-5)
+            return y, *aten.cudnn_batch_norm_backward(x, g, w, None, None, mean, rstd, 1e-5, reserve)
+        c.case(f"norm_{short}", norm, d(3, 4, 2, 3), d(3, 4, 2, 3), d(4), d(4))
+    c.case("norm_writes", lambda x, w, b, m, v: aten.cudnn_batch_norm(x, w, b, m, v, True, 0.3, 1e-5)[0], r(3, 4, 5), r(4), r(4), r(4), r(4, positive=True))
+    c.case("norm_eval", lambda x, w, b, m, v: aten.cudnn_batch_norm(x, w, b, m, v, False, 0.3, 1e-5)[0], r(3, 4, 5), r(4), r(4), r(4), r(4, positive=True))
+
+
+def grid_gradients(c):
+    r = c.randn
+    for mode, kind in ((0, "linear"), (1, "nearest")):
+        for padding, name in ((0, "zeros"), (1, "border"), (2, "reflection")):
+            for corners in (False, True):
+                c.case(f"{kind}_{name}_{'corners' if corners else 'centres'}", lambda g, x, grid, m=mode, p=padding, a=corners: aten.grid_sampler_2d_backward(g, x, grid, m, p, a, [True, True]),
+                       r(2, 2, 3, 4), r(2, 2, 5, 4), r(2, 3, 4, 2))
+    for padding in range(3):
+        c.case(f"cube_{padding}", lambda g, x, grid, p=padding: aten.grid_sampler_3d_backward(g, x, grid, 0, p, False, [True, True]), r(1, 2, 2, 3, 2), r(1, 2, 3, 4, 3), r(1, 2, 3, 2, 3))
+    c.case("grid_alone", lambda g, x, grid: aten.grid_sampler_2d_backward(g, x, grid, 0, 0, False, [False, True])[1], r(1, 2, 3, 4), r(1, 2, 5, 4), r(1, 3, 4, 2))
+
+
 def attention_gradients(c):
     r = c.randn
 
@@ -402,5 +478,6 @@ def optimizers(c):
 
 
 def add(family):
-    for one in (activation_gradients, loss_gradients, normalization_gradients, convolution_gradients, window_gradients, view_gradients, attention_gradients, optimizers):
+    for one in (activation_gradients, loss_gradients, normalization_gradients, convolution_gradients, window_gradients, view_gradients, grid_gradients, attention_gradients, gpu_gradients,
+                optimizers):
         family(one)

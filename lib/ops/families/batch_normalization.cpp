@@ -286,10 +286,38 @@ void add_native_forms(Table &table) {
       .decompose(with_saved);
 }
 
+/// cuDNN's: the native forms with a reserve for its backward pass, which holds nothing here.
+void add_cudnn_forms(Table &table) {
+  constexpr std::string_view kFlags =
+      "bool training, float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, "
+      "Tensor";
+  const auto native = [](std::string_view target) {
+    return [target](GraphBuilder &builder, const Call &call) -> Argument {
+      const Argument computed =
+          builder.call(target, {call["input"], call["weight"], call["bias"], call["running_mean"],
+                                call["running_var"], call["training"],
+                                call["exponential_average_factor"], call["epsilon"]});
+      Arguments results = *computed.list();
+      results.insert(results.begin() + 3, empty_statistics(builder, call, DType::u8));
+      return results;
+    };
+  };
+  table
+      .add(form("tsc::cudnn_batch_norm_functional", "Tensor?", false,
+                keep_text(std::string(kFlags) + ", Tensor, Tensor)")))
+      .decompose(native("tsc.native_batch_norm_functional.default"));
+  table
+      .add_mutating(form("cudnn_batch_norm", "Tensor?", true, keep_text(std::string(kFlags) + ")")),
+                    "tsc.cudnn_batch_norm_functional.default")
+      .mutates_if(writes_statistics)
+      .decompose(native("aten.native_batch_norm.default"));
+}
+
 } // namespace
 
 void add_batch_normalization(Table &table) {
   add_native_forms(table);
+  add_cudnn_forms(table);
   add_updating(table, "batch_norm", "bool training, float momentum, float eps, bool cudnn_enabled",
                train_batch, batch_norm);
   add_updating(table, "instance_norm",

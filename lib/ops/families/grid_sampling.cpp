@@ -1,4 +1,6 @@
 // grid_sample and affine_grid: values at real-valued positions, as weighted sums of gathers.
+#include "ops/families/grid_sampling.h"
+
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -9,33 +11,6 @@ namespace tsc::ops {
 namespace {
 
 using Sizes = std::vector<Expr>;
-
-enum class Padding : uint8_t { zeros, border, reflection };
-
-struct Sampler {
-  GraphBuilder *builder;
-  Argument input; // [batch, channels, spatial..], wide
-  size_t dims;    // spatial
-  Padding padding;
-  bool align_corners;
-
-  Argument call(std::string_view target, Arguments args) const {
-    return builder->call(target, std::move(args));
-  }
-  Expr size(size_t axis) const { return builder->meta(input).layout.sizes[axis + 2]; }
-};
-
-/// [-1, 1] to elements: the corners are centres of elements, or their outer edges.
-Argument unnormalized(const Sampler &s, const Argument &coordinate, size_t axis) {
-  Argument shifted = s.call(kAdd, {coordinate, 1.0});
-  Argument size = size_argument(s.size(axis));
-  if (s.align_corners) {
-    Argument scaled = s.call(kMul, {shifted, size_argument(s.size(axis) - Expr(1))});
-    return s.call(kDiv, {scaled, 2.0});
-  }
-  Argument scaled = s.call(kMul, {shifted, size});
-  return s.call(kDiv, {s.call(kSub, {scaled, 1.0}), 2.0});
-}
 
 Argument clamped(const Sampler &s, const Argument &position, size_t axis) {
   Argument raised = s.call("aten.maximum.default", {position, 0.0});
@@ -59,64 +34,21 @@ Argument reflected(const Sampler &s, const Argument &position, size_t axis) {
   return s.call(kWhere, {even, forward, backward});
 }
 
-Argument padded(const Sampler &s, const Argument &position, size_t axis) {
-  if (s.padding == Padding::border)
-    return clamped(s, position, axis);
-  if (s.padding == Padding::reflection)
-    return clamped(s, reflected(s, position, axis), axis);
-  return position;
-}
-
 /// input[n, :, indices..] for whole numbers in floating tensors [n, out..]: [n, channels, out..];
 /// 0 outside of the input.
 Argument gathered(const Sampler &s, const std::vector<Argument> &positions) {
-  GraphBuilder &builder = *s.builder;
-  TensorMeta input = builder.meta(s.input);
-  Argument inside;
-  Arguments indices;
-  size_t rank = s.dims + 2;
-  auto counting = [&](Expr size, size_t dim) {
-    Argument range = builder.call("aten.arange.default", {size_argument(size)},
-                                  {{"dtype", DType::i64}, {"device", input.device}});
-    for (size_t i = dim + 1; i < rank; ++i)
-      range = s.call("aten.unsqueeze.default", {range, -1});
-    return range;
-  };
-  indices.push_back(counting(input.layout.sizes[0], 0));
-  indices.push_back(counting(input.layout.sizes[1], 1));
-  for (size_t axis = 0; axis < s.dims; ++axis) {
-    Argument last = size_argument(s.size(axis) - Expr(1));
-    Argument above = s.call("aten.ge.Tensor", {positions[axis], 0});
-    Argument below = s.call("aten.le.Tensor", {positions[axis], last});
-    Argument within = s.call("aten.logical_and.default", {above, below});
-    inside = inside.is_none() ? within : s.call("aten.logical_and.default", {inside, within});
-    // Bounded before the conversion, so that it is defined for every position, NaN included.
-    Argument bounded = s.call(kWhere, {within, positions[axis], 0.0});
-    Argument index = convert(builder, bounded, DType::i64);
-    indices.push_back(s.call("aten.unsqueeze.default", {index, 1}));
-  }
-  Argument values = s.call("aten.index.Tensor", {s.input, indices});
-  return s.call(kWhere, {s.call("aten.unsqueeze.default", {inside, 1}), values, 0.0});
+  const Pointed at = pointed_at(s, positions);
+  Argument values = s.call("aten.index.Tensor", {s.input, at.indices});
+  return s.call(kWhere, {s.call("aten.unsqueeze.default", {at.inside, 1}), values, 0.0});
 }
 
 Argument linear(const Sampler &s, const std::vector<Argument> &positions) {
-  std::vector<Argument> low, weight_high, weight_low;
-  for (const Argument &position : positions) {
-    low.push_back(s.call("aten.floor.default", {position}));
-    weight_high.push_back(s.call(kSub, {position, low.back()}));
-    weight_low.push_back(s.call(kSub, {1.0, weight_high.back()}));
-  }
   Argument total;
-  for (size_t corner = 0; corner < (size_t{1} << s.dims); ++corner) {
-    std::vector<Argument> at;
-    Argument weight;
-    for (size_t axis = 0; axis < s.dims; ++axis) {
-      bool high = (corner >> axis) & 1;
-      at.push_back(high ? s.call(kAdd, {low[axis], 1.0}) : low[axis]);
-      const Argument &own = high ? weight_high[axis] : weight_low[axis];
-      weight = weight.is_none() ? own : s.call(kMul, {weight, own});
-    }
-    Argument values = gathered(s, at);
+  for (const Corner &corner : corners_of(s, positions)) {
+    Argument weight = corner.weights[0];
+    for (size_t axis = 1; axis < s.dims; ++axis)
+      weight = s.call(kMul, {weight, corner.weights[axis]});
+    Argument values = gathered(s, corner.positions);
     Argument term = s.call(kMul, {values, s.call("aten.unsqueeze.default", {weight, 1})});
     total = total.is_none() ? term : s.call(kAdd, {total, term});
   }
@@ -125,39 +57,19 @@ Argument linear(const Sampler &s, const std::vector<Argument> &positions) {
 
 /// Interpolation modes are 0 linear, 1 nearest, 2 cubic; the grid holds x first.
 Argument grid_sample(GraphBuilder &builder, const Call &call) {
-  const TensorMeta input = call.tensor("input"), grid = call.tensor("grid");
-  size_t rank = input.layout.rank();
-  if ((rank != 4 && rank != 5) || grid.layout.rank() != rank)
-    call.fail("TSC-O098",
-              call.node().target + ": input " + print_sizes(input.layout.sizes) + ", grid " +
-                  print_sizes(grid.layout.sizes),
-              "pass [batch, channels, height, width] and [batch, rows, columns, 2]");
-  int64_t mode = call.integer("interpolation_mode"), padding = call.integer("padding_mode");
-  if (mode != 0 && mode != 1)
-    call.refuse("TSC-O099", call.node().target + " with bicubic interpolation is not supported",
-                "use mode 'bilinear' or 'nearest'");
-  Sampler sampler{&builder, widen(builder, call["input"]), rank - 2, static_cast<Padding>(padding),
-                  call.boolean("align_corners")};
-  if (sampler.padding == Padding::reflection)
-    for (size_t axis = 0; axis < sampler.dims; ++axis)
-      if (!sampler.size(axis).is_integer())
-        call.refuse("TSC-O016",
-                    call.node().target + ": the size of dimension " + std::to_string(axis + 2) +
-                        " is '" + symbolic::print(sampler.size(axis)) + "', a number is needed",
-                    "make this value static when exporting");
-  Argument wide_grid = widen(builder, call["grid"]);
+  const Sampler sampler = sampler_of(builder, call);
   std::vector<Argument> positions;
   for (size_t axis = 0; axis < sampler.dims; ++axis) {
-    Argument coordinate = builder.call(
-        "aten.select.int", {wide_grid, -1, static_cast<int64_t>(sampler.dims - 1 - axis)});
-    Argument position = unnormalized(sampler, coordinate, axis);
-    positions.push_back(padded(sampler, position, axis));
+    const Argument coordinate = coordinate_of(sampler, call, axis);
+    const Argument position = unnormalized(sampler, coordinate, axis);
+    positions.push_back(padded_position(sampler, position, axis));
   }
-  if (mode == 1)
+  const bool nearest = call.integer("interpolation_mode") == 1;
+  if (nearest)
     for (Argument &position : positions)
       position = builder.call("aten.round.default", {position});
-  Argument result = mode == 0 ? linear(sampler, positions) : gathered(sampler, positions);
-  return convert(builder, result, input.dtype);
+  Argument result = nearest ? gathered(sampler, positions) : linear(sampler, positions);
+  return convert(builder, result, call.tensor("input").dtype);
 }
 
 /// size positions from -1 to 1, at the corners or at the centres of elements.
@@ -215,6 +127,105 @@ Argument affine_grid(GraphBuilder &builder, const Call &call) {
 }
 
 } // namespace
+
+Argument unnormalized(const Sampler &s, const Argument &coordinate, size_t axis) {
+  Argument shifted = s.call(kAdd, {coordinate, 1.0});
+  Argument size = size_argument(s.size(axis));
+  if (s.align_corners) {
+    Argument scaled = s.call(kMul, {shifted, size_argument(s.size(axis) - Expr(1))});
+    return s.call(kDiv, {scaled, 2.0});
+  }
+  Argument scaled = s.call(kMul, {shifted, size});
+  return s.call(kDiv, {s.call(kSub, {scaled, 1.0}), 2.0});
+}
+
+Argument padded_position(const Sampler &s, const Argument &position, size_t axis) {
+  if (s.padding == GridPadding::border)
+    return clamped(s, position, axis);
+  if (s.padding == GridPadding::reflection)
+    return clamped(s, reflected(s, position, axis), axis);
+  return position;
+}
+
+Pointed pointed_at(const Sampler &s, const std::vector<Argument> &positions) {
+  GraphBuilder &builder = *s.builder;
+  TensorMeta input = builder.meta(s.input);
+  Pointed result;
+  size_t rank = s.dims + 2;
+  auto counting = [&](Expr size, size_t dim) {
+    Argument range = builder.call("aten.arange.default", {size_argument(size)},
+                                  {{"dtype", DType::i64}, {"device", input.device}});
+    for (size_t i = dim + 1; i < rank; ++i)
+      range = s.call("aten.unsqueeze.default", {range, -1});
+    return range;
+  };
+  result.indices.push_back(counting(input.layout.sizes[0], 0));
+  result.indices.push_back(counting(input.layout.sizes[1], 1));
+  for (size_t axis = 0; axis < s.dims; ++axis) {
+    Argument last = size_argument(s.size(axis) - Expr(1));
+    Argument above = s.call("aten.ge.Tensor", {positions[axis], 0});
+    Argument below = s.call("aten.le.Tensor", {positions[axis], last});
+    Argument within = s.call("aten.logical_and.default", {above, below});
+    result.inside = result.inside.is_none()
+                        ? within
+                        : s.call("aten.logical_and.default", {result.inside, within});
+    // Bounded before the conversion, so that it is defined for every position, NaN included.
+    Argument bounded = s.call(kWhere, {within, positions[axis], 0.0});
+    Argument index = convert(builder, bounded, DType::i64);
+    result.indices.push_back(s.call("aten.unsqueeze.default", {index, 1}));
+  }
+  return result;
+}
+
+std::vector<Corner> corners_of(const Sampler &s, const std::vector<Argument> &positions) {
+  std::vector<Argument> low, weight_high, weight_low;
+  for (const Argument &position : positions) {
+    low.push_back(s.call("aten.floor.default", {position}));
+    weight_high.push_back(s.call(kSub, {position, low.back()}));
+    weight_low.push_back(s.call(kSub, {1.0, weight_high.back()}));
+  }
+  std::vector<Corner> corners;
+  for (size_t high = 0; high < (size_t{1} << s.dims); ++high) {
+    Corner corner;
+    corner.high = high;
+    for (size_t axis = 0; axis < s.dims; ++axis) {
+      const bool above = (high >> axis) & 1;
+      corner.positions.push_back(above ? s.call(kAdd, {low[axis], 1.0}) : low[axis]);
+      corner.weights.push_back(above ? weight_high[axis] : weight_low[axis]);
+    }
+    corners.push_back(std::move(corner));
+  }
+  return corners;
+}
+
+Sampler sampler_of(GraphBuilder &builder, const Call &call) {
+  const TensorMeta input = call.tensor("input"), grid = call.tensor("grid");
+  size_t rank = input.layout.rank();
+  if ((rank != 4 && rank != 5) || grid.layout.rank() != rank)
+    call.fail("TSC-O098",
+              call.node().target + ": input " + print_sizes(input.layout.sizes) + ", grid " +
+                  print_sizes(grid.layout.sizes),
+              "pass [batch, channels, height, width] and [batch, rows, columns, 2]");
+  int64_t mode = call.integer("interpolation_mode"), padding = call.integer("padding_mode");
+  if (mode != 0 && mode != 1)
+    call.refuse("TSC-O099", call.node().target + " with bicubic interpolation is not supported",
+                "use mode 'bilinear' or 'nearest'");
+  Sampler sampler{&builder, widen(builder, call["input"]), rank - 2,
+                  static_cast<GridPadding>(padding), call.boolean("align_corners")};
+  if (sampler.padding == GridPadding::reflection)
+    for (size_t axis = 0; axis < sampler.dims; ++axis)
+      if (!sampler.size(axis).is_integer())
+        call.refuse("TSC-O016",
+                    call.node().target + ": the size of dimension " + std::to_string(axis + 2) +
+                        " is '" + symbolic::print(sampler.size(axis)) + "', a number is needed",
+                    "make this value static when exporting");
+  return sampler;
+}
+
+Argument coordinate_of(const Sampler &s, const Call &call, size_t axis) {
+  return s.call("aten.select.int",
+                {widen(*s.builder, call["grid"]), -1, static_cast<int64_t>(s.dims - 1 - axis)});
+}
 
 void add_grid_sampling(Table &table) {
   for (std::string_view name : {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"})

@@ -107,9 +107,21 @@ Argument group_norm_with_statistics(GraphBuilder &builder, const Call &call,
                                     std::string_view groups) {
   const TensorMeta input = call.tensor("input");
   size_t rank = input.layout.rank();
-  Argument flat = builder.call(
-      "aten.reshape.default",
-      {call["input"], Arguments{size_argument(input.layout.sizes[0]), call[groups], -1}});
+  // Said in full: of no elements nothing could be inferred.
+  const Expr count = call.size(groups);
+  const std::vector<Expr> one(input.layout.sizes.begin() + 1, input.layout.sizes.end());
+  Argument flat;
+  if (count.is_integer() && count.value() > 0)
+    flat = builder.call(
+        "aten.reshape.default",
+        {call["input"],
+         sizes_argument({input.layout.sizes[0], count,
+                         symbolic::simplify(symbolic::floor_div(symbolic::numel(one), count),
+                                            call.ranges())})});
+  else
+    flat = builder.call(
+        "aten.reshape.default",
+        {call["input"], Arguments{size_argument(input.layout.sizes[0]), call[groups], -1}});
   Normalized normalized = normalize(builder, flat, {2}, call.number("eps"));
   Argument shaped =
       builder.call("aten.reshape.default", {normalized.values, sizes_argument(input.layout.sizes)});

@@ -1,0 +1,49 @@
+// What sampling at real-valued positions shares with its backward forms.
+#pragma once
+
+#include "ops/table/builder.h"
+
+namespace tsc::ops {
+
+enum class GridPadding : uint8_t { zeros, border, reflection };
+
+/// One call of grid_sampler: the tensor that is sampled and how its positions are meant.
+struct Sampler {
+  GraphBuilder *builder;
+  Argument input; // [batch, channels, spatial..], wide
+  size_t dims;    // spatial
+  GridPadding padding;
+  bool align_corners;
+
+  Argument call(std::string_view target, Arguments args) const {
+    return builder->call(target, std::move(args));
+  }
+  Expr size(size_t axis) const { return builder->meta(input).layout.sizes[axis + 2]; }
+};
+
+/// The sampler of a call whose schema names input, grid, interpolation_mode, padding_mode and
+/// align_corners. Throws TSC-O098 for sizes that do not fit, refuses bicubic (TSC-O099).
+Sampler sampler_of(GraphBuilder &builder, const Call &call);
+/// The grid's coordinate along `axis`, wide: [batch, out..] in [-1, 1] within the input.
+Argument coordinate_of(const Sampler &sampler, const Call &call, size_t axis);
+/// [-1, 1] to elements: the corners are centres of elements, or their outer edges.
+Argument unnormalized(const Sampler &sampler, const Argument &coordinate, size_t axis);
+/// The position kept within the input as the padding says.
+Argument padded_position(const Sampler &sampler, const Argument &position, size_t axis);
+
+/// Where whole numbers in floating tensors [batch, out..] point to: the indices of all dimensions
+/// of the input (0 where outside), and whether they are inside [batch, out..].
+struct Pointed {
+  Arguments indices;
+  Argument inside;
+};
+Pointed pointed_at(const Sampler &sampler, const std::vector<Argument> &positions);
+
+/// A corner of the cell that a position lies in: whole positions, and what each axis weighs it by.
+struct Corner {
+  std::vector<Argument> positions, weights; // by axis, [batch, out..]
+  size_t high = 0;                          // bit i: the upper neighbour along axis i
+};
+std::vector<Corner> corners_of(const Sampler &sampler, const std::vector<Argument> &positions);
+
+} // namespace tsc::ops
