@@ -281,6 +281,29 @@ for kernel, backward in IMPLEMENTED.items():
     LIBRARY.impl(f"_scaled_dot_product_{kernel}_backward", backward, "CPU")
 
 
+def lookup_gradients(c):
+    r = c.randn
+    indices, offsets = torch.tensor([1, 4, 2, 4, 0, 5, 1]), torch.tensor([0, 2, 2, 5])
+    for short, dtype in (("f32", torch.float32), ("f64", torch.float64)):
+        for mode, name in enumerate(("sum", "mean", "max")):
+            def bag(g, w, i, o, s, mode=mode):
+                results = []
+                for padding, often in ((-1, False), (4, False)):
+                    _, bags, sizes, largest = aten._embedding_bag(w, i, o, False, mode, False, None, False, padding)
+                    results.append(aten._embedding_bag_backward(g, i, o, bags, sizes, largest, 6, often, mode, False, None, padding))
+                    if mode == 0:
+                        results.append(aten._embedding_bag_backward(g, i, o, bags, sizes, largest, 6, often, mode, False, s, padding))
+                        results.append(aten._embedding_bag_per_sample_weights_backward(g, w, i, o, bags, mode, padding))
+                return tuple(results)
+            c.case(f"bags_{name}_{short}", bag, r(4, 3, dtype=dtype), r(6, 3, dtype=dtype), indices, offsets, r(7, dtype=dtype))
+        c.case(f"embedding_{short}", lambda g, i: (aten.embedding_dense_backward(g, i, 6, -1, True), aten.embedding_dense_backward(g, i, 6, 4, True), aten.embedding_dense_backward(g, i, 6, 4, False)),
+               r(7, 3, dtype=dtype), indices)
+    for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")):
+        c.case(f"distances_{p}", lambda g, x, y, d, p=p: aten._cdist_backward(g, x, y, p, d), *(lambda x, y: (r(2, 5, 3), x, y, torch.cdist(x, y, p)))((r(2, 5, 4) * 8).round() / 8, (r(2, 3, 4) * 8).round() / 8))
+    x = r(5, 4)
+    c.case("distances_none", lambda g, x, d: aten._cdist_backward(g, x, x, 2.0, d), r(5, 5), x, torch.cdist(x, x, 2.0, compute_mode="donot_use_mm_for_euclid_dist"))
+
+
 def lstm_cell(x, h, c, b=None, d=None):
     i, f, g, o = (x + h + (0 if b is None else b) + (0 if d is None else d)).chunk(4, -1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -478,6 +501,6 @@ def optimizers(c):
 
 
 def add(family):
-    for one in (activation_gradients, loss_gradients, normalization_gradients, convolution_gradients, window_gradients, view_gradients, grid_gradients, attention_gradients, gpu_gradients,
+    for one in (activation_gradients, loss_gradients, normalization_gradients, convolution_gradients, window_gradients, view_gradients, lookup_gradients, grid_gradients, attention_gradients, gpu_gradients,
                 optimizers):
         family(one)

@@ -287,6 +287,40 @@ def functional(c, name, model, batch, decompositions=None):
     keep(c, name, lambda *a: graph(*a), {}, flat, *results)
 
 
+def mixed(c, name, model, batch):
+    """A step in mixed precision: products in bfloat16, the loss scaled, gradients unscaled and checked, the scale updated. What it leaves
+    is told in bfloat16, too: that is as far as its products say anything."""
+    names = [n for n, _ in model.named_parameters()]
+    held = {n.replace(".", "_"): p.detach().clone() for n, p in model.named_parameters()}
+    held |= {f"momentum{i}": torch.zeros_like(p) for i, p in enumerate(model.parameters())}
+    held |= {"scale": torch.tensor(1024.0), "grown": torch.tensor(3, dtype=torch.int32)}
+    count = len(names)
+
+    def run(*flat):
+        parameters, moments, (scale, grown), inputs = list(flat[:count]), list(flat[count:2 * count]), flat[2 * count:2 * count + 2], flat[2 * count + 2:]
+        leaves = [p.detach().requires_grad_() for p in parameters]
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = torch.func.functional_call(model, dict(zip(names, leaves)), inputs)
+        gradients = list(torch.autograd.grad(loss * scale, leaves))
+        with torch.no_grad():
+            found = torch.zeros(())
+            aten._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale.reciprocal())
+            aten._fused_sgd_(parameters, gradients, moments, weight_decay=0.0, momentum=0.9, lr=0.1, dampening=0.0, nesterov=False, maximize=False,
+                             is_first_step=False, found_inf=found)
+            aten._amp_update_scale_(scale, grown, found, 2.0, 0.5, 4)
+        return loss.detach()
+
+    state = [x.clone() for x in held.values()]
+    graph = make_fx(run)(*[x.clone() for x in state], *batch)
+
+    def told(self, *a):
+        left = [getattr(self, n).clone() for n in held]
+        loss = graph(*left, *a)
+        return tuple(x.to(torch.bfloat16) if x.is_floating_point() else x for x in (*left, loss))
+    outputs = told(Fn(None, held), *batch)
+    keep(c, name, told, held, batch, outputs, [None] * len(outputs))
+
+
 def main():
     torch.manual_seed(7)
     c = Family("training")
@@ -307,6 +341,7 @@ def main():
     joint(c, "joint_transformer", Transformer(), [ids(), ids()])
     functional(c, "functional_perceptron", Perceptron(), rows)
     functional(c, "functional_llama", Llama(), [ids(), ids()], core)
+    mixed(c, "mixed_perceptron", Perceptron(), rows)
     if BAD:
         sys.exit("eager and float64 disagree; choose other inputs:\n  " + "\n  ".join(BAD))
     c.write()

@@ -554,6 +554,15 @@ const WrongCall kWrongCalls[] = {
      "O077: aten._fused_sgd.default: grads has 2 elements, the list has 1",
      "pass lists of one length",
      R"({"lr": 0.1, "weight_decay": 0.0, "momentum": 0.0, "dampening": 0.0, "nesterov": false, "maximize": false, "is_first_step": false})"},
+    {"aten._embedding_bag_dense_backward.default",
+     R"(["$x", "$at", "$at", "$at", "$at", 4, true, 0, null])", 4,
+     "O005: aten._embedding_bag_dense_backward.default by frequency is not supported: PyTorch's "
+     "kernel for CPUs divides by how often other indices stand",
+     "use scale_grad_by_freq=False"},
+    {"aten._embedding_bag_backward.default",
+     R"(["$cube", "$at", "$at", "$at", "$at", "$at", 4, false, 0, false, null])", 3,
+     "O102: aten._embedding_bag_backward.default: gradient [2, 3, 4], indices [2], bags [2]",
+     "pass a matrix, and vectors of indices and bags"},
     {"aten.empty_permuted.default", R"([[2, 3], [0, 0]])", 3,
      "O021: aten.empty_permuted: a dimension stands twice", "name each dimension once"},
 };

@@ -505,6 +505,18 @@ void add_scatters(Table &table) {
         Argument masked = builder.call(kWhere, {column, 0.0, wide});
         Argument rows = builder.call(kWhere, {padding, 0, call["indices"]});
         rows = checked_range(builder, rows, call.size("num_weights"));
+        if (call.boolean("scale_grad_by_freq")) { // by how often each row is asked for
+          Argument none = builder.call("aten.full.default", {Arguments{call["num_weights"]}, 0},
+                                       {{"dtype", DType::i64}, {"device", gradient.device}});
+          Argument one =
+              builder.call(kWhere, {padding, 0, builder.call("aten.full_like.default", {rows, 1})});
+          Argument often =
+              builder.call("aten.index_put.default", {none, Arguments{rows}, one, true});
+          Argument counts = builder.call("aten.index.Tensor", {often, Arguments{rows}});
+          counts = builder.call("aten.clamp_min.default", {counts, 1}); // of padding
+          masked =
+              builder.call(kDiv, {masked, builder.call("aten.unsqueeze.default", {counts, -1})});
+        }
         Argument total =
             builder.call("aten.index_put.default", {zeros, Arguments{rows}, masked, true});
         return convert(builder, total, gradient.dtype);
