@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "driver/group_kernels.h"
+#include "graph/symbol_names.h"
 #include "scheduler/cost.h"
 #include "scheduler/schedule.h"
 #include "support/diagnostic.h"
@@ -68,6 +69,19 @@ std::string cost_text(const scheduler::Cost &cost) {
   return text;
 }
 
+/// What a run does where the data decides a size.
+std::string definition_text(const ir::Module &module, const ir::Extern &call) {
+  const symbolic::SymbolWriter name_of = graph::symbol_writer(module.symbols);
+  std::string text = "the run waits for the device, and the host reads the size " +
+                     symbolic::print(call.symbol, name_of) + ": ";
+  const int64_t high = module.ranges.interval_of(call.symbol).high;
+  if (call.bound)
+    return text + "at most " + symbolic::print(*call.bound, name_of);
+  if (high < INT64_MAX - 1)
+    return text + "at most " + std::to_string(high);
+  return text + "nothing bounds it, memory whose size it decides is allocated in the run";
+}
+
 void explain_all(const Compilation &compilation, const target::Target &target) {
   std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
   for (size_t g = 0; g < kernels.size(); ++g) {
@@ -83,7 +97,9 @@ void explain_all(const Compilation &compilation, const target::Target &target) {
     if (call && call->library == ir::Library::tuple_item)
       continue; // is there with its tuple
     std::printf("%s:\n", support::join(members, " + ").c_str());
-    if (call && kernels[g].empty())
+    if (call && call->library == ir::Library::define_size)
+      std::printf("  %s\n", definition_text(compilation.module, *call).c_str());
+    else if (call && kernels[g].empty())
       std::printf("  library call %s\n", call->kernel.c_str());
     for (uint32_t kernel : kernels[g])
       explain_kernel(compilation.program.kernels[kernel]);

@@ -32,6 +32,12 @@ void add_symbols(const ir::Module &module, Program &program) {
       }
     }
   }
+  // Those that steps say, in the order of the steps.
+  for (const program::Step &step : program.steps)
+    if (const auto *define = std::get_if<program::Define>(&step.kind))
+      for (const graph::SymbolRange &range : left)
+        if (range.symbol == define->symbol)
+          program.symbols.push_back({range.symbol, range.low, range.high, range.name});
 }
 
 /// Every symbol that memory, results or launches need has a value when shapes are bound.

@@ -136,6 +136,8 @@ private:
     size_t next = 0, call = 0;
     for (size_t i = begin; i < end; ++i) {
       const program::Step &step = program_.steps[i];
+      if (std::holds_alternative<program::Define>(step.kind))
+        continue;
       if (program::decides(step)) {
         i = visit_subgraphs(module, schedule, *calls.at(call++), prefix, i);
         continue;

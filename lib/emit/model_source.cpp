@@ -97,6 +97,7 @@ public:
     control();
     steps();
     assertions();
+    defines();
     out_ += "\nconst Tables kTables = {" + literal(tables_.name) + fields_ +
             "};\n\n} // namespace " + name + "\n";
     return std::move(out_);
@@ -138,11 +139,15 @@ private:
       return row({literal(symbol.name), number(symbol.low), number(symbol.high),
                   std::to_string(symbol.input), std::to_string(symbol.dimension),
                   number(symbol.coefficient), text(symbol.offset)}) +
-             comment((symbol.dimension < 0
-                          ? std::string("input ")
-                          : "dimension " + std::to_string(symbol.dimension) + " of input ") +
-                     tables_.inputs[static_cast<size_t>(symbol.input)].name);
+             comment(source_of(symbol));
     });
+  }
+  std::string source_of(const Symbol &symbol) const {
+    if (symbol.input < 0)
+      return "a step defines it";
+    return (symbol.dimension < 0 ? std::string("input ")
+                                 : "dimension " + std::to_string(symbol.dimension) + " of input ") +
+           tables_.inputs[static_cast<size_t>(symbol.input)].name;
   }
   void pools() {
     // Sixteen words a line; expressions below say where each begins.
@@ -298,6 +303,15 @@ private:
     table("SizeAssertion", "kSizeAssertions", tables_.size_assertions, [&](size_t i) {
       const SizeAssertion &assertion = tables_.size_assertions[i];
       return row({text(assertion.condition), text_of(assertion.assertion)});
+    });
+  }
+  void defines() { // the last of the tables, left out where there are none
+    if (tables_.defines.count == 0)
+      return;
+    table("Define", "kDefines", tables_.defines, [&](size_t i) {
+      const Define &define = tables_.defines[i];
+      return row({text_of(define.number), std::to_string(define.symbol), text(define.bound)}) +
+             comment(tables_.symbols[static_cast<size_t>(define.symbol)].name);
     });
   }
   void steps() {

@@ -302,6 +302,16 @@ TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *siz
   });
 }
 
+TscStatus tsc_instance_output_memory(TscInstance *instance, size_t output, void *given,
+                                     void **memory) {
+  return guarded(instance, [&](Instance &bound) {
+    if (output >= bound.model().tables.outputs.count)
+      throw Error(Status::bad_argument, "output " + std::to_string(output) + " does not exist");
+    need(memory, "the place for the memory");
+    *memory = bound.output_memory(output, given);
+  });
+}
+
 void tsc_instance_set_graphs(TscInstance *instance, int on) {
   if (instance != nullptr)
     instance->instance.set_recording(on != 0);

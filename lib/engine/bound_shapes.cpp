@@ -27,9 +27,9 @@ public:
       : model_(model), tables_(model.tables), device_(device), symbols_(symbols),
         buffer_bytes_(buffer_bytes) {}
 
-  ResolvedSteps run(bool once) {
+  ResolvedSteps run(bool once, uint32_t begin, uint32_t end) {
     once_ = once;
-    resolve_steps(0, static_cast<uint32_t>(tables_.steps.count));
+    resolve_steps(begin, end);
     place_scratch();
     result_.arguments.resize(result_.values.size());
     for (size_t i = 0; i < result_.values.size(); ++i)
@@ -442,22 +442,31 @@ void check_view(const Tables &tables, const TensorView &view, int64_t bytes, con
 
 } // namespace
 
+bool is_of_data(const Tables &tables, const TensorView &view) {
+  for (const Range &range : {view.sizes, view.strides})
+    for (int32_t i = 0; i < range.count; ++i)
+      if (is_of_data(tables, tables.sizes[static_cast<size_t>(range.first + i)]))
+        return true;
+  return is_of_data(tables, view.offset);
+}
+
 void check_views(const Model &model, const int64_t *symbols,
-                 const std::vector<int64_t> &buffer_bytes) {
+                 const std::vector<int64_t> &buffer_bytes, bool of_data) {
   const Tables &tables = model.tables;
   for (const Input &input : tables.inputs)
-    if (!input.is_scalar) // has no memory
+    if (!input.is_scalar && !of_data) // has no memory
       check_view(tables, input.view, buffer_bytes[static_cast<size_t>(input.buffer)], symbols,
                  std::string("input \"") + input.name + "\"");
   for (const Output &output : tables.outputs)
-    if (output.buffer >= 0)
+    if (output.buffer >= 0 && is_of_data(tables, output.view) == of_data)
       check_view(tables, output.view, buffer_bytes[static_cast<size_t>(output.buffer)], symbols,
                  std::string("output \"") + output.name + "\"");
 }
 
 ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
-                            const std::vector<int64_t> &buffer_bytes, bool once) {
-  return Resolver(model, device, symbols, buffer_bytes).run(once);
+                            const std::vector<int64_t> &buffer_bytes, bool once, uint32_t begin,
+                            uint32_t end) {
+  return Resolver(model, device, symbols, buffer_bytes).run(once, begin, end);
 }
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
@@ -477,14 +486,16 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
   streams.end();
 }
 
-std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols) {
+std::vector<int64_t> buffer_extents(const Model &model, const int64_t *low, const int64_t *high) {
   const Tables &tables = model.tables;
   std::vector<int64_t> by_root(tables.buffers.count, 0);
   for (size_t i = 0; i < tables.buffers.count; ++i) {
     const Buffer &buffer = tables.buffers[i];
-    if (buffer.bytes.expression >= 0 && symbols == nullptr)
+    if (buffer.bytes.expression >= 0 && low == nullptr)
       continue; // belongs to a run, not to the run-once steps
-    int64_t bytes = evaluate(tables, buffer.bytes, symbols);
+    const bool of_data = is_of_data(tables, buffer.bytes);
+    int64_t bytes = of_data ? std::max<int64_t>(most(tables, buffer.bytes, low, high), 0)
+                            : evaluate(tables, buffer.bytes, low);
     if (bytes < 0)
       throw Error(Status::bad_argument,
                   std::string("the size of ") + buffer.name + " is negative for these shapes");
@@ -500,9 +511,9 @@ std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols) 
       result[i] = tables.weights[home.position].bytes;
     if (home.kind == Home::Kind::folded)
       result[i] = model.folded_bytes[home.position];
-    if (home.kind == Home::Kind::input && symbols != nullptr) {
+    if (home.kind == Home::Kind::input && low != nullptr) {
       auto buffer = static_cast<size_t>(tables.inputs[home.position].buffer);
-      result[i] = evaluate(tables, tables.buffers[buffer].bytes, symbols);
+      result[i] = evaluate(tables, tables.buffers[buffer].bytes, low);
     }
   }
   return result;

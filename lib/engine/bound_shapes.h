@@ -68,11 +68,13 @@ struct ResolvedSteps {
   std::vector<void *> arguments;
 };
 
-/// Resolves the steps with this `once`. A step with nothing to do is left out, unless it stands for
-/// an order of streams: it is an event then. `buffer_bytes` is the extent of each buffer: no
-/// operand of a product or copy may reach beyond. `symbols` is null for run-once steps.
+/// Those of the steps [begin, end), a range that cuts no branch or loop, with this `once`. A step
+/// with nothing to do is left out, unless it stands for an order of streams: it is an event then.
+/// `buffer_bytes` is the extent of each buffer: no operand of a product or copy may reach beyond.
+/// `symbols` is null for run-once steps.
 ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *symbols,
-                            const std::vector<int64_t> &buffer_bytes, bool once);
+                            const std::vector<int64_t> &buffer_bytes, bool once, uint32_t begin,
+                            uint32_t end);
 /// Runs them, waiting for the stream where a predicate in memory decides what runs next: `bases`
 /// holds the memory of every buffer, `scratch` has steps.scratch_bytes. Whatever `streams` there
 /// are, the run begins and ends on `stream`. Without a communicator collectives are refused.
@@ -81,24 +83,43 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
                Communicator *communicator, const StepTimer *timer);
 
+/// The steps behind a step that defines a symbol, up to the next such step.
+struct LaterSteps {
+  std::vector<int64_t> key; // the symbols for which they are resolved; empty: for none yet
+  ResolvedSteps steps;
+};
+
+/// An extent that nothing bounds before a run says what it is.
+inline constexpr int64_t kUnbounded = INT64_MAX;
+
 struct BoundShapes {
-  std::vector<int64_t> key; // all sizes of all inputs
-  std::vector<int64_t> symbols;
-  std::vector<int64_t> buffer_bytes; // by buffer: the largest extent along its alias chain
-  std::vector<int64_t> offsets;      // by lifetime, in the workspace or the output that lends
+  std::vector<int64_t> key;       // all sizes of all inputs
+  std::vector<int64_t> symbols;   // those that steps define: of the last run
+  std::vector<int64_t> low, high; // by symbol: what it may be; steps that define one narrow it
+  bool is_complete = true;        // no symbol is to be defined any more
+  /// By buffer: the largest extent along its alias chain; of memory that a symbol which a step
+  /// defines decides, the most that it may be, or kUnbounded.
+  std::vector<int64_t> buffer_bytes;
+  std::vector<bool> grows;       // by buffer: nothing bounds its extent; the instance's own memory
+  std::vector<int64_t> offsets;  // by lifetime, in the workspace or the output that lends
   std::vector<uint32_t> lenders; // by lifetime: the output in whose memory it lies, or kOwnBlock
   int64_t scratch_offset = 0;    // of the products' scratch memory, behind all pieces
   int64_t workspace_bytes = 0;   // all of it
-  ResolvedSteps steps;
-  Recordings recordings; // the last: work that is recorded uses all of the above
+  ResolvedSteps steps;           // up to the first step that defines a symbol
+  std::vector<LaterSteps> later; // one a step that defines a symbol
+  Recordings recordings;         // the last: work that is recorded uses all of the above
 };
 
-/// Extents with aliases followed: a buffer may use all that its memory holds.
-std::vector<int64_t> buffer_extents(const Model &model, const int64_t *symbols);
+/// Extents with aliases followed: a buffer may use all that its memory holds. Symbol k lies in
+/// [low[k], high[k]]; both null: no size mentions a symbol, or only buffers without are wanted.
+std::vector<int64_t> buffer_extents(const Model &model, const int64_t *low, const int64_t *high);
+
+/// Whether a symbol that a step defines decides where its elements are.
+bool is_of_data(const Tables &tables, const TensorView &view);
 
 /// Throws unless every element of every input and output lies in its buffer: callers copy by these
-/// views.
+/// views. `of_data`: those whose sizes steps define, or the others.
 void check_views(const Model &model, const int64_t *symbols,
-                 const std::vector<int64_t> &buffer_bytes);
+                 const std::vector<int64_t> &buffer_bytes, bool of_data);
 
 } // namespace tsc_engine

@@ -144,6 +144,7 @@ public:
     return matmuls_->prepare(shape);
   }
   size_t matmul_scratch_bytes(size_t plan) override { return matmuls_->scratch_bytes(plan); }
+  size_t most_matmul_scratch_bytes() override { return kMostScratchBytes; }
   void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, void *scratch,
               Stream stream) override {
     make_current();

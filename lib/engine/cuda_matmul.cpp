@@ -14,7 +14,6 @@
 namespace tsc_engine {
 namespace {
 
-constexpr size_t kMostScratchBytes = 32 << 20; // what NVIDIA advises for Hopper
 constexpr int kCandidates = 8;
 /// What pointers are aligned to, unless one of them is found not to be.
 constexpr uint32_t kUsualAlignment = 16;

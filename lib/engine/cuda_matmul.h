@@ -7,6 +7,9 @@
 
 namespace tsc_engine {
 
+/// That a product takes while it runs: what NVIDIA advises for Hopper.
+inline constexpr size_t kMostScratchBytes = 32 << 20;
+
 /// The products of one device. Calls may come from several threads.
 class CudaMatmuls {
 public:

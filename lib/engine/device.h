@@ -110,6 +110,8 @@ public:
   virtual size_t prepare_matmul(const MatmulShape &shape) = 0;
   /// Memory that the plan's product needs while it runs.
   virtual size_t matmul_scratch_bytes(size_t plan) = 0;
+  /// No plan needs more.
+  virtual size_t most_matmul_scratch_bytes() { return 0; }
   /// Never allocates or synchronizes on a GPU. `c` is null unless the shape has one; c may equal
   /// out. `scratch` is 256-byte aligned, of matmul_scratch_bytes, and used by nothing else on
   /// another stream meanwhile.

@@ -130,7 +130,8 @@ void WeightSet::run_once_steps() {
     }
   }
   ResolvedSteps steps =
-      resolve_steps(*model_, *device_, nullptr, buffer_extents(*model_, nullptr), true);
+      resolve_steps(*model_, *device_, nullptr, buffer_extents(*model_, nullptr, nullptr), true, 0,
+                    static_cast<uint32_t>(model_->tables.steps.count));
   if (steps.steps.empty())
     return;
   RunStreams streams(*device_, *model_);

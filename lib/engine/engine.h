@@ -12,6 +12,7 @@
 #include "engine/tables.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -44,7 +45,8 @@ struct Lifetime {
 /// in the tables.
 using StepTimer = std::function<void(uint32_t step, const std::function<void(Stream)> &run)>;
 
-/// Whether a run waits for the device to find out what runs next. Such a run cannot be captured.
+/// Whether a run waits for the device to find out what runs next, or how large something is. Such a
+/// run cannot be captured.
 bool reads_predicates(const Tables &tables);
 
 struct Model {
@@ -125,6 +127,7 @@ private:
 };
 
 struct BoundShapes;
+struct ResolvedSteps;
 class FailureWords;
 class RunStreams;
 
@@ -139,8 +142,9 @@ public:
   /// its last good binding.
   size_t bind(const int64_t *const *shapes);
 
-  /// Runs all steps on `stream`: no allocation (but where it records, see set_recording), no
-  /// synchronization, first error thrown. `inputs[i]`
+  /// Runs all steps on `stream`: no allocation (but where it records, see set_recording, and where
+  /// nothing bounds a size that the data decides), no synchronization (but where the data decides
+  /// what runs or a size), first error thrown. `inputs[i]`
   /// and `outputs[i]` are device memory of input_bytes(i) and output_bytes(i), at least 16-byte
   /// aligned; `workspace` is 256-byte aligned, at least what bind returned. No two of them overlap.
   /// An output that is a mutation or a constant may be null. Precondition: bind succeeded.
@@ -152,11 +156,18 @@ public:
   void time_steps(Stream stream, void *const *inputs, void *const *outputs, void *workspace,
                   const StepTimer &timer);
 
-  // Of the bound shapes.
+  /// Where output number `output` of the last run is: `given`, what the caller gave for it, or, if
+  /// output_bytes was 0 because nothing bounds its size, memory of the instance's, good until the
+  /// next run.
+  void *output_memory(size_t output, void *given) const;
+
+  // Of the bound shapes. What the data decides: of the last run, an error before.
   std::vector<int64_t> output_sizes(size_t output) const;
   std::vector<int64_t> output_strides(size_t output) const;
   int64_t output_offset(size_t output) const; // elements
-  size_t output_bytes(size_t output) const;   // of its storage; 0 for constants
+  /// Of its storage; 0 for constants. Where the data decides its size: the most that it may be; 0
+  /// before a run if nothing says that.
+  size_t output_bytes(size_t output) const;
   std::vector<int64_t> input_strides(size_t input) const;
   int64_t input_offset(size_t input) const;
   size_t input_bytes(size_t input) const;
@@ -201,7 +212,25 @@ private:
   void poison(Stream stream, void *const *outputs, void *workspace);
   void copy_outputs(Stream stream, void *const *outputs);
 
+  /// Sizes that the data decides are not known any more.
+  void reset_data_sizes();
+  /// Waits for the stream and reads the number; Error (assertion) if it is none that the symbol may
+  /// be.
+  void define_symbol(size_t number, Stream stream);
+  /// Memory for what a symbol that was just defined decides, and nothing bounded before.
+  void grow(Stream stream);
+  /// Defines symbol and memory; what is done then, up to the next such step.
+  ResolvedSteps &steps_behind(size_t number, Stream stream);
+  bool is_grown(size_t output) const;
+  void need_complete(size_t output) const;
+
+  struct Grown {
+    void *memory = nullptr;
+    size_t bytes = 0;
+  };
+
   std::shared_ptr<WeightSet> weights_;
+  std::map<uint32_t, Grown> grown_;                 // by root
   std::vector<std::shared_ptr<BoundShapes>> cache_; // latest last
   std::shared_ptr<BoundShapes> bound_;
   std::vector<char *> bases_;    // by buffer

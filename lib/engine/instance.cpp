@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tsc_engine {
 namespace {
@@ -19,6 +20,10 @@ public:
 
   std::vector<int64_t> symbols() {
     for (const Symbol &symbol : tables_.symbols) {
+      if (symbol.input < 0) { // the last ones: known when a run is under way
+        symbols_.push_back(0);
+        continue;
+      }
       const int64_t given = size_of(symbol.input, symbol.dimension);
       const int64_t offset = evaluate(tables_, symbol.offset, symbols_.data());
       int64_t multiple = 0;
@@ -38,7 +43,8 @@ public:
               tables_.sizes[static_cast<size_t>(input.view.sizes.first + axis)]);
     }
     for (const SizeAssertion &row : tables_.size_assertions)
-      if (evaluate(tables_, row.condition, symbols_.data()) == 0)
+      if (!is_of_data(tables_, row.condition) &&
+          evaluate(tables_, row.condition, symbols_.data()) == 0)
         throw Error(Status::assertion, describe(row.assertion));
     return symbols_;
   }
@@ -96,40 +102,75 @@ std::vector<int64_t> key_of(const Tables &tables, const int64_t *const *shapes) 
   return key;
 }
 
-/// `bytes`: by buffer, the largest extent along its alias chain.
+/// What every symbol may be before a run.
+void find_ranges(const Tables &tables, BoundShapes &bound) {
+  bound.low = bound.high = bound.symbols;
+  // Without a bound exports write the largest number but one.
+  const auto high_of = [](int64_t high) { return high >= INT64_MAX - 1 ? kUnbounded : high; };
+  for (const Define &define : tables.defines) {
+    const auto symbol = static_cast<size_t>(define.symbol);
+    const int64_t bound_of_step = most(tables, define.bound, bound.low.data(), bound.high.data());
+    bound.low[symbol] = tables.symbols[symbol].low;
+    bound.high[symbol] = high_of(std::min(tables.symbols[symbol].high, bound_of_step));
+  }
+}
+
+/// The step that is define number `number`, or how many steps there are.
+uint32_t step_of_define(const Tables &tables, size_t number) {
+  uint32_t step = 0;
+  while (step < tables.steps.count && (tables.steps[step].kind != StepKind::define ||
+                                       static_cast<size_t>(tables.steps[step].position) != number))
+    ++step;
+  return step;
+}
+
+/// `bytes`: by buffer, the largest extent along its alias chain. What nothing bounds has no place
+/// in it.
 Packing pack_model(const Model &model, const std::vector<int64_t> &bytes) {
+  const auto bounded = [&](uint32_t buffer) {
+    return bytes[buffer] == kUnbounded ? 0 : bytes[buffer];
+  };
   std::vector<Piece> pieces;
   for (const Lifetime &lifetime : model.lifetimes)
-    pieces.push_back({bytes[lifetime.root], lifetime.first, lifetime.last});
+    pieces.push_back({bounded(lifetime.root), lifetime.first, lifetime.last});
   std::vector<Lender> lenders;
   for (size_t i = 0; i < model.tables.outputs.count; ++i) {
     const int32_t buffer = model.tables.outputs[i].buffer;
     lenders.push_back(
-        {buffer < 0 ? 0 : bytes[static_cast<size_t>(buffer)], model.output_unused_until[i]});
+        {buffer < 0 ? 0 : bounded(static_cast<uint32_t>(buffer)), model.output_unused_until[i]});
   }
   return pack(pieces, lenders);
 }
 
-void pack_workspace(const Model &model, BoundShapes &bound) {
+/// Of products whose shapes only a run knows: enough for any, of each stream.
+int64_t later_scratch_bytes(const Model &model, Device &device) {
+  if (model.tables.defines.count == 0 || model.tables.matmuls.count == 0)
+    return 0;
+  return static_cast<int64_t>(model.streams * device.most_matmul_scratch_bytes());
+}
+
+void pack_workspace(const Model &model, Device &device, BoundShapes &bound) {
+  const int64_t scratch_bytes =
+      std::max(static_cast<int64_t>(bound.steps.scratch_bytes), later_scratch_bytes(model, device));
   Packing packing = pack_model(model, bound.buffer_bytes);
   bound.offsets = std::move(packing.offsets);
   bound.lenders = std::move(packing.lenders);
   bound.workspace_bytes = packing.bytes;
   bound.scratch_offset = packing.bytes;
-  if (bound.steps.scratch_bytes == 0)
+  if (scratch_bytes == 0)
     return;
   int64_t end = 0;
   if (__builtin_add_overflow(packing.bytes, kPieceAlignment - 1, &end) ||
-      __builtin_add_overflow(end, bound.steps.scratch_bytes, &bound.workspace_bytes))
+      __builtin_add_overflow(end, scratch_bytes, &bound.workspace_bytes))
     throw Error(Status::bad_argument, "the workspace of these shapes is beyond 64 bits of memory");
   bound.scratch_offset = end / kPieceAlignment * kPieceAlignment;
-  bound.workspace_bytes = bound.scratch_offset + static_cast<int64_t>(bound.steps.scratch_bytes);
+  bound.workspace_bytes = bound.scratch_offset + scratch_bytes;
 }
 
 } // namespace
 
 Footprint footprint(const Model &model, const int64_t *symbols) {
-  const std::vector<int64_t> bytes = buffer_extents(model, symbols);
+  const std::vector<int64_t> bytes = buffer_extents(model, symbols, symbols);
   Footprint result;
   result.workspace = pack_model(model, bytes).bytes;
   for (size_t i = 0; i < model.homes.size(); ++i) {
@@ -200,6 +241,8 @@ Instance::Instance(std::shared_ptr<WeightSet> weights)
   }
 }
 Instance::~Instance() {
+  for (const auto &entry : grown_)
+    weights_->device().release(entry.second.memory);
   if (random_state_ != nullptr)
     weights_->device().release(random_state_);
 }
@@ -235,14 +278,19 @@ size_t Instance::bind(const int64_t *const *shapes) {
     bound = std::make_shared<BoundShapes>();
     bound->key = std::move(key);
     bound->symbols = ShapeChecker(tables, shapes).symbols();
-    bound->buffer_bytes = buffer_extents(model(), bound->symbols.data());
-    check_views(model(), bound->symbols.data(), bound->buffer_bytes);
+    find_ranges(tables, *bound);
+    bound->is_complete = tables.defines.count == 0;
+    bound->later.resize(tables.defines.count);
+    bound->buffer_bytes = buffer_extents(model(), bound->low.data(), bound->high.data());
+    for (const int64_t bytes : bound->buffer_bytes)
+      bound->grows.push_back(bytes == kUnbounded);
+    check_views(model(), bound->symbols.data(), bound->buffer_bytes, false);
     {
       std::lock_guard<std::mutex> lock(weights_->prepare_);
       bound->steps = resolve_steps(model(), weights_->device(), bound->symbols.data(),
-                                   bound->buffer_bytes, false);
+                                   bound->buffer_bytes, false, 0, step_of_define(tables, 0));
     }
-    pack_workspace(model(), *bound);
+    pack_workspace(model(), weights_->device(), *bound);
   }
   if (cache_.size() >= kMaxCached)
     cache_.erase(cache_.begin());
@@ -252,6 +300,8 @@ size_t Instance::bind(const int64_t *const *shapes) {
 }
 
 char *Instance::workspace_piece(size_t lifetime, void *const *outputs, void *workspace) const {
+  if (bound_->grows[model().lifetimes[lifetime].root])
+    return nullptr; // until a run knows its size
   const uint32_t lender = bound_->lenders[lifetime];
   return static_cast<char *>(lender == kOwnBlock ? workspace : outputs[lender]) +
          bound_->offsets[lifetime];
@@ -263,7 +313,7 @@ void Instance::set_bases(void *const *inputs, void *const *outputs, void *worksp
     if (home.kind == Home::Kind::input)
       bases_[i] = static_cast<char *>(inputs[home.position]);
     else if (home.kind == Home::Kind::output)
-      bases_[i] = static_cast<char *>(outputs[home.position]);
+      bases_[i] = is_grown(home.position) ? nullptr : static_cast<char *>(outputs[home.position]);
     else if (home.kind == Home::Kind::workspace)
       bases_[i] = workspace_piece(home.position, outputs, workspace);
   }
@@ -275,7 +325,7 @@ void Instance::poison(Stream stream, void *const *outputs, void *workspace) {
   if (bound_->workspace_bytes > 0)
     device.fill(workspace, kPoison, static_cast<size_t>(bound_->workspace_bytes), stream);
   for (size_t i = 0; i < model().tables.outputs.count; ++i)
-    if (outputs[i] != nullptr && output_bytes(i) > 0)
+    if (outputs[i] != nullptr && !is_grown(i) && output_bytes(i) > 0)
       device.fill(outputs[i], kPoison, output_bytes(i), stream);
 }
 
@@ -283,7 +333,7 @@ void Instance::copy_outputs(Stream stream, void *const *outputs) {
   auto copy = [&](uint32_t position) {
     auto buffer = static_cast<size_t>(model().tables.outputs[position].buffer);
     auto bytes = static_cast<size_t>(bound_->buffer_bytes[buffer]);
-    if (bytes > 0 && bases_[buffer] != outputs[position])
+    if (bytes > 0 && !is_grown(position) && bases_[buffer] != outputs[position])
       weights_->device().copy(outputs[position], bases_[buffer], bytes, stream);
   };
   for (uint32_t position : model().copied_outputs)
@@ -308,12 +358,14 @@ void Instance::check_arguments(void *const *inputs, void *const *outputs, void *
 
 void Instance::time_steps(Stream stream, void *const *inputs, void *const *outputs, void *workspace,
                           const StepTimer &timer) {
+  reset_data_sizes();
   check_arguments(inputs, outputs, workspace);
   set_bases(inputs, outputs, workspace);
   queue(stream, outputs, workspace, &timer);
 }
 
 void Instance::run(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
+  reset_data_sizes();
   check_arguments(inputs, outputs, workspace);
   set_bases(inputs, outputs, workspace);
   if (!replay(stream, inputs, outputs, workspace))
@@ -325,10 +377,113 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
 void Instance::queue(Stream stream, void *const *outputs, void *workspace, const StepTimer *timer) {
   if (poison_)
     poison(stream, outputs, workspace);
-  run_steps(model(), weights_->device(), bound_->steps, bases_,
-            static_cast<char *>(workspace) + bound_->scratch_offset, *streams_, stream,
+  char *scratch = static_cast<char *>(workspace) + bound_->scratch_offset;
+  run_steps(model(), weights_->device(), bound_->steps, bases_, scratch, *streams_, stream,
             communicator_, timer);
+  for (size_t number = 0; number < bound_->later.size(); ++number)
+    run_steps(model(), weights_->device(), steps_behind(number, stream), bases_, scratch, *streams_,
+              stream, communicator_, timer);
+  if (!bound_->later.empty())
+    check_views(model(), bound_->symbols.data(), bound_->buffer_bytes, true);
+  bound_->is_complete = true;
   copy_outputs(stream, outputs);
+}
+
+void Instance::reset_data_sizes() {
+  if (bound_ == nullptr || bound_->later.empty())
+    return;
+  find_ranges(model().tables, *bound_);
+  bound_->buffer_bytes = buffer_extents(model(), bound_->low.data(), bound_->high.data());
+  bound_->is_complete = false;
+}
+
+void Instance::define_symbol(size_t number, Stream stream) {
+  const Tables &tables = model().tables;
+  const Define &define = tables.defines[number];
+  const auto symbol = static_cast<size_t>(define.symbol);
+  const int64_t offset = evaluate(tables, define.number.offset, bound_->symbols.data());
+  int64_t value = 0;
+  Device &device = weights_->device();
+  device.download(&value,
+                  bases_[static_cast<size_t>(define.number.buffer)] +
+                      offset * static_cast<int64_t>(sizeof value),
+                  sizeof value, stream);
+  device.synchronize(stream);
+  bound_->symbols[symbol] = value;
+  // What the graph says of it first: its words are the user's.
+  for (const SizeAssertion &row : tables.size_assertions)
+    if (last_defined(tables, row.condition) == define.symbol &&
+        evaluate(tables, row.condition, bound_->symbols.data()) == 0) {
+      check(stream); // that may be why
+      throw Error(Status::assertion, describe(row.assertion));
+    }
+  const int64_t low = tables.symbols[symbol].low;
+  const int64_t high =
+      std::min(tables.symbols[symbol].high, evaluate(tables, define.bound, bound_->symbols.data()));
+  if (value < low || value > high) {
+    check(stream);
+    throw Error(Status::assertion,
+                std::string("the size ") + tables.symbols[symbol].name + " is " +
+                    std::to_string(value) + ", not in [" +
+                    (low == INT64_MIN ? "-inf" : std::to_string(low)) + ", " +
+                    (high >= INT64_MAX - 1 ? "inf" : std::to_string(high)) + "] (" +
+                    tables.steps[step_of_define(tables, number)].name + ")",
+                "give inputs for which it lies in that range");
+  }
+  bound_->low[symbol] = bound_->high[symbol] = value;
+}
+
+void Instance::grow(Stream stream) {
+  const Model &model = this->model();
+  Device &device = weights_->device();
+  const std::vector<int64_t> bytes = buffer_extents(model, bound_->low.data(), bound_->high.data());
+  for (uint32_t buffer = 0; buffer < bytes.size(); ++buffer) {
+    if (bound_->buffer_bytes[buffer] != kUnbounded || bytes[buffer] == kUnbounded)
+      continue;
+    bound_->buffer_bytes[buffer] = bytes[buffer];
+    Grown &grown = grown_[model.roots[buffer]];
+    const auto needed = static_cast<size_t>(bytes[buffer]);
+    if (grown.memory == nullptr || grown.bytes < needed) {
+      // Nothing is at work that was queued before the size was read.
+      if (grown.memory != nullptr)
+        device.release(std::exchange(grown.memory, nullptr));
+      grown.bytes = 0;
+      grown.memory = device.allocate(needed);
+      grown.bytes = needed;
+      if (poison_ && needed > 0)
+        device.fill(grown.memory, 0xFF, needed, stream);
+    }
+    bases_[buffer] = static_cast<char *>(grown.memory);
+  }
+}
+
+ResolvedSteps &Instance::steps_behind(size_t number, Stream stream) {
+  const Tables &tables = model().tables;
+  define_symbol(number, stream);
+  grow(stream);
+  LaterSteps &later = bound_->later[number];
+  const auto known = static_cast<std::ptrdiff_t>(tables.defines[number].symbol) + 1;
+  const std::vector<int64_t> key(bound_->symbols.begin(), bound_->symbols.begin() + known);
+  if (later.key != key) {
+    std::lock_guard<std::mutex> lock(weights_->prepare_);
+    later.key.clear();
+    later.steps = resolve_steps(model(), weights_->device(), bound_->symbols.data(),
+                                bound_->buffer_bytes, false, step_of_define(tables, number) + 1,
+                                step_of_define(tables, number + 1));
+    later.key = key;
+  }
+  return later.steps;
+}
+
+bool Instance::is_grown(size_t output) const {
+  const int32_t buffer = model().tables.outputs[output].buffer;
+  return buffer >= 0 && bound_->grows[static_cast<size_t>(buffer)];
+}
+
+void *Instance::output_memory(size_t output, void *given) const {
+  need(bound_);
+  return is_grown(output) ? bases_[static_cast<size_t>(model().tables.outputs[output].buffer)]
+                          : given;
 }
 
 bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
@@ -351,22 +506,37 @@ bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, 
          });
 }
 
+/// Nobody is told a size that no run has decided yet.
+void Instance::need_complete(size_t output) const {
+  const Tables &tables = model().tables;
+  if (!need(bound_).is_complete && tables.outputs[output].buffer >= 0 &&
+      is_of_data(tables, tables.outputs[output].view))
+    throw Error(Status::bad_argument,
+                std::string("the sizes of output \"") + tables.outputs[output].name +
+                    "\" are decided by a run, and none was done since shapes were bound");
+}
+
 std::vector<int64_t> Instance::output_sizes(size_t output) const {
+  need_complete(output);
   return evaluate_all(model().tables, model().tables.outputs[output].view.sizes,
                       need(bound_).symbols);
 }
 std::vector<int64_t> Instance::output_strides(size_t output) const {
+  need_complete(output);
   return evaluate_all(model().tables, model().tables.outputs[output].view.strides,
                       need(bound_).symbols);
 }
 int64_t Instance::output_offset(size_t output) const {
+  need_complete(output);
   return evaluate(model().tables, model().tables.outputs[output].view.offset,
                   need(bound_).symbols.data());
 }
 size_t Instance::output_bytes(size_t output) const {
   int32_t buffer = model().tables.outputs[output].buffer;
-  return buffer < 0 ? 0
-                    : static_cast<size_t>(need(bound_).buffer_bytes[static_cast<size_t>(buffer)]);
+  need(bound_);
+  if (buffer < 0 || (is_grown(output) && !bound_->is_complete))
+    return 0;
+  return static_cast<size_t>(bound_->buffer_bytes[static_cast<size_t>(buffer)]);
 }
 std::vector<int64_t> Instance::input_strides(size_t input) const {
   return evaluate_all(model().tables, model().tables.inputs[input].view.strides,

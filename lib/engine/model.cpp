@@ -32,6 +32,8 @@ void for_each_operand(const Tables &tables, const Step &step, const Visit &visit
       visit(static_cast<uint32_t>(conditional.predicate.buffer), false);
   } else if (step.kind == StepKind::while_loop) {
     visit(static_cast<uint32_t>(tables.loops[position].predicate.buffer), false);
+  } else if (step.kind == StepKind::define) {
+    visit(static_cast<uint32_t>(tables.defines[position].number.buffer), false);
   } else if (step.kind == StepKind::event) {
     return;
   } else if (step.kind == StepKind::collective) {
@@ -255,7 +257,7 @@ bool reads_predicates(const Tables &tables) {
   for (const Conditional &conditional : tables.conditionals)
     if (conditional.has_predicate)
       return true;
-  return tables.loops.count != 0;
+  return tables.loops.count != 0 || tables.defines.count != 0;
 }
 
 Model::Model(const Tables &tables, Plan plan) : tables(tables), plan(plan) { Planner(*this).run(); }

@@ -50,7 +50,9 @@ struct Size {
 };
 
 /// Bound from dimension `dimension` of input `input`, whose size is coefficient * symbol + offset;
-/// the offset is over symbols that come earlier. Dimension -1: the value of an integer input.
+/// the offset is over symbols that come earlier. Dimension -1: the value of an integer input. Input
+/// -1: a step of the kind define says what it is, while a run is under way; such symbols come last,
+/// in the order of their steps.
 struct Symbol {
   const char *name = "";
   int64_t low = 0, high = INT64_MAX; // inclusive
@@ -165,6 +167,14 @@ struct WhileLoop {
   Operand predicate;
   int32_t condition_steps = 0, body_steps = 0;
 };
+/// The host reads a number (int64) and gives it to a symbol; it must lie in the symbol's range and
+/// not be beyond `bound`, which is over symbols that are known before. No step in front of this one
+/// mentions the symbol, and none of them is part of a branch or loop.
+struct Define {
+  Operand number;
+  int32_t symbol = 0;
+  Size bound; // INT64_MAX: none
+};
 /// An event does nothing: other steps wait for it, and it for others.
 enum class StepKind : int32_t {
   launch,
@@ -174,7 +184,8 @@ enum class StepKind : int32_t {
   collective,
   conditional,
   while_loop,
-  event
+  event,
+  define
 };
 struct Step {
   const char *name = "";
@@ -218,10 +229,23 @@ struct Tables {
   Table<int32_t> waits;        // earlier steps, of other streams
   Table<Assertion> assertions; // of data: number k + 1 in the failure buffer
   Table<SizeAssertion> size_assertions;
+  Table<Define> defines;
 };
 
 /// Values of `symbols` in, value out. Throws Error (bad_argument) on overflow of int64 and on a
 /// divisor that is not positive, with the expression's text.
 int64_t evaluate(const Tables &tables, const Size &size, const int64_t *symbols);
+
+/// The largest value that `size` may have where symbol k lies in [low[k], high[k]]: INT64_MAX where
+/// nothing bounds it or the bound is beyond 64 bits. Not below the largest value; where a symbol
+/// occurs several times, perhaps above it.
+int64_t most(const Tables &tables, const Size &size, const int64_t *low, const int64_t *high);
+
+/// The last of the symbols that steps define which `size` mentions: it is known when this one is.
+/// -1: none, it is known when shapes are bound.
+int32_t last_defined(const Tables &tables, const Size &size);
+inline bool is_of_data(const Tables &tables, const Size &size) {
+  return last_defined(tables, size) >= 0;
+}
 
 } // namespace tsc_engine

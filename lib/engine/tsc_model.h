@@ -10,8 +10,9 @@
  * TSC_BAD_ARGUMENT, and destroying null does nothing. One TscWeights serves many instances, also on
  * several threads unless the model mutates weights; an instance is used by one thread at a time.
  * Memory and streams are the caller's: a run allocates nothing and does not wait for the device,
- * but where the model branches or loops by what it computed: there it reads a bool back
- * (reads_predicates of TscModelInfo), and cannot be captured in a CUDA graph. */
+ * but where the model branches or loops by what it computed, or where that decides a size: there it
+ * reads a bool or a number back (reads_predicates of TscModelInfo), and cannot be captured in a
+ * CUDA graph. A number that it reads may break what the model asserts: then the run fails. */
 #ifndef TSC_MODEL_H
 #define TSC_MODEL_H
 
@@ -127,11 +128,18 @@ TSC_API TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *co
 TSC_API TscStatus tsc_instance_check(TscInstance *instance, void *stream);
 
 /* Of the bound shapes: bytes of memory of each input and output (arrays as long as the counts; may
- * be null). */
+ * be null). Of an output whose size the data decides the most that it can be; where nothing says
+ * that, 0 before a run: no memory is given for it, tsc_instance_output_memory says where it is. */
 TSC_API TscStatus tsc_instance_bytes(TscInstance *instance, size_t *inputs, size_t *outputs);
-/* Actual sizes, strides and offset of an output (arrays as long as its rank; any may be null). */
+/* Actual sizes, strides and offset of an output (arrays as long as its rank; any may be null).
+ * Where the data decides them, those of the last run; before one TSC_BAD_ARGUMENT. */
 TSC_API TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *sizes,
                                       int64_t *strides, int64_t *offset);
+/* After a run: where an output is. *memory is `given`, what the run got for it, or, for an output
+ * whose size nothing bounds (see tsc_instance_bytes), memory of the instance's, good until its next
+ * run. */
+TSC_API TscStatus tsc_instance_output_memory(TscInstance *instance, size_t output, void *given,
+                                             void **memory);
 /* On: workspace and outputs are filled with 0xFF before each run, so that a read of what was never
  * written shows. */
 TSC_API void tsc_instance_set_poison(TscInstance *instance, int on);

@@ -5,6 +5,8 @@
 #include "support/diagnostic.h"
 #include "support/text.h"
 
+#include <algorithm>
+
 namespace tsc::interpret {
 namespace {
 
@@ -119,6 +121,14 @@ bool bind(const Statement &statement, const ir::Module &module, symbolic::Bindin
   return true;
 }
 
+void check(const ir::SizeAssertion &row, const symbolic::Bindings &bindings) {
+  if (symbolic::evaluate(row.condition, bindings) == 0)
+    throw support::UserError(
+        support::ExitCode::bad_input,
+        support::Diagnostic{"TSC-R127", "the graph asserts: " + graph::to_string(row.assertion), "",
+                            "", "", "", "give inputs of which it holds"});
+}
+
 } // namespace
 
 symbolic::Bindings bind_sizes(const ir::Module &module,
@@ -140,12 +150,36 @@ symbolic::Bindings bind_sizes(const ir::Module &module,
         symbolic::evaluate(statement.size, bindings) != statement.value)
       contradict(statement, bindings);
   for (const ir::SizeAssertion &row : module.size_assertions)
-    if (symbolic::evaluate(row.condition, bindings) == 0)
-      throw support::UserError(
-          support::ExitCode::bad_input,
-          support::Diagnostic{"TSC-R127", "the graph asserts: " + graph::to_string(row.assertion),
-                              "", "", "", "", "give inputs of which it holds"});
+    if (is_bound(row.condition, bindings))
+      check(row, bindings);
   return bindings;
+}
+
+void bind_data_size(const ir::Module &module, Expr symbol, std::optional<Expr> bound, int64_t value,
+                    symbolic::Bindings &bindings) {
+  bindings[symbol] = value;
+  for (const ir::SizeAssertion &row : module.size_assertions)
+    if (symbolic::depends_on(row.condition, symbol) && is_bound(row.condition, bindings))
+      check(row, bindings);
+  int64_t low = 0, high = INT64_MAX;
+  std::string name = symbol.spelling();
+  for (const graph::SymbolRange &range : module.symbols)
+    if (range.symbol == symbol) {
+      low = range.low;
+      high = range.high;
+      name = range.name.empty() ? name : range.name;
+    }
+  if (bound)
+    high = std::min(high, symbolic::evaluate(*bound, bindings));
+  if (value < low || value > high)
+    throw support::UserError(
+        support::ExitCode::bad_input,
+        support::Diagnostic{"TSC-R127",
+                            "a value is out of range: the size " + name + " is " +
+                                std::to_string(value) + ", not in [" +
+                                (low == INT64_MIN ? "-inf" : std::to_string(low)) + ", " +
+                                (high >= INT64_MAX - 1 ? "inf" : std::to_string(high)) + "]",
+                            "", "", "", "", "give inputs for which it lies in that range"});
 }
 
 } // namespace tsc::interpret

@@ -61,4 +61,11 @@ void Machine::while_loop(const ir::Operation &operation, const ir::Extern &call)
   store_items(operation, values);
 }
 
+void Machine::define_size(const ir::Operation &operation, const ir::Extern &call) {
+  if (!failure_->empty()) // it may be why the number is what it is
+    throw value_error(*failure_);
+  bind_data_size(module_, call.symbol, call.bound, read(call.inputs[0]).get_int64(0), bindings_);
+  allocate(operation.outputs[0]);
+}
+
 } // namespace tsc::interpret

@@ -142,6 +142,8 @@ void Machine::execute(const ir::Operation &operation) {
     while_loop(operation, call);
   else if (call.library == ir::Library::user_kernel)
     user_kernel(operation, call);
+  else if (call.library == ir::Library::define_size)
+    define_size(operation, call);
   else
     matmul(operation, call);
 }

@@ -13,8 +13,15 @@ namespace tsc::interpret {
 
 /// Sizes bound from the inputs' shapes. Errors: TSC-R101 (a shape that contradicts the graph),
 /// TSC-R102 (a size outside the range that the graph allows).
+/// Errors: TSC-R127 for what the graph asserts of sizes and does not hold; what mentions sizes that
+/// the data decides is left for define_size.
 symbolic::Bindings bind_sizes(const ir::Module &module,
                               const std::vector<tensor::HostTensor> &inputs);
+
+/// Binds `symbol`, which the data decides. Errors: TSC-R127 for a value outside its range or beyond
+/// `bound`, and for an assertion of sizes that this symbol completes and that does not hold.
+void bind_data_size(const ir::Module &module, Expr symbol, std::optional<Expr> bound, int64_t value,
+                    symbolic::Bindings &bindings);
 
 class Machine {
 public:
@@ -50,6 +57,7 @@ private:
   void conditional(const ir::Operation &operation, const ir::Extern &call);
   void while_loop(const ir::Operation &operation, const ir::Extern &call);
   void user_kernel(const ir::Operation &operation, const ir::Extern &call);
+  void define_size(const ir::Operation &operation, const ir::Extern &call);
   std::vector<tensor::HostTensor> run_subgraph(uint32_t number,
                                                const std::vector<tensor::HostTensor> &inputs) const;
   /// Stores `values` into the items of the tuple that `operation` yields.

@@ -203,6 +203,10 @@ enum class Library : uint8_t {
   /// A kernel that the user brought (`custom`). Output: a tuple of its results and, where it has
   /// one, its workspace, which nobody reads.
   user_kernel,
+  /// The host reads the number inputs[0] (i64, rank 0), which is what the size `symbol` is from
+  /// then
+  /// on. Output: i64 of rank 0 that nobody writes; what mentions the symbol depends on it.
+  define_size,
   // Between ranks, and around that. "Writes x" below: an output of the operation mutates x.
   gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
                   // for the concatenations of all ranks
@@ -244,6 +248,8 @@ struct Extern {
   std::optional<Expr> condition;            // conditional: over sizes, 1 or 0
   size_t carried = 0;                       // while_loop
   std::shared_ptr<const CustomCall> custom; // user_kernel
+  Expr symbol;                              // define_size
+  std::optional<Expr> bound;                // define_size: the most that it can be
 };
 
 /// Layouts that are not plain memory.

@@ -199,9 +199,31 @@ private:
   }
 };
 
+/// The host reads the number, which is the size `symbol` from now on.
+NodeValue define_size(Context &context, const ops::Call &call, TensorValue value) {
+  ir::Extern read;
+  read.kernel = "tsc.define_size";
+  read.ir_class = "DynamicScalar";
+  read.library = ir::Library::define_size;
+  read.symbol = call.size("symbol");
+  if (call.has("bound"))
+    read.bound = call.size("bound");
+  if (value.storage->realized() &&
+      context.module.buffer(value.storage->buffer).role == ir::Buffer::Role::input)
+    value = copy(context, value); // of the program's own
+  read.inputs = {require_strides(context, value, {})};
+  const BufferId output = register_buffer(context, {}, DType::i64, context.device);
+  decide_layout_as(context, output, {});
+  const ir::OperationId operation = register_operation(context, std::move(read), {output});
+  context.module.operations[operation].has_side_effects = true;
+  return graph::None{};
+}
+
 /// The number that `symbol` is from now on. Its memory must not change while it is used.
 NodeValue define(Context &context, const ops::Call &call) {
   TensorValue value = tensor_argument(context, call, "self");
+  if (!graph::is_data_symbol(call.size("symbol")))
+    return define_size(context, call, std::move(value));
   const bool is_given =
       value.storage->realized() && !value.is_view() &&
       context.module.buffer(value.storage->buffer).role != ir::Buffer::Role::input;

@@ -30,7 +30,7 @@ std::vector<uint32_t> launch_buffers(const Program &program, const Launch &launc
 
 bool decides(const Step &step) {
   return std::holds_alternative<Conditional>(step.kind) ||
-         std::holds_alternative<WhileLoop>(step.kind);
+         std::holds_alternative<WhileLoop>(step.kind) || std::holds_alternative<Define>(step.kind);
 }
 
 namespace {

@@ -62,4 +62,12 @@ std::optional<Binding> binding_of(const Program &program, size_t symbol) {
   return found;
 }
 
+const Define *definition_of(const Program &program, size_t symbol) {
+  for (const Step &step : program.steps)
+    if (const auto *define = std::get_if<Define>(&step.kind);
+        define != nullptr && define->symbol == program.symbols[symbol].symbol)
+      return define;
+  return nullptr;
+}
+
 } // namespace tsc::program

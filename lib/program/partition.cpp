@@ -47,6 +47,7 @@ private:
     const auto *conditional = std::get_if<Conditional>(&step.kind);
     return std::holds_alternative<WhileLoop>(step.kind) ||
            std::holds_alternative<Collective>(step.kind) ||
+           std::holds_alternative<Define>(step.kind) ||
            (conditional != nullptr && conditional->predicate);
   }
 

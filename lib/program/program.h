@@ -21,7 +21,8 @@ inline constexpr int kVersion = 1;
 
 /// A size known only at bind time; bound from the first input dimension (or integer input) that is
 /// exactly this symbol, or else from the first that is a multiple of it plus what earlier symbols
-/// say: program::binding_of finds it.
+/// say: program::binding_of finds it. Or one known only while a run is under way: a Define step
+/// says what it is. These come last, in the order of their steps.
 struct Symbol {
   Expr symbol; // of the sort size or data
   int64_t low = 0, high = INT64_MAX;
@@ -169,8 +170,18 @@ struct WhileLoop {
 };
 /// Does nothing but be there for others to wait for; it waits itself as any step does.
 struct Event {};
+/// A size that the data decides: the host waits until the steps so far are done, and reads what
+/// `symbol` is from now on. The number lies in the symbol's range and is at most `bound`, an
+/// expression over symbols that are known before (kUnbounded: nothing but the range holds it).
+/// Steps in front of this one do not mention the symbol. Part of no branch or loop.
+struct Define {
+  static constexpr int64_t kUnbounded = INT64_MAX;
+  Operand number; // an int64
+  Expr symbol;
+  Expr bound = kUnbounded;
+};
 struct Step {
-  std::variant<Launch, Matmul, Copy, Fill, Collective, Conditional, WhileLoop, Event> kind;
+  std::variant<Launch, Matmul, Copy, Fill, Collective, Conditional, WhileLoop, Event, Define> kind;
   std::string name;  // for profiles and errors
   bool once = false; // depends on weights alone: run when weights are loaded
   /// Stream 0 is the caller's; the others begin when a run does and end before it does.
@@ -234,6 +245,8 @@ struct Binding {
 };
 /// Nothing if no input says what symbol number `symbol` is.
 std::optional<Binding> binding_of(const Program &program, size_t symbol);
+/// The Define step that says what symbol number `symbol` is; null if none does.
+const Define *definition_of(const Program &program, size_t symbol);
 
 /// The ranks that run the program together: those of its collectives, 1 without any. Groups of
 /// different sizes are an error of validation.
@@ -243,7 +256,7 @@ int64_t world_size(const Program &program);
 /// no size of a run decides it.
 int64_t shared_bytes(const Program &program);
 
-/// A Conditional or a WhileLoop: steps that follow depend on it.
+/// A Conditional, a WhileLoop or a Define: steps that follow depend on it.
 bool decides(const Step &step);
 
 /// Buffers that a step reads and writes, each once, ascending.

@@ -26,7 +26,8 @@ namespace tsc::program {
 
 /// In the order of Step::kind and of engine::StepKind.
 constexpr std::array<std::string_view, std::variant_size_v<decltype(Step::kind)>> kStepKindNames = {
-    "launch", "matmul", "copy", "fill", "collective", "conditional", "while_loop", "event"};
+    "launch",      "matmul",     "copy",  "fill",  "collective",
+    "conditional", "while_loop", "event", "define"};
 constexpr std::array<std::string_view, 2> kCollectiveNames = {"all_gather", "reduce_scatter"};
 constexpr std::array<std::string_view, 3> kReductionNames = {"sum", "avg", "max"};
 
@@ -85,6 +86,11 @@ template <FieldsOf<WhileLoop> S, class Visitor> void visit_fields(S &step, Visit
   fields.index("body_steps", step.body_steps);
 }
 template <FieldsOf<Event> S, class Visitor> void visit_fields(S &, Visitor &&) {}
+template <FieldsOf<Define> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.reads("number", step.number);
+  fields.expression("symbol", step.symbol);
+  fields.size_or("bound", step.bound, Define::kUnbounded, "bound");
+}
 
 /// A visitor that looks at operands alone: `operand(name, Operand or MatrixOperand, is_written)`.
 /// Those of a launch are the kernel's.

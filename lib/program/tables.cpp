@@ -34,7 +34,8 @@ static_assert(kIsNumbered<Launch, engine::StepKind::launch> &&
               kIsNumbered<Fill, engine::StepKind::fill> &&
               kIsNumbered<Collective, engine::StepKind::collective> &&
               kIsNumbered<Conditional, engine::StepKind::conditional> &&
-              kIsNumbered<WhileLoop, engine::StepKind::while_loop>);
+              kIsNumbered<WhileLoop, engine::StepKind::while_loop> &&
+              kIsNumbered<Define, engine::StepKind::define>);
 
 struct Storage {
   std::deque<std::string> texts; // addresses stay
@@ -55,6 +56,7 @@ struct Storage {
   std::vector<engine::Collective> collectives;
   std::vector<engine::Conditional> conditionals;
   std::vector<engine::WhileLoop> loops;
+  std::vector<engine::Define> defines;
   std::vector<engine::Step> steps;
   std::vector<int32_t> waits;
   std::vector<engine::Assertion> assertions;
@@ -220,16 +222,20 @@ private:
   void add_symbol(size_t number) {
     const Symbol &symbol = program_.symbols[number];
     const std::optional<Binding> binding = binding_of(program_, number);
-    support::require(binding.has_value(), "program tables",
-                     symbol.symbol.spelling() + ": no input binds it");
+    support::require(binding.has_value() || definition_of(program_, number) != nullptr,
+                     "program tables",
+                     symbol.symbol.spelling() + ": no input binds it, no step defines it");
     engine::Symbol row;
     row.name = text(symbol.name.empty() ? symbol.symbol.spelling() : symbol.name);
     row.low = symbol.low;
     row.high = symbol.high;
-    row.input = static_cast<int32_t>(binding->input);
-    row.dimension = binding->dimension;
-    row.coefficient = binding->coefficient;
-    row.offset = expressions_.size(binding->offset);
+    row.input = -1;
+    if (binding) {
+      row.input = static_cast<int32_t>(binding->input);
+      row.dimension = binding->dimension;
+      row.coefficient = binding->coefficient;
+      row.offset = expressions_.size(binding->offset);
+    }
     storage_.symbols.push_back(row);
   }
   void add_input(const InputInfo &input) {
@@ -355,6 +361,15 @@ private:
                   {operand(loop.predicate), static_cast<int32_t>(loop.condition_steps),
                    static_cast<int32_t>(loop.body_steps)});
   }
+  int32_t add(const Define &define) {
+    engine::Define row;
+    row.number = operand(define.number);
+    row.bound = expressions_.size(define.bound);
+    for (size_t i = 0; i < program_.symbols.size(); ++i)
+      if (program_.symbols[i].symbol == define.symbol)
+        row.symbol = static_cast<int32_t>(i);
+    return append(storage_.defines, row);
+  }
   int32_t add(const Launch &launch) {
     engine::Launch row;
     row.kernel = static_cast<int32_t>(launch.kernel);
@@ -448,6 +463,7 @@ OwnedTables build_tables(const Program &program) {
   tables.collectives = table(storage->collectives);
   tables.conditionals = table(storage->conditionals);
   tables.loops = table(storage->loops);
+  tables.defines = table(storage->defines);
   tables.steps = table(storage->steps);
   tables.waits = table(storage->waits);
   tables.assertions = table(storage->assertions);

@@ -5,6 +5,7 @@
 #include "program/streams.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -23,6 +24,40 @@ std::string in_quotes(const std::string &text) {
   return result;
 }
 
+/// A visitor of steps' fields that looks at every expression.
+template <class Function> struct SizeVisitor {
+  Function see;
+  void see_operand(const Operand &x) const { see(x.offset); }
+  void see_operand(const MatrixOperand &x) const {
+    for (const Expr e : {x.offset, x.row_stride, x.column_stride, x.batch_stride})
+      see(e);
+  }
+  template <class X> void see_operand(const std::optional<X> &x) const {
+    if (x)
+      see_operand(*x);
+  }
+  template <class... Rest> void index(Rest &&...) const {}
+  template <class... Rest> void integer(Rest &&...) const {}
+  template <class... Rest> void number(Rest &&...) const {}
+  template <class... Rest> void text(Rest &&...) const {}
+  template <class... Rest> void dtype(Rest &&...) const {}
+  template <class... Rest> void word(Rest &&...) const {}
+  void size(std::string_view, Expr e, const char *) const { see(e); }
+  void size_or(std::string_view, Expr e, int64_t, const char *) const { see(e); }
+  void expression(std::string_view, Expr e) const { see(e); }
+  void expressions(std::string_view, const std::vector<Expr> &list) const {
+    std::for_each(list.begin(), list.end(), see);
+  }
+  void pointers(std::string_view, const std::vector<Operand> &operands) const {
+    for (const Operand &operand : operands)
+      see_operand(operand);
+  }
+  template <class X> void reads(std::string_view, const X &x) const { see_operand(x); }
+  template <class X> void writes(std::string_view, const X &x) const { see_operand(x); }
+  template <class X> void predicate(std::string_view, const X &x) const { see_operand(x); }
+};
+template <class Function> SizeVisitor(Function) -> SizeVisitor<Function>;
+
 class Validator {
 public:
   explicit Validator(const Program &program) : program_(program) {}
@@ -38,6 +73,8 @@ public:
       check_step(program_.steps[i], i, place("steps", i));
     check_control();
     check_signature();
+    if (problems_.empty())
+      check_order_of_symbols();
     for (size_t i = 0; i < program_.size_assertions.size(); ++i)
       check_symbols_of(program_.size_assertions[i].condition, place("size_assertions", i));
     return std::move(problems_);
@@ -65,12 +102,67 @@ private:
                "/symbols");
       ranges_.set(symbol.symbol, {symbol.low, symbol.high});
     }
-    for (size_t i = 0; i < program_.symbols.size(); ++i)
-      if (!binding_of(program_, i))
+    for (size_t i = 0; i < program_.symbols.size(); ++i) {
+      if (binding_of(program_, i))
+        continue;
+      unknown_.insert(program_.symbols[i].symbol); // until its step
+      if (definition_of(program_, i) == nullptr)
         report("TSC-P008",
                "no dimension of an input says what \"" +
                    symbolic::print(program_.symbols[i].symbol) + "\" is: nothing binds it",
                place("symbols", i));
+    }
+  }
+  /// Of a step: what it mentions is known when it runs.
+  void check_known(Expr e, const std::string &where) {
+    if (e.is_integer() || unknown_.empty())
+      return;
+    for (const Expr symbol : symbolic::free_symbols(e))
+      if (unknown_.count(symbol) != 0)
+        report("TSC-P008",
+               "\"" + symbolic::print(symbol) + "\" is used before a step says what it is", where);
+  }
+  /// Each step by itself, in order: from its step on, a symbol that one defines is known.
+  void check_order_of_symbols() {
+    if (unknown_.empty())
+      return;
+    const auto check = [this](const std::string &where) {
+      return [this, where](Expr e) { check_known(e, where); };
+    };
+    for (const InputInfo &input : program_.inputs) {
+      const Layout &layout = program_.buffers[input.buffer].layout;
+      std::for_each(layout.sizes.begin(), layout.sizes.end(), check("/inputs"));
+      std::for_each(layout.strides.begin(), layout.strides.end(), check("/inputs"));
+      check_known(layout.offset, "/inputs");
+      check_known(program_.buffers[input.buffer].bytes, "/inputs");
+    }
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step &step = program_.steps[i];
+      const std::string where = place("steps", i);
+      if (const auto *define = std::get_if<Define>(&step.kind)) {
+        check_known(define->bound, where);
+        check_known(define->number.offset, where);
+        unknown_.erase(define->symbol);
+        // The engine tells by its place among the symbols when one is known.
+        if (!unknown_.empty() &&
+            std::any_of(program_.symbols.begin(), program_.symbols.end(),
+                        [&, is_before = true](const Symbol &symbol) mutable {
+                          is_before = is_before && symbol.symbol != define->symbol;
+                          return is_before && unknown_.count(symbol.symbol) != 0;
+                        }))
+          report("TSC-P009", "symbols are not in the order of the steps that say what they are",
+                 where);
+        continue;
+      }
+      std::visit([&](const auto &kind) { visit_fields(kind, SizeVisitor{check(where)}); },
+                 step.kind);
+      if (const auto *launch = std::get_if<Launch>(&step.kind))
+        for (const KernelVariant *variant :
+             {&program_.kernels[launch->kernel].cuda, &program_.kernels[launch->kernel].serial}) {
+          std::for_each(variant->grid.begin(), variant->grid.end(), check(where));
+          check_known(variant->shared_bytes, where);
+        }
+    }
   }
 
   void check_symbols_of(Expr e, const std::string &where) {
@@ -328,6 +420,16 @@ private:
     check_size(operand.column_stride, where, "stride");
     check_size(operand.batch_stride, where, "stride");
   }
+  void check_whole(const Define &define, const std::string &where) {
+    if (define.number.buffer < program_.buffers.size() &&
+        program_.buffers[define.number.buffer].dtype != DType::i64)
+      report("TSC-P009", "a size that is no int64", where);
+    if (!defined_.insert(define.symbol).second || unknown_.count(define.symbol) == 0)
+      report("TSC-P009",
+             in_quotes(symbolic::print(define.symbol)) +
+                 " is no symbol that one step, and nothing else, says",
+             where);
+  }
   void check_whole(const Collective &collective, const std::string &where) {
     if (collective.ranks < 1)
       report("TSC-P007", "a group of " + std::to_string(collective.ranks) + " ranks", where);
@@ -349,6 +451,12 @@ private:
         continue;
       const auto *conditional = std::get_if<Conditional>(&step.kind);
       const auto *loop = std::get_if<WhileLoop>(&step.kind);
+      if (conditional == nullptr && loop == nullptr) { // a Define
+        if (step.once || ends.size() > 1)
+          report("TSC-P009", "a step that says what a size is runs once, or is part of a branch",
+                 place("steps", i));
+        continue;
+      }
       const size_t first = conditional ? conditional->then_steps : loop->condition_steps;
       const size_t second = conditional ? conditional->else_steps : loop->body_steps;
       const size_t left = ends.back() - i - 1;
@@ -395,6 +503,8 @@ private:
   const Program &program_;
   symbolic::Ranges ranges_;
   std::unordered_set<Expr, symbolic::ExprHash> declared_;
+  std::unordered_set<Expr, symbolic::ExprHash> unknown_; // that no input binds
+  std::unordered_set<Expr, symbolic::ExprHash> defined_; // by a step
   std::unordered_map<std::string, const Kernel *> kernels_by_name_;
   std::unordered_map<std::string, const Buffer *> weights_;
   std::vector<Diagnostic> problems_;

@@ -227,8 +227,9 @@ HostTensor EngineSession::download(size_t output) {
   const int64_t offset = instance_->output_offset(output);
   const size_t bytes = instance_->output_bytes(output);
   HostTensor result(outputs_[output].dtype, sizes);
+  const void *memory = instance_->output_memory(output, output_pointers_[output]);
   const auto fetch = [&](void *to, size_t count) {
-    device_.device->download(to, output_pointers_[output], count, device_.stream);
+    device_.device->download(to, memory, count, device_.stream);
     device_.device->synchronize(device_.stream);
   };
   if (result.numel() == 0)

@@ -1,6 +1,9 @@
 #include "scheduler/dependency.h"
 #include "scheduler/steps.h"
 
+#include <algorithm>
+#include <map>
+
 namespace tsc::scheduler {
 
 namespace {
@@ -55,6 +58,61 @@ void fill_no_op(const ir::Module &module, const ir::Operation &operation, Node &
   node.numel = Expr(0);
 }
 
+/// Calls see(e) for what the operation of `node` needs to know of sizes.
+template <class See>
+void see_sizes(const ir::Module &module, const ir::Operation &operation, const Node &node,
+               const See &see) {
+  const auto see_layout = [&](const tensor::Layout &layout) {
+    std::for_each(layout.sizes.begin(), layout.sizes.end(), see);
+    std::for_each(layout.strides.begin(), layout.strides.end(), see);
+    see(layout.offset);
+  };
+  for (const BufferId output : operation.outputs)
+    see_layout(module.buffer(output).layout);
+  for (const std::vector<Expr> *list : {&node.body.sizes, &node.body.indices})
+    std::for_each(list->begin(), list->end(), see);
+  for (const ir::BodyOp &op : node.body.ops)
+    if (op.op == ir::Op::set_indirect)
+      see(op.extent);
+  const auto *call = std::get_if<ir::Extern>(&operation.kind);
+  if (call == nullptr)
+    return;
+  for (const ir::BufferView &input : call->inputs)
+    see_layout(input.layout);
+  for (const std::optional<Expr> &e : {call->condition, call->bound})
+    if (e)
+      see(*e);
+}
+
+/// Sizes that the data decides are known behind the operations that define them.
+class SizeDefinitions {
+public:
+  explicit SizeDefinitions(const ir::Module &module) : module_(module) {}
+
+  void wait_for(const ir::Operation &operation, Node &node) {
+    const auto *call = std::get_if<ir::Extern>(&operation.kind);
+    if (!buffers_.empty() && call != nullptr && ir::has_subgraphs(call->library)) {
+      for (const auto &[symbol, buffer] : buffers_) // whatever they mention
+        node.reads.push_back(StarDep{buffer});
+    } else if (!buffers_.empty()) {
+      see_sizes(module_, operation, node, [&](Expr e) {
+        if (e.is_integer())
+          return;
+        for (const Expr symbol : symbolic::free_symbols(e))
+          if (const auto found = buffers_.find(symbol); found != buffers_.end())
+            node.reads.push_back(StarDep{found->second});
+      });
+      remove_duplicates(node.reads);
+    }
+    if (call != nullptr && call->library == ir::Library::define_size)
+      buffers_.emplace(call->symbol, operation.outputs[0]);
+  }
+
+private:
+  const ir::Module &module_;
+  std::map<Expr, BufferId, symbolic::ExprLess> buffers_;
+};
+
 } // namespace
 
 void create_nodes(State &state) {
@@ -63,6 +121,7 @@ void create_nodes(State &state) {
   state.renamed.assign(module.buffers.size(), ir::kNone);
   state.schedule.users.assign(module.buffers.size(), {});
   state.schedule.nodes.resize(module.operations.size());
+  SizeDefinitions sizes(module);
   for (OperationId id = 0; id < module.operations.size(); ++id) {
     const ir::Operation &operation = module.operations[id];
     Node &node = state.schedule.nodes[id];
@@ -78,6 +137,7 @@ void create_nodes(State &state) {
     } else {
       fill_loops(module, operation, node);
     }
+    sizes.wait_for(operation, node);
     for (const BufferId output : operation.outputs)
       state.producer[output] = id;
   }

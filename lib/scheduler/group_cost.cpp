@@ -72,6 +72,7 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
   case ir::Library::tuple_item:
   case ir::Library::set_storage:
   case ir::Library::resize_storage:
+  case ir::Library::define_size:
     return estimate;
   case ir::Library::all_gather:
   case ir::Library::reduce_scatter:

@@ -103,11 +103,11 @@ error TSC-O021: aten.amax.default: dimension 5 is not in [-2, 1]
   in File "model.py", line 8, in forward: dim = f(x)
   call aten.amax.default(self=kind: float32[2, 3], dim=[5])
   next: choose a dimension that the tensor has
-error TSC-O004: aten.nonzero.default: the result's size depends on data
+error TSC-O004: aten.nonzero.default: the result's size depends on data, and its val does not name it
   at wrong.json (node sizes)
   in File "model.py", line 9, in forward: sizes = f(x)
   call aten.nonzero.default(self=kind: float32[2, 3])
-  next: use torch.where with three arguments, or a mask
+  next: export the graph with torch.export, which names the size u0
 error TSC-O001: the operator mine.op.default is not supported (1 call)
   at wrong.json (node own)
   in File "model.py", line 11, in forward: own = f(x)

@@ -1,9 +1,11 @@
 // An emitted folder builds alone, with nothing of tsc, and computes.
 #include "emit/emit.h"
+#include "first_elements.h"
 #include "sample_program.h"
 #include "temporary_folder.h"
 
 #include "engine/tsc_model.h"
+#include "program/program.h"
 #include "testing/catch.h"
 #include "testing/skip.h"
 
@@ -197,6 +199,72 @@ void misuse(const Library &library, const std::string &weights_file) {
 
 } // namespace
 
+namespace {
+
+/// Takes the first `count` of five numbers through the C ABI; gives what is said.
+std::string take_first(const Library &library, int64_t count, bool is_bounded) {
+  TscWeights *weights = nullptr;
+  TscInstance *instance = nullptr;
+  REQUIRE(TSC_CALL(tsc_weights_create)(0, nullptr, 0, &weights) == TSC_OK);
+  REQUIRE(TSC_CALL(tsc_instance_create)(weights, &instance) == TSC_OK);
+  CHECK(TSC_CALL(tsc_describe)()->reads_predicates == 1);
+  const int64_t rows = 5;
+  const int64_t *shapes[] = {&rows, nullptr};
+  size_t workspace_bytes = 0, input_bytes[2], output_bytes[1];
+  REQUIRE(TSC_CALL(tsc_instance_bind)(instance, shapes, &workspace_bytes) == TSC_OK);
+  REQUIRE(TSC_CALL(tsc_instance_bytes)(instance, input_bytes, output_bytes) == TSC_OK);
+  CHECK(output_bytes[0] == (is_bounded ? 80 : 0));
+  int64_t sizes[2] = {-1, -1};
+  const auto output = TSC_CALL(tsc_instance_output);
+  CHECK(output(instance, 0, sizes, nullptr, nullptr) == TSC_BAD_ARGUMENT);
+  struct alignas(256) Memory {
+    int64_t numbers[32] = {1, 2, 3, 4, 5};
+  };
+  Memory x, n, z, workspace;
+  REQUIRE(workspace_bytes <= sizeof(Memory));
+  n.numbers[0] = count;
+  void *inputs[] = {x.numbers, n.numbers}, *outputs[] = {is_bounded ? z.numbers : nullptr};
+  const TscStatus status =
+      TSC_CALL(tsc_instance_run)(instance, nullptr, inputs, outputs, workspace.numbers);
+  std::string text;
+  if (status != TSC_OK) {
+    CHECK(status == TSC_ASSERTION_FAILED);
+    text = TSC_CALL(tsc_instance_error)(instance);
+    CHECK(output(instance, 0, sizes, nullptr, nullptr) == TSC_BAD_ARGUMENT);
+  } else {
+    void *memory = nullptr;
+    REQUIRE(output(instance, 0, sizes, nullptr, nullptr) == TSC_OK);
+    REQUIRE(TSC_CALL(tsc_instance_output_memory)(instance, 0, outputs[0], &memory) == TSC_OK);
+    CHECK((memory == outputs[0]) == is_bounded);
+    text = std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + ":";
+    for (int64_t i = 0; i < sizes[0] * sizes[1]; ++i)
+      text += " " + std::to_string(static_cast<const int64_t *>(memory)[i]);
+  }
+  TSC_CALL(tsc_instance_destroy)(instance);
+  TSC_CALL(tsc_weights_destroy)(weights);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("Through the C ABI a run says the sizes that its data decides", "[emit]") {
+  for (const bool is_bounded : {true, false}) {
+    TemporaryFolder temporary;
+    const fs::path out = temporary.path / "out", build = temporary.path / "build";
+    const symbolic::Expr rows = symbolic::symbol(symbolic::SymbolSort::size, 0);
+    const std::vector<program::Program> plans = {
+        program::taking_first(is_bounded ? rows : symbolic::Expr(program::Define::kUnbounded))};
+    emit::emit(plans, out.string(), {});
+    REQUIRE(builds(out, build, "-DTSC_DEVICE=host", temporary.path / "log"));
+    const Library library(build / "libtsc_first.so");
+    CHECK(take_first(library, 2, is_bounded) == "2 x 2: 1 2 1 2");
+    CHECK(take_first(library, 0, is_bounded) == "2 x 0:");
+    CHECK(take_first(library, 5, is_bounded) == "2 x 5: 1 2 3 4 5 1 2 3 4 5");
+    CHECK(take_first(library, 6, is_bounded) == "u0 <= s0 (node check)");
+    CHECK(take_first(library, -3, is_bounded).find("the size u0 is -3, not in [0, ") == 0);
+  }
+}
+
 TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
   TemporaryFolder temporary;
   fs::path out = temporary.path / "out", build = temporary.path / "build",
@@ -251,7 +319,7 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
 
   const fs::path library = build / "libtsc_sample.so";
   const std::set<std::string> functions = declared(out / "tsc_model.h");
-  CHECK(functions.size() == 21);
+  CHECK(functions.size() == 22);
   CHECK(exported(library, log) == functions);
   misuse(Library(library), (out / "weights.safetensors").string());
 }

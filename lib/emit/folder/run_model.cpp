@@ -89,6 +89,19 @@ std::vector<int64_t> shape_of(const TscTensorInfo &input,
   return sizes;
 }
 
+/// From the beginning of the tensor's memory to its last element.
+size_t bytes_of(const TscTensorInfo &tensor, const std::vector<int64_t> &sizes,
+                const std::vector<int64_t> &strides, int64_t offset) {
+  static const size_t kBytes[] = {1, 1, 1, 2, 4, 8, 2, 4, 8, 2, 2, 4, 8}; // by TscDType
+  int64_t last = offset;
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] == 0)
+      return 0;
+    last += (sizes[axis] - 1) * strides[axis];
+  }
+  return static_cast<size_t>(last + 1) * kBytes[tensor.dtype];
+}
+
 std::vector<char> read_file(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   return std::vector<char>(std::istreambuf_iterator<char>(file), {});
@@ -157,6 +170,12 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < model->output_count; ++i)
     check(tsc_memory_allocate(weights, output_bytes[i], &outputs[i]), "output");
 
+  // Sizes that the data decides are known after the run.
+  std::vector<bool> of_data(model->output_count, false);
+  for (size_t i = 0; i < model->output_count; ++i)
+    of_data[i] = model->outputs[i].constant == nullptr &&
+                 tsc_instance_output(instance, i, nullptr, nullptr, nullptr) != TSC_OK;
+
   check(tsc_instance_set_seed(instance, nullptr, seed, 0), "seed", instance);
   check(tsc_instance_run(instance, nullptr, inputs.data(), outputs.data(), workspace), "run",
         instance);
@@ -167,11 +186,15 @@ int main(int argc, char **argv) {
       std::printf("%s: %s\n", output.name, output.constant);
       continue;
     }
-    std::vector<char> bytes(output_bytes[i]);
-    check(tsc_memory_download(weights, bytes.data(), outputs[i], bytes.size(), nullptr),
-          "download");
-    std::vector<int64_t> shape(static_cast<size_t>(output.rank));
-    check(tsc_instance_output(instance, i, shape.data(), nullptr, nullptr), "output", instance);
+    std::vector<int64_t> shape(static_cast<size_t>(output.rank)), strides(shape.size());
+    int64_t offset = 0;
+    check(tsc_instance_output(instance, i, shape.data(), strides.data(), &offset), "output",
+          instance);
+    std::vector<char> bytes(of_data[i] ? bytes_of(output, shape, strides, offset)
+                                       : output_bytes[i]);
+    void *memory = nullptr;
+    check(tsc_instance_output_memory(instance, i, outputs[i], &memory), "output", instance);
+    check(tsc_memory_download(weights, bytes.data(), memory, bytes.size(), nullptr), "download");
     std::printf("%s: [", output.name);
     for (size_t axis = 0; axis < shape.size(); ++axis)
       std::printf("%s%lld", axis == 0 ? "" : ", ", static_cast<long long>(shape[axis]));

@@ -1,6 +1,7 @@
 // Views that are other views: transpose is permute, split is slices, reshape is view or a copy.
 #include "graph/data_symbols.h"
 #include "graph/indicators.h"
+#include "ops/families/assertions.h"
 #include "ops/table/builder.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
@@ -188,16 +189,30 @@ Argument slice_of(GraphBuilder &builder, const Call &call, int64_t dim, Expr sta
   return builder.call(kSlice, {call["self"], dim, size_argument(start), size_argument(end)});
 }
 
+/// A part of a dimension must lie in it; PyTorch's slices, which parts become, are cut instead.
+void assert_inside(GraphBuilder &builder, const Call &call, Expr start, Expr length, Expr size) {
+  const Expr holds = symbolic::minimum(
+      symbolic::minimum(graph::less_or_equal(0, start), graph::less_or_equal(0, length)),
+      graph::less_or_equal(start + length, size));
+  if (graph::depends_on_data(holds))
+    return; // held to the dimension when it is read
+  assert_condition(builder, decided(builder, holds),
+                   call.node().target + ": " + symbolic::print(length) + " elements from " +
+                       symbolic::print(start) + " on are outside size " + symbolic::print(size));
+}
+
 Argument split_sizes(GraphBuilder &builder, const Call &call, const std::vector<Expr> &sizes) {
   const TensorMeta self = call.tensor("self");
   size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
   Arguments parts;
   Expr start(0);
   for (Expr size : sizes) {
+    if (!size.is_integer() || !start.is_integer())
+      assert_inside(builder, call, start, size, self.layout.sizes[dim]);
     parts.push_back(slice_of(builder, call, static_cast<int64_t>(dim), start, start + size));
     start += size;
   }
-  if (start.is_integer() && self.layout.sizes[dim].is_integer() && start != self.layout.sizes[dim])
+  if (!taken_equal(call, start, self.layout.sizes[dim]))
     call.fail("TSC-O027",
               call.node().target + ": the parts hold " + symbolic::print(start) +
                   " elements, dimension " + std::to_string(dim) + " has " +
@@ -286,7 +301,7 @@ void add_splits(Table &table) {
         const Expr length = call.size("length"), size = self.layout.sizes[dim];
         if (start.is_integer() && start.value() < 0)
           start = start + size;
-        if (graph::depends_on_data(start) && !symbolic::known_nonnegative(start, call.ranges()))
+        if (!start.is_integer() && !symbolic::known_nonnegative(start, call.ranges()))
           start = start + size * graph::less(start, 0);
         if (start.is_integer() && length.is_integer() && size.is_integer() &&
             (start.value() < 0 || length.value() < 0 ||
@@ -295,6 +310,8 @@ void add_splits(Table &table) {
                     "aten.narrow: " + symbolic::print(length) + " elements from " +
                         symbolic::print(start) + " on are outside size " + symbolic::print(size),
                     "choose a part that the dimension has");
+        if (!start.is_integer() || !length.is_integer() || !size.is_integer())
+          assert_inside(builder, call, start, length, size);
         return slice_of(builder, call, static_cast<int64_t>(dim), start, start + length);
       });
 }

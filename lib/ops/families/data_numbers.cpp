@@ -14,7 +14,7 @@ namespace {
 /// The symbol that the export gave the integer that `node` reads.
 const Expr *symbol_of(const Node &node) {
   const Expr *symbol = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
-  return symbol && symbol->is_symbol() && graph::is_data_symbol(*symbol) ? symbol : nullptr;
+  return symbol && symbol->is_symbol() ? symbol : nullptr; // of the data, or a size
 }
 
 bool is_integer(DType dtype) { return tensor::is_integral(dtype, false); }
@@ -95,7 +95,7 @@ void add_data_numbers(Table &table) {
       })
       .yields_number()
       .lowers("number");
-  table.add("tsc::define(Tensor self, SymInt symbol) -> ()")
+  table.add("tsc::define(Tensor self, SymInt symbol, SymInt? bound=None) -> ()")
       .shape([](const Call &) { return Value{}; })
       .lowers("define");
 }

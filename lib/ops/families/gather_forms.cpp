@@ -252,47 +252,6 @@ void add_bags(Table &table) {
       .decompose(embedding_bag);
 }
 
-/// Operators whose results have a size that only the data tells.
-void add_data_dependent(Table &table) {
-  struct Form {
-    std::string_view schema, next_step;
-  };
-  const Form forms[] = {
-      {"nonzero(Tensor self) -> Tensor", "use torch.where with three arguments, or a mask"},
-      {"nonzero_numpy(Tensor self) -> Tensor[]", "use torch.where with three arguments, or a mask"},
-      {"argwhere(Tensor self) -> Tensor", "use torch.where with three arguments, or a mask"},
-      {"where(Tensor condition) -> Tensor[]", "use torch.where with three arguments, or a mask"},
-      {"masked_select(Tensor self, Tensor mask) -> Tensor",
-       "use torch.where, and sum or average under the mask"},
-      {"bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-       "use scatter_add into a tensor of a known size"},
-      {"histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
-       "use bucketize, and scatter_add into a tensor of a known size"},
-      {"_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
-       "sort, and compare neighbours"},
-      {"_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool "
-       "return_counts=False) -> (Tensor, Tensor, Tensor)",
-       "sort, and compare neighbours"},
-      {"unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool "
-       "return_counts=False) -> (Tensor, Tensor, Tensor)",
-       "sort, and compare neighbours"},
-      {"unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? "
-       "dim=None) -> (Tensor, Tensor, Tensor)",
-       "compare neighbours"},
-      {"repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-       "repeat a fixed number of times"},
-      {"repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? "
-       "output_size=None) -> Tensor",
-       "repeat a fixed number of times"}};
-  for (const Form &form : forms) {
-    std::string next_step(form.next_step);
-    table.add(form.schema).decompose([next_step](GraphBuilder &, const Call &call) -> Argument {
-      call.refuse("TSC-O004", call.node().target + ": the result's size depends on data",
-                  next_step);
-    });
-  }
-}
-
 } // namespace
 
 void add_gather_forms(Table &table) {
@@ -313,7 +272,6 @@ void add_gather_forms(Table &table) {
                     "export the embedding without max_norm");
       });
   add_bags(table);
-  add_data_dependent(table);
 }
 
 } // namespace tsc::ops

@@ -1,5 +1,6 @@
 // Gathers and scatters.
 #include "ops/families/checks.h"
+#include "ops/families/data_sizes.h"
 #include "ops/families/slice_bounds.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
@@ -37,7 +38,35 @@ Value embedding_value(const Call &call) {
   return contiguous_value(weight.dtype, sizes, weight.device);
 }
 
-/// The index tensors of aten.index: their metas, nullopt for whole dimensions.
+/// What stands for `mask` among indices: one of as many elements as it picks for each dimension.
+void add_mask(const Call &call, const TensorMeta &mask,
+              std::vector<std::optional<TensorMeta>> &metas) {
+  const Sizes &self = call.tensor("self").layout.sizes, &sizes = mask.layout.sizes;
+  const bool is_put = call.schema().parameters.size() > 2; // values
+  const std::optional<Expr> count = is_put ? std::nullopt : masked_size(call);
+  if (!count || sizes.empty())
+    call.refuse("TSC-O004",
+                call.node().target +
+                    (is_put ? " with a mask and another index" : " with a mask of no dimensions") +
+                    ": the result's size depends on data",
+                "use torch.where, or integer indices");
+  bool fits = metas.size() + sizes.size() <= self.size();
+  for (size_t i = 0; fits && i < sizes.size(); ++i)
+    fits = taken_equal(call, sizes[i], self[metas.size() + i]);
+  if (!fits)
+    call.fail("TSC-O043",
+              call.node().target + ": a mask of sizes " + print_sizes(sizes) + " at dimension " +
+                  std::to_string(metas.size()) + " of " + print_sizes(self),
+              "pass a mask of the sizes of the dimensions that it stands for");
+  TensorMeta places;
+  places.dtype = DType::i64;
+  places.device = mask.device;
+  places.layout = tensor::Layout{{*count}, {Expr(1)}, Expr(0)};
+  metas.insert(metas.end(), sizes.size(), places);
+}
+
+/// The index tensors of aten.index: their metas, nullopt for whole dimensions. A mask counts as an
+/// index of each dimension that it covers.
 std::vector<std::optional<TensorMeta>> index_metas(const Call &call) {
   std::vector<std::optional<TensorMeta>> metas;
   const Argument::List *list = call["indices"].list();
@@ -48,10 +77,10 @@ std::vector<std::optional<TensorMeta>> index_metas(const Call &call) {
       continue;
     }
     const TensorMeta &meta = *value->tensor();
-    if (meta.dtype == DType::boolean || meta.dtype == DType::u8)
-      call.refuse("TSC-O004",
-                  call.node().target + " with a mask: the result's size depends on data",
-                  "use torch.where, or integer indices");
+    if (meta.dtype == DType::boolean || meta.dtype == DType::u8) {
+      add_mask(call, meta, metas);
+      continue;
+    }
     require_integers(call, meta);
     metas.emplace_back(meta);
   }
@@ -207,6 +236,18 @@ void require_mask_fits(const Call &call, size_t at) {
     require_expandable(call, "values", values, picked);
 }
 
+/// self[mask] = values, where there is one of the values for each of the `count` places.
+Argument put_at_places(GraphBuilder &builder, const Call &call, size_t at, Expr count) {
+  const Argument mask = convert(builder, call["indices"].list()->at(at), DType::boolean);
+  const Argument places = true_places(
+      builder, builder.call("aten.reshape.default", {mask, Arguments{-1}}), count, true);
+  Arguments indices(at, graph::None{});
+  for (Argument &index : unflattened(builder, places, builder.meta(mask).layout.sizes))
+    indices.push_back(std::move(index));
+  return builder.call("aten.index_put.default",
+                      {call["self"], indices, call["values"], call["accumulate"]});
+}
+
 /// self[mask] = values: where the mask holds, the values, which must not depend on how many places
 /// that is, or else be one for each place of a whole tensor.
 Argument masked_put(GraphBuilder &builder, const Call &call, size_t at) {
@@ -221,7 +262,11 @@ Argument masked_put(GraphBuilder &builder, const Call &call, size_t at) {
   const bool counted = shape.size() > behind && !shape[shape.size() - behind - 1].is_integer(1);
   if (counted) {
     if (covered != rank || shape.size() != 1 || call.boolean("accumulate"))
-      index_metas(call); // refuses the mask
+      return put_at_places(builder, call, at, shape[shape.size() - behind - 1]);
+    const Argument picks = builder.call(
+        "aten.sum.dim_IntList", {convert(builder, mask, DType::boolean), Arguments{}, false},
+        {{"dtype", DType::i64}});
+    assert_count(builder, picks, shape[0], "a mask picks as many elements as there are values");
     return builder.call("aten.masked_scatter.default", {call["self"], mask, call["values"]});
   }
   sizes.insert(sizes.end(), behind, Expr(1));
@@ -287,6 +332,9 @@ void add_gathers(Table &table) {
       .lowers("embedding");
   table.add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor")
       .shape(index_value)
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return masked_size(call) ? index_by_masks(builder, call) : builder.keep(call);
+      })
       .lowers("index");
   table.add("_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {

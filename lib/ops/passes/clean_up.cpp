@@ -1,5 +1,6 @@
 #include "ops/passes/clean_up.h"
 
+#include "graph/data_symbols.h"
 #include "ops/families/assertions.h"
 #include "ops/table/rewrite.h"
 #include "ops/table/shape_rules.h"
@@ -241,13 +242,20 @@ graph::Graph remove_dead_nodes(graph::Graph graph) {
   const bool has_definitions = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                            [](const Node &node) { return node.target == kDefine; });
   std::unordered_set<Expr, symbolic::ExprHash> used; // symbols of live nodes, if any is defined
+  for (const graph::EqualSizes &sizes : graph.equal_sizes) {
+    note_symbols(Argument(sizes.a), used);
+    note_symbols(Argument(sizes.b), used);
+  }
+  const auto is_used = [&](Expr symbol) { // a branch may mention a size
+    return used.count(symbol) != 0 || (!graph.subgraphs.empty() && !graph::is_data_symbol(symbol));
+  };
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node &node = graph.nodes[i];
     if (node.kind != NodeKind::call_function && node.kind != NodeKind::get_attr)
       live[i] = true;
     if (node.target == kAssert)
       live[i] = true;
-    if (node.target == kDefine && used.count(std::get<Expr>(node.args.at(1).value)) != 0)
+    if (node.target == kDefine && is_used(std::get<Expr>(node.args.at(1).value)))
       live[i] = true;
     if (!live[i])
       continue;

@@ -67,7 +67,9 @@ bool is_recorded_loosely(const Node &node) {
                                 // a dimension of size 1 that it reduces is kept in what is recorded
                                 "linalg_vector_norm", "linalg_norm", "frobenius_norm",
                                 // its second result is empty on a GPU only
-                                "log_sigmoid_forward"})
+                                "log_sigmoid_forward",
+                                // int64 whatever its weights are; of floats no int64
+                                "aten.bincount.", "unique"})
     if (node.target.find(part) != std::string::npos)
       return true;
   return false;

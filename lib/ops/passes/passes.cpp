@@ -18,7 +18,9 @@ const std::vector<GraphPass> &graph_passes() {
       {"inline_effects", inline_effects},
       {"inline_subgraphs", inline_subgraphs},
       {"check_operators", check_operators},
+      {"name_data_sizes", name_data_sizes},
       {"infer_shapes", infer_shapes},
+      {"settle_data_sizes", settle_data_sizes},
       {"match_mutations", match_mutations},
       {"functionalize", functionalize},
       {"decompose", decompose},
@@ -28,6 +30,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"seed_random", seed_random},
       {"record_assertions", record_assertions},
       {"clean_up", clean_up},
+      {"merge_data_sizes", merge_data_sizes},
   };
   return passes;
 }

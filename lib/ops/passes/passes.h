@@ -31,6 +31,15 @@ run_graph_passes(graph::Graph graph, const PassOptions &options,
 /// the shape rules. Throws UserError: unsupported (TSC-O001) if an operator is unknown, else
 /// bad_input.
 graph::Graph check_operators(graph::Graph graph, const PassOptions &options);
+/// Gives each size that the data decides (of nonzero, of x[mask]) a symbol of its own, and makes
+/// sizes of all symbols that a recorded size mentions: from here on they are of the sort of sizes,
+/// and what says that two are one is in Graph::equal_sizes. Before: as read.
+graph::Graph name_data_sizes(graph::Graph graph, const PassOptions &options);
+/// The same of symbols that only inferred sizes mention; then shapes are inferred again.
+graph::Graph settle_data_sizes(graph::Graph graph, const PassOptions &options);
+/// Sizes that are one number of the data become one symbol, which is read once. After clean_up,
+/// which finds what is computed twice.
+graph::Graph merge_data_sizes(graph::Graph graph, const PassOptions &options);
 /// Fills `value` of every node from the shape rules; a present `val` must agree in dtype and sizes.
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &options);
 /// What the file stores in an input or buffer gets its dtype and sizes (a decomposed export leaves

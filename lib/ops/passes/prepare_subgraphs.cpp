@@ -88,6 +88,10 @@ void check_subgraph(const Graph &subgraph, const Node &call) {
     if (is_draw(node.target))
       refuse(call, "a subgraph draws random numbers",
              "draw before the branch and pass the numbers as operands");
+  for (const Node &node : subgraph.nodes)
+    if (node.target == kDefine && !graph::is_data_symbol(std::get<Expr>(node.args.at(1).value)))
+      refuse(call, "a subgraph has a tensor whose size its data decides",
+             "compute it outside of the branch");
   for (const graph::OutputSpec &output : subgraph.outputs) {
     if (output.kind != graph::OutputKind::user)
       refuse(call, "a subgraph writes to its operand " + output.target,
