@@ -296,6 +296,7 @@ size_t Instance::bind(const int64_t *const *shapes) {
     cache_.erase(cache_.begin());
   cache_.push_back(bound);
   bound_ = std::move(bound);
+  bound_->is_complete = bound_->later.empty(); // of sizes that a run decides those since now count
   return static_cast<size_t>(bound_->workspace_bytes);
 }
 
@@ -450,9 +451,9 @@ void Instance::grow(Stream stream) {
       grown.bytes = 0;
       grown.memory = device.allocate(needed);
       grown.bytes = needed;
-      if (poison_ && needed > 0)
-        device.fill(grown.memory, 0xFF, needed, stream);
     }
+    if (poison_ && needed > 0 && model.roots[buffer] == buffer)
+      device.fill(grown.memory, 0xFF, needed, stream);
     bases_[buffer] = static_cast<char *>(grown.memory);
   }
 }

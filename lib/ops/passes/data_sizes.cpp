@@ -39,15 +39,14 @@ template <class See> void see_value(Value &value, const See &see) {
   }
 }
 template <class See> void see_argument(Argument &argument, const See &see) {
-  if (auto *e = std::get_if<Expr>(&argument.value)) {
+  if (auto *e = std::get_if<Expr>(&argument.value))
     see(*e);
-  } else if (auto *list = std::get_if<Argument::List>(&argument.value)) {
+  else if (auto *list = std::get_if<Argument::List>(&argument.value))
     for (Argument &item : *list)
       see_argument(item, see);
-  } else if (auto *dictionary = std::get_if<Argument::Dictionary>(&argument.value)) {
+  else if (auto *dictionary = std::get_if<Argument::Dictionary>(&argument.value))
     for (auto &entry : dictionary->entries)
       see_argument(entry.second, see);
-  }
 }
 /// An expression that has become a number is one.
 void tidy(Argument &argument) {
