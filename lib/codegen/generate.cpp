@@ -352,6 +352,10 @@ private:
       program_.steps.push_back({std::move(define), "define_" + operation.name});
       return;
     }
+    if (call.library == ir::Library::solver) {
+      add_solver(operation, call);
+      return;
+    }
     if (ir::is_between_ranks(call.library)) {
       const MemoryOf memory = [this](BufferId id, bool written) {
         return written ? written_buffer(id) : buffer(id);
@@ -383,6 +387,46 @@ private:
     const std::string short_name =
         dot == std::string::npos ? call.kernel : call.kernel.substr(dot + 1);
     program_.steps.push_back({std::move(product), short_name + "_" + out.name});
+  }
+
+  /// A routine of linear algebra; its results are the items of the tuple, which follow it.
+  void add_solver(const ir::Operation &operation, const ir::Extern &call) {
+    program::Solver solver;
+    solver.routine = static_cast<tsc_engine::Routine>(call.solver.routine);
+    solver.flags = call.solver.flags;
+    solver.dtype = call.inputs[0].dtype;
+    solver.batch = call.solver.batch;
+    solver.m = call.solver.m;
+    solver.n = call.solver.n;
+    solver.k = call.solver.k;
+    const auto read = [&](size_t i) -> std::optional<program::Operand> {
+      if (i >= call.inputs.size())
+        return std::nullopt;
+      return program::Operand{buffer(call.inputs[i].buffer), call.inputs[i].layout.offset};
+    };
+    solver.a = *read(0);
+    solver.b = read(1);
+    solver.c = read(2);
+    std::vector<program::Operand> results;
+    for (auto id = static_cast<size_t>(&operation - module_.operations.data()) + 1;
+         id < module_.operations.size(); ++id) {
+      const auto *item = std::get_if<ir::Extern>(&module_.operations[id].kind);
+      if (item == nullptr || item->library != ir::Library::tuple_item ||
+          item->inputs[0].buffer != operation.outputs[0])
+        break;
+      results.push_back({written_buffer(module_.operations[id].outputs[0]), 0});
+    }
+    const bool has_info = call.solver.has_info;
+    const size_t values = results.size() - (has_info ? 1 : 0);
+    require(values >= 1 && values <= 3, "codegen", "results of " + call.kernel);
+    solver.out = results[0];
+    if (values > 1)
+      solver.second = results[1];
+    if (values > 2)
+      solver.third = results[2];
+    if (has_info)
+      solver.info = results.back();
+    program_.steps.push_back({std::move(solver), prefix_ + call.kernel + "_" + operation.name});
   }
 
   // ---- branches and loops

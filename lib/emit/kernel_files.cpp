@@ -134,17 +134,20 @@ std::string gpu_archs(Plans plans, const std::vector<size_t> &numbers) {
 }
 
 std::string cmake_list(Plans plans, const std::vector<Unit> &units) {
-  bool has_matmul = false;
+  bool has_matmul = false, has_solver = false;
   std::vector<size_t> all;
   for (size_t plan = 0; plan < plans.size(); ++plan) {
     all.push_back(plan);
-    for (const program::Step &step : plans[plan].steps)
+    for (const program::Step &step : plans[plan].steps) {
       has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
+      has_solver |= std::holds_alternative<program::Solver>(step.kind);
+    }
   }
   std::string text = "# What CMakeLists.txt needs to know of the program.\n";
   text += "set(TSC_MODEL_NAME " + library_name(plans[0].name) + ")\n";
   text += "set(TSC_PROGRAM_ARCHS" + gpu_archs(plans, all) + ")\n";
   text += std::string("set(TSC_HAS_MATMUL ") + (has_matmul ? "ON" : "OFF") + ")\n";
+  text += std::string("set(TSC_HAS_SOLVER ") + (has_solver ? "ON" : "OFF") + ")\n";
   text += "set(TSC_UNITS";
   for (size_t unit = 0; unit < units.size(); ++unit)
     text += " " + std::to_string(unit);

@@ -2,6 +2,8 @@
 #include "engine/failure.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace tsc_engine {
 namespace {
@@ -67,9 +69,23 @@ private:
         resolve(tables_.fills[position]);
       else if (step.kind == StepKind::collective)
         resolve(tables_.collectives[position]);
+      else if (step.kind == StepKind::solver)
+        resolve(tables_.solvers[position]);
       if (result_.steps.size() == before && (model_.is_awaited[step_] || step.waits.count != 0))
         add_step(StepKind::event, 0);
     }
+  }
+  /// Where the step keeps the place of its scratch memory, and the bytes of that; null for others.
+  std::pair<size_t *, size_t> scratch_of(const ResolvedStep &step) {
+    if (step.kind == StepKind::matmul) {
+      ResolvedMatmul &matmul = result_.matmuls[step.position];
+      return {&matmul.scratch, device_.matmul_scratch_bytes(matmul.plan)};
+    }
+    if (step.kind == StepKind::solver) {
+      ResolvedSolver &solver = result_.solvers[step.position];
+      return {&solver.scratch, device_.solver_scratch_bytes(solver.plan)};
+    }
+    return {nullptr, 0};
   }
   /// Products of one stream run one after another, those of different streams perhaps at once.
   void place_scratch() {
@@ -79,10 +95,7 @@ private:
       return static_cast<size_t>(tables_.steps[step.step].stream);
     };
     for (const ResolvedStep &step : result_.steps)
-      if (step.kind == StepKind::matmul)
-        bytes[stream_of(step)] =
-            std::max(bytes[stream_of(step)],
-                     device_.matmul_scratch_bytes(result_.matmuls[step.position].plan));
+      bytes[stream_of(step)] = std::max(bytes[stream_of(step)], scratch_of(step).second);
     for (size_t stream = 0; stream < bytes.size(); ++stream) {
       if (bytes[stream] == 0)
         continue;
@@ -90,8 +103,8 @@ private:
       result_.scratch_bytes = offsets[stream] + bytes[stream];
     }
     for (const ResolvedStep &step : result_.steps)
-      if (step.kind == StepKind::matmul)
-        result_.matmuls[step.position].scratch = offsets[stream_of(step)];
+      if (size_t *place = scratch_of(step).first)
+        *place = offsets[stream_of(step)];
   }
   /// Returns the step that follows those that depend on step number `step`.
   uint32_t resolve_control(uint32_t step, int32_t first, int32_t second) {
@@ -236,6 +249,41 @@ private:
     result_.matmuls.push_back(resolved);
   }
 
+  void resolve(const Solver &solver) {
+    SolverShape shape;
+    shape.routine = solver.routine;
+    shape.dtype = solver.dtype;
+    shape.flags = solver.flags;
+    shape.batch = size(solver.batch);
+    shape.m = size(solver.m);
+    shape.n = size(solver.n);
+    shape.k = size(solver.k);
+    if (shape.batch == 0)
+      return;
+    if (std::max({shape.batch, shape.m, shape.n, shape.k}) > INT32_MAX)
+      fail(Status::bad_argument, "linear algebra of a size beyond 31 bits");
+    const SolverExtents extents = solver_extents(shape);
+    const Operand *operands[] = {&solver.a,      &solver.b,     &solver.c,   &solver.out,
+                                 &solver.second, &solver.third, &solver.info};
+    const int64_t elements[] = {extents.a,      extents.b,     extents.c,   extents.out,
+                                extents.second, extents.third, extents.info};
+    ResolvedSolver resolved;
+    for (size_t i = 0; i < std::size(operands); ++i) {
+      resolved.operands[i].buffer = ResolvedSolver::kNone;
+      if (operands[i]->buffer < 0) {
+        if (elements[i] != 0)
+          fail(Status::internal, "a routine of linear algebra lacks an operand");
+        continue;
+      }
+      const int64_t item = element_bytes(operands[i]->buffer);
+      resolved.operands[i] = slot(operands[i]->buffer, multiply(size(operands[i]->offset), item),
+                                  multiply(multiply(shape.batch, elements[i]), item));
+    }
+    resolved.plan = device_.prepare_solver(shape);
+    add_step(StepKind::solver, result_.solvers.size());
+    result_.solvers.push_back(resolved);
+  }
+
   void resolve(const Copy &copy) {
     ResolvedCopy resolved;
     resolved.bytes = size(copy.bytes);
@@ -320,6 +368,14 @@ void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
     device.matmul(matmul.plan, address(matmul.a), address(matmul.b),
                   matmul.has_c ? address(matmul.c) : nullptr, address(matmul.out),
                   static_cast<char *>(scratch) + matmul.scratch, stream);
+  } else if (step.kind == StepKind::solver) {
+    const ResolvedSolver &solver = steps.solvers[step.position];
+    const auto at = [&](size_t i) -> char * {
+      const AddressSlot &slot = solver.operands[i];
+      return slot.buffer == ResolvedSolver::kNone ? nullptr : address(slot);
+    };
+    device.solve(solver.plan, {at(0), at(1), at(2), at(3), at(4), at(5), at(6)},
+                 static_cast<char *>(scratch) + solver.scratch, stream);
   } else if (step.kind == StepKind::copy) {
     const ResolvedCopy &copy = steps.copies[step.position];
     device.copy(address(copy.to), address(copy.from), static_cast<size_t>(copy.bytes), stream);

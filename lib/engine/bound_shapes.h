@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "engine/recordings.h"
 #include "engine/run_streams.h"
+#include "engine/solver.h"
 
 namespace tsc_engine {
 
@@ -23,6 +24,13 @@ struct ResolvedMatmul {
   AddressSlot a, b, c, out;
   bool has_c = false;
   size_t scratch = 0; // bytes into the scratch memory: products of one stream share a place
+};
+struct ResolvedSolver {
+  size_t plan = 0; // of Device::prepare_solver
+  /// In the order of SolverMemory; what is not there has no buffer.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  AddressSlot operands[7];
+  size_t scratch = 0; // as of ResolvedMatmul
 };
 struct ResolvedCopy {
   AddressSlot from, to;
@@ -55,6 +63,7 @@ struct ResolvedSteps {
   std::vector<ResolvedStep> steps;
   std::vector<ResolvedLaunch> launches;
   std::vector<ResolvedMatmul> matmuls;
+  std::vector<ResolvedSolver> solvers;
   std::vector<ResolvedCopy> copies;
   std::vector<ResolvedFill> fills;
   std::vector<ResolvedCollective> collectives;

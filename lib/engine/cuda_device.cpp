@@ -2,6 +2,7 @@
 
 #include "engine/cuda_error.h"
 #include "engine/cuda_matmul.h"
+#include "engine/cuda_solver.h"
 
 #include <algorithm>
 #include <atomic>
@@ -150,6 +151,15 @@ public:
     make_current();
     matmuls_->run(plan, a, b, c, out, scratch, stream);
   }
+  size_t prepare_solver(const SolverShape &shape) override {
+    make_current();
+    return solvers_->prepare(shape);
+  }
+  size_t solver_scratch_bytes(size_t plan) override { return solvers_->scratch_bytes(plan); }
+  void solve(size_t plan, const SolverMemory &memory, void *scratch, Stream stream) override {
+    make_current();
+    solvers_->run(plan, memory, scratch, stream);
+  }
   std::unique_ptr<Recording> record_work(const std::function<void(Stream)> &queue,
                                          std::unique_ptr<Recording> earlier) override;
   bool is_captured(Stream stream) override;
@@ -172,6 +182,7 @@ private:
   std::vector<cudaLibrary_t> libraries_;
   std::deque<Kernel> kernels_;
   std::unique_ptr<CudaMatmuls> matmuls_;
+  std::unique_ptr<CudaSolvers> solvers_;
 };
 
 CudaDeviceImplementation::CudaDeviceImplementation(const CudaDeviceOptions &options)
@@ -206,11 +217,13 @@ void CudaDeviceImplementation::load(const CudaDeviceOptions &options) {
     kernels_.back().handle = found->second;
   }
   matmuls_ = CudaMatmuls::make(device_index_);
+  solvers_ = CudaSolvers::make();
 }
 
 void CudaDeviceImplementation::unload() {
   cudaSetDevice(device_index_);
   matmuls_.reset();
+  solvers_.reset();
   for (cudaLibrary_t library : libraries_)
     cudaLibraryUnload(library);
   if (stream_)

@@ -54,6 +54,9 @@ struct MatmulShape {
   double alpha = 1, beta = 0;
 };
 
+struct SolverShape; // solver.h
+struct SolverMemory;
+
 /// The stream of a run: a cudaStream_t, or ignored by the host.
 using Stream = void *;
 /// A point on a stream that others can wait for: a cudaEvent_t.
@@ -117,6 +120,12 @@ public:
   /// another stream meanwhile.
   virtual void matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
                       void *scratch, Stream stream) = 0;
+
+  /// The same for routines of linear algebra: a plan number, its scratch memory, the run. A run may
+  /// synchronize. As they are here, for a device without them: Error (device).
+  virtual size_t prepare_solver(const SolverShape &shape);
+  virtual size_t solver_scratch_bytes(size_t) { return 0; }
+  virtual void solve(size_t, const SolverMemory &, void *, Stream) {}
 };
 
 } // namespace tsc_engine

@@ -4,6 +4,73 @@
 #include <cblas.h>
 #endif
 
+#ifdef TSC_WITH_LAPACK
+#include <cstddef>
+
+// Fortran's own names: libraries differ in whether they come with a header.
+#define TSC_LAPACK(letter, T)                                                                      \
+  extern "C" {                                                                                     \
+  void letter##potrf_(const char *, const int *, T *, const int *, int *, size_t);                 \
+  void letter##getrf_(const int *, const int *, T *, const int *, int *, int *);                   \
+  void letter##getrs_(const char *, const int *, const int *, const T *, const int *, const int *, \
+                      T *, const int *, int *, size_t);                                            \
+  void letter##trsm_(const char *, const char *, const char *, const char *, const int *,          \
+                     const int *, const T *, const T *, const int *, T *, const int *, size_t,     \
+                     size_t, size_t, size_t);                                                      \
+  void letter##geqrf_(const int *, const int *, T *, const int *, T *, T *, const int *, int *);   \
+  void letter##orgqr_(const int *, const int *, const int *, T *, const int *, const T *, T *,     \
+                      const int *, int *);                                                         \
+  void letter##syevd_(const char *, const char *, const int *, T *, const int *, T *, T *,         \
+                      const int *, int *, const int *, int *, size_t, size_t);                     \
+  void letter##gesdd_(const char *, const int *, const int *, T *, const int *, T *, T *,          \
+                      const int *, T *, const int *, T *, const int *, int *, int *, size_t);      \
+  void letter##sytrf_(const char *, const int *, T *, const int *, int *, T *, const int *, int *, \
+                      size_t);                                                                     \
+  void letter##sytrs_(const char *, const int *, const int *, const T *, const int *, const int *, \
+                      T *, const int *, int *, size_t);                                            \
+  }                                                                                                \
+  namespace tsc_engine {                                                                           \
+  namespace {                                                                                      \
+  constexpr LapackRoutines<T> letter##_lapack = {                                                  \
+      [](char uplo, int n, T *a, int lda, int *info) {                                             \
+        letter##potrf_(&uplo, &n, a, &lda, info, 1);                                               \
+      },                                                                                           \
+      [](int m, int n, T *a, int lda, int *pivots, int *info) {                                    \
+        letter##getrf_(&m, &n, a, &lda, pivots, info);                                             \
+      },                                                                                           \
+      [](char trans, int n, int k, const T *a, int lda, const int *pivots, T *b, int ldb,          \
+         int *info) { letter##getrs_(&trans, &n, &k, a, &lda, pivots, b, &ldb, info, 1); },        \
+      [](char side, char uplo, char trans, char diag, int m, int n, T alpha, const T *a, int lda,  \
+         T *b, int ldb) {                                                                          \
+        letter##trsm_(&side, &uplo, &trans, &diag, &m, &n, &alpha, a, &lda, b, &ldb, 1, 1, 1, 1);  \
+      },                                                                                           \
+      [](int m, int n, T *a, int lda, T *tau, T *work, int size, int *info) {                      \
+        letter##geqrf_(&m, &n, a, &lda, tau, work, &size, info);                                   \
+      },                                                                                           \
+      [](int m, int n, int k, T *a, int lda, const T *tau, T *work, int size, int *info) {         \
+        letter##orgqr_(&m, &n, &k, a, &lda, tau, work, &size, info);                               \
+      },                                                                                           \
+      [](char job, char uplo, int n, T *a, int lda, T *w, T *work, int size, int *iwork,           \
+         int isize, int *info) {                                                                   \
+        letter##syevd_(&job, &uplo, &n, a, &lda, w, work, &size, iwork, &isize, info, 1, 1);       \
+      },                                                                                           \
+      [](char job, int m, int n, T *a, int lda, T *s, T *u, int ldu, T *vt, int ldvt, T *work,     \
+         int size, int *iwork, int *info) {                                                        \
+        letter##gesdd_(&job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, work, &size, iwork, info, 1); \
+      },                                                                                           \
+      [](char uplo, int n, T *a, int lda, int *pivots, T *work, int size, int *info) {             \
+        letter##sytrf_(&uplo, &n, a, &lda, pivots, work, &size, info, 1);                          \
+      },                                                                                           \
+      [](char uplo, int n, int k, const T *a, int lda, const int *pivots, T *b, int ldb,           \
+         int *info) { letter##sytrs_(&uplo, &n, &k, a, &lda, pivots, b, &ldb, info, 1); },         \
+  };                                                                                               \
+  }                                                                                                \
+  }
+TSC_LAPACK(s, float)
+TSC_LAPACK(d, double)
+#undef TSC_LAPACK
+#endif
+
 namespace tsc_engine {
 
 #ifdef TSC_WITH_CBLAS
@@ -22,6 +89,13 @@ constexpr HostBlas kBlas = {
       cblas_dgemm(CblasRowMajor, flag(transpose_a), flag(transpose_b), m, n, k, alpha, a, lda, b,
                   ldb, beta, out, ldo);
     },
+#ifdef TSC_WITH_LAPACK
+    &s_lapack,
+    &d_lapack,
+#else
+    nullptr,
+    nullptr,
+#endif
 };
 
 } // namespace

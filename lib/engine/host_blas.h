@@ -1,7 +1,28 @@
-// Products of matrices by a CBLAS library, where there is one.
+// Products of matrices and linear algebra by a library with CBLAS and LAPACK, where there is one.
 #pragma once
 
 namespace tsc_engine {
+
+/// LAPACK's routines of one element type, by their names without the type's letter, as Fortran has
+/// them: all by address, matrices by columns. Its hidden lengths of texts, all 1, are put in.
+template <class T> struct LapackRoutines {
+  using Int = int;
+  void (*potrf)(char uplo, Int n, T *a, Int lda, Int *info);
+  void (*getrf)(Int m, Int n, T *a, Int lda, Int *pivots, Int *info);
+  void (*getrs)(char trans, Int n, Int k, const T *a, Int lda, const Int *pivots, T *b, Int ldb,
+                Int *info);
+  void (*trsm)(char side, char uplo, char trans, char diag, Int m, Int n, T alpha, const T *a,
+               Int lda, T *b, Int ldb);
+  void (*geqrf)(Int m, Int n, T *a, Int lda, T *tau, T *work, Int size, Int *info);
+  void (*orgqr)(Int m, Int n, Int k, T *a, Int lda, const T *tau, T *work, Int size, Int *info);
+  void (*syevd)(char job, char uplo, Int n, T *a, Int lda, T *w, T *work, Int size, Int *iwork,
+                Int isize, Int *info);
+  void (*gesdd)(char job, Int m, Int n, T *a, Int lda, T *s, T *u, Int ldu, T *vt, Int ldvt,
+                T *work, Int size, Int *iwork, Int *info);
+  void (*sytrf)(char uplo, Int n, T *a, Int lda, Int *pivots, T *work, Int size, Int *info);
+  void (*sytrs)(char uplo, Int n, Int k, const T *a, Int lda, const Int *pivots, T *b, Int ldb,
+                Int *info);
+};
 
 /// Row-major out = alpha op(a) op(b) + beta out, with leading dimensions, as CBLAS has it.
 struct HostBlas {
@@ -10,6 +31,9 @@ struct HostBlas {
   void (*dgemm)(bool transpose_a, bool transpose_b, int m, int n, int k, double alpha,
                 const double *a, int lda, const double *b, int ldb, double beta, double *out,
                 int ldo);
+  /// Null where the library was linked without LAPACK.
+  const LapackRoutines<float> *lapack_f32;
+  const LapackRoutines<double> *lapack_f64;
 };
 
 /// Null if there is none: products are then loops of our own. The first call may start its threads.

@@ -1,6 +1,7 @@
 #include "engine/host_device.h"
 
 #include "engine/host_matmul.h"
+#include "engine/host_solver.h"
 #include "engine/host_threads.h"
 
 #define TC_HOST_ABI_ONLY
@@ -141,6 +142,20 @@ public:
     host_matmul(shape, a, b, c, out, options_.threads);
   }
 
+  size_t prepare_solver(const SolverShape &shape) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    solvers_.push_back(shape);
+    return solvers_.size() - 1;
+  }
+  void solve(size_t plan, const SolverMemory &memory, void *, Stream) override {
+    SolverShape shape;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      shape = solvers_.at(plan);
+    }
+    host_solver(shape, memory);
+  }
+
 private:
   static void move(void *to, const void *from, size_t bytes) {
     if (bytes && to != from)
@@ -156,6 +171,7 @@ private:
   std::mutex launch_mutex_, mutex_;
   std::vector<Worker> workers_;      // launch_mutex_
   std::vector<MatmulShape> matmuls_; // mutex_
+  std::vector<SolverShape> solvers_; // mutex_
 };
 
 std::string block_text(const TcDim3 &block) {

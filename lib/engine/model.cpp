@@ -36,6 +36,14 @@ void for_each_operand(const Tables &tables, const Step &step, const Visit &visit
     visit(static_cast<uint32_t>(tables.defines[position].number.buffer), false);
   } else if (step.kind == StepKind::event) {
     return;
+  } else if (step.kind == StepKind::solver) {
+    const Solver &solver = tables.solvers[position];
+    for (const Operand *read : {&solver.a, &solver.b, &solver.c})
+      if (read->buffer >= 0)
+        visit(static_cast<uint32_t>(read->buffer), false);
+    for (const Operand *written : {&solver.out, &solver.second, &solver.third, &solver.info})
+      if (written->buffer >= 0)
+        visit(static_cast<uint32_t>(written->buffer), true);
   } else if (step.kind == StepKind::collective) {
     visit(static_cast<uint32_t>(tables.collectives[position].from.buffer), false);
     visit(static_cast<uint32_t>(tables.collectives[position].to.buffer), true);
@@ -257,7 +265,7 @@ bool reads_predicates(const Tables &tables) {
   for (const Conditional &conditional : tables.conditionals)
     if (conditional.has_predicate)
       return true;
-  return tables.loops.count != 0 || tables.defines.count != 0;
+  return tables.loops.count != 0 || tables.defines.count != 0 || tables.solvers.count != 0;
 }
 
 Model::Model(const Tables &tables, Plan plan) : tables(tables), plan(plan) { Planner(*this).run(); }

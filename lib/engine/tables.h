@@ -9,6 +9,7 @@
 
 #include "engine/communicator.h"
 #include "engine/device.h"
+#include "engine/solver.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -175,6 +176,15 @@ struct Define {
   int32_t symbol = 0;
   Size bound; // INT64_MAX: none
 };
+/// A routine of linear algebra (solver.h). An operand that it does not have is of buffer -1.
+struct Solver {
+  Routine routine = Routine::cholesky;
+  DType dtype = DType::f32;
+  int64_t flags = 0;
+  Size batch, m, n, k;
+  Operand a, b, c;
+  Operand out, second, third, info;
+};
 /// An event does nothing: other steps wait for it, and it for others.
 enum class StepKind : int32_t {
   launch,
@@ -185,7 +195,8 @@ enum class StepKind : int32_t {
   conditional,
   while_loop,
   event,
-  define
+  define,
+  solver
 };
 struct Step {
   const char *name = "";
@@ -225,6 +236,7 @@ struct Tables {
   Table<Collective> collectives;
   Table<Conditional> conditionals;
   Table<WhileLoop> loops;
+  Table<Solver> solvers;
   Table<Step> steps;
   Table<int32_t> waits;        // earlier steps, of other streams
   Table<Assertion> assertions; // of data: number k + 1 in the failure buffer

@@ -144,6 +144,8 @@ void Machine::execute(const ir::Operation &operation) {
     user_kernel(operation, call);
   else if (call.library == ir::Library::define_size)
     define_size(operation, call);
+  else if (call.library == ir::Library::solver)
+    solver(operation, call);
   else
     matmul(operation, call);
 }

@@ -58,6 +58,7 @@ private:
   void while_loop(const ir::Operation &operation, const ir::Extern &call);
   void user_kernel(const ir::Operation &operation, const ir::Extern &call);
   void define_size(const ir::Operation &operation, const ir::Extern &call);
+  void solver(const ir::Operation &operation, const ir::Extern &call);
   std::vector<tensor::HostTensor> run_subgraph(uint32_t number,
                                                const std::vector<tensor::HostTensor> &inputs) const;
   /// Stores `values` into the items of the tuple that `operation` yields.

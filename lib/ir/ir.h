@@ -207,6 +207,9 @@ enum class Library : uint8_t {
   /// then
   /// on. Output: i64 of rank 0 that nobody writes; what mentions the symbol depends on it.
   define_size,
+  /// A routine of linear algebra (Solver) over dense matrices, columns one after another, batches
+  /// outside. Inputs and the items of the tuple that is its output: engine/solver.h, in that order.
+  solver,
   // Between ranks, and around that. "Writes x" below: an output of the operation mutates x.
   gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
                   // for the concatenations of all ranks
@@ -231,6 +234,13 @@ struct ProcessGroup {
   std::string name;
   int64_t size = 1; // ranks
 };
+/// What is asked of a library; engine/solver.h says what the routines are.
+struct Solver {
+  uint8_t routine = 0; // tsc_engine::Routine
+  uint8_t flags = 0;   // tsc_engine::SolverFlag
+  Expr batch = 1, m = 0, n = 0, k = 0;
+  bool has_info = false; // the tuple's last item
+};
 struct Extern {
   std::string kernel;                       // as in the logs: "extern_kernels.mm"
   std::string ir_class = "ExternKernelOut"; // as in the logs
@@ -250,6 +260,7 @@ struct Extern {
   std::shared_ptr<const CustomCall> custom; // user_kernel
   Expr symbol;                              // define_size
   std::optional<Expr> bound;                // define_size: the most that it can be
+  Solver solver;                            // solver
 };
 
 /// Layouts that are not plain memory.

@@ -2,6 +2,7 @@
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
+#include "lowering/tuple_call.h"
 #include "support/diagnostic.h"
 
 namespace tsc::lowering {
@@ -53,31 +54,6 @@ std::vector<graph::TensorMeta> results_of(const ops::Call &call) {
   return results;
 }
 
-/// Registers the call and an operation for each result.
-NodeValue register_call(Context &context, ir::Extern call,
-                        const std::vector<graph::TensorMeta> &results) {
-  const BufferId tuple = register_buffer(context, {}, DType::u8, context.device);
-  context.module.buffers[tuple].layout_kind = ir::LayoutKind::multi_output;
-  register_operation(context, std::move(call), {tuple});
-  std::vector<TensorValue> values;
-  for (size_t item = 0; item < results.size(); ++item) {
-    ir::Extern getter;
-    getter.library = ir::Library::tuple_item;
-    getter.ir_class = "MultiOutput";
-    getter.item = item;
-    ir::BufferView view;
-    view.buffer = tuple;
-    view.dtype = results[item].dtype;
-    getter.inputs = {view};
-    const graph::TensorMeta &meta = results[item];
-    const BufferId buffer = register_buffer(context, meta.layout.sizes, meta.dtype, context.device);
-    decide_layout_as(context, buffer, meta.layout.strides);
-    register_operation(context, std::move(getter), {buffer});
-    values.push_back(tensor_of_buffer(context, buffer));
-  }
-  return values;
-}
-
 NodeValue cond(Context &context, const ops::Call &call) {
   ir::Extern branch;
   branch.kernel = "torch.ops.higher_order.cond";
@@ -98,7 +74,7 @@ NodeValue cond(Context &context, const ops::Call &call) {
   const std::vector<graph::TensorMeta> results = results_of(call);
   for (const char *graph : {"true_graph", "false_graph"})
     branch.subgraphs.push_back(lower_subgraph(context, call[graph], layouts, results));
-  return register_call(context, std::move(branch), results);
+  return tuple_call(context, std::move(branch), results);
 }
 
 NodeValue while_loop(Context &context, const ops::Call &call) {
@@ -123,7 +99,7 @@ NodeValue while_loop(Context &context, const ops::Call &call) {
   truth.dtype = DType::boolean;
   loop.subgraphs.push_back(lower_subgraph(context, call["cond_graph"], layouts, {truth}));
   loop.subgraphs.push_back(lower_subgraph(context, call["body_graph"], layouts, results));
-  return register_call(context, std::move(loop), results);
+  return tuple_call(context, std::move(loop), results);
 }
 
 } // namespace

@@ -21,6 +21,7 @@ const Registry &registry() {
     add_scatters(result);
     add_joins(result);
     add_ordering(result);
+    add_solvers(result);
     add_windows(result);
     add_attention(result);
     add_collectives(result);

@@ -29,6 +29,7 @@ void add_gathers(Registry &registry);
 void add_scatters(Registry &registry);
 void add_joins(Registry &registry);
 void add_ordering(Registry &registry);
+void add_solvers(Registry &registry);
 void add_windows(Registry &registry);
 void add_attention(Registry &registry);
 void add_collectives(Registry &registry);

@@ -1,12 +1,14 @@
 // The compiled artefact as data, complete: what runs it needs nothing else but the weights.
 #pragma once
 
+#include "engine/solver.h"
 #include "symbolic/expr.h"
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -168,6 +170,17 @@ struct WhileLoop {
   Operand predicate;
   uint32_t condition_steps = 0, body_steps = 0;
 };
+/// A routine of linear algebra; engine/solver.h says what it reads and writes, and how that lies.
+struct Solver {
+  tsc_engine::Routine routine = tsc_engine::Routine::cholesky;
+  int64_t flags = 0; // of tsc_engine::SolverFlag
+  DType dtype = DType::f32;
+  Expr batch = 1, m = 0, n = 0, k = 0;
+  Operand a;
+  std::optional<Operand> b, c;
+  Operand out;
+  std::optional<Operand> second, third, info;
+};
 /// Does nothing but be there for others to wait for; it waits itself as any step does.
 struct Event {};
 /// A size that the data decides: the host waits until the steps so far are done, and reads what
@@ -181,7 +194,9 @@ struct Define {
   Expr bound = kUnbounded;
 };
 struct Step {
-  std::variant<Launch, Matmul, Copy, Fill, Collective, Conditional, WhileLoop, Event, Define> kind;
+  std::variant<Launch, Matmul, Copy, Fill, Collective, Conditional, WhileLoop, Event, Define,
+               Solver>
+      kind;
   std::string name;  // for profiles and errors
   bool once = false; // depends on weights alone: run when weights are loaded
   /// Stream 0 is the caller's; the others begin when a run does and end before it does.

@@ -26,10 +26,14 @@ namespace tsc::program {
 
 /// In the order of Step::kind and of engine::StepKind.
 constexpr std::array<std::string_view, std::variant_size_v<decltype(Step::kind)>> kStepKindNames = {
-    "launch",      "matmul",     "copy",  "fill",  "collective",
-    "conditional", "while_loop", "event", "define"};
+    "launch",      "matmul",     "copy",  "fill",   "collective",
+    "conditional", "while_loop", "event", "define", "solver"};
 constexpr std::array<std::string_view, 2> kCollectiveNames = {"all_gather", "reduce_scatter"};
 constexpr std::array<std::string_view, 3> kReductionNames = {"sum", "avg", "max"};
+
+constexpr std::array<std::string_view, tsc_engine::kRoutines> kRoutineNames = {
+    "cholesky",        "lu",  "lu_solve", "triangular_solve", "qr", "orthogonal",
+    "symmetric_eigen", "svd", "ldl",      "ldl_solve"};
 
 /// S is Kind or const Kind.
 template <class S, class Kind>
@@ -84,6 +88,22 @@ template <FieldsOf<WhileLoop> S, class Visitor> void visit_fields(S &step, Visit
   fields.predicate("predicate", step.predicate);
   fields.index("condition_steps", step.condition_steps);
   fields.index("body_steps", step.body_steps);
+}
+template <FieldsOf<Solver> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
+  fields.word("routine", step.routine, kRoutineNames);
+  fields.integer("flags", step.flags, 0, tsc_engine::kSolverFlags);
+  fields.dtype("dtype", step.dtype);
+  fields.size_or("batch", step.batch, 1, "size");
+  fields.size_or("m", step.m, 0, "size");
+  fields.size_or("n", step.n, 0, "size");
+  fields.size_or("k", step.k, 0, "size");
+  fields.reads("a", step.a);
+  fields.reads("b", step.b);
+  fields.reads("c", step.c);
+  fields.writes("out", step.out);
+  fields.writes("second", step.second);
+  fields.writes("third", step.third);
+  fields.writes("info", step.info);
 }
 template <FieldsOf<Event> S, class Visitor> void visit_fields(S &, Visitor &&) {}
 template <FieldsOf<Define> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {

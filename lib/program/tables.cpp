@@ -35,7 +35,8 @@ static_assert(kIsNumbered<Launch, engine::StepKind::launch> &&
               kIsNumbered<Collective, engine::StepKind::collective> &&
               kIsNumbered<Conditional, engine::StepKind::conditional> &&
               kIsNumbered<WhileLoop, engine::StepKind::while_loop> &&
-              kIsNumbered<Define, engine::StepKind::define>);
+              kIsNumbered<Define, engine::StepKind::define> &&
+              kIsNumbered<Solver, engine::StepKind::solver>);
 
 struct Storage {
   std::deque<std::string> texts; // addresses stay
@@ -57,6 +58,7 @@ struct Storage {
   std::vector<engine::Conditional> conditionals;
   std::vector<engine::WhileLoop> loops;
   std::vector<engine::Define> defines;
+  std::vector<engine::Solver> solvers;
   std::vector<engine::Step> steps;
   std::vector<int32_t> waits;
   std::vector<engine::Assertion> assertions;
@@ -407,6 +409,27 @@ private:
     row.beta = matmul.beta;
     return append(storage_.matmuls, row);
   }
+  engine::Operand operand(const std::optional<Operand> &operand) {
+    return operand ? this->operand(*operand) : engine::Operand{-1, {}};
+  }
+  int32_t add(const Solver &solver) {
+    engine::Solver row;
+    row.routine = solver.routine;
+    row.dtype = convert(solver.dtype);
+    row.flags = solver.flags;
+    row.batch = expressions_.size(solver.batch);
+    row.m = expressions_.size(solver.m);
+    row.n = expressions_.size(solver.n);
+    row.k = expressions_.size(solver.k);
+    row.a = operand(solver.a);
+    row.b = operand(solver.b);
+    row.c = operand(solver.c);
+    row.out = operand(solver.out);
+    row.second = operand(solver.second);
+    row.third = operand(solver.third);
+    row.info = operand(solver.info);
+    return append(storage_.solvers, row);
+  }
   int32_t add(const Copy &copy) {
     engine::Copy row;
     row.from = operand(copy.from);
@@ -464,6 +487,7 @@ OwnedTables build_tables(const Program &program) {
   tables.conditionals = table(storage->conditionals);
   tables.loops = table(storage->loops);
   tables.defines = table(storage->defines);
+  tables.solvers = table(storage->solvers);
   tables.steps = table(storage->steps);
   tables.waits = table(storage->waits);
   tables.assertions = table(storage->assertions);

@@ -27,6 +27,7 @@ import fused_product_cases
 import gradient_cases
 import joining_cases
 import low_precision_cases
+import linear_algebra_cases
 import mutation_cases
 import overwriting_cases
 import window_cases
@@ -461,6 +462,7 @@ fused_product_cases.add(family)
 gradient_cases.add(family)
 joining_cases.add(family)
 low_precision_cases.add(family)
+linear_algebra_cases.add(family)
 mutation_cases.add(family)
 overwriting_cases.add(family)
 window_cases.add(family)

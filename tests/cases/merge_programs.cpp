@@ -20,6 +20,13 @@ program::Step shifted(program::Step step, uint32_t buffers, const std::vector<ui
     shift(matmul->out, buffers);
     if (matmul->c)
       shift(*matmul->c, buffers);
+  } else if (auto *solver = std::get_if<program::Solver>(&step.kind)) {
+    solver->a.buffer += buffers;
+    solver->out.buffer += buffers;
+    for (std::optional<program::Operand> *operand :
+         {&solver->b, &solver->c, &solver->second, &solver->third, &solver->info})
+      if (*operand)
+        (*operand)->buffer += buffers;
   } else {
     auto &copy = std::get<program::Copy>(step.kind);
     copy.from.buffer += buffers;

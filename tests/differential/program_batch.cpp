@@ -45,6 +45,14 @@ public:
               tsc_engine::Stream stream) override {
     whole_->matmul(plan, a, b, c, out, scratch, stream);
   }
+  size_t prepare_solver(const tsc_engine::SolverShape &shape) override {
+    return whole_->prepare_solver(shape);
+  }
+  size_t solver_scratch_bytes(size_t plan) override { return whole_->solver_scratch_bytes(plan); }
+  void solve(size_t plan, const tsc_engine::SolverMemory &memory, void *scratch,
+             tsc_engine::Stream stream) override {
+    whole_->solve(plan, memory, scratch, stream);
+  }
 
 private:
   std::shared_ptr<tsc_engine::Device> whole_;

@@ -43,6 +43,27 @@ TEST_CASE("A program survives JSON", "[program]") {
   CHECK(again.outputs[1].buffer == -1);
 }
 
+TEST_CASE("Linear algebra survives JSON", "[program]") {
+  Program sample = program::sample_program();
+  program::Solver solver;
+  solver.routine = tsc_engine::Routine::svd;
+  solver.flags = tsc_engine::kVectors;
+  solver.m = symbolic::symbol(symbolic::SymbolSort::size, 0);
+  solver.n = 3;
+  solver.a = {5, symbolic::Expr(0)};
+  solver.out = {6, symbolic::Expr(2)};
+  solver.second = program::Operand{6, symbolic::Expr(0)};
+  sample.steps.push_back({solver, "svd"});
+  const std::string text = program::to_json(sample);
+  const Program again = program::from_json(text, "p.json");
+  CHECK(program::to_json(again) == text);
+  const auto &read = std::get<program::Solver>(again.steps.back().kind);
+  CHECK(read.routine == tsc_engine::Routine::svd);
+  CHECK(read.flags == tsc_engine::kVectors);
+  CHECK(read.out.offset == symbolic::Expr(2));
+  CHECK((read.second && !read.b && !read.info));
+}
+
 TEST_CASE("Zeros and collectives survive JSON", "[program]") {
   Program sample = program::sample_program();
   const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);

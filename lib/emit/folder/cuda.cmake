@@ -1,4 +1,4 @@
-# A GPU as the device. NVRTC and cuBLASLt are loaded when first called: nothing links them.
+# A GPU as the device. NVRTC, cuBLASLt and cuSOLVER are loaded when first called: nothing links them.
 find_package(CUDAToolkit 12.8 REQUIRED)
 set(TSC_ARCHS "${TSC_PROGRAM_ARCHS}" CACHE STRING "GPUs that nvcc compiles for, sm_90 and so on")
 if(NOT TSC_ARCHS)
@@ -9,7 +9,7 @@ find_program(TSC_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} DOC "nvcc; OFF: NVRTC co
 
 target_sources(${TSC_MODEL_NAME} PRIVATE
   device_cuda.cpp engine/cuda_compiler.cpp engine/cuda_device.cpp engine/cuda_library.cpp
-  engine/cuda_matmul.cpp engine/cuda_plain_matmul.cpp)
+  engine/cuda_matmul.cpp engine/cuda_plain_matmul.cpp engine/cuda_solver.cpp)
 target_include_directories(${TSC_MODEL_NAME} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(${TSC_MODEL_NAME} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
 set_target_properties(${TSC_MODEL_NAME} PROPERTIES

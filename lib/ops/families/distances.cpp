@@ -5,6 +5,7 @@
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tsc::ops {
@@ -93,6 +94,36 @@ Argument typed(GraphBuilder &builder, const Call &call, const Argument &x) {
   return x;
 }
 
+/// The largest (order 2), smallest (-2) or the sum (0) of the singular values of the matrices that
+/// lie along two dimensions.
+Argument norm_of_singular_values(GraphBuilder &builder, const Call &call, const Argument &self,
+                                 double order, const Arguments &dims, bool keep) {
+  const size_t rank = builder.meta(self).layout.rank();
+  const size_t rows = normalize_dim(call, std::get<int64_t>(dims[0].value), rank);
+  const size_t columns = normalize_dim(call, std::get<int64_t>(dims[1].value), rank);
+  if (rows == columns)
+    call.fail("TSC-O096", call.node().target + " of one dimension twice", "name two dimensions");
+  std::vector<size_t> dimensions;
+  for (size_t i = 0; i < rank; ++i)
+    if (i != rows && i != columns)
+      dimensions.push_back(i);
+  dimensions.insert(dimensions.end(), {rows, columns});
+  const Argument matrices = builder.call("aten.permute.default", {self, ints_argument(dimensions)});
+  const Argument values = builder.call("aten.linalg_svdvals.default", {matrices});
+  // Of no singular values the largest is 0, as their sum is.
+  const bool none = symbolic::minimum(builder.meta(matrices).layout.sizes[rank - 2],
+                                      builder.meta(matrices).layout.sizes[rank - 1])
+                        .is_integer(0);
+  Argument norm = order == 0 || (order > 0 && none)
+                      ? builder.call("aten.sum.dim_IntList", {values, Arguments{-1}, false})
+                      : builder.call(order > 0 ? "aten.amax.default" : "aten.amin.default",
+                                     {values, Arguments{-1}, false});
+  if (keep)
+    for (const size_t dim : {std::min(rows, columns), std::max(rows, columns)})
+      norm = builder.call("aten.unsqueeze.default", {norm, static_cast<int64_t>(dim)});
+  return norm;
+}
+
 /// A matrix norm over two dimensions: 1 and inf are the largest sums of columns and rows, "fro" the
 /// root of the sum of squares.
 Argument matrix_norm(GraphBuilder &builder, const Call &call, const Argument &self,
@@ -105,9 +136,13 @@ Argument matrix_norm(GraphBuilder &builder, const Call &call, const Argument &se
     number = *real;
   else if (const int64_t *integer = std::get_if<int64_t>(&order.value))
     number = static_cast<double>(*integer);
-  if (name || (std::abs(number) != 1 && !std::isinf(number)) || dims.size() != 2)
-    call.refuse("TSC-O096", call.node().target + " of this order needs singular values",
-                "use the order 'fro', 1, -1, inf or -inf");
+  const bool is_known =
+      name ? *name == "nuc" : std::abs(number) == 1 || std::abs(number) == 2 || std::isinf(number);
+  if (!is_known || dims.size() != 2)
+    call.fail("TSC-O096", call.node().target + ": there is no matrix norm of this order",
+              "use two dimensions and the order 'fro', 'nuc', 1, -1, 2, -2, inf or -inf");
+  if (name || std::abs(number) == 2)
+    return norm_of_singular_values(builder, call, self, name ? 0 : number, dims, keep);
   size_t rank = builder.meta(self).layout.rank();
   size_t rows = normalize_dim(call, std::get<int64_t>(dims[0].value), rank);
   size_t columns = normalize_dim(call, std::get<int64_t>(dims[1].value), rank);
@@ -160,6 +195,15 @@ void add_norm_names(Table &table) {
       .decompose([](GraphBuilder &builder, const Call &call) {
         return vector_norm(builder, call["self"], 2, optional_dims(call), call.boolean("keepdim"));
       });
+  for (const char *schema : {"nuclear_norm(Tensor self, bool keepdim=False) -> Tensor",
+                             "nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> "
+                             "Tensor"})
+    table.add(schema).decompose([](GraphBuilder &builder, const Call &call) {
+      const bool has_dim = call.schema().parameters[1].name == "dim";
+      return matrix_norm(builder, call, call["self"], Argument(std::string("nuc")),
+                         has_dim ? *call["dim"].list() : Arguments{-2, -1},
+                         call.boolean("keepdim"));
+    });
   for (std::string_view order :
        {"(Tensor self, Scalar? ord=None, ", ".ord_str(Tensor self, str ord, "})
     table

@@ -1,0 +1,196 @@
+#include "engine/host_solver.h"
+
+#include "engine/host_blas.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace tsc_engine {
+namespace {
+
+template <class T> const LapackRoutines<T> &lapack();
+[[noreturn]] void fail_without() {
+  throw Error(Status::device, "linear algebra on the host needs LAPACK, which no library here has",
+              "install OpenBLAS, and build tsc with it");
+}
+template <> const LapackRoutines<float> &lapack() {
+  const HostBlas *blas = host_blas();
+  if (!blas || !blas->lapack_f32)
+    fail_without();
+  return *blas->lapack_f32;
+}
+template <> const LapackRoutines<double> &lapack() {
+  const HostBlas *blas = host_blas();
+  if (!blas || !blas->lapack_f64)
+    fail_without();
+  return *blas->lapack_f64;
+}
+
+/// LAPACK exchanges the rows that pivots name without looking. Those of sytrf (lower) are negative,
+/// and two of a kind, where D has a block of two rows.
+void check_pivots(const int *pivots, int n, bool has_blocks) {
+  for (int row = 0; row < n; ++row) {
+    const bool is_block = has_blocks && pivots[row] < 0;
+    const int place = is_block ? -pivots[row] : pivots[row];
+    const int least = !has_blocks ? 1 : is_block ? row + 2 : row + 1;
+    if (place < least || place > n || (is_block && pivots[row + 1] != pivots[row]))
+      throw Error(Status::bad_argument, "pivots that no factorization gives");
+    row += is_block ? 1 : 0;
+  }
+}
+
+/// One matrix of the batch.
+template <class T> class Solver {
+public:
+  explicit Solver(const SolverShape &shape)
+      : shape_(shape), lapack_(lapack<T>()), m_(static_cast<int>(shape.m)),
+        n_(static_cast<int>(shape.n)), k_(static_cast<int>(shape.k)),
+        uplo_(shape.has(kUpper) ? 'U' : 'L'), trans_(shape.has(kTransposed) ? 'T' : 'N') {}
+
+  void run(const T *a, const void *b, const int *c, T *out, void *second, T *third, int *info) {
+    int unused = 0;
+    info = info ? info : &unused;
+    *info = 0;
+    const SolverExtents extents = solver_extents(shape_);
+    const int rows = std::max(m_, 1), order = std::max(n_, 1);
+    const auto copied = [&](const void *from) {
+      if (extents.out > 0)
+        std::memcpy(out, from, static_cast<size_t>(extents.out) * sizeof(T));
+    };
+    switch (shape_.routine) {
+    case Routine::cholesky:
+      copied(a);
+      lapack_.potrf(uplo_, n_, out, order, info);
+      break;
+    case Routine::lu:
+      copied(a);
+      lapack_.getrf(m_, n_, out, rows, static_cast<int *>(second), info);
+      break;
+    case Routine::lu_solve:
+      check_pivots(c, n_, false);
+      copied(b);
+      lapack_.getrs(trans_, n_, k_, a, order, c, out, order, info);
+      break;
+    case Routine::triangular_solve:
+      copied(b);
+      lapack_.trsm('L', uplo_, trans_, shape_.has(kUnit) ? 'U' : 'N', n_, k_, T(1), a, order, out,
+                   order);
+      break;
+    case Routine::qr:
+      copied(a);
+      with_work([&](T *work, int size) {
+        lapack_.geqrf(m_, n_, out, rows, static_cast<T *>(second), work, size, info);
+      });
+      break;
+    case Routine::orthogonal:
+      copied(a);
+      with_work([&](T *work, int size) {
+        lapack_.orgqr(m_, n_, k_, out, rows, static_cast<const T *>(b), work, size, info);
+      });
+      break;
+    case Routine::symmetric_eigen:
+      copied(a);
+      eigen(out, static_cast<T *>(second), info);
+      break;
+    case Routine::svd:
+      svd(a, out, static_cast<T *>(second), third, info);
+      break;
+    case Routine::ldl:
+      copied(a);
+      with_work([&](T *work, int size) {
+        lapack_.sytrf(uplo_, n_, out, order, static_cast<int *>(second), work, size, info);
+      });
+      break;
+    case Routine::ldl_solve:
+      check_pivots(c, n_, true);
+      copied(b);
+      lapack_.sytrs(uplo_, n_, k_, a, order, c, out, order, info);
+      break;
+    }
+  }
+
+private:
+  /// Calls `routine` to ask for the size of its work memory, then with that.
+  template <class Call> void with_work(const Call &routine) {
+    T size = 1;
+    routine(&size, -1);
+    work_.resize(std::max<size_t>(1, static_cast<size_t>(size)));
+    routine(work_.data(), static_cast<int>(work_.size()));
+  }
+  void eigen(T *matrix, T *values, int *info) {
+    const char job = shape_.has(kVectors) ? 'V' : 'N';
+    if (n_ == 0)
+      return;
+    T size = 0;
+    int integers = 0;
+    lapack_.syevd(job, uplo_, n_, matrix, n_, values, &size, -1, &integers, -1, info);
+    work_.resize(std::max<size_t>(1, static_cast<size_t>(size)));
+    integers_.resize(static_cast<size_t>(std::max(1, integers)));
+    lapack_.syevd(job, uplo_, n_, matrix, n_, values, work_.data(), static_cast<int>(work_.size()),
+                  integers_.data(), static_cast<int>(integers_.size()), info);
+  }
+  void svd(const T *a, T *u, T *values, T *v, int *info) {
+    const auto least = static_cast<int>(shape_.least());
+    const bool full = shape_.has(kFull);
+    if (least == 0) {
+      identity(u, m_, full ? m_ : 0);
+      identity(v, full ? n_ : 0, n_);
+      return;
+    }
+    std::vector<T> matrix(a, a + shape_.m * shape_.n); // destroyed
+    integers_.resize(8 * static_cast<size_t>(least));
+    const char job = !shape_.has(kVectors) ? 'N' : full ? 'A' : 'S';
+    with_work([&](T *work, int size) {
+      lapack_.gesdd(job, m_, n_, matrix.data(), m_, values, u, m_, v, full ? n_ : least, work, size,
+                    integers_.data(), info);
+    });
+  }
+  static void identity(T *matrix, int rows, int columns) {
+    for (int j = 0; j < columns; ++j)
+      for (int i = 0; i < rows; ++i)
+        matrix[i + static_cast<int64_t>(j) * rows] = i == j ? T(1) : T(0);
+  }
+
+  const SolverShape shape_;
+  const LapackRoutines<T> &lapack_;
+  const int m_, n_, k_;
+  const char uplo_, trans_;
+  std::vector<T> work_;
+  std::vector<int> integers_;
+};
+
+template <class T> void run_batch(const SolverShape &shape, const SolverMemory &memory) {
+  Solver<T> solver(shape);
+  const SolverExtents extents = solver_extents(shape);
+  // Pivots and infos are integers of four bytes; b and second are of the matrices' type but there.
+  const bool pivots = shape.routine == Routine::lu || shape.routine == Routine::ldl;
+  const auto at = [](auto *memory, int64_t extent, size_t item, int64_t i) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(memory)>>,
+                                    const char, char>;
+    return memory ? static_cast<decltype(memory)>(static_cast<Byte *>(memory) +
+                                                  static_cast<size_t>(i * extent) * item)
+                  : nullptr;
+  };
+  for (int64_t i = 0; i < shape.batch; ++i)
+    solver.run(static_cast<const T *>(at(memory.a, extents.a, sizeof(T), i)),
+               at(memory.b, extents.b, sizeof(T), i),
+               static_cast<const int *>(at(memory.c, extents.c, sizeof(int), i)),
+               static_cast<T *>(at(memory.out, extents.out, sizeof(T), i)),
+               at(memory.second, extents.second, pivots ? sizeof(int) : sizeof(T), i),
+               static_cast<T *>(at(memory.third, extents.third, sizeof(T), i)),
+               static_cast<int *>(at(memory.info, extents.info, sizeof(int), i)));
+}
+
+} // namespace
+
+void host_solver(const SolverShape &shape, const SolverMemory &memory) {
+  if (shape.dtype == DType::f32)
+    return run_batch<float>(shape, memory);
+  if (shape.dtype == DType::f64)
+    return run_batch<double>(shape, memory);
+  throw Error(Status::bad_argument, "linear algebra of an element type that LAPACK does not have");
+}
+
+} // namespace tsc_engine

@@ -1,0 +1,60 @@
+#include "engine/solver.h"
+
+namespace tsc_engine {
+
+SolverExtents solver_extents(const SolverShape &shape) {
+  const int64_t m = shape.m, n = shape.n, k = shape.k, least = shape.least();
+  const bool full = shape.has(kFull);
+  SolverExtents extents;
+  switch (shape.routine) {
+  case Routine::cholesky:
+    extents.a = extents.out = n * n;
+    extents.info = 1;
+    break;
+  case Routine::lu:
+    extents.a = extents.out = m * n;
+    extents.second = least;
+    extents.info = 1;
+    break;
+  case Routine::ldl:
+    extents.a = extents.out = n * n;
+    extents.second = n;
+    extents.info = 1;
+    break;
+  case Routine::lu_solve:
+  case Routine::ldl_solve:
+    extents.c = n;
+    [[fallthrough]];
+  case Routine::triangular_solve:
+    extents.a = n * n;
+    extents.b = extents.out = n * k;
+    break;
+  case Routine::qr:
+    extents.a = extents.out = m * n;
+    extents.second = least;
+    break;
+  case Routine::orthogonal:
+    extents.a = extents.out = m * n;
+    extents.b = k;
+    break;
+  case Routine::symmetric_eigen:
+    extents.a = extents.out = n * n;
+    extents.second = n;
+    extents.info = 1;
+    break;
+  case Routine::svd:
+    extents.a = m * n;
+    extents.out = m * (full ? m : least);
+    extents.second = least;
+    extents.third = (full ? n : least) * n;
+    extents.info = 1;
+    break;
+  }
+  return extents;
+}
+
+size_t Device::prepare_solver(const SolverShape &) {
+  throw Error(Status::device, "this device has no linear algebra");
+}
+
+} // namespace tsc_engine

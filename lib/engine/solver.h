@@ -1,0 +1,66 @@
+// Factorizations and solutions of linear systems: what a library is asked for, of a batch of dense
+// matrices. Every matrix lies column by column without gaps, matrices one after another; vectors
+// likewise. Elements are f32 or f64, pivots and infos i32, as LAPACK has them.
+#pragma once
+
+#include "engine/device.h"
+
+namespace tsc_engine {
+
+/// Operands by routine; sizes of one matrix in brackets. `info` is one number a matrix: 0, or what
+/// LAPACK's routine of that name says.
+///   cholesky          a [n, n] -> out [n, n]: potrf; the other triangle is a's
+///   lu                a [m, n] -> out [m, n], second [min(m, n)] pivots: getrf
+///   lu_solve          a [n, n] as lu left it, b [n, k], c [n] pivots -> out [n, k]: getrs; no info
+///   triangular_solve  a [n, n], b [n, k] -> out [n, k]: trsm from the left; no info
+///   qr                a [m, n] -> out [m, n], second [min(m, n)] factors: geqrf; no info
+///   orthogonal        a [m, n], b [k] factors -> out [m, n]: orgqr, m >= n >= k; no info
+///   symmetric_eigen   a [n, n] -> out [n, n] vectors, second [n] values: syevd; without
+///                     kVectors `out` holds nothing of use
+///   svd               a [m, n] -> out u [m, p or m], second [p], third v' [p or n, n]: gesdd,
+///                     p = min(m, n); without kVectors out and third hold nothing of use
+///   ldl               a [n, n] -> out [n, n], second [n] pivots: sytrf; the other triangle is a's
+///   ldl_solve         a [n, n] as ldl left it, b [n, k], c [n] pivots -> out [n, k]: sytrs; no
+///   info
+enum class Routine : int32_t {
+  cholesky,
+  lu,
+  lu_solve,
+  triangular_solve,
+  qr,
+  orthogonal,
+  symmetric_eigen,
+  svd,
+  ldl,
+  ldl_solve
+};
+constexpr int kRoutines = 10;
+enum SolverFlag : int64_t {
+  kUpper = 1,      // the triangle that is read or made; else the lower one
+  kTransposed = 2, // lu_solve, triangular_solve: of a's transpose
+  kUnit = 4,       // triangular_solve: the diagonal is ones, and not read
+  kFull = 8,       // svd: u and v' are square
+  kVectors = 16,   // symmetric_eigen, svd: not values alone
+};
+constexpr int64_t kSolverFlags = 31; // all of them
+
+struct SolverShape {
+  Routine routine = Routine::cholesky;
+  DType dtype = DType::f32;
+  int64_t flags = 0;
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool has(SolverFlag flag) const { return (flags & flag) != 0; }
+  int64_t least() const { return m < n ? m : n; }
+};
+/// What a routine does not have is null.
+struct SolverMemory {
+  const void *a = nullptr, *b = nullptr, *c = nullptr;
+  void *out = nullptr, *second = nullptr, *third = nullptr, *info = nullptr;
+};
+/// Elements of each operand of one matrix, in the order of SolverMemory; 0 for what is not there.
+struct SolverExtents {
+  int64_t a = 0, b = 0, c = 0, out = 0, second = 0, third = 0, info = 0;
+};
+SolverExtents solver_extents(const SolverShape &shape);
+
+} // namespace tsc_engine

@@ -1,0 +1,112 @@
+// Linear algebra: the same library as the host device's, always in double precision.
+#include "interpret/machine.h"
+
+#include "engine/host_solver.h"
+#include "engine/solver.h"
+#include "support/diagnostic.h"
+
+namespace tsc::interpret {
+namespace {
+
+using tensor::HostTensor;
+
+/// What `view` sees, columns of each matrix one after another: transposed where `is_matrix`.
+HostTensor in_columns(const HostTensor &value, bool is_matrix) {
+  const HostTensor dense = value.contiguous();
+  if (!is_matrix)
+    return dense;
+  const std::vector<int64_t> &sizes = dense.sizes();
+  const int64_t rows = sizes[sizes.size() - 2], columns = sizes.back(), area = rows * columns;
+  HostTensor result(dense.dtype(), sizes);
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    const int64_t row = i % area / columns, column = i % columns;
+    result.set_double(i - i % area + column * rows + row, dense.get_double(i));
+  }
+  return result;
+}
+
+/// The reverse.
+HostTensor in_rows(const HostTensor &value, bool is_matrix) {
+  if (!is_matrix)
+    return value;
+  const std::vector<int64_t> &sizes = value.sizes();
+  const int64_t rows = sizes[sizes.size() - 2], columns = sizes.back(), area = rows * columns;
+  HostTensor result(value.dtype(), sizes);
+  for (int64_t i = 0; i < value.numel(); ++i) {
+    const int64_t row = i % area / columns, column = i % columns;
+    result.set_double(i, value.get_double(i - i % area + column * rows + row));
+  }
+  return result;
+}
+
+} // namespace
+
+void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
+  tsc_engine::SolverShape shape;
+  shape.routine = static_cast<tsc_engine::Routine>(call.solver.routine);
+  shape.dtype = tsc_engine::DType::f64;
+  shape.flags = call.solver.flags;
+  shape.batch = value_of(call.solver.batch);
+  shape.m = value_of(call.solver.m);
+  shape.n = value_of(call.solver.n);
+  shape.k = value_of(call.solver.k);
+  const tsc_engine::SolverExtents extents = solver_extents(shape);
+  const auto is_matrix = [](const tensor::Layout &layout, bool is_vector) {
+    return !is_vector && layout.rank() >= 2;
+  };
+
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const HostTensor value = read(call.inputs[i]);
+    HostTensor wide(tensor::is_floating(value.dtype()) ? DType::f64 : DType::i32, value.sizes());
+    const HostTensor dense = value.contiguous();
+    for (int64_t k = 0; k < dense.numel(); ++k)
+      wide.set_double(k, dense.get_double(k));
+    // Pivots and the factors of reflections are vectors.
+    const bool is_vector = i == 2 || (i == 1 && shape.routine == tsc_engine::Routine::orthogonal);
+    inputs.push_back(in_columns(wide, is_matrix(call.inputs[i].layout, is_vector)));
+  }
+  std::vector<HostTensor> outputs;
+  const int64_t elements[] = {extents.out, extents.second, extents.third};
+  auto next = static_cast<size_t>(&operation - module_.operations.data()) + 1;
+  std::vector<const ir::Buffer *> items;
+  for (; next < module_.operations.size(); ++next) {
+    const auto *item = std::get_if<ir::Extern>(&module_.operations[next].kind);
+    if (item == nullptr || item->library != ir::Library::tuple_item ||
+        item->inputs[0].buffer != operation.outputs[0])
+      break;
+    items.push_back(&module_.buffer(module_.operations[next].outputs[0]));
+  }
+  for (const ir::Buffer *item : items)
+    outputs.emplace_back(tensor::is_floating(item->dtype) ? DType::f64 : DType::i32,
+                         values_of(item->layout.sizes));
+  const size_t values = outputs.size() - (call.solver.has_info ? 1 : 0);
+  for (size_t i = 0; i < values; ++i)
+    support::require(outputs[i].numel() == shape.batch * elements[i], "interpret",
+                     "a result of " + call.kernel + " has another size");
+
+  tsc_engine::SolverMemory memory;
+  const auto input = [&](size_t i) { return i < inputs.size() ? inputs[i].data() : nullptr; };
+  const auto output = [&](size_t i) { return i < values ? outputs[i].data() : nullptr; };
+  memory.a = input(0);
+  memory.b = input(1);
+  memory.c = input(2);
+  memory.out = output(0);
+  memory.second = output(1);
+  memory.third = output(2);
+  if (call.solver.has_info)
+    memory.info = outputs.back().data();
+  try {
+    tsc_engine::host_solver(shape, memory);
+  } catch (const tsc_engine::Error &error) {
+    throw support::UserError(support::ExitCode::device,
+                             {.code = "TSC-R131",
+                              .message = operation.name + " (" + call.kernel + "): " + error.what(),
+                              .next_step = error.next_step});
+  }
+  for (size_t i = 0; i < values; ++i) // second is a vector
+    outputs[i] = in_rows(outputs[i], is_matrix(items[i]->layout, i == 1));
+  store_items(operation, outputs);
+}
+
+} // namespace tsc::interpret

@@ -1,0 +1,147 @@
+// Linear algebra: library calls on matrices whose columns lie one after another.
+#include "engine/solver.h"
+#include "lowering/build.h"
+#include "lowering/realize.h"
+#include "lowering/registry.h"
+#include "lowering/tuple_call.h"
+
+namespace tsc::lowering {
+
+namespace {
+
+using tsc_engine::Routine;
+using tsc_engine::SolverFlag;
+
+/// Strides of matrices by columns, batches outside, or of vectors.
+std::vector<Expr> column_strides(const std::vector<Expr> &sizes, bool is_matrix) {
+  if (!is_matrix)
+    return tensor::contiguous_strides(sizes);
+  std::vector<Expr> swapped = sizes;
+  std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+  std::vector<Expr> strides = tensor::contiguous_strides(swapped);
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return strides;
+}
+
+ir::BufferView operand(Context &context, TensorValue value, bool is_matrix) {
+  if (value.dtype != value.storage->dtype) // reinterpreted bits
+    value = copy(context, value);
+  return require_strides(context, value, column_strides(value.sizes, is_matrix));
+}
+
+class SolverCall {
+public:
+  SolverCall(Context &context, const ops::Call &call, Routine routine, std::string_view matrix)
+      : context_(context), call_(call) {
+    const TensorValue a = tensor_argument(context, call, matrix);
+    const size_t rank = a.sizes.size();
+    library_.kernel = "lapack." + std::string(call.node().target.substr(4));
+    library_.kernel = library_.kernel.substr(0, library_.kernel.rfind('.'));
+    library_.ir_class = "FallbackKernel";
+    library_.library = ir::Library::solver;
+    library_.solver.routine = static_cast<uint8_t>(routine);
+    library_.solver.batch = symbolic::numel(std::vector<Expr>(a.sizes.begin(), a.sizes.end() - 2));
+    library_.solver.m = a.sizes[rank - 2];
+    library_.solver.n = a.sizes[rank - 1];
+    library_.inputs.push_back(operand(context, a, true));
+  }
+  SolverCall &also(std::string_view parameter, bool is_matrix) {
+    const TensorValue value = tensor_argument(context_, call_, parameter);
+    library_.solver.k = value.sizes.back();
+    library_.inputs.push_back(operand(context_, value, is_matrix));
+    return *this;
+  }
+  SolverCall &right_side(std::string_view parameter) { return also(parameter, true); }
+  /// Vectors do not say how many right sides there are.
+  SolverCall &vectors(std::string_view parameter, bool counts) {
+    const Expr before = library_.solver.k;
+    also(parameter, false);
+    if (!counts)
+      library_.solver.k = before;
+    return *this;
+  }
+  SolverCall &flag(SolverFlag flag, bool is_set) {
+    if (is_set)
+      library_.solver.flags = static_cast<uint8_t>(library_.solver.flags | flag);
+    return *this;
+  }
+  SolverCall &with_info() {
+    library_.solver.has_info = true;
+    return *this;
+  }
+  NodeValue run() {
+    std::vector<graph::TensorMeta> results;
+    const graph::Value &value = *call_.node().value;
+    if (const graph::TensorMeta *one = value.tensor())
+      return std::get<std::vector<TensorValue>>(
+          tuple_call(context_, std::move(library_), {*one}))[0];
+    for (const graph::Value &item : *value.list())
+      results.push_back(*item.tensor());
+    return tuple_call(context_, std::move(library_), results);
+  }
+
+private:
+  Context &context_;
+  const ops::Call &call_;
+  ir::Extern library_;
+};
+
+} // namespace
+
+void add_solvers(Registry &registry) {
+  registry["cholesky"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::cholesky, "self")
+        .flag(tsc_engine::kUpper, call.boolean("upper"))
+        .with_info()
+        .run();
+  };
+  registry["lu"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::lu, "self").with_info().run();
+  };
+  registry["lu_solve"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::lu_solve, "lu")
+        .right_side("other")
+        .vectors("pivots", false)
+        .flag(tsc_engine::kTransposed, call.boolean("transposed"))
+        .run();
+  };
+  registry["triangular_solve"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::triangular_solve, "self")
+        .right_side("other")
+        .flag(tsc_engine::kUpper, call.boolean("upper"))
+        .flag(tsc_engine::kTransposed, call.boolean("transposed"))
+        .flag(tsc_engine::kUnit, call.boolean("unitriangular"))
+        .run();
+  };
+  registry["reflections"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::qr, "self").run();
+  };
+  registry["orthogonal"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::orthogonal, "self").vectors("factors", true).run();
+  };
+  registry["symmetric_eigen"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::symmetric_eigen, "self")
+        .flag(tsc_engine::kUpper, call.boolean("upper"))
+        .flag(tsc_engine::kVectors, call.boolean("vectors"))
+        .with_info()
+        .run();
+  };
+  registry["svd"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::svd, "self")
+        .flag(tsc_engine::kFull, call.boolean("full"))
+        .flag(tsc_engine::kVectors, call.boolean("vectors"))
+        .with_info()
+        .run();
+  };
+  registry["ldl"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::ldl, "self").with_info().run();
+  };
+  registry["ldl_solve"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::ldl_solve, "ldl")
+        .right_side("other")
+        .vectors("pivots", false)
+        .run();
+  };
+}
+
+} // namespace tsc::lowering

@@ -1,0 +1,191 @@
+// Routines of linear algebra on the host, by what they multiply to.
+#include "engine/host_device.h"
+#include "engine/solver.h"
+#include "testing/catch.h"
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+namespace {
+
+using namespace tsc_engine;
+
+/// `batch` matrices by columns: element (i, j) of matrix b is a fixed function of all three, larger
+/// on the diagonal.
+std::vector<double> sample(int64_t batch, int64_t rows, int64_t columns, bool symmetric = false) {
+  std::vector<double> values;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t i = 0; i < rows; ++i) {
+        const double x = static_cast<double>(symmetric ? std::min(i, j) : i),
+                     y = static_cast<double>(symmetric ? std::max(i, j) : j);
+        values.push_back(std::sin(3 * x + 7 * y + static_cast<double>(b)) + (i == j ? 4 : 0));
+      }
+  return values;
+}
+
+using At = std::function<double(int64_t, int64_t)>;
+At matrix(const std::vector<double> &values, int64_t rows, int64_t columns, int64_t b) {
+  return [&values, rows, columns, b](int64_t i, int64_t j) {
+    return values[static_cast<size_t>(b * rows * columns + j * rows + i)];
+  };
+}
+/// The largest difference of a and what `terms` products sum to.
+double distance(const At &a, int64_t rows, int64_t columns, int64_t terms, const At &x,
+                const At &y) {
+  double most = 0;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < terms; ++k)
+        sum += x(i, k) * y(k, j);
+      most = std::max(most, std::abs(sum - a(i, j)));
+    }
+  return most;
+}
+At transposed(const At &a) {
+  return [a](int64_t i, int64_t j) { return a(j, i); };
+}
+At triangle(const At &a, bool upper, bool unit) {
+  return [=](int64_t i, int64_t j) {
+    if (i == j)
+      return unit ? 1.0 : a(i, j);
+    return (upper ? i < j : i > j) ? a(i, j) : 0.0;
+  };
+}
+
+struct Run {
+  std::vector<double> out, second, third;
+  std::vector<int> pivots, info;
+};
+Run run(const SolverShape &shape, const std::vector<double> &a, const std::vector<double> &b = {},
+        const std::vector<int> &c = {}) {
+  auto device = make_host_device({}, {});
+  const SolverExtents extents = solver_extents(shape);
+  const auto size = [&](int64_t extent) { return static_cast<size_t>(extent * shape.batch); };
+  Run result;
+  result.out.resize(size(extents.out));
+  result.second.resize(size(extents.second));
+  result.pivots.resize(size(extents.second));
+  result.third.resize(size(extents.third));
+  result.info.resize(size(extents.info), 77);
+  SolverMemory memory;
+  memory.a = a.data();
+  memory.b = b.data();
+  memory.c = c.data();
+  memory.out = result.out.data();
+  memory.second = shape.routine == Routine::lu || shape.routine == Routine::ldl
+                      ? static_cast<void *>(result.pivots.data())
+                      : result.second.data();
+  memory.third = result.third.data();
+  memory.info = extents.info ? result.info.data() : nullptr;
+  device->solve(device->prepare_solver(shape), memory, nullptr, nullptr);
+  return result;
+}
+SolverShape shape_of(Routine routine, int64_t m, int64_t n, int64_t k, int64_t flags = 0,
+                     int64_t batch = 3) {
+  SolverShape shape;
+  shape.routine = routine;
+  shape.dtype = DType::f64;
+  shape.flags = flags;
+  shape.batch = batch;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  return shape;
+}
+constexpr double kClose = 1e-12;
+
+} // namespace
+
+TEST_CASE("factorizations multiply to what they factor") {
+  const int64_t m = 5, n = 4;
+  const std::vector<double> square = sample(3, n, n, true), tall = sample(3, m, n);
+  for (const bool upper : {false, true}) {
+    const Run factor = run(shape_of(Routine::cholesky, n, n, 0, upper ? kUpper : 0), square);
+    CHECK(factor.info == std::vector<int>{0, 0, 0});
+    for (int64_t b = 0; b < 3; ++b) {
+      const At l = triangle(matrix(factor.out, n, n, b), upper, false);
+      CHECK(distance(matrix(square, n, n, b), n, n, n, upper ? transposed(l) : l,
+                     upper ? l : transposed(l)) < kClose);
+    }
+  }
+  const Run lu = run(shape_of(Routine::lu, n, n, 0), square);
+  for (const bool flip : {false, true}) {
+    const std::vector<double> right = sample(3, n, 2);
+    const Run x =
+        run(shape_of(Routine::lu_solve, n, n, 2, flip ? kTransposed : 0), lu.out, right, lu.pivots);
+    for (int64_t b = 0; b < 3; ++b) {
+      const At a = matrix(square, n, n, b);
+      CHECK(distance(matrix(right, n, 2, b), n, 2, n, flip ? transposed(a) : a,
+                     matrix(x.out, n, 2, b)) < kClose);
+    }
+  }
+  const Run reflections = run(shape_of(Routine::qr, m, n, 0), tall);
+  const Run q = run(shape_of(Routine::orthogonal, m, n, n), reflections.out, reflections.second);
+  const Run eigen = run(shape_of(Routine::symmetric_eigen, n, n, 0, kVectors), square);
+  for (int64_t b = 0; b < 3; ++b) {
+    const At r = triangle(matrix(reflections.out, m, n, b), true, false);
+    CHECK(distance(matrix(tall, m, n, b), m, n, n, matrix(q.out, m, n, b), r) < kClose);
+    const At vectors = matrix(eigen.out, n, n, b);
+    const At scaled = [&](int64_t i, int64_t j) {
+      return vectors(i, j) * eigen.second[static_cast<size_t>(b * n + j)];
+    };
+    // The lower triangle is read.
+    CHECK(distance(matrix(square, n, n, b), n, n, n, scaled, transposed(vectors)) < kClose);
+  }
+  for (const bool full : {false, true}) {
+    const int64_t columns = full ? m : n;
+    const Run svd = run(shape_of(Routine::svd, m, n, 0, kVectors | (full ? kFull : 0)), tall);
+    for (int64_t b = 0; b < 3; ++b) {
+      const At u = matrix(svd.out, m, columns, b);
+      const At scaled = [&](int64_t i, int64_t j) {
+        return u(i, j) * svd.second[static_cast<size_t>(b * n + j)];
+      };
+      CHECK(distance(matrix(tall, m, n, b), m, n, n, scaled, matrix(svd.third, n, n, b)) < kClose);
+    }
+  }
+}
+
+TEST_CASE("triangles and LDL factors solve") {
+  const int64_t n = 4;
+  const std::vector<double> a = sample(3, n, n, true), right = sample(3, n, 2);
+  for (const int64_t flags : {0, 1, 2, 3, 4, 7}) {
+    const SolverShape shape = shape_of(Routine::triangular_solve, n, n, 2, flags);
+    const Run x = run(shape, a, right);
+    for (int64_t b = 0; b < 3; ++b) {
+      const At t = triangle(matrix(a, n, n, b), shape.has(kUpper), shape.has(kUnit));
+      CHECK(distance(matrix(right, n, 2, b), n, 2, n, shape.has(kTransposed) ? transposed(t) : t,
+                     matrix(x.out, n, 2, b)) < kClose);
+    }
+  }
+  const Run ldl = run(shape_of(Routine::ldl, n, n, 0), a);
+  const Run x = run(shape_of(Routine::ldl_solve, n, n, 2), ldl.out, right, ldl.pivots);
+  for (int64_t b = 0; b < 3; ++b)
+    CHECK(distance(matrix(right, n, 2, b), n, 2, n, matrix(a, n, n, b), matrix(x.out, n, 2, b)) <
+          kClose);
+}
+
+TEST_CASE("info says which pivot fails, and matrices without elements are fine") {
+  CHECK(run(shape_of(Routine::cholesky, 2, 2, 0, 0, 1), {1, 0, 0, -1}).info == std::vector<int>{2});
+  CHECK(run(shape_of(Routine::lu, 2, 2, 0, 0, 1), {0, 0, 0, 0}).info == std::vector<int>{1});
+  CHECK(run(shape_of(Routine::cholesky, 0, 0, 0), {}).info == std::vector<int>{0, 0, 0});
+  CHECK(run(shape_of(Routine::symmetric_eigen, 0, 0, 0, kVectors), {}).info ==
+        std::vector<int>{0, 0, 0});
+  CHECK(run(shape_of(Routine::svd, 0, 2, 0, kVectors | kFull, 1), {}).third ==
+        std::vector<double>{1, 0, 0, 1});
+  CHECK(run(shape_of(Routine::orthogonal, 2, 2, 0, 0, 1), {5, 6, 7, 8}).out ==
+        std::vector<double>{1, 0, 0, 1});
+}
+
+TEST_CASE("pivots that lead out of the matrix are refused") {
+  const std::vector<double> unit = {1, 0, 0, 1};
+  const SolverShape lu = shape_of(Routine::lu_solve, 2, 2, 2, 0, 1);
+  const SolverShape ldl = shape_of(Routine::ldl_solve, 2, 2, 2, 0, 1);
+  CHECK_THROWS_WITH(run(lu, unit, unit, {1, 3}), "pivots that no factorization gives");
+  CHECK_THROWS_WITH(run(lu, unit, unit, {0, 2}), "pivots that no factorization gives");
+  CHECK_THROWS_WITH(run(ldl, unit, unit, {1, -2}), "pivots that no factorization gives");
+  CHECK_THROWS_WITH(run(ldl, unit, unit, {-2, -1}), "pivots that no factorization gives");
+  CHECK(run(lu, unit, unit, {2, 2}).out == std::vector<double>{0, 1, 1, 0});
+}
