@@ -51,7 +51,10 @@ StepCounts count_steps(const program::Program &program) {
   StepCounts counts;
   for (const program::Step &step : program.steps) {
     counts.launches += std::holds_alternative<program::Launch>(step.kind) ? 1 : 0;
-    counts.library_calls += std::holds_alternative<program::Matmul>(step.kind) ? 1 : 0;
+    counts.library_calls += std::holds_alternative<program::Matmul>(step.kind) ||
+                                    std::holds_alternative<program::Solver>(step.kind)
+                                ? 1
+                                : 0;
   }
   return counts;
 }

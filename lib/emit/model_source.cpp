@@ -255,17 +255,6 @@ private:
                      buffer_name(matmul.a.buffer) + " @ " + buffer_name(matmul.b.buffer) +
                      (matmul.has_c ? " + " + buffer_name(matmul.c.buffer) : ""));
     });
-    table("Solver", "kSolvers", tables_.solvers, [&](size_t i) {
-      const Solver &solver = tables_.solvers[i];
-      const size_t routine = static_cast<size_t>(solver.routine);
-      return row({"Routine::" + std::string(program::kRoutineNames[routine]), text(solver.dtype),
-                  std::to_string(solver.flags), text(solver.batch), text(solver.m), text(solver.n),
-                  text(solver.k), text_of(solver.a), text_of(solver.b), text_of(solver.c),
-                  text_of(solver.out), text_of(solver.second), text_of(solver.third),
-                  text_of(solver.info)}) +
-             comment(std::to_string(i) + ": " + buffer_name(solver.out.buffer) + " of " +
-                     buffer_name(solver.a.buffer));
-    });
     table("Copy", "kCopies", tables_.copies, [&](size_t i) {
       const Copy &copy = tables_.copies[i];
       return row({text_of(copy.from), text_of(copy.to), text(copy.bytes)});
@@ -301,6 +290,17 @@ private:
       return row({text_of(loop.predicate), std::to_string(loop.condition_steps),
                   std::to_string(loop.body_steps)}) +
              comment(buffer_name(loop.predicate.buffer));
+    });
+    table("Solver", "kSolvers", tables_.solvers, [&](size_t i) {
+      const Solver &solver = tables_.solvers[i];
+      const size_t routine = static_cast<size_t>(solver.routine);
+      return row({"Routine::" + std::string(program::kRoutineNames[routine]), text(solver.dtype),
+                  std::to_string(solver.flags), text(solver.batch), text(solver.m), text(solver.n),
+                  text(solver.k), text_of(solver.a), text_of(solver.b), text_of(solver.c),
+                  text_of(solver.out), text_of(solver.second), text_of(solver.third),
+                  text_of(solver.info)}) +
+             comment(std::to_string(i) + ": " + buffer_name(solver.out.buffer) + " of " +
+                     buffer_name(solver.a.buffer));
     });
   }
   static std::string text_of(const Assertion &assertion) {

@@ -74,10 +74,16 @@ std::string readme(std::span<const program::Program> plans, bool has_weights) {
           "On a GPU, kernels are compiled by nvcc if there is one at build time, else by NVRTC "
           "when weights are "
           "loaded";
-  bool has_matmul = false;
-  for (const program::Step &step : program.steps)
+  bool has_matmul = false, has_solver = false;
+  for (const program::Step &step : program.steps) {
     has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
-  text += has_matmul ? "; matrix products go to cuBLASLt, on the host to CBLAS.\n" : ".\n";
+    has_solver |= std::holds_alternative<program::Solver>(step.kind);
+  }
+  if (has_matmul)
+    text += "; matrix products go to cuBLASLt, on the host to CBLAS";
+  if (has_solver)
+    text += "; linear algebra goes to cuSOLVER, on the host to LAPACK (OpenBLAS)";
+  text += ".\n";
   if (!has_weights)
     text += "\nThe folder has no weights: give them as a .safetensors file with the names in "
             "`model.cpp`.\n";

@@ -101,7 +101,8 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
   } catch (const tsc_engine::Error &error) {
     throw support::UserError(support::ExitCode::device,
                              {.code = "TSC-R131",
-                              .message = operation.name + " (" + call.kernel + "): " + error.what(),
+                              .message = "linear algebra cannot run: " + operation.name + " (" +
+                                         call.kernel + "): " + error.what(),
                               .next_step = error.next_step});
   }
   for (size_t i = 0; i < values; ++i) // second is a vector

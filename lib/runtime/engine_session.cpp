@@ -103,7 +103,8 @@ public:
       if (step.once)
         continue;
       timing_.kernels += std::holds_alternative<program::Launch>(step.kind);
-      timing_.library_calls += std::holds_alternative<program::Matmul>(step.kind);
+      timing_.library_calls += std::holds_alternative<program::Matmul>(step.kind) ||
+                               std::holds_alternative<program::Solver>(step.kind);
     }
     tables_ = program::build_tables(program);
     load_weights(weights);

@@ -71,6 +71,33 @@ TEST_CASE("singular and indefinite matrices are errors of the run") {
   check_said("aten.linalg_inv.default", {1, 3}, "nothing");
 }
 
+TEST_CASE("pivots that no factorization gives are refused, not followed") {
+  testing::MadeGraph graph;
+  graph.name = "ldl_solve";
+  graph.inputs = {{"ldl", "float32", {2, 2}}, {"b", "float32", {2, 1}}};
+  graph.calls = {{"pivots", "aten.full.default", {{2}, 7}, {{"dtype", {{"dtype", "int32"}}}}},
+                 {"x", "aten.linalg_ldl_solve.default", {"$ldl", "$pivots", "$b"}}};
+  graph.outputs = {"x"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  const std::vector<HostTensor> inputs = {diagonal_matrix({1, 1}),
+                                          HostTensor(tensor::DType::f32, {2, 1})};
+  const auto refuses = [&](const std::string &code, const std::function<void()> &run) {
+    try {
+      run();
+      FAIL_CHECK("nothing is said");
+    } catch (const support::UserError &error) {
+      CHECK(error.diagnostics().front().code == code);
+      CHECK(std::string(error.what()).find("pivots that no factorization gives") !=
+            std::string::npos);
+    }
+  };
+  refuses("TSC-R131", [&] { driver::run_reference(compilation, inputs, {}); });
+  for (const runtime::SessionOptions &way : testing::host_ways()) {
+    const auto session = runtime::Session::create(compilation.program, {}, way);
+    refuses("TSC-R117", [&] { session->run(inputs); });
+  }
+}
+
 TEST_CASE("systems with symbols in their sizes") {
   testing::MadeGraph graph;
   graph.name = "dynamic";

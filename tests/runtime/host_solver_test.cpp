@@ -3,6 +3,7 @@
 #include "engine/solver.h"
 #include "testing/catch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
