@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 namespace tsc::driver {
 namespace {
@@ -96,6 +97,37 @@ void require_fits(const program::Program &program, const target::Target &target)
   }
 }
 
+/// What the user sees as complex numbers: the graph says it, what follows computes with parts.
+void mark_complex(const graph::Graph &graph, program::Program &program) {
+  const auto is_complex = [](const graph::Node &node) {
+    const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+    return meta != nullptr && tensor::is_complex(meta->dtype);
+  };
+  std::set<std::string> inputs, weights, outputs;
+  for (const graph::InputSpec &input : graph.inputs)
+    if (const graph::Node &node = graph.node(input.node); is_complex(node))
+      (input.target.empty() ? inputs : weights)
+          .insert(input.target.empty() ? node.name : input.target);
+  for (const graph::Node &node : graph.nodes)
+    if (node.kind == graph::NodeKind::get_attr && is_complex(node))
+      weights.insert(node.target);
+  size_t number = 0; // of outputs that are no mutations
+  for (const graph::OutputSpec &output : graph.outputs) {
+    const bool is_mutation = output.kind == graph::OutputKind::buffer_mutation ||
+                             output.kind == graph::OutputKind::input_mutation ||
+                             output.kind == graph::OutputKind::parameter_mutation;
+    const std::string name =
+        is_mutation ? "mutated_" + output.target : "output_" + std::to_string(number++);
+    if (const graph::NodeRef *node = output.value.node(); node && is_complex(graph.node(node->id)))
+      outputs.insert(name);
+  }
+  for (program::Buffer &buffer : program.buffers)
+    buffer.is_complex = (buffer.role == program::Role::input && inputs.count(buffer.name) != 0) ||
+                        (buffer.role == program::Role::weight && weights.count(buffer.weight) != 0);
+  for (program::OutputInfo &output : program.outputs)
+    output.is_complex = output.buffer >= 0 && outputs.count(output.name) != 0;
+}
+
 void generate(State &state) {
   codegen::Tuning tuning;
   for (const std::string &path : state.options->locks)
@@ -108,6 +140,7 @@ void generate(State &state) {
     if (!kernel.is_chosen)
       state.result.unlocked.push_back(state.result.program.kernels[kernel.kernel].name);
   state.result.program.name = state.result.graph.name;
+  mark_complex(state.result.graph, state.result.program);
   require_sound(state.result.program);
   require_fits(state.result.program, *state.target);
   state.finished("generate", [&] { return render(state.result, Form::cuda); });

@@ -33,7 +33,7 @@ void check_expected(const program::Program &program, const std::vector<std::vect
   std::vector<std::string> names;
   std::set<std::string> known;
   for (size_t i = 0; i < program.outputs.size(); ++i) {
-    const program::OutputInfo &output = program.outputs[i];
+    const program::OutputInfo output = program::seen(program.outputs[i]);
     if (output.buffer < 0)
       continue;
     names.push_back(output.name);

@@ -4,6 +4,7 @@
 #include "support/diagnostic.h"
 #include "support/hash.h"
 #include "support/text.h"
+#include "tensor/complex_memory.h"
 
 #include <algorithm>
 #include <cmath>
@@ -159,6 +160,8 @@ std::vector<HostTensor> load_inputs(const program::Program &program, const DataS
       const DataHint chosen = hint == hints.end() ? DataHint{} : hint->second;
       inputs.push_back(random_for(input.name, buffer.dtype, concrete_sizes(program, buffer.layout),
                                   source.seed, chosen, chosen.scale));
+      if (buffer.is_complex)
+        inputs.back() = tensor::as_complex(inputs.back());
     }
     return inputs;
   }
@@ -211,12 +214,16 @@ private:
     else if (auto own = from_graph_.find(buffer.weight); own != from_graph_.end())
       tensor = &own->second;
     if (tensor) {
-      if (tensor->dtype() != buffer.dtype || tensor->sizes() != sizes)
+      const HostTensor parts = tensor::as_real(*tensor); // also given as they are
+      const program::Buffer seen = program::seen(buffer);
+      const std::vector<int64_t> seen_sizes = concrete_sizes(program_, seen.layout);
+      const bool is_expected = tensor->dtype() == seen.dtype && tensor->sizes() == seen_sizes;
+      if (!is_expected && (parts.dtype() != buffer.dtype || parts.sizes() != sizes))
         add("TSC-R122",
             "weight '" + buffer.weight + "' is " + describe_tensor(*tensor) + ", the graph takes " +
-                describe_tensor(buffer.dtype, {sizes.begin(), sizes.end()}),
+                describe_tensor(seen.dtype, {seen_sizes.begin(), seen_sizes.end()}),
             "give a weight of that dtype and shape");
-      weights_[buffer.weight] = *tensor;
+      weights_[buffer.weight] = buffer.is_complex ? parts : *tensor;
     } else if (source_ && source_->random) {
       DataHint hint;
       hint.positive = buffer.weight.find("running_var") != std::string::npos;

@@ -61,8 +61,8 @@ private:
   symbolic::Bindings symbols_;
   std::vector<Diagnostic> problems_;
 
-  const program::Buffer &buffer(size_t input) const {
-    return program_.buffers[program_.inputs[input].buffer];
+  program::Buffer buffer(size_t input) const {
+    return program::seen(program_.buffers[program_.inputs[input].buffer]);
   }
   void add(const char *code, std::string message, std::string next_step) {
     problems_.push_back({code, std::move(message), path_, "", "", "", std::move(next_step)});
@@ -174,7 +174,7 @@ private:
   }
 
   void check_sizes(size_t i) {
-    const std::vector<Expr> &sizes = buffer(i).layout.sizes;
+    const std::vector<Expr> sizes = buffer(i).layout.sizes;
     for (size_t axis = 0; fits_[i] && axis < sizes.size(); ++axis) {
       const int64_t value = given_[i]->sizes()[axis];
       const std::optional<int64_t> expected = evaluate(sizes[axis]);
@@ -255,14 +255,15 @@ std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,
                                                const std::vector<HostTensor> &inputs) {
   symbolic::Bindings symbols;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const std::vector<Expr> &sizes = program.buffers[program.inputs[i].buffer].layout.sizes;
+    const std::vector<Expr> sizes =
+        program::seen(program.buffers[program.inputs[i].buffer]).layout.sizes;
     for (size_t axis = 0; axis < sizes.size(); ++axis)
       symbols.try_emplace(sizes[axis], inputs[i].sizes()[axis]);
   }
   std::vector<std::vector<int64_t>> result;
   for (const program::OutputInfo &output : program.outputs) {
     result.emplace_back();
-    for (Expr size : output.layout.sizes) {
+    for (Expr size : program::seen(output).layout.sizes) {
       const std::vector<Expr> needed = symbolic::free_symbols(size);
       const bool known = std::all_of(needed.begin(), needed.end(),
                                      [&](Expr symbol) { return symbols.count(symbol) != 0; });

@@ -5,6 +5,7 @@
 
 #include "interpret/interpret.h"
 #include "support/diagnostic.h"
+#include "tensor/complex_memory.h"
 
 namespace tsc::driver {
 namespace {
@@ -51,7 +52,7 @@ std::vector<tensor::HostTensor> module_inputs(const ir::Module &module,
     }
     if (buffer.weight.empty()) {
       support::require(user < inputs.size(), "run_reference", "too few inputs");
-      const tensor::HostTensor &input = inputs[user++];
+      const tensor::HostTensor input = tensor::as_real(inputs[user++]);
       if (input.dtype() != buffer.dtype)
         problems.push_back({.code = "TSC-R111",
                             .message = "input '" + buffer.name + "' is " +
@@ -64,7 +65,8 @@ std::vector<tensor::HostTensor> module_inputs(const ir::Module &module,
     }
     auto found = weights.find(buffer.weight);
     // A weight that no operation reads need not be there.
-    all.push_back(found == weights.end() ? tensor::HostTensor(buffer.dtype, {0}) : found->second);
+    all.push_back(found == weights.end() ? tensor::HostTensor(buffer.dtype, {0})
+                                         : tensor::as_real(found->second));
   }
   if (!problems.empty())
     throw support::UserError(support::ExitCode::bad_input, std::move(problems));
@@ -103,6 +105,9 @@ RankTensors run_reference_ranks(const Compilation &compilation, const RankTensor
         result.outputs.erase(result.outputs.begin() + static_cast<std::ptrdiff_t>(i));
       }
     interpret::check(result);
+    for (size_t i = 0; i < compilation.program.outputs.size(); ++i)
+      if (compilation.program.outputs[i].is_complex)
+        result.outputs[i] = tensor::as_complex(result.outputs[i]);
     outputs.push_back(std::move(result.outputs));
   }
   return outputs;

@@ -2,6 +2,7 @@
 
 #include "graph/data_symbols.h"
 #include "lowering/build.h"
+#include "lowering/complex_memory.h"
 #include "lowering/context.h"
 #include "lowering/data_numbers.h"
 #include "lowering/in_place.h"
@@ -76,8 +77,10 @@ std::vector<ir::Origin> origins_of(const graph::Graph &graph) {
   return origins;
 }
 
-BufferId add_named_buffer(Context &context, const graph::Node &node, const graph::TensorMeta &meta,
-                          ir::Buffer::Role role, std::string weight) {
+BufferId add_named_buffer(Context &context, const graph::Node &node,
+                          const graph::TensorMeta &value_meta, ir::Buffer::Role role,
+                          std::string weight) {
+  const graph::TensorMeta meta = memory_of(value_meta);
   ir::Buffer buffer;
   buffer.name = node.name;
   buffer.dtype = meta.dtype;
@@ -206,10 +209,11 @@ void check_sizes(const ops::Call &call) {
 /// What lowering computed must be what the graph says: the same dtype and the same sizes.
 void check_value(const graph::Node &node, const NodeValue &value) {
   const auto *tensor = std::get_if<TensorValue>(&value);
-  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-  if (tensor == nullptr || meta == nullptr)
+  const graph::TensorMeta *said = node.value ? node.value->tensor() : nullptr;
+  if (tensor == nullptr || said == nullptr)
     return;
-  if (tensor->dtype != meta->dtype || tensor->sizes != meta->layout.sizes) {
+  const graph::TensorMeta meta = memory_of(*said);
+  if (tensor->dtype != meta.dtype || tensor->sizes != meta.layout.sizes) {
     std::string sizes;
     for (Expr size : tensor->sizes)
       sizes += " " + symbolic::print(size);
@@ -228,7 +232,8 @@ NodeValue lower_call(Context &context, const graph::Node &node) {
   if (lowering == registry().end())
     refuse(node);
   const ops::Call call(context.graph, node, op->schema, context.ranges);
-  check_dtypes(context, call);
+  if (op->lowering != "view_as_real" && op->lowering != "view_as_complex") // the same memory
+    check_dtypes(context, call);
   check_sizes(call);
   return lowering->second(context, call);
 }
@@ -296,10 +301,12 @@ void settle(Context &context, const graph::Node &node, NodeValue &value) {
   const bool strided = std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
     return context.graph.node(user).target == "aten.as_strided.default";
   });
-  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
-  if ((strided || context.returned[context.current]) && meta != nullptr &&
-      is_dense(meta->layout.sizes, meta->layout.strides))
-    require_strides(context, *tensor, meta->layout.strides);
+  const graph::TensorMeta *said = node.value ? node.value->tensor() : nullptr;
+  if ((!strided && !context.returned[context.current]) || said == nullptr)
+    return;
+  const graph::TensorMeta meta = memory_of(*said);
+  if (is_dense(meta.layout.sizes, meta.layout.strides))
+    require_strides(context, *tensor, meta.layout.strides);
 }
 
 /// A tensor out of nowhere for what could not be lowered, so that its users are looked at as well:

@@ -2,6 +2,7 @@
 
 #include "ir/body.h"
 #include "lowering/build.h"
+#include "lowering/complex_memory.h"
 #include "lowering/in_place.h"
 #include "lowering/realize.h"
 #include "lowering/views.h"
@@ -74,7 +75,8 @@ void protect(Context &context, TensorValue &value, const std::vector<BufferId> &
     value = copy(context, value);
 }
 
-ir::BufferView output_view(Context &context, TensorValue &value, const graph::TensorMeta &meta) {
+ir::BufferView output_view(Context &context, TensorValue &value, const graph::TensorMeta &said) {
+  const graph::TensorMeta meta = memory_of(said);
   if (is_dense(meta.layout.sizes, meta.layout.strides))
     return require_strides(context, value, meta.layout.strides);
   return realized_view(context, value);

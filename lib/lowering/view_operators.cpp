@@ -139,6 +139,10 @@ void add_views(Registry &registry) {
   registry["expand"] = expand_operator;
   registry["unsqueeze"] = unsqueeze_operator;
   registry["squeeze"] = squeeze_operator;
+  for (const char *key : {"view_as_real", "view_as_complex"}) // values are memory of parts
+    registry[key] = [](Context &context, const ops::Call &call) -> NodeValue {
+      return tensor_argument(context, call, "self");
+    };
   registry["slice"] = slice_operator;
   registry["select"] = select_operator;
   registry["diagonal"] = diagonal;

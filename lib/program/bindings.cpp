@@ -70,4 +70,23 @@ const Define *definition_of(const Program &program, size_t symbol) {
   return nullptr;
 }
 
+namespace {
+
+template <class Row> Row as_complex(Row row) {
+  if (!row.is_complex)
+    return row;
+  row.dtype = row.dtype == DType::f64 ? DType::c128 : DType::c64;
+  row.layout.sizes.pop_back();
+  row.layout.strides.pop_back();
+  for (Expr &stride : row.layout.strides)
+    stride = symbolic::floor_div(stride, Expr(2));
+  row.layout.offset = symbolic::floor_div(row.layout.offset, Expr(2));
+  return row;
+}
+
+} // namespace
+
+Buffer seen(const Buffer &buffer) { return as_complex(buffer); }
+OutputInfo seen(const OutputInfo &output) { return as_complex(output); }
+
 } // namespace tsc::program

@@ -184,6 +184,7 @@ void read(const Cursor &at, Buffer &buffer) {
   if (Cursor weight = at.optional("weight"); weight.exists())
     buffer.weight = weight.text();
   buffer.mutated = at.flag("mutated", false);
+  buffer.is_complex = at.flag("is_complex", false);
 }
 
 void read(const Cursor &at, KernelParameter &parameter) {
@@ -338,6 +339,7 @@ void read(const Cursor &at, OutputInfo &output) {
   output.dtype = at.at("dtype").dtype();
   output.layout = read_layout(at);
   output.is_mutation = at.flag("is_mutation", false);
+  output.is_complex = at.flag("is_complex", false);
 }
 
 void read(const Cursor &at, Assertion &assertion) {

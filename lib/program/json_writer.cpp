@@ -65,6 +65,8 @@ Json write(const Buffer &buffer) {
     result["weight"] = buffer.weight;
   if (buffer.mutated)
     result["mutated"] = true;
+  if (buffer.is_complex)
+    result["is_complex"] = true;
   return result;
 }
 
@@ -218,6 +220,8 @@ Json write(const OutputInfo &output) {
   write_layout(result, output.layout);
   if (output.is_mutation)
     result["is_mutation"] = true;
+  if (output.is_complex)
+    result["is_complex"] = true;
   return result;
 }
 

@@ -59,6 +59,9 @@ struct Buffer {
   int32_t alias_of = -1;
   std::string weight;   // role weight: qualified name
   bool mutated = false; // weight or input that steps write
+  /// Of an input or a weight: its last dimension, of 2, holds the parts of complex numbers, which
+  /// is what the user sees.
+  bool is_complex = false;
 };
 
 struct KernelParameter {
@@ -221,7 +224,11 @@ struct OutputInfo {
   DType dtype = DType::f32;
   bool is_mutation = false; // value lives in the mutated input or weight
   std::string text;
+  bool is_complex = false; // as of a Buffer
 };
+/// As the user sees them: complex, without the dimension of parts.
+Buffer seen(const Buffer &buffer);
+OutputInfo seen(const OutputInfo &output);
 
 /// What must hold of data while steps run. Steps note the number of the first that does not (from
 /// 1) in the buffer of role failure: the graph's own assertions, which have the first numbers, in

@@ -476,7 +476,17 @@ private:
     }
   }
 
+  /// Parts of complex numbers lie in a last dimension of 2.
+  void check_parts(const Layout &layout, DType dtype, const std::string &at) {
+    if (layout.rank() == 0 || !layout.sizes.back().is_integer(2) ||
+        layout.strides.size() != layout.rank() || (dtype != DType::f32 && dtype != DType::f64))
+      report("TSC-P009", "complex numbers have parts of f32 or f64 in a last dimension of 2", at);
+  }
+
   void check_signature() {
+    for (size_t i = 0; i < program_.buffers.size(); ++i)
+      if (program_.buffers[i].is_complex)
+        check_parts(program_.buffers[i].layout, program_.buffers[i].dtype, place("buffers", i));
     std::set<std::string> names;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       const InputInfo &input = program_.inputs[i];
@@ -494,6 +504,8 @@ private:
       if (output.buffer < 0)
         continue;
       check_layout(output.layout, place("outputs", i));
+      if (output.is_complex)
+        check_parts(output.layout, output.dtype, place("outputs", i));
       if (check_buffer_index(static_cast<uint64_t>(output.buffer), place("outputs", i)) &&
           !may_pass(program_.buffers[static_cast<size_t>(output.buffer)].role))
         check_dtype(output.dtype, place("outputs", i));

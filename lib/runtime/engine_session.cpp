@@ -2,6 +2,7 @@
 
 #include "runtime/input_check.h"
 #include "support/diagnostic.h"
+#include "tensor/complex_memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -149,7 +150,7 @@ void EngineSession::load_weights(const tensor::TensorMap &weights) {
     const auto found = weights.find(name);
     if (found == weights.end())
       return data;
-    current = found->second.contiguous();
+    current = tensor::as_real(found->second).contiguous();
     static const std::byte kNothing{};
     data.data = current.data() ? current.data() : &kNothing;
     data.dtype = static_cast<tsc_engine::DType>(current.dtype());
@@ -247,7 +248,16 @@ HostTensor EngineSession::download(size_t output) {
   return result;
 }
 
-std::vector<HostTensor> EngineSession::run(const std::vector<HostTensor> &inputs) {
+/// Complex numbers as their parts.
+std::vector<HostTensor> parts_of(const std::vector<HostTensor> &inputs) {
+  std::vector<HostTensor> parts;
+  for (const HostTensor &input : inputs)
+    parts.push_back(tensor::as_real(input));
+  return parts;
+}
+
+std::vector<HostTensor> EngineSession::run(const std::vector<HostTensor> &given) {
+  const std::vector<HostTensor> inputs = parts_of(given);
   bind(inputs);
   std::vector<HostTensor> results;
   try {
@@ -258,14 +268,15 @@ std::vector<HostTensor> EngineSession::run(const std::vector<HostTensor> &inputs
     instance_->check(device_.stream);
     device_.device->synchronize(device_.stream);
     for (size_t i = 0; i < outputs_.size(); ++i)
-      results.push_back(download(i));
+      results.push_back(outputs_[i].is_complex ? tensor::as_complex(download(i)) : download(i));
   } catch (const tsc_engine::Error &error) {
     rethrow(error, Activity::running);
   }
   return results;
 }
 
-std::vector<double> EngineSession::bench(const std::vector<HostTensor> &inputs, int repeats) {
+std::vector<double> EngineSession::bench(const std::vector<HostTensor> &given, int repeats) {
+  const std::vector<HostTensor> inputs = parts_of(given);
   bind(inputs);
   try {
     upload(inputs);
@@ -281,7 +292,8 @@ std::vector<double> EngineSession::bench(const std::vector<HostTensor> &inputs, 
   }
 }
 
-std::vector<double> EngineSession::time_steps(const std::vector<HostTensor> &inputs, int repeats) {
+std::vector<double> EngineSession::time_steps(const std::vector<HostTensor> &given, int repeats) {
+  const std::vector<HostTensor> inputs = parts_of(given);
   bind(inputs);
   std::vector<double> medians(tables_.tables.steps.count, 0);
   try {

@@ -2,6 +2,7 @@
 #include "tensor/host_tensor.h"
 
 #include "support/text.h"
+#include "tensor/complex_memory.h"
 
 #include <algorithm>
 #include <cmath>
@@ -285,6 +286,35 @@ private:
   Agreement result_;
 };
 
+/// The parts of a complex tensor, those of a row in one row; both are NaN where one is.
+HostTensor parts_of(const HostTensor &tensor) {
+  HostTensor parts = as_real(tensor).clone();
+  for (int64_t i = 0; i + 1 < parts.numel(); i += 2)
+    if (std::isnan(parts.get_double(i)) || std::isnan(parts.get_double(i + 1))) {
+      parts.set_double(i, std::numeric_limits<double>::quiet_NaN());
+      parts.set_double(i + 1, std::numeric_limits<double>::quiet_NaN());
+    }
+  std::vector<int64_t> sizes = tensor.sizes();
+  if (sizes.empty())
+    sizes.push_back(1);
+  sizes.back() *= 2;
+  HostTensor rows(parts.dtype(), sizes);
+  std::copy_n(parts.data(), parts.size_in_bytes(), rows.data());
+  return rows;
+}
+
+Agreement compare_complex(const HostTensor &actual, const HostTensor &expected,
+                          const HostTensor *reference, const AgreementRule &rule) {
+  if (reference != nullptr && !is_complex(reference->dtype())) {
+    Agreement result;
+    result.reason = "the reference of a complex tensor is real";
+    return result;
+  }
+  const HostTensor wide = reference != nullptr ? parts_of(*reference) : HostTensor();
+  return compare(parts_of(actual), parts_of(expected), reference != nullptr ? &wide : nullptr,
+                 rule);
+}
+
 } // namespace
 
 Agreement compare(const HostTensor &actual, const HostTensor &expected, const HostTensor *reference,
@@ -298,10 +328,8 @@ Agreement compare(const HostTensor &actual, const HostTensor &expected, const Ho
                       shape_text(expected);
     return result;
   }
-  if (is_complex(expected.dtype()) || (reference != nullptr && is_complex(reference->dtype()))) {
-    result.reason = "complex tensors cannot be compared";
-    return result;
-  }
+  if (is_complex(expected.dtype()))
+    return compare_complex(actual, expected, reference, rule);
   if (!is_floating(expected.dtype())) {
     compare_exact(actual, expected, result);
     return result;

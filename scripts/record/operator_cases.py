@@ -19,6 +19,7 @@ import torch.nn.functional as F
 import alias_cases
 import arithmetic_cases
 import bits_and_segments_cases
+import complex_cases
 import composite_cases
 import custom_cases
 import edge_cases
@@ -468,6 +469,7 @@ overwriting_cases.add(family)
 window_cases.add(family)
 foreach_cases.add(family)
 alias_cases.add(family)
+complex_cases.add(family)
 
 
 def main():

@@ -219,6 +219,8 @@ TSC_FAMILY(attention_gradients)
 TSC_FAMILY(gpu_gradients)
 TSC_FAMILY(optimizers)
 TSC_FAMILY(training)
+TSC_FAMILY(complex)
+TSC_FAMILY(fft)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

@@ -48,7 +48,9 @@ const json kSmall = {{"dtype", "float32"}, {"size", {2, 3}}};
 
 TEST_CASE("a wrong node hides no problem of the others") {
   WrongGraph wrong;
-  wrong.input("x", "float32", {2, 3}).input("c", "complex64", {2, 3}).input("h", "bfloat16", {4});
+  wrong.input("x", "float32", {2, 3})
+      .input("c", "float8_e4m3fn", {2, 3})
+      .input("h", "bfloat16", {4});
   wrong.call("unknown", "aten.expp.default", {"$x"}, json::object(), kSmall)
       .call("shapes", "aten.add.Tensor", {"$unknown", "$h"}, json::object(), kSmall)
       .call("arity", "aten.neg.default", {"$shapes", 3})
@@ -87,10 +89,10 @@ error TSC-O017: aten.softmax.int: argument 'dim' is 'one', the schema says int
   in File "model.py", line 4, in forward: kind = f(x)
   call aten.softmax.int(self=shapes: float32[2, 3], dim='one')
   next: the form that tsc knows: aten.softmax.int(Tensor self, int dim, ScalarType? dtype=None)
-error TSC-K001: kernels cannot compute with torch.complex64
+error TSC-K001: kernels cannot compute with torch.float8_e4m3fn
   at wrong.json (node dtype)
   in File "model.py", line 5, in forward: dtype = f(x)
-  call aten.mul.Tensor(self=c: complex64[2, 3], other=c: complex64[2, 3])
+  call aten.mul.Tensor(self=c: float8_e4m3fn[2, 3], other=c: float8_e4m3fn[2, 3])
   also at node dtype_again in File "model.py", line 6, in forward: dtype_again = f(x)
   next: convert the tensor to a float or integer type outside of the graph
 error TSC-O002: aten.view.dtype between bool and wider elements is not supported
@@ -130,7 +132,7 @@ error TSC-O050: aten.sum.default yields torch.float32 [], the file says torch.fl
 TEST_CASE("what every pass refuses is in one report") {
   WrongGraph wrong;
   wrong.input("x", "float32", {2, 3}).input("row", "float32", {1, 3});
-  wrong.input("empty", "float32", {2, 0}).input("c", "complex64", {2});
+  wrong.input("empty", "float32", {2, 0}).input("c", "float8_e4m3fn", {2});
   wrong.call("wide", "aten.expand.default", {"$row", {2, 3}})
       .call("stored", "aten.zero_.default", {"$wide"})
       .call("larger", "aten.add_.Tensor", {"$row", "$x"})
@@ -170,7 +172,7 @@ TEST_CASE("an unsupported operator is one problem, with all its places") {
 
 TEST_CASE("equal calls are all places of what lowering refuses") {
   WrongGraph wrong;
-  wrong.input("c", "complex64", {2, 3});
+  wrong.input("c", "float8_e4m3fn", {2, 3});
   std::vector<std::string> outputs;
   for (int i = 0; i < 120; ++i) {
     outputs.push_back("call_" + std::to_string(i));

@@ -56,8 +56,9 @@ void add_transposes(Table &table) {
   for (std::string_view name : {"mT", "mH", "matrix_H", "adjoint"})
     table.add(keep_text(std::string(name) + "(Tensor(a) self) -> Tensor(a)"))
         .effect(Effect::view)
-        .decompose([](GraphBuilder &builder, const Call &call) {
-          return transpose_dims(builder, call, -2, -1);
+        .decompose([conjugates = name != "mT"](GraphBuilder &builder, const Call &call) {
+          const Argument turned = transpose_dims(builder, call, -2, -1);
+          return conjugates ? builder.call("aten.conj.default", {turned}) : turned;
         });
   auto move = [](GraphBuilder &builder, const Call &call) {
     size_t rank = call.tensor("self").layout.rank();

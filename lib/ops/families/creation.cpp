@@ -17,6 +17,8 @@ DType dtype_of_fill(const Call &call, const Argument &value) {
     return number->tensor()->dtype == DType::boolean ? DType::boolean : DType::f32;
   if (std::holds_alternative<bool>(value.value))
     return DType::boolean;
+  if (std::holds_alternative<graph::Complex>(value.value))
+    return DType::c64;
   return std::holds_alternative<double>(value.value) ? DType::f32 : DType::i64;
 }
 

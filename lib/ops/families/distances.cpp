@@ -1,4 +1,5 @@
 // Norms by other names, distances and similarities.
+#include "ops/table/complex_calls.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -240,7 +241,8 @@ void add_distances(Table &table) {
   table.add("_euclidean_dist(Tensor x1, Tensor x2) -> Tensor").decompose(distances_of_rows);
   table.add("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
+        const DType dtype =
+            part_dtype(promote_operands(elementwise_operands(call, {"self", "other"})));
         Argument self = widen(builder, call["self"]);
         Argument difference = builder.call(kSub, {self, widen(builder, call["other"])});
         Argument norm = vector_norm(builder, difference, call["p"], Arguments{}, false);

@@ -191,8 +191,10 @@ void add_combinations(Table &table) {
     table
         .add(keep_text(std::string(name) + "(Tensor self, Tensor " +
                        (name == "dot" ? "tensor" : "other") + ") -> Tensor"))
-        .decompose([](GraphBuilder &builder, const Call &call) {
-          return inner_product(builder, call["self"], call[call.schema().parameters[1].name]);
+        .decompose([conjugates = name == "vdot"](GraphBuilder &builder, const Call &call) {
+          const Argument self =
+              conjugates ? builder.call("aten.conj.default", {call["self"]}) : call["self"];
+          return inner_product(builder, self, call[call.schema().parameters[1].name]);
         });
   for (std::string_view name : {"outer", "ger"})
     table.add(keep_text(std::string(name) + "(Tensor self, Tensor vec2) -> Tensor"))

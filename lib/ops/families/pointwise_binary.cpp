@@ -5,9 +5,16 @@
 #include "ops/table/table.h"
 
 #include <cmath>
+#include <complex>
 
 namespace tsc::ops {
 namespace {
+
+std::complex<double> complex_number(const Call &call, std::string_view parameter) {
+  const auto *number = std::get_if<graph::Complex>(&call[parameter].value);
+  return number != nullptr ? std::complex<double>(number->real, number->imaginary)
+                           : std::complex<double>(call.number(parameter));
+}
 
 bool is_one(const Argument &argument) {
   if (const int64_t *value = std::get_if<int64_t>(&argument.value))
@@ -25,6 +32,14 @@ Argument with_alpha(GraphBuilder &builder, const Call &call, std::string_view ta
   }
   // In the result's dtype, as ATen scales.
   const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
+  if (tensor::is_complex(dtype)) {
+    if (call.optional_tensor("other"))
+      return builder.emit(target,
+                          {call["self"], builder.call(kMul, {call["other"], call["alpha"]})});
+    const std::complex<double> product =
+        complex_number(call, "other") * complex_number(call, "alpha");
+    return builder.emit(target, {call["self"], graph::Complex{product.real(), product.imag()}});
+  }
   const bool any = call.number("alpha") != 0;
   Argument scaled = call["other"];
   const bool *truth = std::get_if<bool>(&scaled.value);
@@ -257,7 +272,9 @@ constexpr int64_t kLargestUnrolledPower = 32; // TorchInductor's bound
 
 Argument pow_tensor_scalar(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
-  if (std::holds_alternative<Expr>(call["exponent"].value) || call["exponent"].node())
+  if (std::holds_alternative<Expr>(call["exponent"].value) || call["exponent"].node() ||
+      std::holds_alternative<graph::Complex>(call["exponent"].value) ||
+      tensor::is_complex(self.dtype))
     return builder.keep(call);
   double exponent = call.number("exponent");
   DType dtype = promote_operands(elementwise_operands(call, {"self", "exponent"}));
@@ -303,7 +320,7 @@ Argument add_scaled(GraphBuilder &builder, const Call &call, std::string_view co
     term = builder.call(kMul, {term, call["tensor2"]});
     Argument value = call["value"];
     if (const double *number = std::get_if<double>(&value.value);
-        number != nullptr && !tensor::is_floating(dtype))
+        number != nullptr && tensor::is_integral(dtype, true))
       value = static_cast<int64_t>(*number); // ATen's kernels have it in the tensors' dtype
     if (!is_one(value))
       term = builder.call(kMul, {term, value});
@@ -319,12 +336,16 @@ Argument add_scaled(GraphBuilder &builder, const Call &call, std::string_view co
 Argument lerp(GraphBuilder &builder, const Call &call) {
   Argument difference = builder.call(kSub, {call["end"], call["self"]});
   if (!call.optional_tensor("weight")) {
-    double weight = call.number("weight");
+    const std::complex<double> weight = complex_number(call, "weight");
+    const auto number = [](std::complex<double> value) {
+      return value.imag() == 0 ? Argument(value.real())
+                               : Argument(graph::Complex{value.real(), value.imag()});
+    };
     if (std::abs(weight) < 0.5) {
-      Argument step = builder.call(kMul, {difference, weight});
+      Argument step = builder.call(kMul, {difference, number(weight)});
       return builder.call(kAdd, {call["self"], step});
     }
-    Argument step = builder.call(kMul, {difference, 1.0 - weight});
+    Argument step = builder.call(kMul, {difference, number(1.0 - weight)});
     return builder.call(kSub, {call["end"], step});
   }
   Argument magnitude = builder.call("aten.abs.default", {call["weight"]});

@@ -82,7 +82,6 @@ void add_pointwise_unary(Table &table) {
   add_alias(table, "fix", "aten.trunc.default");
   add_alias(table, "negative", "aten.neg.default");
   add_alias(table, "special_expit", "aten.sigmoid.default");
-  add_alias(table, "sgn", "aten.sign.default");
   table.add_with_in_place("round.decimals(Tensor self, *, int decimals) -> Tensor")
       .decompose(round_decimals);
   table.add_with_in_place("square(Tensor self) -> Tensor")
@@ -101,6 +100,13 @@ void add_pointwise_unary(Table &table) {
       .decompose([](GraphBuilder &, const Call &call) { return call["self"]; });
   table.add("isfinite(Tensor self) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
+        if (tensor::is_complex(call.tensor("self").dtype)) {
+          const auto finite = [&](std::string_view part) {
+            return builder.call("aten.isfinite.default", {builder.call(part, {call["self"]})});
+          };
+          return builder.call("aten.logical_and.default", {finite("tsc.real_part.default"),
+                                                           finite("tsc.imaginary_part.default")});
+        }
         Argument magnitude = builder.call("aten.abs.default", {call["self"]});
         return builder.call("aten.lt.Tensor", {magnitude, INFINITY}); // false for NaN
       });

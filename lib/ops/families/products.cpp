@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tsc::ops {
 namespace {
@@ -18,14 +19,19 @@ Argument reshape(GraphBuilder &builder, const Argument &x, const Sizes &sizes) {
 
 /// beta * self + alpha * product; a beta of 0 ignores self, NaN included.
 Argument scaled_sum(GraphBuilder &builder, const Call &call, Argument product) {
-  const bool whole = !tensor::is_floating(builder.meta(product).dtype); // factors are cut, too
-  const auto factor = [&](std::string_view name) -> Argument {
-    const double number = call.number(name);
-    return whole ? Argument(static_cast<int64_t>(number)) : call[name];
+  const DType dtype = builder.meta(product).dtype;
+  const bool whole = tensor::is_integral(dtype, true); // factors are cut, too
+  const auto number = [&](std::string_view name) { // of a complex one only that it is neither
+    if (std::holds_alternative<graph::Complex>(call[name].value))
+      return std::numeric_limits<double>::quiet_NaN();
+    return whole ? std::trunc(call.number(name)) : call.number(name);
   };
-  if (call.number("alpha") != 1)
+  const auto factor = [&](std::string_view name) -> Argument {
+    return whole ? Argument(static_cast<int64_t>(number(name))) : call[name];
+  };
+  if (number("alpha") != 1)
     product = builder.call(kMul, {product, factor("alpha")});
-  const double beta = whole ? std::trunc(call.number("beta")) : call.number("beta");
+  const double beta = number("beta");
   if (beta == 0)
     return product;
   Argument self = beta == 1 ? call["self"] : builder.call(kMul, {call["self"], factor("beta")});
@@ -218,7 +224,7 @@ void add_named(Table &table) {
   table.add("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
         DType dtype = promote_operands(elementwise_operands(call, {"x", "y"}));
-        Argument x = widen(builder, call["x"]);
+        Argument x = builder.call("aten.conj.default", {widen(builder, call["x"])});
         Argument product = builder.call(kMul, {x, widen(builder, call["y"])});
         Argument sum =
             builder.call("aten.sum.dim_IntList", {product, Arguments{call["dim"]}, false});

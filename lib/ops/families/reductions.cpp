@@ -1,4 +1,5 @@
 // Reductions and scans. Results are contiguous.
+#include "ops/table/complex_calls.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -53,7 +54,7 @@ Argument all_dims() { return Arguments{}; }
 Argument mean_over(GraphBuilder &builder, const Call &call, const Argument &dim, bool keepdim) {
   const TensorMeta self = call.tensor("self");
   DType dtype = call.dtype("dtype").value_or(self.dtype);
-  if (!tensor::is_floating(dtype))
+  if (!tensor::is_floating(dtype) && !tensor::is_complex(dtype))
     call.fail("TSC-O036", "aten.mean of " + std::string(tensor::torch_name(dtype)),
               "convert to a floating dtype first");
   std::vector<size_t> dims;
@@ -115,6 +116,9 @@ void add_truth(Table &table, std::string_view name) {
       .decompose([target](GraphBuilder &builder, const Call &call) {
         const Arguments *dims = call["dim"].list();
         const bool none = dims && dims->empty(); // unlike sum: no dimension, nothing is reduced
+        if (tensor::is_complex(call.tensor("self").dtype) && !none)
+          return builder.call(target, {convert(builder, call["self"], DType::boolean), call["dim"],
+                                       call["keepdim"]});
         if (call.tensor("self").dtype != DType::u8)
           return none ? convert(builder, call["self"], DType::boolean) : builder.keep(call);
         // The result is uint8 too, but 0 or 1.
@@ -172,17 +176,34 @@ void add_extremes(Table &table) {
 }
 
 Value var_mean_value(const Call &call) {
-  Value one = reduced_value(call, call.tensor("self").dtype);
-  return Value{Value::List{one, one}};
+  const DType dtype = call.tensor("self").dtype;
+  return Value{Value::List{reduced_value(call, part_dtype(dtype)), reduced_value(call, dtype)}};
 }
 
 enum class Spread : uint8_t { variance, deviation };
+
+/// The variance of a complex number is the sum of those of its parts.
+Argument complex_statistics(GraphBuilder &builder, const Call &call, Spread spread,
+                            const Argument &dim, const Argument &correction, bool keepdim) {
+  const auto of_part = [&](std::string_view part) {
+    return builder.emit("aten.var_mean.correction", {builder.call(part, {call["self"]}), dim},
+                        {{"correction", correction}, {"keepdim", keepdim}});
+  };
+  const Argument re = of_part("tsc.real_part.default"), im = of_part("tsc.imaginary_part.default");
+  Argument distance = builder.call(kAdd, {builder.item(re, 0), builder.item(im, 0)});
+  if (spread == Spread::deviation)
+    distance = builder.call("aten.sqrt.default", {distance});
+  return Arguments{
+      distance, builder.call("aten.complex.default", {builder.item(re, 1), builder.item(im, 1)})};
+}
 
 /// (variance or deviation, mean) with the given correction, computed in f32 or wider and rounded at
 /// the end.
 Argument statistics(GraphBuilder &builder, const Call &call, Spread spread, const Argument &dim,
                     const Argument &correction, bool keepdim) {
   const TensorMeta self = call.tensor("self");
+  if (tensor::is_complex(self.dtype))
+    return complex_statistics(builder, call, spread, dim, correction, keepdim);
   if (!tensor::is_floating(self.dtype))
     call.fail("TSC-O036", call.node().target + " of " + std::string(tensor::torch_name(self.dtype)),
               "convert to a floating dtype first");
@@ -236,8 +257,9 @@ void add_variances(Table &table) {
     if (form[1] == 'c') {
       row.shape(var_mean_value).lowers("var_mean");
       row.decompose([](GraphBuilder &builder, const Call &call) {
-        bool direct =
-            !tensor::is_reduced_float(call.tensor("self").dtype) && call.has("correction");
+        const DType dtype = call.tensor("self").dtype;
+        const bool direct = !tensor::is_reduced_float(dtype) && !tensor::is_complex(dtype) &&
+                            call.has("correction");
         return direct ? builder.keep(call) : statistics_of(builder, call, Spread::variance);
       });
     } else {
@@ -285,6 +307,11 @@ Argument diff(GraphBuilder &builder, const Call &call) {
 /// The p-norm of linalg.vector_norm for the orders that models use.
 Argument vector_norm(GraphBuilder &builder, const Argument &self, double order, const Argument &dim,
                      bool keepdim, DType dtype) {
+  if (tensor::is_complex(builder.meta(self).dtype) || tensor::is_complex(dtype)) {
+    const Argument typed = tensor::is_complex(dtype) ? convert(builder, self, dtype) : self;
+    return vector_norm(builder, builder.call("aten.abs.default", {typed}), order, dim, keepdim,
+                       part_dtype(dtype));
+  }
   Argument x = widen(builder, convert(builder, self, dtype));
   Argument magnitude = builder.call("aten.abs.default", {x});
   Argument result;

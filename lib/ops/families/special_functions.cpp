@@ -1,4 +1,5 @@
 // Elementwise functions that are a few simpler ones, with their special values as PyTorch has them.
+#include "ops/table/complex_calls.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -66,8 +67,9 @@ Argument log_add_exp(GraphBuilder &builder, const Call &call, bool base_two) {
 
 /// In float64, whatever the operands are.
 Argument float_power(GraphBuilder &builder, const Call &call) {
+  const DType wide_dtype = involves_complex(call) ? DType::c128 : DType::f64;
   auto wide = [&](std::string_view name) {
-    return call[name].node() ? convert(builder, call[name], DType::f64) : call[name];
+    return call[name].node() ? convert(builder, call[name], wide_dtype) : call[name];
   };
   Argument base = wide("self");
   Argument exponent = wide("exponent");
@@ -75,7 +77,7 @@ Argument float_power(GraphBuilder &builder, const Call &call) {
                             : !exponent.node() ? "aten.pow.Tensor_Scalar"
                                                : "aten.pow.Tensor_Tensor";
   Argument result = builder.call(target, {base, exponent});
-  return convert(builder, result, DType::f64);
+  return convert(builder, result, wide_dtype);
 }
 
 /// 0 below 0, 1 above, `values` at 0.
@@ -131,7 +133,8 @@ Argument nan_to_num(GraphBuilder &builder, const Call &call) {
 /// self == other, or |self - other| <= atol + rtol * |other| and finite.
 Argument is_close(GraphBuilder &builder, const Call &call) {
   Argument a = call["self"], b = call["other"];
-  bool floating = tensor::is_floating(call.tensor("self").dtype);
+  const DType dtype = call.tensor("self").dtype;
+  const bool floating = tensor::is_floating(dtype) || tensor::is_complex(dtype);
   Argument equal = builder.call("aten.eq.Tensor", {a, b});
   if (call.boolean("equal_nan") && floating) {
     Argument a_invalid = builder.call("aten.isnan.default", {a});

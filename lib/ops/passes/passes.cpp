@@ -8,6 +8,7 @@
 #include "ops/passes/inline_effects.h"
 #include "ops/passes/inline_subgraphs.h"
 #include "ops/passes/seed_random.h"
+#include "ops/passes/split_complex.h"
 #include "ops/passes/verify_graph.h"
 #include "support/verify.h"
 
@@ -24,6 +25,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"match_mutations", match_mutations},
       {"functionalize", functionalize},
       {"decompose", decompose},
+      {"split_complex", split_complex},
       {"decompose_attention", decompose_attention},
       {"decompose_convolution", decompose_convolution},
       {"prepare_subgraphs", prepare_subgraphs},

@@ -42,6 +42,15 @@ std::optional<Argument> renamed_back(GraphBuilder &builder, const Node &view,
   const std::string &target = view.target;
   if (target == "aten.permute.default")
     return builder.call("aten.permute.default", {value, inverse_order(view, base.layout.rank())});
+  if (target == "aten._conj.default" || target == "aten._neg_view.default")
+    return builder.call(target, {value});
+  if (target == "aten.view_as_real.default") {
+    const Argument parts = builder.call("aten.clone.default", {value},
+                                        {{"memory_format", graph::MemoryFormat::contiguous}});
+    return builder.call("aten.view_as_complex.default", {parts});
+  }
+  if (target == "aten.view_as_complex.default")
+    return builder.call("aten.view_as_real.default", {value});
   if (target == "aten.view.dtype")
     return builder.call("aten.view.dtype", {value, base.dtype});
   const bool one_to_one = target == "aten.expand.default" &&
@@ -149,7 +158,9 @@ NodeId write_through(GraphBuilder &builder, const WrittenView &through, NodeId b
                      NodeId written, const Call &call) {
   const Node &view = through.view;
   const TensorMeta &base = through.base, &seen = through.seen;
-  if (same_elements(base, seen))
+  const bool changes_sign =
+      view.target == "aten._conj.default" || view.target == "aten._neg_view.default";
+  if (same_elements(base, seen) && !changes_sign)
     return written; // x[:]
   const Argument value = NodeRef{written};
   if (const std::optional<Argument> result = renamed_back(builder, view, base, seen, value))

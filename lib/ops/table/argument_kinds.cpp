@@ -19,7 +19,9 @@ bool is_single(const Argument &argument, std::string_view type) {
     return holds<NodeRef>(argument);
   if (type == "int" || type == "SymInt")
     return holds<NodeRef, bool, int64_t, Expr>(argument);
-  if (type == "float" || type == "Scalar" || type == "number")
+  if (type == "Scalar" || type == "number")
+    return holds<NodeRef, bool, int64_t, double, Expr, graph::Complex>(argument);
+  if (type == "float")
     return holds<NodeRef, bool, int64_t, double, Expr>(argument);
   if (type == "bool")
     return holds<NodeRef, bool, int64_t, Expr>(argument);

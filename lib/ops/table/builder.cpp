@@ -1,5 +1,6 @@
 #include "ops/table/builder.h"
 
+#include "ops/table/complex_calls.h"
 #include "ops/table/requirements.h"
 
 #include "ops/table/source_line.h"
@@ -150,6 +151,7 @@ Argument GraphBuilder::call(std::string_view target, Arguments args, Keywords kw
     call.note_equal_sizes(equal_sizes_);
     // A decomposition relies on what its row refuses, whoever calls it.
     check_requirements(call);
+    check_complex(call, *row);
     if (row->shape)
       row->shape(call);
     return row->decompose(*this, call);
@@ -274,6 +276,7 @@ Value infer_value(const Graph &graph, const Node &node,
   Call call(graph, node, row->schema, ranges);
   call.note_equal_sizes(equal_sizes);
   check_requirements(call);
+  check_complex(call, *row);
   if (row->shape) {
     Value value = row->shape(call);
     check_result(call, value);

@@ -42,6 +42,10 @@ elementwise_operands(const Call &call, std::initializer_list<std::string_view> n
           {nullptr, meta->dtype == DType::boolean ? tensor::Scalar(true) : tensor::Scalar(1.0)});
     } else if (meta) {
       operands.push_back({meta, int64_t{0}});
+    } else if (std::holds_alternative<graph::Complex>(call[name].value)) {
+      static const TensorMeta complex_number{.dtype = DType::c64,
+                                             .device = {tensor::DeviceType::cpu}};
+      operands.push_back({&complex_number, int64_t{0}}); // promotes as a tensor of rank 0 does
     } else if (const Expr *expr = std::get_if<Expr>(&call[name].value)) {
       operands.push_back({nullptr, expr->as_integer().value_or(1)}); // only its kind matters
     } else {

@@ -1,0 +1,147 @@
+#include "ops/table/complex_calls.h"
+
+#include <string>
+#include <unordered_set>
+
+namespace tsc::ops {
+namespace {
+
+/// Operators, all overloads, whose shape rule and whose decomposition, if there is one, hold for
+/// complex numbers. Those without a decomposition are computed by ops::split_complex.
+constexpr std::string_view kTakers[] = {
+    // made of two parts, or taken apart
+    "complex", "polar", "real", "imag", "angle", "view_as_real", "view_as_complex", "_conj", "conj",
+    "conj_physical", "_conj_physical", "resolve_conj", "resolve_neg", "_neg_view", "isreal",
+    "tsc.real_part", "tsc.imaginary_part", "tsc.complex_of",
+    // arithmetic
+    "add", "sub", "subtract", "rsub", "mul", "multiply", "div", "divide", "true_divide",
+    "reciprocal", "neg", "negative", "positive", "pow", "float_power", "square", "sqrt", "rsqrt",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh",
+    "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "arcsin", "arccos", "arctan",
+    "arcsinh", "arccosh", "arctanh", "sigmoid", "special_expit", "silu", "abs", "absolute", "sgn",
+    "sinc", "addcmul", "addcdiv", "lerp", "ldexp",
+    // truth
+    "eq", "ne", "not_equal", "isnan", "isinf", "isfinite", "logical_and", "logical_or",
+    "logical_xor", "logical_not", "any", "all", "isclose", "count_nonzero",
+    // choice, copies, casts, fills
+    "where", "masked_fill", "clone", "copy", "contiguous", "prims.convert_element_type", "_to_copy",
+    "to", "type_as", "alias", "detach", "detach_", "lift_fresh", "lift", "lift_fresh_copy", "cpu",
+    "prims.view_of", "prims.device_put", "requires_grad_", "full", "zeros", "ones", "zeros_like",
+    "ones_like", "new_zeros", "new_ones", "full_like", "new_full", "scalar_tensor", "fill", "zero",
+    "empty", "empty_strided", "empty_like", "new_empty", "eye",
+    // views and what they make
+    "view", "_unsafe_view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten",
+    "unflatten", "ravel", "permute", "transpose", "t", "numpy_T", "mT", "mH", "adjoint", "matrix_H",
+    "swapaxes", "swapdims", "movedim", "moveaxis", "expand", "expand_as", "broadcast_to",
+    "broadcast_tensors", "unsqueeze", "squeeze", "slice", "select", "narrow", "as_strided",
+    "diagonal", "unfold", "unbind", "chunk", "unsafe_chunk", "split", "unsafe_split",
+    "split_with_sizes", "unsafe_split_with_sizes", "tensor_split", "hsplit", "vsplit", "dsplit",
+    "atleast_1d", "atleast_2d", "atleast_3d", "operator.getitem", "view_copy", "tsc.stored",
+    "tsc.channels_inside", "tsc.channels_innermost", "sum_to_size",
+    // joining and moving
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack",
+    "row_stack", "block_diag", "constant_pad_nd", "pad", "_pad_circular", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d",
+    "replication_pad3d", "flip", "fliplr", "flipud", "roll", "tsc.rotate", "rot90", "repeat",
+    "tile", "repeat_interleave", "tril", "triu", "diag", "diag_embed", "diagflat", "meshgrid",
+    "cartesian_prod", "combinations", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "native_channel_shuffle", "im2col", "col2im", "tsc.windows", "tsc.overlaps",
+    // places
+    "index", "_unsafe_index", "index_select", "gather", "take", "take_along_dim", "embedding",
+    "index_put", "_unsafe_index_put", "index_add", "index_copy", "index_fill", "scatter",
+    "scatter_add", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter",
+    "put", "masked_scatter", "tsc.unfold_scatter", "fill_diagonal", "tsc.fill_diagonal",
+    // reductions and scans
+    "sum", "mean", "prod", "cumsum", "cumprod", "var", "std", "var_mean", "std_mean", "norm",
+    "linalg_vector_norm", "linalg_norm", "linalg_matrix_norm", "frobenius_norm", "native_norm",
+    "dist", "trace", "diff",
+    // products
+    "mm", "bmm", "addmm", "baddbmm", "addbmm", "addmv", "addr", "mv", "dot", "vdot", "matmul",
+    "linalg_matmul", "linear", "outer", "ger", "inner", "kron", "tensordot", "einsum", "bilinear",
+    "chain_matmul", "linalg_multi_dot", "linalg_vecdot", "_trilinear", "cross", "linalg_cross",
+    "convolution", "_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "rms_norm",
+    // Fourier transforms
+    "_fft_c2c", "_fft_r2c", "_fft_c2r", "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_hfft",
+    "fft_ihfft", "fft_fft2", "fft_ifft2", "fft_rfft2", "fft_irfft2", "fft_hfft2", "fft_ihfft2",
+    "fft_fftn", "fft_ifftn", "fft_rfftn", "fft_irfftn", "fft_hfftn", "fft_ihfftn", "fft_fftshift",
+    "fft_ifftshift", "stft", "istft",
+    // control, checked where their subgraphs are
+    "_assert_tensor_metadata", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset"};
+
+/// "add" of "aten.add_.Tensor", "prims.convert_element_type" of
+/// "prims.convert_element_type.default".
+std::string_view family(std::string_view name) {
+  const size_t space = name.find('.');
+  if (name.substr(0, space) == "aten")
+    name.remove_prefix(space + 1);
+  else if (const size_t overload = name.find('.', space + 1); overload != std::string_view::npos)
+    return name.substr(0, overload);
+  else
+    return name;
+  return name.substr(0, name.find('.'));
+}
+
+bool takes_complex(const Operator &row) {
+  static const std::unordered_set<std::string_view> takers(std::begin(kTakers), std::end(kTakers));
+  return takers.count(family(row.functional.empty() ? row.name : row.functional)) != 0;
+}
+
+bool is_complex(const Value &value) {
+  if (const TensorMeta *meta = value.tensor())
+    return tensor::is_complex(meta->dtype);
+  const Value::List *list = value.list();
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i)
+    if (is_complex((*list)[i]))
+      return true;
+  return false;
+}
+
+/// The first that is complex.
+std::optional<DType> complex_among(const Call &call, const Argument &argument) {
+  if (std::holds_alternative<graph::Complex>(argument.value))
+    return DType::c64;
+  if (const DType *dtype = std::get_if<DType>(&argument.value))
+    return tensor::is_complex(*dtype) ? std::optional(*dtype) : std::nullopt;
+  if (const Value *value = call.value_of(argument); value != nullptr && is_complex(*value))
+    return value->tensor() != nullptr ? value->tensor()->dtype : DType::c64;
+  const Argument::List *list = argument.list();
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i)
+    if (const std::optional<DType> found = complex_among(call, (*list)[i]))
+      return found;
+  return std::nullopt;
+}
+
+std::optional<DType> complex_among(const Call &call) {
+  for (const Argument &argument : call.node().args)
+    if (const std::optional<DType> found = complex_among(call, argument))
+      return found;
+  for (const auto &keyword : call.node().kwargs)
+    if (const std::optional<DType> found = complex_among(call, keyword.second))
+      return found;
+  return std::nullopt;
+}
+
+} // namespace
+
+DType part_dtype(DType dtype) {
+  return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
+}
+
+DType dtype_of_parts(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::c128 ? DType::c128 : DType::c64;
+}
+
+bool involves_complex(const Call &call) { return complex_among(call).has_value(); }
+
+void check_complex(const Call &call, const Operator &row) {
+  const std::optional<DType> dtype = complex_among(call);
+  if (dtype && !takes_complex(row))
+    call.refuse("TSC-O150",
+                call.node().target + " of " + std::string(tensor::torch_name(*dtype)) +
+                    " is not supported",
+                "compute with its parts (torch.view_as_real); docs/complex.md lists what takes "
+                "complex numbers");
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,20 @@
+// Which operators take complex numbers: docs/complex.md.
+#pragma once
+
+#include "ops/table/operator.h"
+
+namespace tsc::ops {
+
+/// The dtype of a complex number's parts: f32 of c64, f64 of c128; others are their own.
+DType part_dtype(DType dtype);
+/// The complex dtype with parts of `dtype`: c128 of f64 and c128, else c64.
+DType dtype_of_parts(DType dtype);
+
+/// Whether a tensor, a number or a dtype among the arguments is complex.
+bool involves_complex(const Call &call);
+
+/// Throws TSC-O150 if the call involves complex numbers and the row's rules hold for real ones
+/// only. Every call is asked, those of decompositions included.
+void check_complex(const Call &call, const Operator &row);
+
+} // namespace tsc::ops
