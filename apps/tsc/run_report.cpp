@@ -1,6 +1,7 @@
 #include "run_report.h"
 
 #include "support/text.h"
+#include "tensor/complex_memory.h"
 
 #include <nlohmann/json.hpp>
 
@@ -73,10 +74,11 @@ void print_outputs(const program::Program &program, const std::vector<tensor::Ho
       continue;
     }
     const tensor::HostTensor &tensor = outputs[i];
+    const tensor::HostTensor parts = tensor::as_real(tensor); // of complex numbers
     double low = INFINITY, high = -INFINITY, sum = 0;
     int64_t nan = 0;
-    for (int64_t k = 0; k < tensor.numel(); ++k) {
-      double value = tensor.get_double(k);
+    for (int64_t k = 0; k < parts.numel(); ++k) {
+      double value = parts.get_double(k);
       if (std::isnan(value)) {
         ++nan;
         continue;
@@ -85,7 +87,7 @@ void print_outputs(const program::Program &program, const std::vector<tensor::Ho
       high = std::max(high, value);
       sum += value;
     }
-    int64_t count = tensor.numel() - nan;
+    int64_t count = parts.numel() - nan;
     std::printf("%s: %s %s%s", name.c_str(),
                 std::string(tensor::torch_name(tensor.dtype())).c_str(),
                 shape_text(tensor.sizes()).c_str(), info.is_mutation ? " (mutated)" : "");

@@ -67,10 +67,9 @@ TEST_CASE("bad complex arguments are the user's") {
         "error TSC-O154: aten.fft_fft.default: a transform of 0 elements");
   CHECK(message(DType::c64, "aten.fft_fft.default", {graph::None{}, -1, "left"}) ==
         "error TSC-O154: aten.fft_fft.default: norm 'left'");
-  CHECK(
-      message(DType::f32, "aten.stft.default",
-              {2, graph::None{}, graph::None{}, graph::None{}, false, graph::None{}, true, true}) ==
-      "error TSC-O155: aten.stft.default with align_to_window is not supported");
+  CHECK(message(DType::f32, "aten.stft.default",
+                {2, 1, graph::None{}, graph::None{}, false, graph::None{}, true, true}) ==
+        "error TSC-O155: aten.stft.default with align_to_window is not supported");
   CHECK(message(DType::f32, "aten.stft.default", {8}) ==
         "error TSC-O154: aten.stft.default: a frame of 8 of a signal of 3");
 }

@@ -64,6 +64,24 @@ TEST_CASE("Linear algebra survives JSON", "[program]") {
   CHECK((read.second && !read.b && !read.info));
 }
 
+TEST_CASE("What is complex survives JSON, and is seen without the dimension of parts",
+          "[program]") {
+  Program sample = program::sample_program();
+  sample.buffers.push_back(
+      program::make_buffer("z", program::Role::input, {3, 2}, tensor::DType::f64));
+  sample.buffers.back().is_complex = true;
+  sample.inputs.push_back({"z", 8});
+  const std::string text = program::to_json(sample);
+  const Program again = program::from_json(text, "p.json");
+  CHECK(program::to_json(again) == text);
+  REQUIRE(again.buffers[8].is_complex);
+  const program::Buffer seen = program::seen(again.buffers[8]);
+  CHECK(seen.dtype == tensor::DType::c128);
+  CHECK(seen.layout.sizes == std::vector<symbolic::Expr>{3});
+  CHECK(seen.layout.strides == std::vector<symbolic::Expr>{1});
+  CHECK(program::seen(again.buffers[0]).dtype == again.buffers[0].dtype);
+}
+
 TEST_CASE("Zeros and collectives survive JSON", "[program]") {
   Program sample = program::sample_program();
   const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);

@@ -123,6 +123,11 @@ TEST_CASE("Unsound programs are refused", "[program]") {
         "TSC-P008 /symbols the symbol \"s0\" is declared twice");
   CHECK(problem_after([](Program &p) { p.buffers[5].dtype = program::DType::c64; }) ==
         "TSC-P005 /buffers/5 element type \"c64\" cannot be run");
+  CHECK(problem_after([](Program &p) {
+          p.buffers.push_back(program::make_buffer("z", program::Role::input, {2, 3}));
+          p.buffers.back().is_complex = true;
+        }) ==
+        "TSC-P009 /buffers/8 complex numbers have parts of f32 or f64 in a last dimension of 2");
 }
 
 TEST_CASE("All problems come in one report", "[program]") {

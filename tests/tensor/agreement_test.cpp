@@ -1,3 +1,4 @@
+#include "tensor/complex_memory.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
 
@@ -162,4 +163,21 @@ TEST_CASE("empty tensors, scalars and zeros agree") {
   HostTensor zero = tensor_of(DType::f32, {}, {0});
   CHECK(compare(zero, zero, nullptr).ok);
   CHECK_FALSE(compare(tensor_of(DType::f32, {}, {1e-30}), zero, nullptr).ok);
+}
+
+TEST_CASE("complex tensors are compared as rows of their parts") {
+  const HostTensor expected =
+      as_complex(tensor_of(DType::f32, {2, 2, 2}, {1, -2, 3e-9, 4, 5, kNan, 7, kInf}));
+  CHECK(expected.dtype() == DType::c64);
+  CHECK(expected.sizes() == std::vector<int64_t>{2, 2});
+  // A part near 0 is measured at its row's scale; NaN in either part is NaN.
+  HostTensor near = as_complex(tensor_of(DType::f32, {2, 2, 2}, {1, -2, 0, 4, kNan, 1, 7, kInf}));
+  CHECK(compare(near, expected, nullptr).ok);
+  near = as_complex(tensor_of(DType::f32, {2, 2, 2}, {1, -2, 0, 4, 5, kNan, 7, 8}));
+  CHECK(compare(near, expected, nullptr).reason == "the value at [1, 3] is 8.0, expected inf");
+  const HostTensor wide = as_complex(tensor_of(DType::f64, {1, 2}, {1 + 1e-7, 2}));
+  const HostTensor narrow = as_complex(tensor_of(DType::f32, {1, 2}, {1, 2}));
+  CHECK(compare(narrow, narrow, &wide).ok);
+  CHECK(as_real(expected).sizes() == std::vector<int64_t>{2, 2, 2});
+  CHECK(as_real(expected).dtype() == DType::f32);
 }
