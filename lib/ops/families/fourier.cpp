@@ -99,6 +99,17 @@ int64_t largest_factor(int64_t n, int64_t most) {
   return 1;
 }
 
+/// The first of the factors that a transform of length n is split into; 1 for primes. Where two
+/// factors up to the most do, those of the least sum: it is what the products cost.
+int64_t first_factor(int64_t n) {
+  int64_t best = largest_factor(n, kMostDirect);
+  for (int64_t factor = 2; factor <= kMostDirect && factor < n; ++factor)
+    if (n % factor == 0 && n / factor <= kMostDirect &&
+        (n / best > kMostDirect || factor + n / factor < best + n / best))
+      best = factor;
+  return best;
+}
+
 class Transform {
 public:
   Transform(GraphBuilder &builder, DType part, tensor::Device device, double sign)
@@ -106,7 +117,7 @@ public:
 
   /// Of the last dimension of a complex tensor, whose size is n, times `scale`.
   Argument of_complex(const Argument &x, int64_t n, double scale) const {
-    const int64_t factor = largest_factor(n, kMostDirect);
+    const int64_t factor = first_factor(n);
     if (n <= kMostDirect || (factor == 1 && n <= kMostPrime))
       return direct(x, n, scale);
     return factor == 1 ? by_chirp(x, n, scale) : by_factors(x, n, factor, scale);
@@ -114,7 +125,7 @@ public:
 
   /// Of the last dimension of a real tensor: the first `kept` results, complex.
   Argument of_real(const Argument &x, int64_t n, int64_t kept, double scale) const {
-    const int64_t factor = largest_factor(n, kMostDirect);
+    const int64_t factor = first_factor(n);
     if (n <= kMostProducts || (factor == 1 && n <= kMostPrime)) {
       const Roots root = roots(builder_, n, n, kept, sign_, device_);
       const Argument matrix = stacked(builder_, root.cosine, root.sine, -1);
