@@ -233,6 +233,12 @@ bool draws(const KernelGraph &graph) {
                      [](const Value &value) { return ir::is_random(value.op); });
 }
 
+bool has_series(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+    return ir::op_cost(value.op) == ir::OpCost::series;
+  });
+}
+
 std::string header(const program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
                    const std::string &plan, std::span<const std::string_view> further_includes) {
   constexpr size_t kMostNodes = 24;
@@ -384,6 +390,8 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     planned.includes.push_back("tc_random.h");
   if (cuda.graph.sorts())
     planned.includes.push_back("tc_sort.h");
+  if (has_series(cuda.graph))
+    planned.includes.push_back("tc_special.h");
   for (const auto &pair : group.inplace)
     if (same_elements(module, serial.graph, pair.first, pair.second))
       planned.inplace.push_back(pair);

@@ -51,6 +51,8 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
     return 8;
   case ir::OpCost::angle:
     return 40;
+  case ir::OpCost::series:
+    return 100;
   }
   return 1;
 }

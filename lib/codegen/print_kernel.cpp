@@ -283,8 +283,10 @@ struct KernelBody {
 
 bool reduces_angles(const KernelPlan &plan) {
   const std::vector<Value> &values = plan.graph.values;
-  return std::any_of(values.begin(), values.end(),
-                     [](const Value &value) { return ir::op_cost(value.op) == ir::OpCost::angle; });
+  return std::any_of(values.begin(), values.end(), [](const Value &value) {
+    const ir::OpCost cost = ir::op_cost(value.op);
+    return cost == ir::OpCost::angle || cost == ir::OpCost::series;
+  });
 }
 
 KernelBody print_body(const ir::Module &module, const KernelPlan &plan,

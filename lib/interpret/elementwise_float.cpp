@@ -1,4 +1,5 @@
 // Elementwise operations on floats, in double precision, with PyTorch's edge cases.
+#include "interpret/special_functions.h"
 #include "interpret/tape.h"
 
 #include "support/diagnostic.h"
@@ -203,6 +204,10 @@ void apply_float(Op op, DType dtype, const Points &points, const double *const *
   if (Unary unary = unary_function(op))
     return points.for_each([&](size_t p) { result[p] = unary(a[p]); });
   if (Binary binary = binary_function(op))
+    return points.for_each([&](size_t p) { result[p] = binary(a[p], b[p]); });
+  if (UnaryFunction unary = special_unary(op, dtype))
+    return points.for_each([&](size_t p) { result[p] = unary(a[p]); });
+  if (BinaryFunction binary = special_binary(op, dtype))
     return points.for_each([&](size_t p) { result[p] = binary(a[p], b[p]); });
   throw support::InternalError("interpret", std::string(ir::op_name(op)),
                                "no meaning for floating-point operands");

@@ -67,6 +67,20 @@ bool less(DType dtype, int64_t a, int64_t b) {
   return dtype == DType::u64 ? bits(a) < bits(b) : a < b;
 }
 
+/// PyTorch's: the magnitude of the smallest number is itself.
+int64_t greatest_common_divisor(DType dtype, int64_t a, int64_t b) {
+  const auto magnitude = [&](int64_t x) {
+    return tensor::is_signed(dtype) && x < 0 ? wrap_to(dtype, from_bits(-bits(x))) : x;
+  };
+  a = magnitude(a), b = magnitude(b);
+  while (a != 0) {
+    const int64_t rest = truncating_remainder(dtype, b, a);
+    b = a;
+    a = rest;
+  }
+  return b;
+}
+
 template <class F>
 void map_unary(DType dtype, const Points &points, const int64_t *a, int64_t *result,
                const F &function) {
@@ -132,6 +146,8 @@ bool apply_binary(Op op, DType dtype, const Points &points, const int64_t *const
     return with([&](int64_t a, int64_t b) { return flooring_remainder(dtype, a, b); });
   case Op::fmod:
     return with([&](int64_t a, int64_t b) { return truncating_remainder(dtype, a, b); });
+  case Op::gcd:
+    return with([&](int64_t a, int64_t b) { return greatest_common_divisor(dtype, a, b); });
   case Op::maximum:
     return with([&](int64_t a, int64_t b) { return less(dtype, a, b) ? b : a; });
   case Op::minimum:

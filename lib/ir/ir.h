@@ -67,7 +67,7 @@ std::string_view op_name(Op op); // as in the logs: "truediv"
 /// Draws random numbers: rand, randn, rand_exponential, rand_bits.
 bool is_random(Op op);
 /// What one operation on one element takes, roughly.
-enum class OpCost : uint8_t { instruction, function, angle };
+enum class OpCost : uint8_t { instruction, function, angle, series };
 OpCost op_cost(Op op);    // of those in the table; others are an instruction
 int operand_count(Op op); // -1 for those below the table
 bool jumps(Op op);        // where the last bits of an operand decide; of those in the table

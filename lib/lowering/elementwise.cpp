@@ -71,11 +71,14 @@ TensorValue compute(Context &context, const ops::Call &call, Op op, DType dtype,
   return convert(context, tensor_of(context, loop), result.dtype);
 }
 
-/// Half types are rounded before an operation that jumps.
-Lowering lowering_of(Op op, std::vector<std::string_view> parameters) {
-  return [op, parameters = std::move(parameters)](Context &context,
-                                                  const ops::Call &call) -> NodeValue {
+/// The operands are the first parameters of the schema, whatever their names. Half types are
+/// rounded before an operation that jumps.
+Lowering lowering_of(Op op) {
+  return [op](Context &context, const ops::Call &call) -> NodeValue {
     const bool discontinuous = ir::jumps(op);
+    std::vector<std::string_view> parameters;
+    for (size_t i = 0; i < static_cast<size_t>(ir::operand_count(op)); ++i)
+      parameters.push_back(call.schema().parameters[i].name);
     return compute(context, call, op, ops::computation_dtype(call), discontinuous,
                    discontinuous ? NumberIs::stored : NumberIs::computed, parameters);
   };
@@ -142,12 +145,8 @@ void add_elementwise(Registry &registry) {
   // What the table of operations names; the others below have parameters of their own.
   for (size_t i = 0; i < static_cast<size_t>(Op::where); ++i) {
     const Op op = static_cast<Op>(i);
-    if (ir::operand_count(op) == 1)
-      registry[ir::op_name(op)] = lowering_of(op, {"self"});
-    else if (ir::operand_count(op) == 2)
-      registry[ir::op_name(op)] = lowering_of(op, {"self", "other"});
+    registry[ir::op_name(op)] = lowering_of(op);
   }
-  registry["pow"] = lowering_of(Op::pow, {"self", "exponent"});
   registry["div_mode"] = div_mode;
   registry["where"] = where;
 }

@@ -174,6 +174,7 @@ void add_reductions(Registry &registry) {
   registry["amin"] = reduction(ReductionKind::min);
   registry["any"] = reduction(ReductionKind::any);
   registry["all"] = reduction(ReductionKind::all);
+  registry["xor_sum"] = reduction(ReductionKind::xor_sum);
   registry["argmax"] = arg_reduction(ReductionKind::argmax);
   registry["argmin"] = arg_reduction(ReductionKind::argmin);
   registry["var_mean"] = var_mean;

@@ -66,12 +66,14 @@ private:
     return b < groups_.size() && groups_[a].list != ir::kNone && groups_[a].list == groups_[b].list;
   }
 
-  /// Reducing large angles takes local memory; registers are the same for all parts of a launch.
+  /// Reducing large angles takes local memory, and so may series; registers are the same for all
+  /// parts of a launch.
   bool needs_local_memory(const Group &group) const {
     return std::any_of(group.members.begin(), group.members.end(), [&](NodeId member) {
       const std::vector<ir::BodyOp> &ops = node(member).body.ops;
       return std::any_of(ops.begin(), ops.end(), [](const ir::BodyOp &op) {
-        return ir::op_cost(op.op) == ir::OpCost::angle;
+        const ir::OpCost cost = ir::op_cost(op.op);
+        return cost == ir::OpCost::angle || cost == ir::OpCost::series;
       });
     });
   }

@@ -31,6 +31,7 @@ import low_precision_cases
 import linear_algebra_cases
 import mutation_cases
 import overwriting_cases
+import special_cases
 import window_cases
 from recorder import BAD, FLOATS, INTS, SPECIAL, Family
 
@@ -466,6 +467,7 @@ low_precision_cases.add(family)
 linear_algebra_cases.add(family)
 mutation_cases.add(family)
 overwriting_cases.add(family)
+special_cases.add(family)
 window_cases.add(family)
 foreach_cases.add(family)
 alias_cases.add(family)

@@ -221,6 +221,8 @@ TSC_FAMILY(optimizers)
 TSC_FAMILY(training)
 TSC_FAMILY(complex)
 TSC_FAMILY(fft)
+TSC_FAMILY(special)
+TSC_FAMILY(prims)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

@@ -44,6 +44,33 @@ constexpr std::string_view kBits[] = {"bitwise_and.Tensor", "bitwise_or.Tensor",
                                       "bitwise_xor.Tensor"};
 constexpr std::string_view kShifts[] = {"bitwise_left_shift.Tensor", "bitwise_right_shift.Tensor"};
 
+// Of f32 and f64: other dtypes are converted to one of them.
+constexpr std::string_view kHigher[] = {"erfinv.default",
+                                        "i0.default",
+                                        "special_airy_ai.default",
+                                        "special_bessel_j0.default",
+                                        "special_bessel_j1.default",
+                                        "special_bessel_y0.default",
+                                        "special_bessel_y1.default",
+                                        "special_erfcx.default",
+                                        "special_i0e.default",
+                                        "special_i1.default",
+                                        "special_i1e.default",
+                                        "special_modified_bessel_k0.default",
+                                        "special_modified_bessel_k1.default",
+                                        "special_ndtri.default",
+                                        "special_scaled_modified_bessel_k0.default",
+                                        "special_scaled_modified_bessel_k1.default"};
+constexpr std::string_view kHigherBinary[] = {"special_zeta.default",
+                                              "special_chebyshev_polynomial_t.default",
+                                              "special_chebyshev_polynomial_u.default",
+                                              "special_chebyshev_polynomial_v.default",
+                                              "special_chebyshev_polynomial_w.default",
+                                              "special_hermite_polynomial_h.default",
+                                              "special_hermite_polynomial_he.default",
+                                              "special_laguerre_polynomial_l.default",
+                                              "special_legendre_polynomial_p.default"};
+
 bool is_unsigned(DType dtype) {
   return dtype == DType::u8 || dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64;
 }
@@ -110,6 +137,11 @@ void add_unary(Calls &calls, DType dtype, const Argument &a) {
         calls.add("aten." + std::string(name) + ".default", {a});
   if (tensor::is_integral(dtype, true))
     calls.add("aten.bitwise_not.default", {a});
+  if (dtype == DType::f32 || dtype == DType::f64) {
+    for (const std::string_view name : kHigher)
+      calls.add("aten." + std::string(name), {a});
+    calls.add("tsc.trigamma.default", {a});
+  }
   for (const DType to : kDtypes)
     if (to != dtype &&
         !(tensor::is_floating(dtype) && tensor::is_integral(to))) // NaN as an integer
@@ -129,8 +161,15 @@ void add_binary(Calls &calls, DType dtype, const Argument &a, const Argument &b)
   }
   if (tensor::is_floating(dtype))
     add(kBinaryOfFloats);
-  if (tensor::is_floating(dtype) && dtype != DType::f16)
+  if (tensor::is_floating(dtype))
     calls.add("aten.nextafter.default", {a, b});
+  if (dtype == DType::f32 || dtype == DType::f64) {
+    add(kHigherBinary);
+    calls.add("aten.igamma.default", {a, b});
+    calls.add("aten.igammac.default", {a, b});
+  }
+  if (tensor::is_integral(dtype))
+    calls.add("aten.gcd.default", {a, b});
   if (!tensor::is_floating(dtype))
     add(kBits);
   if (tensor::is_integral(dtype))

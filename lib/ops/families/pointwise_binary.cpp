@@ -119,38 +119,50 @@ void add_arithmetic(Table &table) {
   }
 }
 
-/// Of bf16, whose values are f32s with the lower half of their bits 0: a step changes the upper
-/// half.
+/// What the neighbours of 16-bit floats are in f32.
+struct SixteenBits {
+  int64_t step;                     // between the bits, as f32, of normal ones
+  double smallest, normal, largest; // positive: the smallest, the smallest normal, the largest
+};
+constexpr SixteenBits kHalf = {1 << 13, 0x1p-24, 0x1p-14, 65504},
+                      kBrain = {1 << 16, 0x1p-133, 0x1p-126, 0x1.fep127};
+
+/// Of 16 bits: a step of those bits of f32 that are kept; up to the smallest normal number a sum;
+/// from infinity the largest number.
 Argument next_after(GraphBuilder &builder, const Call &call) {
   const DType dtype = promote_operands(elementwise_operands(call, {"self", "other"}));
-  if (dtype == DType::f16)
-    call.fail("TSC-O036", call.node().target + " of torch.float16", "convert to float32 first");
-  if (dtype != DType::bf16)
+  if (!tensor::is_reduced_float(dtype))
     return builder.keep(call);
-  constexpr int64_t kStep = 1 << 16, kSmallestNegative = INT32_MIN + kStep;
+  const SixteenBits &kind = dtype == DType::f16 ? kHalf : kBrain;
   const auto compared = [&](std::string_view comparison, const Argument &a, const Argument &b) {
     return builder.call(comparison, {a, b});
   };
+  const auto chosen = [&](const Argument &condition, const Argument &a, const Argument &b) {
+    return builder.call(kWhere, {condition, a, b});
+  };
   const Argument x = convert(builder, call["self"], DType::f32),
                  y = convert(builder, call["other"], DType::f32);
+  const Argument size = builder.call("aten.abs.default", {x});
   const Argument upward = compared("aten.lt.Tensor", x, y),
                  positive = compared("aten.gt.Tensor", x, 0);
   const Argument toward_zero = builder.call("aten.logical_xor.default", {upward, positive});
-  const Argument one_zero = builder.call(kWhere, {compared("aten.eq.Tensor", x, 0), 0.0, x});
-  const Argument bits = builder.call("aten.view.dtype", {one_zero, DType::i32});
-  const Argument step = builder.call(kWhere, {toward_zero, -kStep, kStep});
-  const Argument first =
-      builder.call(kWhere, {compared("aten.gt.Tensor", y, 0), kStep, kSmallestNegative});
+  const Argument difference = chosen(toward_zero, -kind.smallest, kind.smallest);
+  const Argument bits = builder.call("aten.view.dtype", {size, DType::i32});
+  const Argument step = convert(builder, chosen(toward_zero, -kind.step, kind.step), DType::i32);
+  const Argument stepped =
+      builder.call("aten.view.dtype", {builder.call(kAdd, {bits, step}), DType::f32});
+  const Argument finite = chosen(compared("aten.eq.Tensor", size, INFINITY), kind.largest, stepped);
+  const Argument small = compared("aten.le.Tensor", size, kind.normal);
+  const Argument moved = chosen(small, builder.call(kAdd, {size, difference}), finite);
   const Argument next =
-      builder.call(kWhere, {compared("aten.eq.Tensor", x, 0), convert(builder, first, DType::i32),
-                            builder.call(kAdd, {bits, convert(builder, step, DType::i32)})});
-  const Argument value = builder.call("aten.view.dtype", {next, DType::f32});
-  const Argument there = builder.call(kWhere, {compared("aten.eq.Tensor", x, y), y, value});
+      chosen(compared("aten.eq.Tensor", x, 0), chosen(upward, kind.smallest, -kind.smallest),
+             builder.call("aten.copysign.Tensor", {moved, x}));
+  const Argument there = chosen(compared("aten.eq.Tensor", x, y), y, next);
   const Argument sum = builder.call(kAdd, {x, y}); // NaN if one of them is; else unused
   const Argument invalid =
       builder.call("aten.logical_or.default",
                    {compared("aten.ne.Tensor", x, x), compared("aten.ne.Tensor", y, y)});
-  return convert(builder, builder.call(kWhere, {invalid, sum, there}), dtype);
+  return convert(builder, chosen(invalid, sum, there), dtype);
 }
 
 void add_plain_pairs(Table &table) {

@@ -70,6 +70,9 @@ Argument mean_over(GraphBuilder &builder, const Call &call, const Argument &dim,
 }
 
 void add_sums(Table &table) {
+  table.add("tsc::xor_sum(Tensor self, int[] dim, bool keepdim=False) -> Tensor")
+      .shape([](const Call &call) { return reduced_value(call, call.tensor("self").dtype); })
+      .lowers("xor_sum");
   table
       .add("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? "
            "dtype=None) -> Tensor")

@@ -21,13 +21,18 @@ Argument wide_operand(GraphBuilder &builder, const Argument &x, DType dtype) {
   return x.node() ? convert(builder, x, accumulation_dtype(dtype)) : x;
 }
 
-/// self * log(other): 0 where self is 0, NaN where other is.
-Argument xlogy(GraphBuilder &builder, const Call &call) {
+/// self * log(other), or log1p(other): 0 where self is 0, NaN where other is.
+Argument times_logarithm(GraphBuilder &builder, const Call &call, bool plus_one) {
   const DType dtype = result_dtype(call, "self", "other");
   Argument x = wide_operand(builder, call["self"], dtype);
   Argument y = wide_operand(builder, call["other"], dtype);
-  Argument logarithm =
-      y.node() ? builder.call("aten.log.default", {y}) : Argument(std::log(call.number("other")));
+  const auto of_number = [&] {
+    const double number = call.number("other");
+    return plus_one ? std::log1p(number) : std::log(number);
+  };
+  Argument logarithm = y.node()
+                           ? builder.call(plus_one ? "aten.log1p.default" : "aten.log.default", {y})
+                           : Argument(of_number());
   Argument product = builder.call(kMul, {x, logarithm});
   Argument result;
   if (x.node()) {
@@ -43,6 +48,10 @@ Argument xlogy(GraphBuilder &builder, const Call &call) {
     result = product;
   }
   return convert(builder, result, dtype);
+}
+
+Argument xlogy(GraphBuilder &builder, const Call &call) {
+  return times_logarithm(builder, call, false);
 }
 
 /// log(exp(a) + exp(b)), or to the base 2; equal infinities are themselves.
@@ -239,6 +248,13 @@ void add_special_functions(Table &table) {
   table.add("xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor").decompose(xlogy);
   table.add_with_in_place("xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor")
       .decompose(xlogy);
+  for (std::string_view form :
+       {"(Tensor self, Tensor other)", ".self_scalar(Scalar self, Tensor other)",
+        ".other_scalar(Tensor self, Scalar other)"})
+    table.add(keep_text("special_xlog1py" + std::string(form) + " -> Tensor"))
+        .decompose([](GraphBuilder &builder, const Call &call) {
+          return times_logarithm(builder, call, true);
+        });
   for (bool base_two : {false, true})
     table
         .add(base_two ? "logaddexp2(Tensor self, Tensor other) -> Tensor"

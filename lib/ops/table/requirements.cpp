@@ -72,7 +72,7 @@ void floats_only(const Call &call) {
               "convert it to a floating dtype first");
 }
 
-/// Shifts: PyTorch has kernels for every integer, none for truth values alone.
+/// Shifts, gcd: PyTorch has kernels for every integer, none for truth values alone.
 void some_integer(const Call &call) {
   bool any = false;
   for_each_given(call, [&](const Argument &argument, const TensorMeta *meta) {
@@ -400,8 +400,12 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
          "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"});
     add(some_integer, {"bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__",
                        "__ilshift__", "__irshift__"});
-    add(some_float, {"hypot", "nextafter"});
-    add(floats_only, {"layer_norm",
+    add(integers_only, {"gcd", "lcm"});
+    add(some_integer, {"gcd", "lcm"});
+    add(some_float,
+        {"hypot", "nextafter", "igamma", "igammac", "special_gammainc", "special_gammaincc"});
+    add(floats_only, {"frexp",
+                      "layer_norm",
                       "native_layer_norm",
                       "group_norm",
                       "native_group_norm",
