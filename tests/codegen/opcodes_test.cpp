@@ -215,6 +215,16 @@ TEST_CASE("operands of every two dtypes compile and agree with the oracle") {
   }
 }
 
+TEST_CASE("exclusive ors of a dimension agree with the oracle") {
+  for (const DType dtype : {DType::boolean, DType::u8, DType::i16, DType::i32, DType::i64}) {
+    Calls calls;
+    const Argument a = calls.graph.input("a", dtype, {4});
+    calls.add("prims.xor_sum.default", {a, Argument::List{0}});
+    calls.add("prims.xor_sum.default", {a, graph::None{}}, {{"output_dtype", DType::i64}});
+    check(std::move(calls), {values(dtype, false)}, std::string(tensor::torch_name(dtype)));
+  }
+}
+
 TEST_CASE("the smallest integer divided by -1 stops no program") {
   for (const DType dtype : {DType::i8, DType::i16, DType::i32, DType::i64}) {
     Calls calls;
