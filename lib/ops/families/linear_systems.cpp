@@ -211,17 +211,17 @@ void add_factored(Table &table) {
 
 // ---- systems
 
-/// LU factors of the matrices, or where these are row-major of their transposes, which lie as the
-/// library wants them: PyTorch's choice.
 struct Factored {
   Argument factors, pivots, info;
-  bool is_transposed = false;
 };
 Factored factored(GraphBuilder &builder, const Argument &a) {
-  const bool row_major = builder.meta(a).layout.is_contiguous();
-  const Argument matrix = row_major ? transposed(builder, a) : a;
-  const Argument result = builder.call("tsc.lu.default", {matrix});
-  return {builder.item(result, 0), builder.item(result, 1), builder.item(result, 2), row_major};
+  const Argument result = builder.call("tsc.lu.default", {a});
+  return {builder.item(result, 0), builder.item(result, 1), builder.item(result, 2)};
+}
+/// For determinants, which transposes share: where matrices are row-major their transposes'
+/// factors, PyTorch's choice too. They lie as the library wants them.
+Factored factored_either_way(GraphBuilder &builder, const Argument &a) {
+  return factored(builder, builder.meta(a).layout.is_contiguous() ? transposed(builder, a) : a);
 }
 
 /// (x, LU, pivots, info) of a x = b, or of x a = b.
@@ -239,7 +239,7 @@ Argument solve(GraphBuilder &builder, const Call &call, bool left) {
   const Factored lu = factored(builder, call["A"]);
   if (!left)
     side = transposed(builder, side);
-  Argument x = solve_factored(builder, call, lu.factors, lu.pivots, side, lu.is_transposed == left);
+  Argument x = solve_factored(builder, call, lu.factors, lu.pivots, side, !left);
   if (!left)
     x = transposed(builder, x);
   if (is_vector)
@@ -257,7 +257,7 @@ Argument inverse(GraphBuilder &builder, const Call &call, std::string_view param
   const TensorMeta a = square_matrices(call, parameter);
   const Factored lu = factored(builder, call[parameter]);
   const Argument unit = unit_matrices(builder, batch_of(a), rows_of(a), a.dtype);
-  const Argument x = solve_factored(builder, call, lu.factors, lu.pivots, unit, lu.is_transposed);
+  const Argument x = solve_factored(builder, call, lu.factors, lu.pivots, unit, false);
   return Arguments{x, lu.info};
 }
 void assert_inverted(GraphBuilder &builder, const Argument &info) {
@@ -337,7 +337,7 @@ Argument diagonal_of(GraphBuilder &builder, const Argument &matrix) {
 /// (det, LU, pivots)
 Argument determinant(GraphBuilder &builder, const Call &call, std::string_view parameter) {
   const DType dtype = square_matrices(call, parameter).dtype;
-  const Factored lu = factored(builder, call[parameter]);
+  const Factored lu = factored_either_way(builder, call[parameter]);
   const Argument diagonal = diagonal_of(builder, lu.factors);
   const Argument all = builder.call("aten.prod.dim_int", {diagonal, -1, false});
   const Argument sign = sign_of_pivots(builder, lu.pivots, dtype);
@@ -347,7 +347,7 @@ Argument determinant(GraphBuilder &builder, const Call &call, std::string_view p
 /// (sign, logarithm of the absolute value, LU, pivots)
 Argument log_determinant(GraphBuilder &builder, const Call &call, std::string_view parameter) {
   const DType dtype = square_matrices(call, parameter).dtype;
-  const Factored lu = factored(builder, call[parameter]);
+  const Factored lu = factored_either_way(builder, call[parameter]);
   const Argument diagonal = diagonal_of(builder, lu.factors);
   const Argument signs = builder.call("aten.sgn.default", {diagonal});
   const Argument all = builder.call("aten.prod.dim_int", {signs, -1, false});

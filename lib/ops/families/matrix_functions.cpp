@@ -193,15 +193,23 @@ Argument condition_number(GraphBuilder &builder, const Call &call) {
                       : builder.call(kDiv, {smallest, largest});
   }
   square_matrices(call, "self");
+  if (name != nullptr && *name == "nuc") { // the inverse's singular values are these, inverted
+    const Argument values = singular_values(builder, call["self"]);
+    const auto sum = [&](const Argument &x) {
+      return builder.call("aten.sum.dim_IntList", {x, Arguments{-1}, false});
+    };
+    const Argument inverted = builder.call("aten.reciprocal.default", {values});
+    const Argument own = sum(values);
+    return builder.call(kMul, {own, sum(inverted)});
+  }
   const Argument inverse = builder.call("aten.linalg_inv_ex.default", {call["self"]});
   const Argument singular = builder.call("aten.gt.Scalar", {part(inverse, 1), 0});
-  const Argument everywhere = appended(builder, appended(builder, singular));
-  const Argument filled =
-      builder.call("aten.masked_fill.Scalar", {part(inverse, 0), everywhere, HUGE_VAL});
   const std::string_view norm =
       name ? "aten.linalg_matrix_norm.str_ord" : "aten.linalg_matrix_norm.default";
   const Argument own = builder.call(norm, {call["self"], order});
-  return builder.call(kMul, {own, builder.call(norm, {filled, order})});
+  const Argument condition =
+      builder.call(kMul, {own, builder.call(norm, {part(inverse, 0), order})});
+  return builder.call("aten.masked_fill.Scalar", {condition, singular, HUGE_VAL});
 }
 
 // ---- least squares
