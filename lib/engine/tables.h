@@ -241,7 +241,7 @@ struct Tables {
   Table<int32_t> waits;        // earlier steps, of other streams
   Table<Assertion> assertions; // of data: number k + 1 in the failure buffer
   Table<SizeAssertion> size_assertions;
-  Table<Define> defines;
+  Table<Define> defines = {}; // left out where there are none
 };
 
 /// Values of `symbols` in, value out. Throws Error (bad_argument) on overflow of int64 and on a
