@@ -36,12 +36,12 @@ TEST_CASE("special functions say what is wrong with their arguments") {
   CHECK(error_of("aten.polygamma.default",
                  [](SampleGraph &s) {
                    return List{-1, matrix(s)};
-                 }) == "error TSC-O140: aten.polygamma.default: the order -1 is negative\n"
+                 }) == "error TSC-O195: aten.polygamma.default: the order -1 is negative\n"
                        "  next: give an order of at least 0");
   CHECK(error_of("aten.mvlgamma.default",
                  [](SampleGraph &s) {
                    return List{matrix(s), 0};
-                 }) == "error TSC-O140: aten.mvlgamma.default: the dimension 0 is below 1\n"
+                 }) == "error TSC-O195: aten.mvlgamma.default: the dimension 0 is below 1\n"
                        "  next: give a dimension of at least 1");
   CHECK(error_of("aten.mvlgamma.default",
                  [](SampleGraph &s) {

@@ -121,7 +121,7 @@ Argument angle(GraphBuilder &builder, const Call &call) {
 Argument polygamma(GraphBuilder &builder, const Call &call) {
   const int64_t n = call.integer("n");
   if (n < 0)
-    call.fail("TSC-O140", call.node().target + ": the order " + std::to_string(n) + " is negative",
+    call.fail("TSC-O195", call.node().target + ": the order " + std::to_string(n) + " is negative",
               "give an order of at least 0");
   if (n < 2)
     return builder.call(n == 0 ? "aten.digamma.default" : "tsc.trigamma.default", {call["self"]});
@@ -138,7 +138,7 @@ Argument multivariate_lgamma(GraphBuilder &builder, const Call &call) {
   const int64_t p = call.integer("p");
   constexpr int64_t kMost = 1024; // terms, one addition each
   if (p < 1)
-    call.fail("TSC-O140",
+    call.fail("TSC-O195",
               call.node().target + ": the dimension " + std::to_string(p) + " is below 1",
               "give a dimension of at least 1");
   if (p > kMost)
