@@ -48,10 +48,6 @@ TEST_CASE("special functions say what is wrong with their arguments") {
                    return List{matrix(s), 2000};
                  }) == "error TSC-O036: aten.mvlgamma.default in 2000 dimensions\n"
                        "  next: use at most 1024");
-  CHECK(
-      error_of("aten.angle.default", [](SampleGraph &s) { return List{matrix(s, DType::c64)}; }) ==
-      "error TSC-O036: aten.angle.default of torch.complex64\n"
-      "  next: take torch.atan2 of the imaginary and the real part");
   CHECK(error_of("aten.frexp.Tensor", [](SampleGraph &s) { return List{matrix(s, DType::i64)}; }) ==
         "error TSC-O127: aten.frexp.Tensor of torch.int64\n"
         "  next: convert it to a floating dtype first");

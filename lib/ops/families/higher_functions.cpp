@@ -104,19 +104,6 @@ Argument spherical_bessel_j0(GraphBuilder &builder, const Argument &x) {
   return builder.call(kWhere, {compared(builder, "lt", size, 0.5), series, finite});
 }
 
-/// The angle of a real number in the plane: 0 or pi.
-Argument angle(GraphBuilder &builder, const Call &call) {
-  const DType dtype = call.tensor("self").dtype;
-  if (tensor::is_complex(dtype))
-    call.refuse("TSC-O036", call.node().target + " of " + std::string(tensor::torch_name(dtype)),
-                "take torch.atan2 of the imaginary and the real part");
-  const Argument x = widen_to_floating(builder, call["self"]);
-  const Argument half_turn = builder.call("aten.full_like.default", {x, std::numbers::pi});
-  const Argument turned = builder.call(kWhere, {compared(builder, "lt", x, 0), half_turn, 0.0});
-  const Argument invalid = builder.call("aten.isnan.default", {x});
-  return convert(builder, builder.call(kWhere, {invalid, x, turned}), to_floating(dtype));
-}
-
 /// The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x).
 Argument polygamma(GraphBuilder &builder, const Call &call) {
   const int64_t n = call.integer("n");
@@ -196,7 +183,6 @@ void add_decomposed(Table &table) {
   table.add("special_entr(Tensor self) -> Tensor").decompose(widened("self", entropy));
   table.add("special_spherical_bessel_j0(Tensor x) -> Tensor")
       .decompose(widened("x", spherical_bessel_j0));
-  table.add("angle(Tensor self) -> Tensor").decompose(angle);
   table.add("polygamma(int n, Tensor self) -> Tensor").decompose(polygamma);
   table.add("special_polygamma(int n, Tensor self) -> Tensor").decompose(polygamma);
   table.add("tsc::polygamma(Tensor self, int n) -> Tensor").decompose(polygamma);

@@ -423,54 +423,6 @@ Argument multi_margin(GraphBuilder &builder, const Call &call) {
   return reduced(builder, call, mean, self.dtype);
 }
 
-/// (loss, whether a class is a target): targets of a row are those in front of its first -1; the
-/// mean over the classes of max(0, 1 - own + other), summed over targets `own` and classes `other`
-/// that are none.
-Argument multilabel_margin(GraphBuilder &builder, const Call &call) {
-  const TensorMeta self = call.tensor("self");
-  const TensorMeta labels = call.tensor("target");
-  if (self.layout.rank() > 2 || labels.layout.rank() != self.layout.rank())
-    call.fail("TSC-O129",
-              call.node().target + " of " + print_sizes(self.layout.sizes) + " with targets " +
-                  print_sizes(labels.layout.sizes),
-              "pass [N, C] or [C], and as many targets");
-  const Expr classes = self.layout.rank() == 0 ? Expr(1) : self.layout.sizes.back();
-  const auto as_row = [&](const Argument &x) {
-    return self.layout.rank() == 0 ? builder.call("aten.unsqueeze.default", {x, 0}) : x;
-  };
-  Argument x = widen(builder, as_row(call["self"]));
-  Argument target = as_row(call["target"]);
-  Argument ends = convert(builder, builder.call("aten.lt.Scalar", {target, 0}), DType::i64);
-  Argument counts =
-      builder.call("aten.eq.Scalar", {builder.call("aten.cumsum.default", {ends, -1}), 0});
-  Argument places = builder.call(kWhere, {counts, target, 0});
-  places = checked_range(builder, places, classes, "target");
-  Argument numbers = builder.call("aten.arange.default", {size_argument(classes)},
-                                  {{"dtype", DType::i64}, {"device", self.device}});
-  const auto column = [&](const Argument &v) {
-    return builder.call("aten.unsqueeze.default", {v, -1});
-  };
-  Argument named = builder.call("aten.logical_and.default",
-                                {builder.call("aten.eq.Tensor", {column(places), numbers}),
-                                 column(counts)}); // [.., target, class]
-  Argument is_target = builder.call("aten.any.dim", {named, -2, false});
-  Argument own = column(builder.call("aten.gather.default", {x, -1, places}));
-  Argument gap = builder.call(
-      kAdd, {builder.call(kSub, {builder.call("aten.unsqueeze.default", {x, -2}), own}), 1.0});
-  Argument loss = builder.call("aten.maximum.default", {gap, 0.0});
-  Argument other = builder.call("aten.logical_not.default",
-                                {builder.call("aten.unsqueeze.default", {is_target, -2})});
-  Argument used = builder.call("aten.logical_and.default", {column(counts), other});
-  loss = builder.call(kWhere, {used, loss, 0.0});
-  Argument sum = builder.call("aten.sum.dim_IntList", {loss, Arguments{-2, -1}, false});
-  Argument mean = builder.call(kDiv, {sum, size_argument(classes)});
-  Argument result = self.layout.rank() < 2 ? convert(builder, mean, self.dtype)
-                                           : reduced(builder, call, mean, self.dtype);
-  is_target = builder.call("aten.reshape.default", {convert(builder, is_target, self.dtype),
-                                                    sizes_argument(labels.layout.sizes)});
-  return Arguments{result, is_target};
-}
-
 void add_elementwise(Table &table) {
   struct Form {
     std::string_view schema;
@@ -536,14 +488,6 @@ void add_losses(Table &table) {
       .add("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? "
            "weight=None, int reduction=1) -> Tensor")
       .decompose(multi_margin);
-  table
-      .add("multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor "
-           "output, Tensor is_target)")
-      .decompose(multilabel_margin);
-  table.add("multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
-      .decompose([](GraphBuilder &builder, const Call &call) {
-        return multilabel_margin(builder, call).list()->front();
-      });
   for (std::string_view lengths : {"IntList", "Tensor"}) {
     std::string type = lengths == "IntList" ? "int[]" : "Tensor";
     table
