@@ -45,8 +45,8 @@ struct Lifetime {
 /// in the tables.
 using StepTimer = std::function<void(uint32_t step, const std::function<void(Stream)> &run)>;
 
-/// Whether a run waits for the device: to find out what runs next or how large something is, or in a
-/// library of linear algebra. Such a run cannot be captured.
+/// Whether a run waits for the device: to find out what runs next or how large something is, or in
+/// a library of linear algebra. Such a run cannot be captured.
 bool reads_predicates(const Tables &tables);
 
 struct Model {

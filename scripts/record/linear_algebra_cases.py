@@ -35,8 +35,6 @@ def factorizations(c):
         c.case(f"qr_{short}", lambda x: L.qr(x), r(2, 5, 3))
         c.case(f"svd_{short}", lambda x: (lambda u, s, v: (u.abs(), s, v.abs(), (u * s.unsqueeze(-2)) @ v))(*L.svd(x, full_matrices=False)), r(2, 5, 3))
         c.case(f"eigh_{short}", lambda x: (lambda w, q: (w, (q * w.unsqueeze(-2)) @ q.mT))(*L.eigh(x)), spd(2, 4, 4))
-        c.case(f"ldl_{short}", lambda x: L.ldl_factor(x), spd(2, 4, 4))
-        c.case(f"ldl_indefinite_{short}", lambda x: L.ldl_factor_ex(x), (lambda a: a + a.mT)(r(5, 5)))
     r = c.randn
     spd = lambda *s: (lambda a: a @ a.mT + torch.eye(s[-1]))(r(*s))
     c.case("cholesky_strided", lambda x: L.cholesky(x[::2, 1:, 1:]), spd(3, 5, 5).tril())
@@ -105,7 +103,6 @@ def systems(c):
     c.case("lu_solve", lambda b, a: (torch.lu_solve(b, *L.lu_factor(a)), L.lu_solve(*L.lu_factor(a), b, adjoint=True), L.lu_solve(*L.lu_factor(a), b.mT, left=False), L.lu_solve(*L.lu_factor(a), b.mT, left=False, adjoint=True)), r(2, 4, 3), well(2, 4, 4))
     lu, pivots = (t.contiguous() for t in L.lu_factor(well(2, 4, 4)))
     c.case("lu_solve_given", lambda lu, p, b: L.lu_solve(lu, p, b), lu, pivots, r(3, 2, 4, 2))
-    c.case("ldl_solve", lambda a, b: L.ldl_solve(*L.ldl_factor(a), b), (lambda a: a + a.mT)(well(3, 4, 4)), r(3, 4, 2))
     c.case("triangular_solve", lambda b, a: (*torch.triangular_solve(b, a), torch.triangular_solve(b, a, upper=False, transpose=True)[0], torch.triangular_solve(b, a, unitriangular=True)[0]), r(2, 4, 3), well(2, 4, 4))
     c.case("solve_triangular_unit", lambda a, b: (L.solve_triangular(a, b, upper=True, unitriangular=True), L.solve_triangular(a.mT, b, upper=False)), well(4, 4), r(2, 4, 1))
     c.case("pinv_given", lambda a: (L.pinv(a, rtol=0.1), L.pinv(a, atol=0.5), L.pinv(a, rcond=0.2), torch.pinverse(a)), r(4, 3))
@@ -138,6 +135,17 @@ def matrix_functions(c):
     c.case("diagonal", lambda x: L.diagonal(x, offset=1), r(3, 4))
 
 
+def ldl(c):
+    """What no library has for a GPU."""
+    for short, dtype in (("f32", torch.float32), ("f64", torch.float64)):
+        r = lambda *s, dtype=dtype: c.randn(*s).to(dtype)
+        spd = lambda *s: (lambda a: a @ a.mT + torch.eye(s[-1], dtype=a.dtype))(r(*s))
+        c.case(f"ldl_{short}", lambda x: L.ldl_factor(x), spd(2, 4, 4))
+        c.case(f"ldl_indefinite_{short}", lambda x: L.ldl_factor_ex(x), (lambda a: a + a.mT)(r(5, 5)))
+    r, well = c.randn, lambda *s: c.randn(*s) + 3 * torch.eye(s[-1])
+    c.case("ldl_solve", lambda a, b: L.ldl_solve(*L.ldl_factor(a), b), (lambda a: a + a.mT)(well(3, 4, 4)), r(3, 4, 2))
+
+
 def linear_algebra(c):
     factorizations(c)
     systems(c)
@@ -146,3 +154,4 @@ def linear_algebra(c):
 
 def add(family):
     family(linear_algebra)
+    family(ldl)

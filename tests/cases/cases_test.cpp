@@ -152,10 +152,13 @@ std::vector<runtime::SessionOptions> gpu() {
 
 } // namespace
 
-#define TSC_FAMILY(family)                                                                         \
+// Where there is no GPU.
+#define TSC_FAMILY_OF_HOSTS(family)                                                                \
   TEST_CASE(#family " on reference") { run_on_reference(#family); }                                \
   TEST_CASE(#family " on host, serial plan") { run_on_session(#family, serial(), "host serial"); } \
-  TEST_CASE(#family " on host, cuda plan") { run_on_session(#family, fibers(), "host cuda"); }     \
+  TEST_CASE(#family " on host, cuda plan") { run_on_session(#family, fibers(), "host cuda"); }
+#define TSC_FAMILY(family)                                                                         \
+  TSC_FAMILY_OF_HOSTS(family)                                                                      \
   TEST_CASE(#family " on the GPU", "[gpu]") {                                                      \
     std::string why;                                                                               \
     if (!runtime::cuda_available(&why)) {                                                          \
@@ -199,6 +202,7 @@ TSC_FAMILY(unpooling)
 TSC_FAMILY(products)
 TSC_FAMILY(distances)
 TSC_FAMILY(linear_algebra)
+TSC_FAMILY_OF_HOSTS(ldl) // a GPU refuses it: solvers_test.cpp
 TSC_FAMILY(losses)
 TSC_FAMILY(resampling)
 TSC_FAMILY(rearrangements)

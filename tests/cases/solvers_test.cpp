@@ -71,6 +71,28 @@ TEST_CASE("singular and indefinite matrices are errors of the run") {
   check_said("aten.linalg_inv.default", {1, 3}, "nothing");
 }
 
+TEST_CASE("what no library has for a GPU is refused there", "[gpu]") {
+  const auto ways = testing::gpu_ways();
+  if (ways.empty())
+    return;
+  testing::MadeGraph graph;
+  graph.name = "ldl";
+  graph.inputs = {{"x", "float32", {2, 2}}};
+  graph.calls = {{"y", "aten.linalg_ldl_factor.default", {"$x"}},
+                 {"ld", "operator.getitem", {"$y", 0}}};
+  graph.outputs = {"ld"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  for (const runtime::SessionOptions &way : ways) {
+    const auto session = runtime::Session::create(compilation.program, {}, way);
+    try {
+      session->run({diagonal_matrix({1, 1})});
+      FAIL_CHECK("nothing is said");
+    } catch (const support::UserError &error) {
+      CHECK(error.diagnostics().front().code == "TSC-R013");
+    }
+  }
+}
+
 TEST_CASE("pivots that no factorization gives are refused, not followed") {
   testing::MadeGraph graph;
   graph.name = "ldl_solve";

@@ -101,6 +101,11 @@ void check_alternatives(const runtime::SessionOptions &way) {
         changes = changes || compilation.program.kernels[kernel.kernel].cuda.text !=
                                  program.kernels[kernel.kernel].cuda.text;
       }
+      std::string chosen; // of a difference: which plans were run
+      for (const codegen::TunableKernel &kernel : tuning.kernels)
+        chosen += compilation.program.kernels[kernel.kernel].name + ": " +
+                  compilation.program.kernels[kernel.kernel].plan + "\n";
+      INFO("alternative " << i << " of\n" << chosen);
       testing::check_made(graph, compilation, 0, {way});
       ++plans;
     }

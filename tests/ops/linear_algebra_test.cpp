@@ -57,8 +57,8 @@ TEST_CASE("linear algebra refuses what PyTorch does, and what has complex result
         "TSC-O096: aten.linalg_matrix_norm.default: there is no matrix norm of this order; use two "
         "dimensions and the order 'fro', 'nuc', 1, -1, 2, -2, inf or -inf");
   CHECK(refusal("aten.linalg_inv.default", DType::c64, {2, 2}) ==
-        "TSC-O140: aten.linalg_inv.default of torch.complex64; compute with real and imaginary "
-        "parts as real matrices");
+        "TSC-O150: aten.linalg_inv.default of torch.complex64 is not supported; compute with its "
+        "parts (torch.view_as_real); docs/complex.md lists what takes complex numbers");
 }
 
 TEST_CASE("factorizations lie column by column, as PyTorch has them") {

@@ -50,9 +50,9 @@ TEST_CASE("Linear algebra survives JSON", "[program]") {
   solver.flags = tsc_engine::kVectors;
   solver.m = symbolic::symbol(symbolic::SymbolSort::size, 0);
   solver.n = 3;
-  solver.a = {5, symbolic::Expr(0)};
-  solver.out = {6, symbolic::Expr(2)};
-  solver.second = program::Operand{6, symbolic::Expr(0)};
+  solver.a = {4, symbolic::Expr(0)};
+  solver.out = {5, symbolic::Expr(2)};
+  solver.second = program::Operand{5, symbolic::Expr(0)};
   sample.steps.push_back({solver, "svd"});
   const std::string text = program::to_json(sample);
   const Program again = program::from_json(text, "p.json");

@@ -35,6 +35,21 @@ bool is_wanted(const Call &call, size_t result) {
   return wanted ? *wanted : true;
 }
 
+/// Throws TSC-O129 unless the gradient has the sizes of what it is the gradient of.
+void require_sizes_of(const Call &call, std::string_view gradient, std::string_view of) {
+  const std::vector<Expr> given = call.tensor(gradient).layout.sizes,
+                          wanted = call.tensor(of).layout.sizes;
+  bool same = given.size() == wanted.size();
+  for (size_t d = 0; same && d < given.size(); ++d)
+    same = taken_equal(call, given[d], wanted[d]);
+  if (!same)
+    call.fail("TSC-O129",
+              call.node().target + ": '" + std::string(gradient) + "' of sizes " +
+                  print_sizes(given) + " does not fit '" + std::string(of) + "' of sizes " +
+                  print_sizes(wanted),
+              "pass the gradient of the forward pass's result");
+}
+
 /// With trailing dimensions of size 1 up to `rank`.
 Term with_rank(Term x, size_t rank) {
   while (x.meta().layout.rank() < rank)
@@ -56,6 +71,7 @@ Term without_statistics(const Term &g, const Term &normalized, const Dims &dims,
 /// Layer and RMS normalization over the last dimensions: (input, weight[, bias]).
 Argument of_layer_norm(GraphBuilder &builder, const Call &call, bool centred) {
   const TensorMeta input = call.tensor("input");
+  require_sizes_of(call, "grad_out", "input");
   const size_t rank = input.layout.rank(), count = call.sizes("normalized_shape").size();
   if (count > rank)
     call.fail("TSC-O037",
@@ -129,6 +145,7 @@ Argument of_batch_norm(GraphBuilder &builder, const Call &call, const Forms &nam
     call.fail("TSC-O039", call.node().target + " has no statistics",
               training ? "pass what the forward pass saved"
                        : "pass running_mean and running_var, or train=True");
+  require_sizes_of(call, names.gradient, "input");
   Dims dims = dims_between(2, rank);
   dims.insert(dims.begin(), 0);
   const Term g = wide(builder, call, names.gradient), x = wide(builder, call, "input");
@@ -169,6 +186,7 @@ Argument of_weight_norm(GraphBuilder &builder, const Call &call) {
 
 /// `soft` is what the forward pass gave: probabilities, or their logarithms.
 Argument of_softmax(GraphBuilder &builder, const Call &call, bool logarithm) {
+  require_sizes_of(call, "grad_output", "output");
   const Term g = wide(builder, call, "grad_output"), soft = wide(builder, call, "output");
   const size_t rank = soft.meta().layout.rank();
   const size_t dim = normalize_dim(call, call.integer("dim"), rank);

@@ -21,7 +21,7 @@ Argument reshape(GraphBuilder &builder, const Argument &x, const Sizes &sizes) {
 Argument scaled_sum(GraphBuilder &builder, const Call &call, Argument product) {
   const DType dtype = builder.meta(product).dtype;
   const bool whole = tensor::is_integral(dtype, true); // factors are cut, too
-  const auto number = [&](std::string_view name) { // of a complex one only that it is neither
+  const auto number = [&](std::string_view name) {     // of a complex one only that it is neither
     if (std::holds_alternative<graph::Complex>(call[name].value))
       return std::numeric_limits<double>::quiet_NaN();
     return whole ? std::trunc(call.number(name)) : call.number(name);

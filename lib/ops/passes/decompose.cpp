@@ -1,6 +1,7 @@
 #include "ops/passes/decompose.h"
 
 #include "ops/families/attention.h"
+#include "ops/passes/clean_up.h"
 #include "ops/table/precision.h"
 #include "ops/table/rewrite.h"
 #include "ops/table/varying_dtypes.h"
@@ -105,8 +106,12 @@ bool calls(const Graph &graph, std::string_view target) {
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options) {
   if (!calls(graph, kAttention))
     return graph;
-  if (options.fused_attention)
+  if (options.fused_attention) {
+    // What decompositions made of sums that nobody takes is gone before it is asked who takes them.
+    if (graph.stage != "post_grad" && !has_ordered_operators(graph))
+      graph = remove_dead_nodes(std::move(graph));
     choose_fused_attention(graph);
+  }
   return decompose_keeping(std::move(graph), {kConvolution});
 }
 

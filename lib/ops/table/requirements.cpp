@@ -341,6 +341,23 @@ void sequences_of_rows(const Call &call) {
 }
 void one_sequence(const Call &call) { need_rank(call, "boundaries", 1, 1); }
 
+/// The gradient of a result over windows, padded or resampled: as many dimensions as the input has.
+void gradient_of_windows(const Call &call) {
+  size_t wanted = 0;
+  for (const Parameter &parameter : call.schema().parameters) {
+    if (parameter.name == "self" || parameter.name == "input")
+      wanted = call.tensor(parameter.name).layout.rank();
+    if (parameter.name == "input_size")
+      wanted = call.sizes("input_size").size();
+  }
+  const size_t given = call.tensor("grad_output").layout.rank();
+  if (given != wanted)
+    call.fail("TSC-O128",
+              call.node().target + ": 'grad_output' has " + std::to_string(given) +
+                  " dimensions, the input has " + std::to_string(wanted),
+              "pass the gradient of the forward pass's result");
+}
+
 /// multi_margin_loss: rows of scores, one class each.
 void class_of_rows(const Call &call) {
   const TensorMeta *self = tensor_or_null(call, "self"), *target = tensor_or_null(call, "target");
@@ -482,6 +499,36 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
     add(one_sequence, {"bucketize"});
     add(class_of_rows, {"multi_margin_loss"});
     add(two_states, {"lstm_cell"});
+    add(gradient_of_windows, {"avg_pool2d_backward",
+                              "avg_pool3d_backward",
+                              "_adaptive_avg_pool2d_backward",
+                              "_adaptive_avg_pool3d_backward",
+                              "adaptive_max_pool2d_backward",
+                              "adaptive_max_pool3d_backward",
+                              "max_pool2d_with_indices_backward",
+                              "max_pool3d_with_indices_backward",
+                              "fractional_max_pool2d_backward",
+                              "fractional_max_pool3d_backward",
+                              "reflection_pad1d_backward",
+                              "reflection_pad2d_backward",
+                              "reflection_pad3d_backward",
+                              "replication_pad1d_backward",
+                              "replication_pad2d_backward",
+                              "replication_pad3d_backward",
+                              "grid_sampler_2d_backward",
+                              "grid_sampler_3d_backward",
+                              "upsample_nearest1d_backward",
+                              "upsample_nearest2d_backward",
+                              "upsample_nearest3d_backward",
+                              "_upsample_nearest_exact1d_backward",
+                              "_upsample_nearest_exact2d_backward",
+                              "_upsample_nearest_exact3d_backward",
+                              "upsample_linear1d_backward",
+                              "upsample_bilinear2d_backward",
+                              "upsample_trilinear3d_backward",
+                              "upsample_bicubic2d_backward",
+                              "_upsample_bilinear2d_aa_backward",
+                              "_upsample_bicubic2d_aa_backward"});
     add(resampled,
         {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
          "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",

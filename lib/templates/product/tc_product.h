@@ -277,10 +277,16 @@ template <class Tile, bool Whole, class Finish>
 TC_FN void tc_product_runs(const float *staged, const Finish &finish, int first_row,
                            int first_column, int rows, int columns) {
   constexpr int across = Tile::columns / 8;
-  const int thread = static_cast<int>(threadIdx.x), column = thread % across;
+  static_assert(Tile::rows * across % tc_product_threads == 0, "every thread has as many runs");
+  const int thread = static_cast<int>(threadIdx.x);
   TC_UNROLL
   for (int i = 0; i < Tile::rows * across / tc_product_threads; ++i) {
-    const int row = i * (tc_product_threads / across) + thread / across;
+    // A row's runs need not divide the threads (192 columns).
+    constexpr bool same_column = tc_product_threads % across == 0;
+    const int run = i * tc_product_threads + thread,
+              row =
+                  same_column ? i * (tc_product_threads / across) + thread / across : run / across,
+              column = same_column ? thread % across : run % across;
     if (!Whole && (first_row + row >= rows || first_column + column * 8 >= columns))
       continue;
     const float *from = staged + row * Tile::pitch + column * 4;
