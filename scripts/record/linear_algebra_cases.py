@@ -81,7 +81,8 @@ def systems(c):
         c.case(f"solve_triangular_{short}", lambda a, b: (L.solve_triangular(a, b, upper=True), L.solve_triangular(a, b, upper=False), L.solve_triangular(a, b.mT, upper=True, left=False), L.solve_triangular(a, b.mT, upper=False, left=False)), well(2, 4, 4), r(2, 4, 3))
         c.case(f"cholesky_solve_{short}", lambda b, l: (torch.cholesky_solve(b, l), torch.cholesky_solve(b, l, upper=True), torch.cholesky_inverse(l), torch.cholesky_inverse(l, upper=True)), r(2, 4, 3), well(2, 4, 4))
         c.case(f"lstsq_{short}", lambda a, b: (*L.lstsq(a, b, driver="gelsd"), *L.lstsq(a, b)[:1], *L.lstsq(a, b, driver="gels")[:2]), r(2, 6, 3), r(2, 6, 2))
-        c.case(f"pinv_{short}", lambda a: L.pinv(a), r(2, 5, 3))
+        if dtype == torch.float32:  # in float64 nobody knows more digits than the libraries, which differ in the last
+            c.case(f"pinv_{short}", lambda a: L.pinv(a), r(2, 5, 3))
     r = c.randn
     well = lambda *s: r(*s) + 3 * torch.eye(s[-1])
     c.case("solve_vector", lambda a, b: L.solve(a, b), well(4, 4), r(4))
