@@ -13,10 +13,6 @@ using Sizes = std::vector<Expr>;
 
 const TensorMeta &matrices(const Call &call, std::string_view parameter) {
   const TensorMeta &meta = call.tensor(parameter);
-  if (tensor::is_complex(meta.dtype))
-    call.refuse("TSC-O140",
-                call.node().target + " of " + std::string(tensor::torch_name(meta.dtype)),
-                "compute with real and imaginary parts as real matrices");
   if (meta.dtype != DType::f32 && meta.dtype != DType::f64)
     call.fail("TSC-O127", call.node().target + " of " + std::string(tensor::torch_name(meta.dtype)),
               "convert it to torch.float32 or torch.float64 first");

@@ -8,7 +8,7 @@
 namespace tsc::ops {
 
 /// The tensor `parameter` as matrices. Throws TSC-O127 for a dtype that PyTorch's routines do not
-/// take (16 bits, integers), TSC-O128 for fewer than two dimensions, TSC-O140 for complex elements.
+/// take (16 bits, integers), TSC-O128 for fewer than two dimensions.
 const TensorMeta &matrices(const Call &call, std::string_view parameter);
 /// The same, square: TSC-O129 where the sizes are known to differ.
 const TensorMeta &square_matrices(const Call &call, std::string_view parameter);

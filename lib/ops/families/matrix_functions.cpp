@@ -323,10 +323,6 @@ Argument matrix_power(GraphBuilder &builder, const Call &call) {
 Argument matrix_exp(GraphBuilder &builder, const Call &call) {
   constexpr int64_t kSquarings = 16;
   const TensorMeta self = call.tensor("self");
-  if (tensor::is_complex(self.dtype))
-    call.refuse("TSC-O140",
-                call.node().target + " of " + std::string(tensor::torch_name(self.dtype)),
-                "compute with real and imaginary parts as real matrices");
   if (!tensor::is_floating(self.dtype))
     call.fail("TSC-O127", call.node().target + " of " + std::string(tensor::torch_name(self.dtype)),
               "convert it to torch.float32 or torch.float64 first");
