@@ -6,6 +6,7 @@
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/registry.h"
+#include "lowering/tuple_call.h"
 #include "ops/custom/call_names.h"
 #include "ops/table/source_line.h"
 #include "support/diagnostic.h"
@@ -206,26 +207,11 @@ private:
                  INT64_MAX);
       items.push_back(std::move(workspace));
     }
-    const BufferId tuple = register_buffer(context_, {}, DType::u8, context_.device);
-    context_.module.buffers[tuple].layout_kind = ir::LayoutKind::multi_output;
-    register_operation(context_, std::move(kernel), {tuple});
-    std::vector<TensorValue> values;
-    for (size_t item = 0; item < items.size(); ++item) {
-      ir::Extern getter;
-      getter.library = ir::Library::tuple_item;
-      getter.ir_class = "MultiOutput";
-      getter.item = item;
-      ir::BufferView view;
-      view.buffer = tuple;
-      view.dtype = items[item].dtype;
-      getter.inputs = {view};
-      const std::vector<Expr> &sizes = items[item].layout.sizes;
-      const BufferId buffer = register_buffer(context_, sizes, items[item].dtype, context_.device);
-      decide_layout_as(context_, buffer, tensor::contiguous_strides(sizes));
-      register_operation(context_, std::move(getter), {buffer});
-      if (item < results.size())
-        values.push_back(tensor_of_buffer(context_, buffer));
-    }
+    for (graph::TensorMeta &item : items)
+      item.layout.strides = tensor::contiguous_strides(item.layout.sizes);
+    NodeValue made = tuple_call(context_, std::move(kernel), items);
+    auto &values = std::get<std::vector<TensorValue>>(made);
+    values.resize(results.size()); // nobody reads the workspace
     if (call_.node().value->list() == nullptr)
       return values[0];
     return values;
