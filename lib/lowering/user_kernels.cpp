@@ -175,7 +175,8 @@ private:
   }
 
   void add_launch(ir::CustomKernel &kernel) {
-    for (size_t axis = 0; axis < row_.cuda.grid.size(); ++axis) {
+    const size_t axes = std::min(kernel.grid.size(), row_.cuda.grid.size());
+    for (size_t axis = 0; axis < axes; ++axis) {
       const std::string &text = row_.cuda.grid[axis];
       kernel.grid[axis] = value(text);
       check_size(kernel.grid[axis], "grid size " + text, kMostBlocks[axis]);
@@ -222,7 +223,8 @@ NodeValue user_kernel(Context &context, const ops::Call &call) {
   const ops::CustomOperators *operators = ops::CustomOperatorScope::current();
   const ops::CustomOperator *row =
       operators != nullptr ? operators->definition(call.node().target) : nullptr;
-  support::require(row != nullptr, "lowering", "no row of " + call.node().target + " is here");
+  if (row == nullptr)
+    throw support::InternalError("lowering", "", "no row of " + call.node().target + " is here");
   return CallBuilder(context, call, *row).build();
 }
 
