@@ -14,6 +14,7 @@ namespace {
 
 std::string shape_text(const std::vector<int64_t> &sizes) {
   std::vector<std::string> parts;
+  parts.reserve(sizes.size());
   for (int64_t size : sizes)
     parts.push_back(std::to_string(size));
   return "[" + support::join(parts, ", ") + "]";

@@ -130,12 +130,15 @@ private:
     const bool takes_rows = std::holds_alternative<ColumnWalk>(plan_.walk) ||
                             std::holds_alternative<WindowWalk>(plan_.walk) ||
                             (row && row->threads == 1);
-    if (takes_rows && !graph_.row_variables.empty())
-      return {graph_.row_variables.back(), vector_};
+    if (takes_rows && !graph_.row_variables.empty()) {
+      const auto *window = std::get_if<WindowWalk>(&plan_.walk);
+      const bool tiles = window && window->along + 1 == graph_.row_variables.size();
+      return {graph_.row_variables.back(), vector_ * (tiles ? window->tile : 1)};
+    }
     if (graph_.element_variables.empty())
       return {Expr(0), 0};
     return {graph_.element_variables.back(),
-            row && row->blocked ? vector_ * std::max(1, row->steps) : vector_};
+            row && row->order == RunOrder::by_thread ? vector_ * std::max(1, row->steps) : vector_};
   }
   double size_of(const Value &value) const {
     return static_cast<double>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
@@ -281,7 +284,7 @@ private:
       else if (tiled && (graph_[id].op == Op::reduction || walk.reach[id] == Reach::own))
         times *= static_cast<double>(walk.taps) * walk.tile;
       if (graph_[id].level == Level::row && walk.reach[id] == Reach::all)
-        times = 1;
+        times = walk.threads;
       count(id, threads * times * each);
       in_flight(id, tiled && walk.reach[id] == Reach::window ? walk.places() * each
                                                              : kLoopsInFlight * each);

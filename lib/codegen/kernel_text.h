@@ -54,6 +54,7 @@ protected:
   std::set<std::string> inverses_;  // row values whose reciprocal is there
   std::vector<std::string> shared_; // members of the shared structure
   bool in_elements_ = false;        // inside the innermost loop
+  bool selects_ = false;            // elements outside of the row are computed, and not taken
   bool run_declared_ = false;       // one run a thread: its coordinates are there
   std::string place_ = "0";         // WindowWalk: where in the window, and which row of the tile
   std::string tile_row_ = "0";
@@ -288,6 +289,19 @@ protected:
       return "tc_keep_vec";
     return phase_ != nullptr && has(phase_->read_last) ? "tc_stream_vec" : "tc_load_vec";
   }
+  /// Where the run starts in its row, by KernelPlan::origin before it maybe.
+  std::string row_element() const { return graph_.element_variables.back().spelling(); }
+  /// A run's load; with an origin, as much of it as lies in the tensor.
+  std::string run_load(const std::string &how, const Value &load) const {
+    const std::string width = "<" + std::to_string(vector_) + ">(";
+    if (!plan_.origin)
+      return how + width + address(load) + ")";
+    int64_t end = symbolic::bounds(load.index, graph_.ranges).high + 1;
+    if (const auto held = module_.buffer(load.buffer).layout.storage_size().as_integer())
+      end = std::min(end, *held);
+    return how + "_inside" + width + address(load) + ", " + std::to_string(end) + " - (" +
+           index_text(load.index) + "))";
+  }
   void define(ValueId id) {
     const Value &value = graph_[id];
     if (value.op == ir::Op::constant || aliased(id))
@@ -327,9 +341,9 @@ protected:
     if (vectors_.count(id) != 0) {
       const std::string type = vector_type(value), condition = load_condition(value),
                         how = vector_load(id), width = "<" + std::to_string(vector_) + ">(";
-      std::string load = how + width + address(value) + ")";
+      std::string load = run_load(how, value);
       if (!condition.empty())
-        load = how == "tc_load_vec"
+        load = how == "tc_load_vec" && !plan_.origin
                    ? how + "_where" + width + condition + ", " + address(value) + ")"
                    : condition + " ? " + load + " : " + type + "{}";
       line((plan_.kept[id] ? "" : "const " + type + " ") + vector_name(id) + " = " + load + ";");
@@ -355,18 +369,23 @@ protected:
            std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" + address(value) +
            ", " + x + ");";
   }
-  std::string store_run_text(ValueId id) const {
+  /// Of `count` neighbours.
+  std::string store_run_text(ValueId id, int count) const {
+    if (plan_.origin)
+      return where_stored(graph_[id]) + "tc_store_vec_inside<" + std::to_string(vector_) + ">(" +
+             address(graph_[id]) + ", " + row_element() + ", " + size_text(graph_.elements()) +
+             ", " + staged_.at(id) + ");";
     const bool adds = graph_[id].mode == ir::StoreMode::atomic_add;
     return where_stored(graph_[id]) + (adds ? "tc_atomic_add_vec<" : "tc_store_vec<") +
-           std::to_string(vector_) + ">(" + address(graph_[id]) + ", " + staged_.at(id) + ");";
+           std::to_string(count) + ">(" + address(graph_[id]) + ", " + staged_.at(id) + ");";
   }
   bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }
-  /// Declares the array that a vector store is made of.
-  void stage(ValueId id) {
+  /// Declares the array that a vector store of `count` elements is made of.
+  void stage(ValueId id, int count) {
     // Symbols of sizes are called s0, s1, ... already.
     staged_[id] = (parameters_.sizes.empty() ? "s" : "y") + std::to_string(staged_.size());
     line(std::string(value_type(graph_[id].dtype)) + " " + staged_[id] + "[" +
-         std::to_string(vector_) + "];");
+         std::to_string(count) + "];");
   }
   void define_choice(const Choice &choice) {
     const std::string name = vectors_.at(choice.root), width = std::to_string(vector_);

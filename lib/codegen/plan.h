@@ -28,13 +28,18 @@ struct TileWalk {
   int edge = 32, across = 1;
   bool guard = false; // tiles reach past the end
 };
-/// `threads` neighbouring threads share a row, `rows` rows share a block. A thread's runs are lane,
-/// lane + threads,
-/// ...: `steps` of them kept on chip, or (steps 0) as many as it takes, read again in each phase.
+/// Which runs of a row are thread `lane`'s.
+enum class RunOrder : uint8_t {
+  interleaved, // lane, lane + threads, ...
+  by_warp,     // the same within the neighbouring runs of each warp (scans)
+  by_thread,   // neighbours: lane * steps, ... (sorts)
+};
+/// `threads` neighbouring threads share a row, `rows` rows share a block. `steps` runs of a thread
+/// are kept on chip, or (steps 0) there are as many as it takes, read again in each phase.
 struct RowWalk {
   int vector = 1, steps = 0, threads = 32, rows = 1;
   bool guard_row = false, guard_run = false;
-  bool blocked = false; // a thread's runs are neighbours instead: lane * steps, ... (scans, sorts)
+  RunOrder order = RunOrder::interleaved;
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`
@@ -55,14 +60,20 @@ enum class Reach : uint8_t {
 /// along row variable `along`, and walks their elements alone. Rows of the tile are `stride` taps
 /// of element variable `tap` apart in what they read: each such element is read once for all of
 /// them. Tile 1: `along` and `tap` mean nothing.
+/// Or (`threads` above 1, tile 1) as many threads, `columns` apart, share the rows: thread `lane`
+/// of them takes elements lane, lane + threads, ...
 struct WindowWalk {
   int vector = 1, tile = 1, block = 256;
+  int threads = 1;
   size_t along = 0, tap = 0;
   int stride = 1, taps = 1;
   bool guard = false; // the last block has threads past the end
   /// Tiles do not divide the rows: the last one starts where it still fits.
   bool overlaps = false;
   std::vector<Reach> reach; // by ValueId
+  /// `along` the last row variable (vector 1): row stores of which a tile's are one access.
+  std::vector<ValueId> tile_stores;
+  int columns() const { return block / threads; }
   /// Places along the tile that its taps fall on.
   int places() const { return (tile - 1) * stride + taps; }
 };
@@ -105,6 +116,10 @@ struct Choice {
 struct KernelPlan {
   KernelGraph graph;
   Walk walk;
+  /// RowWalk, rows of any length: runs start at multiples of `vector` in memory. This is where a
+  /// row's first element lies, in elements; its first run starts `origin % vector` elements before
+  /// it. What lies outside of the row is read (within the tensor) but takes no part.
+  std::optional<Expr> origin;
   std::vector<ValueId> preloads; // vector loads issued for all steps before anything else
   std::vector<PhasePlan> phases;
   std::vector<ValueId> row_stores; // at the end, by one thread of the row
@@ -165,6 +180,17 @@ void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Gr
 /// The widest run for which contiguous accesses are vector accesses of 16 bytes (32 for the widest
 /// type).
 int choose_vector(const ir::Module &module, const KernelPlan &plan);
+/// Runs that start at multiples of `vector` in memory, for rows that start anywhere.
+struct RowOrigin {
+  Expr index = 0; // KernelPlan::origin
+  int vector = 1;
+};
+/// The widest ones for the accesses that most bytes go through, along the one element variable.
+/// Nothing where those rows lie at run-time indices, or sizes but that of the row are symbols.
+std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGraph &graph);
+/// Runs that cover the longest row; with an origin, wherever it starts. Precondition: it has a
+/// bound.
+int64_t longest_row_in_runs(const KernelPlan &plan, int vector);
 /// The same along the last row variable.
 int choose_row_vector(const ir::Module &module, const KernelPlan &plan);
 bool needs_wide_index(const KernelGraph &graph);

@@ -95,6 +95,79 @@ int choose_row_vector(const ir::Module &module, const KernelPlan &plan) {
 
 namespace {
 
+/// Where the row of an access starts, if its elements are neighbours.
+std::optional<Expr> row_start(const Value &access, Expr variable) {
+  const Expr start = symbolic::substitute(access.index, {{variable, Expr(0)}});
+  return access.index == start + variable ? std::optional(start) : std::nullopt;
+}
+
+/// Of runs that start at multiples of `alignment` from `origin` on, anywhere in the row.
+Access access_beside(Expr index, Expr variable, Expr origin, int64_t alignment,
+                     const symbolic::Ranges &ranges) {
+  if (!symbolic::depends_on(index, variable))
+    return Access::constant;
+  const Expr apart = symbolic::simplify(index - variable - origin, ranges);
+  return !symbolic::depends_on(apart, variable) &&
+                 symbolic::known_multiple_of(apart, alignment, ranges)
+             ? Access::vector
+             : Access::element;
+}
+
+} // namespace
+
+std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGraph &graph) {
+  if (graph.element_variables.size() != 1 || !longest_row(graph) || !graph.rows().is_integer())
+    return std::nullopt;
+  const Expr variable = graph.element_variables[0];
+  const auto accesses_element = [](const Value &value) {
+    return value.level == Level::element && (value.op == Op::load || is_store(value));
+  };
+  const auto of_rows = [&](Expr start) {
+    return std::none_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+      return value.op == Op::set_indirect && symbolic::depends_on(start, value.symbol);
+    });
+  };
+  std::optional<RowOrigin> origin;
+  int64_t most = 0;
+  for (const Value &value : graph.values) {
+    if (!accesses_element(value))
+      continue;
+    const std::optional<Expr> start = row_start(value, variable);
+    const ir::Buffer &buffer = module.buffer(value.buffer);
+    const auto held = buffer.layout.storage_size().as_integer();
+    if (!held) // what lies behind a row may not be there
+      return std::nullopt;
+    const int64_t bytes = *held * static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
+    if (start && bytes > most && of_rows(*start)) {
+      most = bytes;
+      origin = RowOrigin{*start, 1};
+    }
+  }
+  if (!origin)
+    return std::nullopt;
+  size_t narrowest = 16, widest = 1;
+  for (const Value &value : graph.values) {
+    if (!accesses_element(value))
+      continue;
+    const size_t bytes = tensor::size_in_bytes(module.buffer(value.buffer).dtype);
+    constexpr int64_t kLongest = 16;
+    if (access_beside(value.index, variable, origin->index, kLongest, graph.ranges) !=
+        Access::vector)
+      continue;
+    narrowest = std::min(narrowest, bytes);
+    widest = std::max(widest, bytes);
+  }
+  origin->vector = static_cast<int>(std::min(16 / narrowest, std::max<size_t>(1, 32 / widest)));
+  return origin;
+}
+
+int64_t longest_row_in_runs(const KernelPlan &plan, int vector) {
+  const int64_t elements = longest_row(plan.graph).value() + (plan.origin ? vector - 1 : 0);
+  return (elements + vector - 1) / vector;
+}
+
+namespace {
+
 /// Whether a comparison of a position with `bound` is the same for all of a run that starts at a
 /// multiple of `vector`. `first`: the position stands first.
 bool splits_no_run(Op op, bool first, const Value &bound, Expr variable, int vector,
@@ -147,7 +220,8 @@ void classify_along(const ir::Module &module, KernelPlan &plan, int vector, Expr
                     bool rows) {
   const KernelGraph &graph = plan.graph;
   const size_t count = graph.values.size();
-  const std::vector<bool> starts = positions_of_runs(plan, variable, vector);
+  const std::vector<bool> starts =
+      plan.origin ? std::vector<bool>(count, false) : positions_of_runs(plan, variable, vector);
   for (ValueId id = 0; id < count; ++id) {
     const Value &value = graph[id];
     if ((value.level != Level::element && !rows) || value.op == Op::reduction ||
@@ -165,13 +239,16 @@ void classify_along(const ir::Module &module, KernelPlan &plan, int vector, Expr
     if (value.op == Op::load || store || value.op == Op::index_expr) {
       const int64_t alignment =
           value.buffer == ir::kNone ? 1 : alignment_of(module.buffer(value.buffer).dtype, vector);
-      access = access_of(value.index, variable, vector, alignment, plan.checked);
+      access = plan.origin
+                   ? access_beside(value.index, variable, *plan.origin, vector, graph.ranges)
+                   : access_of(value.index, variable, vector, alignment, plan.checked);
     }
     if (starts[id])
       access = Access::constant;
     if (!args_steady)
       access = Access::element;
-    if (store && (access == Access::constant || !may_be_vector(module, value)))
+    if (store && (access == Access::constant || !may_be_vector(module, value) ||
+                  (plan.origin && value.mode != ir::StoreMode::plain)))
       access = Access::element;
     plan.access[id] = access;
     plan.uniform[id] = !store && access == Access::constant;

@@ -143,9 +143,12 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   if (walk.vector > 1)
     find_choices(module, plan);
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
-  // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four); narrower ones need
-  // company, if that leaves every multiprocessor four blocks.
-  const int wanted = walk.vector > 1 ? 1 : kRunsInFlight;
+  // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four), two where they
+  // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, if that
+  // leaves every multiprocessor four blocks.
+  const bool waits = std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
+                                 [](const Value &value) { return value.op == Op::set_indirect; });
+  const int wanted = walk.vector == 1 ? kRunsInFlight : waits ? 2 : 1;
   for (walk.steps = wanted; walk.steps > 1; walk.steps /= 2) {
     const auto count = runs.as_integer();
     if (count && *count >= int64_t{4} * target.multiprocessors * walk.block * walk.steps)
@@ -263,11 +266,59 @@ int bytes_to_sort(const KernelGraph &graph, const RowWalk &walk) {
   return bytes;
 }
 
+KernelGraph looped_graph(const Request &request) {
+  const GraphOptions options = {.two_pass_statistics = false, .scans_end_phases = false};
+  KernelGraph graph =
+      request.given ? *request.given : build_kernel_graph(request.module, request.group, options);
+  graph.scans_end_phases = false;
+  assign_phases(graph);
+  return graph;
+}
+/// True if a block's row leaves no registers for a second block, which would load while the first
+/// one computes.
+bool fills_multiprocessor(const ir::Module &module, const KernelPlan &plan, const RowWalk &walk) {
+  constexpr double kMostRegisters = 32768;
+  return registers_per_element(module, plan) * walk.vector * walk.steps * walk.threads >
+         kMostRegisters;
+}
+/// One walk over the row gives all that is asked for.
+bool reads_once(const KernelGraph &graph) {
+  return std::none_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+    return value.op == Op::reduction ? value.phase > 0
+                                     : value.op == Op::store && value.level == Level::element;
+  });
+}
+
+/// Rows whose length no run divides, or that start anywhere: runs go by the memory's lines where
+/// that makes them longer, and rows are long enough for the parts of runs at both ends not to
+/// count.
+void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) {
+  constexpr int64_t kFewestRuns = 16;
+  constexpr int kShorter = 4; // 8 bytes an access are nearly as good as 16
+  const std::optional<RowOrigin> origin = choose_origin(module, plan.graph);
+  if (!origin || origin->vector < walk.vector * kShorter ||
+      longest_row(plan.graph).value() < kFewestRuns * origin->vector)
+    return;
+  plan.origin = origin->index;
+  walk.vector = origin->vector;
+}
+
 void plan_rows(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   RowWalk walk;
   const KernelGraph &graph = plan.graph;
+  const bool sorts = graph.sorts();
+  const bool in_order =
+      sorts || std::any_of(graph.values.begin(), graph.values.end(),
+                           [](const Value &value) { return value.op == Op::scan; });
+  // Columns that are scanned: neighbouring threads carry neighbouring ones along.
+  const auto count = graph.rows().as_integer();
+  const bool carries = !like && in_order && !sorts && count &&
+                       *count >= int64_t{kManyColumns} * target.multiprocessors &&
+                       prefers_columns(module, graph);
   walk.vector = choose_vector(module, plan);
+  if (!sorts && !carries && !like && checked.sizes.empty())
+    align_in_memory(module, plan, walk);
   classify_accesses(module, plan, walk.vector);
   plan.preloaded.assign(graph.values.size(), false);
   for (const ValueId id : preload_candidates(plan))
@@ -278,14 +329,6 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   fill_phases(module, plan, group, true);
   const auto elements = longest_row(graph);
   walk.steps = 0;
-  const bool sorts = graph.sorts();
-  walk.blocked = sorts || std::any_of(graph.values.begin(), graph.values.end(),
-                                      [](const Value &value) { return value.op == Op::scan; });
-  // Columns that are scanned: neighbouring threads carry neighbouring ones along.
-  const auto count = graph.rows().as_integer();
-  const bool carries = !like && walk.blocked && !sorts && count &&
-                       *count >= int64_t{kManyColumns} * target.multiprocessors &&
-                       prefers_columns(module, graph);
   if (like) {
     const RowWalk &model = std::get<RowWalk>(*like);
     walk.threads = model.threads;
@@ -293,7 +336,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   } else if (elements && !carries) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
-    const int64_t runs = (*elements + walk.vector - 1) / walk.vector;
+    const int64_t runs = longest_row_in_runs(plan, walk.vector);
     if (sorts) // a sort needs all of the row; more elements a thread are fewer merges, in more
                // registers
       choose_row_threads(walk, runs, std::max(1, kSortedElements / walk.vector),
@@ -308,13 +351,16 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     }
   }
   support::require(walk.steps > 0 || !sorts, "codegen", "rows to sort have no bound");
+  std::optional<KernelGraph> looped;
+  if (walk.steps == 0 || (!in_order && !like && fills_multiprocessor(module, plan, walk)))
+    looped = looped_graph(request);
+  if (walk.steps > 0 && looped && reads_once(*looped))
+    walk.steps = 0;
   if (walk.steps == 0) { // the row does not fit: read it again in every phase
-    const GraphOptions looped = {.two_pass_statistics = false, .scans_end_phases = false};
     KernelPlan fresh;
-    fresh.graph = given ? *given : build_kernel_graph(module, group, looped);
-    fresh.graph.scans_end_phases = false;
-    assign_phases(fresh.graph);
+    fresh.graph = std::move(*looped);
     fresh.checked = checked;
+    fresh.origin = plan.origin;
     plan = std::move(fresh);
     classify_accesses(module, plan, walk.vector);
     plan.preloaded.assign(plan.graph.values.size(), false);
@@ -325,17 +371,19 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const auto rows = plan.graph.rows().as_integer();
     const bool short_ones =
         !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
-    walk.threads = walk.blocked ? 1 : short_ones ? 32 : kLargestLoopedRow;
+    walk.threads = in_order ? 1 : short_ones ? 32 : kLargestLoopedRow;
     if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
       walk.threads = request.chosen().threads;
-    walk.blocked = false;
+  } else if (in_order) {
+    walk.order = sorts ? RunOrder::by_thread : RunOrder::by_warp;
   }
   stream_loads(module, plan, target);
   walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
   if (request.chosen().rows != 0)
     walk.rows = request.chosen().rows;
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
-  walk.guard_run = walk.steps > 0 && !(runs == Expr(int64_t{walk.steps} * walk.threads));
+  walk.guard_run =
+      walk.steps > 0 && (plan.origin || !(runs == Expr(int64_t{walk.steps} * walk.threads)));
   walk.guard_row = walk.rows > 1 &&
                    !symbolic::known_multiple_of(plan.graph.rows(), walk.rows, plan.graph.ranges);
   plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.rows);
@@ -350,7 +398,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
                             " elements a thread)"
                       : walks_text(plan, "row")) +
-      ", " + access_text(module, plan, walk.vector);
+      ", " + access_text(module, plan, walk.vector) + (plan.origin ? ", rows start anywhere" : "");
 }
 
 void plan_columns(const Request &request, KernelPlan &plan) {
@@ -521,7 +569,8 @@ KernelPlan make_plan(const Request &request) {
       plan.graph = build_kernel_graph(request.module, request.group, {});
     if (short_rows)
       plan_short_rows(request.module, request.group, plan);
-    else
+    else if (request.like || !plan_wide_columns(request.module, request.group, plan, request.target,
+                                                request.choice))
       plan_columns(request, plan);
   } else {
     plan_rows(request, plan);
@@ -601,7 +650,7 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
   } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
     if (plan.graph.sorts() || row->threads == 1)
       return found;
-    const int64_t runs = (plan.graph.elements().value() + row->vector - 1) / row->vector;
+    const int64_t runs = longest_row_in_runs(plan, row->vector);
     const int most =
         std::max(1, static_cast<int>(kRegistersForRow /
                                      (registers_per_element(module, plan) * row->vector)));
@@ -619,8 +668,12 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
         found.push_back({.threads = threads});
   } else if (const auto *window = std::get_if<WindowWalk>(&plan.walk)) {
     for (const int tile : {1, 2, 4, 8})
-      if (tile != window->tile)
+      if (window->threads == 1 && tile != window->tile)
         found.push_back({.tile = tile});
+    for (const int threads : {window->threads / 4, window->threads / 2, window->threads * 2})
+      if (window->threads > 1 && threads * window->columns() >= kLeastBlock &&
+          threads * window->columns() <= kMostThreads)
+        found.push_back({.threads = threads});
   }
   return found;
 }

@@ -21,6 +21,11 @@ void preload_all(KernelPlan &plan);
 /// `choice`, or null: of this tile alone.
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                   const target::Target &target, const PlanChoice *choice);
+/// Plans a reduction of columns of narrow elements (prefers_columns) in runs of neighbouring
+/// columns whose elements are one access; false, and nothing done, if they have none, or if a
+/// column is walked more than once. `choice`, or null: with as many threads a column.
+bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                       const target::Target &target, const PlanChoice *choice);
 /// "16-byte accesses", for descriptions.
 std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector);
 

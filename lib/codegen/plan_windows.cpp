@@ -72,10 +72,15 @@ public:
 
   /// What a row is, and how many there are: without this a thread a row makes no sense.
   bool has_short_rows() const {
+    const auto elements = plan_.graph.elements().as_integer(),
+               rows = plan_.graph.rows().as_integer();
+    return elements && *elements <= kLongestRowOfMany && (!rows || *rows >= kFewestRows) &&
+           reads_rows_once();
+  }
+  /// One walk over the elements, of which nothing is stored.
+  bool reads_rows_once() const {
     const KernelGraph &graph = plan_.graph;
-    const auto elements = graph.elements().as_integer(), rows = graph.rows().as_integer();
-    if (!elements || *elements > kLongestRowOfMany || (rows && *rows < kFewestRows) ||
-        graph.row_variables.empty() || graph.element_variables.empty())
+    if (graph.row_variables.empty() || graph.element_variables.empty())
       return false;
     return std::all_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
       const bool serves = value.op != Op::set_indirect && value.op != Op::scan &&
@@ -98,15 +103,17 @@ public:
     });
   }
 
-  /// The longest run of rows in which every access is one vector or does not move.
-  int choose_vector() {
+  /// The longest run of rows in which every access is one vector or does not move, and that leaves
+  /// `least` threads. `elements_only`: what happens once a row may be anything.
+  int choose_vector(int64_t least, bool elements_only) {
     int vector = choose_row_vector(module_, plan_);
     for (; vector > 1; vector /= 2) {
       classify_row_accesses(module_, plan_, vector);
       const auto &values = plan_.graph.values;
-      bool serves = threads(vector, 1) >= int64_t{kBlock} * target_.multiprocessors;
+      bool serves = threads(vector, 1) >= least;
       for (ValueId id = 0; id < values.size() && serves; ++id)
-        serves = !is_access(values[id]) || plan_.access[id] != Access::element;
+        serves = !is_access(values[id]) || plan_.access[id] != Access::element ||
+                 (elements_only && values[id].level == Level::row);
       if (serves)
         return vector;
     }
@@ -120,7 +127,9 @@ public:
     best.vector = vector;
     best.reach.assign(graph.values.size(), Reach::all);
     double least = 1e30;
-    for (size_t along = 0; along + 1 < graph.row_variables.size(); ++along)
+    // Of a run of rows, neighbours along the last variable are in it already.
+    const size_t variables = graph.row_variables.size() - (vector > 1 ? 1 : 0);
+    for (size_t along = 0; along < variables; ++along)
       for (size_t tap = 0; tap < graph.element_variables.size(); ++tap) {
         WindowWalk walk;
         walk.vector = vector;
@@ -247,6 +256,9 @@ private:
       if (symbolic::bounds(size, graph.ranges).low < tile)
         break;
       walk.overlaps = !symbolic::known_multiple_of(size, tile, graph.ranges);
+      const bool last = walk.along + 1 == graph.row_variables.size();
+      if (last && (walk.overlaps || (tile & (tile - 1)) != 0))
+        continue; // what a tile stores is one access
       const double registers = walk.vector * (tile * results + walk.places() * shared);
       if (tile > 1 && ((walk.overlaps && stores_what_is_read()) || registers > kMostRegisters ||
                        threads(walk.vector, tile) < int64_t{kBlock} * target_.multiprocessors))
@@ -305,6 +317,14 @@ public:
   }
 };
 
+/// Whether what `count` neighbours along the last row variable store is one access.
+bool is_run(const KernelPlan &plan, ValueId store, int count) {
+  const Value &value = plan.graph[store];
+  const bool always = value.guard == ir::kNone && value.args.size() == 1;
+  return always && access_of(value.index, plan.graph.row_variables.back(), count, count,
+                             plan.checked) == Access::vector;
+}
+
 std::string tile_text(const KernelGraph &graph, const WindowWalk &walk) {
   std::string text = "short rows, a thread ";
   if (walk.vector > 1)
@@ -327,7 +347,7 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
   if (!planner.has_short_rows() || !order_rows(module, wanted.graph) ||
       !planner.neighbours_are_close())
     return false;
-  const int vector = planner.choose_vector();
+  const int vector = planner.choose_vector(int64_t{kBlock} * target.multiprocessors, false);
   wanted.preloaded.assign(wanted.graph.values.size(), false);
   fill_phases(module, wanted, group, false);
   WindowWalk walk = planner.choose(vector);
@@ -340,9 +360,10 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
   for (size_t i = 0; i < wanted.graph.row_sizes.size(); ++i) {
     const bool last = i + 1 == wanted.graph.row_sizes.size();
     const Expr size = wanted.graph.row_sizes[i];
-    count = count * (last                               ? symbolic::floor_div(size, walk.vector)
-                     : walk.tile > 1 && i == walk.along ? symbolic::ceil_div(size, walk.tile)
-                                                        : size);
+    const bool tiled = walk.tile > 1 && i == walk.along;
+    count = count * (tiled  ? symbolic::ceil_div(size, walk.tile)
+                     : last ? symbolic::floor_div(size, walk.vector)
+                            : size);
   }
   walk.guard = !symbolic::known_multiple_of(count, walk.block, wanted.graph.ranges);
   wanted.grid = symbolic::ceil_div(count, walk.block);
@@ -355,8 +376,85 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
           walk.reach[id] == Reach::window)
         wanted.kept[id] = true;
   }
+  if (walk.tile > 1 && walk.along + 1 == wanted.graph.row_variables.size())
+    for (const ValueId id : wanted.row_stores)
+      if (wanted.graph[id].mode == ir::StoreMode::plain && is_run(wanted, id, walk.tile))
+        walk.tile_stores.push_back(id);
   wanted.description =
       tile_text(wanted.graph, walk) + ", " + access_text(module, wanted, walk.vector);
+  wanted.walk = std::move(walk);
+  plan = std::move(wanted);
+  return true;
+}
+
+namespace {
+
+/// Bytes of the narrowest elements that the walk over a column loads; 16 if there are none.
+int narrowest_load(const ir::Module &module, const KernelGraph &graph) {
+  size_t bytes = 16;
+  for (const Value &value : graph.values)
+    if (value.op == Op::load && value.level == Level::element)
+      bytes = std::min(bytes, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  return static_cast<int>(bytes);
+}
+/// Bytes of what a thread accumulates for one column: up to three numbers and a position.
+int64_t accumulator_bytes(const KernelGraph &graph) {
+  int64_t bytes = 0;
+  for (const Value &value : graph.values)
+    if (value.op == Op::reduction)
+      bytes += 8 + 2 * static_cast<int64_t>(tensor::size_in_bytes(value.dtype));
+  return bytes;
+}
+
+} // namespace
+
+bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                       const target::Target &target, const PlanChoice *choice) {
+  constexpr int kLine = 128, kFewestBytes = 4; // 4 bytes and more fill a line with one column each
+  constexpr int kLeastBlock = 64, kWantedBlock = 512, kLargestBlock = 1024;
+  constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastElements = 4; // of a thread
+  constexpr int64_t kMostShared = 24576;
+  const auto rows = plan.graph.rows().as_integer(), elements = plan.graph.elements().as_integer();
+  const int narrowest = narrowest_load(module, plan.graph);
+  if (!rows || !elements || narrowest >= kFewestBytes)
+    return false;
+  KernelPlan wanted;
+  wanted.checked = plan.checked;
+  wanted.graph = plan.graph;
+  WindowPlanner planner(module, wanted, target, choice);
+  if (!planner.reads_rows_once() || !order_rows(module, wanted.graph))
+    return false;
+  WindowWalk walk;
+  walk.vector = planner.choose_vector(0, true);
+  if (walk.vector == 1)
+    return false;
+  const int columns = std::clamp(kLine / (walk.vector * narrowest), 4, 32);
+  const int64_t blocks = (*rows / walk.vector + columns - 1) / columns;
+  const auto shared = [&](int threads) {
+    return int64_t{columns} * threads / 32 * columns * walk.vector *
+           accumulator_bytes(wanted.graph);
+  };
+  walk.threads = kWantedBlock / columns;
+  if (blocks * kWantedBlock < kThreadsOfMultiprocessor * target.multiprocessors)
+    walk.threads = kLargestBlock / columns;
+  if (choice && choice->threads != 0)
+    walk.threads = choice->threads;
+  while (walk.threads * columns > kLeastBlock &&
+         (*elements < kLeastElements * walk.threads || shared(walk.threads) > kMostShared))
+    walk.threads /= 2;
+  walk.block = walk.threads * columns;
+  wanted.preloaded.assign(wanted.graph.values.size(), false);
+  fill_phases(module, wanted, group, false);
+  walk.reach.assign(wanted.graph.values.size(), Reach::all);
+  const Expr runs = *rows / walk.vector;
+  walk.guard = !symbolic::known_multiple_of(runs, columns, wanted.graph.ranges);
+  wanted.grid = symbolic::ceil_div(runs, columns);
+  wanted.block = walk.block;
+  wanted.has_barriers = true;
+  wanted.description = "column reduction, " + std::to_string(walk.threads) + " threads a column, " +
+                       std::to_string(columns * walk.vector) +
+                       " columns a block, 1 walk over the column, " +
+                       access_text(module, wanted, walk.vector);
   wanted.walk = std::move(walk);
   plan = std::move(wanted);
   return true;

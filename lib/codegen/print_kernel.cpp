@@ -59,15 +59,7 @@ public:
     print_elements(phase);
     return std::move(text_);
   }
-  /// The structure in shared memory that the text needs, or nothing. After print.
-  std::string shared_struct() const {
-    if (shared_.empty())
-      return "";
-    std::string result = "struct " + shared_type() + " {\n";
-    for (const std::string &member : shared_)
-      result += "  " + member + ";\n";
-    return result + "};\n\n";
-  }
+  using WalkText::shared_struct;
 
 private:
   bool gives_run_ = false; // what is stored is the product's operand
@@ -86,8 +78,7 @@ private:
     const int braces = open_runs(position);
     for (const ValueId id : plan_.preloads)
       line(vectors_[id] + (steps_ > 1 ? "[k]" : "") + " = " +
-           (plan_.streamed[id] ? "tc_stream_vec<" : "tc_load_vec<") + std::to_string(vector_) +
-           ">(" + address(graph_[id]) + ");");
+           run_load(plan_.streamed[id] ? "tc_stream_vec" : "tc_load_vec", graph_[id]) + ";");
     close_runs(braces);
   }
 
@@ -175,14 +166,31 @@ private:
     close_runs(braces);
     finish_reductions(phase);
   }
+  /// Whether a phase does with single elements what it must not do outside of the row. What is only
+  /// computed there is not taken: a selection costs less than a branch.
+  bool touches_elements(const PhasePlan &phase) const {
+    const auto touches = [&](ValueId id) {
+      const Value &value = graph_[id];
+      return value.op == Op::set_indirect || (value.buffer != ir::kNone && !is_vector_store(id));
+    };
+    return std::any_of(phase.elements.begin(), phase.elements.end(), touches) ||
+           std::any_of(phase.stores.begin(), phase.stores.end(), touches);
+  }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
       if (is_vector_store(id))
-        stage(id);
+        stage(id, vector_);
     if (vector_ > 1) {
       line("TC_UNROLL");
       open("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
     }
+    if (plan_.origin)
+      line("const bool inside = tc_is_inside(" + row_element() + " + j, " +
+           size_text(graph_.elements()) + ");");
+    const bool branches = plan_.origin && touches_elements(phase);
+    if (branches)
+      open("if (inside)");
+    selects_ = plan_.origin && !branches;
     in_elements_ = true;
     for (const ValueId id : phase.elements)
       define(id);
@@ -190,6 +198,8 @@ private:
     for (const ValueId id : phase.stores)
       store_element(id);
     in_elements_ = false;
+    if (branches)
+      close();
     if (vector_ > 1)
       close();
     for (const ValueId id : phase.stores)
@@ -215,7 +225,7 @@ private:
       line("tc_give_run(" + staged_[id] + ", values);");
       return;
     }
-    line(live(store_run_text(id)));
+    line(live(store_run_text(id, vector_)));
   }
   void row_stores() {
     if (plan_.row_stores.empty())
@@ -294,7 +304,10 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
   KernelBody body;
   if (!plan.otherwise) {
     if (std::holds_alternative<WindowWalk>(plan.walk)) {
-      body.text = print_windows(module, plan, parameters, name, is_part);
+      const WindowsText windows = print_windows(module, plan, parameters, name, is_part);
+      body.types = windows.types;
+      body.shared = body.types.empty() ? "" : name + "_shared";
+      body.text = windows.text;
       body.text = narrowed_sizes(plan, parameters, body.text) + body.text;
       return body;
     }

@@ -29,6 +29,10 @@ protected:
     return separate_accumulators() ? name + "[j]" : name;
   }
 
+  /// `text` for elements of the row, else `otherwise`.
+  std::string taken(const std::string &text, const std::string &otherwise) const {
+    return selects_ ? "inside ? " + text + " : " + otherwise : text;
+  }
   bool sums_wider(ValueId id) const {
     return !plan_.summed_wider.empty() && plan_.summed_wider[id];
   }
@@ -102,8 +106,10 @@ protected:
     accumulators_[id] = name;
     shared_.push_back(std::string(value_type(value.dtype)) + " " + name + "[" +
                       std::to_string(std::max(1, row_->block() / 32)) + "]");
-    line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ">(t" +
-         std::to_string(numbers_[id]) + ", shared." + name + ");");
+    // The order in which a sort leaves a row is that of threads.
+    const int run = row_->order == RunOrder::by_thread ? steps_ * vector_ : vector_;
+    line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ", " +
+         std::to_string(run) + ">(t" + std::to_string(numbers_[id]) + ", shared." + name + ");");
     if (value.args.size() < 2)
       return;
     line("TC_UNROLL");
@@ -145,17 +151,21 @@ protected:
       const Value &value = graph_[id];
       if (value.op == ir::Op::scan || value.op == ir::Op::sort) {
         if (value.op == ir::Op::sort || graph_.scans_end_phases)
-          line(use(id) + " = " + scan_input(value) + ";");
+          line(use(id) + " = " + taken(scan_input(value), use(id)) + ";");
         continue;
       }
       std::vector<ArgumentText> inputs;
       for (const ValueId arg : value.args)
         inputs.push_back({use(arg), dtype_of(arg)});
       const std::string name = accumulator(id);
-      if (value.reduction == ir::ReductionKind::sum && value.dtype != tensor::DType::boolean)
-        line(name + " += " + converted(inputs[0].text, inputs[0].dtype, value.dtype) + ";");
+      if (value.reduction != ir::ReductionKind::sum || value.dtype == tensor::DType::boolean)
+        line(name + " = " + taken(accumulated(value, name, inputs, reduction_position()), name) +
+             ";");
+      else if (const std::string x = converted(inputs[0].text, inputs[0].dtype, value.dtype);
+               selects_)
+        line(name + " = " + taken(name + " + " + x, name) + ";");
       else
-        line(name + " = " + accumulated(value, name, inputs, reduction_position()) + ";");
+        line(name + " += " + x + ";");
     }
   }
   void finish_reductions(const PhasePlan &phase) {

@@ -20,7 +20,7 @@ constexpr int64_t kMostParts = 4096; // of a row: one block merges them in a few
 constexpr int kBlocksPerMultiprocessor = 8;
 constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may turn out short
 /// Scans: elements that one block had better carry along itself, and those of a part.
-constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPart = 1 << 13;
+constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPartBytes = 1 << 15;
 constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
 /// Columns that are scanned: a thread carries a part of one. Threads a multiprocessor that hide
@@ -120,6 +120,15 @@ Division divide(const KernelGraph &graph, int64_t blocks, bool columns,
   return {ceil_div(outermost, length), length};
 }
 
+/// Bytes of the widest elements that are scanned: four, unless they are wider.
+int64_t scanned_bytes(const KernelGraph &graph) {
+  size_t bytes = 4;
+  for (const Value &value : graph.values)
+    if (value.op == Op::scan)
+      bytes = std::max(bytes, tensor::size_in_bytes(value.dtype));
+  return static_cast<int64_t>(bytes);
+}
+
 /// Of rows that are scanned: parts that a block holds.
 std::optional<Division> divide_scan(const KernelGraph &graph, std::optional<int64_t> known_rows,
                                     const target::Target &target) {
@@ -128,8 +137,8 @@ std::optional<Division> divide_scan(const KernelGraph &graph, std::optional<int6
   const int64_t elements = *graph.elements().as_integer();
   const int64_t rows = known_rows.value_or(1);
   const int64_t fills = int64_t{target.multiprocessors} * kBlocksPerMultiprocessor;
-  int64_t length =
-      std::clamp(ceil_div(elements * std::min(rows, fills), fills), kSmallestScanPart, kScanPart);
+  int64_t length = std::clamp(ceil_div(elements * std::min(rows, fills), fills), kSmallestScanPart,
+                              kScanPartBytes / scanned_bytes(graph));
   length = std::max(length, ceil_div(elements, kMostScanParts));
   length = ceil_div(length, kWholeRuns) * kWholeRuns;
   if (length > kLargestScanPart || length >= elements)

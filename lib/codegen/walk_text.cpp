@@ -63,10 +63,26 @@ void WalkText::coordinates() {
                         columns,
                     column_->guard_row);
   }
+  if (plan_.origin)
+    line("const " + index_ + " before = (" + size_text(*plan_.origin) + ") & " +
+         std::to_string(vector_ - 1) + ";");
   if (tile_)
     tile_coordinates();
   if (row_ && graph_.sorts())
     line("TC_DYN_SMEM(unsigned char, merging);");
+  declare_shared();
+}
+
+std::string WalkText::shared_struct() const {
+  if (shared_.empty())
+    return "";
+  std::string result = "struct " + shared_type() + " {\n";
+  for (const std::string &member : shared_)
+    result += "  " + member + ";\n";
+  return result + "};\n\n";
+}
+
+void WalkText::declare_shared() {
   if (has_shared() && (!is_part_ || !path_.empty()))
     line(path_.empty() ? "TC_SMEM(" + shared_type() + ", shared);"
                        : shared_type() + " &shared = memory." + path_ + ";");
@@ -78,7 +94,8 @@ bool WalkText::has_shared() const {
   const bool scans = graph_.scans_end_phases &&
                      std::any_of(graph_.values.begin(), graph_.values.end(),
                                  [](const Value &value) { return value.op == Op::scan; });
-  return tile_ || scans || (reduces && ((column_ && !alone()) || (row_ && row_->threads > 32)));
+  return tile_ || scans || (window_ && window_->threads > 1) ||
+         (reduces && ((column_ && !alone()) || (row_ && row_->threads > 32)));
 }
 
 void WalkText::row_coordinates(const std::string &row, bool guard) {
@@ -171,8 +188,11 @@ int WalkText::open_runs(const Position &position) {
       line("TC_UNROLL");
       open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
       ++braces;
-      run = row_->blocked ? "lane * " + std::to_string(steps_) + " + k"
-                          : "k * " + std::to_string(row_->threads) + " + lane";
+      const std::string steps = std::to_string(steps_);
+      run = row_->order == RunOrder::by_thread ? "lane * " + steps + " + k"
+            : row_->order == RunOrder::by_warp && row_->threads > 32
+                ? "(lane / 32 * " + steps + " + k) * 32 + lane % 32"
+                : "k * " + std::to_string(row_->threads) + " + lane";
     } else {
       run = "lane";
     }
@@ -205,7 +225,10 @@ bool WalkText::computes_again() const {
 }
 
 std::string WalkText::loop_header() const {
-  const std::string count = size_text(runs());
+  const std::string count = plan_.origin
+                                ? "(before + " + size_text(graph_.elements() + Expr(vector_ - 1)) +
+                                      ") / " + std::to_string(vector_)
+                                : size_text(runs());
   if (row_)
     return "for (" + index_ + " k = lane; k < " + count +
            "; k += " + std::to_string(row_->threads) + ")";
@@ -232,7 +255,8 @@ int WalkText::run_coordinates(const std::string &run, const std::string &guard,
   const bool once = steps_ == 1; // one run a thread: good for the whole kernel
   const Position wanted = once ? everywhere() : position;
   if ((wanted.any() || !guard.empty()) && (!once || !run_declared_)) {
-    line("const " + index_ + " " + flat + " = " + scaled(run) + ";");
+    line("const " + index_ + " " + flat + " = " + scaled(run) + (plan_.origin ? " - before" : "") +
+         ";");
     if (graph_.element_variables.size() > 1)
       decompose(graph_.element_variables, graph_.element_sizes, "e", wanted.variables);
     run_declared_ = true;

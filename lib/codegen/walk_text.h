@@ -27,6 +27,9 @@ protected:
   // ---- frame
   /// The structure in shared memory.
   std::string shared_type() const;
+  /// Its definition, or nothing if nothing is in it. After everything is printed.
+  std::string shared_struct() const;
+  void declare_shared();
   std::string as_index(const std::string &text) const;
   /// Declares variables of a nest from a flat position, those that `used` names (none: all); `flat`
   /// is a name, or the only variable's value.

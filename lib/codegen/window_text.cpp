@@ -20,9 +20,10 @@ public:
              const std::string &name, bool is_part)
       : WalkText(module, plan, parameters, name, "", is_part), walk_(*window_) {}
 
-  std::string print() {
+  WindowsText print() {
     depth_ = 1;
     rows();
+    declare_shared();
     const PhasePlan &phase = plan_.phases.front();
     std::vector<ValueId> inputs;
     for (const ValueId id : phase.reductions)
@@ -31,14 +32,25 @@ public:
     define_all(select([&](ValueId id) { return fed[id] && is_of_tile(id); }));
     declare_accumulators(phase);
     elements(phase, fed, needed(inputs, true));
+    if (shares_rows()) {
+      meet(phase);
+      open("if (lane == 0)");
+    }
     results(phase, fed);
-    return std::move(text_);
+    if (shares_rows())
+      close();
+    return {shared_struct(), std::move(text_)};
   }
 
 private:
   const WindowWalk &walk_;
 
   bool is_tiled() const { return walk_.tile > 1; }
+  bool is_tile_store(ValueId id) const {
+    return std::find(walk_.tile_stores.begin(), walk_.tile_stores.end(), id) !=
+           walk_.tile_stores.end();
+  }
+  bool shares_rows() const { return walk_.threads > 1; }
   Expr tile_variable() const { return graph_.row_variables[walk_.along]; }
   Expr tap_variable() const { return graph_.element_variables[walk_.tap]; }
   std::string first_of_tile() const { return tile_variable().spelling() + "_first"; }
@@ -115,8 +127,11 @@ private:
     if (is_tiled())
       sizes[walk_.along] = symbolic::ceil_div(sizes[walk_.along], walk_.tile);
     std::string flat = "row";
-    line("const " + index_ + " row = " + as_index(block_) + " * " + std::to_string(walk_.block) +
-         " + static_cast<int>(threadIdx.x);");
+    const std::string columns = std::to_string(walk_.columns());
+    if (shares_rows())
+      line("const int lane = static_cast<int>(threadIdx.x) / " + columns + ";");
+    line("const " + index_ + " row = " + as_index(block_) + " * " + columns +
+         " + static_cast<int>(threadIdx.x)" + (shares_rows() ? " % " + columns : "") + ";");
     if (walk_.guard) { // threads past the end work on the last rows and store nothing
       const std::string all = size_text(symbolic::numel(sizes));
       line("const bool live = row < " + all + ";");
@@ -146,6 +161,15 @@ private:
   }
 
   int open_elements() {
+    if (shares_rows()) {
+      const bool one = graph_.element_variables.size() == 1;
+      const std::string e = one ? graph_.element_variables[0].spelling() : "e";
+      open("for (" + index_ + " " + e + " = lane; " + e + " < " + size_text(graph_.elements()) +
+           "; " + e + " += " + std::to_string(walk_.threads) + ")");
+      if (!one)
+        decompose(graph_.element_variables, graph_.element_sizes, e);
+      return 1;
+    }
     int braces = 0;
     int64_t bodies = int64_t{walk_.tile} * (is_tiled() ? walk_.taps : 1);
     for (size_t i = 0; i < graph_.element_variables.size(); ++i)
@@ -192,7 +216,7 @@ private:
            " + p;");
     if (std::any_of(phase.reductions.begin(), phase.reductions.end(),
                     [&](ValueId id) { return finds_position(id); }) &&
-        graph_.element_variables.size() > 1)
+        graph_.element_variables.size() > 1 && !shares_rows())
       line("const int e = " + flat_element() + ";");
     define_all(select([&](ValueId id) {
       return of_taps[id] && window_->reach[id] == Reach::own && is_once_a_run(id);
@@ -269,6 +293,18 @@ private:
     return result;
   }
 
+  /// What the threads of a row have accumulated, merged in the first one.
+  void meet(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions) {
+      const Value &value = graph_[id];
+      const std::string name = accumulators_.at(id), columns = std::to_string(walk_.columns());
+      const int slots = std::max(1, walk_.block / 32) * walk_.columns() * vector_;
+      shared_.push_back(accumulator_type(value) + " " + name + "[" + std::to_string(slots) + "]");
+      line("tc_columns_reduce<" + combiner(value.reduction) + ", " + columns + ", " +
+           std::to_string(walk_.threads) + ">(" + name + ", shared." + name + ");");
+    }
+  }
+
   /// What is left of each row, and what is computed of it and stored.
   void results(const PhasePlan &phase, const std::vector<bool> &fed) {
     const std::vector<ValueId> &stores = plan_.row_stores;
@@ -283,6 +319,8 @@ private:
     const std::vector<bool> follows = follow_reductions();
     const auto before = [&](ValueId id) { return is_of_tile(id) && !follows[id]; };
     define_all(select([&](ValueId id) { return used[id] && !fed[id] && before(id); }));
+    for (const ValueId id : walk_.tile_stores)
+      stage(id, walk_.tile);
     if (is_tiled())
       unrolled("p", walk_.tile);
     tile_row_ = is_tiled() ? "p" : "0";
@@ -295,33 +333,39 @@ private:
         [&](ValueId id) { return used[id] && !before(id) && !follows[id] && is_once_a_run(id); }));
     for (const ValueId id : stores)
       if (is_vector_store(id))
-        stage(id);
-    if (walk_.guard && vector_ == 1)
+        stage(id, vector_);
+    const bool guards = walk_.guard && vector_ == 1 && walk_.tile_stores.size() < stores.size();
+    if (guards)
       open("if (live)");
     const int run = open_run();
     finish_reductions(phase);
     define_all(select([&](ValueId id) { return used[id] && (follows[id] || !is_once_a_run(id)); }));
     for (const ValueId id : stores)
-      if (is_vector_store(id))
-        line(staged_[id] + "[j] = " +
+      if (is_vector_store(id) || is_tile_store(id))
+        line(staged_[id] + (is_tile_store(id) ? "[p] = " : "[j] = ") +
              converted(use(graph_[id].args[0]), dtype_of(graph_[id].args[0]), graph_[id].dtype) +
              ";");
       else
         line((walk_.guard && vector_ > 1 ? "if (live) " : "") + store_text(graph_[id]));
     close_run(run);
-    if (walk_.guard && vector_ == 1)
+    if (guards)
       close();
     for (const ValueId id : stores)
       if (is_vector_store(id))
-        line((walk_.guard ? "if (live) " : "") + store_run_text(id));
+        line((walk_.guard ? "if (live) " : "") + store_run_text(id, vector_));
     if (is_tiled())
       close();
+    if (walk_.tile_stores.empty())
+      return;
+    line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() + ";");
+    for (const ValueId id : walk_.tile_stores)
+      line((walk_.guard ? "if (live) " : "") + store_run_text(id, walk_.tile));
   }
 };
 
 } // namespace
 
-std::string print_windows(const ir::Module &module, const KernelPlan &plan,
+WindowsText print_windows(const ir::Module &module, const KernelPlan &plan,
                           const Parameters &parameters, const std::string &name, bool is_part) {
   return WindowText(module, plan, parameters, name, is_part).print();
 }

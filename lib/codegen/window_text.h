@@ -8,9 +8,12 @@
 
 namespace tsc::codegen {
 
-/// What stands between the kernel's braces. `is_part`: see PartText. Precondition: the plan's walk
-/// is a WindowWalk.
-std::string print_windows(const ir::Module &module, const KernelPlan &plan,
+struct WindowsText {
+  std::string types; // the structure NAME_shared, if threads share rows
+  std::string text;  // what stands between the kernel's braces
+};
+/// `is_part`: see PartText. Precondition: the plan's walk is a WindowWalk.
+WindowsText print_windows(const ir::Module &module, const KernelPlan &plan,
                           const Parameters &parameters, const std::string &name, bool is_part);
 
 } // namespace tsc::codegen

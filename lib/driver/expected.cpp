@@ -101,6 +101,7 @@ std::vector<OutputAgreement> compare_with_file(const program::Program &program,
                                                const std::string &expect) {
   const tensor::TensorMap file = tensor::read_tensors(expect);
   std::vector<std::vector<int64_t>> sizes;
+  sizes.reserve(outputs.size());
   for (const tensor::HostTensor &output : outputs)
     sizes.push_back(output.sizes());
   check_expected(program, sizes, file, expect);

@@ -5,6 +5,9 @@
 #include "engine/solver.h"
 #include "support/diagnostic.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace tsc::interpret {
 namespace {
 
@@ -77,11 +80,12 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
       break;
     items.push_back(&module_.buffer(module_.operations[next].outputs[0]));
   }
+  outputs.reserve(items.size());
   for (const ir::Buffer *item : items)
     outputs.emplace_back(tensor::is_floating(item->dtype) ? DType::f64 : DType::i32,
                          values_of(item->layout.sizes));
   const size_t values = outputs.size() - (call.solver.has_info ? 1 : 0);
-  for (size_t i = 0; i < values; ++i)
+  for (size_t i = 0; i < std::min(values, std::size(elements)); ++i)
     support::require(outputs[i].numel() == shape.batch * elements[i], "interpret",
                      "a result of " + call.kernel + " has another size");
 

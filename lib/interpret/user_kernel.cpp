@@ -8,8 +8,8 @@ namespace tsc::interpret {
 using tensor::HostTensor;
 
 void Machine::user_kernel(const ir::Operation &operation, const ir::Extern &call) {
-  support::require(user_kernels_ != nullptr && *user_kernels_, "interpret",
-                   "nothing runs " + call.custom->name);
+  if (user_kernels_ == nullptr || !*user_kernels_)
+    throw support::InternalError("interpret", "", "nothing runs " + call.custom->name);
   UserKernelCall run;
   run.call = call.custom.get();
   run.bindings = &bindings_;

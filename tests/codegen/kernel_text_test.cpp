@@ -53,10 +53,15 @@ TEST_CASE("short rows share a warp, long ones take a block, the longest are walk
         "row reduction, 512 threads a row, 1 row a block, 2 walks over the row, 16-byte accesses");
 }
 
-TEST_CASE("a row that is no whole number of runs is read element by element") {
+TEST_CASE("rows that are no whole number of runs are read in the memory's, short ones by element") {
   const program::Program program = compile(test::row_sum(1000, 255, DType::f32));
-  CHECK(program.kernels[0].plan.find("one element an access") != std::string::npos);
-  CHECK(program.kernels[0].cuda.text.find("if (r0 < 255)") != std::string::npos);
+  CHECK(program.kernels[0].plan.find("16-byte accesses, rows start anywhere") != std::string::npos);
+  const std::string &text = program.kernels[0].cuda.text;
+  CHECK(text.find("const int before = (255*x0) & 3;") != std::string::npos);
+  CHECK(text.find("tc_load_vec_inside<4>(in0 + r0 + 255*x0, 255000 - (r0 + 255*x0))") !=
+        std::string::npos);
+  const program::Program few = compile(test::row_sum(1000, 61, DType::f32));
+  CHECK(few.kernels[0].plan.find("one element an access") != std::string::npos);
 }
 
 TEST_CASE("a row that is walked again stays in the cache until the last walk") {
@@ -92,6 +97,12 @@ TEST_CASE("softmax is one kernel that reads its input once") {
   CHECK(program.kernels[0].bytes_written == symbolic::Expr(int64_t{32768} * 4096 * 2));
   CHECK(program.kernels[0].cuda.grid[0] == symbolic::Expr(32768));
   CHECK(program.kernels[0].cuda.block[0] == 128);
+}
+
+TEST_CASE("neighbouring columns of narrow elements are one access") {
+  CHECK(plan_of(test::column_sum(4096, 8192, DType::bf16)) ==
+        "column reduction, 128 threads a column, 64 columns a block, 1 walk over the column, "
+        "16-byte accesses");
 }
 
 TEST_CASE("columns are reduced across rows of threads") {

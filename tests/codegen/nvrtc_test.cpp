@@ -60,7 +60,9 @@ TEST_CASE("a row that is walked again is kept in the cache, then let go") {
 
 TEST_CASE("row reductions compile without spills") {
   check_sample(test::row_sum(262144, 256, DType::f16), 40);
-  check_sample(test::row_sum(1000, 255, DType::f32), 64);
+  check_sample(test::row_sum(1000, 255, DType::f32), 80);
+  check_sample(test::softmax(1000, 1013, DType::bf16), 80);
+  check_sample(test::layer_norm_gelu(1000, 1013, DType::bf16), 100);
   check_sample(test::add_sum(8192, 8192), 64);
   check_sample(test::softmax(32768, 4096, DType::bf16), 64);
   check_sample(test::softmax(128, 100000, DType::f32), 64);
@@ -70,6 +72,7 @@ TEST_CASE("row reductions compile without spills") {
 
 TEST_CASE("column reductions and pointwise kernels compile without spills") {
   check_sample(test::column_sum(4096, 1000, DType::f32), 64);
+  check_sample(test::column_sum(4096, 8192, DType::bf16), 64);
   check_sample(test::broadcast_relu(333, 1024, DType::bf16), 64);
   check_sample(test::broadcast_relu(7, 13, DType::f32), 64);
 }

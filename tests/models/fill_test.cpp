@@ -19,13 +19,11 @@ const std::map<std::string, std::string> &exceptions() {
   static const std::map<std::string, std::string> list = {
       {"conv_transposed", "each output asks every tap whether it reaches it"},
       {"convnext_tiny", "49 taps of 16-bit floats: conversions beside the multiplications"},
-      {"cumsum_one_row", "the totals of 8192 parts are one block's"},
       {"densenet121", "inputs of concatenations are concatenations of parts, all of them asked"},
       {"depthwise3", "masks, addresses and conversions of nine taps and a long epilogue"},
       {"depthwise7_nhwc", "49 taps of 16-bit floats: conversions beside the multiplications"},
       {"diffusion_block", "rows over channels that are not neighbours"},
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
-      {"layer_norm_backward", "columns of 16-bit floats are read one by one"},
       {"long_rows_softmax", "a row is walked three times"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
       {"swin_t", "rows of 49 elements are read one by one"},

@@ -250,6 +250,31 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_keep_vec(const T *p) {
   return u.vector;
 }
 
+/// Whether `at` is in [0, count), count >= 0.
+TC_FN bool tc_is_inside(int at, int count) {
+  return static_cast<unsigned>(at) < static_cast<unsigned>(count);
+}
+template <class Count> TC_FN bool tc_is_inside(long long at, Count count) {
+  return static_cast<unsigned long long>(at) < static_cast<unsigned long long>(count);
+}
+/// The three loads for a run of which `left` elements are there: nothing behind them is read, and
+/// what would lie there is zero. p is aligned as above.
+#define TC_VEC_INSIDE(name)                                                                        \
+  template <int V, class T, class Index>                                                           \
+  TC_FN tc_vec<T, V> name##_inside(const T *p, Index left) {                                       \
+    if (left >= V)                                                                                 \
+      return name<V>(p);                                                                           \
+    tc_vec<T, V> vector;                                                                           \
+    TC_UNROLL                                                                                      \
+    for (int i = 0; i < V; ++i)                                                                    \
+      vector.at[i] = i < left ? p[i] : T{};                                                        \
+    return vector;                                                                                 \
+  }
+TC_VEC_INSIDE(tc_load_vec)
+TC_VEC_INSIDE(tc_stream_vec)
+TC_VEC_INSIDE(tc_keep_vec)
+#undef TC_VEC_INSIDE
+
 template <class T, int V> struct tc_packer {
   TC_FN tc_vec<T, V> apply(const T (&x)[V]) {
     tc_vec<T, V> y;
@@ -287,6 +312,20 @@ template <int V, class T> TC_FN void tc_store_vec(T *p, const tc_value<T> (&x)[V
   TC_UNROLL
   for (int i = 0; i < count; ++i)
     reinterpret_cast<chunk *>(p)[i] = u.chunks[i];
+}
+
+/// The same of a run that starts at element `at` of `count`, before the first one maybe: what lies
+/// outside is not stored.
+template <int V, class T, class Index, class Count>
+TC_FN void tc_store_vec_inside(T *p, Index at, Count count, const tc_value<T> (&x)[V]) {
+  if (at >= 0 && at + V <= count) {
+    tc_store_vec<V>(p, x);
+    return;
+  }
+  TC_UNROLL
+  for (int i = 0; i < V; ++i)
+    if (tc_is_inside(at + i, count))
+      tc_store(p + i, x[i]);
 }
 
 /// Floor division and the remainder in [0, b), b > 0.

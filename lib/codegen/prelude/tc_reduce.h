@@ -227,6 +227,37 @@ template <class Op, int Columns, int Rows, class T> TC_FN T tc_column_reduce(T x
   return y;
 }
 
+/// Merges each of x over the block's threads whose number has the same remainder by Columns, of
+/// which there are Rows; the first of them gets the results. Columns: a power of two up to 32;
+/// `scratch` has Columns * Count slots a warp of the block, used by no other reduction of the
+/// kernel.
+template <class Op, int Columns, int Rows, int Count, class T>
+TC_FN void tc_columns_reduce(T (&x)[Count], T *scratch) {
+  constexpr int warps = Columns * Rows / 32;
+  static_assert(warps > 0, "whole warps");
+  TC_UNROLL
+  for (int i = 0; i < Count; ++i) {
+    TC_UNROLL
+    for (int distance = 16; distance >= Columns; distance /= 2)
+      x[i] = Op::apply(x[i], tc_exchange(x[i], distance));
+  }
+  if constexpr (warps > 1) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread % 32 < Columns) {
+      T *const to = scratch + (thread / 32 * Columns + thread % 32) * Count;
+      TC_UNROLL
+      for (int i = 0; i < Count; ++i)
+        to[i] = x[i];
+    }
+    TC_BARRIER();
+    for (int warp = 1; thread < Columns && warp < warps; ++warp) {
+      TC_UNROLL
+      for (int i = 0; i < Count; ++i)
+        x[i] = Op::apply(x[i], scratch[(warp * Columns + thread) * Count + i]);
+    }
+  }
+}
+
 /// Merges the accumulators that one thread kept apart.
 template <class Op, int Count, class T> TC_FN T tc_merge(const T (&parts)[Count]) {
   T x = parts[0];
@@ -244,36 +275,49 @@ struct tc_logsumexp {
   }
 };
 
-/// Inclusive scan of a row that Threads neighbouring threads hold, Count neighbouring elements
-/// each; `scratch` as in tc_row_reduce. All 32 lanes of a warp take part.
-template <class Op, int Threads, int Count, class T>
+/// Inclusive scan of a row that Threads neighbouring threads hold. x holds runs of Run neighbouring
+/// elements; a warp's runs are neighbours in the order of k * 32 + lane (fewer threads a row: k *
+/// Threads + lane), k being a thread's run, and one warp's follow the other's. `scratch` as in
+/// tc_row_reduce. All 32 lanes of a warp take part.
+template <class Op, int Threads, int Run, int Count, class T>
 TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
   constexpr int width = Threads < 32 ? Threads : 32, warps = Threads < 32 ? 1 : Threads / 32;
-  TC_UNROLL
-  for (int i = 1; i < Count; ++i)
-    x[i] = Op::apply(x[i - 1], x[i]);
+  constexpr int runs = Count / Run;
   const int lane = static_cast<int>(threadIdx.x) % width;
-  T sum = x[Count - 1];
+  T base[runs], total = Op::template identity<T>(); // before each run, within the warp; of the warp
   TC_UNROLL
-  for (int distance = 1; distance < width; distance *= 2) {
-    const T before = __shfl_up_sync(0xffffffffu, sum, distance, width);
-    if (lane >= distance)
-      sum = Op::apply(before, sum);
+  for (int k = 0; k < runs; ++k) {
+    TC_UNROLL
+    for (int i = 1; i < Run; ++i)
+      x[k * Run + i] = Op::apply(x[k * Run + i - 1], x[k * Run + i]);
+    T sum = x[k * Run + Run - 1];
+    TC_UNROLL
+    for (int distance = 1; distance < width; distance *= 2) {
+      const T before = __shfl_up_sync(0xffffffffu, sum, distance, width);
+      if (lane >= distance)
+        sum = Op::apply(before, sum);
+    }
+    base[k] = __shfl_up_sync(0xffffffffu, sum, 1, width);
+    if (lane == 0)
+      base[k] = Op::template identity<T>();
+    base[k] = Op::apply(total, base[k]);
+    total = Op::apply(total, __shfl_sync(0xffffffffu, sum, width - 1, width));
   }
-  T base = __shfl_up_sync(0xffffffffu, sum, 1, width);
-  if (lane == 0)
-    base = Op::template identity<T>();
+  T start = Op::template identity<T>();
   if constexpr (warps > 1) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (lane == 31)
-      scratch[warp] = sum;
+      scratch[warp] = total;
     TC_BARRIER();
-    T start = Op::template identity<T>();
     for (int i = warp / warps * warps; i < warp; ++i)
       start = Op::apply(start, scratch[i]);
-    base = Op::apply(start, base);
   }
   TC_UNROLL
-  for (int i = 0; i < Count; ++i)
-    x[i] = Op::apply(base, x[i]);
+  for (int k = 0; k < runs; ++k) {
+    if constexpr (warps > 1)
+      base[k] = Op::apply(start, base[k]);
+    TC_UNROLL
+    for (int i = 0; i < Run; ++i)
+      x[k * Run + i] = Op::apply(base[k], x[k * Run + i]);
+  }
 }

@@ -1,0 +1,190 @@
+// Rows that start anywhere in memory, so that runs begin before them and end behind them; narrow
+// columns whose neighbours share an access; scans in the order of warps.
+#include "made_graph.h"
+#include "testing/catch.h"
+
+using namespace tsc;
+using nlohmann::json;
+
+namespace {
+
+struct Case {
+  std::string name;
+  std::vector<testing::MadeInput> inputs;
+  json calls;
+  std::vector<std::string> outputs;
+  std::string plan; // of one kernel of the GPU's, a part of its text
+};
+
+constexpr const char *kAnywhere = "rows start anywhere", *kWide = "1 walk over the column, 16-byte";
+
+json one(const std::string &target, const json &arguments) {
+  return json::array({{"y", target, arguments}});
+}
+
+std::vector<Case> rows() {
+  const json moments = {{"y", "aten.var_mean.dim", {"$x", {-1}}},
+                        {"v", "operator.getitem", {"$y", 0}},
+                        {"m", "operator.getitem", {"$y", 1}}};
+  return {
+      {"log of sums",
+       {{"x", "bfloat16", {7, 515}}},
+       one("aten.logsumexp.default", {"$x", {-1}}),
+       {"y"},
+       kAnywhere},
+      {"walked again",
+       {{"x", "bfloat16", {3, 150001}}},
+       one("aten._softmax.default", {"$x", -1, false}),
+       {"y"},
+       kAnywhere},
+      {"softmax of 197",
+       {{"x", "float16", {3, 5, 197}}},
+       one("aten._softmax.default", {"$x", -1, false}),
+       {"y"},
+       kAnywhere},
+      {"mixed widths and a weight that all rows share",
+       {{"x", "bfloat16", {9, 777}}, {"z", "float32", {9, 777}}, {"w", "float32", {777}}},
+       {{"s", "aten.add.Tensor", {"$x", "$z"}},
+        {"n", "aten.native_layer_norm.default", {"$s", {777}, "$w", nullptr, 1e-5}},
+        {"y", "operator.getitem", {"$n", 0}}},
+       {"y"},
+       kAnywhere},
+      {"a part of each row",
+       {{"x", "float16", {21, 1601}}},
+       {{"p", "aten.slice.Tensor", {"$x", 1, 3, 1500}},
+        {"y", "aten.amax.default", {"$p", {1}, false}}},
+       {"y"},
+       kAnywhere},
+      {"the place of the largest",
+       {{"x", "int8", {17, 999}}},
+       one("aten.argmax.default", {"$x", 1}),
+       {"y"},
+       kAnywhere},
+      {"moments", {{"x", "float32", {33, 2047}}}, moments, {"m", "v"}, kAnywhere},
+      {"one row", {{"x", "float16", {8191}}}, one("aten.sum.default", {"$x"}), {"y"}, kAnywhere},
+      {"rows that an index picks start where it says",
+       {{"x", "bfloat16", {50, 515}}, {"i", "int64", {17}, 0, 49}},
+       {{"e", "aten.embedding.default", {"$x", "$i"}}, {"y", "aten.sum.dim_IntList", {"$e", {-1}}}},
+       {"y"},
+       ""},
+      {"any of a row",
+       {{"x", "float32", {37, 1023}}},
+       {{"c", "aten.gt.Scalar", {"$x", 1.9}}, {"y", "aten.any.dim", {"$c", -1}}},
+       {"y"},
+       kAnywhere},
+      {"running sums",
+       {{"x", "float16", {64, 5001}}},
+       one("aten.cumsum.default", {"$x", -1}),
+       {"y"},
+       kAnywhere},
+      {"running sums of few",
+       {{"x", "float32", {300, 37}}},
+       one("aten.cumsum.default", {"$x", -1}),
+       {"y"},
+       ""},
+      {"running sums of probabilities in order",
+       {{"x", "float32", {4, 999}}},
+       {{"s", "aten.sort.default", {"$x", -1, true}},
+        {"v", "operator.getitem", {"$s", 0}},
+        {"p", "aten._softmax.default", {"$v", -1, false}},
+        {"y", "aten.cumsum.default", {"$p", -1}}},
+       {"y"},
+       ""},
+      {"running log of sums",
+       {{"x", "float32", {6, 2049}}},
+       one("aten.logcumsumexp.default", {"$x", -1}),
+       {"y"},
+       kAnywhere},
+      {"statistics of rows that fill a multiprocessor are read once",
+       {{"x", "float32", {150, 97248}}},
+       moments,
+       {"m", "v"},
+       "1 walk over the row"},
+  };
+}
+
+std::vector<Case> columns() {
+  const json moments = {{"y", "aten.var_mean.dim", {"$x", {0}}},
+                        {"v", "operator.getitem", {"$y", 0}},
+                        {"m", "operator.getitem", {"$y", 1}}};
+  return {
+      {"sums",
+       {{"x", "bfloat16", {777, 1024}}},
+       one("aten.sum.dim_IntList", {"$x", {0}}),
+       {"y"},
+       kWide},
+      {"sums that do not fill blocks",
+       {{"x", "bfloat16", {300, 2056}}},
+       one("aten.sum.dim_IntList", {"$x", {0}}),
+       {"y"},
+       kWide},
+      {"columns in the middle",
+       {{"x", "float16", {16, 512, 64}}},
+       one("aten.amax.default", {"$x", {1}, false}),
+       {"y"},
+       kWide},
+      {"two dimensions",
+       {{"x", "float16", {40, 60, 2056}}},
+       one("aten.amin.default", {"$x", {0, 1}, false}),
+       {"y"},
+       kWide},
+      {"moments", {{"x", "float16", {900, 2048}}}, moments, {"m", "v"}, kWide},
+      {"places",
+       {{"x", "float16", {8, 600, 72}}},
+       one("aten.argmax.default", {"$x", 1}),
+       {"y"},
+       kWide},
+      {"bytes",
+       {{"x", "int8", {999, 4096}}},
+       one("aten.sum.dim_IntList", {"$x", {0}}),
+       {"y"},
+       kWide},
+      {"mixed widths, a factor of each column and one of each row",
+       {{"x", "bfloat16", {500, 2048}},
+        {"z", "float32", {500, 2048}},
+        {"c", "float32", {2048}},
+        {"r", "bfloat16", {500, 1}}},
+       {{"a", "aten.mul.Tensor", {"$x", "$z"}},
+        {"b", "aten.mul.Tensor", {"$a", "$c"}},
+        {"d", "aten.mul.Tensor", {"$b", "$r"}},
+        {"s", "aten.sum.dim_IntList", {"$d", {0}}},
+        {"y", "aten.add.Tensor", {"$s", "$c"}}},
+       {"y"},
+       kWide},
+      {"no whole runs",
+       {{"x", "bfloat16", {500, 1531}}},
+       one("aten.sum.dim_IntList", {"$x", {0}}),
+       {"y"},
+       ""},
+  };
+}
+
+void check_all(const std::vector<Case> &cases, const std::vector<runtime::SessionOptions> &ways) {
+  for (const Case &each : cases) {
+    INFO(each.name);
+    const testing::MadeGraph graph{each.name, each.inputs, each.calls, each.outputs, {}};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    std::string plans;
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      plans += kernel.plan + "\n";
+    INFO(plans);
+    CHECK(plans.find(each.plan) != std::string::npos);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
+} // namespace
+
+TEST_CASE("rows that start anywhere on the host") { check_all(rows(), testing::host_ways()); }
+
+TEST_CASE("rows that start anywhere on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(rows(), ways);
+}
+
+TEST_CASE("runs of narrow columns on the host") { check_all(columns(), testing::host_ways()); }
+
+TEST_CASE("runs of narrow columns on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(columns(), ways);
+}
