@@ -20,6 +20,7 @@ import alias_cases
 import arithmetic_cases
 import bits_and_segments_cases
 import complex_cases
+import complex_form_cases
 import composite_cases
 import custom_cases
 import edge_cases
@@ -473,6 +474,7 @@ window_cases.add(family)
 foreach_cases.add(family)
 alias_cases.add(family)
 complex_cases.add(family)
+complex_form_cases.add(family)
 
 
 def main():

@@ -25,7 +25,7 @@ TEST_CASE("operators that know real numbers only refuse complex ones, all in one
   SampleGraph sample;
   const graph::Argument z = sample.input("z", DType::c64, {2, 3});
   const graph::Argument a = sample.call("a", "aten.relu.default", {z});
-  const graph::Argument b = sample.call("b", "aten.softmax.int", {z, 1});
+  const graph::Argument b = sample.call("b", "aten.gelu.default", {z});
   const graph::Argument c =
       sample.call("c", "aten.zeros.default", {graph::Argument::List{2}}, {{"dtype", DType::c128}});
   const graph::Argument d = sample.call("d", "aten.erf.default", {c});
@@ -35,7 +35,7 @@ TEST_CASE("operators that know real numbers only refuse complex ones, all in one
         "  in File \"model.py\", line 1, in forward: y = f(x)\n"
         "  next: compute with its parts (torch.view_as_real); docs/complex.md lists what takes "
         "complex numbers\n"
-        "error TSC-O150: aten.softmax.int of torch.complex64 is not supported\n"
+        "error TSC-O150: aten.gelu.default of torch.complex64 is not supported\n"
         "  at node b\n"
         "  in File \"model.py\", line 2, in forward: y = f(x)\n"
         "  next: compute with its parts (torch.view_as_real); docs/complex.md lists what takes "
@@ -70,6 +70,13 @@ TEST_CASE("bad complex arguments are the user's") {
   CHECK(message(DType::f32, "aten.stft.default",
                 {2, 1, graph::None{}, graph::None{}, false, graph::None{}, true, true}) ==
         "error TSC-O155: aten.stft.default with align_to_window is not supported");
+  CHECK(message(DType::c64, "aten.feature_alpha_dropout.default", {0.5, true}) ==
+        "error TSC-O150: aten.feature_alpha_dropout.default of complex numbers in training is not "
+        "supported");
+  CHECK(message(DType::c64, "aten.softmax.int", {1}) ==
+        "error TSC-O036: aten.softmax.int in torch.complex64");
+  CHECK(message(DType::c64, "aten.bernoulli.p", {0.5}) ==
+        "error TSC-O150: aten.bernoulli.p of torch.complex64 is not supported");
   CHECK(message(DType::f32, "aten.stft.default", {8}) ==
         "error TSC-O154: aten.stft.default: a frame of 8 of a signal of 3");
 }

@@ -1,5 +1,6 @@
 // Tensors from nothing: full, arange, empty and their kin.
 #include "ops/families/factories.h"
+#include "ops/table/complex_calls.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -304,6 +305,8 @@ Argument bound(GraphBuilder &builder, const Call &call, std::string_view name, D
                 "pass a number, or a tensor without dimensions");
     return convert(builder, convert(builder, call[name], whole ? dtype : wide), wide);
   }
+  if (tensor::is_complex(wide))
+    return builder.call(kFull, {Arguments{}, call[name]}, {{"dtype", wide}});
   const double number = call.number(name);
   return whole ? std::trunc(number) : number;
 }
@@ -343,15 +346,24 @@ Argument spaced(GraphBuilder &builder, const Call &call, DType dtype, DType wide
   return builder.call(kWhere, {first_half, up, down});
 }
 
+/// Of f32, or of c64 where a bound is complex.
+DType space_dtype(const Call &call) {
+  return call.dtype("dtype").value_or(involves_complex(call) ? DType::c64 : DType::f32);
+}
+
 Argument linspace(GraphBuilder &builder, const Call &call) {
-  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const DType dtype = space_dtype(call);
+  if (tensor::is_complex(dtype))
+    return spaced(builder, call, dtype, dtype);
   const bool exact = dtype == DType::f64 || tensor::is_integral(dtype);
   return convert(builder, spaced(builder, call, dtype, exact ? DType::f64 : DType::f32), dtype);
 }
 
 /// base to the power of the same values.
 Argument logspace(GraphBuilder &builder, const Call &call) {
-  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const DType dtype = space_dtype(call);
+  if (tensor::is_complex(dtype))
+    return builder.call("aten.pow.Scalar", {call["base"], spaced(builder, call, dtype, dtype)});
   const bool whole = tensor::is_integral(dtype);
   // Of integers the step is one, too; a single value is not cut off.
   const bool single = call.integer("steps") < 2;

@@ -19,7 +19,7 @@ Argument vector_norm(GraphBuilder &builder, const Argument &x, const Argument &o
 
 /// The norm of the difference along the last dimension; `eps` is added to it first.
 Argument pairwise_distance(GraphBuilder &builder, const Call &call) {
-  DType dtype = promote_operands(elementwise_operands(call, {"x1", "x2", "eps"}));
+  DType dtype = part_dtype(promote_operands(elementwise_operands(call, {"x1", "x2", "eps"})));
   Argument first = widen(builder, call["x1"]);
   Argument difference = builder.call(kSub, {first, widen(builder, call["x2"])});
   difference = builder.call(kAdd, {difference, call["eps"]});

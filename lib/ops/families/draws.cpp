@@ -1,8 +1,11 @@
 #include "ops/families/draws.h"
 
+#include "ops/table/complex_calls.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
 #include "support/text.h"
+
+#include <numbers>
 
 namespace tsc::ops {
 namespace {
@@ -23,12 +26,29 @@ Argument draw(GraphBuilder &builder, std::string_view target, const DrawnTensor 
 
 } // namespace
 
+namespace {
+
+/// Of complex numbers both parts, each drawn for itself.
+Argument draw_parts(GraphBuilder &builder, std::string_view target, const DrawnTensor &result,
+                    const Arguments &parameters) {
+  DrawnTensor part = result;
+  part.dtype = part_dtype(result.dtype);
+  const Argument re = draw(builder, target, part, parameters);
+  if (part.dtype == result.dtype)
+    return re;
+  return builder.call("aten.complex.default", {re, draw(builder, target, part, parameters)});
+}
+
+} // namespace
+
 Argument draw_uniform(GraphBuilder &builder, const DrawnTensor &result, double low, double high) {
-  return draw(builder, kUniform, result, {low, high});
+  return draw_parts(builder, kUniform, result, {low, high});
 }
 Argument draw_normal(GraphBuilder &builder, const DrawnTensor &result, double mean,
                      double deviation) {
-  return draw(builder, kNormal, result, {mean, deviation});
+  const bool is_complex = tensor::is_complex(result.dtype);
+  return draw_parts(builder, kNormal, result,
+                    {mean, is_complex ? deviation / std::numbers::sqrt2 : deviation});
 }
 Argument draw_exponential(GraphBuilder &builder, const DrawnTensor &result, double rate) {
   return draw(builder, kExponential, result, {rate});

@@ -55,6 +55,9 @@ Argument alpha_dropout(GraphBuilder &builder, const Call &call, bool features) {
   check_probability(call, p);
   if (!trains(call) || p == 0)
     return call["input"];
+  if (tensor::is_complex(call.tensor("input").dtype))
+    call.refuse("TSC-O150", call.node().target + " of complex numbers in training is not supported",
+                "drop parts (torch.view_as_real)");
   if (p == 1)
     return builder.call(kMul, {call["input"], 0});
   const double a = 1 / std::sqrt((saturation * saturation * p + 1) * (1 - p));

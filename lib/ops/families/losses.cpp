@@ -1,5 +1,6 @@
 // Loss functions, in f32 or wider; `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 #include "ops/families/checks.h"
+#include "ops/table/complex_calls.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -37,7 +38,7 @@ Decomposition elementwise_loss(Body body) {
   return [body](GraphBuilder &builder, const Call &call) {
     std::string_view first = call.schema().parameters[0].name,
                      second = call.schema().parameters[1].name;
-    DType dtype = promote_operands(elementwise_operands(call, {first, second}));
+    DType dtype = part_dtype(promote_operands(elementwise_operands(call, {first, second})));
     Argument x = widen(builder, call[first]);
     Argument target = widen(builder, call[second]);
     return reduced(builder, call, body(builder, call, x, target), dtype);
@@ -369,7 +370,7 @@ Argument cosine_embedding(GraphBuilder &builder, const Call &call) {
 }
 
 Argument triplet_margin(GraphBuilder &builder, const Call &call) {
-  const DType dtype = to_floating(call.tensor("anchor").dtype);
+  const DType dtype = part_dtype(to_floating(call.tensor("anchor").dtype));
   auto apart = [&](std::string_view a, std::string_view b) {
     Argument x = widen_to_floating(builder, call[a]);
     Argument y = widen_to_floating(builder, call[b]);

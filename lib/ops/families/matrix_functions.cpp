@@ -323,7 +323,7 @@ Argument matrix_power(GraphBuilder &builder, const Call &call) {
 Argument matrix_exp(GraphBuilder &builder, const Call &call) {
   constexpr int64_t kSquarings = 16;
   const TensorMeta self = call.tensor("self");
-  if (!tensor::is_floating(self.dtype))
+  if (!tensor::is_floating(self.dtype) && !tensor::is_complex(self.dtype))
     call.fail("TSC-O127", call.node().target + " of " + std::string(tensor::torch_name(self.dtype)),
               "convert it to torch.float32 or torch.float64 first");
   if (self.layout.rank() < 2 || !taken_equal(call, rows_of(self), columns_of(self)))

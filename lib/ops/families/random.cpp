@@ -46,12 +46,17 @@ void need_floats(const Call &call, DType dtype) {
               "ask for a floating-point dtype");
 }
 
+void need_floats_or_complex(const Call &call, DType dtype) {
+  if (!tensor::is_complex(dtype))
+    need_floats(call, dtype);
+}
+
 Argument plain_uniform(GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
-  need_floats(call, result.dtype);
+  need_floats_or_complex(call, result.dtype);
   return draw_uniform(builder, result);
 }
 Argument plain_normal(GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
-  need_floats(call, result.dtype);
+  need_floats_or_complex(call, result.dtype);
   return draw_normal(builder, result);
 }
 
@@ -75,7 +80,7 @@ void add_uniform_and_normal(Table &table) {
     table.add(factory(std::string(name) + "_like(Tensor self", true)).decompose(like_self(draw));
   }
   Draw uniform = [](GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
-    need_floats(call, result.dtype);
+    need_floats_or_complex(call, result.dtype);
     const double low = call.number("from"), high = call.number("to");
     if (!(low <= high))
       call.fail("TSC-O032",
@@ -109,19 +114,21 @@ Argument normal_of(GraphBuilder &builder, const Call &call) {
       shapes.push_back(each->layout.sizes);
   if (!spread)
     deviation(call);
-  need_floats(call, like.dtype);
+  need_floats_or_complex(call, like.dtype);
   Argument numbers = draw_normal(builder, {broadcast(call, shapes), like.dtype, like.device});
   Argument scale = call["std"];
-  if (spread)
+  if (spread) {
+    need_floats(call, spread->dtype);
     scale = checked_float(builder, widen(builder, scale), INFINITY, UpperEnd::counts,
                           "standard deviation");
+  }
   Argument scaled = builder.call(kMul, {numbers, scale});
   return convert(builder, builder.call(kAdd, {scaled, call["mean"]}), like.dtype);
 }
 
 void add_normal(Table &table) {
   Draw normal = [](GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
-    need_floats(call, result.dtype);
+    need_floats_or_complex(call, result.dtype);
     return draw_normal(builder, result, call.number("mean"), deviation(call));
   };
   const std::string parameters =

@@ -1,4 +1,5 @@
 // Running extremes with their places, and the running logarithm of a sum of exponentials.
+#include "ops/families/log_sums.h"
 #include "ops/table/builder.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -43,6 +44,8 @@ Argument running_extreme(GraphBuilder &builder, const Call &call, bool largest) 
 /// log(cumsum(exp(self))) without overflow.
 Argument log_cumulative_sum(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
+  if (tensor::is_complex(self.dtype))
+    return complex_log_cumulative_sum(builder, call);
   const int64_t dim = dimension(call, self);
   const DType dtype = to_floating(self.dtype);
   const Argument wide = widen_to_floating(builder, call["self"]);

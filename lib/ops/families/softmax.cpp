@@ -90,7 +90,10 @@ Argument logsumexp(GraphBuilder &builder, const Call &call) {
     return builder.call("aten.full_like.default", {total, -INFINITY},
                         {{"dtype", to_floating(self.dtype)}});
   }
-  Argument largest = builder.call("aten.amax.default", {x, call["dim"], true});
+  // Of complex numbers the largest real part.
+  const bool is_complex = tensor::is_complex(self.dtype);
+  Argument size = is_complex ? builder.call("tsc.real_part.default", {x}) : x;
+  Argument largest = builder.call("aten.amax.default", {size, call["dim"], true});
   Argument magnitude = builder.call("aten.abs.default", {largest});
   Argument infinite = builder.call("aten.eq.Tensor", {magnitude, INFINITY});
   Argument base = builder.call(kWhere, {infinite, 0.0, largest});

@@ -1,4 +1,5 @@
 // Elementwise functions that are a few simpler ones, with their special values as PyTorch has them.
+#include "ops/families/log_sums.h"
 #include "ops/table/complex_calls.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -59,6 +60,8 @@ Argument log_add_exp(GraphBuilder &builder, const Call &call, bool base_two) {
   const DType dtype = result_dtype(call, "self", "other");
   Argument a = wide_operand(builder, call["self"], dtype);
   Argument b = wide_operand(builder, call["other"], dtype);
+  if (tensor::is_complex(dtype))
+    return complex_log_add_exp(builder, a, b);
   Argument largest = builder.call("aten.maximum.default", {a, b});
   Argument distance = builder.call("aten.abs.default", {builder.call(kSub, {a, b})});
   Argument negated = builder.call("aten.neg.default", {distance});

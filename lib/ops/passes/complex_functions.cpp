@@ -42,7 +42,11 @@ Pair reciprocal_root(const RealMath &math, const Pair &a) {
 
 Pair exponential(const RealMath &math, const Pair &a) {
   const Argument size = math.call("exp", a.re);
-  return {math.mul(size, math.call("cos", a.im)), math.mul(size, math.call("sin", a.im))};
+  const Argument re = math.mul(size, math.call("cos", a.im)),
+                 im = math.mul(size, math.call("sin", a.im));
+  const Argument vanishes = math.compare("eq", a.re, -INFINITY); // whatever the angle is
+  const Argument is_real = math.compare("eq", a.im, 0.0);        // infinity times 0 is 0 then
+  return {math.where(vanishes, 0.0, re), math.where(vanishes, 0.0, math.where(is_real, a.im, im))};
 }
 
 Pair exponential_less_one(const RealMath &math, const Pair &a) {

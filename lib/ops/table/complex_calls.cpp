@@ -19,7 +19,7 @@ constexpr std::string_view kTakers[] = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh",
     "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "arcsin", "arccos", "arctan",
     "arcsinh", "arccosh", "arctanh", "sigmoid", "special_expit", "silu", "abs", "absolute", "sgn",
-    "sinc", "addcmul", "addcdiv", "lerp", "ldexp",
+    "sinc", "addcmul", "addcdiv", "lerp", "ldexp", "logaddexp",
     // truth
     "eq", "ne", "not_equal", "isnan", "isinf", "isfinite", "logical_and", "logical_or",
     "logical_xor", "logical_not", "any", "all", "isclose", "count_nonzero",
@@ -28,7 +28,12 @@ constexpr std::string_view kTakers[] = {
     "to", "type_as", "alias", "detach", "detach_", "lift_fresh", "lift", "lift_fresh_copy", "cpu",
     "prims.view_of", "prims.device_put", "requires_grad_", "full", "zeros", "ones", "zeros_like",
     "ones_like", "new_zeros", "new_ones", "full_like", "new_full", "scalar_tensor", "fill", "zero",
-    "empty", "empty_strided", "empty_like", "new_empty", "eye",
+    "empty", "empty_strided", "empty_like", "new_empty", "empty_permuted", "new_empty_strided",
+    "resize", "resize_", "resize_as", "resize_as_", "eye", "linspace", "logspace", "softmax",
+    "special_softmax", "log_softmax", "special_log_softmax",
+    // draws: of either part
+    "rand", "randn", "rand_like", "randn_like", "uniform", "normal", "normal_functional",
+    "feature_alpha_dropout",
     // views and what they make
     "view", "_unsafe_view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten",
     "unflatten", "ravel", "permute", "transpose", "t", "numpy_T", "mT", "mH", "adjoint", "matrix_H",
@@ -37,7 +42,12 @@ constexpr std::string_view kTakers[] = {
     "diagonal", "unfold", "unbind", "chunk", "unsafe_chunk", "split", "unsafe_split",
     "split_with_sizes", "unsafe_split_with_sizes", "tensor_split", "hsplit", "vsplit", "dsplit",
     "atleast_1d", "atleast_2d", "atleast_3d", "operator.getitem", "view_copy", "tsc.stored",
-    "tsc.channels_inside", "tsc.channels_innermost", "sum_to_size",
+    "tsc.channels_inside", "tsc.channels_innermost", "sum_to_size", "linalg_diagonal",
+    // the copies of views
+    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
+    "permute_copy", "_reshape_copy", "select_copy", "slice_copy", "split_copy",
+    "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy",
+    "unfold_copy", "unsqueeze_copy",
     // joining and moving
     "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack",
     "row_stack", "block_diag", "constant_pad_nd", "pad", "_pad_circular", "reflection_pad1d",
@@ -45,22 +55,27 @@ constexpr std::string_view kTakers[] = {
     "replication_pad3d", "flip", "fliplr", "flipud", "roll", "tsc.rotate", "rot90", "repeat",
     "tile", "repeat_interleave", "tril", "triu", "diag", "diag_embed", "diagflat", "meshgrid",
     "cartesian_prod", "combinations", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
-    "native_channel_shuffle", "im2col", "col2im", "tsc.windows", "tsc.overlaps",
+    "native_channel_shuffle", "im2col", "col2im", "tsc.windows", "tsc.overlaps", "_chunk_cat",
     // places
     "index", "_unsafe_index", "index_select", "gather", "take", "take_along_dim", "embedding",
     "index_put", "_unsafe_index_put", "index_add", "index_copy", "index_fill", "scatter",
     "scatter_add", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter",
     "put", "masked_scatter", "tsc.unfold_scatter", "fill_diagonal", "tsc.fill_diagonal",
+    "_unsafe_masked_index", "_unsafe_masked_index_put_accumulate", "nonzero", "nonzero_numpy",
+    "nonzero_static", "argwhere", "masked_select",
     // reductions and scans
     "sum", "mean", "prod", "cumsum", "cumprod", "var", "std", "var_mean", "std_mean", "norm",
     "linalg_vector_norm", "linalg_norm", "linalg_matrix_norm", "frobenius_norm", "native_norm",
-    "dist", "trace", "diff",
+    "dist", "trace", "diff", "logsumexp", "special_logsumexp", "logcumsumexp", "_logcumsumexp",
+    "trapezoid", "trapz", "cumulative_trapezoid", "gradient", "renorm", "pairwise_distance",
+    "l1_loss", "triplet_margin_loss",
     // products
     "mm", "bmm", "addmm", "baddbmm", "addbmm", "addmv", "addr", "mv", "dot", "vdot", "matmul",
     "linalg_matmul", "linear", "outer", "ger", "inner", "kron", "tensordot", "einsum", "bilinear",
     "chain_matmul", "linalg_multi_dot", "linalg_vecdot", "_trilinear", "cross", "linalg_cross",
     "convolution", "_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "rms_norm",
+    "conv_transpose2d", "conv_transpose3d", "rms_norm", "matrix_power", "linalg_matrix_power",
+    "matrix_exp", "linalg_matrix_exp", "vander", "linalg_vander",
     // Fourier transforms
     "_fft_c2c", "_fft_r2c", "_fft_c2r", "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_hfft",
     "fft_ihfft", "fft_fft2", "fft_ifft2", "fft_rfft2", "fft_irfft2", "fft_hfft2", "fft_ihfft2",
