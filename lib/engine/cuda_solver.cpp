@@ -15,10 +15,27 @@
 namespace tsc_engine {
 namespace {
 
+/// An element type: what its parts are, and how 1 is written.
+template <class T> struct Element {
+  using Real = T;
+  static constexpr bool kIsComplex = false;
+  static T one() { return 1; }
+};
+template <> struct Element<cuComplex> {
+  using Real = float;
+  static constexpr bool kIsComplex = true;
+  static cuComplex one() { return {1, 0}; }
+};
+template <> struct Element<cuDoubleComplex> {
+  using Real = double;
+  static constexpr bool kIsComplex = true;
+  static cuDoubleComplex one() { return {1, 0}; }
+};
+
 /// Routines of one element type: cuSOLVER's, which are given column-major matrices one at a time,
-/// and two of cuBLAS.
+/// and two of cuBLAS. `gqr` and `evd` are called otherwise of real and of complex elements.
 template <class T> struct Routines;
-#define TSC_ROUTINES(letter, T)                                                                    \
+#define TSC_ROUTINES(letter, T, gqr, evd)                                                          \
   template <> struct Routines<T> {                                                                 \
     decltype(&cusolverDn##letter##potrf_bufferSize) potrf_size;                                    \
     decltype(&cusolverDn##letter##potrf) potrf;                                                    \
@@ -27,10 +44,10 @@ template <class T> struct Routines;
     decltype(&cusolverDn##letter##getrs) getrs;                                                    \
     decltype(&cusolverDn##letter##geqrf_bufferSize) geqrf_size;                                    \
     decltype(&cusolverDn##letter##geqrf) geqrf;                                                    \
-    decltype(&cusolverDn##letter##orgqr_bufferSize) orgqr_size;                                    \
-    decltype(&cusolverDn##letter##orgqr) orgqr;                                                    \
-    decltype(&cusolverDn##letter##syevd_bufferSize) syevd_size;                                    \
-    decltype(&cusolverDn##letter##syevd) syevd;                                                    \
+    decltype(&cusolverDn##letter##gqr##_bufferSize) orgqr_size;                                    \
+    decltype(&cusolverDn##letter##gqr) orgqr;                                                      \
+    decltype(&cusolverDn##letter##evd##_bufferSize) syevd_size;                                    \
+    decltype(&cusolverDn##letter##evd) syevd;                                                      \
     decltype(&cusolverDn##letter##gesvdj_bufferSize) gesvdj_size;                                  \
     decltype(&cusolverDn##letter##gesvdj) gesvdj;                                                  \
     decltype(&cublas##letter##trsm_v2) trsm;                                                       \
@@ -43,18 +60,20 @@ template <class T> struct Routines;
       solver.find(getrs, "cusolverDn" #letter "getrs");                                            \
       solver.find(geqrf_size, "cusolverDn" #letter "geqrf_bufferSize");                            \
       solver.find(geqrf, "cusolverDn" #letter "geqrf");                                            \
-      solver.find(orgqr_size, "cusolverDn" #letter "orgqr_bufferSize");                            \
-      solver.find(orgqr, "cusolverDn" #letter "orgqr");                                            \
-      solver.find(syevd_size, "cusolverDn" #letter "syevd_bufferSize");                            \
-      solver.find(syevd, "cusolverDn" #letter "syevd");                                            \
+      solver.find(orgqr_size, "cusolverDn" #letter #gqr "_bufferSize");                            \
+      solver.find(orgqr, "cusolverDn" #letter #gqr);                                               \
+      solver.find(syevd_size, "cusolverDn" #letter #evd "_bufferSize");                            \
+      solver.find(syevd, "cusolverDn" #letter #evd);                                               \
       solver.find(gesvdj_size, "cusolverDn" #letter "gesvdj_bufferSize");                          \
       solver.find(gesvdj, "cusolverDn" #letter "gesvdj");                                          \
       blas.find(trsm, "cublas" #letter "trsm_v2");                                                 \
       blas.find(geam, "cublas" #letter "geam");                                                    \
     }                                                                                              \
   };
-TSC_ROUTINES(S, float)
-TSC_ROUTINES(D, double)
+TSC_ROUTINES(S, float, orgqr, syevd)
+TSC_ROUTINES(D, double, orgqr, syevd)
+TSC_ROUTINES(C, cuComplex, ungqr, heevd)
+TSC_ROUTINES(Z, cuDoubleComplex, ungqr, heevd)
 #undef TSC_ROUTINES
 
 struct Libraries {
@@ -70,6 +89,8 @@ struct Libraries {
   decltype(&cublasSetStream_v2) set_blas_stream;
   Routines<float> f32{solver, blas};
   Routines<double> f64{solver, blas};
+  Routines<cuComplex> c64{solver, blas};
+  Routines<cuDoubleComplex> c128{solver, blas};
 
   Libraries() {
     solver.find(create_solver, "cusolverDnCreate");
@@ -83,6 +104,8 @@ struct Libraries {
   }
   const Routines<float> &routines(const float *) const { return f32; }
   const Routines<double> &routines(const double *) const { return f64; }
+  const Routines<cuComplex> &routines(const cuComplex *) const { return c64; }
+  const Routines<cuDoubleComplex> &routines(const cuDoubleComplex *) const { return c128; }
 };
 
 const Libraries &libraries() {
@@ -115,6 +138,8 @@ struct Handles {
 /// and v, then the routine's own.
 template <class T> class Plan {
 public:
+  using Real = typename Element<T>::Real;
+
   Plan(const SolverShape &shape, const Handles &handles)
       : shape_(shape), handles_(handles), call_(libraries().routines(static_cast<T *>(nullptr))),
         extents_(solver_extents(shape)), m_(static_cast<int>(shape.m)),
@@ -128,6 +153,7 @@ public:
     if (is_trivial())
       return size;
     T *none = nullptr;
+    Real *no_values = nullptr;
     const cusolverDnHandle_t solver = handles_.solver;
     switch (shape_.routine) {
     case Routine::cholesky:
@@ -143,11 +169,12 @@ public:
       check(call_.orgqr_size(solver, m_, n_, k_, none, m_, none, &size), "orgqr_bufferSize");
       break;
     case Routine::symmetric_eigen:
-      check(call_.syevd_size(solver, job_, uplo_, n_, none, n_, none, &size), "syevd_bufferSize");
+      check(call_.syevd_size(solver, job_, uplo_, n_, none, n_, no_values, &size),
+            "syevd_bufferSize");
       break;
     case Routine::svd:
-      check(call_.gesvdj_size(solver, job_, economic(), m_, n_, none, m_, none, none, m_, none, n_,
-                              &size, handles_.jacobi),
+      check(call_.gesvdj_size(solver, job_, economic(), m_, n_, none, m_, no_values, none, m_, none,
+                              n_, &size, handles_.jacobi),
             "gesvdj_bufferSize");
       break;
     default:
@@ -177,11 +204,11 @@ public:
     const T *start = has_side ? static_cast<const T *>(b) : a;
     const int64_t elements = shape_.routine == Routine::svd ? extents_.a : extents_.out;
     check_cuda(cudaMemcpyAsync(shape_.routine == Routine::svd ? copy : out, start,
-                               static_cast<size_t>(elements) * sizeof(T), cudaMemcpyDeviceToDevice,
-                               stream),
+                               static_cast<size_t>(elements) * sizeof(Real),
+                               cudaMemcpyDeviceToDevice, stream),
                "cudaMemcpyAsync");
     const cublasOperation_t operation = shape_.has(kTransposed) ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const T one = 1, zero = 0;
+    const T one = Element<T>::one(), zero{};
     switch (shape_.routine) {
     case Routine::cholesky:
       check(call_.potrf(solver, uplo_, n_, out, n_, work, work_size, info), "potrf");
@@ -208,17 +235,18 @@ public:
             "orgqr");
       break;
     case Routine::symmetric_eigen:
-      check(call_.syevd(solver, job_, uplo_, n_, out, n_, static_cast<T *>(second), work, work_size,
-                        info),
+      check(call_.syevd(solver, job_, uplo_, n_, out, n_, static_cast<Real *>(second), work,
+                        work_size, info),
             "syevd");
       break;
     case Routine::svd:
-      check(call_.gesvdj(solver, job_, economic(), m_, n_, copy, m_, static_cast<T *>(second), out,
-                         m_, v, n_, work, work_size, info, handles_.jacobi),
+      check(call_.gesvdj(solver, job_, economic(), m_, n_, copy, m_, static_cast<Real *>(second),
+                         out, m_, v, n_, work, work_size, info, handles_.jacobi),
             "gesvdj");
       if (shape_.has(kVectors)) // v' of v
-        check(call_.geam(handles_.blas, CUBLAS_OP_T, CUBLAS_OP_N, v_columns(), n_, &one, v, n_,
-                         &zero, third, v_columns(), third, v_columns()),
+        check(call_.geam(handles_.blas, Element<T>::kIsComplex ? CUBLAS_OP_C : CUBLAS_OP_T,
+                         CUBLAS_OP_N, v_columns(), n_, &one, v, n_, &zero, third, v_columns(),
+                         third, v_columns()),
               "geam");
       break;
     default:
@@ -232,12 +260,13 @@ private:
   int economic() const { return shape_.has(kFull) ? 0 : 1; }
   int v_columns() const { return static_cast<int>(shape_.has(kFull) ? shape_.n : shape_.least()); }
   size_t copy_bytes() const {
-    return shape_.routine == Routine::svd ? aligned(static_cast<size_t>(extents_.a) * sizeof(T))
+    return shape_.routine == Routine::svd ? aligned(static_cast<size_t>(extents_.a) * sizeof(Real))
                                           : 0;
   }
   size_t v_bytes() const {
-    return shape_.routine == Routine::svd ? aligned(static_cast<size_t>(extents_.third) * sizeof(T))
-                                          : 0;
+    return shape_.routine == Routine::svd
+               ? aligned(static_cast<size_t>(extents_.third) * sizeof(Real))
+               : 0;
   }
   /// Matrices without elements, or without reflections: nothing that a library would compute.
   bool is_trivial() const {
@@ -268,7 +297,8 @@ private:
     if (values.empty())
       return;
     for (int i = 0; i < std::min(rows, columns); ++i)
-      values[static_cast<size_t>(i) * static_cast<size_t>(rows) + static_cast<size_t>(i)] = 1;
+      values[static_cast<size_t>(i) * static_cast<size_t>(rows) + static_cast<size_t>(i)] =
+          Element<T>::one();
     check_cuda(cudaMemcpyAsync(matrix, values.data(), values.size() * sizeof(T),
                                cudaMemcpyHostToDevice, stream),
                "cudaMemcpyAsync");
@@ -283,6 +313,95 @@ private:
   const cublasFillMode_t uplo_;
   const cusolverEigMode_t job_;
 };
+
+#if CUSOLVER_VERSION >= 11701
+
+/// Eigenvalues of a general matrix, which cuSOLVER has since CUDA 12.6: in complex numbers also of
+/// a real one. Scratch memory: an info, a copy of the matrix, the routine's own.
+class EigenPlan {
+public:
+  EigenPlan(const SolverShape &shape, cusolverDnHandle_t solver)
+      : shape_(shape), solver_(solver), type_(shape.dtype == DType::f64 ? CUDA_C_64F : CUDA_C_32F),
+        part_bytes_(shape.dtype == DType::f64 ? sizeof(double) : sizeof(float)) {
+    libraries().solver.find(create_, "cusolverDnCreateParams");
+    libraries().solver.find(destroy_, "cusolverDnDestroyParams");
+    libraries().solver.find(size_, "cusolverDnXgeev_bufferSize");
+    libraries().solver.find(run_, "cusolverDnXgeev");
+    check(create_(&params_), "CreateParams");
+    if (shape_.n > 0)
+      check(size_(solver_, params_, CUSOLVER_EIG_MODE_NOVECTOR, job(), shape_.n, type_, nullptr,
+                  shape_.n, type_, nullptr, type_, nullptr, shape_.n, type_, nullptr, shape_.n,
+                  type_, &device_bytes_, &host_bytes_),
+            "Xgeev_bufferSize");
+  }
+  EigenPlan(const EigenPlan &) = delete;
+  EigenPlan &operator=(const EigenPlan &) = delete;
+  ~EigenPlan() { destroy_(params_); }
+
+  size_t scratch_bytes() const { return kInfoBytes + matrix_bytes() + aligned(device_bytes_); }
+  void run(const void *a, void *vectors, void *values, int *info, char *scratch,
+           cudaStream_t stream) const {
+    info = info ? info : reinterpret_cast<int *>(scratch);
+    check_cuda(cudaMemsetAsync(info, 0, sizeof(int), stream), "cudaMemsetAsync");
+    if (shape_.n == 0)
+      return;
+    void *matrix = scratch + kInfoBytes;
+    const size_t elements = static_cast<size_t>(shape_.n) * static_cast<size_t>(shape_.n);
+    const size_t given = (shape_.has(kComplex) ? 2 : 1) * part_bytes_;
+    check_cuda(cudaMemsetAsync(matrix, 0, 2 * elements * part_bytes_, stream), "cudaMemsetAsync");
+    check_cuda(cudaMemcpy2DAsync(matrix, 2 * part_bytes_, a, given, given, elements,
+                                 cudaMemcpyDeviceToDevice, stream),
+               "cudaMemcpy2DAsync");
+    std::vector<char> host(std::max<size_t>(host_bytes_, 1));
+    check(run_(solver_, params_, CUSOLVER_EIG_MODE_NOVECTOR, job(), shape_.n, type_, matrix,
+               shape_.n, type_, values, type_, nullptr, shape_.n, type_, vectors, shape_.n, type_,
+               scratch + kInfoBytes + matrix_bytes(), device_bytes_, host.data(), host_bytes_,
+               info),
+          "Xgeev");
+    check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); // host memory goes
+  }
+
+private:
+  static constexpr size_t kInfoBytes = 256;
+  const SolverShape shape_;
+  const cusolverDnHandle_t solver_;
+  const cudaDataType type_;
+  const size_t part_bytes_;
+  size_t device_bytes_ = 0, host_bytes_ = 0;
+  cusolverDnParams_t params_ = nullptr;
+  decltype(&cusolverDnCreateParams) create_;
+  decltype(&cusolverDnDestroyParams) destroy_;
+  decltype(&cusolverDnXgeev_bufferSize) size_;
+  decltype(&cusolverDnXgeev) run_;
+
+  cusolverEigMode_t job() const {
+    return shape_.has(kVectors) ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  }
+  size_t matrix_bytes() const {
+    return aligned(2 * static_cast<size_t>(shape_.n) * static_cast<size_t>(shape_.n) * part_bytes_);
+  }
+};
+
+#else
+
+class EigenPlan {
+public:
+  EigenPlan(const SolverShape &, cusolverDnHandle_t) {
+    throw Error(Status::device, "eigenvalues of matrices that are not symmetric need cuSOLVER "
+                                "11.7.1 on a GPU, which comes with CUDA 12.6");
+  }
+  size_t scratch_bytes() const { return 0; }
+  void run(const void *, void *, void *, int *, char *, cudaStream_t) const {}
+};
+
+#endif
+
+/// `function` of a number of the element type of `shape`.
+template <class Function> auto of_elements(const SolverShape &shape, const Function &function) {
+  if (shape.has(kComplex))
+    return shape.dtype == DType::f64 ? function(cuDoubleComplex{}) : function(cuComplex{});
+  return shape.dtype == DType::f64 ? function(double{}) : function(float{});
+}
 
 class Solvers final : public CudaSolvers {
 public:
@@ -300,30 +419,42 @@ public:
     if (shape.routine == Routine::ldl || shape.routine == Routine::ldl_solve)
       throw Error(Status::device, "the LDL factorization is not there on a GPU");
     make_handles();
-    const int work = shape.dtype == DType::f64 ? Plan<double>(shape, handles_).work_elements()
-                                               : Plan<float>(shape, handles_).work_elements();
-    plans_.push_back({shape, work});
+    if (shape.routine == Routine::eigen) {
+      plans_.push_back({shape, 0, std::make_unique<EigenPlan>(shape, handles_.solver)});
+      return plans_.size() - 1;
+    }
+    const int work = of_elements(shape, [&](auto element) {
+      return Plan<decltype(element)>(shape, handles_).work_elements();
+    });
+    plans_.push_back({shape, work, nullptr});
     return plans_.size() - 1;
   }
   size_t scratch_bytes(size_t number) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto &[shape, work] = plans_.at(number);
-    return shape.dtype == DType::f64 ? Plan<double>(shape, handles_).scratch_bytes(work)
-                                     : Plan<float>(shape, handles_).scratch_bytes(work);
+    const Prepared &plan = plans_.at(number);
+    if (plan.eigen)
+      return plan.eigen->scratch_bytes();
+    return of_elements(plan.shape, [&](auto element) {
+      return Plan<decltype(element)>(plan.shape, handles_).scratch_bytes(plan.work);
+    });
   }
   void run(size_t number, const SolverMemory &memory, void *scratch, Stream stream) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto &[shape, work] = plans_.at(number);
+    const Prepared &plan = plans_.at(number);
     const auto on = static_cast<cudaStream_t>(stream);
     check(libraries().set_solver_stream(handles_.solver, on), "SetStream");
     check(libraries().set_blas_stream(handles_.blas, on), "SetStream");
-    if (shape.dtype == DType::f64)
-      run_batch<double>(shape, work, memory, static_cast<char *>(scratch), on);
-    else
-      run_batch<float>(shape, work, memory, static_cast<char *>(scratch), on);
+    of_elements(plan.shape, [&](auto element) {
+      run_batch<decltype(element)>(plan, memory, static_cast<char *>(scratch), on);
+    });
   }
 
 private:
+  struct Prepared {
+    SolverShape shape;
+    int work = 0;
+    std::unique_ptr<EigenPlan> eigen; // of that routine alone
+  };
   void make_handles() {
     const Libraries &library = libraries();
     if (!handles_.solver)
@@ -334,11 +465,13 @@ private:
       check(library.create_jacobi(&handles_.jacobi), "CreateGesvdjInfo");
   }
   template <class T>
-  void run_batch(const SolverShape &shape, int work, const SolverMemory &memory, char *scratch,
+  void run_batch(const Prepared &prepared, const SolverMemory &memory, char *scratch,
                  cudaStream_t stream) {
+    using Real = typename Element<T>::Real;
+    const SolverShape &shape = prepared.shape;
     const Plan<T> plan(shape, handles_);
     const SolverExtents extents = solver_extents(shape);
-    const size_t second_item = shape.routine == Routine::lu ? sizeof(int) : sizeof(T);
+    const size_t second_item = shape.routine == Routine::lu ? sizeof(int) : sizeof(Real);
     const auto read = [](const void *base, int64_t extent, size_t item, int64_t i) -> const void * {
       return base ? static_cast<const char *>(base) + static_cast<size_t>(i * extent) * item
                   : nullptr;
@@ -346,21 +479,23 @@ private:
     const auto written = [](void *base, int64_t extent, size_t item, int64_t i) -> void * {
       return base ? static_cast<char *>(base) + static_cast<size_t>(i * extent) * item : nullptr;
     };
-    for (int64_t i = 0; i < shape.batch; ++i)
-      plan.run(static_cast<const T *>(read(memory.a, extents.a, sizeof(T), i)),
-               read(memory.b, extents.b, sizeof(T), i),
+    for (int64_t i = 0; i < shape.batch; ++i) {
+      const void *a = read(memory.a, extents.a, sizeof(Real), i);
+      void *out = written(memory.out, extents.out, sizeof(Real), i),
+           *second = written(memory.second, extents.second, second_item, i);
+      int *info = static_cast<int *>(written(memory.info, extents.info, sizeof(int), i));
+      if (prepared.eigen) {
+        prepared.eigen->run(a, out, second, info, scratch, stream);
+        continue;
+      }
+      plan.run(static_cast<const T *>(a), read(memory.b, extents.b, sizeof(Real), i),
                static_cast<const int *>(read(memory.c, extents.c, sizeof(int), i)),
-               static_cast<T *>(written(memory.out, extents.out, sizeof(T), i)),
-               written(memory.second, extents.second, second_item, i),
-               static_cast<T *>(written(memory.third, extents.third, sizeof(T), i)),
-               static_cast<int *>(written(memory.info, extents.info, sizeof(int), i)), scratch,
-               work, stream);
+               static_cast<T *>(out), second,
+               static_cast<T *>(written(memory.third, extents.third, sizeof(Real), i)), info,
+               scratch, prepared.work, stream);
+    }
   }
 
-  struct Prepared {
-    SolverShape shape;
-    int work = 0;
-  };
   std::mutex mutex_;
   Handles handles_;
   std::vector<Prepared> plans_;

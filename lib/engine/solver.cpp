@@ -49,6 +49,21 @@ SolverExtents solver_extents(const SolverShape &shape) {
     extents.third = (full ? n : least) * n;
     extents.info = 1;
     break;
+  case Routine::eigen:
+    extents.a = n * n;
+    extents.out = 2 * n * n;
+    extents.second = 2 * n;
+    extents.info = 1;
+    break;
+  }
+  if (shape.has(kComplex)) {
+    extents.a *= 2;
+    extents.b *= 2;
+    if (shape.routine != Routine::eigen)
+      extents.out *= 2;
+    if (shape.routine == Routine::qr)
+      extents.second *= 2;
+    extents.third *= 2;
   }
   return extents;
 }

@@ -1,6 +1,7 @@
 // Factorizations and solutions of linear systems: what a library is asked for, of a batch of dense
 // matrices. Every matrix lies column by column without gaps, matrices one after another; vectors
-// likewise. Elements are f32 or f64, pivots and infos i32, as LAPACK has them.
+// likewise. Elements are f32 or f64, or complex numbers of two such (kComplex); pivots and infos
+// are i32, as LAPACK has them.
 #pragma once
 
 #include "engine/device.h"
@@ -15,13 +16,17 @@ namespace tsc_engine {
 ///   triangular_solve  a [n, n], b [n, k] -> out [n, k]: trsm from the left; no info
 ///   qr                a [m, n] -> out [m, n], second [min(m, n)] factors: geqrf; no info
 ///   orthogonal        a [m, n], b [k] factors -> out [m, n]: orgqr, m >= n >= k; no info
-///   symmetric_eigen   a [n, n] -> out [n, n] vectors, second [n] values: syevd; without
-///                     kVectors `out` holds nothing of use
-///   svd               a [m, n] -> out u [m, p or m], second [p], third v' [p or n, n]: gesdd,
+///   symmetric_eigen   a [n, n] -> out [n, n] vectors, second [n] real values: syevd (heevd);
+///                     without kVectors `out` holds nothing of use
+///   svd               a [m, n] -> out u [m, p or m], second [p] real, third v' [p or n, n]: gesdd,
 ///                     p = min(m, n); without kVectors out and third hold nothing of use
-///   ldl               a [n, n] -> out [n, n], second [n] pivots: sytrf; the other triangle is a's
+///   ldl               a [n, n] -> out [n, n], second [n] pivots: sytrf (kHermitian: hetrf); the
+///                     other triangle is a's
 ///   ldl_solve         a [n, n] as ldl left it, b [n, k], c [n] pivots -> out [n, k]: sytrs; no
-///   info
+///                     info
+///   eigen             a [n, n] -> out [n, n] vectors, second [n] values, both complex whatever a
+///                     is: geev; without kVectors `out` holds nothing of use; info is below 0
+///                     where a is not finite
 enum class Routine : int32_t {
   cholesky,
   lu,
@@ -32,17 +37,20 @@ enum class Routine : int32_t {
   symmetric_eigen,
   svd,
   ldl,
-  ldl_solve
+  ldl_solve,
+  eigen
 };
-constexpr int kRoutines = 10;
+constexpr int kRoutines = 11;
 enum SolverFlag : int64_t {
   kUpper = 1,      // the triangle that is read or made; else the lower one
-  kTransposed = 2, // lu_solve, triangular_solve: of a's transpose
+  kTransposed = 2, // lu_solve, triangular_solve: of a's transpose, not conjugated
   kUnit = 4,       // triangular_solve: the diagonal is ones, and not read
   kFull = 8,       // svd: u and v' are square
-  kVectors = 16,   // symmetric_eigen, svd: not values alone
+  kVectors = 16,   // symmetric_eigen, svd, eigen: not values alone
+  kComplex = 32,   // elements are pairs (re, im) of `dtype`
+  kHermitian = 64, // ldl, ldl_solve of complex elements: a is its own adjoint, not its transpose
 };
-constexpr int64_t kSolverFlags = 31; // all of them
+constexpr int64_t kSolverFlags = 127; // all of them
 
 struct SolverShape {
   Routine routine = Routine::cholesky;
@@ -57,7 +65,8 @@ struct SolverMemory {
   const void *a = nullptr, *b = nullptr, *c = nullptr;
   void *out = nullptr, *second = nullptr, *third = nullptr, *info = nullptr;
 };
-/// Elements of each operand of one matrix, in the order of SolverMemory; 0 for what is not there.
+/// Numbers of each operand of one matrix, in the order of SolverMemory; 0 for what is not there. A
+/// complex element is two of them.
 struct SolverExtents {
   int64_t a = 0, b = 0, c = 0, out = 0, second = 0, third = 0, info = 0;
 };

@@ -13,32 +13,38 @@ namespace {
 
 using tensor::HostTensor;
 
-/// What `view` sees, columns of each matrix one after another: transposed where `is_matrix`.
-HostTensor in_columns(const HostTensor &value, bool is_matrix) {
-  const HostTensor dense = value.contiguous();
-  if (!is_matrix)
-    return dense;
-  const std::vector<int64_t> &sizes = dense.sizes();
-  const int64_t rows = sizes[sizes.size() - 2], columns = sizes.back(), area = rows * columns;
-  HostTensor result(dense.dtype(), sizes);
-  for (int64_t i = 0; i < dense.numel(); ++i) {
-    const int64_t row = i % area / columns, column = i % columns;
-    result.set_double(i - i % area + column * rows + row, dense.get_double(i));
+/// Matrices of `sizes`, each element `numbers` of them (a last dimension of 2, of complex ones).
+struct Matrices {
+  int64_t rows, columns, numbers;
+  Matrices(const std::vector<int64_t> &sizes, bool paired) : numbers(paired ? 2 : 1) {
+    const size_t rank = sizes.size() - (paired ? 1 : 0);
+    rows = sizes[rank - 2];
+    columns = sizes[rank - 1];
   }
+  /// Where number `i` of rows lies in columns.
+  int64_t in_columns(int64_t i) const {
+    const int64_t area = rows * columns * numbers, start = i / area * area;
+    const int64_t element = i % area / numbers;
+    return start + (element % columns * rows + element / columns) * numbers + i % numbers;
+  }
+};
+
+/// What `view` sees, columns of each matrix one after another.
+HostTensor in_columns(const HostTensor &value, bool paired) {
+  const HostTensor dense = value.contiguous();
+  HostTensor result(dense.dtype(), dense.sizes());
+  const Matrices matrices(dense.sizes(), paired);
+  for (int64_t i = 0; i < dense.numel(); ++i)
+    result.set_double(matrices.in_columns(i), dense.get_double(i));
   return result;
 }
 
 /// The reverse.
-HostTensor in_rows(const HostTensor &value, bool is_matrix) {
-  if (!is_matrix)
-    return value;
-  const std::vector<int64_t> &sizes = value.sizes();
-  const int64_t rows = sizes[sizes.size() - 2], columns = sizes.back(), area = rows * columns;
-  HostTensor result(value.dtype(), sizes);
-  for (int64_t i = 0; i < value.numel(); ++i) {
-    const int64_t row = i % area / columns, column = i % columns;
-    result.set_double(i, value.get_double(i - i % area + column * rows + row));
-  }
+HostTensor in_rows(const HostTensor &value, bool paired) {
+  HostTensor result(value.dtype(), value.sizes());
+  const Matrices matrices(value.sizes(), paired);
+  for (int64_t i = 0; i < value.numel(); ++i)
+    result.set_double(i, value.get_double(matrices.in_columns(i)));
   return result;
 }
 
@@ -54,9 +60,7 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
   shape.n = value_of(call.solver.n);
   shape.k = value_of(call.solver.k);
   const tsc_engine::SolverExtents extents = solver_extents(shape);
-  const auto is_matrix = [](const tensor::Layout &layout, bool is_vector) {
-    return !is_vector && layout.rank() >= 2;
-  };
+  const bool paired = shape.has(tsc_engine::kComplex);
 
   std::vector<HostTensor> inputs;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -67,7 +71,7 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
       wide.set_double(k, dense.get_double(k));
     // Pivots and the factors of reflections are vectors.
     const bool is_vector = i == 2 || (i == 1 && shape.routine == tsc_engine::Routine::orthogonal);
-    inputs.push_back(in_columns(wide, is_matrix(call.inputs[i].layout, is_vector)));
+    inputs.push_back(is_vector ? wide : in_columns(wide, paired));
   }
   std::vector<HostTensor> outputs;
   const int64_t elements[] = {extents.out, extents.second, extents.third};
@@ -109,8 +113,10 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
                                          call.kernel + "): " + error.what(),
                               .next_step = error.next_step});
   }
-  for (size_t i = 0; i < values; ++i) // second is a vector
-    outputs[i] = in_rows(outputs[i], is_matrix(items[i]->layout, i == 1));
+  const bool gives_pairs = paired || shape.routine == tsc_engine::Routine::eigen;
+  for (size_t i = 0; i < values; ++i)
+    if (i != 1) // a vector
+      outputs[i] = in_rows(outputs[i], gives_pairs);
   store_items(operation, outputs);
 }
 

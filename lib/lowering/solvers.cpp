@@ -23,41 +23,46 @@ std::vector<Expr> column_strides(const std::vector<Expr> &sizes, bool is_matrix)
   return strides;
 }
 
-ir::BufferView operand(Context &context, TensorValue value, bool is_matrix) {
+/// `paired`: elements are the pairs of the last dimension.
+ir::BufferView operand(Context &context, TensorValue value, bool is_matrix, bool paired) {
   if (value.dtype != value.storage->dtype) // reinterpreted bits
     value = copy(context, value);
-  return require_strides(context, value, column_strides(value.sizes, is_matrix));
+  std::vector<Expr> sizes = value.sizes;
+  if (!paired)
+    return require_strides(context, value, column_strides(sizes, is_matrix));
+  sizes.pop_back();
+  std::vector<Expr> strides = column_strides(sizes, is_matrix);
+  for (Expr &stride : strides)
+    stride = stride * Expr(2);
+  strides.emplace_back(1);
+  return require_strides(context, value, strides);
 }
 
 class SolverCall {
 public:
   SolverCall(Context &context, const ops::Call &call, Routine routine, std::string_view matrix)
-      : context_(context), call_(call) {
+      : context_(context), call_(call), paired_(call.boolean("paired")) {
     const TensorValue a = tensor_argument(context, call, matrix);
-    const size_t rank = a.sizes.size();
+    const size_t rank = a.sizes.size() - (paired_ ? 1 : 0);
     library_.kernel = "lapack." + std::string(call.node().target.substr(4));
     library_.kernel = library_.kernel.substr(0, library_.kernel.rfind('.'));
     library_.ir_class = "FallbackKernel";
     library_.library = ir::Library::solver;
     library_.solver.routine = static_cast<uint8_t>(routine);
-    library_.solver.batch = symbolic::numel(std::vector<Expr>(a.sizes.begin(), a.sizes.end() - 2));
+    library_.solver.batch = symbolic::numel(std::vector<Expr>(
+        a.sizes.begin(), a.sizes.begin() + static_cast<std::ptrdiff_t>(rank) - 2));
     library_.solver.m = a.sizes[rank - 2];
     library_.solver.n = a.sizes[rank - 1];
-    library_.inputs.push_back(operand(context, a, true));
+    library_.inputs.push_back(operand(context, a, true, paired_));
+    flag(tsc_engine::kComplex, paired_);
   }
-  SolverCall &also(std::string_view parameter, bool is_matrix) {
-    const TensorValue value = tensor_argument(context_, call_, parameter);
-    library_.solver.k = value.sizes.back();
-    library_.inputs.push_back(operand(context_, value, is_matrix));
-    return *this;
-  }
+  /// Matrices [.., k].
   SolverCall &right_side(std::string_view parameter) { return also(parameter, true); }
-  /// Vectors do not say how many right sides there are.
-  SolverCall &vectors(std::string_view parameter, bool counts) {
-    const Expr before = library_.solver.k;
-    also(parameter, false);
-    if (!counts)
-      library_.solver.k = before;
+  /// Vectors [.., k] of elements.
+  SolverCall &factors(std::string_view parameter) { return also(parameter, false); }
+  SolverCall &pivots(std::string_view parameter) {
+    const TensorValue value = tensor_argument(context_, call_, parameter);
+    library_.inputs.push_back(operand(context_, value, false, false));
     return *this;
   }
   SolverCall &flag(SolverFlag flag, bool is_set) {
@@ -83,7 +88,15 @@ public:
 private:
   Context &context_;
   const ops::Call &call_;
+  const bool paired_;
   ir::Extern library_;
+
+  SolverCall &also(std::string_view parameter, bool is_matrix) {
+    const TensorValue value = tensor_argument(context_, call_, parameter);
+    library_.solver.k = value.sizes[value.sizes.size() - (paired_ ? 2 : 1)];
+    library_.inputs.push_back(operand(context_, value, is_matrix, paired_));
+    return *this;
+  }
 };
 
 } // namespace
@@ -101,7 +114,7 @@ void add_solvers(Registry &registry) {
   registry["lu_solve"] = [](Context &context, const ops::Call &call) {
     return SolverCall(context, call, Routine::lu_solve, "lu")
         .right_side("other")
-        .vectors("pivots", false)
+        .pivots("pivots")
         .flag(tsc_engine::kTransposed, call.boolean("transposed"))
         .run();
   };
@@ -117,7 +130,7 @@ void add_solvers(Registry &registry) {
     return SolverCall(context, call, Routine::qr, "self").run();
   };
   registry["orthogonal"] = [](Context &context, const ops::Call &call) {
-    return SolverCall(context, call, Routine::orthogonal, "self").vectors("factors", true).run();
+    return SolverCall(context, call, Routine::orthogonal, "self").factors("factors").run();
   };
   registry["symmetric_eigen"] = [](Context &context, const ops::Call &call) {
     return SolverCall(context, call, Routine::symmetric_eigen, "self")
@@ -134,12 +147,22 @@ void add_solvers(Registry &registry) {
         .run();
   };
   registry["ldl"] = [](Context &context, const ops::Call &call) {
-    return SolverCall(context, call, Routine::ldl, "self").with_info().run();
+    return SolverCall(context, call, Routine::ldl, "self")
+        .flag(tsc_engine::kHermitian, call.boolean("hermitian"))
+        .with_info()
+        .run();
   };
   registry["ldl_solve"] = [](Context &context, const ops::Call &call) {
     return SolverCall(context, call, Routine::ldl_solve, "ldl")
         .right_side("other")
-        .vectors("pivots", false)
+        .pivots("pivots")
+        .flag(tsc_engine::kHermitian, call.boolean("hermitian"))
+        .run();
+  };
+  registry["eigen"] = [](Context &context, const ops::Call &call) {
+    return SolverCall(context, call, Routine::eigen, "self")
+        .flag(tsc_engine::kVectors, call.boolean("vectors"))
+        .with_info()
         .run();
   };
 }

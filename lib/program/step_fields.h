@@ -32,8 +32,8 @@ constexpr std::array<std::string_view, 2> kCollectiveNames = {"all_gather", "red
 constexpr std::array<std::string_view, 3> kReductionNames = {"sum", "avg", "max"};
 
 constexpr std::array<std::string_view, tsc_engine::kRoutines> kRoutineNames = {
-    "cholesky",        "lu",  "lu_solve", "triangular_solve", "qr", "orthogonal",
-    "symmetric_eigen", "svd", "ldl",      "ldl_solve"};
+    "cholesky",        "lu",  "lu_solve", "triangular_solve", "qr",   "orthogonal",
+    "symmetric_eigen", "svd", "ldl",      "ldl_solve",        "eigen"};
 
 /// S is Kind or const Kind.
 template <class S, class Kind>

@@ -1,7 +1,9 @@
 """Cases of complex numbers in operators beside arithmetic: copies of views, places, ranges, logarithms of sums, distances, integrals,
-functions of matrices. operator_cases.py calls add(family), which registers them with it."""
+functions of matrices, linear algebra. operator_cases.py calls add(family), which registers them with it."""
 import torch
 import torch.nn.functional as F
+
+from complex_matrix_cases import complex_matrices
 
 INF, NAN = float("inf"), float("nan")
 Z = torch.view_as_complex
@@ -21,8 +23,8 @@ def complex_forms(c):
     c.case("copies", lambda x: [P(t) for t in (ops.alias_copy(Z(x)), ops.diagonal_copy(Z(x), 1), ops.narrow_copy(Z(x), 1, -3, 2),
                                               ops.t_copy(Z(x).conj()), ops.unfold_copy(Z(x), 1, 2, 2), *ops.split_with_sizes_copy(Z(x), (1, 3), 1))], z(3, 4))
     c.case("strided_copies", lambda x: [P(ops.as_strided_copy(-Z(x), (2, 3), (1, 4), 1)), P(torch.linalg.diagonal(Z(x), offset=-1))], z(3, 4))
-    c.case("truths", lambda x: torch.nonzero_static(Z(x), size=3), parts((0.0, 0.0), (0.0, 1.0), (NAN, 0.0), (-0.0, -0.0), (0.0, NAN), (2.0, 0.0)))
-    c.case("masked", lambda x, m, i, v: [P(ops._unsafe_masked_index(Z(x), m, [i], 2.0)), P(ops._unsafe_masked_index_put_accumulate(Z(x), m, [i], Z(v)))], z(4), c.bools(3), torch.tensor([3, 9, 0]), z(3))
+    c.case("truths", lambda x: torch.nonzero_static(Z(x), size=3) * 1.5, parts((0.0, 0.0), (0.0, 1.0), (NAN, 0.0), (-0.0, -0.0), (0.0, NAN), (2.0, 0.0)))
+    c.case("masked", lambda x, m, v: [P(ops._unsafe_masked_index(Z(x), m, [3 - 2 * torch.arange(3)], 2.0)), P(ops._unsafe_masked_index_put_accumulate(Z(x), m, [5 * torch.arange(3)], Z(v)))], z(4), torch.tensor([True, False, False]), z(3))
     c.case("ranges", lambda x: [x * torch.linspace(-1 + 2j, 3 - 1j, 5), x * torch.logspace(0, 1j, 5), x * torch.logspace(0, 2, 5, base=3, dtype=torch.complex64), x[:1] + torch.linspace(1j, 2, 1)], numbers(5))
     c.case("ranges_of_tensors", lambda x, a, b: [x * torch.linspace(a, 3, 4, dtype=x.dtype)], numbers(4), numbers(), numbers())
     special = parts((1.0, 2.0), (0.0, 0.0), (-INF, 1.0), (INF, 0.0), (NAN, 1.0), (1.0, NAN), (2.0, 1.0))
@@ -37,7 +39,7 @@ def complex_forms(c):
     c.case("derivatives", lambda y: P(torch.gradient(Z(y), spacing=1 + 1j, dim=1, edge_order=2)[0]), z(4, 5))
     c.case("powers_of_matrices", lambda x: [P(torch.linalg.matrix_power(Z(x), 3)), P(torch.linalg.vander(Z(x)[0]))], z(3, 3))
     c.case("matrix_exp", lambda x: P(torch.matrix_exp(Z(x))), torch.stack([z(3, 3) * s for s in (0.1, 1.5)]))
-    c.case("shapes_alone", lambda x: [torch.empty_permuted((2, 3), (1, 0), dtype=torch.complex64).fill_(2j), x.new_empty_strided((2, 3), (1, 2)).zero_(), x * 0], numbers(2, 3))
+    complex_matrices(c)
 
 
 def add(family):

@@ -12,9 +12,10 @@ def lstsq_shapes(mode, func, a, b, rcond=None, *, driver=None):
     vector = b.dim() == 1
     right = b.unsqueeze(-1) if vector else b
     batch, (m, n), k = torch.broadcast_shapes(a.shape[:-2], right.shape[:-2]), a.shape[-2:], right.shape[-1]
-    x, rest = a.new_empty(*batch, n, k), a.new_empty(*batch, k) if m > n else a.new_empty(0)
+    real = a.dtype.to_real()
+    x, rest = a.new_empty(*batch, n, k), a.new_empty((*batch, k) if m > n else (0,), dtype=real)
     rank = a.new_empty(a.shape[:-2] if driver != "gels" else (0,), dtype=torch.int64)
-    values = a.new_empty(*a.shape[:-2], min(m, n)) if driver in ("gelsd", "gelss") else a.new_empty(0)
+    values = a.new_empty((*a.shape[:-2], min(m, n)) if driver in ("gelsd", "gelss") else (0,), dtype=real)
     return x.squeeze(-1) if vector else x, rest, rank, values
 
 
@@ -143,6 +144,12 @@ def ldl(c):
         spd = lambda *s: (lambda a: a @ a.mT + torch.eye(s[-1], dtype=a.dtype))(r(*s))
         c.case(f"ldl_{short}", lambda x: L.ldl_factor(x), spd(2, 4, 4))
         c.case(f"ldl_indefinite_{short}", lambda x: L.ldl_factor_ex(x), (lambda a: a + a.mT)(r(5, 5)))
+    parts = lambda x: torch.view_as_real(x).flatten(-2)
+    for name, full, hermitian in (("symmetric", lambda a: a + a.mT, False), ("hermitian", lambda a: a + a.mH, True)):
+        def solved(x, b, full=full, hermitian=hermitian):
+            factors, pivots = L.ldl_factor(full(torch.view_as_complex(x)), hermitian=hermitian)
+            return parts(factors), pivots, parts(L.ldl_solve(factors, pivots, torch.view_as_complex(b), hermitian=hermitian))
+        c.case(f"ldl_{name}", solved, c.randn(3, 3, 2), c.randn(3, 1, 2))
     r, well = c.randn, lambda *s: c.randn(*s) + 3 * torch.eye(s[-1])
     c.case("ldl_solve", lambda a, b: L.ldl_solve(*L.ldl_factor(a), b), (lambda a: a + a.mT)(well(3, 4, 4)), r(3, 4, 2))
 

@@ -68,6 +68,9 @@ TEST_CASE("singular and indefinite matrices are errors of the run") {
              "the input matrix contained non-finite values");
   check_said("aten.matrix_exp.default", {1e6, 1e7},
              "TSC-R127: the graph asserts: matrix_exp: the 1-norm of a matrix is above 2**16");
+  check_said("aten.linalg_eigvals.default", {1, NAN},
+             "TSC-R127: the graph asserts: torch.linalg.eig: input tensor should not contain infs "
+             "or NaNs.");
   check_said("aten.linalg_inv.default", {1, 3}, "nothing");
 }
 

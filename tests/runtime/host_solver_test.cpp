@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <functional>
 #include <vector>
 
@@ -166,6 +167,44 @@ TEST_CASE("triangles and LDL factors solve") {
   for (int64_t b = 0; b < 3; ++b)
     CHECK(distance(matrix(right, n, 2, b), n, 2, n, matrix(a, n, n, b), matrix(x.out, n, 2, b)) <
           kClose);
+}
+
+TEST_CASE("complex factors solve, and the triangle is taken for an adjoint") {
+  // Columns (4, 1 - i), (1 + i, 3), as pairs.
+  const std::vector<double> a = {4, 0, 1, -1, 1, 1, 3, 0}, right = {1, 2, 3, -1};
+  const auto check = [&](const Run &x) { // a x is the right side
+    using Complex = std::complex<double>;
+    for (size_t i = 0; i < 2; ++i) {
+      Complex sum = 0;
+      for (size_t j = 0; j < 2; ++j)
+        sum += Complex(a[4 * j + 2 * i], a[4 * j + 2 * i + 1]) *
+               Complex(x.out[2 * j], x.out[2 * j + 1]);
+      CHECK(std::abs(sum - Complex(right[2 * i], right[2 * i + 1])) < kClose);
+    }
+  };
+  const Run lu = run(shape_of(Routine::lu, 2, 2, 0, kComplex, 1), a);
+  check(run(shape_of(Routine::lu_solve, 2, 2, 1, kComplex, 1), lu.out, right, lu.pivots));
+  const int64_t hermitian = kComplex | kHermitian;
+  const Run ldl = run(shape_of(Routine::ldl, 2, 2, 0, hermitian, 1), a);
+  check(run(shape_of(Routine::ldl_solve, 2, 2, 1, hermitian, 1), ldl.out, right, ldl.pivots));
+  const Run values = run(shape_of(Routine::symmetric_eigen, 2, 2, 0, kComplex, 1), a);
+  CHECK(values.second.size() == 2);
+  CHECK(std::abs(values.second[0] - 2) + std::abs(values.second[1] - 5) < kClose);
+}
+
+TEST_CASE("eigenvalues are complex, of real matrices in conjugate pairs") {
+  // A quarter turn, and 3 on the diagonal.
+  const std::vector<double> a = {0, 1, 0, -1, 0, 0, 0, 0, 3};
+  const Run found = run(shape_of(Routine::eigen, 3, 3, 0, kVectors, 1), a);
+  CHECK(found.info == std::vector<int>{0});
+  const std::vector<double> expected = {0, 1, 0, -1, 3, 0};
+  for (size_t i = 0; i < 6; ++i)
+    CHECK(std::abs(found.second[i] - expected[i]) < kClose);
+  for (size_t i = 0; i < 6; ++i) // the second vector is the first one's conjugate
+    CHECK(found.out[6 + i] == (i % 2 == 0 ? found.out[i] : -found.out[i]));
+  CHECK(run(shape_of(Routine::eigen, 1, 1, 0, kVectors, 1), {NAN}).info == std::vector<int>{-1});
+  CHECK(run(shape_of(Routine::eigen, 1, 1, 0, kVectors | kComplex, 1), {2, -1}).second ==
+        std::vector<double>{2, -1});
 }
 
 TEST_CASE("info says which pivot fails, and matrices without elements are fine") {

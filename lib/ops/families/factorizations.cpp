@@ -2,6 +2,7 @@
 // triangles, and assert that they succeeded.
 #include "ops/families/assertions.h"
 #include "ops/families/linear_algebra.h"
+#include "ops/table/complex_calls.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -24,10 +25,10 @@ Argument upper(GraphBuilder &builder, const Argument &x) {
 
 /// (factor, info), the other triangle zero.
 Argument cholesky(GraphBuilder &builder, const Argument &self, bool is_upper) {
-  const Argument result = builder.call("tsc.cholesky.default", {self, is_upper});
-  const Argument whole = builder.item(result, 0);
+  const LibraryResult result(builder, "tsc.cholesky.default", {self, is_upper});
+  const Argument whole = result.matrix(0);
   const Argument factor = is_upper ? upper(builder, whole) : lower(builder, whole);
-  return Arguments{by_columns(builder, factor), builder.item(result, 1)};
+  return Arguments{by_columns(builder, factor), result.item(1)};
 }
 
 Argument checked_cholesky(GraphBuilder &builder, const Argument &self, bool is_upper,
@@ -70,8 +71,8 @@ Argument lu_factors(GraphBuilder &builder, const Call &call, std::string_view pa
   if (!call.boolean("pivot"))
     call.refuse("TSC-O142", call.node().target + " without pivots",
                 "leave out pivot=False, which PyTorch has on a GPU alone");
-  const Argument result = builder.call("tsc.lu.default", {call[parameter]});
-  return Arguments{builder.item(result, 0), builder.item(result, 1), builder.item(result, 2)};
+  const LibraryResult result(builder, "tsc.lu.default", {call[parameter]});
+  return Arguments{result.matrix(0), result.item(1), result.item(2)};
 }
 
 void assert_factored(GraphBuilder &builder, const Argument &info, const std::string &name) {
@@ -92,8 +93,9 @@ Argument permutation(GraphBuilder &builder, const TensorMeta &lu, Argument pivot
     const Argument rest = expanded(builder, own, batched_sizes(batch, {m - k}));
     pivots = builder.call("aten.cat.default", {Arguments{pivots, rest}, -1});
   }
-  const Argument unit = unit_matrices(builder, batch, m, lu.dtype);
-  return builder.call("tsc.lu_solve.default", {unit, pivots, unit, true});
+  const Argument unit = unit_matrices(builder, batch, m, part_dtype(lu.dtype));
+  const LibraryResult result(builder, "tsc.lu_solve.default", {unit, pivots, unit, true});
+  return convert(builder, result.matrix(), lu.dtype);
 }
 
 /// (P, L, U); P and the factors empty where they are not asked for.
@@ -176,9 +178,10 @@ void add_lu(Table &table) {
 void add_ldl(Table &table) {
   const auto factors = [](GraphBuilder &builder, const Call &call) -> Argument {
     square_matrices(call, "self");
-    const Argument result = builder.call("tsc.ldl.default", {call["self"]});
-    const Argument factors = by_columns(builder, lower(builder, builder.item(result, 0)));
-    return Arguments{factors, builder.item(result, 1), builder.item(result, 2)};
+    const LibraryResult result(builder, "tsc.ldl.default",
+                               {call["self"], call.boolean("hermitian")});
+    const Argument factors = by_columns(builder, lower(builder, result.matrix(0)));
+    return Arguments{factors, result.item(1), result.item(2)};
   };
   const auto check = [](GraphBuilder &builder, const Argument &info) {
     assert_no_info(builder, info, "torch.linalg.ldl_factor: an element of D is zero.");
@@ -213,6 +216,10 @@ Argument with_columns(GraphBuilder &builder, const Argument &x, Expr columns) {
                       {x, Arguments{0, size_argument(columns - own)}, 0.0});
 }
 
+Argument orthogonal(GraphBuilder &builder, const Argument &reflections, const Argument &factors) {
+  return LibraryResult(builder, "tsc.orthogonal.default", {reflections, factors}).matrix();
+}
+
 Argument qr(GraphBuilder &builder, const Call &call, const Argument &self,
             const std::string &mode) {
   if (mode != "reduced" && mode != "complete" && mode != "r")
@@ -220,14 +227,14 @@ Argument qr(GraphBuilder &builder, const Call &call, const Argument &self,
               "use 'reduced', 'complete' or 'r'");
   const TensorMeta meta = builder.meta(self);
   const Expr m = rows_of(meta), p = least_of(meta);
-  const Argument result = builder.call("tsc.reflections.default", {self});
-  const Argument reflections = builder.item(result, 0);
+  const LibraryResult result(builder, "tsc.reflections.default", {self});
+  const Argument reflections = result.matrix(0);
   const Argument rows = mode == "complete" ? reflections : first(builder, reflections, -2, p);
   const Argument r = by_columns(builder, upper(builder, rows));
   if (mode == "r")
     return Arguments{no_elements(builder, meta.dtype), r};
   const Argument columns = with_columns(builder, reflections, mode == "complete" ? m : p);
-  return Arguments{builder.call("tsc.orthogonal.default", {columns, builder.item(result, 1)}), r};
+  return Arguments{orthogonal(builder, columns, result.matrix(1)), r};
 }
 
 /// [.., m, n] reflections with [.., k] factors, m >= n >= k.
@@ -251,19 +258,19 @@ Argument householder(GraphBuilder &builder, const Call &call, std::string_view r
               call.node().target + " of " + std::string(tensor::torch_name(self.dtype)) + " and " +
                   std::string(tensor::torch_name(tau.dtype)),
               "convert both to one dtype");
-  return builder.call("tsc.orthogonal.default", {call[reflections], call[factors]});
+  return orthogonal(builder, call[reflections], call[factors]);
 }
 
-/// Q or its transpose, times a matrix from the left or right.
+/// Q or its adjoint, times a matrix from the left or right.
 Argument ormqr(GraphBuilder &builder, const Call &call) {
   matrices(call, "self");
   const TensorMeta &other = matrices(call, "input3");
   const bool left = call.boolean("left");
   const Expr n = left ? rows_of(other) : columns_of(other);
   const Argument square = with_columns(builder, call["self"], n);
-  Argument q = builder.call("tsc.orthogonal.default", {square, call["input2"]});
+  Argument q = orthogonal(builder, square, call["input2"]);
   if (call.boolean("transpose"))
-    q = transposed(builder, q);
+    q = adjoint(builder, q);
   const Argument result =
       left ? product(builder, q, call["input3"]) : product(builder, call["input3"], q);
   return by_columns(builder, result);
@@ -273,8 +280,8 @@ void add_qr(Table &table) {
   table.add("geqrf(Tensor self) -> (Tensor a, Tensor tau)")
       .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
         matrices(call, "self");
-        const Argument result = builder.call("tsc.reflections.default", {call["self"]});
-        return Arguments{builder.item(result, 0), builder.item(result, 1)};
+        const LibraryResult result(builder, "tsc.reflections.default", {call["self"]});
+        return Arguments{result.matrix(0), result.matrix(1)};
       });
   table.add("linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)")
       .decompose([](GraphBuilder &builder, const Call &call) {
@@ -310,24 +317,37 @@ Argument symmetric_eigen(GraphBuilder &builder, const Call &call, const Argument
     call.fail("TSC-O143", call.node().target + " of the triangle '" + triangle + "'",
               "use 'L' or 'U'");
   const bool is_upper = triangle == "U" || triangle == "u";
-  const Argument result = builder.call("tsc.symmetric_eigen.default", {self, is_upper, vectors});
-  assert_no_info(builder, builder.item(result, 2),
+  const LibraryResult result(builder, "tsc.symmetric_eigen.default", {self, is_upper, vectors});
+  assert_no_info(builder, result.item(2),
                  "linalg.eigh: The algorithm failed to converge because the input matrix is "
                  "ill-conditioned or has too many repeated eigenvalues.");
-  return Arguments{builder.item(result, 1), vectors
-                                                ? builder.item(result, 0)
-                                                : no_elements(builder, builder.meta(self).dtype)};
+  return Arguments{result.item(1),
+                   vectors ? result.matrix(0) : no_elements(builder, builder.meta(self).dtype)};
+}
+
+/// (values, vectors), complex; without vectors, the values.
+Argument eigen(GraphBuilder &builder, const Call &call, bool vectors) {
+  square_matrices(call, "self");
+  const Argument finite = builder.call("aten.isfinite.default", {call["self"]});
+  assert_condition(builder, builder.call("aten.all.default", {finite}),
+                   "torch.linalg.eig: input tensor should not contain infs or NaNs.");
+  const LibraryResult result(builder, "tsc.eigen.default", {call["self"], vectors});
+  assert_no_info(builder, result.item(2),
+                 "torch.linalg.eig: The algorithm failed to converge because the input matrix is "
+                 "ill-conditioned or has too many repeated eigenvalues.");
+  const Argument values = result.complex_matrix(1);
+  return vectors ? Arguments{values, result.complex_matrix(0)} : values;
 }
 
 /// (u, values, v'); the vectors without elements where they are not asked for.
 Argument svd(GraphBuilder &builder, const Argument &self, bool full, bool vectors) {
-  const Argument result = builder.call("tsc.svd.default", {self, full && vectors, vectors});
-  assert_no_info(builder, builder.item(result, 3),
+  const LibraryResult result(builder, "tsc.svd.default", {self, full && vectors, vectors});
+  assert_no_info(builder, result.item(3),
                  "linalg.svd: The algorithm failed to converge because the input matrix contained "
                  "non-finite values, is ill-conditioned or has too many repeated singular values.");
   const Argument nothing = vectors ? Argument() : no_elements(builder, builder.meta(self).dtype);
-  return Arguments{vectors ? builder.item(result, 0) : nothing, builder.item(result, 1),
-                   vectors ? builder.item(result, 2) : nothing};
+  return Arguments{vectors ? result.matrix(0) : nothing, result.item(1),
+                   vectors ? result.matrix(2) : nothing};
 }
 
 void add_eigen(Table &table) {
@@ -348,13 +368,13 @@ void add_eigen(Table &table) {
         square_matrices(call, "A");
         return symmetric_eigen(builder, call, call["A"], call.boolean("compute_v"));
       });
+  table.add("linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)")
+      .decompose(
+          [](GraphBuilder &builder, const Call &call) { return eigen(builder, call, true); });
   for (const char *schema :
-       {"linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
-        "linalg_eigvals(Tensor self) -> Tensor", "_linalg_eigvals(Tensor self) -> Tensor"})
-    table.add(schema).decompose([](GraphBuilder &, const Call &call) -> Argument {
-      call.refuse("TSC-O141", call.node().target + ": general eigenvalues are complex numbers",
-                  "use linalg_eigh or linalg_eigvalsh where matrices are symmetric");
-    });
+       {"linalg_eigvals(Tensor self) -> Tensor", "_linalg_eigvals(Tensor self) -> Tensor"})
+    table.add(schema).decompose(
+        [](GraphBuilder &builder, const Call &call) { return eigen(builder, call, false); });
 }
 
 void add_svd(Table &table) {
@@ -387,7 +407,7 @@ void add_svd(Table &table) {
         const Argument result = svd(builder, call["self"], !call.boolean("some"), vectors);
         const Arguments &parts = *result.list();
         if (vectors)
-          return Arguments{parts[0], parts[1], transposed(builder, parts[2])};
+          return Arguments{parts[0], parts[1], adjoint(builder, parts[2])};
         const auto zeros = [&](Expr n) {
           return builder.call("aten.full.default",
                               {sizes_argument(batched_sizes(batch_of(self), {n, n})), 0.0},

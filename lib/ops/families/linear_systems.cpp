@@ -1,6 +1,7 @@
 // Systems of linear equations: solutions, inverses, determinants, least squares.
 #include "ops/families/assertions.h"
 #include "ops/families/linear_algebra.h"
+#include "ops/table/complex_calls.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -52,8 +53,9 @@ Argument solve_triangle(GraphBuilder &builder, const Call &call, const Argument 
   const Sizes batch = common_batch(builder, call, a, b);
   const Argument left = in_batch(builder, a, batch);
   const Argument right = in_batch(builder, b, batch);
-  return builder.call("tsc.triangular_solve.default",
-                      {left, right, triangle.upper, triangle.transposed, triangle.unit});
+  return LibraryResult(builder, "tsc.triangular_solve.default",
+                       {left, right, triangle.upper, triangle.transposed, triangle.unit})
+      .matrix();
 }
 
 Argument linalg_solve_triangular(GraphBuilder &builder, const Call &call) {
@@ -80,22 +82,21 @@ Argument triangular_solve(GraphBuilder &builder, const Call &call) {
   return Arguments{x, by_columns(builder, copied)};
 }
 
-/// x of l l' x = b, or of u' u x = b.
+/// x of l l' x = b, or of u' u x = b, for adjoints l' and u': a' x = b is a^T conj(x) = conj(b).
 Argument solve_cholesky(GraphBuilder &builder, const Call &call, const Argument &factor,
                         const Argument &b, bool upper) {
-  const Argument y = solve_triangle(builder, call, factor, b, {upper, upper, false});
-  return solve_triangle(builder, call, factor, y, {upper, !upper, false});
+  const auto solved = [&](const Argument &side) {
+    return solve_triangle(builder, call, factor, side, {upper, false, false});
+  };
+  const auto solved_by_adjoint = [&](const Argument &side) {
+    const Argument x =
+        solve_triangle(builder, call, factor, conjugated(builder, side), {upper, true, false});
+    return conjugated(builder, x);
+  };
+  return upper ? solved(solved_by_adjoint(b)) : solved_by_adjoint(solved(b));
 }
 
 void add_triangles(Table &table) {
-  table
-      .add("tsc::triangular_solve(Tensor self, Tensor other, bool upper, bool transposed, bool "
-           "unitriangular) -> Tensor")
-      .shape([](const Call &call) {
-        const TensorMeta &b = matrices(call, "other");
-        return column_value(b.dtype, b.layout.sizes, b.device);
-      })
-      .lowers("triangular_solve");
   table
       .add("linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool "
            "unitriangular=False) -> Tensor")
@@ -128,20 +129,21 @@ void add_triangles(Table &table) {
 
 // ---- LU
 
-/// x of op(a) x = b for the factors of a, batches broadcast.
+/// x of a x = b, or of a^T x = b, for the factors of a, batches broadcast.
 Argument solve_factored(GraphBuilder &builder, const Call &call, const Argument &factors,
                         const Argument &pivots, const Argument &b, bool is_transposed) {
   const Sizes batch = common_batch(builder, call, factors, b);
   const Argument lu = in_batch(builder, factors, batch);
   const Argument places =
       expanded(builder, pivots, batched_sizes(batch, {columns_of(builder.meta(pivots))}));
-  return builder.call("tsc.lu_solve.default",
-                      {lu, places, in_batch(builder, b, batch), is_transposed});
+  return LibraryResult(builder, "tsc.lu_solve.default",
+                       {lu, places, in_batch(builder, b, batch), is_transposed})
+      .matrix();
 }
 
 /// The same for factors that the user gives.
 Argument lu_solve(GraphBuilder &builder, const Call &call, const char *factors,
-                  const char *pivots_name, const char *side, bool left, bool adjoint) {
+                  const char *pivots_name, const char *side, bool left, bool by_adjoint) {
   const TensorMeta &lu = square_matrices(call, factors), &b = matrices(call, side);
   const TensorMeta &places = call.tensor(pivots_name);
   require_fit(call, factors, side, rows_of(lu), left ? rows_of(b) : columns_of(b));
@@ -159,11 +161,13 @@ Argument lu_solve(GraphBuilder &builder, const Call &call, const char *factors,
   Argument pivots =
       builder.call("aten.clamp.default", {call[pivots_name], 1, size_argument(rows_of(lu))});
   pivots = convert(builder, pivots, DType::i32);
-  if (left)
-    return solve_factored(builder, call, call[factors], pivots, call[side], adjoint);
-  const Argument x = solve_factored(builder, call, call[factors], pivots,
-                                    transposed(builder, call[side]), !adjoint);
-  return transposed(builder, x);
+  // a' x = b is a^T conj(x) = conj(b); x a = b is a^T x^T = b^T; x a' = b is a x' = b'.
+  const auto there = [&](const Argument &x) {
+    const Argument conjugate = by_adjoint ? conjugated(builder, x) : x;
+    return left ? conjugate : transposed(builder, conjugate);
+  };
+  return there(
+      solve_factored(builder, call, call[factors], pivots, there(call[side]), left == by_adjoint));
 }
 
 Argument ldl_solve(GraphBuilder &builder, const Call &call) {
@@ -177,21 +181,13 @@ Argument ldl_solve(GraphBuilder &builder, const Call &call) {
   const Sizes batch = common_batch(builder, call, call["LD"], call["B"]);
   const Argument factors = in_batch(builder, call["LD"], batch);
   const Argument pivots = expanded(builder, call["pivots"], batched_sizes(batch, {rows_of(ld)}));
-  return builder.call("tsc.ldl_solve.default",
-                      {factors, pivots, in_batch(builder, call["B"], batch)});
+  const Argument side = in_batch(builder, call["B"], batch);
+  return LibraryResult(builder, "tsc.ldl_solve.default",
+                       {factors, pivots, side, call.boolean("hermitian")})
+      .matrix();
 }
 
 void add_factored(Table &table) {
-  const auto like_other = [](const Call &call) {
-    const TensorMeta &b = matrices(call, "other");
-    return column_value(b.dtype, b.layout.sizes, b.device);
-  };
-  table.add("tsc::lu_solve(Tensor lu, Tensor pivots, Tensor other, bool transposed) -> Tensor")
-      .shape(like_other)
-      .lowers("lu_solve");
-  table.add("tsc::ldl_solve(Tensor ldl, Tensor pivots, Tensor other) -> Tensor")
-      .shape(like_other)
-      .lowers("ldl_solve");
   table
       .add("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool "
            "adjoint=False) -> Tensor")
@@ -215,8 +211,8 @@ struct Factored {
   Argument factors, pivots, info;
 };
 Factored factored(GraphBuilder &builder, const Argument &a) {
-  const Argument result = builder.call("tsc.lu.default", {a});
-  return {builder.item(result, 0), builder.item(result, 1), builder.item(result, 2)};
+  const LibraryResult result(builder, "tsc.lu.default", {a});
+  return {result.matrix(0), result.item(1), result.item(2)};
 }
 /// For determinants, which transposes share: where matrices are row-major their transposes'
 /// factors, PyTorch's choice too. They lie as the library wants them.
@@ -336,7 +332,7 @@ Argument diagonal_of(GraphBuilder &builder, const Argument &matrix) {
 
 /// (det, LU, pivots)
 Argument determinant(GraphBuilder &builder, const Call &call, std::string_view parameter) {
-  const DType dtype = square_matrices(call, parameter).dtype;
+  const DType dtype = part_dtype(square_matrices(call, parameter).dtype);
   const Factored lu = factored_either_way(builder, call[parameter]);
   const Argument diagonal = diagonal_of(builder, lu.factors);
   const Argument all = builder.call("aten.prod.dim_int", {diagonal, -1, false});
@@ -346,7 +342,7 @@ Argument determinant(GraphBuilder &builder, const Call &call, std::string_view p
 
 /// (sign, logarithm of the absolute value, LU, pivots)
 Argument log_determinant(GraphBuilder &builder, const Call &call, std::string_view parameter) {
-  const DType dtype = square_matrices(call, parameter).dtype;
+  const DType dtype = part_dtype(square_matrices(call, parameter).dtype);
   const Factored lu = factored_either_way(builder, call[parameter]);
   const Argument diagonal = diagonal_of(builder, lu.factors);
   const Argument signs = builder.call("aten.sgn.default", {diagonal});
@@ -379,6 +375,9 @@ void add_determinants(Table &table) {
     });
   table.add("logdet(Tensor self) -> Tensor").decompose([](GraphBuilder &builder, const Call &call) {
     const Argument result = log_determinant(builder, call, "self");
+    if (tensor::is_complex(call.tensor("self").dtype))
+      return builder.call(kAdd,
+                          {builder.call("aten.log.default", {part(result, 0)}), part(result, 1)});
     const Argument negative = builder.call("aten.eq.Scalar", {part(result, 0), -1.0});
     return builder.call("aten.masked_fill.Scalar", {part(result, 1), negative, NAN});
   });

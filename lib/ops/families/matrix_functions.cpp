@@ -2,6 +2,7 @@
 // least squares, norms by singular values, powers, exponentials.
 #include "ops/families/assertions.h"
 #include "ops/families/linear_algebra.h"
+#include "ops/table/complex_calls.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -31,7 +32,7 @@ struct Tolerance {
   Argument absolute = 0.0, relative = 0.0;
 };
 double precision_of(const TensorMeta &matrix) {
-  return matrix.dtype == DType::f64 ? 0x1p-52 : 0x1p-23;
+  return part_dtype(matrix.dtype) == DType::f64 ? 0x1p-52 : 0x1p-23;
 }
 /// eps * max(rows, columns): a number, or where sizes are symbols a tensor of rank 0.
 Argument usual_relative(GraphBuilder &builder, const TensorMeta &matrix) {
@@ -39,7 +40,7 @@ Argument usual_relative(GraphBuilder &builder, const TensorMeta &matrix) {
   if (longest.is_integer())
     return precision_of(matrix) * static_cast<double>(longest.value());
   const Argument length = builder.call("aten.full.default", {Arguments{}, size_argument(longest)},
-                                       {{"dtype", matrix.dtype}});
+                                       {{"dtype", part_dtype(matrix.dtype)}});
   return builder.call(kMul, {length, precision_of(matrix)});
 }
 /// As `atol` and `rtol` say it: without rtol the usual one, unless atol is above 0.
@@ -106,14 +107,14 @@ Argument pseudo_inverse(GraphBuilder &builder, const Call &call, const Tolerance
     const Argument values = part(eigen, 0);
     const Argument sizes = builder.call("aten.abs.default", {values});
     const Argument inverted = inverted_above(builder, values, sizes, tolerance);
-    const Argument rows = transposed(builder, part(eigen, 1));
+    const Argument rows = adjoint(builder, part(eigen, 1));
     return product(builder, part(eigen, 1), scaled_rows(builder, rows, inverted));
   }
   const Argument svd = builder.call("aten.linalg_svd.default", {call[name], false});
   const Argument inverted = inverted_above(builder, part(svd, 1), part(svd, 1), tolerance);
-  const Argument rows = transposed(builder, part(svd, 0));
+  const Argument rows = adjoint(builder, part(svd, 0));
   const Argument scaled = scaled_rows(builder, rows, inverted);
-  return product(builder, transposed(builder, part(svd, 2)), scaled);
+  return product(builder, adjoint(builder, part(svd, 2)), scaled);
 }
 
 void add_pseudo_inverses(Table &table) {
@@ -235,7 +236,7 @@ Argument least_squares(GraphBuilder &builder, const Call &call) {
   const Expr m = rows_of(a), n = columns_of(a), k = columns_of(right);
   const bool has_rank = driver != "gels", has_values = driver == "gelsd" || driver == "gelss";
   const Sizes batch = broadcast(call, {batch_of(a), batch_of(right)});
-  const Argument nothing = no_elements(builder, a.dtype);
+  const Argument nothing = no_elements(builder, part_dtype(a.dtype));
   const Argument svd = builder.call("aten.linalg_svd.default", {call["self"], false});
   const Argument values = part(svd, 1);
   Argument solution, rank = no_elements(builder, DType::i64);
@@ -250,9 +251,9 @@ Argument least_squares(GraphBuilder &builder, const Call &call) {
                                ? call["rcond"]
                                : usual_relative(builder, a);
     const Argument inverted = inverted_above(builder, values, values, tolerance);
-    const Argument projected = product(builder, transposed(builder, part(svd, 0)), side);
+    const Argument projected = product(builder, adjoint(builder, part(svd, 0)), side);
     const Argument scaled = scaled_rows(builder, projected, inverted);
-    solution = product(builder, transposed(builder, part(svd, 2)), scaled);
+    solution = product(builder, adjoint(builder, part(svd, 2)), scaled);
     if (has_rank) {
       const Argument large =
           builder.call("aten.gt.Tensor", {values, threshold(builder, values, tolerance)});
@@ -270,7 +271,8 @@ Argument least_squares(GraphBuilder &builder, const Call &call) {
     }
     const Argument found = product(builder, call["self"], solution);
     const Argument difference = builder.call(kSub, {side, found});
-    const Argument squares = builder.call(kMul, {difference, difference});
+    const Argument size = builder.call("aten.abs.default", {difference});
+    const Argument squares = builder.call(kMul, {size, size});
     residuals = builder.call("aten.sum.dim_IntList", {squares, Arguments{-2}, false});
     if (is_vector)
       residuals = builder.call("aten.squeeze.dims", {residuals, Arguments{-1}});

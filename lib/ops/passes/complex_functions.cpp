@@ -44,8 +44,11 @@ Pair exponential(const RealMath &math, const Pair &a) {
   const Argument size = math.call("exp", a.re);
   const Argument re = math.mul(size, math.call("cos", a.im)),
                  im = math.mul(size, math.call("sin", a.im));
-  const Argument vanishes = math.compare("eq", a.re, -INFINITY); // whatever the angle is
-  const Argument is_real = math.compare("eq", a.im, 0.0);        // infinity times 0 is 0 then
+  // 0 has no angle: where it is not finite, 0 all the same. What is real stays so: infinity times
+  // 0.
+  const Argument vanishes =
+      math.both(math.compare("eq", a.re, -INFINITY), math.call("isnan", math.as_tensor(re)));
+  const Argument is_real = math.compare("eq", a.im, 0.0);
   return {math.where(vanishes, 0.0, re), math.where(vanishes, 0.0, math.where(is_real, a.im, im))};
 }
 

@@ -76,6 +76,18 @@ constexpr std::string_view kTakers[] = {
     "convolution", "_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "rms_norm", "matrix_power", "linalg_matrix_power",
     "matrix_exp", "linalg_matrix_exp", "vander", "linalg_vander",
+    // linear algebra
+    "linalg_cholesky", "linalg_cholesky_ex", "cholesky", "cholesky_solve", "_cholesky_solve_helper",
+    "cholesky_inverse", "linalg_lu_factor", "linalg_lu_factor_ex", "_lu_with_info", "linalg_lu",
+    "lu_unpack", "linalg_lu_solve", "lu_solve", "linalg_ldl_factor", "linalg_ldl_factor_ex",
+    "linalg_ldl_solve", "geqrf", "linalg_qr", "qr", "linalg_householder_product", "orgqr", "ormqr",
+    "linalg_eigh", "_linalg_eigh", "linalg_eigvalsh", "linalg_eig", "linalg_eigvals",
+    "_linalg_eigvals", "linalg_svd", "_linalg_svd", "linalg_svdvals", "svd", "nuclear_norm",
+    "linalg_solve_triangular", "triangular_solve", "_linalg_solve_ex", "linalg_solve_ex",
+    "linalg_solve", "linalg_inv_ex", "linalg_inv", "inverse", "_linalg_check_errors", "_linalg_det",
+    "linalg_det", "det", "_linalg_slogdet", "linalg_slogdet", "slogdet", "logdet", "linalg_pinv",
+    "pinverse", "linalg_matrix_rank", "linalg_cond", "linalg_lstsq", "linalg_tensorinv",
+    "linalg_tensorsolve",
     // Fourier transforms
     "_fft_c2c", "_fft_r2c", "_fft_c2r", "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_hfft",
     "fft_ihfft", "fft_fft2", "fft_ifft2", "fft_rfft2", "fft_irfft2", "fft_hfft2", "fft_ihfft2",
