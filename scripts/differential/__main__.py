@@ -7,6 +7,7 @@
     python3 scripts/differential keep FOLDER... [--family NAME]             findings become cases of tests/cases
     python3 scripts/differential samples --bin BIN --out FOLDER [--operators REGEX]   PyTorch's own samples of its operators (OpInfo)
     python3 scripts/differential tests --source PYTORCH/test/inductor --bin BIN --out FOLDER       what PyTorch's own compiler is tested with
+    python3 scripts/differential errors --bin BIN --out FOLDER [--operators REGEX]    calls that PyTorch refuses (OpInfo's error inputs)
 """
 import argparse
 import json
@@ -45,7 +46,8 @@ def parse():
     tests = commands.add_parser("tests")
     tests.add_argument("--source", required=True, help="PyTorch's test/inductor")
     tests.add_argument("--files", default="test_torchinductor.py,test_control_flow.py,test_cpu_repro.py,test_unbacked_symints.py")
-    for command in (samples, tests):
+    errors = commands.add_parser("errors")
+    for command in (samples, tests, errors):
         command.add_argument("--out", required=True, help="holds the cases; what is recorded there already is not recorded again")
         command.add_argument("--operators", default="", help="a regular expression of their names")
         command.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -61,7 +63,7 @@ def parse():
     minimize.add_argument("--seconds", type=float)
     for command in (worker, minimize):
         command.add_argument("--work")
-    for command in (run, one, worker, minimize, samples, tests):
+    for command in (run, one, worker, minimize, samples, tests, errors):
         command.add_argument("--bin", default="build/release/bin", help="holds tsc, and tsc_differential if it was built")
     for command in (run, one, worker, samples, tests):
         command.add_argument("--devices", default="reference,host,host-cuda")
@@ -148,6 +150,9 @@ def main():
     if options.command == "tests":
         from compiled_tests import tests
         return tests(options)
+    if options.command == "errors":
+        from errors import errors
+        return errors(options)
     if options.command == "keep":
         import keep
         return keep.keep(options.folders, options.family)

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 import alias_cases
 import arithmetic_cases
 import bits_and_segments_cases
+import choices_cases
 import complex_cases
 import complex_form_cases
 import composite_cases
@@ -473,6 +474,7 @@ special_cases.add(family)
 window_cases.add(family)
 foreach_cases.add(family)
 alias_cases.add(family)
+choices_cases.add(family)
 complex_cases.add(family)
 complex_form_cases.add(family)
 

@@ -228,6 +228,8 @@ TSC_FAMILY(complex_forms)
 TSC_FAMILY(fft)
 TSC_FAMILY(special)
 TSC_FAMILY(prims)
+TSC_FAMILY(choices)
+TSC_FAMILY(slice_loops)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

@@ -18,5 +18,8 @@ std::vector<std::string> subgraph_names(const Node &node);
 /// `subgraph` checked, with the values of its nodes (passes/infer_shapes.cpp): what a branch yields
 /// is known from what it computes.
 graph::Graph with_values(graph::Graph subgraph);
+/// `graph` checked, functional and decomposed, all of it: convolutions and attention, too. Its
+/// inputs and outputs say what it takes and yields (passes/passes.cpp).
+graph::Graph decomposed(graph::Graph graph);
 
 } // namespace tsc::ops

@@ -6,7 +6,10 @@
 #include "ops/families/assertions.h"
 #include "ops/table/builder.h"
 #include "ops/table/pointwise_rules.h"
+#include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
+
+#include <optional>
 
 namespace tsc::ops {
 namespace {
@@ -15,6 +18,12 @@ namespace {
 const Expr *symbol_of(const Node &node) {
   const Expr *symbol = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
   return symbol && symbol->is_symbol() ? symbol : nullptr; // of the data, or a size
+}
+
+/// The number that the export found it to be: what it asserts leaves no other.
+std::optional<int64_t> number_of(const Node &node) {
+  const Expr *number = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
+  return number && number->is_integer() ? std::optional(number->value()) : std::nullopt;
 }
 
 bool is_integer(DType dtype) { return tensor::is_integral(dtype, false); }
@@ -26,7 +35,7 @@ Value item_value(const Call &call) {
       call.fail("TSC-O004", call.node().target + ": a number of more than one element",
                 "reduce the tensor to one element before");
   if (is_integer(self.dtype)) {
-    if (!symbol_of(call.node()))
+    if (!symbol_of(call.node()) && !number_of(call.node()))
       call.fail("TSC-O004",
                 call.node().target + ": its val is not the name of a number of the data",
                 "leave the node's val out, or name it {\"int\": \"u0\"}");
@@ -69,6 +78,12 @@ Argument item(GraphBuilder &builder, const Call &call) {
       value = builder.call(kConvert, {value, DType::f64});
     return builder.call("tsc.number.default", {value});
   }
+  if (const std::optional<int64_t> number = number_of(call.node())) {
+    builder.emit(kAssert, {builder.call("aten.eq.Tensor", {value, *number}),
+                           "the number that " + call.node().target + " reads is " +
+                               std::to_string(*number)});
+    return *number;
+  }
   if (!symbol_of(call.node()))
     item_value(call); // says what is missing
   const Expr symbol = *symbol_of(call.node());
@@ -79,6 +94,35 @@ Argument item(GraphBuilder &builder, const Call &call) {
   return symbol;
 }
 
+/// Whether two tensors have the same sizes and elements: a bool that the data decides.
+Argument equal_tensors(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self"), other = call.tensor("other");
+  const std::vector<Expr> &mine = self.layout.sizes, &others = other.layout.sizes;
+  if (self.dtype != other.dtype)
+    call.fail("TSC-O127",
+              call.node().target + " of " + std::string(tensor::torch_name(self.dtype)) + " and " +
+                  std::string(tensor::torch_name(other.dtype)),
+              "convert one to the dtype of the other");
+  bool may_be = mine.size() == others.size(), are = may_be;
+  for (size_t i = 0; i < mine.size() && i < others.size(); ++i) {
+    may_be = may_be && may_equal(mine[i], others[i], call.ranges());
+    are = are && same_size(mine[i], others[i], call.ranges());
+  }
+  if (may_be && !are)
+    call.refuse("TSC-O016",
+                call.node().target + " of sizes " + print_sizes(mine) + " and " +
+                    print_sizes(others) + ", of which it is not known whether they are the same",
+                "compare tensors of the same sizes");
+  Argument same;
+  if (!are)
+    same = builder.call("aten.full.default", {Arguments{}, false},
+                        {{"dtype", DType::boolean}, {"device", self.device}});
+  else
+    same = builder.call("aten.all.default",
+                        {builder.call("aten.eq.Tensor", {call["self"], call["other"]})});
+  return builder.call("tsc.number.default", {same});
+}
+
 } // namespace
 
 void add_data_numbers(Table &table) {
@@ -87,6 +131,7 @@ void add_data_numbers(Table &table) {
         .shape(item_value)
         .yields_number()
         .decompose(item);
+  table.add("equal(Tensor self, Tensor other) -> bool").yields_number().decompose(equal_tensors);
   table.add("tsc::number(Tensor self) -> Tensor")
       .shape([](const Call &call) {
         TensorMeta meta = call.tensor("self");

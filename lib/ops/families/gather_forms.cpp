@@ -252,6 +252,32 @@ void add_bags(Table &table) {
       .decompose(embedding_bag);
 }
 
+/// The rows that are named, scaled down to the norm that they are above. A row that is named twice
+/// is scaled once: both write the same.
+Argument shortened_rows(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self"), indices = call.tensor("indices");
+  if (self.layout.rank() != 2 || !tensor::is_integral(indices.dtype))
+    call.fail("TSC-O043",
+              call.node().target + ": rows of " + print_sizes(self.layout.sizes) + " by " +
+                  std::string(tensor::torch_name(indices.dtype)),
+              "pass a matrix, and int64 indices");
+  Argument places = builder.call("aten.reshape.default", {call["indices"], Arguments{-1}});
+  places = checked_range(builder, places, self.layout.sizes[0]);
+  const Argument rows = builder.call("aten.index.Tensor", {call["self"], Arguments{places}});
+  Argument norm = builder.call("aten.linalg_vector_norm.default",
+                               {rows, call["norm_type"], Arguments{1}, true});
+  norm = widen(builder, norm);
+  const Argument length = builder.call(kAdd, {convert(builder, norm, DType::f64), 1e-7});
+  const Argument factor = convert(builder, builder.call(kDiv, {call["max_norm"], length}),
+                                  accumulation_dtype(self.dtype));
+  const Argument scaled =
+      convert(builder, builder.call(kMul, {widen(builder, rows), factor}), self.dtype);
+  const Argument is_long = builder.call("aten.gt.Tensor", {norm, call["max_norm"]});
+  return builder.call(
+      "aten.index_put.default",
+      {call["self"], Arguments{places}, builder.call(kWhere, {is_long, scaled, rows}), false});
+}
+
 } // namespace
 
 void add_gather_forms(Table &table) {
@@ -265,12 +291,12 @@ void add_gather_forms(Table &table) {
            "-> Tensor")
       .decompose(scatter_mean);
   table
-      .add("embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> "
-           "Tensor(a!)")
-      .decompose([](GraphBuilder &, const Call &call) -> Argument {
-        call.refuse("TSC-O103", call.node().target + " is not supported",
-                    "export the embedding without max_norm");
-      });
+      .add("tsc::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> "
+           "Tensor")
+      .decompose(shortened_rows);
+  table.add_mutating("embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float "
+                     "norm_type) -> Tensor(a!)",
+                     "tsc.embedding_renorm.default");
   add_bags(table);
 }
 

@@ -1,6 +1,7 @@
 // grid_sample and affine_grid: values at real-valued positions, as weighted sums of gathers.
 #include "ops/families/grid_sampling.h"
 
+#include "ops/families/resampling.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -55,9 +56,39 @@ Argument linear(const Sampler &s, const std::vector<Argument> &positions) {
   return total;
 }
 
+/// The sixteen elements around a position, by rows first; each is padded by itself.
+Argument cubic(const Sampler &s, const Call &call) {
+  std::vector<std::vector<Argument>> positions, weights; // by axis, four each
+  for (size_t axis = 0; axis < s.dims; ++axis) {
+    const Argument position = unnormalized(s, coordinate_of(s, call, axis), axis);
+    const Argument base = s.call("aten.floor.default", {position});
+    weights.push_back(cubic_weights(*s.builder, s.call(kSub, {position, base})));
+    std::vector<Argument> &four = positions.emplace_back();
+    for (int64_t i = -1; i <= 2; ++i)
+      four.push_back(padded_position(s, i == 0 ? base : s.call(kAdd, {base, i}), axis));
+  }
+  const auto weighed = [&](const Argument &values, size_t axis, size_t i) {
+    return s.call(kMul, {values, s.call("aten.unsqueeze.default", {weights[axis][i], 1})});
+  };
+  Argument total;
+  for (size_t row = 0; row < 4; ++row) {
+    Argument sum;
+    for (size_t column = 0; column < 4; ++column) {
+      const Argument term =
+          weighed(gathered(s, {positions[0][row], positions[1][column]}), 1, column);
+      sum = column == 0 ? term : s.call(kAdd, {sum, term});
+    }
+    sum = weighed(sum, 0, row);
+    total = row == 0 ? sum : s.call(kAdd, {total, sum});
+  }
+  return total;
+}
+
 /// Interpolation modes are 0 linear, 1 nearest, 2 cubic; the grid holds x first.
 Argument grid_sample(GraphBuilder &builder, const Call &call) {
-  const Sampler sampler = sampler_of(builder, call);
+  const Sampler sampler = sampler_of(builder, call, true);
+  if (call.integer("interpolation_mode") == 2)
+    return convert(builder, cubic(sampler, call), call.tensor("input").dtype);
   std::vector<Argument> positions;
   for (size_t axis = 0; axis < sampler.dims; ++axis) {
     const Argument coordinate = coordinate_of(sampler, call, axis);
@@ -198,7 +229,7 @@ std::vector<Corner> corners_of(const Sampler &s, const std::vector<Argument> &po
   return corners;
 }
 
-Sampler sampler_of(GraphBuilder &builder, const Call &call) {
+Sampler sampler_of(GraphBuilder &builder, const Call &call, bool takes_cubic) {
   const TensorMeta input = call.tensor("input"), grid = call.tensor("grid");
   size_t rank = input.layout.rank();
   if ((rank != 4 && rank != 5) || grid.layout.rank() != rank)
@@ -207,7 +238,10 @@ Sampler sampler_of(GraphBuilder &builder, const Call &call) {
                   print_sizes(grid.layout.sizes),
               "pass [batch, channels, height, width] and [batch, rows, columns, 2]");
   int64_t mode = call.integer("interpolation_mode"), padding = call.integer("padding_mode");
-  if (mode != 0 && mode != 1)
+  if (mode == 2 && rank == 5)
+    call.fail("TSC-O098", call.node().target + ": bicubic interpolation of a volume",
+              "use mode 'bilinear' or 'nearest'");
+  if (mode != 0 && mode != 1 && !(mode == 2 && takes_cubic))
     call.refuse("TSC-O099", call.node().target + " with bicubic interpolation is not supported",
                 "use mode 'bilinear' or 'nearest'");
   Sampler sampler{&builder, widen(builder, call["input"]), rank - 2,

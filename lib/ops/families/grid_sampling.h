@@ -22,8 +22,9 @@ struct Sampler {
 };
 
 /// The sampler of a call whose schema names input, grid, interpolation_mode, padding_mode and
-/// align_corners. Throws TSC-O098 for sizes that do not fit, refuses bicubic (TSC-O099).
-Sampler sampler_of(GraphBuilder &builder, const Call &call);
+/// align_corners. Throws TSC-O098 for sizes that do not fit, refuses bicubic (TSC-O099) unless
+/// `takes_cubic` and there are two spatial dimensions.
+Sampler sampler_of(GraphBuilder &builder, const Call &call, bool takes_cubic = false);
 /// The grid's coordinate along `axis`, wide: [batch, out..] in [-1, 1] within the input.
 Argument coordinate_of(const Sampler &sampler, const Call &call, size_t axis);
 /// [-1, 1] to elements: the corners are centres of elements, or their outer edges.

@@ -167,6 +167,17 @@ Pairs pairs_of(GraphBuilder &builder, const Call &call) {
 Argument multilabel_margin(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const size_t rank = self.layout.rank();
+  if (rank == 0 && call.tensor("target").layout.rank() <= 1) { // a row of one class
+    const auto row = [&](std::string_view name) {
+      return builder.call("aten.reshape.default", {call[name], Arguments{1}});
+    };
+    const Argument both = builder.call("aten.multilabel_margin_loss_forward.default",
+                                       {row("self"), row("target"), call["reduction"]});
+    return Arguments{
+        both.list()->at(0),
+        builder.call("aten.reshape.default",
+                     {both.list()->at(1), sizes_argument(call.tensor("target").layout.sizes)})};
+  }
   const Pairs pairs = pairs_of(builder, call);
   Term loss = sum(pairs.margin, {rank - 1, rank}, false) / size_argument(last_size(call, "self"));
   if (reduction_of(call) != 0 && rank > 1)

@@ -34,11 +34,13 @@ Argument reduced(GraphBuilder &builder, const Call &call, const Argument &loss, 
 
 /// A loss that is elementwise but for the reduction: the body gets the widened first two arguments.
 using Body = Argument (*)(GraphBuilder &, const Call &, const Argument &, const Argument &);
-Decomposition elementwise_loss(Body body) {
-  return [body](GraphBuilder &builder, const Call &call) {
+Decomposition elementwise_loss(Body body, bool of_integers_is_float) {
+  return [body, of_integers_is_float](GraphBuilder &builder, const Call &call) {
     std::string_view first = call.schema().parameters[0].name,
                      second = call.schema().parameters[1].name;
     DType dtype = part_dtype(promote_operands(elementwise_operands(call, {first, second})));
+    if (of_integers_is_float)
+      dtype = to_floating(dtype);
     Argument x = widen(builder, call[first]);
     Argument target = widen(builder, call[second]);
     return reduced(builder, call, body(builder, call, x, target), dtype);
@@ -346,7 +348,8 @@ Argument margin_ranking(GraphBuilder &builder, const Call &call) {
 }
 
 Argument cosine_embedding(GraphBuilder &builder, const Call &call) {
-  DType dtype = call.tensor("input1").dtype;
+  const DType dtype =
+      to_floating(promote_operands(elementwise_operands(call, {"input1", "input2"})));
   Argument x = widen(builder, call["input1"]);
   Argument y = widen(builder, call["input2"]);
   auto dot = [&](const Argument &a, const Argument &b) {
@@ -451,7 +454,7 @@ void add_elementwise(Table &table) {
        "reduction) -> Tensor",
        poisson}};
   for (const Form &form : forms)
-    table.add(form.schema).decompose(elementwise_loss(form.body));
+    table.add(form.schema).decompose(elementwise_loss(form.body, form.body == poisson));
 }
 
 } // namespace

@@ -225,15 +225,11 @@ Argument cubic_far(GraphBuilder &builder, const Argument &t, double a) {
 
 std::vector<Tap> cubic_taps(GraphBuilder &builder, const TensorMeta &meta, const Axis &axis,
                             bool align_corners) {
-  constexpr double kA = -0.75;
   Argument source = source_positions(builder, axis, align_corners, false, meta.dtype, meta.device);
   Argument base = builder.call("aten.floor.default", {source});
   Argument t = builder.call(kSub, {source, base});
-  Argument rest = builder.call(kSub, {1.0, t});
   Argument start = convert(builder, base, DType::i64);
-  Arguments weights{cubic_far(builder, builder.call(kAdd, {t, 1.0}), kA),
-                    cubic_near(builder, t, kA), cubic_near(builder, rest, kA),
-                    cubic_far(builder, builder.call(kAdd, {rest, 1.0}), kA)};
+  const std::vector<Argument> weights = cubic_weights(builder, t);
   std::vector<Tap> taps;
   for (int64_t i = 0; i < 4; ++i) {
     Argument at = builder.call(kAdd, {start, i - 1});
@@ -367,6 +363,17 @@ std::optional<int64_t> repetitions(const Axis &axis, bool exact) {
 
 Expr is_resized(const GraphBuilder &builder, const Axis &axis) {
   return symbolic::simplify(graph::unequal(axis.from, axis.to), builder.ranges());
+}
+
+std::vector<Argument> cubic_weights(GraphBuilder &builder, const Argument &t) {
+  constexpr double kA = -0.75;
+  const Argument rest = builder.call(kSub, {1.0, t});
+  std::vector<Argument> weights;
+  weights.push_back(cubic_far(builder, builder.call(kAdd, {t, 1.0}), kA));
+  weights.push_back(cubic_near(builder, t, kA));
+  weights.push_back(cubic_near(builder, rest, kA));
+  weights.push_back(cubic_far(builder, builder.call(kAdd, {rest, 1.0}), kA));
+  return weights;
 }
 
 std::vector<Tap> interpolation_taps(GraphBuilder &builder, const TensorMeta &meta, const Axis &axis,

@@ -36,6 +36,10 @@ struct Tap {
 std::vector<Tap> interpolation_taps(GraphBuilder &builder, const TensorMeta &meta, const Axis &axis,
                                     Method method, bool align_corners);
 
+/// What cubic interpolation (a = -0.75) weighs the four elements around a position by that lies
+/// `t`, at least 0 and less than 1, behind the second of them.
+std::vector<Argument> cubic_weights(GraphBuilder &builder, const Argument &t);
+
 /// The weights [to, from] of an antialiased filter: a triangle, or the cubic kernel with a = -0.5,
 /// as wide as the input's elements that an output element covers.
 Argument antialiased_weights(GraphBuilder &builder, const Axis &axis, bool align_corners,

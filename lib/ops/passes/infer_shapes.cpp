@@ -54,7 +54,7 @@ std::string describe(const Value &value) {
   if (const Value::List *list = value.list()) {
     std::string text;
     for (const Value &item : *list)
-      text += (text.empty() ? "(" : ", ") + (item.tensor() ? describe(*item.tensor()) : "a scalar");
+      text += (text.empty() ? "(" : ", ") + describe(item);
     return text + ")";
   }
   return "a scalar";
@@ -68,6 +68,8 @@ bool is_recorded_loosely(const Node &node) {
                                 "linalg_vector_norm", "linalg_norm", "frobenius_norm",
                                 // its second result is empty on a GPU only
                                 "log_sigmoid_forward",
+                                // a bool that the export does not keep
+                                "aten.equal.",
                                 // int64 whatever its weights are; of floats no int64
                                 "aten.bincount.", "unique"})
     if (node.target.find(part) != std::string::npos)

@@ -53,4 +53,13 @@ run_graph_passes(graph::Graph graph, const PassOptions &options,
   return graph;
 }
 
+graph::Graph decomposed(graph::Graph graph) {
+  for (const GraphPass &pass : graph_passes()) {
+    if (pass.name == "split_complex")
+      break;
+    graph = pass.function(std::move(graph), {});
+  }
+  return decompose_convolution(decompose_attention(std::move(graph), {}), {});
+}
+
 } // namespace tsc::ops

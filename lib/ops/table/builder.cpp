@@ -115,6 +115,15 @@ void GraphBuilder::throw_for_source(const support::UserError &error) const {
   throw support::UserError(error.exit_code(), std::move(diagnostics));
 }
 
+std::string GraphBuilder::add_subgraph(const std::string &name, Graph subgraph) {
+  std::string unique = name;
+  for (size_t i = 1; graph_->subgraphs.count(unique) != 0; ++i)
+    unique = name + "_" + std::to_string(i);
+  subgraph.name = unique;
+  graph_->subgraphs.emplace(unique, std::move(subgraph));
+  return unique;
+}
+
 Argument GraphBuilder::emit(std::string_view target, Arguments args, Keywords kwargs) {
   std::string name = fresh_name(target);
   return emit_named(std::move(name), target, std::move(args), std::move(kwargs));
@@ -188,8 +197,8 @@ Value value_of_result(const Graph &graph, const Argument &result) {
     return *graph.node(reference->id).value;
   if (const Arguments *list = result.list()) {
     Value::List values;
-    for (const Argument &item : *list) // results of operators do not nest deeper
-      values.push_back(item.node() ? *graph.node(item.node()->id).value : Value{});
+    for (const Argument &item : *list)
+      values.push_back(value_of_result(graph, item));
     return Value{std::move(values)};
   }
   if (const int64_t *value = std::get_if<int64_t>(&result.value))

@@ -67,6 +67,8 @@ public:
 
   /// Appends `node` as it is, its value included.
   graph::NodeId append(Node node);
+  /// Keeps a graph that nodes may name. Returns the name that it has: `name`, or one like it.
+  std::string add_subgraph(const std::string &name, Graph subgraph);
   /// A name that no other node has: "exp", "exp_1", ...
   std::string fresh_name(std::string_view target);
 

@@ -1,5 +1,6 @@
 #include "ops/table/requirements.h"
 
+#include "ops/table/argument_values.h"
 #include "ops/table/shape_rules.h"
 
 #include <algorithm>
@@ -362,12 +363,12 @@ void gradient_of_windows(const Call &call) {
 void class_of_rows(const Call &call) {
   const TensorMeta *self = tensor_or_null(call, "self"), *target = tensor_or_null(call, "target");
   const TensorMeta *weight = tensor_or_null(call, "weight");
-  need_rank(call, "self", 1, 2);
+  need_rank(call, "self", 0, 2);
   need_rank(call, "target", 0, 1);
   need_rank(call, "weight", 0, 1);
   if (self == nullptr || target == nullptr)
     return;
-  const std::vector<Expr> &sizes = self->layout.sizes;
+  const std::vector<Expr> sizes = at_least_1(*self);
   if (sizes.back().is_integer(0) ||
       known_different(sizes.size() == 2 ? sizes[0] : Expr(1), at_least_1(*target)[0]))
     wrong_sizes(call, "target", *target, "self", *self);
@@ -553,6 +554,7 @@ void check_layout(const Call &call, const TensorMeta &meta) {
 } // namespace
 
 void check_requirements(const Call &call) {
+  check_argument_values(call, family(call.node().target));
   const auto found = table().find(family(call.node().target));
   if (found == table().end())
     return;

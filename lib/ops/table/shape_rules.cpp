@@ -118,8 +118,8 @@ Value elementwise_value(const Call &call, const std::vector<ElementwiseOperand> 
     if (!device || (device->type == tensor::DeviceType::cpu && operand.tensor->layout.rank() > 0))
       device = operand.tensor->device;
   }
-  if (layouts.empty())
-    call.fail("TSC-O014", call.node().target + ": no argument is a tensor", "pass a tensor");
+  if (layouts.empty()) // numbers alone, as torch.ops take them: computed on the host in eager mode
+    device = tensor::Device{tensor::DeviceType::cpu, 0};
   std::vector<Expr> sizes = broadcast(call, shapes);
   std::vector<Expr> strides = elementwise_strides(sizes, layouts, call.ranges());
   return tensor_value(dtype, std::move(sizes), std::move(strides), *device);
