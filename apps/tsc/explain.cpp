@@ -83,6 +83,8 @@ std::string definition_text(const ir::Module &module, const ir::Extern &call) {
 }
 
 void explain_all(const Compilation &compilation, const target::Target &target) {
+  for (const std::string &choice : compilation.choices)
+    std::printf("%s\n", choice.c_str());
   std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
   for (size_t g = 0; g < kernels.size(); ++g) {
     const scheduler::Group &group = compilation.schedule.groups[g];
@@ -100,7 +102,8 @@ void explain_all(const Compilation &compilation, const target::Target &target) {
     if (call && call->library == ir::Library::define_size)
       std::printf("  %s\n", definition_text(compilation.module, *call).c_str());
     else if (call && kernels[g].empty())
-      std::printf("  library call %s\n", call->kernel.c_str());
+      std::printf("  library call %s%s\n", call->kernel.c_str(),
+                  call->tf32 ? ", factors rounded to TF32" : "");
     for (uint32_t kernel : kernels[g])
       explain_kernel(compilation.program.kernels[kernel]);
     std::printf(

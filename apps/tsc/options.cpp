@@ -39,6 +39,12 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
                   "on: small independent kernels become one launch; else by policy")
       ->check(CLI::IsMember({"on", "off"}));
   command
+      .add_option(
+          "--tf32", flags.tf32,
+          "which products of float32 a GPU may compute with factors of 10 bits of mantissa: "
+          "off, conv (those of convolutions, as PyTorch), on (docs/numbers.md)")
+      ->check(CLI::IsMember({"off", "conv", "on"}));
+  command
       .add_option("--policy-option", flags.policy_options,
                   "NAME=VALUE: one threshold of the policy; repeatable (docs/scheduler.md)")
       ->take_all()
@@ -109,6 +115,9 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   if (!flags.combo_kernels.empty())
     options.combo_kernels = flags.combo_kernels == "on";
   options.policy_options = flags.policy_options;
+  options.tf32 = flags.tf32 == "on"     ? target::Tf32::on
+                 : flags.tf32 == "conv" ? target::Tf32::conv
+                                        : target::Tf32::off;
   options.benchmark_fusion = flags.benchmark_fusion;
   const std::vector<std::string> archs = archs_of(flags);
   if (archs.size() > 1)

@@ -383,6 +383,7 @@ private:
     product.out = matrix(written_buffer(operation.outputs[0]), out.layout);
     product.alpha = call.alpha;
     product.beta = product.c ? call.beta : 0;
+    product.tf32 = call.tf32;
     const size_t dot = call.kernel.rfind('.');
     const std::string short_name =
         dot == std::string::npos ? call.kernel : call.kernel.substr(dot + 1);

@@ -15,7 +15,7 @@ using ir::Op;
 using support::require;
 using symbolic::SymbolSort;
 
-constexpr int kRun = tc_product_run;
+constexpr int kRun = tc_product_run; // of results
 
 Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
   Value value;
@@ -32,7 +32,9 @@ public:
                  const scheduler::Group &group)
       : module_(module), schedule_(schedule), group_(group), parts_(*group.parts),
         operation_(module.operations[schedule.nodes[parts_.root].operation]),
-        call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]) {}
+        call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]),
+        element_bytes_(static_cast<int>(tensor::size_in_bytes(module.buffer(out_).dtype))),
+        word_(tc_product_word_of(element_bytes_)) {}
 
   BuiltKernel build() {
     plan_after();
@@ -45,7 +47,8 @@ public:
     const scheduler::ProductTile &tile = parts_.candidate;
     kernel.plan = "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
                   " results a block, " + std::to_string(tile.stages) + " steps of " +
-                  std::to_string(tc_product_terms) + " terms in shared memory" +
+                  std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
+                  (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
                   (parts_.prologue ? ", left operand read where it comes from" : "");
     count_bytes(kernel);
     const auto variant = [&](int threads) {
@@ -75,6 +78,7 @@ private:
   const ir::Operation &operation_;
   const ir::Extern &call_;
   BufferId out_;
+  int element_bytes_, word_; // of operands: elements of 16 bytes
   const Expr row_ = symbolic::symbol(SymbolSort::matrix_row),
              column_ = symbolic::symbol(SymbolSort::matrix_column),
              term_ = symbolic::symbol(SymbolSort::matrix_term);
@@ -91,11 +95,11 @@ private:
         apart.internal_buffers.push_back(id);
     return build_kernel_graph(module_, apart, {.two_pass_statistics = true});
   }
-  void plan_runs(KernelPlan &plan) {
+  void plan_runs(KernelPlan &plan, int run) {
     ProductWalk walk;
-    walk.vector = kRun;
+    walk.vector = run;
     plan.walk = walk;
-    classify_accesses(module_, plan, kRun);
+    classify_accesses(module_, plan, run);
     fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
     plan.block = tc_product_threads;
@@ -104,7 +108,7 @@ private:
   void plan_after() {
     KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_) : stored_results();
     after_.graph = with_results(over_matrix(std::move(graph), column_, parts_.columns));
-    plan_runs(after_);
+    plan_runs(after_, kRun);
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
       if (is_result(after_.graph[id])) {
         require(after_.access[id] == Access::vector, "codegen",
@@ -117,7 +121,7 @@ private:
         over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), term_, parts_.terms);
     for (Value &value : before_.graph.values)
       value.index = without_row_parts(value.index, before_.graph.ranges);
-    plan_runs(before_);
+    plan_runs(before_, word_);
   }
   bool is_result(const Value &value) const {
     return value.op == Op::load && module_.storage_of(value.buffer) == module_.storage_of(out_);
@@ -335,6 +339,8 @@ private:
 
   // ---- text
 
+  /// How it is multiplied: the elements' type, or that of what they are rounded to.
+  std::string factors() const { return parts_.by_tf32 ? "tc_tf32" : type(); }
   std::string type() const { return std::string(storage_type(module_.buffer(out_).dtype)); }
   std::string pointer_declaration(const program::KernelParameter &parameter) const {
     return (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) + " *";
@@ -384,7 +390,7 @@ private:
               ", \"as the launch has it\");\n";
     text += "  tc_product<tc_product_tile<" + std::to_string(tile.rows) + ", " +
             std::to_string(tile.columns) + ", " + std::to_string(tile.stages) + ", " +
-            std::to_string(tile.lag) + ">, " + type() + ">(left, right, finish, " +
+            std::to_string(tile.lag) + ">, " + factors() + ">(left, right, finish, " +
             std::to_string(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
             std::to_string(parts_.terms) + ");\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
@@ -436,7 +442,7 @@ private:
               "    if (" + outside + ")\n      return nullptr;\n" + taken + run + "  }\n};\n\n";
     else
       text += "  TC_MEMBER void run(const place &place, int term, float (&values)[" +
-              std::to_string(kRun) + "]) const {\n    if (" + outside +
+              std::to_string(word_) + "]) const {\n    if (" + outside +
               ") {\n      tc_clear_run(values);\n      return;\n    }\n" + taken + run +
               "  }\n};\n\n";
     made = "  const " + name + "_left left = {" + members.values + "};\n";
@@ -456,7 +462,13 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
     return built;
   std::vector<scheduler::ProductTile> tiles;
   std::vector<PlanChoice> alternatives;
-  for (const scheduler::ProductWay &way : scheduler::template_ways(target, {}))
+  scheduler::ProductWork work;
+  using Factors = scheduler::ProductWork::Factors;
+  const ir::Operation &product = module.operations[schedule.nodes[group.parts->root].operation];
+  work.factors = module.buffer(product.outputs[0]).dtype != DType::f32 ? Factors::half
+                 : group.parts->by_tf32                                ? Factors::tf32
+                                                                       : Factors::single;
+  for (const scheduler::ProductWay &way : scheduler::template_ways(target, work))
     if (way.tile != group.parts->candidate) {
       tiles.push_back(way.tile);
       alternatives.push_back({.rows = way.tile.rows, .columns = way.tile.columns});

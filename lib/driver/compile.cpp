@@ -45,6 +45,8 @@ void run_graph_passes(State &state) {
   pass_options.fused_attention = state.policy.fused_attention;
   pass_options.product_kernels =
       state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
+  pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;
+  pass_options.choices = &state.result.choices;
   pass_options.cleanup = state.result.graph.stage != "post_grad";
   state.result.graph = ops::run_graph_passes(
       std::move(state.result.graph), pass_options,
@@ -194,6 +196,8 @@ Compilation compile(graph::Graph graph, const CompileOptions &options) {
   state.policy.combo_kernels = options.combo_kernels.value_or(state.policy.combo_kernels);
   for (const std::string &option : options.policy_options)
     target::set_option(state.policy, option);
+  if (options.tf32 != target::Tf32::off)
+    state.policy.tf32 = options.tf32;
   state.target = &target::find_target(options.arch);
   if (!options.benchmark_fusion.empty())
     state.timing_device = timing_device(options.benchmark_fusion);

@@ -6,6 +6,7 @@
 #include "ir/ir.h"
 #include "program/program.h"
 #include "scheduler/schedule.h"
+#include "target/policy.h"
 
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@ struct CompileOptions {
   std::string policy = "default";
   std::optional<bool> foreach_lists, combo_kernels; // instead of what the policy says
   std::vector<std::string> policy_options;          // "NAME=VALUE", over the policy's own
+  target::Tf32 tf32 = target::Tf32::off;            // if not off, over policy_options
   /// Where pairs of kernels are timed against one fused kernel (fusion_timer.h); "": nowhere.
   std::string benchmark_fusion;
   std::string arch = "sm_90"; // target::find_target
@@ -47,7 +49,8 @@ struct PassTime {
 };
 
 struct Compilation {
-  graph::Graph graph; // after the graph passes
+  graph::Graph graph;               // after the graph passes
+  std::vector<std::string> choices; // that they made for it as a whole, a sentence each
   ir::Module module;
   scheduler::Schedule schedule;
   std::vector<scheduler::StepRecord> scheduling; // what each step did, if that was asked

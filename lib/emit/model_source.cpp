@@ -247,10 +247,13 @@ private:
   void products() {
     table("Matmul", "kMatmuls", tables_.matmuls, [&](size_t i) {
       const Matmul &matmul = tables_.matmuls[i];
-      return row({text(matmul.dtype), text(matmul.batch), text(matmul.m), text(matmul.n),
-                  text(matmul.k), text_of(matmul.a), text_of(matmul.b), text_of(matmul.out),
-                  text_of(matmul.c), text(matmul.has_c), number(matmul.alpha),
-                  number(matmul.beta)}) +
+      std::vector<std::string> fields = {
+          text(matmul.dtype), text(matmul.batch), text(matmul.m),       text(matmul.n),
+          text(matmul.k),     text_of(matmul.a),  text_of(matmul.b),    text_of(matmul.out),
+          text_of(matmul.c),  text(matmul.has_c), number(matmul.alpha), number(matmul.beta)};
+      if (matmul.tf32)
+        fields.push_back(text(true));
+      return row(fields) +
              comment(std::to_string(i) + ": " + buffer_name(matmul.out.buffer) + " = " +
                      buffer_name(matmul.a.buffer) + " @ " + buffer_name(matmul.b.buffer) +
                      (matmul.has_c ? " + " + buffer_name(matmul.c.buffer) : ""));

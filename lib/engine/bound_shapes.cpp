@@ -237,6 +237,7 @@ private:
       shape.c = strides(matmul.c);
     shape.alpha = matmul.alpha;
     shape.beta = matmul.beta;
+    shape.tf32 = matmul.tf32;
     ResolvedMatmul resolved;
     resolved.has_c = matmul.has_c;
     resolved.a = matrix_slot(matmul.a, shape.a, shape.batch, shape.m, shape.k);

@@ -115,8 +115,8 @@ struct Types {
   cudaDataType_t scale;
 };
 /// False for what cuBLASLt does not multiply.
-bool types_of(DType dtype, Types &types) {
-  switch (dtype) {
+bool types_of(const MatmulShape &shape, Types &types) {
+  switch (shape.dtype) {
   case DType::f16:
     types = {CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
     return true;
@@ -124,7 +124,8 @@ bool types_of(DType dtype, Types &types) {
     types = {CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
     return true;
   case DType::f32:
-    types = {CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+    types = {CUDA_R_32F, shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+             CUDA_R_32F};
     return true;
   case DType::f64:
     types = {CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
@@ -292,7 +293,7 @@ const CudaPlainMatmul &Matmuls::plain(DType dtype) {
 /// False where cuBLASLt has nothing for this shape.
 bool Matmuls::prepare_blas(Plan &plan) {
   const bool wanted =
-      types_of(plan.shape.dtype, plan.types) && plan.shape.k > 0 && plan.shape.batch <= INT32_MAX;
+      types_of(plan.shape, plan.types) && plan.shape.k > 0 && plan.shape.batch <= INT32_MAX;
   if (!wanted)
     return false;
   const MatmulShape shape = with_batches_as_rows(with_row_major_output(plan.shape, plan.swapped));

@@ -43,7 +43,8 @@ struct LaunchGeometry {
 };
 
 /// out[b, i, j] = alpha * sum_k a[b, i, k] * b[b, k, j] + beta * c[b, i, j]; strides in elements, 0
-/// broadcasts. Floats of 16 and 32 bits accumulate in f32, f64 in f64; f32 never drops to tf32.
+/// broadcasts. Floats of 16 and 32 bits accumulate in f32, f64 in f64; f32 is f32 unless `tf32`
+/// lets a GPU round factors to 10 bits of mantissa.
 struct MatmulShape {
   DType dtype = DType::f32;
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -52,6 +53,7 @@ struct MatmulShape {
   } a, b, c, out;
   bool has_c = false;
   double alpha = 1, beta = 0;
+  bool tf32 = false;
 };
 
 struct SolverShape; // solver.h

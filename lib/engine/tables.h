@@ -135,6 +135,7 @@ struct Matmul {
   MatrixOperand a, b, out, c;
   bool has_c = false;
   double alpha = 1, beta = 0;
+  bool tf32 = false;
 };
 struct Copy {
   Operand from, to;

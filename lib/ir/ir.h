@@ -247,6 +247,7 @@ struct Extern {
   Library library = Library::matmul;
   std::vector<BufferView> inputs;
   double alpha = 1, beta = 1;
+  bool tf32 = false;                        // product of f32: factors may be rounded to TF32
   bool causal = false;                      // attention: row i sees columns 0 to i
   bool descending = false;                  // sort
   bool values = false;                      // sort: the first output is the values

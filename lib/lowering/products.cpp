@@ -52,6 +52,10 @@ std::vector<Expr> result_strides(const Context &context, const std::vector<Expr>
 NodeValue call_library(Context &context, ir::Extern call) {
   const graph::TensorMeta &result = result_meta(context);
   call.library = ir::Library::matmul;
+  call.tf32 = result.dtype == tensor::DType::f32 &&
+              (context.policy.tf32 == target::Tf32::on ||
+               (context.policy.tf32 == target::Tf32::conv &&
+                context.graph.node(context.current).target.rfind("tsc.convolution_", 0) == 0));
   const BufferId buffer =
       register_buffer(context, result.layout.sizes, result.dtype, result_device(context));
   ir::Buffer &out = context.module.buffers[buffer];

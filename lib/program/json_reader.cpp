@@ -269,6 +269,7 @@ struct FieldReader {
     value = at->at(name).integer(low, high);
   }
   void number(std::string_view name, double &value) const { value = at->at(name).number(); }
+  void flag(std::string_view name, bool &value) const { value = at->flag(name, false); }
   void text(std::string_view name, std::string &value) const { value = at->at(name).text(); }
   void dtype(std::string_view name, DType &value) const { value = at->at(name).dtype(); }
   template <class Word, size_t count>

@@ -150,6 +150,10 @@ struct FieldWriter {
   void index(std::string_view name, uint32_t value) const { at(name) = value; }
   void integer(std::string_view name, int64_t value, int64_t, int64_t) const { at(name) = value; }
   void number(std::string_view name, double value) const { at(name) = program::number(value); }
+  void flag(std::string_view name, bool value) const {
+    if (value)
+      at(name) = true;
+  }
   void text(std::string_view name, const std::string &value) const { at(name) = value; }
   void dtype(std::string_view name, DType value) const { at(name) = tensor::short_name(value); }
   template <class Word, size_t count>

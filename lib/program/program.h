@@ -134,6 +134,7 @@ struct Matmul {
   MatrixOperand a, b, out;
   std::optional<MatrixOperand> c; // row_stride 0: a bias over columns
   double alpha = 1, beta = 0;
+  bool tf32 = false; // of f32: a GPU may round factors to TF32
 };
 /// Copies `bytes` between contiguous ranges (outputs that alias inputs).
 struct Copy {

@@ -6,6 +6,7 @@
 //   integer(name, int64_t &, low, high)       both inclusive
 //   number(name, double &)
 //   text(name, std::string &)
+//   flag(name, bool &)                        left out of program.json where it does not hold
 //   dtype(name, DType &)
 //   word(name, enumerator &, names)           one of a kind's own words
 //   size(name, Expr &, noun)                  not negative; `noun` names it in messages
@@ -56,6 +57,7 @@ template <FieldsOf<Matmul> S, class Visitor> void visit_fields(S &step, Visitor 
   fields.writes("out", step.out);
   fields.number("alpha", step.alpha);
   fields.number("beta", step.beta);
+  fields.flag("tf32", step.tf32);
 }
 template <FieldsOf<Copy> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
   fields.reads("from", step.from);
@@ -123,6 +125,7 @@ public:
   template <class... Rest> void index(Rest &&...) {}
   template <class... Rest> void integer(Rest &&...) {}
   template <class... Rest> void number(Rest &&...) {}
+  template <class... Rest> void flag(Rest &&...) {}
   template <class... Rest> void text(Rest &&...) {}
   template <class... Rest> void dtype(Rest &&...) {}
   template <class... Rest> void word(Rest &&...) {}

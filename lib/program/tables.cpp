@@ -407,6 +407,7 @@ private:
       row.c = matrix(*matmul.c);
     row.alpha = matmul.alpha;
     row.beta = matmul.beta;
+    row.tf32 = matmul.tf32;
     return append(storage_.matmuls, row);
   }
   engine::Operand operand(const std::optional<Operand> &operand) {

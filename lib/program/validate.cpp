@@ -39,6 +39,7 @@ template <class Function> struct SizeVisitor {
   template <class... Rest> void index(Rest &&...) const {}
   template <class... Rest> void integer(Rest &&...) const {}
   template <class... Rest> void number(Rest &&...) const {}
+  template <class... Rest> void flag(Rest &&...) const {}
   template <class... Rest> void text(Rest &&...) const {}
   template <class... Rest> void dtype(Rest &&...) const {}
   template <class... Rest> void word(Rest &&...) const {}
@@ -355,6 +356,7 @@ private:
     void index(std::string_view, uint32_t) const {}
     void integer(std::string_view, int64_t, int64_t, int64_t) const {}
     void number(std::string_view, double) const {}
+    void flag(std::string_view, bool) const {}
     void text(std::string_view, const std::string &) const {}
     template <class Word, class Names> void word(std::string_view, Word, const Names &) const {}
     void dtype(std::string_view, DType dtype) const { self->check_dtype(dtype, *where); }

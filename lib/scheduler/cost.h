@@ -32,9 +32,10 @@ int64_t moved_bytes(const ir::Module &module, const Schedule &schedule,
 /// A kernel over loops that reads and writes `bytes` and computes `operations` in `dtype`.
 double kernel_nanoseconds(const target::Target &target, double bytes, double operations = 0,
                           ir::DType dtype = ir::DType::f32);
-/// A product of `dtype` in the matrix library, `operations` of it, operands and result `bytes`.
+/// A product of `dtype` in the matrix library, `operations` of it, operands and result `bytes`;
+/// `tf32`: factors of f32 may be rounded.
 double library_nanoseconds(const target::Target &target, double bytes, double operations,
-                           ir::DType dtype);
+                           ir::DType dtype, bool tf32 = false);
 /// Attention of 16-bit floats in a kernel of ours.
 double attention_nanoseconds(const target::Target &target, double bytes, double operations);
 
@@ -59,11 +60,13 @@ double radix_move_instructions(bool positions);
 double radix_instruction_nanoseconds(const target::Target &target, double instructions,
                                      double blocks);
 
-/// A product of 16-bit floats in a kernel of ours, with what is fused into it.
+/// A product in a kernel of ours, with what is fused into it.
 struct ProductWork {
   int64_t rows = 0, columns = 0, terms = 0;
   int64_t bytes = 0;        // that pass through memory
   int64_t instructions = 0; // for each result, after the sums are there
+  /// What multiplies: matrix units 16-bit floats, threads floats, matrix units floats as TF32.
+  enum class Factors : uint8_t { half, single, tf32 } factors = Factors::half;
 };
 double operations_of(const ProductWork &work);
 /// One way to do it, and how many nanoseconds that takes.

@@ -3,6 +3,7 @@
 #include "scheduler/cost.h"
 #include "scheduler/dependency.h"
 #include "scheduler/steps.h"
+#include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +13,12 @@ namespace tsc::scheduler {
 
 namespace {
 
-/// Elements of a run: 16 bytes of 16-bit floats.
-constexpr int64_t kRun = 8;
+/// Results that a kernel finishes at once.
+constexpr int64_t kRun = tc_product_run;
+/// Elements of 16 bytes, of an operand.
+int64_t word_of(tensor::DType dtype) {
+  return tc_product_word_of(static_cast<int>(tensor::size_in_bytes(dtype)));
+}
 /// Groups between a product and what is fused with it: each is looked at.
 constexpr size_t kFarthest = 64;
 /// A larger operand that only one product reads is never written if its kernel can do without.
@@ -23,18 +28,22 @@ constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
 
 std::optional<int64_t> constant(Expr e) { return e.as_integer(); }
 
-/// A matrix in memory whose runs of 8 along one dimension are 16-byte words.
-bool has_runs(const tensor::Layout &layout) {
+/// A matrix in memory whose runs of `run` along one dimension are whole 16-byte words.
+bool has_runs(const tensor::Layout &layout, int64_t run) {
   if (layout.rank() != 2)
     return false;
   const auto rows = constant(layout.sizes[0]), columns = constant(layout.sizes[1]),
              down = constant(layout.strides[0]), across = constant(layout.strides[1]),
              offset = constant(layout.offset);
-  if (!rows || !columns || !down || !across || !offset || *offset % kRun != 0 ||
+  if (!rows || !columns || !down || !across || !offset || *offset % run != 0 ||
       *rows * *columns > kMostElements)
     return false;
-  return (*across == 1 && *down % kRun == 0 && *columns % kRun == 0) ||
-         (*down == 1 && *across % kRun == 0 && *rows % kRun == 0);
+  return (*across == 1 && *down % run == 0 && *columns % run == 0) ||
+         (*down == 1 && *across % run == 0 && *rows % run == 0);
+}
+/// Whether its terms lie beside each other: those of a left operand in a row.
+bool is_deep(const tensor::Layout &layout, size_t terms) {
+  return layout.strides[terms].is_integer(1);
 }
 
 /// Position of an iteration among all, row-major.
@@ -59,10 +68,10 @@ bool follows(const State &state, const ir::LoopBody &body, BufferId buffer) {
 }
 
 /// True if iterations come in whole runs along the innermost loop.
-bool has_whole_runs(const ir::LoopBody &body) {
+bool has_whole_runs(const ir::LoopBody &body, int64_t run) {
   const auto innermost =
       body.sizes.empty() ? std::optional<int64_t>() : constant(body.sizes.back());
-  return innermost && *innermost % kRun == 0;
+  return innermost && *innermost % run == 0;
 }
 
 /// True if what is stored is what was loaded, or zero where a mask hides it, and a run of it is a
@@ -170,7 +179,7 @@ private:
     TemplateParts parts;
     parts.root = node;
     if (const std::string why = describe(parts); !why.empty()) {
-      if (tensor::is_reduced_float(out_of(node).dtype))
+      if (is_taken(out_of(node).dtype))
         refuse(node, node, Refusal::no_template, why);
       return;
     }
@@ -184,8 +193,11 @@ private:
                   out = parts.rows * parts.columns * size;
     const target::Target &target = *state_.options.target;
     ProductWork apart{parts.rows, parts.columns, parts.terms, left + right + out, 0};
+    apart.factors = tensor::is_reduced_float(out_of(node).dtype) ? ProductWork::Factors::half
+                    : parts.by_tf32                              ? ProductWork::Factors::tf32
+                                                                 : ProductWork::Factors::single;
     double separate = library_nanoseconds(target, static_cast<double>(apart.bytes),
-                                          operations_of(apart), out_of(node).dtype);
+                                          operations_of(apart), out_of(node).dtype, call.tf32);
     ProductWork joined = apart;
     joined.bytes =
         right + (before ? before->other_bytes : left) + (after ? after->other_bytes : out);
@@ -219,25 +231,35 @@ private:
 
   const ir::Buffer &out_of(NodeId node) const { return buffer(state_.operation(node).outputs[0]); }
 
+  static bool is_taken(tensor::DType dtype) {
+    return tensor::is_reduced_float(dtype) || dtype == tensor::DType::f32;
+  }
   /// Fills in the sizes; else why the template does not take this product.
   std::string describe(TemplateParts &parts) const {
     const ir::Operation &operation = state_.operation(parts.root);
     const auto &call = std::get<ir::Extern>(operation.kind);
     const ir::Buffer &out = buffer(operation.outputs[0]);
-    if (!tensor::is_reduced_float(out.dtype) || call.inputs[0].dtype != out.dtype ||
+    if (!is_taken(out.dtype) || call.inputs[0].dtype != out.dtype ||
         call.inputs[1].dtype != out.dtype)
-      return "it is not of 16-bit floats";
+      return "it is not of floats of 16 or 32 bits";
     if (out.layout.rank() != 2)
       return "it is a batch of products";
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
-    if (!has_runs(a) || !has_runs(b) || !has_runs(out.layout) || !out.layout.is_contiguous())
+    const int64_t word = word_of(out.dtype);
+    if (!has_runs(a, word) || !has_runs(b, word) || !has_runs(out.layout, kRun) ||
+        !out.layout.is_contiguous())
       return "its matrices are not of known sizes in runs of 16 bytes";
     parts.rows = *constant(out.layout.sizes[0]);
     parts.columns = *constant(out.layout.sizes[1]);
     parts.terms = *constant(a.sizes[1]);
     if (parts.rows == 0 || parts.columns == 0 || parts.terms == 0 || parts.columns % kRun != 0 ||
-        parts.terms % kRun != 0)
+        parts.terms % word != 0)
       return "it has no whole runs";
+    parts.by_tf32 = call.tf32;
+    if (call.tf32 && (!is_deep(a, 1) || !is_deep(b, 0)))
+      return "its factors are rounded to TF32 and do not lie along the terms";
+    if (out.dtype == tensor::DType::f32 && !is_deep(a, 1))
+      return "its left operand, of 32-bit floats, does not lie along the terms";
     return "";
   }
 
@@ -291,7 +313,7 @@ private:
         found - at > kFarthest)
       return std::nullopt;
     const std::string fits =
-        unfit(group, out, *constant(symbolic::numel(buffer(out).layout.sizes)));
+        unfit(group, out, *constant(symbolic::numel(buffer(out).layout.sizes)), kRun);
     if (!fits.empty() || writes_between(at, found + 1, {{at}})) {
       if (!fits.empty())
         refuse(node, group.members[0], Refusal::shapes, fits);
@@ -303,8 +325,8 @@ private:
     return side;
   }
 
-  /// Why loops cannot work on runs of `shared`, which has `count` elements.
-  std::string unfit(const Group &group, BufferId shared, int64_t count) const {
+  /// Why loops cannot work on runs of `run` elements of `shared`, which has `count`.
+  std::string unfit(const Group &group, BufferId shared, int64_t count, int64_t run) const {
     if (!group.reduction_numel.is_integer(1) || !group.numel.is_integer(count))
       return "its loops are not those over the product's results";
     for (const ir::LoopBody &body : group.bodies) {
@@ -315,7 +337,8 @@ private:
       if (std::any_of(body.ops.begin(), body.ops.end(),
                       [](const ir::BodyOp &op) { return op.op == ir::Op::set_indirect; }))
         return "its loops read indices, which a product's kernel does not check";
-      if (body.is_reduction() || scans || !has_whole_runs(body) || !follows(state_, body, shared))
+      if (body.is_reduction() || scans || !has_whole_runs(body, run) ||
+          !follows(state_, body, shared))
         return "its loops do not follow the product's results in runs of 8";
     }
     return "";
@@ -339,7 +362,7 @@ private:
         !users_are(left, [&](NodeId user) { return user == node; }))
       return std::nullopt;
     const auto count = constant(symbolic::numel(layout.sizes));
-    if (!count || !unfit(group, left, *count).empty() ||
+    if (!count || !unfit(group, left, *count, word_of(buffer(left).dtype)).empty() ||
         !is_copy(state_, group.bodies[0], buffer(left).dtype) ||
         writes_between(found, after ? after->group + 1 : at, {{found}}))
       return std::nullopt;

@@ -154,17 +154,18 @@ struct GroupList {
 /// them on a multiprocessor. What the kernel's template takes; figures in cost.cpp.
 struct ProductTile {
   int rows = 128, columns = 128;
-  int stages = 3; // steps of 64 terms in shared memory
+  int stages = 3; // steps of 128 bytes of terms in shared memory
   int lag = 0;    // 1: a step's product may still run when the next one starts
   int blocks = 2;
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
 /// What a template's kernel computes. The root: attention, a sort of long rows (several kernels),
-/// or a product of 16-bit floats, [rows, terms] @ [terms, columns], to which all else belongs.
+/// or a product of floats, [rows, terms] @ [terms, columns], to which all else belongs.
 struct TemplateParts {
   NodeId root = ir::kNone;
   int64_t rows = 0, columns = 0, terms = 0;
   ProductTile candidate;  // of those that the target allows, the one taken
+  bool by_tf32 = false;   // a product of f32 whose factors are rounded
   double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
   /// Computes the left operand, which nothing else reads, while it is read.
   std::optional<Group> prologue;

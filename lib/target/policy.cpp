@@ -2,6 +2,7 @@
 
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
@@ -26,7 +27,9 @@ constexpr Policy make_inductor_2_5() {
 /// A threshold by its name. Counts and sizes are never negative.
 struct NamedOption {
   std::string_view name;
-  std::variant<bool Policy::*, int64_t Policy::*, size_t Policy::*, Concatenation Policy::*> member;
+  std::variant<bool Policy::*, int64_t Policy::*, size_t Policy::*, Concatenation Policy::*,
+               Tf32 Policy::*>
+      member;
 };
 
 constexpr NamedOption kOptions[] = {
@@ -39,6 +42,8 @@ std::string_view name_of(Concatenation way) {
   return way == Concatenation::inductor ? "inductor" : "fewest_launches";
 }
 
+constexpr std::array<std::string_view, 3> kTf32Names = {"off", "conv", "on"}; // as Tf32 has them
+
 std::string value_of(const Policy &policy, const NamedOption &option) {
   return std::visit(
       [&](auto member) -> std::string {
@@ -46,6 +51,8 @@ std::string value_of(const Policy &policy, const NamedOption &option) {
           return policy.*member ? "on" : "off";
         else if constexpr (std::is_same_v<decltype(member), Concatenation Policy::*>)
           return std::string(name_of(policy.*member));
+        else if constexpr (std::is_same_v<decltype(member), Tf32 Policy::*>)
+          return std::string(kTf32Names.at(static_cast<size_t>(policy.*member)));
         else
           return std::to_string(policy.*member);
       },
@@ -70,6 +77,12 @@ bool set_value(Policy &policy, const NamedOption &option, std::string_view text)
             }
           }
           return false;
+        } else if constexpr (std::is_same_v<decltype(member), Tf32 Policy::*>) {
+          const auto *const found = std::find(kTf32Names.begin(), kTf32Names.end(), text);
+          if (found == kTf32Names.end())
+            return false;
+          policy.*member = static_cast<Tf32>(found - kTf32Names.begin());
+          return true;
         } else {
           std::remove_reference_t<decltype(policy.*member)> value = 0;
           const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -129,6 +142,8 @@ void set_option(Policy &policy, std::string_view assignment) {
     const std::string values = std::holds_alternative<bool Policy::*>(option.member) ? "=on or =off"
                                : std::holds_alternative<Concatenation Policy::*>(option.member)
                                    ? "=fewest_launches or =inductor"
+                               : std::holds_alternative<Tf32 Policy::*>(option.member)
+                                   ? "=off, =conv or =on"
                                    : "=NUMBER";
     support::Diagnostic problem;
     problem.code = "TSC-C013";

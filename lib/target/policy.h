@@ -16,6 +16,13 @@ enum class Concatenation : uint8_t {
   inductor,        // TorchInductor's choice, see max_masked_parts
 };
 
+/// Which products of f32 a GPU may compute with factors of 10 bits of mantissa (docs/numbers.md).
+enum class Tf32 : uint8_t {
+  off,
+  conv, // those that convolutions are made of
+  on,
+};
+
 /// Every threshold of lowering and scheduling, as policy.def lists and explains them.
 struct Policy {
   std::string_view name = "default";

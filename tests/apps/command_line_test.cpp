@@ -75,7 +75,7 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
       "realize_opcount_threshold, unroll_reductions_threshold, "
       "split_reductions, casts_in_bodies, fused_attention, "
       "compute_weights_ahead, layouts_follow_reads, scatters_choose, product_row_alignment, "
-      "concatenation, max_masked_parts, max_fusion_size, "
+      "tf32, concatenation, max_masked_parts, max_fusion_size, "
       "fusion_memory_threshold, max_distance, max_candidates_per_buffer, "
       "max_fusion_rounds, peak_memory_factor, loop_ordering_after_fusion, "
       "product_templates, foreach_lists, reorder_for_peak_memory, "

@@ -2,9 +2,11 @@
 // of the graph and values of its own.
 #include "driver/memory_use.h"
 #include "made_graph.h"
+#include "program/program.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -20,20 +22,27 @@ struct Problem {
   size_t rank = 2;
   int64_t batch = 1, channels = 1, outputs = 1, groups = 1;
   Sizes sizes, kernel, stride, padding, dilation; // by spatial dimension
-  bool after_relu = false, bias = false;
+  bool after_relu = false, bias = false, transposed = false;
+  Sizes more;               // transposed: outputs at the end, by spatial dimension
+  std::string tf32 = "off"; // --tf32
 
   Sizes positions() const {
     Sizes result;
     for (size_t i = 0; i < rank; ++i)
-      result.push_back((sizes[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] +
-                       1);
+      if (transposed)
+        result.push_back((sizes[i] - 1) * stride[i] - 2 * padding[i] +
+                         dilation[i] * (kernel[i] - 1) + more[i] + 1);
+      else
+        result.push_back(
+            (sizes[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
     return result;
   }
   std::string text() const {
-    return json{{"dtype", dtype},     {"batch", batch},       {"channels", channels},
-                {"outputs", outputs}, {"groups", groups},     {"sizes", sizes},
-                {"kernel", kernel},   {"stride", stride},     {"padding", padding},
-                {"relu", after_relu}, {"dilation", dilation}, {"bias", bias}}
+    return json{{"dtype", dtype},           {"batch", batch},       {"channels", channels},
+                {"outputs", outputs},       {"groups", groups},     {"sizes", sizes},
+                {"kernel", kernel},         {"stride", stride},     {"padding", padding},
+                {"relu", after_relu},       {"dilation", dilation}, {"bias", bias},
+                {"transposed", transposed}, {"more", more},         {"tf32", tf32}}
         .dump();
   }
 };
@@ -74,6 +83,29 @@ public:
     }
     p.after_relu = between(0, 1) == 0;
     p.bias = between(0, 1) == 0;
+    p.more = Sizes(p.rank, 0);
+    return p;
+  }
+  /// Mostly such as products' kernels take: of float32 in two dimensions, and transposed.
+  Problem product_problem() {
+    Problem p;
+    p.dtype = between(0, 3) != 0 ? "float32" : between(0, 1) == 0 ? "float16" : "bfloat16";
+    p.transposed = between(0, 1) == 0;
+    p.rank = static_cast<size_t>(p.transposed || p.dtype != "float32" ? one_of({1, 2, 2, 3}) : 2);
+    p.batch = between(1, 3);
+    p.channels = one_of({3, 4, 8, 12, 20, 40});
+    p.outputs = one_of({8, 16, 24, 136});
+    p.tf32 = between(0, 2) != 0 ? "off" : between(0, 1) == 0 ? "conv" : "on";
+    for (size_t i = 0; i < p.rank; ++i) {
+      p.kernel.push_back(between(p.rank == 3 ? 1 : 2, p.rank == 3 ? 3 : 5));
+      p.stride.push_back(between(1, p.rank == 3 ? 2 : 3));
+      p.dilation.push_back(between(0, 5) == 0 ? 2 : 1);
+      p.padding.push_back(between(0, std::min<int64_t>(2, p.kernel[i] - 1)));
+      p.sizes.push_back(p.dilation[i] * p.kernel[i] + between(0, p.rank == 3 ? 3 : 9));
+      p.more.push_back(p.transposed ? between(0, p.stride[i] - 1) : 0);
+    }
+    p.after_relu = between(0, 1) == 0;
+    p.bias = between(0, 1) == 0;
     return p;
   }
 
@@ -85,7 +117,10 @@ testing::MadeGraph graph_of(const Problem &p) {
   testing::MadeGraph graph;
   graph.name = p.text();
   graph.inputs = {{"x", p.dtype, joined({p.batch, p.channels}, p.sizes)},
-                  {"w", p.dtype, joined({p.outputs, p.channels / p.groups}, p.kernel)},
+                  {"w", p.dtype,
+                   joined(p.transposed ? Sizes{p.channels, p.outputs / p.groups}
+                                       : Sizes{p.outputs, p.channels / p.groups},
+                          p.kernel)},
                   {"b", p.dtype, {p.outputs}}};
   graph.calls = json::array();
   if (p.after_relu)
@@ -93,7 +128,8 @@ testing::MadeGraph graph_of(const Problem &p) {
   graph.calls.push_back({"y",
                          "aten.convolution.default",
                          {p.after_relu ? "$r" : "$x", "$w", p.bias ? json("$b") : json(), p.stride,
-                          p.padding, p.dilation, false, Sizes(p.rank, 0), p.groups}});
+                          p.padding, p.dilation, p.transposed, p.more, p.groups}});
+  graph.policy_options = {"tf32=" + p.tf32};
   graph.outputs = {"y"};
   return graph;
 }
@@ -117,15 +153,21 @@ std::pair<double, double> sum_at(const Problem &p, const std::vector<double> &x,
     int64_t place = 0;
     bool inside = true;
     for (size_t i = 0; i < p.rank; ++i) {
-      const int64_t at = position[i] * p.stride[i] + k[i] * p.dilation[i] - p.padding[i];
+      // Transposed: output + padding = input * stride + tap * dilation.
+      const int64_t from = position[i] + p.padding[i] - k[i] * p.dilation[i];
+      inside = inside && (!p.transposed || (from >= 0 && from % p.stride[i] == 0));
+      const int64_t at = p.transposed
+                             ? from / p.stride[i]
+                             : position[i] * p.stride[i] + k[i] * p.dilation[i] - p.padding[i];
       inside = inside && at >= 0 && at < p.sizes[i];
       place = place * p.sizes[i] + at;
     }
     for (int64_t c = 0; inside && c < each; ++c) {
       const double value =
           x[static_cast<size_t>((n * p.channels + first + c) * count_of(p.sizes) + place)];
+      const int64_t row = p.transposed ? c * p.outputs + o : o * each + c; // one group
       const double term = (p.after_relu ? std::max(value, 0.0) : value) *
-                          w[static_cast<size_t>((o * each + c) * count_of(p.kernel) + tap)];
+                          w[static_cast<size_t>(row * count_of(p.kernel) + tap)];
       sum += term;
       magnitude += std::fabs(term);
     }
@@ -156,6 +198,8 @@ void check_problem(const Problem &p, const std::vector<runtime::SessionOptions> 
   const double epsilon = p.dtype == "float32" ? 1e-6 : p.dtype == "float16" ? 1e-3 : 8e-3;
   const Sizes positions = p.positions();
   for (const runtime::SessionOptions &way : ways) {
+    const bool rounds =
+        p.tf32 != "off" && p.dtype == "float32" && way.device == runtime::DeviceKind::cuda;
     const auto outputs = runtime::Session::create(compilation.program, {}, way)->run(inputs);
     REQUIRE(outputs[0].sizes() == joined({p.batch, p.outputs}, positions));
     const std::vector<double> found = numbers(outputs[0]);
@@ -164,7 +208,7 @@ void check_problem(const Problem &p, const std::vector<runtime::SessionOptions> 
       const Sizes at = unravel(static_cast<int64_t>(i), outputs[0].sizes());
       const auto [sum, magnitude] =
           sum_at(p, values[0], values[1], values[2], at[0], at[1], Sizes(at.begin() + 2, at.end()));
-      wrong += std::fabs(found[i] - sum) <= epsilon * (magnitude + 1) ? 0 : 1;
+      wrong += std::fabs(found[i] - sum) <= (rounds ? 1e-3 : epsilon) * (magnitude + 1) ? 0 : 1;
     }
     INFO(graph.name);
     CHECK(wrong == 0);
@@ -175,6 +219,8 @@ void check_all(uint64_t seed, int count, const std::vector<runtime::SessionOptio
   Draw draw(seed);
   for (int i = 0; i < count; ++i)
     check_problem(draw.problem(), ways);
+  for (int i = 0; i < count; ++i)
+    check_problem(draw.product_problem(), ways);
 }
 
 } // namespace
@@ -198,6 +244,7 @@ TEST_CASE("columns are never larger than their bound, and none where a product r
     p.sizes = {112, 112};
     p.kernel = {3, 3};
     p.stride = p.padding = p.dilation = {1, 1};
+    p.more = {0, 0};
     return driver::memory_use(testing::compile_made(graph_of(p), false).program)->workspace;
   };
   const int64_t input = int64_t{64} * 32 * 112 * 112 * 2, bound = int64_t{256} << 20;
@@ -207,4 +254,32 @@ TEST_CASE("columns are never larger than their bound, and none where a product r
   // No whole runs of results: the matrix library's, so columns, in parts.
   CHECK(workspace(64, 21) > input * 2);
   CHECK(workspace(64, 21) < bound + input);
+}
+
+TEST_CASE("products are rounded to TF32 where it was asked for, in the program too") {
+  // A convolution with columns (7 outputs) and a product that none is made of.
+  testing::MadeGraph graph;
+  graph.name = "tf32";
+  graph.inputs = {{"x", "float32", {2, 4, 9, 8}},
+                  {"w", "float32", {7, 4, 3, 3}},
+                  {"a", "float32", {33, 20}},
+                  {"b", "float32", {20, 17}}};
+  graph.calls = {{"c", "aten.conv2d.default", {"$x", "$w"}},
+                 {"m", "aten.mm.default", {"$a", "$b"}}};
+  graph.outputs = {"c", "m"};
+  const std::vector<std::pair<std::string, std::vector<bool>>> expected = {
+      {"off", {false, false}}, {"conv", {true, false}}, {"on", {true, true}}};
+  for (const auto &[option, rounded] : expected) {
+    INFO(option);
+    graph.policy_options = {"tf32=" + option};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    const program::Program again =
+        program::from_json(program::to_json(compilation.program), "program.json");
+    std::vector<bool> found;
+    for (const program::Step &step : again.steps)
+      if (const auto *product = std::get_if<program::Matmul>(&step.kind))
+        found.push_back(product->tf32);
+    std::sort(found.rbegin(), found.rend());
+    CHECK(found == rounded);
+  }
 }

@@ -64,6 +64,11 @@ std::vector<MadeGraph> graphs() {
        {{"c", "aten.conv2d.default", {"$x", "$w", nullptr, {1, 1}, {1, 1}}},
         {"y", "aten.relu.default", {"$c"}}},
        {"y"}},
+      {"windows of a convolution in a product of floats",
+       {{"x", "float32", {8, 16, 48, 47}}, {"w", "float32", {64, 16, 3, 3}, -0.2, 0.2}},
+       {{"c", "aten.conv2d.default", {"$x", "$w", nullptr, {1, 1}, {1, 1}}},
+        {"y", "aten.relu.default", {"$c"}}},
+       {"y"}},
   };
 }
 

@@ -38,12 +38,14 @@ json call(const std::string &name, const std::string &target, const json &args,
 }
 
 /// A graph whose last node is what it returns.
-driver::Compilation compile(json nodes) {
+driver::Compilation compile(json nodes, target::Tf32 tf32 = target::Tf32::off) {
   nodes.push_back({{"name", "output"},
                    {"op", "output"},
                    {"args", json::array({json::array({reference(nodes.back().at("name"))})})}});
   const json graph = {{"format", "tsc-graph"}, {"version", 1}, {"nodes", nodes}};
-  return driver::compile(graph::parse_graph(graph.dump(), "template.json"), {});
+  driver::CompileOptions options;
+  options.tf32 = tf32;
+  return driver::compile(graph::parse_graph(graph.dump(), "template.json"), options);
 }
 
 /// Bytes that the kernel keeps in memory for want of registers, once a thread.
@@ -101,38 +103,69 @@ std::map<std::string, json> products() {
   activated["val"] = image["val"];
   graphs["windows of a convolution"] = {image, input("w", "float16", {64, 64, 3, 3}),
                                         input("bias", "float16", {64}), convolution, activated};
+  json wide = graphs["windows of a convolution"];
+  for (json &node : wide)
+    node["val"]["dtype"] = "float32";
+  graphs["windows of a convolution, float32"] = wide;
   return graphs;
 }
 
 } // namespace
 
-TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
+namespace {
+
+/// Compiles the graph's one product with each of the tiles; `allowed`: bytes that a tile may spill,
+/// by architecture.
+size_t check_tiles(const std::string &name, const driver::Compilation &compilation,
+                   scheduler::ProductWork::Factors factors,
+                   std::map<std::string, int> (*allowed)(const scheduler::ProductTile &)) {
   const target::Target &hopper = target::find_target("sm_90");
+  scheduler::ProductWork work{4096, 256, 256};
+  work.factors = factors;
+  size_t tiles = 0;
+  for (const scheduler::ProductWay &way : scheduler::template_ways(hopper, work)) {
+    scheduler::Schedule schedule = compilation.schedule;
+    size_t products = 0;
+    for (scheduler::Group &group : schedule.groups)
+      if (group.parts) {
+        scheduler::TemplateParts parts = *group.parts;
+        parts.candidate = way.tile;
+        group.parts = std::make_shared<const scheduler::TemplateParts>(parts);
+        ++products;
+      }
+    REQUIRE(products == 1); // else the template is not what is compiled
+    check(codegen::generate(compilation.module, schedule, {&hopper}), name + ", " + way.name,
+          allowed(way.tile));
+    ++tiles;
+  }
+  return tiles;
+}
+
+} // namespace
+
+TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
+  using Factors = scheduler::ProductWork::Factors;
   for (const auto &[name, nodes] : products()) {
     INFO(name);
-    const driver::Compilation compilation = compile(nodes);
-    size_t tiles = 0;
-    for (const scheduler::ProductWay &way : scheduler::template_ways(hopper, {4096, 256, 256})) {
-      scheduler::Schedule schedule = compilation.schedule;
-      size_t products = 0;
-      for (scheduler::Group &group : schedule.groups)
-        if (group.parts) {
-          scheduler::TemplateParts parts = *group.parts;
-          parts.candidate = way.tile;
-          group.parts = std::make_shared<const scheduler::TemplateParts>(parts);
-          ++products;
-        }
-      REQUIRE(products == 1); // else the template is not what is compiled
-      // Known to spill (304 and 16 bytes a thread at most): without wgmma a thread holds the sums
-      // of its part of a wide tile and what ldmatrix gives it of the operands; no policy chooses
-      // the template there (Policy::product_templates is for Hopper). On Hopper two blocks a
-      // multiprocessor leave each thread 128 registers, of which 64 are sums at 128 columns.
-      const bool wide = way.tile.columns > 64;
-      check(codegen::generate(compilation.module, schedule, {&hopper}), name + ", " + way.name,
-            {{"sm_80", wide ? 320 : 0}, {"sm_90", wide && way.tile.blocks == 2 ? 16 : 0}});
-      ++tiles;
+    if (nodes[0]["val"]["dtype"] == "float32") {
+      // Two blocks a multiprocessor leave each thread 128 registers, of which 64 are sums.
+      const auto few = [](const scheduler::ProductTile &) {
+        return std::map<std::string, int>{{"sm_80", 24}, {"sm_90", 24}};
+      };
+      CHECK(check_tiles(name, compile(nodes), Factors::single, few) == 3);
+      CHECK(check_tiles(name, compile(nodes, target::Tf32::conv), Factors::tf32, few) == 3);
+      continue;
     }
-    CHECK(tiles == 5);
+    // Known to spill (304 and 16 bytes a thread at most): without wgmma a thread holds the sums
+    // of its part of a wide tile and what ldmatrix gives it of the operands; no policy chooses
+    // the template there (Policy::product_templates is for Hopper). On Hopper two blocks a
+    // multiprocessor leave each thread 128 registers, of which 64 are sums at 128 columns.
+    const auto wide = [](const scheduler::ProductTile &tile) {
+      const bool wide = tile.columns > 64;
+      return std::map<std::string, int>{{"sm_80", wide ? 320 : 0},
+                                        {"sm_90", wide && tile.blocks == 2 ? 16 : 0}};
+    };
+    CHECK(check_tiles(name, compile(nodes), Factors::half, wide) == 5);
   }
 }
 

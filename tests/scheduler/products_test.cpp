@@ -193,3 +193,32 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   CHECK(best(8192, 8192, 8192).columns == 256); // many terms
   CHECK(best(16384, 576, 4096).columns == 192);
 }
+
+TEST_CASE("products of floats join what follows where memory is most of their time") {
+  // Rounded to TF32 only where the call may be, and where both factors lie along the terms.
+  for (const bool tf32 : {false, true}) {
+    ModuleBuilder b(tensor::DType::f32);
+    const BufferId x = b.input("x", {1 << 20, 64}), w = b.input("w", {64, 64});
+    const BufferId product = b.matmul(x, w, {1 << 20, 64});
+    auto &call = std::get<ir::Extern>(b.module.operations[b.module.buffer(product).operation].kind);
+    call.tf32 = tf32;
+    if (tf32) { // as a linear layer has it
+      call.inputs[1].layout.strides = {1, 64};
+    }
+    b.output(b.pointwise(b.unary(ir::Op::relu, b.load(product))));
+    const scheduler::Schedule schedule = run(b.module);
+    CHECK(groups_of(b.module, schedule) == "op0_op1");
+    const auto group = std::find_if(schedule.groups.begin(), schedule.groups.end(),
+                                    [](const auto &each) { return each.parts != nullptr; });
+    REQUIRE(group != schedule.groups.end());
+    CHECK(group->parts->by_tf32 == tf32);
+    CHECK(group->parts->candidate.columns == 64);
+  }
+  ModuleBuilder flat(tensor::DType::f32);
+  const BufferId x = flat.input("x", {1 << 20, 64}), w = flat.input("w", {64, 64});
+  const BufferId product = flat.matmul(x, w, {1 << 20, 64});
+  std::get<ir::Extern>(flat.module.operations[flat.module.buffer(product).operation].kind).tf32 =
+      true;
+  flat.output(flat.pointwise(flat.unary(ir::Op::relu, flat.load(product))));
+  CHECK(groups_of(flat.module, run(flat.module)) == "op0 op1");
+}

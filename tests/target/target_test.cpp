@@ -168,6 +168,11 @@ TEST_CASE("every threshold of a policy has a name, and can be set by it") {
   policy = target::default_policy();
   target::set_option(policy, "max_fusion_size=7");
   CHECK(policy.max_fusion_size == 7);
+  target::set_option(policy, "tf32=conv");
+  CHECK(policy.tf32 == target::Tf32::conv);
+  CHECK(user_error([&] { target::set_option(policy, "tf32=yes"); }) ==
+        "error TSC-C013: 'tf32=yes' sets no value of tf32\n"
+        "  next: write tf32=off, =conv or =on; under the policy default it is conv");
   CHECK(user_error([&] { target::set_option(policy, "max_fusion_size=7x"); }) ==
         "error TSC-C013: 'max_fusion_size=7x' sets no value of max_fusion_size\n"
         "  next: write max_fusion_size=NUMBER; under the policy default it is 7");

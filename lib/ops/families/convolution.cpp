@@ -182,7 +182,15 @@ void add_convolution(Table &table) {
       "dilation, bool transposed, SymInt[] output_padding, SymInt groups";
   table.add(keep_text("convolution" + std::string(parameters) + ") -> Tensor"))
       .shape([](const Call &call) { return Value{convolution_of(call).result}; })
-      .decompose(compute_convolution);
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return compute_convolution(builder, call, false);
+      });
+  // The same, where its values were chosen to lie with their channels innermost.
+  table.add(keep_text("tsc::convolution_inside" + std::string(parameters) + ") -> Tensor"))
+      .shape([](const Call &call) { return Value{convolution_of(call).result}; })
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return compute_convolution(builder, call, true);
+      });
   for (std::string_view flags :
        {"", ".deprecated"}) // how the library may go about it: no business of ours
     table

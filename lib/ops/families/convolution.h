@@ -3,6 +3,8 @@
 
 #include "ops/families/windows.h"
 
+#include <optional>
+
 namespace tsc::ops {
 
 /// The arguments of one aten.convolution: input [N, C, sizes..], weight [O, C / groups, kernel..],
@@ -12,8 +14,9 @@ struct Convolution {
   Window window;
   bool transposed = false;
   Expr groups;
-  std::vector<Expr> positions; // spatial sizes of the result
-  TensorMeta result;           // as PyTorch lays it out
+  std::vector<Expr> positions;  // spatial sizes of the result
+  TensorMeta result;            // as PyTorch lays it out
+  bool channels_inside = false; // chosen for the graph (convolution_layouts.h)
 
   size_t rank() const { return window.rank(); }
   Expr batch() const { return input.layout.sizes[0]; }
@@ -24,7 +27,16 @@ struct Convolution {
 /// Checks the arguments against each other. Throws TSC-O048.
 Convolution convolution_of(const Call &call);
 
+/// What a convolution saves if its product reads windows, channels innermost, instead of columns.
+struct ColumnsSaved {
+  double bytes = 0;           // of columns, written and read
+  double more_operations = 0; // of channels that are filled up
+};
+/// Nothing where it writes no columns, or would in any case.
+std::optional<ColumnsSaved> columns_saved(const Convolution &c);
+
 /// aten.convolution in terms of windows, matrix products and sums: the way without a library.
-Argument compute_convolution(GraphBuilder &builder, const Call &call);
+/// `channels_inside`: values of f32 lie with their channels innermost (convolution_layouts.h).
+Argument compute_convolution(GraphBuilder &builder, const Call &call, bool channels_inside);
 
 } // namespace tsc::ops

@@ -161,6 +161,13 @@ void add_primitives(Table &table) {
   table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
       .shape([](const Call &call) { return product_value(call, "self", "mat2", 3); })
       .lowers("bmm");
+  // Those that convolutions are made of, where these are told apart (--tf32=conv).
+  table.add("tsc::convolution_mm(Tensor self, Tensor mat2) -> Tensor")
+      .shape([](const Call &call) { return product_value(call, "self", "mat2", 2); })
+      .lowers("mm");
+  table.add("tsc::convolution_bmm(Tensor self, Tensor mat2) -> Tensor")
+      .shape([](const Call &call) { return product_value(call, "self", "mat2", 3); })
+      .lowers("bmm");
   table
       .add_with_in_place("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar "
                          "alpha=1) -> Tensor")

@@ -56,34 +56,52 @@ Way choose_way(const Convolution &c) {
   return Way::columns;
 }
 
+/// Of one dimension: whether columns, written and read, are more than an input that is turned, read
+/// and written, and a result that is turned, half the time together with what follows.
+bool turning_pays(const Convolution &c) {
+  const Expr in = symbolic::numel(c.input.layout.sizes),
+             out = symbolic::numel(c.result.layout.sizes),
+             columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
+  return !c.transposed && c.groups.is_integer(1) && in.is_integer() && out.is_integer() &&
+         columns.is_integer() && columns.value() > in.value() + out.value() / 2;
+}
+
 /// Whether the product has a row a position and a column a channel: where the result is asked for
-/// like that, and for 16-bit floats, whose products want runs of channels (a result that must lie
-/// otherwise is copied).
+/// like that, where that was chosen for the graph, and for 16-bit floats, whose products want runs
+/// of channels (a result that must lie otherwise is copied).
 bool wants_channels_inside(const Convolution &c) {
-  return is_channels_last(c.result.layout) ||
-         (c.rank() > 1 && tensor::is_reduced_float(c.result.dtype));
+  return is_channels_last(c.result.layout) || c.channels_inside ||
+         (tensor::is_reduced_float(c.result.dtype) && (c.rank() > 1 || turning_pays(c)));
 }
 bool keeps_channels_inside(const Convolution &c) {
   return c.groups.is_integer(1) && wants_channels_inside(c);
 }
-/// What is missing to whole runs of 8, the words of a product's kernel.
-int64_t more_to_runs(const Expr &count) {
-  constexpr int64_t kRun = 8;
-  return count.is_integer() ? (kRun - count.value() % kRun) % kRun : 0;
+/// What is missing to whole runs of `run` elements.
+int64_t more_to_runs(const Expr &count, int64_t run) {
+  return count.is_integer() ? (run - count.value() % run) % run : 0;
+}
+constexpr int64_t kResults = 8; // of a product's kernel, that it finishes at once
+/// Elements of 16 bytes, as a product's kernel brings its operands.
+int64_t word_of(const Convolution &c) {
+  return 16 / static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
 }
 
 /// Whether the target's product kernel can be expected to read the windows where they come from:
 /// it wants sizes that are known, and whole runs of results.
 bool reads_windows(const Convolution &c, const Facilities &facilities) {
   const Expr results = c.batch() * symbolic::numel(c.positions) * c.outputs();
-  return facilities.product_kernels && !c.transposed && keeps_channels_inside(c) &&
-         tensor::is_reduced_float(c.result.dtype) && results.is_integer() &&
-         more_to_runs(c.outputs()) == 0;
+  const bool has_kernel = // those of f32 fill channels up only where that was chosen
+      tensor::is_reduced_float(c.result.dtype) ||
+      (c.result.dtype == tensor::DType::f32 &&
+       (c.channels_inside || more_to_runs(c.channels(), word_of(c)) == 0));
+  return facilities.product_kernels && !c.transposed && keeps_channels_inside(c) && has_kernel &&
+         results.is_integer() && more_to_runs(c.outputs(), kResults) == 0;
 }
 /// Whether windows do not overlap and their channels are no whole runs, as in the patches of an
 /// image: columns then hold the input once, in any order, and filled channels would hold more.
 bool copies_once(const Convolution &c) {
-  bool apart = !c.transposed && c.groups.is_integer(1) && more_to_runs(c.channels()) != 0;
+  bool apart =
+      !c.transposed && c.groups.is_integer(1) && more_to_runs(c.channels(), word_of(c)) != 0;
   for (size_t i = 0; i < c.rank(); ++i)
     apart = apart && c.window.dilation[i].is_integer(1) && c.window.kernel[i].is_integer() &&
             c.window.stride[i].is_integer() &&
@@ -94,6 +112,28 @@ bool copies_once(const Convolution &c) {
 bool has_channels_inside(const Convolution &c) {
   return !c.groups.is_integer(1) && (wants_channels_inside(c) || is_channels_last(c.input.layout));
 }
+
+} // namespace
+
+std::optional<ColumnsSaved> columns_saved(const Convolution &given) {
+  Convolution c = given;
+  c.channels_inside = true;
+  const Facilities facilities{.product_kernels = true};
+  const Expr columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
+  if (choose_way(c) != Way::columns || !reads_windows(c, facilities) || copies_once(c) ||
+      !columns.is_integer())
+    return std::nullopt;
+  const auto bytes = static_cast<double>(tensor::size_in_bytes(c.result.dtype));
+  const auto more = static_cast<double>(more_to_runs(c.channels(), word_of(c)));
+  const auto channels = static_cast<double>(c.channels().value());
+  ColumnsSaved saved;
+  saved.bytes = 2 * bytes * static_cast<double>(columns.value()); // written and read
+  saved.more_operations = 2 * static_cast<double>(columns.value()) / channels * more *
+                          static_cast<double>(c.outputs().value());
+  return saved;
+}
+
+namespace {
 
 /// Calls views by name, sizes first.
 class Shaper {
@@ -214,7 +254,7 @@ Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const A
     inner.push_back(1);
   }
   const auto filled = [&](const Argument &x) {
-    const int64_t more = by_weights ? more_to_runs(terms) : 0;
+    const int64_t more = by_weights ? more_to_runs(terms, word_of(c)) : 0;
     return more == 0 ? x : builder.call("aten.constant_pad_nd.default", {x, Arguments{0, more}, 0});
   };
   const Argument rows =
@@ -314,12 +354,14 @@ Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argumen
   return shaper.reshape(sums, then({batch, groups * outputs}, c.positions));
 }
 
-/// Channels filled up with zeros to whole runs of 8, as the first layer's three colours need: its
+/// Channels filled up with zeros to whole runs, as the first layer's three colours need: its
 /// columns are then runs of memory, and its product is one that matrix units take. The input is
 /// stored like that once.
 void fill_channels(GraphBuilder &builder, Argument &input, Argument &weight, Convolution &c) {
-  const int64_t more = more_to_runs(c.channels());
-  if (more == 0 || copies_once(c) || !tensor::is_reduced_float(c.result.dtype))
+  const int64_t more = more_to_runs(c.channels(), word_of(c));
+  const bool pays = tensor::is_reduced_float(c.result.dtype) ||
+                    (reads_windows(c, builder.facilities()) && c.channels_inside);
+  if (more == 0 || copies_once(c) || !pays)
     return;
   Arguments pads;
   for (size_t i = 0; i < c.rank(); ++i) {
@@ -400,6 +442,111 @@ Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argu
                       {widen(builder, overlaps), dimensions_from(2 + rank, rank), false});
 }
 
+/// Whether a transposed convolution is computed as ordinary ones, one for each place that an output
+/// may have between two strides, whose products read windows where they come from: the product of
+/// the input with every tap is then never in memory. Where it would hold no more than the outputs
+/// do, nothing is gained.
+bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
+  constexpr int64_t kMostPhases = 16;
+  if (!c.transposed || !facilities.product_kernels || !c.groups.is_integer(1) ||
+      more_to_runs(c.outputs(), kResults) != 0 || !c.outputs().is_integer() ||
+      !(tensor::is_reduced_float(c.result.dtype) || c.result.dtype == tensor::DType::f32) ||
+      !symbolic::numel(c.input.layout.sizes).is_integer())
+    return false;
+  int64_t phases = 1, terms = c.channels().value(), rows = c.batch().value();
+  for (size_t i = 0; i < c.rank(); ++i) {
+    const Expr kernel = c.window.kernel[i], stride = c.window.stride[i];
+    if (!kernel.is_integer() || !stride.is_integer() || !c.window.padding[i].is_integer() ||
+        !c.window.dilation[i].is_integer(1) || kernel.value() < stride.value() ||
+        !c.positions[i].is_integer())
+      return false;
+    phases *= stride.value();
+    terms *= (kernel.value() + stride.value() - 1) / stride.value();
+    rows *= (c.positions[i].value() + stride.value() - 1) / stride.value();
+  }
+  return phases <= kMostPhases && rows <= kLargestUnwritten / std::max<int64_t>(1, terms) &&
+         c.window.taps().value() > phases &&
+         !symbolic::numel(c.result.layout.sizes).is_integer(0) &&
+         !symbolic::numel(c.input.layout.sizes).is_integer(0);
+}
+
+/// What one dimension of a phase is: outputs first, first + stride, .. as an ordinary convolution.
+/// Output o gets tap t of input i where o + padding = i * stride + t.
+struct Phase {
+  int64_t tap = 0, taps = 0;     // of the kernel: the first, how many a stride apart
+  int64_t padding = 0, size = 0; // of the ordinary convolution, and its outputs
+};
+Phase phase_of(const Convolution &c, size_t dimension, int64_t first) {
+  const int64_t stride = c.window.stride[dimension].value(),
+                padding = c.window.padding[dimension].value(),
+                kernel = c.window.kernel[dimension].value();
+  Phase phase;
+  phase.tap = (first + padding) % stride;
+  phase.taps = (kernel - phase.tap + stride - 1) / stride;
+  phase.padding = phase.taps - 1 - (first + padding) / stride;
+  phase.size = (c.positions[dimension].value() + stride - 1) / stride;
+  return phase;
+}
+
+/// `bias` [outputs, 1..] or None: each part adds it, before they are interleaved.
+Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w,
+                   const Convolution &c, const Argument &bias) {
+  const Shaper shaper(builder);
+  const size_t rank = c.rank();
+  Argument input = x;
+  if (more_to_runs(c.channels(), word_of(c)) == 0)
+    input = builder.emit("tsc.channels_inside.default", {x});
+  const int64_t phases = symbolic::numel(c.window.stride).value();
+  Arguments parts;
+  Sizes sizes;
+  for (int64_t number = 0; number < phases; ++number) {
+    Convolution part = c;
+    part.transposed = false;
+    part.channels_inside = true;
+    part.input = builder.meta(input);
+    Argument weight = w;
+    Arguments turned;
+    int64_t rest = number;
+    sizes.assign(rank, Expr(0));
+    for (size_t i = rank; i-- > 0;) {
+      const int64_t stride = c.window.stride[i].value();
+      const Phase phase = phase_of(c, i, rest % stride);
+      rest /= stride;
+      weight = builder.call("aten.slice.Tensor", {weight, static_cast<int64_t>(i + 2), phase.tap,
+                                                  c.window.kernel[i].value(), stride});
+      turned.push_back(static_cast<int64_t>(i + 2));
+      part.window.kernel[i] = phase.taps;
+      part.window.stride[i] = 1;
+      part.window.padding[i] = phase.padding;
+      part.positions[i] = sizes[i] = phase.size;
+    }
+    weight =
+        shaper.permute(builder.call("aten.flip.default", {weight, turned}), then({1, 0}, 2, rank));
+    part.weight = builder.meta(weight);
+    Argument result = part_by_columns(builder, input, weight, part, 0, {0, 0});
+    if (!bias.is_none())
+      result = builder.call(kAdd, {result, bias});
+    parts.push_back(builder.call("aten.unsqueeze.default", {result, -1}));
+  }
+  // [N, O, sizes.., phases] as [N, O, size, stride, ..]: outputs in order, perhaps a few too many.
+  const Sizes lead = {c.batch(), c.outputs()};
+  const Argument all = builder.call("aten.cat.default", {parts, -1});
+  std::vector<size_t> order = {0, 1};
+  Sizes whole = lead;
+  for (size_t i = 0; i < rank; ++i) {
+    order.push_back(2 + i);
+    order.push_back(2 + rank + i);
+    whole.push_back(sizes[i] * c.window.stride[i]);
+  }
+  Argument result = shaper.reshape(
+      shaper.permute(shaper.reshape(all, then(then(lead, sizes), c.window.stride)), order), whole);
+  for (size_t i = 0; i < rank; ++i)
+    if (!(whole[2 + i] == c.positions[i]))
+      result = builder.call("aten.slice.Tensor",
+                            {result, static_cast<int64_t>(i + 2), 0, c.positions[i].value()});
+  return result;
+}
+
 Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
                     const Convolution &c) {
   const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
@@ -412,7 +559,7 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
     return sum_of_products(builder, x, w, c);
   Argument input = x;
   if (reads_windows(c, builder.facilities()) && !copies_once(c) && !c.window.taps().is_integer(1) &&
-      more_to_runs(c.channels()) == 0) // what fills channels up puts them there, too
+      more_to_runs(c.channels(), word_of(c)) == 0) // what fills channels up puts them there, too
     input = builder.emit("tsc.channels_inside.default", {x});
   Arguments parts;
   for (const Part &part : cut.parts)
@@ -425,27 +572,34 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
 
 } // namespace
 
-Argument compute_convolution(GraphBuilder &builder, const Call &call) {
-  const Convolution c = convolution_of(call);
+Argument compute_convolution(GraphBuilder &builder, const Call &call, bool channels_inside) {
+  Convolution c = convolution_of(call);
+  c.channels_inside = channels_inside;
   const Argument x = call["input"], w = call["weight"];
+  const auto bias_for = [&](tensor::DType dtype) {
+    if (!call.has("bias"))
+      return Argument();
+    Sizes sizes(c.rank() + 1, Expr(1));
+    sizes[0] = c.outputs();
+    return Shaper(builder).reshape(convert(builder, call["bias"], dtype), sizes);
+  };
   Argument result;
   switch (choose_way(c)) {
   case Way::product:
     result = product_of_views(Shaper(builder), x, w, c, keeps_channels_inside(c));
     break;
   case Way::columns:
+    if (goes_by_phases(c, builder.facilities()))
+      return in_layout(builder, by_phases(builder, x, w, c, bias_for(c.result.dtype)),
+                       c.result.layout);
     result = by_columns(builder, x, w, c);
     break;
   case Way::sum:
     result = sum_of_products(builder, x, w, c);
     break;
   }
-  if (call.has("bias")) {
-    Sizes sizes(c.rank() + 1, Expr(1));
-    sizes[0] = c.outputs();
-    const Argument bias = convert(builder, call["bias"], builder.meta(result).dtype);
-    result = builder.call(kAdd, {result, Shaper(builder).reshape(bias, sizes)});
-  }
+  if (const Argument bias = bias_for(builder.meta(result).dtype); !bias.is_none())
+    result = builder.call(kAdd, {result, bias});
   result = convert(builder, result, c.result.dtype);
   // A sum is stored once, and as the result, not as what its wider terms add up to.
   if (choose_way(c) == Way::sum && has_channels_inside(c))

@@ -2,11 +2,14 @@
 
 #include "ops/families/attention.h"
 #include "ops/passes/clean_up.h"
+#include "ops/passes/convolution_layouts.h"
 #include "ops/table/precision.h"
 #include "ops/table/rewrite.h"
 #include "ops/table/varying_dtypes.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace tsc::ops {
 
@@ -116,9 +119,30 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
 }
 
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options) {
-  return calls(graph, kConvolution)
-             ? decompose_keeping(std::move(graph), {}, {options.product_kernels})
-             : std::move(graph);
+  if (!calls(graph, kConvolution))
+    return graph;
+  if (options.product_kernels) {
+    ConvolutionLayouts layouts = choose_convolution_layouts(graph);
+    for (graph::NodeId id = 0; id < graph.nodes.size(); ++id)
+      if (layouts.inside[id])
+        graph.nodes[id].target = "tsc.convolution_inside.default";
+    if (options.choices)
+      std::move(layouts.choices.begin(), layouts.choices.end(),
+                std::back_inserter(*options.choices));
+  }
+  std::set<std::string> others; // names of products that no convolution is made of
+  for (const Node &node : graph.nodes)
+    others.insert(node.name);
+  graph = decompose_keeping(std::move(graph), {}, {options.product_kernels});
+  if (options.tf32_convolutions)
+    for (Node &node : graph.nodes)
+      if (others.count(node.name) == 0) {
+        if (node.target == "aten.mm.default")
+          node.target = "tsc.convolution_mm.default";
+        else if (node.target == "aten.bmm.default")
+          node.target = "tsc.convolution_bmm.default";
+      }
+  return graph;
 }
 
 } // namespace tsc::ops

@@ -4,15 +4,19 @@
 #include "graph/graph.h"
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace tsc::ops {
 
 struct PassOptions {
-  bool fused_attention = false; // keep attention that one kernel can compute whole
-  bool product_kernels = false; // products may read windows where they come from
+  bool fused_attention = false;   // keep attention that one kernel can compute whole
+  bool product_kernels = false;   // products may read windows where they come from
+  bool tf32_convolutions = false; // tell products that convolutions are made of from others
   bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
+  /// Gets a sentence about each thing that was chosen for the graph as a whole; may be null.
+  std::vector<std::string> *choices = nullptr;
 };
 struct GraphPass {
   std::string_view name;

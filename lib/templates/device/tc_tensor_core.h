@@ -1,7 +1,7 @@
 // The tensor core's instructions and what feeds them, one function each: addresses and copies of
 // shared memory, ldmatrix, mma.sync, wgmma. Templates include it; no inline assembly of these
-// stands elsewhere. Addresses are of shared memory in bytes (tc_shared_address); 16-bit elements,
-// f32 sums. Source of each rule: the PTX ISA, the section of the instruction that is named.
+// stands elsewhere. Addresses are of shared memory in bytes (tc_shared_address); 16-bit elements or
+// TF32, f32 sums. Source of each rule: the PTX ISA, the section of the instruction that is named.
 #pragma once
 
 #include "tc_numeric.h"
@@ -18,9 +18,25 @@ TC_FN unsigned tc_shared_address(const void *p) {
 TC_FN unsigned tc_swizzled(int line, int word) {
   return static_cast<unsigned>(line * 128 + ((word ^ line) & 7) * 16);
 }
+/// The same from where the line's word 0 is, in memory that starts at a multiple of 128.
+TC_FN unsigned tc_swizzled_word(unsigned word0, int word) {
+  return word0 ^ static_cast<unsigned>(word * 16);
+}
 TC_FN void tc_shared_store(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
+}
+TC_FN void tc_shared_load(float (&to)[4], unsigned from) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "r"(from)
+               : "memory");
+}
+/// To 10 bits of mantissa, the nearest, ties away from zero: what matrix units read as TF32.
+TC_FN unsigned tc_round_tf32(float x) {
+  unsigned rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+  return rounded;
 }
 
 // ---- cp.async: 16 bytes from memory to shared memory, both on multiples of 16, in the background
@@ -64,6 +80,14 @@ template <bool Transposed> TC_FN void tc_load_matrices(unsigned (&r)[4], unsigne
   }
 TC_MMA_OF(tc_f16, "f16")
 TC_MMA_OF(tc_bf16, "bf16")
+/// c[16, 8] += a[16, 8] @ b[8, 8] of TF32, c as above. Lane l has a at rows l / 4, l / 4 + 8 of
+/// column l % 4, then of column l % 4 + 4; b at rows l % 4, l % 4 + 4 of column l / 4.
+TC_FN void tc_multiply_tf32(float *c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 
 // ---- wgmma: four warps multiply 64 x 16 by 16 x columns, both in shared memory (sm_90a)
 
@@ -136,6 +160,21 @@ TC_FN unsigned long long tc_wgmma_descriptor(unsigned address, int block_bytes) 
   }
 TC_WGMMA_OF(tc_f16, "f16")
 TC_WGMMA_OF(tc_bf16, "bf16")
+#define TC_WGMMA_TF32(columns, count, names, registers, a0, a1, a2, a3, b, keep)                   \
+  TC_FN void tc_multiply_group_tf32(float(&c)[count], const unsigned(&a)[4],                       \
+                                    unsigned long long right_at, int added) {                      \
+    asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                         \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k8.f32.tf32.tf32 {" names           \
+                 "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1;\n}\n"          \
+                 : registers                                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right_at), "r"(added));         \
+  }
+/// c[64, columns] (+)= a[64, 8] @ b[8, columns] of TF32: a in registers, each warp its 16 rows as
+/// in tc_multiply_tf32; b in lines that lie along the terms.
+TC_WGMMA_TF32(64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36, 37)
+TC_WGMMA_TF32(128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
+TC_WGMMA_TF32(192, 96, TC_N96, TC_C96(c), 96, 97, 98, 99, 100, 101)
+TC_WGMMA_TF32(256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132, 133)
 
 #endif
 #endif

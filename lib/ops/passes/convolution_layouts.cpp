@@ -1,0 +1,184 @@
+#include "ops/passes/convolution_layouts.h"
+
+#include "ops/families/convolution.h"
+#include "ops/table/memory_format.h"
+#include "ops/table/operator.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace tsc::ops {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::NodeKind;
+
+constexpr std::string_view kConvolution = "aten.convolution.default";
+constexpr size_t kDimensions = 4; // of values that are turned: two of them spatial
+/// Operations that take as long as moving one byte (docs/performance.md: 40 TFLOP/s, 4 TB/s).
+constexpr double kOperationsAByte = 10;
+
+const TensorMeta *tensor_of(const Graph &graph, NodeId id) {
+  const Node &node = graph.node(id);
+  return node.value ? node.value->tensor() : nullptr;
+}
+
+/// A value of f32 that has channels and two spatial dimensions, or (within a convolution's
+/// neighbours) more.
+bool is_spatial(const Graph &graph, NodeId id) {
+  const TensorMeta *meta = tensor_of(graph, id);
+  return meta != nullptr && meta->dtype == tensor::DType::f32 && meta->layout.rank() >= kDimensions;
+}
+
+double bytes_of(const TensorMeta &meta) {
+  const Expr count = symbolic::numel(meta.layout.sizes);
+  return count.is_integer() ? 4.0 * static_cast<double>(count.value()) : 0;
+}
+/// Of reading and writing a value that lies otherwise; one whose channels or positions are one lies
+/// either way.
+double turn_of(const TensorMeta &meta) {
+  const std::vector<Expr> &sizes = meta.layout.sizes;
+  if (sizes.size() != kDimensions || is_channels_last(meta.layout) || sizes[1].is_integer(1) ||
+      (sizes[2].is_integer(1) && sizes[3].is_integer(1)))
+    return 0;
+  return 2 * bytes_of(meta);
+}
+
+class Layouts {
+public:
+  explicit Layouts(const Graph &graph)
+      : graph_(graph), set_(graph.nodes.size()),
+        ranges_(std::make_shared<const symbolic::Ranges>(graph.ranges())) {
+    std::iota(set_.begin(), set_.end(), NodeId{0});
+  }
+
+  ConvolutionLayouts choose() {
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id)
+      visit(id);
+    for (const graph::InputSpec &input : graph_.inputs)
+      if (input.target.empty() && is_spatial(graph_, input.node))
+        turns_[input.node] += turn_of(*tensor_of(graph_, input.node));
+    for (const graph::OutputSpec &output : graph_.outputs)
+      if (const graph::NodeRef *node = output.value.node(); node && is_spatial(graph_, node->id))
+        turns_[node->id] += turn_of(*tensor_of(graph_, node->id));
+    return decide();
+  }
+
+private:
+  const Graph &graph_;
+  std::vector<NodeId> set_; // by NodeId: another of its set, the first's is itself
+  std::shared_ptr<const symbolic::Ranges> ranges_;
+  std::map<NodeId, double> saved_, turns_; // bytes, by a node of the set
+  std::vector<NodeId> convolutions_;
+
+  NodeId set_of(NodeId id) {
+    while (set_[id] != id)
+      id = set_[id] = set_[set_[id]];
+    return id;
+  }
+  void join(NodeId a, NodeId b) {
+    const NodeId first = set_of(a), second = set_of(b);
+    set_[std::max(first, second)] = std::min(first, second);
+  }
+
+  void visit(NodeId id) {
+    const Node &node = graph_.node(id);
+    if (node.kind != NodeKind::call_function)
+      return;
+    const bool convolves = node.target == kConvolution;
+    if (convolves && is_spatial(graph_, id))
+      add_convolution(id, node);
+    const bool spatial = is_spatial(graph_, id);
+    for (const NodeId read : reads_of(node, convolves)) {
+      if (!is_spatial(graph_, read))
+        continue;
+      if (spatial)
+        join(id, read);
+      else if (is_reshape(node)) // rows of values in the order of memory
+        turns_[read] += turn_of(*tensor_of(graph_, read));
+    }
+  }
+  static bool is_reshape(const Node &node) {
+    return node.target == "aten.view.default" || node.target == "aten.reshape.default" ||
+           node.target == "aten._unsafe_view.default";
+  }
+  /// Tensors that it reads: of a convolution the input alone, its weights lie as they like.
+  static std::vector<NodeId> reads_of(const Node &node, bool convolves) {
+    std::vector<NodeId> reads;
+    const auto add = [&](const graph::Argument &argument) {
+      if (const graph::NodeRef *reference = argument.node())
+        reads.push_back(reference->id);
+      if (const graph::Argument::List *list = argument.list())
+        for (const graph::Argument &item : *list)
+          if (const graph::NodeRef *reference = item.node())
+            reads.push_back(reference->id);
+    };
+    for (size_t i = 0; i < (convolves ? 1 : node.args.size()); ++i)
+      add(node.args[i]);
+    if (!convolves)
+      for (const auto &[name, argument] : node.kwargs)
+        add(argument);
+    return reads;
+  }
+
+  void add_convolution(NodeId id, const Node &node) {
+    const Operator *row = find_operator(node.target);
+    const Call call(graph_, node, row->schema, ranges_);
+    const Convolution c = convolution_of(call);
+    const Expr elements = symbolic::numel(c.input.layout.sizes);
+    if (c.rank() + 2 != kDimensions || c.transposed || !elements.is_integer() ||
+        !symbolic::numel(c.result.layout.sizes).is_integer()) {
+      if (node.args[0].node()) // stays as it is: what goes in and what comes out is turned
+        turns_[node.args[0].node()->id] += turn_of(c.input);
+      turns_[id] += turn_of(c.result);
+      return;
+    }
+    convolutions_.push_back(id);
+    if (const std::optional<ColumnsSaved> saved = columns_saved(c))
+      saved_[id] += saved->bytes - saved->more_operations / kOperationsAByte;
+  }
+
+  ConvolutionLayouts decide() {
+    std::map<NodeId, double> saved, turns;
+    for (const auto &[id, bytes] : saved_)
+      saved[set_of(id)] += bytes;
+    for (const auto &[id, bytes] : turns_)
+      turns[set_of(id)] += bytes;
+    ConvolutionLayouts result;
+    result.inside.assign(graph_.nodes.size(), false);
+    std::map<NodeId, size_t> counts;
+    for (const NodeId id : convolutions_) {
+      const NodeId set = set_of(id);
+      ++counts[set];
+      result.inside[id] = saved[set] > turns[set];
+    }
+    for (const auto &[set, count] : counts) {
+      char text[256];
+      std::snprintf(text, sizeof text,
+                    "%zu convolution%s of float32, from %s on: channels lie %s: columns would be "
+                    "%.1f MB written and read, turning inputs and outputs is %.1f MB",
+                    count, count == 1 ? "" : "s", graph_.node(first_of(set)).name.c_str(),
+                    saved[set] > turns[set] ? "innermost" : "as they come", saved[set] * 1e-6,
+                    turns[set] * 1e-6);
+      result.choices.emplace_back(text);
+    }
+    return result;
+  }
+  NodeId first_of(NodeId set) {
+    return *std::find_if(convolutions_.begin(), convolutions_.end(),
+                         [&](NodeId id) { return set_of(id) == set; });
+  }
+};
+
+} // namespace
+
+ConvolutionLayouts choose_convolution_layouts(const Graph &graph) {
+  return Layouts(graph).choose();
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,23 @@
+// Whether convolutions of f32 compute with channels innermost, for whole sets of them at a time:
+// what lies between two convolutions would else be turned.
+#pragma once
+
+#include "graph/graph.h"
+
+#include <string>
+#include <vector>
+
+namespace tsc::ops {
+
+struct ConvolutionLayouts {
+  std::vector<bool> inside;         // by NodeId: a convolution of f32 that does
+  std::vector<std::string> choices; // a sentence for each set, with the bytes that decided
+};
+/// For two dimensions, sizes known when compiling, and a target whose product kernel reads windows
+/// where they come from. Convolutions whose values reach one another through tensors of as many
+/// dimensions are a set; it computes with channels innermost where the columns that nobody writes
+/// then are more bytes than the turns of its inputs and outputs. Before: decomposed but for
+/// convolutions.
+ConvolutionLayouts choose_convolution_layouts(const graph::Graph &graph);
+
+} // namespace tsc::ops

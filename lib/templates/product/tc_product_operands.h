@@ -1,0 +1,243 @@
+// What a product multiplies: how elements lie in memory and are brought into shared memory.
+//
+// An operand is a type with
+//   deep             runs of 16 bytes lie along the terms (else along the operand's rows)
+//   copied           runs are in memory as they are (else they are computed)
+//   place at(row)    what all runs of a row share
+//   run(place, term) copied: where the run starts, null for zeros; else run(place, term, values)
+// "Rows" of the right operand are the product's columns.
+#pragma once
+
+#include "tc_product_geometry.h"
+#include "tc_tensor_core.h"
+
+/// Products of floats by matrix units: both factors are rounded to 10 bits of mantissa, to nearest,
+/// ties away from zero. The host multiplies floats.
+struct tc_tf32 {};
+
+/// How a product of T is computed: what memory holds, elements of a word, terms of a step.
+template <class T> struct tc_product_kind {
+  using element = T;
+  static constexpr bool by_threads = false, rounds = false;
+  static constexpr int word = tc_product_word_of(2), terms = tc_product_terms_of(2);
+};
+template <> struct tc_product_kind<float> {
+  using element = float;
+  static constexpr bool by_threads = true, rounds = false;
+  static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4);
+};
+template <> struct tc_product_kind<tc_tf32> {
+  using element = float;
+  static constexpr bool by_threads = false, rounds = true;
+  static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4);
+};
+
+/// `stages`: steps that shared memory holds. `lag`: 1 where a step's product may still run when the
+/// next one starts.
+template <int Rows, int Columns, int Stages, int Lag> struct tc_product_tile {
+  static constexpr int rows = Rows, columns = Columns, stages = Stages, lag = Lag;
+  static constexpr int row_tiles = Rows / (2 * tc_product_group_rows); // of a group of warps
+  static constexpr int left_bytes = Rows * tc_product_line,
+                       stage_bytes = tc_product_stage_bytes(Rows, Columns);
+  // Results in shared memory, floats: of each run of 8 columns the first four, then (`upper`
+  // further) the last four, so that neither writing nor reading meets a bank twice.
+  static constexpr int upper = Columns / 2 + 16, pitch = tc_product_pitch(Columns);
+};
+
+/// Element (row, term) is at[row * stride + term].
+template <class T> struct tc_deep_operand {
+  static constexpr bool deep = true, copied = true;
+  const T *from;
+  long long stride;
+  int rows, terms;
+  struct place {
+    const T *from;
+  };
+  TC_MEMBER place at(int row) const { return {row < rows ? from + row * stride : nullptr}; }
+  TC_MEMBER const T *run(const place &p, int term) const {
+    return p.from != nullptr && term < terms ? p.from + term : nullptr;
+  }
+};
+/// Element (row, term) is at[term * stride + row].
+template <class T> struct tc_flat_operand {
+  static constexpr bool deep = false, copied = true;
+  const T *from;
+  long long stride;
+  int rows, terms;
+  struct place {
+    const T *from;
+  };
+  TC_MEMBER place at(int row) const { return {row < rows ? from + row : nullptr}; }
+  TC_MEMBER const T *run(const place &p, int term) const {
+    return p.from != nullptr && term < terms ? p.from + term * stride : nullptr;
+  }
+};
+
+template <class T, class Operand, int N>
+TC_FN void tc_operand_run(const Operand &operand, const typename Operand::place &place, int term,
+                          float (&values)[N]) {
+  if constexpr (Operand::copied) {
+    const T *run = operand.run(place, term);
+    for (int i = 0; i < N; ++i)
+      values[i] = run != nullptr ? tc_get(run[i]) : 0.0f;
+  } else {
+    operand.run(place, term, values);
+    for (int i = 0; i < N; ++i)
+      values[i] = tc_get(tc_storage<T>::store(values[i]));
+  }
+}
+
+/// For the texts around: results as a run of values, a run of values as an operand's, zeros.
+TC_FN tc_vec<float, 8> tc_run_of(const float (&results)[8]) {
+  tc_vec<float, 8> run;
+  TC_UNROLL
+  for (int i = 0; i < 8; ++i)
+    run.at[i] = results[i];
+  return run;
+}
+template <int N> TC_FN void tc_give_run(const float (&from)[N], float (&values)[N]) {
+  TC_UNROLL
+  for (int i = 0; i < N; ++i)
+    values[i] = from[i];
+}
+template <int N> TC_FN void tc_clear_run(float (&values)[N]) {
+  TC_UNROLL
+  for (int i = 0; i < N; ++i)
+    values[i] = 0.0f;
+}
+
+#ifdef TC_DEVICE
+
+TC_FN void tc_store_word(tc_f16, unsigned to, const float (&values)[8]) {
+  tc_shared_store(to, tc_pack(tc_f16{}, values[0], values[1]),
+                  tc_pack(tc_f16{}, values[2], values[3]), tc_pack(tc_f16{}, values[4], values[5]),
+                  tc_pack(tc_f16{}, values[6], values[7]));
+}
+TC_FN void tc_store_word(tc_bf16, unsigned to, const float (&values)[8]) {
+  tc_shared_store(
+      to, tc_pack(tc_bf16{}, values[0], values[1]), tc_pack(tc_bf16{}, values[2], values[3]),
+      tc_pack(tc_bf16{}, values[4], values[5]), tc_pack(tc_bf16{}, values[6], values[7]));
+}
+TC_FN void tc_store_word(float, unsigned to, const float (&values)[4]) {
+  tc_shared_store(to, tc_float_bits(values[0]), tc_float_bits(values[1]), tc_float_bits(values[2]),
+                  tc_float_bits(values[3]));
+}
+/// Brings one step of an operand, `Extent` rows of it, into shared memory. Deep: line r holds row
+/// r's terms. Flat: a line a term, each of 128 bytes of rows; then the next such rows.
+template <class T, int Extent, class Operand> struct tc_operand_mover {
+  using kind = tc_product_kind<T>;
+  static constexpr int across = Operand::deep ? 8 : Extent / kind::word; // words beside each other
+  static constexpr int down = tc_product_threads / across;               // lines a pass
+  static constexpr int lines = Operand::deep ? Extent : kind::terms;
+  static constexpr int passes = (lines + down - 1) / down;
+  typename Operand::place places[Operand::deep ? passes : 1];
+
+  TC_MEMBER void start(const Operand &operand, int first) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (Operand::deep) {
+      TC_UNROLL
+      for (int i = 0; i < passes; ++i)
+        places[i] = operand.at(first + thread / across + i * down);
+    } else {
+      places[0] = operand.at(first + thread % across * kind::word);
+    }
+  }
+  /// Where pass `i` of this thread puts its word.
+  TC_MEMBER static unsigned target_of(unsigned to, int i) {
+    const int thread = static_cast<int>(threadIdx.x), word = thread % across;
+    return to + static_cast<unsigned>(word / 8 * kind::terms * tc_product_line) +
+           tc_swizzled(thread / across + i * down, word);
+  }
+  TC_MEMBER const typename Operand::place &place_of(int i) const {
+    return places[Operand::deep ? i : 0];
+  }
+  TC_MEMBER void move(const Operand &operand, unsigned to, int first_term) const {
+    const int thread = static_cast<int>(threadIdx.x), word = thread % across;
+    const auto term_of = [&](int i) {
+      return first_term + (Operand::deep ? word * kind::word : thread / across + i * down);
+    };
+    TC_UNROLL
+    for (int i = 0; i < passes; ++i) {
+      if (lines % down != 0 && thread / across + i * down >= lines)
+        break;
+      if constexpr (Operand::copied) {
+        const typename kind::element *source = operand.run(place_of(i), term_of(i));
+        tc_async_copy(target_of(to, i), source, source != nullptr);
+      } else {
+        float values[kind::word];
+        operand.run(place_of(i), term_of(i), values);
+        tc_store_word(T{}, target_of(to, i), values);
+      }
+    }
+  }
+};
+
+/// Deep operands of floats: a line's words are brought by `Across` threads, 16 bytes times that at
+/// once, so that a thread keeps the places of few rows. Eight threads meet no bank twice. `Rounds`:
+/// to TF32, on the way through registers.
+template <int Extent, class Operand, int Across, bool Rounds> struct tc_line_mover {
+  static constexpr int across = Across, words = 8 / Across; // of a line, a thread's
+  static constexpr int down = tc_product_threads / across, passes = (Extent + down - 1) / down;
+  static_assert(Extent % down == 0 && down % 8 == 0, "a thread's lines are equal modulo 8");
+  typename Operand::place places[passes];
+
+  TC_MEMBER void start(const Operand &operand, int first) {
+    TC_UNROLL
+    for (int i = 0; i < passes; ++i)
+      places[i] = operand.at(first + static_cast<int>(threadIdx.x) / across + i * down);
+  }
+  TC_MEMBER void move(const Operand &operand, unsigned to, int first_term) const {
+    const int thread = static_cast<int>(threadIdx.x), line = thread / across,
+              word = ((line % words * across + thread % across) ^ line) & 7;
+    TC_UNROLL
+    for (int i = 0; i < passes; ++i) {
+      const unsigned word0 =
+          to + tc_swizzled(line, word) + static_cast<unsigned>(i * down * tc_product_line);
+      const auto source_of = [&](int j) {
+        return operand.run(places[i], first_term + (word ^ (j * across)) * 4);
+      };
+      if constexpr (Rounds) { // all are on their way before the first is waited for
+        float4 values[words];
+        TC_UNROLL
+        for (int j = 0; j < words; ++j) {
+          const float *source = source_of(j);
+          values[j] = source != nullptr ? *reinterpret_cast<const float4 *>(source)
+                                        : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+        TC_UNROLL
+        for (int j = 0; j < words; ++j)
+          tc_shared_store(tc_swizzled_word(word0, j * across), tc_round_tf32(values[j].x),
+                          tc_round_tf32(values[j].y), tc_round_tf32(values[j].z),
+                          tc_round_tf32(values[j].w));
+      } else {
+        TC_UNROLL
+        for (int j = 0; j < words; ++j) {
+          const float *source = source_of(j);
+          tc_async_copy(tc_swizzled_word(word0, j * across), source, source != nullptr);
+        }
+      }
+    }
+  }
+};
+
+/// What brings an operand of T. Deep ones of floats keep the places of few rows: sums, and what
+/// matrix units still read, leave few registers.
+template <class T, int Extent, class Operand, bool IsRight> struct tc_mover {
+  using type = tc_operand_mover<T, Extent, Operand>;
+};
+template <int Extent, class Operand, bool Lines = Operand::deep &&Operand::copied>
+struct tc_float_mover {
+  using type = tc_operand_mover<float, Extent, Operand>;
+};
+template <int Extent, class Operand> struct tc_float_mover<Extent, Operand, true> {
+  using type = tc_line_mover < Extent, Operand, Extent<128 ? 4 : 2, false>;
+};
+template <int Extent, class Operand, bool IsRight>
+struct tc_mover<float, Extent, Operand, IsRight> : tc_float_mover<Extent, Operand> {};
+template <int Extent, class Operand, bool IsRight>
+struct tc_mover<tc_tf32, Extent, Operand, IsRight> {
+  static_assert(Operand::deep && Operand::copied, "TF32 lies along the terms");
+  using type = tc_line_mover<Extent, Operand, 4, IsRight>;
+};
+
+#endif
