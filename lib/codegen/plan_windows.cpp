@@ -397,12 +397,16 @@ int narrowest_load(const ir::Module &module, const KernelGraph &graph) {
       bytes = std::min(bytes, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
   return static_cast<int>(bytes);
 }
-/// Bytes of what a thread accumulates for one column: up to three numbers and a position.
+/// Bytes of what a thread accumulates for one column.
 int64_t accumulator_bytes(const KernelGraph &graph) {
   int64_t bytes = 0;
   for (const Value &value : graph.values)
     if (value.op == Op::reduction)
-      bytes += 8 + 2 * static_cast<int64_t>(tensor::size_in_bytes(value.dtype));
+      bytes += value.reduction == ir::ReductionKind::argmax ||
+                       value.reduction == ir::ReductionKind::argmin
+                   ? 16
+                   : static_cast<int64_t>(tensor::size_in_bytes(value.dtype) *
+                                          ir::tuple_size(value.reduction));
   return bytes;
 }
 
@@ -412,7 +416,8 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
                        const target::Target &target, const PlanChoice *choice) {
   constexpr int kLine = 128, kFewestBytes = 4; // 4 bytes and more fill a line with one column each
   constexpr int kLeastBlock = 64, kWantedBlock = 512, kLargestBlock = 1024;
-  constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastElements = 4; // of a thread
+  constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastThreads = 512; // of a multiprocessor
+  constexpr int64_t kLeastElements = 4;                                   // of a thread
   constexpr int64_t kMostShared = 24576;
   const auto rows = plan.graph.rows().as_integer(), elements = plan.graph.elements().as_integer();
   const int narrowest = narrowest_load(module, plan.graph);
@@ -428,20 +433,26 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   walk.vector = planner.choose_vector(0, true);
   if (walk.vector == 1)
     return false;
-  const int columns = std::clamp(kLine / (walk.vector * narrowest), 4, 32);
-  const int64_t blocks = (*rows / walk.vector + columns - 1) / columns;
+  // A warp's access is a line, or half of one where there would be too few blocks.
+  const auto blocks = [&](int columns) { return (*rows / walk.vector + columns - 1) / columns; };
+  int columns = std::clamp(kLine / (walk.vector * narrowest), 4, 32);
+  if (columns > 4 && blocks(columns) < target.multiprocessors)
+    columns /= 2;
   const auto shared = [&](int threads) {
     return int64_t{columns} * threads / 32 * columns * walk.vector *
            accumulator_bytes(wanted.graph);
   };
   walk.threads = kWantedBlock / columns;
-  if (blocks * kWantedBlock < kThreadsOfMultiprocessor * target.multiprocessors)
+  if (blocks(columns) * kWantedBlock < kThreadsOfMultiprocessor * target.multiprocessors)
     walk.threads = kLargestBlock / columns;
   if (choice && choice->threads != 0)
     walk.threads = choice->threads;
   while (walk.threads * columns > kLeastBlock &&
          (*elements < kLeastElements * walk.threads || shared(walk.threads) > kMostShared))
     walk.threads /= 2;
+  if (blocks(columns) * walk.threads * columns < kLeastThreads * target.multiprocessors &&
+      !(choice && choice->threads != 0))
+    return false;
   walk.block = walk.threads * columns;
   wanted.preloaded.assign(wanted.graph.values.size(), false);
   fill_phases(module, wanted, group, false);

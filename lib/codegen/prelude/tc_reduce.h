@@ -297,11 +297,11 @@ TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
       if (lane >= distance)
         sum = Op::apply(before, sum);
     }
-    base[k] = __shfl_up_sync(0xffffffffu, sum, 1, width);
+    base[k] = static_cast<T>(__shfl_up_sync(0xffffffffu, sum, 1, width));
     if (lane == 0)
       base[k] = Op::template identity<T>();
     base[k] = Op::apply(total, base[k]);
-    total = Op::apply(total, __shfl_sync(0xffffffffu, sum, width - 1, width));
+    total = Op::apply(total, static_cast<T>(__shfl_sync(0xffffffffu, sum, width - 1, width)));
   }
   T start = Op::template identity<T>();
   if constexpr (warps > 1) {
