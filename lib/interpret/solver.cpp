@@ -89,6 +89,7 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
     outputs.emplace_back(tensor::is_floating(item->dtype) ? DType::f64 : DType::i32,
                          values_of(item->layout.sizes));
   const size_t values = outputs.size() - (call.solver.has_info ? 1 : 0);
+  support::require(values <= std::size(elements), "interpret", "results of " + call.kernel);
   for (size_t i = 0; i < std::min(values, std::size(elements)); ++i)
     support::require(outputs[i].numel() == shape.batch * elements[i], "interpret",
                      "a result of " + call.kernel + " has another size");

@@ -375,9 +375,10 @@ void add_determinants(Table &table) {
     });
   table.add("logdet(Tensor self) -> Tensor").decompose([](GraphBuilder &builder, const Call &call) {
     const Argument result = log_determinant(builder, call, "self");
-    if (tensor::is_complex(call.tensor("self").dtype))
-      return builder.call(kAdd,
-                          {builder.call("aten.log.default", {part(result, 0)}), part(result, 1)});
+    if (tensor::is_complex(call.tensor("self").dtype)) { // NaN of singular matrices: 0 * -inf
+      const Argument size = builder.call(kMul, {part(result, 1), graph::Complex{1, 0}});
+      return builder.call(kAdd, {builder.call("aten.log.default", {part(result, 0)}), size});
+    }
     const Argument negative = builder.call("aten.eq.Scalar", {part(result, 0), -1.0});
     return builder.call("aten.masked_fill.Scalar", {part(result, 1), negative, NAN});
   });

@@ -100,6 +100,8 @@ Argument logsumexp(GraphBuilder &builder, const Call &call) {
   Argument shifted = builder.call(kSub, {x, base});
   Argument exponentials = builder.call("aten.exp.default", {shifted});
   Argument sums = builder.call(kSum, {exponentials, call["dim"], call["keepdim"]});
+  if (is_complex) // a sum of zeros is 0, not -0, of which the logarithm has another angle
+    sums = builder.call(kAdd, {sums, 0.0});
   Argument log_sum = builder.call("aten.log.default", {sums});
   if (!call.boolean("keepdim"))
     base = builder.call("aten.squeeze.dims",
