@@ -64,7 +64,6 @@ def slice_loops(c):
     c.case("scan_reverse_dim", lambda h, xs: scan(lambda h, x: [h * 0.5 + x, (h > 0).float()], h, xs, dim=1, reverse=True), c.randn(5, 2), xs)
     c.case("scan_two", lambda a, b, xs, zs: (lambda r: (*r[0], r[1]))(scan(lambda s, x: [[s[0] + x[0], s[1] * x[1]], s[0] - x[1]], [a, b], [xs, zs])), c.randn(2), c.randn(2), c.randn(4, 2), c.randn(4, 2))
     c.case("scan_one", lambda h, xs: scan(step, h, xs), c.randn(3, 2), xs[:1])
-    c.case("scan_long", lambda h, xs: scan(lambda h, x: [(h * 3 + x) % 7, h + x], h, xs), torch.zeros(2, dtype=torch.int64), (torch.arange(2400) % 2).reshape(1200, 2))
     c.case("associative_sum", lambda x: combined(lambda a, b: [a + b], x), c.randn(7, 3))
     c.case("associative_product", lambda x: combined(lambda a, b: [a * b], x), c.ints(6))
     c.case("associative_recurrence", lambda a, b: combined(lambda a, b, c, d: [a * c, b * c + d], a, b), c.randn(13, 2), c.randn(13, 2))
