@@ -56,14 +56,28 @@ Way choose_way(const Convolution &c) {
   return Way::columns;
 }
 
-/// Of one dimension: whether columns, written and read, are more than an input that is turned, read
-/// and written, and a result that is turned, half the time together with what follows.
+/// What is missing to whole runs of `run` elements.
+int64_t more_to_runs(const Expr &count, int64_t run) {
+  return count.is_integer() ? (run - count.value() % run) % run : 0;
+}
+constexpr int64_t kResults = 8; // of a product's kernel, that it finishes at once
+/// Elements of 16 bytes, as a product's kernel brings its operands.
+int64_t word_of(const Convolution &c) {
+  return 16 / static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
+}
+
+/// Of one dimension: whether columns are more than what is turned, an input and a result; half a
+/// result where it has no whole words, for which the library is slow (7,999 positions of conv1d:
+/// 2.0 ms, estimated as 0.6).
 bool turning_pays(const Convolution &c) {
   const Expr in = symbolic::numel(c.input.layout.sizes),
              out = symbolic::numel(c.result.layout.sizes),
              columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
-  return !c.transposed && c.groups.is_integer(1) && in.is_integer() && out.is_integer() &&
-         columns.is_integer() && columns.value() > in.value() + out.value() / 2;
+  if (c.transposed || !c.groups.is_integer(1) || !in.is_integer() || !out.is_integer() ||
+      !columns.is_integer())
+    return false;
+  const bool odd = more_to_runs(symbolic::numel(c.positions), word_of(c)) != 0;
+  return columns.value() > in.value() + (odd ? out.value() / 2 : out.value());
 }
 
 /// Whether the product has a row a position and a column a channel: where the result is asked for
@@ -76,16 +90,6 @@ bool wants_channels_inside(const Convolution &c) {
 bool keeps_channels_inside(const Convolution &c) {
   return c.groups.is_integer(1) && wants_channels_inside(c);
 }
-/// What is missing to whole runs of `run` elements.
-int64_t more_to_runs(const Expr &count, int64_t run) {
-  return count.is_integer() ? (run - count.value() % run) % run : 0;
-}
-constexpr int64_t kResults = 8; // of a product's kernel, that it finishes at once
-/// Elements of 16 bytes, as a product's kernel brings its operands.
-int64_t word_of(const Convolution &c) {
-  return 16 / static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
-}
-
 /// Whether the target's product kernel can be expected to read the windows where they come from:
 /// it wants sizes that are known, and whole runs of results.
 bool reads_windows(const Convolution &c, const Facilities &facilities) {
@@ -526,20 +530,27 @@ Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w,
     Argument result = part_by_columns(builder, input, weight, part, 0, {0, 0});
     if (!bias.is_none())
       result = builder.call(kAdd, {result, bias});
-    parts.push_back(builder.call("aten.unsqueeze.default", {result, -1}));
+    parts.push_back(result);
   }
-  // [N, O, sizes.., phases] as [N, O, size, stride, ..]: outputs in order, perhaps a few too many.
-  const Sizes lead = {c.batch(), c.outputs()};
-  const Argument all = builder.call("aten.cat.default", {parts, -1});
-  std::vector<size_t> order = {0, 1};
-  Sizes whole = lead;
-  for (size_t i = 0; i < rank; ++i) {
-    order.push_back(2 + i);
-    order.push_back(2 + rank + i);
-    whole.push_back(sizes[i] * c.window.stride[i]);
+  // Of each dimension, the last first: neighbours are joined as [.., size, stride, ..], outputs in
+  // order, perhaps a few too many.
+  Sizes whole = then({c.batch(), c.outputs()}, sizes);
+  for (size_t i = rank; i-- > 0;) {
+    const auto stride = static_cast<size_t>(c.window.stride[i].value());
+    whole[2 + i] = whole[2 + i] * c.window.stride[i];
+    Arguments joined;
+    for (size_t first = 0; stride > 1 && first < parts.size(); first += stride) {
+      Arguments neighbours;
+      for (size_t k = 0; k < stride; ++k)
+        neighbours.push_back(builder.call("aten.unsqueeze.default",
+                                          {parts[first + k], static_cast<int64_t>(i + 3)}));
+      joined.push_back(shaper.reshape(
+          builder.call("aten.cat.default", {neighbours, static_cast<int64_t>(i + 3)}), whole));
+    }
+    if (stride > 1)
+      parts = std::move(joined);
   }
-  Argument result = shaper.reshape(
-      shaper.permute(shaper.reshape(all, then(then(lead, sizes), c.window.stride)), order), whole);
+  Argument result = parts.at(0);
   for (size_t i = 0; i < rank; ++i)
     if (!(whole[2 + i] == c.positions[i]))
       result = builder.call("aten.slice.Tensor",
