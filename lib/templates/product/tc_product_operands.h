@@ -142,31 +142,24 @@ template <class T, int Extent, class Operand> struct tc_operand_mover {
       places[0] = operand.at(first + thread % across * kind::word);
     }
   }
-  /// Where pass `i` of this thread puts its word.
-  TC_MEMBER static unsigned target_of(unsigned to, int i) {
-    const int thread = static_cast<int>(threadIdx.x), word = thread % across;
-    return to + static_cast<unsigned>(word / 8 * kind::terms * tc_product_line) +
-           tc_swizzled(thread / across + i * down, word);
-  }
-  TC_MEMBER const typename Operand::place &place_of(int i) const {
-    return places[Operand::deep ? i : 0];
-  }
   TC_MEMBER void move(const Operand &operand, unsigned to, int first_term) const {
     const int thread = static_cast<int>(threadIdx.x), word = thread % across;
-    const auto term_of = [&](int i) {
-      return first_term + (Operand::deep ? word * kind::word : thread / across + i * down);
-    };
     TC_UNROLL
     for (int i = 0; i < passes; ++i) {
-      if (lines % down != 0 && thread / across + i * down >= lines)
+      const int line = thread / across + i * down;
+      if (lines % down != 0 && line >= lines)
         break;
+      const unsigned target = to + static_cast<unsigned>(word / 8 * kind::terms * tc_product_line) +
+                              tc_swizzled(line, word);
+      const int term = Operand::deep ? first_term + word * kind::word : first_term + line;
+      const typename Operand::place &place = places[Operand::deep ? i : 0];
       if constexpr (Operand::copied) {
-        const typename kind::element *source = operand.run(place_of(i), term_of(i));
-        tc_async_copy(target_of(to, i), source, source != nullptr);
+        const typename kind::element *source = operand.run(place, term);
+        tc_async_copy(target, source, source != nullptr);
       } else {
         float values[kind::word];
-        operand.run(place_of(i), term_of(i), values);
-        tc_store_word(T{}, target_of(to, i), values);
+        operand.run(place, term, values);
+        tc_store_word(T{}, target, values);
       }
     }
   }
