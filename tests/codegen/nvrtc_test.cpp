@@ -70,6 +70,31 @@ TEST_CASE("row reductions compile without spills") {
   check_sample(test::layer_norm_gelu(8192, 768, DType::bf16), 80);
 }
 
+TEST_CASE("scans and reductions of columns compile for elements of every type") {
+  std::string text = "#include \"tsc_prelude.h\"\n"
+                     "template <class T> TC_FN void scan(T *p) {\n"
+                     "  __shared__ T scratch[2048];\n"
+                     "  T x[6], y[4];\n"
+                     "  for (int i = 0; i < 6; ++i) x[i] = p[i];\n"
+                     "  for (int i = 0; i < 4; ++i) y[i] = p[i];\n"
+                     "  tc_row_scan<tc_max, 128, 2>(x, scratch);\n"
+                     "  tc_row_scan<tc_max, 16, 1>(x, scratch);\n"
+                     "  tc_columns_reduce<tc_max, 8, 32>(y, scratch);\n"
+                     "  for (int i = 0; i < 6; ++i) p[i] = x[i];\n"
+                     "  for (int i = 0; i < 4; ++i) p[6 + i] = y[i];\n"
+                     "}\n";
+  int number = 0;
+  for (const char *type : {"bool", "unsigned char", "signed char", "short", "unsigned short", "int",
+                           "unsigned", "long long", "unsigned long long", "float", "double"})
+    text += "TC_KERNEL void k" + std::to_string(number++) + "(" + type + " *p) { scan(p); }\n";
+  for (const char *arch : {"sm_80", "sm_90"}) {
+    const testing::NvrtcUnit compiled = testing::compile_with_nvrtc(text, arch);
+    INFO(compiled.log);
+    CHECK(compiled.log.find("error") == std::string::npos);
+    CHECK(compiled.log.find("0 bytes spill stores, 0 bytes spill loads") != std::string::npos);
+  }
+}
+
 TEST_CASE("column reductions and pointwise kernels compile without spills") {
   check_sample(test::column_sum(4096, 1000, DType::f32), 64);
   check_sample(test::column_sum(4096, 8192, DType::bf16), 64);

@@ -284,24 +284,30 @@ TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
   constexpr int width = Threads < 32 ? Threads : 32, warps = Threads < 32 ? 1 : Threads / 32;
   constexpr int runs = Count / Run;
   const int lane = static_cast<int>(threadIdx.x) % width;
-  T base[runs], total = Op::template identity<T>(); // before each run, within the warp; of the warp
+  T base[runs]; // sums up to the lane's run, then before it, within the warp
   TC_UNROLL
   for (int k = 0; k < runs; ++k) {
     TC_UNROLL
     for (int i = 1; i < Run; ++i)
       x[k * Run + i] = Op::apply(x[k * Run + i - 1], x[k * Run + i]);
-    T sum = x[k * Run + Run - 1];
+    base[k] = x[k * Run + Run - 1];
+  }
+  TC_UNROLL
+  for (int distance = 1; distance < width; distance *= 2) {
     TC_UNROLL
-    for (int distance = 1; distance < width; distance *= 2) {
-      const T before = __shfl_up_sync(0xffffffffu, sum, distance, width);
+    for (int k = 0; k < runs; ++k) {
+      const T before = __shfl_up_sync(0xffffffffu, base[k], distance, width);
       if (lane >= distance)
-        sum = Op::apply(before, sum);
+        base[k] = Op::apply(before, base[k]);
     }
-    base[k] = static_cast<T>(__shfl_up_sync(0xffffffffu, sum, 1, width));
-    if (lane == 0)
-      base[k] = Op::template identity<T>();
-    base[k] = Op::apply(total, base[k]);
-    total = Op::apply(total, static_cast<T>(__shfl_sync(0xffffffffu, sum, width - 1, width)));
+  }
+  T total = Op::template identity<T>(); // of the warp's runs so far
+  TC_UNROLL
+  for (int k = 0; k < runs; ++k) {
+    const T all = __shfl_sync(0xffffffffu, base[k], width - 1, width);
+    base[k] = __shfl_up_sync(0xffffffffu, base[k], 1, width);
+    base[k] = Op::apply(total, lane == 0 ? Op::template identity<T>() : base[k]);
+    total = Op::apply(total, all);
   }
   T start = Op::template identity<T>();
   if constexpr (warps > 1) {
