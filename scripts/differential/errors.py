@@ -8,6 +8,7 @@ tsc has to refuse them by code, or may know what they mean; a crash is a fault. 
 import collections
 import json
 import os
+import re
 import signal
 
 import torch
@@ -75,25 +76,40 @@ def graph_of(function, arguments, named):
     return {"format": "tsc-graph", "version": 1, "nodes": [*inputs, node, *last, output]}, tensors
 
 
-def record(sample, operator, folder):
+def composite_call(info, arguments, named):
+    """The overload of ATen's operator of this name that takes such arguments, and raises; or None."""
+    packet = getattr(torch.ops.aten, info.name.replace(".", "_").removeprefix("nn_functional_"), None)
+    for name in packet.overloads() if packet else ():
+        function = getattr(packet, name)
+        try:
+            function(*arguments, **named)
+        except Exception as error:
+            if not re.search("Expected a value of type|expected at most|missing value for argument|Unknown keyword|overload|torch function", str(error)):
+                return function, arguments, named
+    return None
+
+
+def record(sample, info, folder):
     watch = Watch()
+    arguments = (sample.input, *sample.args)
     try:
         with torch.no_grad(), watch:
-            operator(sample.input, *sample.args, **sample.kwargs)
+            info.op(*arguments, **sample.kwargs)
     except Exception as error:
         said = f"{type(error).__name__}: {str(error)[:300]}"
     else:
         raise Refused("eager mode takes it")
-    if watch.call is None:
+    call = watch.call or composite_call(info, arguments, sample.kwargs)
+    if call is None:
         raise Refused(f"no operator was called: {said}")
-    graph, tensors = graph_of(*watch.call)
+    graph, tensors = graph_of(*call)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "graph.json"), "w") as file:
         json.dump(graph, file)
     save_file({f"input_{i}": x.contiguous() for i, x in enumerate(tensors)}, os.path.join(folder, "inputs.safetensors"))
     with open(os.path.join(folder, "call.txt"), "w") as file:
         shapes = [f"{x.dtype} {list(x.shape)}" for x in tensors]
-        file.write(f"{watch.call[0]} {' | '.join(shapes)}\n{json.dumps(graph['nodes'][len(tensors)])}\n{said}\n")
+        file.write(f"{call[0]} {' | '.join(shapes)}\n{json.dumps(graph['nodes'][len(tensors)])}\n{said}\n")
 
 
 def record_all(options):
@@ -114,7 +130,7 @@ def record_all(options):
         for number, each in enumerate(inputs):
             folder = os.path.join(options.out, info.formatted_name, str(number))
             try:
-                record(each.sample_input, info.op, folder)
+                record(each.sample_input, info, folder)
                 cases.append(folder)
             except Refused as error:
                 missing[str(error).split(":")[0]] += 1

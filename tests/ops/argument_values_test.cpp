@@ -54,6 +54,18 @@ TEST_CASE("numbers that an operator does not take are refused") {
   CHECK(error_of("aten.arange.start_step", {}, {5, 2, 3}) ==
         "error TSC-O156: aten.arange.start_step: argument 'step' is 3\n"
         "  next: step from the start towards the end");
+  CHECK(
+      error_of("aten.diff.default", {{{1, 3}}}, {-1}) ==
+      "error TSC-O156: aten.diff.default: argument 'n' is -1\n  next: use a number of at least 0");
+  CHECK(error_of("aten.isclose.default", {{{3}}, {{3}}}, {-0.4}) ==
+        "error TSC-O156: aten.isclose.default: argument 'rtol' is -0.4\n"
+        "  next: use a number of at least 0");
+  CHECK(error_of("aten.rrelu.default", {{{5, 5}}}, {0.3, 0.1}) ==
+        "error TSC-O156: aten.rrelu.default: argument 'lower' is 0.3\n"
+        "  next: use a number up to 'upper'");
+  CHECK(error_of("aten.group_norm.default", {{{2, 7, 4}}}, {2}) ==
+        "error TSC-O156: aten.group_norm.default: argument 'num_groups' is 2\n"
+        "  next: divide the channels into equal groups");
   CHECK(error_of("aten.amax.default", {{{5, 5, 5}}}, {List{0, -3}}) ==
         "error TSC-O156: aten.amax.default: argument 'dim' is dimension 0 twice\n"
         "  next: name each dimension once");
@@ -78,6 +90,13 @@ TEST_CASE("ranks, sizes and dtypes that an operator does not take are refused") 
   CHECK(error_of("aten.max_pool3d_with_indices.default", {{{0, 1, 2, 10}}}, {List{1, 1, 1}}) ==
         "error TSC-O129: aten.max_pool3d_with_indices.default of sizes [0, 1, 2, 10]\n"
         "  next: give planes that are not empty");
+  CHECK(error_of("aten.max_pool1d.default", {{{0, 10}}}, {List{1}}) ==
+        "error TSC-O129: aten.max_pool1d.default of sizes [0, 10]\n"
+        "  next: give planes that are not empty");
+  CHECK(error_of("aten.conv1d.default",
+                 {{{1, 1, 4}, DType::i64}, {{1, 1, 2}, DType::i64}, {{1}, DType::f64}}) ==
+        "error TSC-O127: aten.conv1d.default: 'bias' is torch.float64\n"
+        "  next: convert the input to its dtype");
   CHECK(error_of("aten._chunk_cat.default", {}, {List{}, 0, 1}) != "no error");
   CHECK(error_of("aten.neg.default", {{{2}, DType::boolean}}) ==
         "error TSC-O127: aten.neg.default of torch.bool\n"

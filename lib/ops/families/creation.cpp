@@ -369,7 +369,16 @@ Argument logspace(GraphBuilder &builder, const Call &call) {
   const bool single = call.integer("steps") < 2;
   const DType wide = dtype == DType::f64 || single || whole ? DType::f64 : DType::f32;
   const Argument exponents = spaced(builder, call, single ? DType::f64 : dtype, wide, whole);
-  return convert(builder, builder.call("aten.pow.Scalar", {call["base"], exponents}), dtype);
+  Argument power = builder.call("aten.pow.Scalar", {call["base"], exponents});
+  if (whole) { // cut off: a device's pow may give 999.9999999999999 for 10^3
+    constexpr double kUlps = 8 * 0x1p-52;
+    const Argument nearest = builder.call("aten.round.default", {power});
+    const Argument apart = builder.call("aten.abs.default", {builder.call(kSub, {power, nearest})});
+    const Argument margin =
+        builder.call(kMul, {builder.call("aten.abs.default", {nearest}), kUlps});
+    power = builder.call(kWhere, {builder.call("aten.le.Tensor", {apart, margin}), nearest, power});
+  }
+  return convert(builder, power, dtype);
 }
 
 void add_spaces(Table &table) {

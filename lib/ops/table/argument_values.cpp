@@ -54,10 +54,26 @@ void some_samples(const Call &call) {
     wrong_number(call, "num_samples", text_of(*count), "draw at least one");
 }
 
+void difference_of_0(const Call &call) {
+  if (const std::optional<double> order = number_of(call, "n"); order && *order < 0)
+    wrong_number(call, "n", text_of(*order), "use a number of at least 0");
+}
+void tolerances_of_0(const Call &call) {
+  for (const char *name : {"rtol", "atol"})
+    if (const std::optional<double> tolerance = number_of(call, name);
+        tolerance && !(*tolerance >= 0))
+      wrong_number(call, name, text_of(*tolerance), "use a number of at least 0");
+}
+void slopes_in_order(const Call &call) {
+  const std::optional<double> lower = number_of(call, "lower"), upper = number_of(call, "upper");
+  if (lower && upper && *lower > *upper)
+    wrong_number(call, "lower", text_of(*lower), "use a number up to 'upper'");
+}
+
 void step_towards_end(const Call &call) {
   const std::optional<double> start = number_of(call, "start"), end = number_of(call, "end"),
                               step = number_of(call, "step");
-  if (start && end && step && (*step > 0 ? *end < *start : *end > *start))
+  if (start && end && step && ((*step > 0 && *end < *start) || (*step < 0 && *end > *start)))
     wrong_number(call, "step", text_of(*step), "step from the start towards the end");
 }
 
@@ -81,6 +97,17 @@ void need_rank(const Call &call, std::string_view parameter, size_t least, size_
 void matrix(const Call &call) { need_rank(call, "self", 2, 2); }
 void at_most_matrix(const Call &call) { need_rank(call, "self", 0, 2); }
 void slices(const Call &call) { need_rank(call, "self", 2, SIZE_MAX); }
+
+void vector_of_slopes(const Call &call) { need_rank(call, "weight", 0, 1); }
+
+/// A bias is of the dtype of what it is added to.
+void bias_of_integers(const Call &call) {
+  const TensorMeta *input = meta_of(call, "input"), *bias = meta_of(call, "bias");
+  if (input && bias && tensor::is_integral(input->dtype) && tensor::is_floating(bias->dtype))
+    call.fail("TSC-O127",
+              call.node().target + ": 'bias' is " + std::string(tensor::torch_name(bias->dtype)),
+              "convert the input to its dtype");
+}
 
 void no_bool(const Call &call) {
   if (const TensorMeta *self = meta_of(call, "self"); self && self->dtype == DType::boolean)
@@ -164,7 +191,7 @@ void padding_of_0(const Call &call) {
 }
 
 void some_output_sizes(const Call &call) {
-  const Argument::List *sizes = call["output_size"].list();
+  const Argument::List *sizes = call.has("output_size") ? call["output_size"].list() : nullptr;
   if (sizes != nullptr && sizes->empty())
     wrong_number(call, "output_size", "empty", "give one size a dimension");
 }
@@ -172,8 +199,9 @@ void some_output_sizes(const Call &call) {
 /// Planes of windows: only the batch may be empty.
 void planes_but_empty(const Call &call) {
   const TensorMeta *self = meta_of(call, "self");
-  const bool is_volume = call.node().target.find("3d") != std::string::npos;
-  const size_t rank = is_volume ? 4 : 3;
+  const std::string &target = call.node().target; // "aten.max_pool3d.default"
+  const size_t rank =
+      static_cast<size_t>(target[target.find('d', target.find("pool")) - 1] - '0') + 1;
   if (self == nullptr || self->layout.rank() < rank)
     return;
   for (size_t i = self->layout.rank() - rank; i < self->layout.rank(); ++i)
@@ -187,6 +215,17 @@ void some_classes(const Call &call) {
   if (self != nullptr && self->layout.rank() > 0 && self->layout.sizes.back().is_integer(0))
     call.fail("TSC-O129", call.node().target + " of sizes " + print_sizes(self->layout.sizes),
               "give scores of at least one class");
+}
+
+void groups_of_channels(const Call &call) {
+  const TensorMeta *input = meta_of(call, "input");
+  const std::optional<double> groups = number_of(call, "num_groups");
+  if (!input || !groups || input->layout.rank() < 2 || !input->layout.sizes[1].is_integer())
+    return;
+  const auto count = static_cast<int64_t>(*groups);
+  if (count < 1 || input->layout.sizes[1].value() % count != 0)
+    wrong_number(call, "num_groups", std::to_string(count),
+                 "divide the channels into equal groups");
 }
 
 void some_elements(const Call &call) {
@@ -204,6 +243,22 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
       {"avg_pool3d", {divisor_but_0}},
       {"multinomial", {some_samples}},
       {"arange", {step_towards_end}},
+      {"diff", {difference_of_0}},
+      {"isclose", {tolerances_of_0}},
+      {"allclose", {tolerances_of_0}},
+      {"rrelu", {slopes_in_order}},
+      {"prelu", {vector_of_slopes}},
+      {"diag", {at_most_matrix}},
+      {"gradient", {dims_once}},
+      {"conv1d", {bias_of_integers}},
+      {"conv2d", {bias_of_integers}},
+      {"conv3d", {bias_of_integers}},
+      {"group_norm", {groups_of_channels}},
+      {"adaptive_avg_pool1d", {some_output_sizes}},
+      {"adaptive_avg_pool2d", {some_output_sizes}},
+      {"adaptive_avg_pool3d", {some_output_sizes}},
+      {"adaptive_max_pool1d", {some_output_sizes}},
+      {"max_pool1d", {planes_but_empty}},
       {"trace", {matrix}},
       {"t", {at_most_matrix}},
       {"t_copy", {at_most_matrix}},
