@@ -202,9 +202,8 @@ TEST_CASE("products of floats join what follows where memory is most of their ti
     const BufferId product = b.matmul(x, w, {1 << 20, 64});
     auto &call = std::get<ir::Extern>(b.module.operations[b.module.buffer(product).operation].kind);
     call.tf32 = tf32;
-    if (tf32) { // as a linear layer has it
+    if (tf32) // as a linear layer has it
       call.inputs[1].layout.strides = {1, 64};
-    }
     b.output(b.pointwise(b.unary(ir::Op::relu, b.load(product))));
     const scheduler::Schedule schedule = run(b.module);
     CHECK(groups_of(b.module, schedule) == "op0_op1");
