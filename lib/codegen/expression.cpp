@@ -17,6 +17,16 @@ std::string_view storage_type(DType dtype) {
     return "tc_f16";
   case DType::bf16:
     return "tc_bf16";
+  case DType::f8e4m3fn:
+    return "tc_f8e4m3fn";
+  case DType::f8e5m2:
+    return "tc_f8e5m2";
+  case DType::f8e4m3fnuz:
+    return "tc_f8e4m3fnuz";
+  case DType::f8e5m2fnuz:
+    return "tc_f8e5m2fnuz";
+  case DType::f8e8m0fnu:
+    return "tc_f8e8m0fnu";
   default:
     return value_type(dtype);
   }
@@ -44,6 +54,11 @@ std::string_view value_type(DType dtype) {
     return "unsigned long long";
   case DType::f16:
   case DType::bf16:
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
+  case DType::f8e4m3fnuz:
+  case DType::f8e5m2fnuz:
+  case DType::f8e8m0fnu:
   case DType::f32:
     return "float";
   case DType::f64:
@@ -175,21 +190,27 @@ std::string cast_text(const Value &value, const ArgumentText &argument) {
     return "tc_round_f16(" + converted(argument.text, argument.dtype, DType::f32) + ")";
   if (value.dtype == DType::bf16)
     return "tc_round_bf16(" + converted(argument.text, argument.dtype, DType::f32) + ")";
+  if (tensor::is_float8(value.dtype))
+    return "tc_round<" + std::string(storage_type(value.dtype)) + ">(" +
+           converted(argument.text, argument.dtype, DType::f32) + ")";
   return converted(argument.text, argument.dtype, value.dtype);
 }
 
-/// 16-bit floats are held as float: their bits are made of it, and it of them.
+/// Floats of 16 and 8 bits are held as float: their bits are made of it, and it of them.
 std::string bitcast_text(const Value &value, const ArgumentText &argument) {
   const DType from = value.source_dtype, to = value.dtype;
   support::require(tensor::size_in_bytes(from) == tensor::size_in_bytes(to), "codegen",
                    "a bitcast between dtypes of different size");
-  const auto name = [](DType dtype) { return dtype == DType::f16 ? "f16" : "bf16"; };
   std::string text = argument.text;
-  if (tensor::is_reduced_float(from))
-    text = std::string("tc_to_") + name(from) + "(" + converted(text, argument.dtype, DType::f32) +
-           ").bits";
+  if (tensor::is_float8(from))
+    text = "tc_storage<" + std::string(storage_type(from)) + ">::store(" +
+           converted(text, argument.dtype, DType::f32) + ").bits";
+  else if (tensor::is_reduced_float(from))
+    text = std::string("tc_to_") + (from == DType::f16 ? "f16" : "bf16") + "(" +
+           converted(text, argument.dtype, DType::f32) + ").bits";
   if (tensor::is_reduced_float(to))
-    return std::string("tc_float(tc_") + name(to) + "{tc_bitcast<unsigned short>(" + text + ")})";
+    return "tc_float(" + std::string(storage_type(to)) + "{tc_bitcast<unsigned " +
+           (tensor::is_float8(to) ? "char" : "short") + ">(" + text + ")})";
   return "tc_bitcast<" + std::string(value_type(to)) + ">(" + text + ")";
 }
 

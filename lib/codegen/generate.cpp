@@ -375,7 +375,9 @@ private:
     product.m = a.sizes[rank - 2];
     product.k = a.sizes[rank - 1];
     product.n = b.sizes[rank - 1];
-    product.dtype = out.dtype;
+    product.dtype = call.inputs[0].dtype;
+    if (out.dtype != product.dtype)
+      product.result = out.dtype;
     product.a = matrix(buffer(call.inputs[0].buffer), a);
     product.b = matrix(buffer(call.inputs[1].buffer), b);
     if (call.inputs.size() > 2 && call.beta != 0)

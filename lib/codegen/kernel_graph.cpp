@@ -353,8 +353,10 @@ private:
   /// What storing to `dtype` and loading again gives, but for the rounding of 16-bit floats.
   ValueId convert(ValueId id, DType dtype) {
     const DType from = graph_[id].dtype;
-    const bool both_float = (tensor::is_reduced_float(from) || from == DType::f32) &&
-                            (tensor::is_reduced_float(dtype) || dtype == DType::f32);
+    const auto is_float = [](DType one) {
+      return one == DType::f16 || one == DType::bf16 || one == DType::f32;
+    };
+    const bool both_float = is_float(from) && is_float(dtype);
     return from == dtype || both_float ? id : unary(Op::to_dtype, dtype, id);
   }
 
@@ -390,7 +392,7 @@ private:
         value.dtype != store.dtype || !tensor::is_reduced_float(value.dtype))
       return;
     const DType source = graph_[value.args[0]].dtype;
-    if (source == DType::f32 || tensor::is_reduced_float(source))
+    if (source == DType::f32 || tensor::is_reduced_float(source)) // held as float: rounded once
       store.args[0] = value.args[0];
   }
 

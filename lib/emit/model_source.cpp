@@ -64,9 +64,7 @@ std::string text(const Range &range) {
   return "{" + std::to_string(range.first) + ", " + std::to_string(range.count) + "}";
 }
 std::string text(DType dtype) {
-  static const char *const kNames[] = {"boolean", "u8",  "i8",  "i16",  "i32", "i64", "u16",
-                                       "u32",     "u64", "f16", "bf16", "f32", "f64"};
-  return std::string("DType::") + kNames[static_cast<size_t>(dtype)];
+  return std::string("DType::") + (dtype == DType::boolean ? "boolean" : name_of(dtype));
 }
 std::string text(Role role) {
   static const char *const kNames[] = {"input",        "weight",       "output",
@@ -251,7 +249,9 @@ private:
           text(matmul.dtype), text(matmul.batch), text(matmul.m),       text(matmul.n),
           text(matmul.k),     text_of(matmul.a),  text_of(matmul.b),    text_of(matmul.out),
           text_of(matmul.c),  text(matmul.has_c), number(matmul.alpha), number(matmul.beta)};
-      if (matmul.tf32)
+      if (matmul.tf32 || matmul.wide)
+        fields.push_back(text(matmul.tf32));
+      if (matmul.wide)
         fields.push_back(text(true));
       return row(fields) +
              comment(std::to_string(i) + ": " + buffer_name(matmul.out.buffer) + " = " +

@@ -28,6 +28,7 @@ using namespace tsc_engine;
 thread_local std::string create_error;
 
 static_assert(TSC_F64 == static_cast<int>(DType::f64) &&
+              TSC_F8E8M0FNU == static_cast<int>(DType::f8e8m0fnu) &&
               TSC_BF16 == static_cast<int>(DType::bf16) && TSC_U16 == static_cast<int>(DType::u16));
 static_assert(TSC_INTERNAL == static_cast<int>(Status::internal) &&
               TSC_ASSERTION_FAILED == static_cast<int>(Status::assertion));

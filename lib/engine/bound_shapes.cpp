@@ -223,6 +223,7 @@ private:
   void resolve(const Matmul &matmul) {
     MatmulShape shape;
     shape.dtype = matmul.dtype;
+    shape.wide = matmul.wide;
     shape.batch = size(matmul.batch);
     shape.m = size(matmul.m);
     shape.n = size(matmul.n);

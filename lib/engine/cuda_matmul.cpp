@@ -110,7 +110,7 @@ Columns transpose_in_columns(const Strides &strides, int64_t rows, int64_t colum
 }
 
 struct Types {
-  cudaDataType_t element;
+  cudaDataType_t element, result;
   cublasComputeType_t compute;
   cudaDataType_t scale;
 };
@@ -118,17 +118,20 @@ struct Types {
 bool types_of(const MatmulShape &shape, Types &types) {
   switch (shape.dtype) {
   case DType::f16:
-    types = {CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+    types = {CUDA_R_16F, shape.wide ? CUDA_R_32F : CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
     return true;
   case DType::bf16:
-    types = {CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+    types = {CUDA_R_16BF, shape.wide ? CUDA_R_32F : CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
     return true;
+  case DType::f8e4m3fn:
+    types = {CUDA_R_8F_E4M3, CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+    return shape.wide;
   case DType::f32:
-    types = {CUDA_R_32F, shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+    types = {CUDA_R_32F, CUDA_R_32F, shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
              CUDA_R_32F};
     return true;
   case DType::f64:
-    types = {CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
+    types = {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
     return true;
   default:
     return false;
@@ -226,13 +229,13 @@ private:
                Stream stream);
   bool prepare_blas(Plan &plan);
   const cublasLtMatmulAlgo_t *algorithm(Plan &plan, uint32_t alignment);
-  const CudaPlainMatmul &plain(DType dtype);
+  const CudaPlainMatmul &plain(const MatmulShape &shape);
 
   const int device_index_;
   std::mutex mutex_; // guards everything below
   cublasLtHandle_t handle_ = nullptr;
   std::deque<Plan> plans_;
-  std::map<DType, std::unique_ptr<CudaPlainMatmul>> plain_;
+  std::map<std::pair<DType, bool>, std::unique_ptr<CudaPlainMatmul>> plain_; // {dtype, wide}
 };
 
 /// Columns that fill whole 16-byte vectors, where the product has more and its memory is aligned to
@@ -275,7 +278,7 @@ size_t Matmuls::prepare_one(const MatmulShape &shape) {
   try {
     plan.shape = shape;
     if (!is_empty(shape) && !prepare_blas(plan))
-      plan.plain = &plain(shape.dtype);
+      plan.plain = &plain(shape);
   } catch (...) {
     plans_.pop_back();
     throw;
@@ -283,10 +286,10 @@ size_t Matmuls::prepare_one(const MatmulShape &shape) {
   return plans_.size() - 1;
 }
 
-const CudaPlainMatmul &Matmuls::plain(DType dtype) {
-  std::unique_ptr<CudaPlainMatmul> &kernel = plain_[dtype];
+const CudaPlainMatmul &Matmuls::plain(const MatmulShape &shape) {
+  std::unique_ptr<CudaPlainMatmul> &kernel = plain_[{shape.dtype, shape.wide}];
   if (!kernel)
-    kernel = std::make_unique<CudaPlainMatmul>(dtype, device_index_);
+    kernel = std::make_unique<CudaPlainMatmul>(shape.dtype, shape.wide, device_index_);
   return *kernel;
 }
 
@@ -324,11 +327,11 @@ bool Matmuls::prepare_blas(Plan &plan) {
     const void *any = reinterpret_cast<const void *>(uintptr_t{kUsualAlignment});
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, any);
   }
-  const cudaDataType_t type = plan.types.element;
+  const cudaDataType_t type = plan.types.element, result = plan.types.result;
   make_layout(plan.a, type, a, shape.batch, shape.a.batch);
   make_layout(plan.b, type, b, shape.batch, shape.b.batch);
-  make_layout(plan.out, type, out, shape.batch, shape.out.batch);
-  make_layout(plan.c, type, c, shape.batch, reads_matrix ? shape.c.batch : shape.out.batch);
+  make_layout(plan.out, result, out, shape.batch, shape.out.batch);
+  make_layout(plan.c, result, c, shape.batch, reads_matrix ? shape.c.batch : shape.out.batch);
   plan.scratch_bytes = kMostScratchBytes;
   return algorithm(plan, kUsualAlignment) != nullptr;
 }
@@ -383,14 +386,16 @@ void Matmuls::run(size_t number, const void *a, const void *b, const void *c, vo
   if (!plan.divided)
     return run_one(plan, a, b, c, out, scratch, stream);
   Plan &head = plans_[plan.head];
-  const auto element = static_cast<int64_t>(size_in_bytes(plan.shape.dtype));
-  const auto right = [&](const void *matrix, int64_t column_stride) -> const void * {
-    return matrix ? static_cast<const char *>(matrix) + head.shape.n * column_stride * element
+  const auto element = static_cast<int64_t>(size_in_bytes(plan.shape.dtype)),
+             result = plan.shape.wide ? int64_t{sizeof(float)} : element;
+  const auto right = [&](const void *matrix, int64_t column_stride, int64_t size) -> const void * {
+    return matrix ? static_cast<const char *>(matrix) + head.shape.n * column_stride * size
                   : nullptr;
   };
   run_one(head, a, b, c, out, scratch, stream);
-  run_one(plans_[plan.tail], a, right(b, plan.shape.b.column), right(c, plan.shape.c.column),
-          static_cast<char *>(out) + head.shape.n * element, scratch, stream);
+  run_one(plans_[plan.tail], a, right(b, plan.shape.b.column, element),
+          right(c, plan.shape.c.column, result), static_cast<char *>(out) + head.shape.n * result,
+          scratch, stream);
 }
 
 void Matmuls::run_one(Plan &plan, const void *a, const void *b, const void *c, void *out,
@@ -403,7 +408,7 @@ void Matmuls::run_one(Plan &plan, const void *a, const void *b, const void *c, v
   if (!plan.plain) {
     chosen = algorithm(plan, alignment_of({a, b, plan.shape.has_c ? c : out, out}));
     if (!chosen)
-      plan.plain = &plain(plan.shape.dtype);
+      plan.plain = &plain(plan.shape);
   }
   if (plan.plain)
     return plan.plain->run(plan.shape, a, b, c, out, cuda_stream);

@@ -11,8 +11,9 @@ namespace {
 constexpr const char *kBody = R"(
 struct Strides { long long row, column, batch; };
 struct Arguments {
-  const Stored *a, *b, *c;
-  Stored *out;
+  const Stored *a, *b;
+  const Result *c;
+  Result *out;
   long long batch, m, n, k;
   Strides as, bs, cs, os;
   double alpha, beta;
@@ -28,8 +29,8 @@ extern "C" __global__ void __launch_bounds__(256) tsc_plain_matmul(Arguments p) 
       sum += load(a[l * p.as.column]) * load(b[l * p.bs.row]);
     sum = scalar(p.alpha) * sum;
     if (p.c)
-      sum += scalar(p.beta) * load(p.c[g * p.cs.batch + i * p.cs.row + j * p.cs.column]);
-    p.out[g * p.os.batch + i * p.os.row + j * p.os.column] = store(sum);
+      sum += scalar(p.beta) * load_result(p.c[g * p.cs.batch + i * p.cs.row + j * p.cs.column]);
+    p.out[g * p.os.batch + i * p.os.row + j * p.os.column] = store_result(sum);
   }
 }
 )";
@@ -55,9 +56,20 @@ std::string integer(const char *stored) {
                "return (Stored)x;");
 }
 
+/// f32 whose exponent is too small, made right by a product; results are f32.
+std::string float8(int mantissa, int bias, int largest) {
+  const std::string shift = std::to_string(23 - mantissa);
+  const std::string load =
+      "unsigned s = (x & 0x80u) << 24, r = x & 0x7fu; if (r > " + std::to_string(largest) +
+      ") return __uint_as_float(s | 0x7f800000u | r << " + shift +
+      "); return __uint_as_float(s | __float_as_uint(__uint_as_float(r << " + shift +
+      ") * __uint_as_float(" + std::to_string(254 - bias) + "u << 23)));";
+  return types("unsigned char", "float", "float", load.c_str(), "return (Stored)x;");
+}
+
 } // namespace
 
-std::string plain_matmul_text(DType dtype) {
+std::string plain_matmul_text(DType dtype, bool wide) {
   const auto text = [&]() -> std::string {
     switch (dtype) {
     case DType::boolean:
@@ -89,15 +101,28 @@ std::string plain_matmul_text(DType dtype) {
       return types("float", "float", "float", "return x;", "return x;");
     case DType::f64:
       return types("double", "double", "double", "return x;", "return x;");
+    case DType::f8e4m3fn:
+      return float8(3, 7, 0x7e);
+    case DType::f8e5m2:
+      return float8(2, 15, 0x7b);
+    default:
+      break;
     }
     throw Error(Status::internal, "a matrix product of an unknown element type");
   };
-  return text() + kBody;
+  const char *const result = wide
+                                 ? "typedef float Result;\n"
+                                   "__device__ float load_result(float x) { return x; }\n"
+                                   "__device__ float store_result(float x) { return x; }\n"
+                                 : "typedef Stored Result;\n"
+                                   "__device__ Value load_result(Stored x) { return load(x); }\n"
+                                   "__device__ Stored store_result(Value x) { return store(x); }\n";
+  return text() + result + kBody;
 }
 
-CudaPlainMatmul::CudaPlainMatmul(DType dtype, int device_index) {
-  const std::vector<char> cubin =
-      compile_cubin("tsc_plain_matmul.cu", plain_matmul_text(dtype), {}, cuda_arch(device_index));
+CudaPlainMatmul::CudaPlainMatmul(DType dtype, bool wide, int device_index) {
+  const std::vector<char> cubin = compile_cubin(
+      "tsc_plain_matmul.cu", plain_matmul_text(dtype, wide), {}, cuda_arch(device_index));
   check_cuda(cudaLibraryLoadData(&library_, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
              "cudaLibraryLoadData");
   const cudaError_t found = cudaLibraryGetKernel(&kernel_, library_, "tsc_plain_matmul");

@@ -8,11 +8,11 @@
 
 namespace tsc_engine {
 
-/// The kernel for products of `dtype`, compiled by NVRTC for this GPU. Errors: Error (bad_argument)
-/// for booleans; Error (device).
+/// The kernel for products of `dtype`, f32 if `wide`, compiled by NVRTC for this GPU. Errors: Error
+/// (bad_argument) for booleans; Error (device).
 class CudaPlainMatmul {
 public:
-  CudaPlainMatmul(DType dtype, int device_index);
+  CudaPlainMatmul(DType dtype, bool wide, int device_index);
   ~CudaPlainMatmul();
   CudaPlainMatmul(const CudaPlainMatmul &) = delete;
   CudaPlainMatmul &operator=(const CudaPlainMatmul &) = delete;
@@ -25,6 +25,6 @@ private:
 };
 
 /// The text that is compiled; for tests.
-std::string plain_matmul_text(DType dtype);
+std::string plain_matmul_text(DType dtype, bool wide = false);
 
 } // namespace tsc_engine

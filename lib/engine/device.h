@@ -33,8 +33,31 @@ public:
 };
 
 /// torch element types that steps meet; values are part of the ABI.
-enum class DType : int32_t { boolean, u8, i8, i16, i32, i64, u16, u32, u64, f16, bf16, f32, f64 };
+enum class DType : int32_t {
+  boolean,
+  u8,
+  i8,
+  i16,
+  i32,
+  i64,
+  u16,
+  u32,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f8e4m3fn,
+  f8e5m2,
+  f8e4m3fnuz,
+  f8e5m2fnuz,
+  f8e8m0fnu
+};
+/// "f32", as program.json has it; "of another type" for what a caller made up.
+const char *name_of(DType dtype);
 size_t size_in_bytes(DType dtype);
+/// True for element types whose products may be f32.
+bool has_wide_products(DType dtype);
 
 struct LaunchGeometry {
   uint32_t grid[3] = {1, 1, 1};
@@ -46,7 +69,8 @@ struct LaunchGeometry {
 /// broadcasts. Floats of 16 and 32 bits accumulate in f32, f64 in f64; f32 is f32 unless `tf32`
 /// lets a GPU round factors to 10 bits of mantissa.
 struct MatmulShape {
-  DType dtype = DType::f32;
+  DType dtype = DType::f32; // of a and b, and of c and out unless these are wide
+  bool wide = false;        // c and out are f32, a and b narrower floats
   int64_t batch = 1, m = 0, n = 0, k = 0;
   struct Strides {
     int64_t row = 0, column = 0, batch = 0;

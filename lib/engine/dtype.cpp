@@ -7,6 +7,11 @@ size_t size_in_bytes(DType dtype) {
   case DType::boolean:
   case DType::u8:
   case DType::i8:
+  case DType::f8e4m3fn:
+  case DType::f8e5m2:
+  case DType::f8e4m3fnuz:
+  case DType::f8e5m2fnuz:
+  case DType::f8e8m0fnu:
     return 1;
   case DType::i16:
   case DType::u16:
@@ -23,6 +28,19 @@ size_t size_in_bytes(DType dtype) {
     return 8;
   }
   return 0;
+}
+
+const char *name_of(DType dtype) {
+  static const char *const kNames[] = {
+      "bool", "u8",   "i8",  "i16", "i32",      "i64",    "u16",        "u32",        "u64",
+      "f16",  "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu"};
+  const auto position = static_cast<size_t>(dtype);
+  return position < sizeof kNames / sizeof kNames[0] ? kNames[position] : "of another type";
+}
+
+bool has_wide_products(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f8e4m3fn ||
+         dtype == DType::f8e5m2;
 }
 
 } // namespace tsc_engine

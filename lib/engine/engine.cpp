@@ -22,14 +22,6 @@ std::vector<int64_t> constants(const Tables &tables, const Range &range) {
   return result;
 }
 
-const char *dtype_text(DType dtype) {
-  static const char *const kNames[] = {"bool", "u8",  "i8",  "i16",  "i32", "i64", "u16",
-                                       "u32",  "u64", "f16", "bf16", "f32", "f64"};
-  auto position = static_cast<size_t>(dtype);
-  // A caller's tensor may be of a type that no model takes.
-  return position < sizeof kNames / sizeof kNames[0] ? kNames[position] : "of another type";
-}
-
 /// What is wrong with `data` for `weight`; "" if nothing.
 std::string mismatch(const Weight &weight, const std::vector<int64_t> &sizes,
                      const WeightData &data) {
@@ -37,8 +29,7 @@ std::string mismatch(const Weight &weight, const std::vector<int64_t> &sizes,
   if (data.data == nullptr)
     return name + "is missing";
   if (data.dtype != weight.view.dtype)
-    return name + "is " + dtype_text(data.dtype) + ", the model needs " +
-           dtype_text(weight.view.dtype);
+    return name + "is " + name_of(data.dtype) + ", the model needs " + name_of(weight.view.dtype);
   if (data.rank != sizes.size() || !std::equal(sizes.begin(), sizes.end(), data.sizes))
     return name + "has shape " + shape_text(data.sizes, data.rank) + ", the model needs " +
            shape_text(sizes.data(), sizes.size());

@@ -78,6 +78,20 @@ struct F16 {
   static float scalar(double value) { return static_cast<float>(value); }
 };
 
+/// The bits of an 8-bit float as an f32 whose exponent is too small: e4m3fn and e5m2.
+template <int Mantissa, int Bias, unsigned Largest> struct Float8 {
+  using Stored = uint8_t;
+  using Value = float;
+  static float load(uint8_t stored) {
+    const uint32_t sign = uint32_t(stored & 0x80u) << 24, rest = stored & 0x7fu,
+                   shifted = rest << (23 - Mantissa);
+    if (rest > Largest)
+      return float_from_bits(sign | 0x7f800000u | shifted);
+    return float_from_bits(
+        sign | bits_from_float(float_from_bits(shifted) * float_from_bits((254u - Bias) << 23)));
+  }
+};
+
 using Strides = MatmulShape::Strides;
 
 /// Memory that is not cleared first.
@@ -106,7 +120,7 @@ void pack(typename Type::Value *packed, const typename Type::Stored *from, const
       packed[i * columns + j] = Type::load(from[i * strides.row + j * strides.column]);
 }
 
-/// out = alpha * sums + beta * c for a row-major block of sums.
+/// out = alpha * sums + beta * c for a row-major block of sums, c and out of `Type`.
 template <class Type>
 void store_block(const typename Type::Value *sums, const MatmulShape &shape,
                  const typename Type::Stored *c, typename Type::Stored *out, int64_t rows,
@@ -210,10 +224,10 @@ bool multiply_in_place(const MatmulShape &shape, const T *a, const T *b, const T
 }
 
 /// One batch, through packed blocks of at most 16 MiB each.
-template <class Type>
+template <class Type, class Result>
 void multiply_blocks(const MatmulShape &shape, const typename Type::Stored *a,
-                     const typename Type::Stored *b, const typename Type::Stored *c,
-                     typename Type::Stored *out, unsigned threads) {
+                     const typename Type::Stored *b, const typename Result::Stored *c,
+                     typename Result::Stored *out, unsigned threads) {
   using Value = typename Type::Value;
   constexpr int64_t kBlockElements = (16 << 20) / sizeof(Value);
   const int64_t depth = shape.k;
@@ -230,29 +244,40 @@ void multiply_blocks(const MatmulShape &shape, const typename Type::Stored *a,
         std::fill(sums.data(), sums.data() + height * width, Value(0));
       else
         multiply(packed_a.data(), packed_b.data(), sums.data(), height, width, depth, threads);
-      store_block<Type>(sums.data(), shape, c ? c + i * shape.c.row + j * shape.c.column : nullptr,
-                        out + i * shape.out.row + j * shape.out.column, height, width);
+      store_block<Result>(sums.data(), shape,
+                          c ? c + i * shape.c.row + j * shape.c.column : nullptr,
+                          out + i * shape.out.row + j * shape.out.column, height, width);
     }
   }
 }
 
-template <class Type>
+template <class Type, class Result = Type>
 void multiply_batches(const MatmulShape &shape, const void *a_memory, const void *b_memory,
                       const void *c_memory, void *out_memory, unsigned threads) {
   using Stored = typename Type::Stored;
+  using Written = typename Result::Stored;
   const auto *a = static_cast<const Stored *>(a_memory), *b = static_cast<const Stored *>(b_memory);
-  const auto *c = static_cast<const Stored *>(shape.has_c && shape.beta != 0 ? c_memory : nullptr);
-  auto *out = static_cast<Stored *>(out_memory);
+  const auto *c = static_cast<const Written *>(shape.has_c && shape.beta != 0 ? c_memory : nullptr);
+  auto *out = static_cast<Written *>(out_memory);
   for (int64_t i = 0; i < shape.batch; ++i) {
     const Stored *batch_a = a + i * shape.a.batch, *batch_b = b + i * shape.b.batch;
-    const Stored *batch_c = c ? c + i * shape.c.batch : nullptr;
-    Stored *batch_out = out + i * shape.out.batch;
+    const Written *batch_c = c ? c + i * shape.c.batch : nullptr;
+    Written *batch_out = out + i * shape.out.batch;
     if constexpr (std::is_same_v<Stored, float> || std::is_same_v<Stored, double>) {
       if (multiply_in_place(shape, batch_a, batch_b, batch_c, batch_out))
         continue;
     }
-    multiply_blocks<Type>(shape, batch_a, batch_b, batch_c, batch_out, threads);
+    multiply_blocks<Type, Result>(shape, batch_a, batch_b, batch_c, batch_out, threads);
   }
+}
+
+/// Factors of `Type`, whose sums are stored as f32 if the product is wide.
+template <class Type>
+void multiply_narrow(const MatmulShape &shape, const void *a, const void *b, const void *c,
+                     void *out, unsigned threads) {
+  if (shape.wide)
+    return multiply_batches<Type, Plain<float>>(shape, a, b, c, out, threads);
+  multiply_batches<Type>(shape, a, b, c, out, threads);
 }
 
 } // namespace
@@ -281,13 +306,23 @@ void host_matmul(const MatmulShape &shape, const void *a, const void *b, const v
   case DType::u64:
     return multiply_batches<Plain<uint64_t>>(shape, a, b, c, out, threads);
   case DType::f16:
-    return multiply_batches<F16>(shape, a, b, c, out, threads);
+    return multiply_narrow<F16>(shape, a, b, c, out, threads);
   case DType::bf16:
-    return multiply_batches<Bf16>(shape, a, b, c, out, threads);
+    return multiply_narrow<Bf16>(shape, a, b, c, out, threads);
   case DType::f32:
     return multiply_batches<Plain<float>>(shape, a, b, c, out, threads);
   case DType::f64:
     return multiply_batches<Plain<double>>(shape, a, b, c, out, threads);
+  case DType::f8e4m3fn:
+    if (shape.wide)
+      return multiply_batches<Float8<3, 7, 0x7e>, Plain<float>>(shape, a, b, c, out, threads);
+    break;
+  case DType::f8e5m2:
+    if (shape.wide)
+      return multiply_batches<Float8<2, 15, 0x7b>, Plain<float>>(shape, a, b, c, out, threads);
+    break;
+  default:
+    break;
   }
   throw Error(Status::internal, "a matrix product of an unknown element type");
 }

@@ -136,6 +136,7 @@ struct Matmul {
   bool has_c = false;
   double alpha = 1, beta = 0;
   bool tf32 = false;
+  bool wide = false; // MatmulShape's
 };
 struct Copy {
   Operand from, to;

@@ -48,7 +48,12 @@ typedef enum TscDType {
   TSC_F16,
   TSC_BF16,
   TSC_F32,
-  TSC_F64
+  TSC_F64,
+  TSC_F8E4M3FN,
+  TSC_F8E5M2,
+  TSC_F8E4M3FNUZ,
+  TSC_F8E5M2FNUZ,
+  TSC_F8E8M0FNU
 } TscDType;
 
 /* A number, or an expression over the model's symbols ("4*s0 + 1") with its bounds, both inclusive.

@@ -18,11 +18,24 @@ struct NamedDType {
   const char *name;
   DType dtype;
 };
-constexpr NamedDType kDTypes[] = {
-    {"BOOL", DType::boolean}, {"U8", DType::u8},   {"I8", DType::i8},     {"I16", DType::i16},
-    {"I32", DType::i32},      {"I64", DType::i64}, {"U16", DType::u16},   {"U32", DType::u32},
-    {"U64", DType::u64},      {"F16", DType::f16}, {"BF16", DType::bf16}, {"F32", DType::f32},
-    {"F64", DType::f64}};
+constexpr NamedDType kDTypes[] = {{"BOOL", DType::boolean},
+                                  {"U8", DType::u8},
+                                  {"I8", DType::i8},
+                                  {"I16", DType::i16},
+                                  {"I32", DType::i32},
+                                  {"I64", DType::i64},
+                                  {"U16", DType::u16},
+                                  {"U32", DType::u32},
+                                  {"U64", DType::u64},
+                                  {"F16", DType::f16},
+                                  {"BF16", DType::bf16},
+                                  {"F32", DType::f32},
+                                  {"F64", DType::f64},
+                                  {"F8_E4M3", DType::f8e4m3fn},
+                                  {"F8_E5M2", DType::f8e5m2},
+                                  {"F8_E4M3FNUZ", DType::f8e4m3fnuz},
+                                  {"F8_E5M2FNUZ", DType::f8e5m2fnuz},
+                                  {"F8_E8M0", DType::f8e8m0fnu}};
 
 struct RawEntry {
   std::string dtype;

@@ -136,9 +136,7 @@ std::string_view memory_format_json_name(MemoryFormat format) {
   return {};
 }
 
-bool is_listed(DType dtype) {
-  return !tensor::is_complex(dtype) && dtype != DType::f8e4m3fn && dtype != DType::f8e5m2;
-}
+bool is_listed(DType dtype) { return !tensor::is_complex(dtype) && !tensor::is_float8(dtype); }
 
 bool GraphJsonValues::is_declared(const std::string &symbol) const {
   for (const GraphJsonValues *graph = this; graph != nullptr; graph = graph->outer)

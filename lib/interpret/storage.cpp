@@ -9,12 +9,7 @@
 namespace tsc::interpret {
 
 void Storage::allocate(DType type, int64_t count) {
-  if (tensor::is_complex(type) || type == DType::f8e4m3fn || type == DType::f8e5m2)
-    throw support::UserError(support::ExitCode::unsupported,
-                             support::Diagnostic{"TSC-R105",
-                                                 "the reference device has no values of dtype " +
-                                                     std::string(tensor::torch_name(type)),
-                                                 "", "", "", "", "convert the tensor to float32"});
+  support::require(!tensor::is_complex(type), "interpret", "complex numbers are pairs of parts");
   dtype = type;
   present = true;
   if (is_float())
@@ -23,18 +18,7 @@ void Storage::allocate(DType type, int64_t count) {
     integers.assign(static_cast<size_t>(count), 0);
 }
 
-double round_to(DType dtype, double value) {
-  switch (dtype) {
-  case DType::f32:
-    return static_cast<double>(static_cast<float>(value));
-  case DType::f16:
-    return tensor::f16_to_float(tensor::float_to_f16(static_cast<float>(value)));
-  case DType::bf16:
-    return tensor::bf16_to_float(tensor::float_to_bf16(static_cast<float>(value)));
-  default:
-    return value;
-  }
-}
+double round_to(DType dtype, double value) { return tensor::round_to_dtype(dtype, value); }
 
 int64_t wrap_to(DType dtype, int64_t value) {
   switch (dtype) {
@@ -74,6 +58,8 @@ double to_float(DType dtype, int64_t value) {
 }
 
 int64_t float_bits(DType dtype, double value) {
+  if (tensor::is_float8(dtype))
+    return tensor::float_to_f8(dtype, static_cast<float>(value));
   switch (dtype) {
   case DType::f16:
     return tensor::float_to_f16(static_cast<float>(value));
@@ -87,6 +73,8 @@ int64_t float_bits(DType dtype, double value) {
 }
 
 double float_from_bits(DType dtype, int64_t bits) {
+  if (tensor::is_float8(dtype))
+    return tensor::f8_to_float(dtype, static_cast<uint8_t>(bits));
   switch (dtype) {
   case DType::f16:
     return tensor::f16_to_float(static_cast<uint16_t>(bits));

@@ -162,8 +162,10 @@ LoopId constant_loop(Context &context, const tensor::Scalar &value, DType dtype)
   node.op = Op::constant;
   node.dtype = dtype;
   // Not rounded to a float dtype: PyTorch computes with Python numbers in the dtype of computation.
-  node.constant = tensor::is_floating(dtype) ? tensor::Scalar(tensor::to_double(value))
-                                             : tensor::cast_scalar(value, dtype);
+  // In 8-bit floats nothing is computed.
+  node.constant = tensor::is_floating(dtype) && !tensor::is_float8(dtype)
+                      ? tensor::Scalar(tensor::to_double(value))
+                      : tensor::cast_scalar(value, dtype);
   return add_loop(context, std::move(node));
 }
 

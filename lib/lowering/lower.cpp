@@ -161,9 +161,7 @@ bool depends_on_poison(const Context &context, const graph::Node &node) {
 }
 
 /// Kernels compute with these; what others hold can only be passed on as it is.
-bool is_computable(tensor::DType dtype) {
-  return !tensor::is_complex(dtype) && dtype != DType::f8e4m3fn && dtype != DType::f8e5m2;
-}
+bool is_computable(tensor::DType dtype) { return !tensor::is_complex(dtype); }
 
 /// Refuses what a kernel cannot compute with: the result's dtype, or an argument's.
 void check_dtypes(const Context &context, const ops::Call &call) {

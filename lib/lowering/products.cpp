@@ -30,6 +30,21 @@ ir::BufferView matrix_operand(Context &context, TensorValue value) {
   return *strided_view(context, dense);
 }
 
+/// A matrix in memory whose elements along `terms` (0 or 1) are neighbours: as cuBLASLt wants both
+/// factors of 8-bit floats.
+ir::BufferView operand_along(Context &context, TensorValue value, size_t terms) {
+  const ir::BufferView view = realized_view(context, value);
+  const std::vector<Expr> &sizes = view.layout.sizes, &strides = view.layout.strides;
+  if (strides[terms].is_integer(1) &&
+      symbolic::known_less_equal(sizes[terms], strides[1 - terms], *context.ranges))
+    return view;
+  TensorValue dense = copy(context, value);
+  std::vector<Expr> wanted(2, Expr(1));
+  wanted[1 - terms] = dense.sizes[terms];
+  decide_layout_as(context, dense.storage->buffer, wanted);
+  return *strided_view(context, dense);
+}
+
 /// Strides of a product's result, its rows padded to the policy's alignment. The CUDA device
 /// divides a product whose columns do not fill whole vectors, which needs aligned rows (bf16
 /// 8192x50257x768 on an H200: 6.7 ms whole, 0.9 divided; padding alone brings nothing). That pays
@@ -86,6 +101,24 @@ Lowering product(std::string kernel) {
   };
 }
 
+/// Of 8-bit floats, in f32. Where the GPU has no such products, bf16 holds the factors exactly.
+NodeValue mm_of_float8(Context &context, const ops::Call &call) {
+  ir::Extern library;
+  library.kernel = "extern_kernels.mm";
+  TensorValue left = tensor_argument(context, call, "self"),
+              right = tensor_argument(context, call, "mat2");
+  if (context.target && !context.target->is_host && !context.target->has_matrix_float8) {
+    left = convert(context, left, tensor::DType::bf16);
+    right = convert(context, right, tensor::DType::bf16);
+    add_factors(context, library, left, right);
+    return call_library(context, std::move(library));
+  }
+  assume_equal(context, left.sizes[1], right.sizes[0]);
+  library.inputs.push_back(operand_along(context, left, 1));
+  library.inputs.push_back(operand_along(context, right, 0));
+  return call_library(context, std::move(library));
+}
+
 NodeValue addmm(Context &context, const ops::Call &call) {
   ir::Extern library;
   library.kernel = "extern_kernels.addmm";
@@ -111,6 +144,7 @@ NodeValue addmm(Context &context, const ops::Call &call) {
 void add_products(Registry &registry) {
   registry["mm"] = product("extern_kernels.mm");
   registry["bmm"] = product("extern_kernels.bmm");
+  registry["mm_of_float8"] = mm_of_float8;
   registry["addmm"] = addmm;
 }
 

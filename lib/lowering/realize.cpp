@@ -120,9 +120,9 @@ void realize_by_policy(Context &context, TensorValue &value) {
   const bool large = cost.operations > policy.realize_opcount_threshold;
   // Products read their operands from memory: a value that several nodes use is better realized
   // once.
-  static constexpr std::array<std::string_view, 4> kNeedsRealizedInputs = {
-      "aten.mm.default", "aten.bmm.default", "tsc.convolution_mm.default",
-      "tsc.convolution_bmm.default"};
+  static constexpr std::array<std::string_view, 6> kNeedsRealizedInputs = {
+      "aten.mm.default", "aten.bmm.default",           "aten.mm.dtype",
+      "aten.bmm.dtype",  "tsc.convolution_mm.default", "tsc.convolution_bmm.default"};
   if (users.size() > 1 && cost.nontrivial_reads > 1) {
     for (graph::NodeId user : users) {
       const std::string &target = context.graph.node(user).target;

@@ -272,6 +272,10 @@ struct FieldReader {
   void flag(std::string_view name, bool &value) const { value = at->flag(name, false); }
   void text(std::string_view name, std::string &value) const { value = at->at(name).text(); }
   void dtype(std::string_view name, DType &value) const { value = at->at(name).dtype(); }
+  void dtype(std::string_view name, std::optional<DType> &value) const {
+    if (const Cursor word = at->optional(name); word.exists())
+      value = word.dtype();
+  }
   template <class Word, size_t count>
   void word(std::string_view name, Word &value,
             const std::array<std::string_view, count> &names) const {

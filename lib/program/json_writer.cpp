@@ -156,6 +156,10 @@ struct FieldWriter {
   }
   void text(std::string_view name, const std::string &value) const { at(name) = value; }
   void dtype(std::string_view name, DType value) const { at(name) = tensor::short_name(value); }
+  void dtype(std::string_view name, const std::optional<DType> &value) const {
+    if (value)
+      dtype(name, *value);
+  }
   template <class Word, size_t count>
   void word(std::string_view name, Word value,
             const std::array<std::string_view, count> &names) const {

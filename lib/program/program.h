@@ -130,7 +130,8 @@ struct Launch {
 /// f32 (f64: f64).
 struct Matmul {
   Expr batch = 1, m, n, k;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;         // of a and b
+  std::optional<DType> result = {}; // of c and out, if another: f32 of f16 and bf16
   MatrixOperand a, b, out;
   std::optional<MatrixOperand> c; // row_stride 0: a bias over columns
   double alpha = 1, beta = 0;

@@ -7,7 +7,7 @@
 //   number(name, double &)
 //   text(name, std::string &)
 //   flag(name, bool &)                        left out of program.json where it does not hold
-//   dtype(name, DType &)
+//   dtype(name, DType &), and an optional one that is left out of program.json
 //   word(name, enumerator &, names)           one of a kind's own words
 //   size(name, Expr &, noun)                  not negative; `noun` names it in messages
 //   size_or(name, Expr &, default, noun)      left out of program.json where it is the default
@@ -47,6 +47,7 @@ template <FieldsOf<Launch> S, class Visitor> void visit_fields(S &step, Visitor 
 }
 template <FieldsOf<Matmul> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
   fields.dtype("dtype", step.dtype);
+  fields.dtype("result", step.result);
   fields.size_or("batch", step.batch, 1, "size");
   fields.size("m", step.m, "size");
   fields.size("n", step.n, "size");

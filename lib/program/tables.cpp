@@ -20,7 +20,7 @@ constexpr int64_t kMaxExponent = 62;
 static_assert(static_cast<int>(DType::boolean) == static_cast<int>(engine::DType::boolean) &&
               static_cast<int>(DType::i64) == static_cast<int>(engine::DType::i64) &&
               static_cast<int>(DType::f16) == static_cast<int>(engine::DType::f16) &&
-              static_cast<int>(DType::f64) == static_cast<int>(engine::DType::f64));
+              static_cast<int>(DType::f8e8m0fnu) == static_cast<int>(engine::DType::f8e8m0fnu));
 static_assert(static_cast<int>(Role::input) == static_cast<int>(engine::Role::input) &&
               static_cast<int>(Role::failure) == static_cast<int>(engine::Role::failure));
 
@@ -408,6 +408,7 @@ private:
     row.alpha = matmul.alpha;
     row.beta = matmul.beta;
     row.tf32 = matmul.tf32;
+    row.wide = matmul.result && *matmul.result != matmul.dtype;
     return append(storage_.matmuls, row);
   }
   engine::Operand operand(const std::optional<Operand> &operand) {

@@ -280,7 +280,7 @@ private:
     return role == Role::input || role == Role::weight || role == Role::output;
   }
   void check_dtype(DType dtype, const std::string &where) {
-    if (dtype > DType::f64)
+    if (tensor::is_complex(dtype))
       report("TSC-P005",
              "element type \"" + std::string(tensor::short_name(dtype)) + "\" cannot be run",
              where);
@@ -360,6 +360,10 @@ private:
     void text(std::string_view, const std::string &) const {}
     template <class Word, class Names> void word(std::string_view, Word, const Names &) const {}
     void dtype(std::string_view, DType dtype) const { self->check_dtype(dtype, *where); }
+    void dtype(std::string_view, const std::optional<DType> &dtype) const {
+      if (dtype)
+        self->check_dtype(*dtype, *where);
+    }
     void size(std::string_view, Expr value, const char *noun) const {
       self->check_size(value, *where, noun);
     }
@@ -410,6 +414,32 @@ private:
                  " sizes, the step gives " + std::to_string(launch.pointers.size()) + " and " +
                  std::to_string(launch.sizes.size()),
              where);
+  }
+  void check_whole(const Matmul &product, const std::string &where) {
+    const DType given = product.dtype, result = product.result.value_or(given);
+    if (tensor::is_complex(given) || tensor::is_complex(result)) // said of the field
+      return;
+    if (result != given && (result != DType::f32 ||
+                            !tsc_engine::has_wide_products(static_cast<tsc_engine::DType>(given))))
+      report("TSC-P009",
+             "a product of " + std::string(tensor::short_name(given)) + " that is " +
+                 std::string(tensor::short_name(result)),
+             where);
+    const auto check = [&](const MatrixOperand &operand, DType dtype, const char *name) {
+      if (operand.buffer >= program_.buffers.size())
+        return;
+      const Buffer &buffer = program_.buffers[operand.buffer];
+      if (buffer.dtype != dtype)
+        report("TSC-P009",
+               std::string(name) + " of a product is " + std::string(tensor::short_name(dtype)) +
+                   ", its buffer " + std::string(tensor::short_name(buffer.dtype)),
+               where);
+    };
+    check(product.a, given, "a");
+    check(product.b, given, "b");
+    if (product.c)
+      check(*product.c, result, "c");
+    check(product.out, result, "out");
   }
   void check_operand(const Operand &operand, const std::string &where) {
     check_buffer_index(operand.buffer, where);

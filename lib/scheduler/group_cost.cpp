@@ -103,9 +103,8 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
     if (std::find(written.begin(), written.end(), module.storage_of(input.buffer)) == written.end())
       estimate.bytes += bytes_of(module, input);
   if (call.library == ir::Library::matmul)
-    estimate.nanoseconds =
-        library_nanoseconds(target, estimate.bytes, estimate.operations,
-                            module.buffer(operation.outputs[0]).dtype, call.tf32);
+    estimate.nanoseconds = library_nanoseconds(target, estimate.bytes, estimate.operations,
+                                               call.inputs[0].dtype, call.tf32);
   else if (call.library == ir::Library::attention)
     estimate.nanoseconds = attention_nanoseconds(target, estimate.bytes, estimate.operations);
   else

@@ -14,10 +14,11 @@ struct Target {
   /// Kernels run as plain loops on the CPU, products in the host's library. What else stands here
   /// is of a GPU that the program can also run on.
   bool is_host = false;
-  bool has_async_copies = false; // cp.async: global to shared memory past the registers
-  bool has_matrix_16bit = false; // mma.sync of f16 and bf16 with f32 sums (m16n8k16), ldmatrix
-  bool has_wgmma = false;        // products by warp groups from shared memory
-  bool has_bulk_copies = false;  // cp.async.bulk and its tensor form, mbarrier transactions
+  bool has_async_copies = false;  // cp.async: global to shared memory past the registers
+  bool has_matrix_16bit = false;  // mma.sync of f16 and bf16 with f32 sums (m16n8k16), ldmatrix
+  bool has_matrix_float8 = false; // products of 8-bit floats with f32 sums
+  bool has_wgmma = false;         // products by warp groups from shared memory
+  bool has_bulk_copies = false;   // cp.async.bulk and its tensor form, mbarrier transactions
   int multiprocessors = 132;
   int max_threads_per_multiprocessor = 2048;
   int max_threads_per_block = 1024;

@@ -42,6 +42,7 @@ Target make(int major, int minor, int multiprocessors, const PerMultiprocessor &
   target.minor = minor;
   target.has_async_copies = major >= 8;
   target.has_matrix_16bit = major >= 8;
+  target.has_matrix_float8 = major > 8 || (major == 8 && minor >= 9);
   target.has_wgmma = major == 9; // later generations have other instructions in its place
   target.has_bulk_copies = major >= 9;
   target.multiprocessors = multiprocessors;

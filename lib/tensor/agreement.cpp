@@ -33,6 +33,12 @@ Precision precision_of(DType dtype) {
     return {0x1p-3, 0x1p-9, 448};
   case DType::f8e5m2:
     return {0x1p-2, 0x1p-16, 57344};
+  case DType::f8e4m3fnuz:
+    return {0x1p-3, 0x1p-10, 240};
+  case DType::f8e5m2fnuz:
+    return {0x1p-2, 0x1p-17, 57344};
+  case DType::f8e8m0fnu:
+    return {1, 0x1p-127, 0x1p127};
   default:
     return {0x1p-52, 0x1p-1074, std::numeric_limits<double>::max()};
   }

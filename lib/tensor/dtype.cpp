@@ -23,7 +23,7 @@ struct Row {
 };
 
 // In the order of DType.
-constexpr std::array<Row, 17> kRows = {{
+constexpr std::array<Row, 20> kRows = {{
     {DType::boolean, "torch.bool", "bool", "BOOL", 1, Category::boolean, false, 12},
     {DType::u8, "torch.uint8", "u8", "U8", 1, Category::integral, false, 1},
     {DType::i8, "torch.int8", "i8", "I8", 1, Category::integral, true, 2},
@@ -40,13 +40,18 @@ constexpr std::array<Row, 17> kRows = {{
     {DType::f8e4m3fn, "torch.float8_e4m3fn", "f8e4m3fn", "F8_E4M3", 1, Category::floating, true,
      29},
     {DType::f8e5m2, "torch.float8_e5m2", "f8e5m2", "F8_E5M2", 1, Category::floating, true, 30},
+    {DType::f8e4m3fnuz, "torch.float8_e4m3fnuz", "f8e4m3fnuz", "F8_E4M3FNUZ", 1, Category::floating,
+     true, 31},
+    {DType::f8e5m2fnuz, "torch.float8_e5m2fnuz", "f8e5m2fnuz", "F8_E5M2FNUZ", 1, Category::floating,
+     true, 32},
+    {DType::f8e8m0fnu, "torch.float8_e8m0fnu", "f8e8m0fnu", "F8_E8M0", 1, Category::floating, false,
+     -1},
     {DType::c64, "torch.complex64", "c64", "C64", 8, Category::complex, true, 10},
     {DType::c128, "torch.complex128", "c128", "C128", 16, Category::complex, true, 11},
 }};
 
 const Row &row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
 
-bool is_float8(DType dtype) { return dtype == DType::f8e4m3fn || dtype == DType::f8e5m2; }
 // uint16, uint32 and uint64 are "barebones" in PyTorch: they promote with floats only.
 bool is_barebones_unsigned(DType dtype) {
   return dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64;
@@ -167,6 +172,7 @@ bool is_integral(DType dtype, bool include_bool) {
   return row(dtype).category == Category::integral || (include_bool && dtype == DType::boolean);
 }
 bool is_signed(DType dtype) { return row(dtype).is_signed; }
+bool is_float8(DType dtype) { return dtype >= DType::f8e4m3fn && dtype <= DType::f8e8m0fnu; }
 bool is_reduced_float(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16 || is_float8(dtype);
 }
@@ -210,14 +216,20 @@ Scalar cast_scalar(const Scalar &scalar, DType dtype) {
                                                                 : std::get<int64_t>(scalar));
     return wrap_integer(value, dtype);
   }
-  double value = to_double(scalar);
+  return round_to_dtype(dtype, to_double(scalar));
+}
+
+double round_to_dtype(DType dtype, double value) {
+  const auto narrow = static_cast<float>(value);
+  if (is_float8(dtype))
+    return double{f8_to_float(dtype, float_to_f8(dtype, narrow))};
   switch (dtype) {
   case DType::f16:
-    return double{f16_to_float(float_to_f16(static_cast<float>(value)))};
+    return double{f16_to_float(float_to_f16(narrow))};
   case DType::bf16:
-    return double{bf16_to_float(float_to_bf16(static_cast<float>(value)))};
+    return double{bf16_to_float(float_to_bf16(narrow))};
   case DType::f32:
-    return double{static_cast<float>(value)};
+    return double{narrow};
   default:
     return value;
   }

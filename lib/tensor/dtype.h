@@ -26,6 +26,9 @@ enum class DType : uint8_t {
   f64,
   f8e4m3fn,
   f8e5m2,
+  f8e4m3fnuz,
+  f8e5m2fnuz,
+  f8e8m0fnu, // powers of two, no zero and no sign
   c64,
   c128, // carried by readers; operators report them as unsupported
 };
@@ -50,6 +53,7 @@ bool is_integral(DType dtype, bool include_bool = false);
 bool is_signed(DType dtype);
 /// f16, bf16 and the 8-bit floats: computed in f32 (design: Numbers).
 bool is_reduced_float(DType dtype);
+bool is_float8(DType dtype);
 /// c10::promoteTypes.
 DType promote(DType a, DType b);
 
@@ -73,5 +77,10 @@ uint16_t float_to_f16(float value);
 float f16_to_float(uint16_t bits);
 uint16_t float_to_bf16(float value);
 float bf16_to_float(uint16_t bits);
+/// `dtype` is one of 8-bit floats. What is too large becomes NaN, but infinity of float8_e5m2.
+uint8_t float_to_f8(DType dtype, float value);
+float f8_to_float(DType dtype, uint8_t bits);
+/// `value` as an element of `dtype` holds it: the nearest float, by way of f32 for narrower ones.
+double round_to_dtype(DType dtype, double value);
 
 } // namespace tsc::tensor

@@ -75,20 +75,6 @@ template <class T> T load(const std::byte *at) {
 
 template <class T> void store(std::byte *at, T value) { std::memcpy(at, &value, sizeof value); }
 
-double decode_f8e4m3fn(uint8_t bits) {
-  int exponent = (bits >> 3) & 15, mantissa = bits & 7;
-  if ((bits & 0x7f) == 0x7f)
-    return std::numeric_limits<double>::quiet_NaN();
-  double magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
-  return (bits & 0x80) != 0 ? -magnitude : magnitude;
-}
-
-double decode_f8e5m2(uint8_t bits) {
-  // The upper byte of a float16.
-  return f16_to_float(static_cast<uint16_t>(bits << 8));
-}
-
 [[noreturn]] void throw_unsupported_element(DType dtype, const char *what) {
   support::Diagnostic diagnostic;
   diagnostic.code = "TSC-T003";
@@ -127,9 +113,11 @@ double load_double(DType dtype, const std::byte *at) {
   case DType::f64:
     return load<double>(at);
   case DType::f8e4m3fn:
-    return decode_f8e4m3fn(load<uint8_t>(at));
   case DType::f8e5m2:
-    return decode_f8e5m2(load<uint8_t>(at));
+  case DType::f8e4m3fnuz:
+  case DType::f8e5m2fnuz:
+  case DType::f8e8m0fnu:
+    return f8_to_float(dtype, load<uint8_t>(at));
   case DType::c64:
   case DType::c128:
     break;
@@ -170,6 +158,8 @@ void store_int64(DType dtype, std::byte *at, int64_t value) {
   case DType::f64:
     return store(at, static_cast<double>(value));
   default:
+    if (is_float8(dtype))
+      return store(at, float_to_f8(dtype, static_cast<float>(value)));
     throw_unsupported_element(dtype, "stores");
   }
 }
@@ -193,6 +183,8 @@ void store_double(DType dtype, std::byte *at, double value) {
   default:
     break;
   }
+  if (is_float8(dtype))
+    return store(at, float_to_f8(dtype, static_cast<float>(value)));
   if (!is_integral(dtype))
     throw_unsupported_element(dtype, "stores");
   store_int64(dtype, at, std::get<int64_t>(cast_scalar(value, DType::i64)));

@@ -25,6 +25,8 @@ import complex_form_cases
 import composite_cases
 import custom_cases
 import edge_cases
+import float32_product_cases
+import float8_cases
 import foreach_cases
 import fused_product_cases
 import gradient_cases
@@ -33,6 +35,7 @@ import low_precision_cases
 import linear_algebra_cases
 import mutation_cases
 import overwriting_cases
+import quantization_cases
 import special_cases
 import window_cases
 from recorder import BAD, FLOATS, INTS, SPECIAL, Family
@@ -463,6 +466,8 @@ bits_and_segments_cases.add(family)
 composite_cases.add(family)
 custom_cases.add(family)
 edge_cases.add(family)
+float32_product_cases.add(family)
+float8_cases.add(family)
 fused_product_cases.add(family)
 gradient_cases.add(family)
 joining_cases.add(family)
@@ -470,6 +475,7 @@ low_precision_cases.add(family)
 linear_algebra_cases.add(family)
 mutation_cases.add(family)
 overwriting_cases.add(family)
+quantization_cases.add(family)
 special_cases.add(family)
 window_cases.add(family)
 foreach_cases.add(family)

@@ -94,7 +94,7 @@ error TSC-K001: kernels cannot compute with torch.float8_e4m3fn
   in File "model.py", line 5, in forward: dtype = f(x)
   call aten.mul.Tensor(self=c: float8_e4m3fn[2, 3], other=c: float8_e4m3fn[2, 3])
   also at node dtype_again in File "model.py", line 6, in forward: dtype_again = f(x)
-  next: convert the tensor to a float or integer type outside of the graph
+  next: convert the tensor to float32 or a 16-bit float first
 error TSC-O002: aten.view.dtype between bool and wider elements is not supported
   at wrong.json (node bits)
   in File "model.py", line 7, in forward: bits = f(x)
@@ -182,7 +182,7 @@ TEST_CASE("equal calls are all places of what lowering refuses") {
   REQUIRE(report.problems.size() == 1);
   CHECK(report.problems[0].places.size() == 120);
   CHECK(report.problems[0].diagnostic.next_step ==
-        "convert the tensor to a float or integer type outside of the graph");
+        "convert the tensor to float32 or a 16-bit float first");
 }
 
 TEST_CASE("the next step of an unsupported operator is the best that is known") {
@@ -192,7 +192,7 @@ TEST_CASE("the next step of an unsupported operator is the best that is known") 
     return driver::check(wrong.graph({"y"}), {}).problems.at(0).diagnostic.next_step;
   };
   CHECK(next_step("aten._print.default") == "print outside of the model");
-  CHECK(next_step("quantized_decomposed.quantize_per_tensor.default") ==
+  CHECK(next_step("quantized.conv2d_relu.new") ==
         "quantized models are not compiled: export the floating model");
   CHECK(next_step("aten.pow.Complex") == "supported forms of it: aten.pow.Scalar, "
                                          "aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor");

@@ -73,12 +73,13 @@ size_t BoundedDevice::prepare_matmul(const MatmulShape &shape) {
 void BoundedDevice::matmul(size_t plan, const void *a, const void *b, const void *c, void *out,
                            void *scratch, Stream) {
   const MatmulShape &shape = plans_[plan];
-  size_t element = tsc_engine::size_in_bytes(shape.dtype);
+  const size_t element = tsc_engine::size_in_bytes(shape.dtype),
+               result = shape.wide ? sizeof(float) : element;
   touch(a, shape.a, shape.batch, shape.m, shape.k, element, false);
   touch(b, shape.b, shape.batch, shape.k, shape.n, element, false);
   if (shape.has_c)
-    touch(c, shape.c, shape.batch, shape.m, shape.n, element, false);
-  touch(out, shape.out, shape.batch, shape.m, shape.n, element, true);
+    touch(c, shape.c, shape.batch, shape.m, shape.n, result, false);
+  touch(out, shape.out, shape.batch, shape.m, shape.n, result, true);
   std::memset(scratch, 0, matmul_scratch_bytes(plan));
 }
 

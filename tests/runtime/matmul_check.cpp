@@ -38,6 +38,7 @@ struct Access {
   size_t bytes;
   double (*get)(const void *);
   void (*put)(void *, int); // small integers: exact in every type
+  bool wide = false;        // c and out are f32
 };
 template <class T> Access plain(DType dtype) {
   return {dtype, sizeof(T),
@@ -76,12 +77,20 @@ template <double (*Decode)(uint16_t)> uint16_t encode(int value) {
   return table.at(static_cast<size_t>(value + 8));
 }
 
+Access wide(Access type) {
+  type.wide = true;
+  return type;
+}
+Access result_of(const Access &type) { return type.wide ? plain<float>(DType::f32) : type; }
+
 const std::vector<Access> &accesses() {
   static const std::vector<Access> all = {
       plain<float>(DType::f32),
       plain<double>(DType::f64),
       half<&encode<&f16_value>, &f16_value>(DType::f16),
       half<&encode<&bf16_value>, &bf16_value>(DType::bf16),
+      wide(half<&encode<&f16_value>, &f16_value>(DType::f16)),
+      wide(half<&encode<&bf16_value>, &bf16_value>(DType::bf16)),
       plain<int8_t>(DType::i8),
       plain<int16_t>(DType::i16),
       plain<int32_t>(DType::i32),
@@ -125,16 +134,19 @@ private:
 /// Runs `shape` and compares every element with the definition; elements between stay as they were.
 void check_product(Device &device, const Access &type, MatmulShape shape) {
   shape.dtype = type.dtype;
-  INFO("dtype " << static_cast<int>(type.dtype) << " batch " << shape.batch << " m " << shape.m
-                << " n " << shape.n << " k " << shape.k << " a " << shape.a.row << ","
-                << shape.a.column << " b " << shape.b.row << "," << shape.b.column << " out "
-                << shape.out.row << "," << shape.out.column << " beta " << shape.beta);
+  shape.wide = type.wide;
+  const Access result = result_of(type);
+  INFO("dtype " << static_cast<int>(type.dtype) << (type.wide ? " wide" : "") << " batch "
+                << shape.batch << " m " << shape.m << " n " << shape.n << " k " << shape.k << " a "
+                << shape.a.row << "," << shape.a.column << " b " << shape.b.row << ","
+                << shape.b.column << " out " << shape.out.row << "," << shape.out.column << " beta "
+                << shape.beta);
   const int64_t a_count = extent(shape.a, shape.batch, shape.m, shape.k),
                 b_count = extent(shape.b, shape.batch, shape.k, shape.n),
                 c_count = extent(shape.c, shape.batch, shape.m, shape.n),
                 out_count = extent(shape.out, shape.batch, shape.m, shape.n);
   const auto a = numbers(type, a_count, 1), b = numbers(type, b_count, 2),
-             c = numbers(type, c_count, 3), before = numbers(type, out_count, 4);
+             c = numbers(result, c_count, 3), before = numbers(result, out_count, 4);
   auto out = before;
   const Copy device_a(device, a), device_b(device, b), device_c(device, c), device_out(device, out);
   const size_t plan = device.prepare_matmul(shape);
@@ -145,6 +157,9 @@ void check_product(Device &device, const Access &type, MatmulShape shape) {
   device.synchronize(nullptr);
   const auto at = [&](const std::vector<char> &memory, int64_t i) {
     return type.get(memory.data() + static_cast<size_t>(i) * type.bytes);
+  };
+  const auto result_at = [&](const std::vector<char> &memory, int64_t i) {
+    return result.get(memory.data() + static_cast<size_t>(i) * result.bytes);
   };
   std::vector<bool> written(static_cast<size_t>(out_count));
   int64_t wrong = 0;
@@ -157,15 +172,16 @@ void check_product(Device &device, const Access &type, MatmulShape shape) {
                  at(b, g * shape.b.batch + l * shape.b.row + j * shape.b.column);
         sum *= shape.alpha;
         if (shape.has_c)
-          sum += shape.beta * at(c, g * shape.c.batch + i * shape.c.row + j * shape.c.column);
+          sum +=
+              shape.beta * result_at(c, g * shape.c.batch + i * shape.c.row + j * shape.c.column);
         const int64_t place = g * shape.out.batch + i * shape.out.row + j * shape.out.column;
         written[static_cast<size_t>(place)] = true;
-        wrong += at(out, place) != sum;
+        wrong += result_at(out, place) != sum;
       }
     }
   }
   for (int64_t i = 0; i < out_count; ++i)
-    wrong += !written[static_cast<size_t>(i)] && at(out, i) != at(before, i);
+    wrong += !written[static_cast<size_t>(i)] && result_at(out, i) != result_at(before, i);
   REQUIRE(wrong == 0);
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("elements of every dtype read back what was stored") {
   CHECK(small.get_int64(0) == -56);
 }
 
-TEST_CASE("8-bit floats are read") {
+TEST_CASE("8-bit floats are read and written") {
   HostTensor tensor(DType::f8e4m3fn, {4});
   const uint8_t bits[] = {0x38, 0x7e, 0x01, 0x7f};
   std::memcpy(tensor.data(), bits, sizeof bits);
@@ -47,9 +47,45 @@ TEST_CASE("8-bit floats are read") {
   CHECK(tensor.get_double(1) == 448.0);
   CHECK(tensor.get_double(2) == 0x1p-9);
   CHECK(std::isnan(tensor.get_double(3)));
-  CHECK_THROWS_WITH(tensor.set_double(0, 1.0),
-                    "error TSC-T003: stores of torch.float8_e4m3fn are not supported\n"
-                    "  next: convert the tensor to float32 before saving it");
+  // Values of PyTorch 2.11: the nearest, ties to even, NaN (infinity) for what is too large.
+  const auto bits_of = [](DType dtype, double value) {
+    HostTensor one(dtype, {1});
+    one.set_double(0, value);
+    return static_cast<int>(std::to_integer<uint8_t>(*static_cast<std::byte *>(one.data())));
+  };
+  const double values[] = {
+      0.0,   -0.0, 1.0,  448.0, 464.0, 465.0, INFINITY,         -INFINITY, 57344, 61439,
+      61440, -1e9, 1e-3, 240.0, 248.0, 249.0, 0x1p-9 * 0.99999, 0x1p-10,   3e-5};
+  struct Row {
+    DType dtype;
+    int bits[19];
+  };
+  const Row rows[] = {
+      {DType::f8e4m3fn,
+       {0, 128, 56, 126, 126, 127, 127, 255, 127, 127, 127, 255, 1, 119, 120, 120, 1, 0, 0}},
+      {DType::f8e5m2,
+       {0, 128, 60, 95, 95, 95, 124, 252, 123, 123, 124, 252, 20, 92, 92, 92, 24, 20, 2}},
+      {DType::f8e4m3fnuz,
+       {0, 0, 64, 128, 128, 128, 128, 128, 128, 128, 128, 128, 1, 127, 128, 128, 2, 1, 0}},
+      {DType::f8e5m2fnuz,
+       {0, 0, 64, 99, 99, 99, 128, 128, 127, 127, 128, 128, 24, 96, 96, 96, 28, 24, 4}},
+      {DType::f8e8m0fnu,
+       {0, 0, 127, 136, 136, 136, 255, 255, 143, 143, 143, 157, 117, 135, 135, 135, 118, 117,
+        112}}};
+  for (const Row &row : rows)
+    for (size_t i = 0; i < 19; ++i) {
+      INFO(tensor::torch_name(row.dtype) << " of " << values[i]);
+      CHECK(bits_of(row.dtype, values[i]) == row.bits[i]);
+    }
+  for (const Row &row : rows) // each value is its own nearest
+    for (int bits = 0; bits < 256; ++bits) {
+      HostTensor one(row.dtype, {1});
+      const auto byte = static_cast<uint8_t>(bits);
+      std::memcpy(one.data(), &byte, 1);
+      const double value = one.get_double(0);
+      if (!std::isnan(value))
+        CHECK(bits_of(row.dtype, value) == bits);
+    }
 }
 
 TEST_CASE("a strided view reads in row-major order and clones densely") {

@@ -78,7 +78,60 @@ TC_FN float tc_float(tc_bf16 x) { return tc_bits_float(static_cast<unsigned>(x.b
 TC_FN float tc_round_f16(float x) { return tc_float(tc_to_f16(x)); }
 TC_FN float tc_round_bf16(float x) { return tc_float(tc_to_bf16(x)); }
 
-/// What an element of memory is as a value, and back: 16-bit floats are floats, all else is itself.
+/// 8-bit floats: Mantissa bits, an exponent biased by Bias. Largest is the largest number; Beyond
+/// is what becomes of larger ones, Nan of NaN: in the place of -0 where it is 0x80.
+template <int Mantissa, int Bias, unsigned Largest, unsigned Beyond, unsigned Nan> struct tc_f8 {
+  unsigned char bits;
+  TC_FN float widen(unsigned bits) {
+    constexpr int shift = 23 - Mantissa;
+    const unsigned sign = (bits & 0x80u) << 24, rest = bits & 0x7fu;
+    if (Nan == 0x80u ? bits == Nan : rest > Largest)
+      return tc_bits_float(sign | 0x7f800000u | (Nan == 0x80u ? 0x400000u : rest << shift));
+    const float scaled =
+        tc_bits_float(rest << shift) * tc_bits_float(static_cast<unsigned>(254 - Bias) << 23);
+    return tc_bits_float(sign | tc_float_bits(scaled));
+  }
+  TC_FN tc_f8 nearest(float x) {
+    constexpr int shift = 23 - Mantissa;
+    constexpr unsigned least = static_cast<unsigned>(128 - Bias) << 23; // that is not subnormal
+    // A float whose last bit is the smallest number.
+    constexpr unsigned unit = static_cast<unsigned>(128 - Bias + shift) << 23;
+    const unsigned bits = tc_float_bits(x), sign = bits >> 24 & 0x80u, rest = bits & 0x7fffffffu;
+    const unsigned normal = (rest + ((1u << (shift - 1)) - 1) + (rest >> shift & 1u) -
+                             (static_cast<unsigned>(127 - Bias) << 23)) >>
+                            shift;
+    const unsigned subnormal = tc_float_bits(tc_bits_float(rest) + tc_bits_float(unit)) - unit;
+    const unsigned finite = rest < least ? subnormal : normal;
+    const unsigned y = rest > 0x7f800000u ? Nan : finite > Largest ? Beyond : finite;
+    return {static_cast<unsigned char>(Nan == 0x80u && y == 0 ? 0 : sign | y)};
+  }
+};
+using tc_f8e4m3fn = tc_f8<3, 7, 0x7e, 0x7f, 0x7f>;
+using tc_f8e5m2 = tc_f8<2, 15, 0x7b, 0x7c, 0x7f>;
+using tc_f8e4m3fnuz = tc_f8<3, 8, 0x7f, 0x80, 0x80>;
+using tc_f8e5m2fnuz = tc_f8<2, 16, 0x7f, 0x80, 0x80>;
+/// Powers of two from 2^-127 on: the exponent of a float, rounded; the sign is left out.
+struct tc_f8e8m0fnu {
+  unsigned char bits;
+  TC_FN float widen(unsigned bits) {
+    return tc_bits_float(bits == 0 ? 0x400000u : bits == 255u ? 0x7fc00000u : bits << 23);
+  }
+  TC_FN tc_f8e8m0fnu nearest(float x) {
+    const unsigned rest = tc_float_bits(x) & 0x7fffffffu, exponent = rest >> 23,
+                   part = rest & 0x7fffffu;
+    const bool up = exponent < 255u && (exponent > 0 ? part >= 0x400000u : part > 0x400000u);
+    return {static_cast<unsigned char>(exponent + (up ? 1u : 0u))};
+  }
+};
+template <int M, int B, unsigned L, unsigned O, unsigned N>
+TC_FN float tc_float(tc_f8<M, B, L, O, N> x) {
+  return x.widen(x.bits);
+}
+TC_FN float tc_float(tc_f8e8m0fnu x) { return x.widen(x.bits); }
+/// The value as the nearest element of an 8-bit type.
+template <class T> TC_FN float tc_round(float x) { return tc_float(T::nearest(x)); }
+
+/// What an element of memory is as a value, and back: narrow floats are floats, all else is itself.
 template <class T> struct tc_storage {
   using value = T;
   TC_FN T load(T x) { return x; }
@@ -93,6 +146,17 @@ template <> struct tc_storage<tc_bf16> {
   using value = float;
   TC_FN float load(tc_bf16 x) { return tc_float(x); }
   TC_FN tc_bf16 store(float x) { return tc_to_bf16(x); }
+};
+template <int M, int B, unsigned L, unsigned O, unsigned N>
+struct tc_storage<tc_f8<M, B, L, O, N>> {
+  using value = float;
+  TC_FN float load(tc_f8<M, B, L, O, N> x) { return tc_float(x); }
+  TC_FN tc_f8<M, B, L, O, N> store(float x) { return tc_f8<M, B, L, O, N>::nearest(x); }
+};
+template <> struct tc_storage<tc_f8e8m0fnu> {
+  using value = float;
+  TC_FN float load(tc_f8e8m0fnu x) { return tc_float(x); }
+  TC_FN tc_f8e8m0fnu store(float x) { return tc_f8e8m0fnu::nearest(x); }
 };
 
 /// The neighbour of `x` towards `y` among the elements of the narrow type; both are such elements.
@@ -276,11 +340,11 @@ TC_VEC_INSIDE(tc_keep_vec)
 #undef TC_VEC_INSIDE
 
 template <class T, int V> struct tc_packer {
-  TC_FN tc_vec<T, V> apply(const T (&x)[V]) {
+  TC_FN tc_vec<T, V> apply(const tc_value<T> (&x)[V]) {
     tc_vec<T, V> y;
     TC_UNROLL
     for (int i = 0; i < V; ++i)
-      y.at[i] = x[i];
+      y.at[i] = tc_storage<T>::store(x[i]);
     return y;
   }
 };

@@ -197,7 +197,9 @@ Attention attend(GraphBuilder &builder, const Call &call, const Argument &scale)
   Argument value =
       merged(builder, call["value"], shapes.key_batch, shapes.columns, shapes.value_depth);
   Argument key_columns = builder.call("aten.permute.default", {key, Arguments{0, 2, 1}});
-  Argument products = builder.call("aten.bmm.default", {query, key_columns});
+  Argument products = tensor::is_reduced_float(dtype) // scores are never rounded to 16 bits
+                          ? builder.call("aten.bmm.dtype", {query, key_columns, DType::f32})
+                          : builder.call("aten.bmm.default", {query, key_columns});
   Argument scores = builder.call(
       "aten.view.default",
       {products, sizes_argument(with_matrix(shapes.batch, shapes.rows, shapes.columns))});

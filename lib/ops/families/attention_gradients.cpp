@@ -107,7 +107,12 @@ private:
   }
   /// In f32 or wider: scores that were rounded to 16 bits would move the weights by as much as they
   /// are large.
-  static Term wide_product(const Term &a, const Term &b) { return product(a.wide(), b.wide()); }
+  static Term wide_product(const Term &a, const Term &b) {
+    const DType dtype = a.meta().dtype;
+    if (dtype == b.meta().dtype && tensor::is_reduced_float(dtype))
+      return a.then("aten.bmm.dtype", {b.value(), DType::f32});
+    return product(a.wide(), b.wide());
+  }
   static Term turned(const Term &x) { return permuted(x, {0, 2, 1}); }
   /// [B, H, L, ..] as [B * H / G, G * L, ..].
   Term of_heads(const Term &x, Expr rows, Expr columns) const {

@@ -1,8 +1,9 @@
-// Products of serving: weights of 8 bits, groups of rows with a matrix each.
+// Products of serving: weights of 8 and of 4 bits.
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
+#include "ops/table/term.h"
 
 namespace tsc::ops {
 namespace {
@@ -34,57 +35,67 @@ Argument int8_product(GraphBuilder &builder, const Call &call) {
   return convert(builder, scaled, self.dtype);
 }
 
-/// Group of each of `rows` rows: how many groups have ended before it.
-Argument group_of_rows(GraphBuilder &builder, const Call &call, Expr rows, Expr groups) {
-  const Argument row =
-      builder.call("aten.arange.start_step", {0, size_argument(rows), 1},
-                   {{"dtype", DType::i64}, {"device", call.tensor("self").device}});
-  const Argument ended =
-      builder.call("aten.le.Tensor", {builder.call("aten.unsqueeze.default", {call["offs"], 0}),
-                                      builder.call("aten.unsqueeze.default", {row, 1})});
-  const Argument count = builder.call("aten.sum.dim_IntList", {ended, Arguments{1}});
-  // Rows behind the last group have whatever value: PyTorch leaves them unwritten.
-  return builder.call("aten.clamp.default", {count, graph::None{}, size_argument(groups - 1)});
+/// The weights 0 .. 15 [columns, terms] of int32 [columns / 8, terms / (16 t), 32, t / 2], as
+/// _convert_weight_to_int4pack lays them for a GPU's m16n8k16: of tiles of 16 terms of 8 columns,
+/// two in an integer, lane l holds column l / 4 and of each half of a tile terms 2 (l % 4) and one
+/// on; the odd terms are the upper 16 bits, the half and the second tile count 4 and 8 bits.
+Argument unpacked_int4(GraphBuilder &builder, const Argument &packed) {
+  const std::vector<Expr> sizes = builder.meta(packed).layout.sizes;
+  const Term places = counting(builder, Expr(8), builder.meta(packed).device);
+  const Term odd = places.then("aten.bitwise_and.Scalar", {1}),
+             pair = places.then("aten.bitwise_right_shift.Tensor_Scalar", {1});
+  const Term shifts(builder, (odd * 16 + pair * 4).as(DType::i32));
+  const Term bits = Term(builder, builder.call("aten.unsqueeze.default", {packed, -1}))
+                        .then("aten.bitwise_right_shift.Tensor", {shifts.value()})
+                        .then("aten.bitwise_and.Scalar", {15});
+  const Term split =
+      reshaped(bits, {sizes[0], sizes[1], Expr(8), Expr(4), sizes[3], Expr(2), Expr(2), Expr(2)});
+  return reshaped(permuted(split, {0, 2, 1, 4, 5, 6, 3, 7}),
+                  {sizes[0] * Expr(8), sizes[1] * sizes[3] * Expr(32)})
+      .value();
 }
 
-/// Batches are a batched product. Rows in groups are multiplied by every group's matrix, and each
-/// takes the product of its own: as many times the work as there are groups.
-Argument grouped_product(GraphBuilder &builder, const Call &call) {
-  const tensor::Layout &a = call.tensor("self").layout, &b = call.tensor("mat2").layout;
-  if (call.tensor("self").dtype != call.tensor("mat2").dtype)
+/// self @ ((q - 8) * scale + zero)^T, a scale and a zero for each group of terms; the weights are
+/// rounded to self's dtype as PyTorch's kernel does.
+Argument int4_product(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self"), packed = call.tensor("mat2"),
+                   scales = call.tensor("qScaleAndZeros");
+  if (packed.dtype != DType::i32 || self.dtype != DType::bf16 || scales.dtype != self.dtype)
     call.fail("TSC-O127",
-              call.node().target + " of " +
-                  std::string(tensor::torch_name(call.tensor("self").dtype)) + " and " +
-                  std::string(tensor::torch_name(call.tensor("mat2").dtype)),
-              "pass two tensors of one dtype");
-  const bool has_type =
-      call.has("out_dtype") && call.dtype("out_dtype") != call.tensor("self").dtype;
-  if (call.has("bias") || has_type || b.rank() != 3 || (a.rank() == 3) == call.has("offs") ||
-      (a.rank() != 2 && a.rank() != 3))
-    call.refuse(
-        "TSC-O217",
-        call.node().target + " of " + print_sizes(a.sizes) + " and " + print_sizes(b.sizes) +
-            (call.has("offs") ? " with offsets" : " without offsets") +
-            (call.has("bias") ? ", with a bias" : "") + (has_type ? ", of another dtype" : ""),
-        "two forms are computed: [groups, rows, depth] or, with offsets, [rows, depth], each "
-        "by [groups, depth, columns], without a bias, in the dtype of both");
-  if (a.rank() == 3)
-    return builder.call("aten.bmm.default", {call["self"], call["mat2"]});
-  const tensor::Layout &ends = call.tensor("offs").layout;
-  if (ends.rank() != 1 || !taken_equal(call, ends.sizes[0], b.sizes[0]))
+              call.node().target + " of " + std::string(tensor::torch_name(self.dtype)) + ", " +
+                  std::string(tensor::torch_name(packed.dtype)) + " and " +
+                  std::string(tensor::torch_name(scales.dtype)),
+              "pass bfloat16, a packed weight of int32, and scales and zeros of bfloat16");
+  const std::vector<Expr> &sizes = packed.layout.sizes;
+  const int64_t group = call.integer("qGroupSize");
+  const auto wrong = [&] {
     call.fail("TSC-O040",
-              call.node().target + ": offsets of sizes " + print_sizes(ends.sizes) + " for " +
-                  symbolic::print(b.sizes[0]) + " groups",
-              "pass the end of each group");
-  const Argument repeated = builder.call("aten.expand.default",
-                                         {builder.call("aten.unsqueeze.default", {call["self"], 0}),
-                                          sizes_argument({b.sizes[0], a.sizes[0], a.sizes[1]})});
-  const Argument products = builder.call("aten.bmm.default", {repeated, call["mat2"]});
-  const Argument group = group_of_rows(builder, call, a.sizes[0], b.sizes[0]);
-  const Argument row =
-      builder.call("aten.arange.start_step", {0, size_argument(a.sizes[0]), 1},
-                   {{"dtype", DType::i64}, {"device", call.tensor("self").device}});
-  return builder.call("aten.index.Tensor", {products, Arguments{group, row}});
+              call.node().target + ": sizes " + print_sizes(self.layout.sizes) + ", " +
+                  print_sizes(sizes) + " and " + print_sizes(scales.layout.sizes) +
+                  " in groups of " + std::to_string(group) + " do not multiply",
+              "pass [rows, terms], a packed weight [columns / 8, terms / (16 t), 32, t / 2], and "
+              "scales and zeros [groups, columns, 2]");
+  };
+  if (self.layout.rank() != 2 || sizes.size() != 4 || !sizes[2].is_integer(32) || group < 1 ||
+      scales.layout.rank() != 3 || !scales.layout.sizes[2].is_integer(2))
+    wrong();
+  const Expr columns = sizes[0] * Expr(8), terms = sizes[1] * sizes[3] * Expr(32);
+  if (!terms.is_integer() || terms.value() % group != 0 ||
+      !taken_equal(call, self.layout.sizes[1], terms) ||
+      !taken_equal(call, scales.layout.sizes[0], Expr(terms.value() / group)) ||
+      !taken_equal(call, scales.layout.sizes[1], columns))
+    wrong();
+  const Term codes(builder, convert(builder, unpacked_int4(builder, call["mat2"]), DType::f32));
+  const Term grouped =
+      reshaped(codes + (-8.0), {columns, Expr(terms.value() / group), Expr(group)});
+  const Term both = wide(builder, call, "qScaleAndZeros");
+  const auto of_groups = [&](int64_t which) {
+    return permuted(both.then("aten.select.int", {2, which}), {1, 0})
+        .then("aten.unsqueeze.default", {-1});
+  };
+  const Term weight = reshaped(grouped * of_groups(0) + of_groups(1), {columns, terms});
+  const Term right = permuted(Term(builder, weight.as(self.dtype)), {1, 0});
+  return builder.call("aten.mm.default", {call["self"], right.value()});
 }
 
 } // namespace
@@ -93,10 +104,9 @@ void add_low_precision(Table &table) {
   table.add("_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor")
       .decompose(int8_product);
   table
-      .add(
-          "_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? "
-          "out_dtype=None) -> Tensor")
-      .decompose(grouped_product);
+      .add("_weight_int4pack_mm(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) "
+           "-> Tensor")
+      .decompose(int4_product);
 }
 
 } // namespace tsc::ops

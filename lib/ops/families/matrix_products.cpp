@@ -39,6 +39,21 @@ Value product_value(const Call &call, std::string_view first, std::string_view s
   return contiguous_value(a.dtype, sizes, a.device);
 }
 
+/// What `out_dtype` asks for: the dtype of the factors, or f32 of 16-bit floats.
+Value product_value_of_dtype(const Call &call, std::string_view first, std::string_view second,
+                             size_t rank) {
+  const Value value = product_value(call, first, second, rank);
+  const TensorMeta &result = *value.tensor();
+  const DType given = result.dtype, wanted = *call.dtype("out_dtype");
+  const bool half = given == DType::f16 || given == DType::bf16;
+  if (wanted != given && !(wanted == DType::f32 && half))
+    call.fail("TSC-O127",
+              call.node().target + " of " + std::string(tensor::torch_name(given)) +
+                  " with out_dtype " + std::string(tensor::torch_name(wanted)),
+              "ask for the dtype of the factors, or for float32 of 16-bit floats");
+  return contiguous_value(wanted, result.layout.sizes, result.device);
+}
+
 Argument transposed(GraphBuilder &builder, const Argument &matrix) {
   return builder.call("aten.permute.default", {matrix, Arguments{1, 0}});
 }
@@ -154,6 +169,24 @@ Argument scaled_sum(GraphBuilder &builder, const Call &call, Argument product) {
   return builder.call(kAdd, {self, product});
 }
 
+/// beta * self + alpha * the product in `out_dtype`, which self is converted to; a beta of 0
+/// ignores self, NaN included.
+Argument sum_of_dtype(GraphBuilder &builder, const Call &call, std::string_view product_target,
+                      std::string_view first, std::string_view second) {
+  const DType dtype = *call.dtype("out_dtype"), own = call.tensor("self").dtype;
+  if (own != dtype && own != call.tensor(first).dtype)
+    call.fail("TSC-O127", call.node().target + ": self is " + std::string(tensor::torch_name(own)),
+              "pass it in out_dtype, or in the dtype of the factors");
+  const auto scaled = [&](const Argument &x, std::string_view name) {
+    return is_number(call[name], 1) ? x : builder.call(kMul, {x, call[name]});
+  };
+  const Argument product =
+      scaled(builder.call(product_target, {call[first], call[second], dtype}), "alpha");
+  if (is_number(call["beta"], 0))
+    return product;
+  return builder.call(kAdd, {scaled(convert(builder, call["self"], dtype), "beta"), product});
+}
+
 void add_primitives(Table &table) {
   table.add("mm(Tensor self, Tensor mat2) -> Tensor")
       .shape([](const Call &call) { return product_value(call, "self", "mat2", 2); })
@@ -168,6 +201,19 @@ void add_primitives(Table &table) {
   table.add("tsc::convolution_bmm(Tensor self, Tensor mat2) -> Tensor")
       .shape([](const Call &call) { return product_value(call, "self", "mat2", 3); })
       .lowers("bmm");
+  table.add("mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor")
+      .shape([](const Call &call) { return product_value_of_dtype(call, "self", "mat2", 2); })
+      .lowers("mm");
+  table.add("bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor")
+      .shape([](const Call &call) { return product_value_of_dtype(call, "self", "mat2", 3); })
+      .lowers("bmm");
+  table.add("tsc::mm_of_float8(Tensor self, Tensor mat2) -> Tensor")
+      .shape([](const Call &call) {
+        const Value value = product_value(call, "self", "mat2", 2);
+        const TensorMeta &result = *value.tensor();
+        return contiguous_value(DType::f32, result.layout.sizes, result.device);
+      })
+      .lowers("mm_of_float8");
   table
       .add_with_in_place("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar "
                          "alpha=1) -> Tensor")
@@ -182,6 +228,18 @@ void add_combinations(Table &table) {
       .decompose([](GraphBuilder &builder, const Call &call) {
         Argument product = builder.call("aten.bmm.default", {call["batch1"], call["batch2"]});
         return scaled_sum(builder, call, product);
+      });
+  table
+      .add("addmm.dtype(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar "
+           "beta=1, Scalar alpha=1) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return sum_of_dtype(builder, call, "aten.mm.dtype", "mat1", "mat2");
+      });
+  table
+      .add("baddbmm.dtype(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, "
+           "Scalar beta=1, Scalar alpha=1) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return sum_of_dtype(builder, call, "aten.bmm.dtype", "batch1", "batch2");
       });
   table
       .add("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")

@@ -1,6 +1,7 @@
 #include "ops/table/builder.h"
 
 #include "ops/table/complex_calls.h"
+#include "ops/table/float8_calls.h"
 #include "ops/table/requirements.h"
 
 #include "ops/table/source_line.h"
@@ -161,6 +162,7 @@ Argument GraphBuilder::call(std::string_view target, Arguments args, Keywords kw
     // A decomposition relies on what its row refuses, whoever calls it.
     check_requirements(call);
     check_complex(call, *row);
+    check_float8(call, *row);
     if (row->shape)
       row->shape(call);
     return row->decompose(*this, call);
@@ -286,6 +288,7 @@ Value infer_value(const Graph &graph, const Node &node,
   call.note_equal_sizes(equal_sizes);
   check_requirements(call);
   check_complex(call, *row);
+  check_float8(call, *row);
   if (row->shape) {
     Value value = row->shape(call);
     check_result(call, value);

@@ -96,9 +96,10 @@ constexpr std::string_view kTakers[] = {
     // control, checked where their subgraphs are
     "_assert_tensor_metadata", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset"};
 
-/// "add" of "aten.add_.Tensor", "prims.convert_element_type" of
-/// "prims.convert_element_type.default".
-std::string_view family(std::string_view name) {
+} // namespace
+
+std::string_view family_of(const Operator &row) {
+  std::string_view name = row.functional.empty() ? row.name : row.functional;
   const size_t space = name.find('.');
   if (name.substr(0, space) == "aten")
     name.remove_prefix(space + 1);
@@ -109,47 +110,49 @@ std::string_view family(std::string_view name) {
   return name.substr(0, name.find('.'));
 }
 
+namespace {
+
 bool takes_complex(const Operator &row) {
   static const std::unordered_set<std::string_view> takers(std::begin(kTakers), std::end(kTakers));
-  return takers.count(family(row.functional.empty() ? row.name : row.functional)) != 0;
+  return takers.count(family_of(row)) != 0;
 }
 
-bool is_complex(const Value &value) {
+std::optional<DType> dtype_among(const Value &value, DTypeIs is_wanted) {
   if (const TensorMeta *meta = value.tensor())
-    return tensor::is_complex(meta->dtype);
+    return is_wanted(meta->dtype) ? std::optional(meta->dtype) : std::nullopt;
   const Value::List *list = value.list();
   for (size_t i = 0; list != nullptr && i < list->size(); ++i)
-    if (is_complex((*list)[i]))
-      return true;
-  return false;
-}
-
-/// The first that is complex.
-std::optional<DType> complex_among(const Call &call, const Argument &argument) {
-  if (std::holds_alternative<graph::Complex>(argument.value))
-    return DType::c64;
-  if (const DType *dtype = std::get_if<DType>(&argument.value))
-    return tensor::is_complex(*dtype) ? std::optional(*dtype) : std::nullopt;
-  if (const Value *value = call.value_of(argument); value != nullptr && is_complex(*value))
-    return value->tensor() != nullptr ? value->tensor()->dtype : DType::c64;
-  const Argument::List *list = argument.list();
-  for (size_t i = 0; list != nullptr && i < list->size(); ++i)
-    if (const std::optional<DType> found = complex_among(call, (*list)[i]))
+    if (const std::optional<DType> found = dtype_among((*list)[i], is_wanted))
       return found;
   return std::nullopt;
 }
 
-std::optional<DType> complex_among(const Call &call) {
-  for (const Argument &argument : call.node().args)
-    if (const std::optional<DType> found = complex_among(call, argument))
+std::optional<DType> dtype_among(const Call &call, const Argument &argument, DTypeIs is_wanted) {
+  if (std::holds_alternative<graph::Complex>(argument.value) && is_wanted(DType::c64))
+    return DType::c64;
+  if (const DType *dtype = std::get_if<DType>(&argument.value))
+    return is_wanted(*dtype) ? std::optional(*dtype) : std::nullopt;
+  if (const Value *value = call.value_of(argument); value != nullptr)
+    if (const std::optional<DType> found = dtype_among(*value, is_wanted))
       return found;
-  for (const auto &keyword : call.node().kwargs)
-    if (const std::optional<DType> found = complex_among(call, keyword.second))
+  const Argument::List *list = argument.list();
+  for (size_t i = 0; list != nullptr && i < list->size(); ++i)
+    if (const std::optional<DType> found = dtype_among(call, (*list)[i], is_wanted))
       return found;
   return std::nullopt;
 }
 
 } // namespace
+
+std::optional<DType> dtype_among(const Call &call, DTypeIs is_wanted) {
+  for (const Argument &argument : call.node().args)
+    if (const std::optional<DType> found = dtype_among(call, argument, is_wanted))
+      return found;
+  for (const auto &keyword : call.node().kwargs)
+    if (const std::optional<DType> found = dtype_among(call, keyword.second, is_wanted))
+      return found;
+  return std::nullopt;
+}
 
 DType part_dtype(DType dtype) {
   return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
@@ -159,10 +162,12 @@ DType dtype_of_parts(DType dtype) {
   return dtype == DType::f64 || dtype == DType::c128 ? DType::c128 : DType::c64;
 }
 
-bool involves_complex(const Call &call) { return complex_among(call).has_value(); }
+bool involves_complex(const Call &call) {
+  return dtype_among(call, tensor::is_complex).has_value();
+}
 
 void check_complex(const Call &call, const Operator &row) {
-  const std::optional<DType> dtype = complex_among(call);
+  const std::optional<DType> dtype = dtype_among(call, tensor::is_complex);
   if (dtype && !takes_complex(row))
     call.refuse("TSC-O150",
                 call.node().target + " of " + std::string(tensor::torch_name(*dtype)) +

@@ -1,4 +1,5 @@
 #include "ops/table/operator.h"
+#include "ops/table/suggest.h"
 #include "ops/table/varying_dtypes.h"
 
 namespace tsc::ops {
@@ -57,7 +58,7 @@ std::string operators_markdown() {
     text += "| `" + std::string(row.name) + "` | " + arguments + " | " + describe_way(row) + " | " +
             notes(row) + " |\n";
   }
-  return text;
+  return text + declined_markdown();
 }
 
 } // namespace tsc::ops

@@ -15,8 +15,24 @@ struct Replacement {
 };
 /// Operators without a row of their own, and what to do without them.
 constexpr Replacement kReplacements[] = {
-    {"quantized_decomposed.", "quantized models are not compiled: export the floating model"},
     {"quantized.", "quantized models are not compiled: export the floating model"},
+    {"aten._weight_int4pack_mm_for_cpu",
+     "its weights lie in an order that the vector width of the CPU decides where they were packed, "
+     "and no file says it: export with the weights as they were before packing"},
+    {"aten._convert_weight_to_int4pack_for_cpu",
+     "the order of its result depends on the vector width of the CPU: export with the weights as "
+     "they are before packing"},
+    {"aten._convert_weight_to_int4pack",
+     "pack the weights before exporting: aten._weight_int4pack_mm takes them packed"},
+    {"aten._weight_int4pack_mm_with_scales_and_zeros",
+     "an operator of another kind of GPU: use aten._weight_int4pack_mm"},
+    {"aten._dyn_quant_matmul_4bit",
+     "its weights lie in an order of the library of one kind of CPU: export with the weights as "
+     "they were before packing"},
+    {"aten._dyn_quant_pack_4bit_weight",
+     "the order of its result is that of the library of one kind of CPU: export with the weights "
+     "as they are before packing"},
+    {"aten._scaled_grouped_mm_v2", "use aten._scaled_grouped_mm, with one scale a row"},
 };
 
 /// "aten.add.Tensor" -> "aten.add"; "operator.getitem" stays.
@@ -42,6 +58,15 @@ bool has_namespace_of_torch(const std::string &target) {
 }
 
 } // namespace
+
+std::string declined_markdown() {
+  std::string text = "\n## Declined\n\nWhat has no row of its own, why, and what to do instead. "
+                     "A name that ends in a dot stands for all that begin with it.\n\n"
+                     "| operator | next step |\n|---|---|\n";
+  for (const Replacement &row : kReplacements)
+    text += "| `" + std::string(row.operation) + "` | " + std::string(row.advice) + " |\n";
+  return text;
+}
 
 std::string suggest_operator(const std::string &target) {
   if (std::string_view advice = replacement_for(target); !advice.empty())
