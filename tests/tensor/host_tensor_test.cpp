@@ -47,6 +47,10 @@ TEST_CASE("8-bit floats are read and written") {
   CHECK(tensor.get_double(1) == 448.0);
   CHECK(tensor.get_double(2) == 0x1p-9);
   CHECK(std::isnan(tensor.get_double(3)));
+  HostTensor pairs(DType::c64, {1});
+  CHECK_THROWS_WITH(pairs.set_double(0, 1.0),
+                    "error TSC-T003: stores of torch.complex64 are not supported\n"
+                    "  next: convert the tensor to float32 before saving it");
   // Values of PyTorch 2.11: the nearest, ties to even, NaN (infinity) for what is too large.
   const auto bits_of = [](DType dtype, double value) {
     HostTensor one(dtype, {1});

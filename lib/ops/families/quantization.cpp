@@ -28,7 +28,8 @@ Term number(GraphBuilder &builder, const Call &call, std::string_view parameter,
     return given;
   const TensorMeta meta = given.meta();
   if (!symbolic::numel(meta.layout.sizes).is_integer(1))
-    call.fail("TSC-O129", call.node().target + ": '" + std::string(parameter) + "' " + named(meta),
+    call.fail("TSC-O129",
+              call.node().target + ": '" + std::string(parameter) + "' is " + named(meta),
               "give one number");
   return {builder, convert(builder, meta.layout.rank() == 0 ? given : reshaped(given, {}), dtype)};
 }

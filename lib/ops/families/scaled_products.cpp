@@ -19,7 +19,8 @@ std::string named(const TensorMeta &meta) {
 }
 
 [[noreturn]] void refuse_form(const Call &call, const std::string &what) {
-  call.refuse("TSC-O217", call.node().target + " " + what, std::string(kForms));
+  call.refuse("TSC-O217", call.node().target + " in a form that is not computed: " + what,
+              std::string(kForms));
 }
 
 enum class Scale : uint8_t { whole, lines, blocks };
@@ -29,9 +30,7 @@ enum class Scale : uint8_t { whole, lines, blocks };
 Scale form_of(const Call &call, std::string_view parameter, Expr lines, Expr terms, bool turned) {
   const TensorMeta &scale = call.tensor(parameter);
   std::vector<Expr> sizes = scale.layout.sizes;
-  const auto wrong = [&] {
-    refuse_form(call, "with '" + std::string(parameter) + "' " + named(scale));
-  };
+  const auto wrong = [&] { refuse_form(call, "'" + std::string(parameter) + "' " + named(scale)); };
   if (scale.dtype != DType::f32)
     wrong();
   if (symbolic::numel(sizes).is_integer(1))
@@ -108,7 +107,7 @@ Argument scaled_product(GraphBuilder &builder, const Call &call) {
                   " do not multiply",
               "make the last size of the first equal the second last of the second");
   if (call.has("scale_result"))
-    refuse_form(call, "with 'scale_result'");
+    refuse_form(call, "'scale_result'");
   const DType result = result_of(call);
   const Scale form_a = form_of(call, "scale_a", a[0], a[1], false),
               form_b = form_of(call, "scale_b", b[1], b[0], true);
@@ -152,11 +151,11 @@ Argument scaled_product_by_recipe(GraphBuilder &builder, const Call &call) {
     const Arguments *scales = call["scale_" + which].list();
     if (scales == nullptr || scales->size() != 1 || recipes.size() != 1 || !is_known(recipes[0]) ||
         (!swizzles.empty() && swizzles != std::vector<int64_t>{0}))
-      refuse_form(call, "with scales of another recipe, or in another order");
+      refuse_form(call, "scales of another recipe, or in another order");
     return scales->front();
   };
   if (!call.integers("contraction_dim").empty())
-    refuse_form(call, "with 'contraction_dim'");
+    refuse_form(call, "'contraction_dim'");
   const Argument scale_a = one("a"), scale_b = one("b");
   return builder.call("aten._scaled_mm.default",
                       {call["self"], call["mat2"], scale_a, scale_b, call["bias"]},
