@@ -78,7 +78,7 @@ TEST_CASE("8-bit floats are read and written") {
         112}}};
   for (const Row &row : rows)
     for (size_t i = 0; i < 19; ++i) {
-      INFO(tensor::torch_name(row.dtype) << " of " << values[i]);
+      INFO(torch_name(row.dtype) << " of " << values[i]);
       CHECK(bits_of(row.dtype, values[i]) == row.bits[i]);
     }
   for (const Row &row : rows) // each value is its own nearest
