@@ -307,7 +307,8 @@ void added_to_product(const Call &call) {
       product.push_back(y[0]);
   } else {
     const std::string_view name = family(call.node().target);
-    one_dtype(call, "self", parameters[1].name);
+    if (parameters[3].name != "out_dtype") // those rows say themselves what self may be
+      one_dtype(call, "self", parameters[1].name);
     if (x.size() != y.size() || y.size() != (name == "addmm" ? 2 : 3))
       return;
     product = {x[x.size() - 2], y.back()};
