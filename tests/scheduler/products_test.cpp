@@ -111,7 +111,7 @@ TEST_CASE("products stay with the library where no template takes them") {
   };
   separate(activation(4096, 60, 64), "its matrices are not of known sizes in runs of 16 bytes");
   separate(activation(4096, 64, 60), "its matrices are not of known sizes in runs of 16 bytes");
-  const ModuleBuilder wide = activation(4096, 64, 64, tensor::DType::f32);
+  const ModuleBuilder wide = activation(4096, 64, 64, tensor::DType::f64);
   CHECK(groups_of(wide.module, run(wide.module)) == "op0 op1");
 }
 
