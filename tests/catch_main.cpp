@@ -36,5 +36,7 @@ int main(int count, char **arguments) {
   setenv("TSC_VERIFY", "1", 1);         // passes are checked as they run
   setenv("CUDA_CACHE_DISABLE", "1", 1); // what NVRTC's own cache holds comes without ptxas's report
   const int result = Catch::Session().run(count, arguments);
-  return result == 0 && skipped > 0 && skipped == begun ? tsc::testing::kSkipped : result;
+  if (result != 0) // Catch2 2 gives the number of failures, which may be kSkipped
+    return 1;
+  return skipped > 0 && skipped == begun ? tsc::testing::kSkipped : 0;
 }

@@ -356,9 +356,6 @@ const WrongCall kWrongCalls[] = {
      "name as many dimensions of the one as of the other"},
     {"aten.cross.default", R"(["$row", "$row"])", 3,
      "O095: aten.cross.default: no dimension of size 3 in [4]", "pass vectors of 3 elements"},
-    {"aten.linalg_norm.default", R"(["$x", 2])", 4,
-     "O096: aten.linalg_norm.default of this order needs singular values",
-     "use the order 'fro', 1, -1, inf or -inf"},
     {"aten.upsample_nearest2d.vec", R"(["$x", [4, 4], null])", 3,
      "O097: aten.upsample_nearest2d.vec of a tensor of 2 dimensions",
      "pass [batch, channels] and 2 spatial dimensions"},
@@ -555,8 +552,6 @@ const WrongCall kWrongCalls[] = {
      R"(["$cube", "$at", "$at", "$at", "$at", "$at", 4, false, 0, false, null])", 3,
      "O102: aten._embedding_bag_backward.default: gradient [2, 3, 4], indices [2], bags [2]",
      "pass a matrix, and vectors of indices and bags"},
-    {"aten.empty_permuted.default", R"([[2, 3], [0, 0]])", 3,
-     "O021: aten.empty_permuted: a dimension stands twice", "name each dimension once"},
 };
 
 json graph_of(const WrongCall &call) {
