@@ -7,6 +7,8 @@
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
+#include <tuple>
+
 using namespace tsc;
 using tensor::HostTensor;
 
