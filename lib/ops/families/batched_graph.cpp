@@ -424,12 +424,11 @@ private:
 /// Whether the indices of one aten.index stand side by side, from the first dimension on.
 bool stands_in_front(const Node &node) {
   bool ended = false;
-  for (const Argument &index : *node.args.at(1).list()) {
+  for (const Argument &index : *node.args.at(1).list())
     if (!index.node())
       ended = true;
     else if (ended)
       return false;
-  }
   return true;
 }
 
