@@ -416,8 +416,8 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
                        const target::Target &target, const PlanChoice *choice) {
   constexpr int kLine = 128, kFewestBytes = 4; // 4 bytes and more fill a line with one column each
   constexpr int kLeastBlock = 64, kWantedBlock = 512, kLargestBlock = 1024;
-  constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastThreads = 512; // of a multiprocessor
-  constexpr int64_t kLeastElements = 4;                                   // of a thread
+  constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastThreads = 64; // of a multiprocessor
+  constexpr int64_t kLeastElements = 4;                                  // of a thread
   constexpr int64_t kMostShared = 24576;
   const auto rows = plan.graph.rows().as_integer(), elements = plan.graph.elements().as_integer();
   const int narrowest = narrowest_load(module, plan.graph);

@@ -53,9 +53,10 @@ private:
   Graph rest_;        // what has not been refused yet, node by node
   std::unordered_map<std::string, size_t> position_; // in both, by name
   CheckReport report_;
-  std::set<std::pair<std::string, std::string>> known_; // node and message
-  std::unordered_map<std::string, size_t> missing_;     // message -> problem that it is in
-  std::vector<bool> depends_on_hole_;                   // by node of whole_
+  std::set<std::pair<std::string, std::string>> known_;  // node and message
+  std::unordered_map<std::string, size_t> missing_;      // message -> problem that it is in
+  std::set<std::pair<std::string, std::string>> placed_; // message and node of those
+  std::vector<bool> depends_on_hole_;                    // by node of whole_
 
   /// One walk through the pipeline. True if something was refused and cut out.
   bool try_once(bool again) {
@@ -90,7 +91,7 @@ private:
       is_new = true;
       Problem &problem = find_or_add(diagnostic);
       for (const std::string &node : nodes)
-        if (is_missing_feature(diagnostic))
+        if (is_missing_feature(diagnostic) && placed_.emplace(diagnostic.message, node).second)
           problem.places.push_back({node, ""});
     }
     if (is_new && report_.exit_code != ExitCode::bad_input)

@@ -93,7 +93,6 @@ error TSC-K001: kernels cannot compute with torch.float8_e4m3fn
   at wrong.json (node dtype)
   in File "model.py", line 5, in forward: dtype = f(x)
   call aten.mul.Tensor(self=c: float8_e4m3fn[2, 3], other=c: float8_e4m3fn[2, 3])
-  also at node dtype_again in File "model.py", line 6, in forward: dtype_again = f(x)
   next: convert the tensor to float32 or a 16-bit float first
 error TSC-O002: aten.view.dtype between bool and wider elements is not supported
   at wrong.json (node bits)

@@ -238,7 +238,7 @@ TEST_CASE("Weights that do not fit are all named", "[engine]") {
                     "weight \"layer.bias\" is f16, the model needs f32\n"
                     "weight \"layer.count\" is missing");
   auto unknown = [](const char *) -> WeightData {
-    return {kW, static_cast<tsc_engine::DType>(14), kBiasSizes, 1}; // a type that files may hold
+    return {kW, static_cast<tsc_engine::DType>(60), kBiasSizes, 1}; // a type that files may hold
   };
   CHECK_THROWS_WITH(WeightSet(model, device, unknown),
                     "weight \"layer.w\" is of another type, the model needs f32\n"

@@ -35,7 +35,7 @@ std::string error_of(const std::string &header, const std::string &payload) {
 
 const std::string kHeader =
     R"({"__metadata__": {"by": "x"}, "a\"b\u00e9": {"dtype":"F32","shape":[2, 1],"data_offsets":[0,8]},)"
-    R"( "e": {"dtype":"BF16","shape":[0,3],"data_offsets":[8,8]}, "q": {"dtype":"F8_E4M3","shape":[1],"data_offsets":[8,9]} })";
+    R"( "e": {"dtype":"BF16","shape":[0,3],"data_offsets":[8,8]}, "q": {"dtype":"F4","shape":[1],"data_offsets":[8,9]} })";
 
 } // namespace
 

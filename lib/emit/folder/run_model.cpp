@@ -63,6 +63,13 @@ void fill_random(std::vector<char> &bytes, TscDType dtype) {
   case TSC_I8:
   case TSC_U8:
     return fill(char(), bit);
+  case TSC_F8E4M3FN:
+  case TSC_F8E5M2:
+  case TSC_F8E4M3FNUZ:
+  case TSC_F8E5M2FNUZ:
+    return fill(uint8_t(), [&] { return bit() << 7 | (next() & 0x7) | 0x30; });
+  case TSC_F8E8M0FNU: // 1/2 or 1: exponents, without a sign
+    return fill(uint8_t(), [&] { return 0x7E + bit(); });
   }
 }
 

@@ -88,6 +88,9 @@ constexpr std::string_view kTakers[] = {
     "linalg_det", "det", "_linalg_slogdet", "linalg_slogdet", "slogdet", "logdet", "linalg_pinv",
     "pinverse", "linalg_matrix_rank", "linalg_cond", "linalg_lstsq", "linalg_tensorinv",
     "linalg_tensorsolve",
+    // functions of slices: what they call is asked where it is called
+    "higher_order.scan", "higher_order.map", "higher_order.map_impl",
+    "higher_order.associative_scan",
     // Fourier transforms
     "_fft_c2c", "_fft_r2c", "_fft_c2r", "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_hfft",
     "fft_ihfft", "fft_fft2", "fft_ifft2", "fft_rfft2", "fft_irfft2", "fft_hfft2", "fft_ihfft2",
