@@ -162,6 +162,12 @@ private:
     }
   }
 
+  void add_dtype(ops::CustomInput &input, const std::string &word, const std::string &place) {
+    const auto dtype = tensor::parse_dtype(word);
+    if (!dtype)
+      return wrong(place, "'" + word + "' is no element type");
+    input.dtypes.push_back(*dtype);
+  }
   void read_inputs(const json &inputs) {
     if (!inputs.is_object())
       return wrong("/inputs", "an object is missing here: tensors by name");
@@ -172,10 +178,7 @@ private:
       ops::CustomInput &input = row_.inputs[name];
       if (value.contains("dtypes"))
         for (const std::string &word : expressions(value, "dtypes", place))
-          if (const auto dtype = tensor::parse_dtype(word))
-            input.dtypes.push_back(*dtype);
-          else
-            wrong(place + "/dtypes", "'" + word + "' is no element type");
+          add_dtype(input, word, place + "/dtypes");
       if (value.contains("rank")) {
         if (!value["rank"].is_number_unsigned() || value["rank"] > 64)
           wrong(place + "/rank", "a rank is an integer from 0 to 64");
