@@ -16,11 +16,9 @@ namespace {
 using ir::Op;
 
 constexpr int kFlatBlock = 256;
-constexpr int kRowBlock = 256;        // threads of a block whose rows are parts of warps
-constexpr int kWarpsRowBlock = 128;   // the least threads of a block whose rows are whole warps
-constexpr int kSmallestRow = 8;       // threads a row: 8 runs of 16 bytes are one 128-byte line
-constexpr int kRunsInFlight = 4;      // runs a thread loads before the first use
-constexpr int kRegistersForRow = 128; // a thread's registers that may hold its part of the row
+constexpr int kRowBlock = 256;      // threads of a block whose rows are parts of warps
+constexpr int kWarpsRowBlock = 128; // the least threads of a block whose rows are whole warps
+constexpr int kRunsInFlight = 4;    // runs a thread loads before the first use
 constexpr int kLargestLoopedRow = 512;
 constexpr int kManyRows = 16;       // a multiprocessor
 constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
@@ -221,7 +219,7 @@ void mark_walked_again(KernelPlan &plan) {
 /// `wanted` runs each.
 void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
   double best = 1e30;
-  for (int threads = std::min<int>(kSmallestRow, 1 << 10); threads <= 1024; threads *= 2) {
+  for (int threads = std::min<int>(kFewestRowThreads, 1 << 10); threads <= 1024; threads *= 2) {
     const int64_t steps = (runs + threads - 1) / threads;
     if (steps > most)
       continue;
@@ -234,19 +232,6 @@ void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
       walk.steps = static_cast<int>(steps);
     }
   }
-}
-
-/// Registers that one element of the row takes a thread: its loads as they come, and values kept
-/// between phases.
-double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
-  double bytes = 0;
-  for (const ValueId id : plan.preloads)
-    bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype));
-  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
-    if (plan.kept[id])
-      bytes +=
-          std::max<double>(4, static_cast<double>(tensor::size_in_bytes(plan.graph[id].dtype)));
-  return std::max(1.0, bytes / 4);
 }
 
 /// Shared memory that the rows of a block take while they are merged (tc_sort.h).
@@ -479,6 +464,17 @@ void choose_divisions(KernelPlan &plan) {
 
 } // namespace
 
+double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
+  double bytes = 0;
+  for (const ValueId id : plan.preloads)
+    bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype));
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.kept[id])
+      bytes +=
+          std::max<double>(4, static_cast<double>(tensor::size_in_bytes(plan.graph[id].dtype)));
+  return std::max(1.0, bytes / 4);
+}
+
 bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
   if (graph.row_variables.empty() || graph.element_variables.empty())
     return false;
@@ -632,51 +628,6 @@ int64_t longest_run(const ir::Module &module, const KernelGraph &graph,
 }
 
 } // namespace
-
-std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPlan &plan) {
-  constexpr int kLeastBlock = 64, kMostThreads = 1024;
-  std::vector<PlanChoice> found;
-  if (plan.otherwise || !plan.graph.elements().is_integer())
-    return found;
-  if (const auto *flat = std::get_if<FlatWalk>(&plan.walk)) {
-    for (const int steps : {1, 2, 4})
-      if (steps != flat->steps)
-        found.push_back({.steps = steps});
-    for (const int block : {128, 512})
-      found.push_back({.block = block});
-    if (flat->vector > 1 && plan.choices.empty())
-      for (const int steps : {1, 2})
-        found.push_back({.vector = flat->vector / 2, .steps = steps});
-  } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
-    if (plan.graph.sorts() || row->threads == 1)
-      return found;
-    const int64_t runs = longest_row_in_runs(plan, row->vector);
-    const int most =
-        std::max(1, static_cast<int>(kRegistersForRow /
-                                     (registers_per_element(module, plan) * row->vector)));
-    for (const int threads :
-         {row->threads / 4, row->threads / 2, row->threads * 2, row->threads * 4})
-      if (threads >= kSmallestRow && threads <= kMostThreads &&
-          (row->steps == 0 ? threads >= 128 : (runs + threads - 1) / threads <= most))
-        found.push_back({.threads = threads});
-    for (const int rows : {row->rows / 2, row->rows * 2, row->rows * 4})
-      if (rows > 0 && row->threads * rows >= kLeastBlock && row->threads * rows <= kMostThreads)
-        found.push_back({.rows = rows});
-  } else if (const auto *column = std::get_if<ColumnWalk>(&plan.walk)) {
-    for (const int threads : {4, 8, 16, 32})
-      if (column->threads > 1 && threads != column->threads)
-        found.push_back({.threads = threads});
-  } else if (const auto *window = std::get_if<WindowWalk>(&plan.walk)) {
-    for (const int tile : {1, 2, 4, 8})
-      if (window->threads == 1 && tile != window->tile)
-        found.push_back({.tile = tile});
-    for (const int threads : {window->threads / 4, window->threads / 2, window->threads * 2})
-      if (window->threads > 1 && threads * window->columns() >= kLeastBlock &&
-          threads * window->columns() <= kMostThreads)
-        found.push_back({.threads = threads});
-  }
-  return found;
-}
 
 /// Where symbolic sizes keep accesses from being vectors, the kernel gets two paths over one grid:
 /// the launch checks the sizes and says which.

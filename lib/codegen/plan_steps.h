@@ -8,6 +8,14 @@ namespace tsc::codegen {
 /// Neighbouring columns that a block reduces: a warp's loads are 128 bytes of floats.
 inline constexpr int kColumnsPerBlock = 32;
 
+/// Threads a row, the fewest: 8 runs of 16 bytes are one 128-byte line.
+inline constexpr int kFewestRowThreads = 8;
+/// A thread's registers that may hold its part of the row.
+inline constexpr int kRegistersForRow = 128;
+/// Registers that one element of the row takes a thread: its loads as they come, and values kept
+/// between phases.
+double registers_per_element(const ir::Module &module, const KernelPlan &plan);
+
 /// True if more bytes are contiguous along the innermost row variable than along the innermost
 /// element variable.
 bool prefers_columns(const ir::Module &module, const KernelGraph &graph);

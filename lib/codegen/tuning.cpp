@@ -1,5 +1,8 @@
 #include "codegen/tuning.h"
 
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+
 #include "support/text.h"
 
 #include <charconv>
@@ -52,6 +55,51 @@ std::optional<PlanChoice> parse_choice(std::string_view text) {
       return std::nullopt;
   }
   return choice;
+}
+
+std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPlan &plan) {
+  constexpr int kLeastBlock = 64, kMostThreads = 1024;
+  std::vector<PlanChoice> found;
+  if (plan.otherwise || !plan.graph.elements().is_integer())
+    return found;
+  if (const auto *flat = std::get_if<FlatWalk>(&plan.walk)) {
+    for (const int steps : {1, 2, 4})
+      if (steps != flat->steps)
+        found.push_back({.steps = steps});
+    for (const int block : {128, 512})
+      found.push_back({.block = block});
+    if (flat->vector > 1 && plan.choices.empty())
+      for (const int steps : {1, 2})
+        found.push_back({.vector = flat->vector / 2, .steps = steps});
+  } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
+    if (plan.graph.sorts() || row->threads == 1)
+      return found;
+    const int64_t runs = longest_row_in_runs(plan, row->vector);
+    const int most =
+        std::max(1, static_cast<int>(kRegistersForRow /
+                                     (registers_per_element(module, plan) * row->vector)));
+    for (const int threads :
+         {row->threads / 4, row->threads / 2, row->threads * 2, row->threads * 4})
+      if (threads >= kFewestRowThreads && threads <= kMostThreads &&
+          (row->steps == 0 ? threads >= 128 : (runs + threads - 1) / threads <= most))
+        found.push_back({.threads = threads});
+    for (const int rows : {row->rows / 2, row->rows * 2, row->rows * 4})
+      if (rows > 0 && row->threads * rows >= kLeastBlock && row->threads * rows <= kMostThreads)
+        found.push_back({.rows = rows});
+  } else if (const auto *column = std::get_if<ColumnWalk>(&plan.walk)) {
+    for (const int threads : {4, 8, 16, 32})
+      if (column->threads > 1 && threads != column->threads)
+        found.push_back({.threads = threads});
+  } else if (const auto *window = std::get_if<WindowWalk>(&plan.walk)) {
+    for (const int tile : {1, 2, 4, 8})
+      if (window->threads == 1 && tile != window->tile)
+        found.push_back({.tile = tile});
+    for (const int threads : {window->threads / 4, window->threads / 2, window->threads * 2})
+      if (window->threads > 1 && threads * window->columns() >= kLeastBlock &&
+          threads * window->columns() <= kMostThreads)
+        found.push_back({.threads = threads});
+  }
+  return found;
 }
 
 } // namespace tsc::codegen
