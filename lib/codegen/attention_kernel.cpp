@@ -15,17 +15,24 @@ namespace {
 struct Shape {
   int depth = 0;
   bool costly_mask = false; // in registers
+  int groups = 0;           // of warps that compute, 0: the form without wgmma
 };
 
 class AttentionText {
 public:
-  AttentionText(const ir::Module &module, const ir::Operation &operation)
+  AttentionText(const ir::Module &module, const ir::Operation &operation,
+                const target::Target &target)
       : module_(module), call_(std::get<ir::Extern>(operation.kind)),
         out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
     shape_.depth = static_cast<int>(call_.inputs[0].layout.sizes[3].value());
+    if (target.has_wgmma) {
+      const Expr rows = query().sizes[2];
+      shape_.groups = tc_attention_groups(shape_.depth, call_.inputs.size() > 3,
+                                          rows.is_integer() ? rows.value() : 0);
+    }
     shape_.costly_mask =
         call_.inputs.size() > 3 &&
-        !(pairs() && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
+        !(together(2) && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
     for (const ir::BufferView &input : call_.inputs)
       add_pointer(input.buffer, "in", true);
     add_pointer(out_id_, "out", false);
@@ -57,8 +64,9 @@ public:
                 std::string(storage_type(module_.buffer(parameters_.storages[pointer++]).dtype)) +
                 " *TC_RESTRICT " + parameter.name;
     }
-    // 256 threads a multiprocessor: all registers that a thread can have.
-    const std::string blocks = threads > 1 ? ", " + std::to_string(256 / threads) : "";
+    // All registers that a thread can have: 256 threads a multiprocessor, or one block.
+    const std::string blocks =
+        threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : 256 / threads);
     std::string text = "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks +
                        ") " + name + "(" + list + ") {\n";
     text += "  tc_attention_problem<" + type + ", " + mask_type() + "> problem;\n";
@@ -80,16 +88,25 @@ public:
     }
     text += "  problem.rows = " + integer(query().sizes[2]) + ";\n";
     text += "  problem.columns = " + integer(key.sizes[2]) + ";\n";
+    text += "  problem.heads = " + integer(query().sizes[1]) + ";\n";
+    text += "  problem.batches = " + integer(query().sizes[0]) + ";\n";
     text +=
         "  problem.group = " + integer(symbolic::floor_div(query().sizes[1], key.sizes[1])) + ";\n";
     text += "  problem.scale = " + literal(call_.alpha, tensor::DType::f32) + ";\n";
-    if (threads > 1)
+    const std::string depth = std::to_string(shape_.depth), groups = std::to_string(shape_.groups);
+    if (threads > 1 && shape_.groups > 0)
+      text += "  static_assert(tc_attention_group_threads(" + groups +
+              ") == " + std::to_string(threads) + " && tc_attention_group_bytes(" + depth + ", " +
+              groups +
+              ") == " + std::to_string(tc_attention_group_bytes(shape_.depth, shape_.groups)) +
+              ", \"as the launch has it\");\n";
+    else if (threads > 1)
       text += "  static_assert(tc_attention_threads(" + mask_type() +
-              "::costly) == " + std::to_string(threads) + " && tc_attention_shared_bytes(" +
-              std::to_string(shape_.depth) +
+              "::costly) == " + std::to_string(threads) + " && tc_attention_shared_bytes(" + depth +
               ") == " + std::to_string(tc_attention_shared_bytes(shape_.depth)) +
               ", \"as the launch has it\");\n";
-    text += "  tc_attention<" + std::to_string(shape_.depth) + ", " +
+    text += (shape_.groups > 0 ? "  tc_attention_by_groups<" + depth + ", " + groups + ", "
+                               : "  tc_attention<" + depth + ", ") +
             (call_.causal ? "true" : "false") + ">(problem);\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
   }
@@ -134,21 +151,21 @@ private:
            offset + ", " + number(layout.strides[0]) + ", " + number(layout.strides[1]) + ", " +
            number(layout.strides[2]) + "};\n";
   }
-  /// Two neighbours of a row lie in one aligned pair, and no row ends between them.
-  bool pairs() const {
+  /// `count` neighbours of a row lie in one aligned run, and no row ends within.
+  bool together(int64_t count) const {
     const tensor::Layout &mask = call_.inputs[3].layout;
-    const auto even = [&](Expr e) {
-      return symbolic::simplify(symbolic::mod(e, Expr(2)), module_.ranges).is_integer(0);
+    const auto whole = [&](Expr e) {
+      return symbolic::simplify(symbolic::mod(e, Expr(count)), module_.ranges).is_integer(0);
     };
-    return mask.strides[3].is_integer(1) && even(mask.strides[0]) && even(mask.strides[1]) &&
-           even(mask.strides[2]) && even(mask.offset) && even(mask.sizes[3]);
+    return mask.strides[3].is_integer(1) && whole(mask.strides[0]) && whole(mask.strides[1]) &&
+           whole(mask.strides[2]) && whole(mask.offset) && whole(mask.sizes[3]);
   }
   std::string mask_type() const {
     if (call_.inputs.size() < 4)
       return "tc_no_mask";
     const tensor::DType dtype = module_.buffer(call_.inputs[3].buffer).dtype;
-    return "tc_mask<" + std::string(storage_type(dtype)) + ", " + (pairs() ? "true" : "false") +
-           ">";
+    return "tc_mask<" + std::string(storage_type(dtype)) + ", " + (together(2) ? "true" : "false") +
+           ", " + (together(8) ? "true" : "false") + ">";
   }
 };
 
@@ -160,13 +177,29 @@ Expr bytes_of(const ir::Module &module, const tensor::Layout &layout, BufferId b
   return count * Expr(static_cast<int64_t>(tensor::size_in_bytes(module.buffer(buffer).dtype)));
 }
 
+std::string plan_text(const Shape &shape) {
+  const auto number = [](int value) { return std::to_string(value); };
+  if (shape.groups > 0)
+    return "attention, " + number(shape.groups * tc_group_rows) + " rows a block, " +
+           number(shape.groups) + " groups of warps that compute and one that brings " +
+           number(tc_attention_group_keys(shape.depth, shape.groups)) +
+           " keys a step, scores in registers, products by warp groups";
+  return "attention, " + number(tc_attention_rows) + " rows a block, " +
+         number(tc_attention_rows_a_warp(shape.costly_mask)) + " a warp, " +
+         number(tc_attention_keys(shape.depth)) +
+         " keys a step, scores in registers, products on tensor cores";
+}
+
 } // namespace
 
 BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule &schedule,
-                            const scheduler::Group &group, const ir::Operation &operation) {
+                            const scheduler::Group &group, const ir::Operation &operation,
+                            const target::Target &target) {
   const auto &call = std::get<ir::Extern>(operation.kind);
-  const AttentionText text(module, operation);
+  const AttentionText text(module, operation, target);
   const tensor::Layout &query = text.query();
+  const Shape &shape = text.shape();
+  const bool groups = shape.groups > 0;
 
   BuiltKernel built;
   program::Kernel &kernel = built.kernel;
@@ -176,24 +209,29 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
     kernel.bytes_read += bytes_of(module, input.layout, input.buffer);
   const ir::Buffer &out = module.buffer(operation.outputs[0]);
   kernel.bytes_written = bytes_of(module, out.layout, operation.outputs[0]);
-  const Shape &shape = text.shape();
-  kernel.plan = "attention, " + std::to_string(tc_attention_rows) + " rows a block, " +
-                std::to_string(tc_attention_rows_a_warp(shape.costly_mask)) + " a warp, " +
-                std::to_string(tc_attention_keys(shape.depth)) +
-                " keys a step, scores in registers, products on tensor cores";
+  kernel.plan = plan_text(shape);
+  const int rows = groups ? shape.groups * tc_group_rows : tc_attention_rows;
+  const Expr row_blocks = symbolic::ceil_div(query.sizes[2], Expr(rows));
   const auto variant = [&](int threads) {
     program::KernelVariant result;
     result.text = text.print(std::string(kKernelPlaceholder), threads);
-    result.grid = {symbolic::ceil_div(query.sizes[2], Expr(tc_attention_rows)), query.sizes[1],
-                   query.sizes[0]};
+    if (groups) // blocks stay and compute one item after another
+      result.grid = {symbolic::minimum(row_blocks * query.sizes[1] * query.sizes[0],
+                                       Expr(target.multiprocessors)),
+                     Expr(1), Expr(1)};
+    else
+      result.grid = {row_blocks, query.sizes[1], query.sizes[0]};
     result.block = {threads, 1, 1};
     return result; // the host needs no shared memory
   };
-  kernel.cuda = variant(tc_attention_threads(shape.costly_mask));
-  kernel.cuda.shared_bytes = Expr(tc_attention_shared_bytes(shape.depth));
+  kernel.cuda = variant(groups ? tc_attention_group_threads(shape.groups)
+                               : tc_attention_threads(shape.costly_mask));
+  kernel.cuda.shared_bytes = Expr(groups ? tc_attention_group_bytes(shape.depth, shape.groups)
+                                         : tc_attention_shared_bytes(shape.depth));
   kernel.serial = variant(1);
-  constexpr std::string_view kIncludes[] = {"tc_attention.h"};
-  finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", kIncludes);
+  const std::vector<std::string_view> includes = {groups ? "tc_attention_groups.h"
+                                                         : "tc_attention.h"};
+  finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", includes);
   built.pointers = text.parameters().storages;
   built.sizes = text.parameters().sizes;
   return built;

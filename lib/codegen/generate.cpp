@@ -223,7 +223,7 @@ private:
   BuiltKernel build_template(const scheduler::Group &group) const {
     const ir::Operation &root = module_.operations[schedule_.nodes[group.parts->root].operation];
     if (std::get<ir::Extern>(root.kind).library == ir::Library::attention)
-      return build_attention(module_, schedule_, group, root);
+      return build_attention(module_, schedule_, group, root, target_);
     return build_product(module_, schedule_, group, target_, shared_.tuning);
   }
   /// Groups of one list, in as few launches as they go into; gives the group behind them.

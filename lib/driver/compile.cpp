@@ -42,7 +42,8 @@ struct State {
 
 void run_graph_passes(State &state) {
   ops::PassOptions pass_options;
-  pass_options.fused_attention = state.policy.fused_attention;
+  if (state.policy.fused_attention) // deeper: without wgmma, sums would not fit the registers
+    pass_options.fused_attention = state.target->has_wgmma ? 256 : 128;
   pass_options.product_kernels =
       state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
   pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;

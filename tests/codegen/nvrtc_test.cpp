@@ -147,8 +147,9 @@ TEST_CASE("attention compiles without spills at every depth and with every mask"
   };
   for (const int depth : {8, 24, 32, 64, 72, 80, 96, 128})
     add(depth, depth % 16 == 0 ? "tc_bf16" : "tc_f16", "tc_no_mask", depth % 32 == 0);
-  for (const char *mask : {"tc_mask<bool, true>", "tc_mask<bool, false>", "tc_mask<float, true>",
-                           "tc_mask<tc_f16, false>", "tc_mask<tc_bf16, true>"}) {
+  for (const char *mask :
+       {"tc_mask<bool, true, true>", "tc_mask<bool, false, false>", "tc_mask<float, true, true>",
+        "tc_mask<tc_f16, false, false>", "tc_mask<tc_bf16, true, true>"}) {
     add(64, "tc_bf16", mask, false);
     add(128, "tc_f16", mask, true);
   }

@@ -329,8 +329,8 @@ Argument safe_softmax(GraphBuilder &builder, const Call &call) {
 
 /// Whether one kernel can compute this call of tsc.attention whole: 16-bit floats, a depth that
 /// fills 16-byte accesses, whole batches, more than a few rows.
-bool fits_one_kernel(const Call &call) {
-  constexpr int64_t kFewRows = 16, kDeepest = 128;
+bool fits_one_kernel(const Call &call, int64_t deepest) {
+  constexpr int64_t kFewRows = 16;
   constexpr int64_t kMostBlocks = 65535; // along the second and third axis of a grid
   const Shapes shapes = shapes_of(call);
   const TensorMeta &query = call.tensor("query"), &key = call.tensor("key"),
@@ -338,7 +338,7 @@ bool fits_one_kernel(const Call &call) {
   const bool dtypes = (query.dtype == DType::f16 || query.dtype == DType::bf16) &&
                       key.dtype == query.dtype && value.dtype == query.dtype;
   const bool depths = shapes.depth.is_integer() && shapes.depth.value() % 8 == 0 &&
-                      shapes.depth.value() >= 8 && shapes.depth.value() <= kDeepest &&
+                      shapes.depth.value() >= 8 && shapes.depth.value() <= deepest &&
                       shapes.value_depth == shapes.depth;
   const size_t rank = query.layout.rank();
   const bool whole = (rank == 3 || rank == 4) &&
@@ -366,7 +366,7 @@ bool fits_one_kernel(const Call &call) {
 
 } // namespace
 
-void choose_fused_attention(Graph &graph) {
+void choose_fused_attention(Graph &graph, int64_t deepest) {
   const std::vector<uint32_t> users = graph::count_users(graph);
   std::vector<bool> output_only(graph.nodes.size(), true); // by node: nobody takes its logsumexp
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -380,7 +380,7 @@ void choose_fused_attention(Graph &graph) {
   const auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id)
     if (graph.node(id).target == kAttention && output_only[id] &&
-        fits_one_kernel(Call(graph, graph.node(id), row.schema, ranges)))
+        fits_one_kernel(Call(graph, graph.node(id), row.schema, ranges), deepest))
       graph.nodes[id].target = kOutputOnly;
 }
 

@@ -109,11 +109,11 @@ bool calls(const Graph &graph, std::string_view target) {
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options) {
   if (!calls(graph, kAttention))
     return graph;
-  if (options.fused_attention) {
+  if (options.fused_attention > 0) {
     // What decompositions made of sums that nobody takes is gone before it is asked who takes them.
     if (graph.stage != "post_grad" && !has_ordered_operators(graph))
       graph = remove_dead_nodes(std::move(graph));
-    choose_fused_attention(graph);
+    choose_fused_attention(graph, options.fused_attention);
   }
   return decompose_keeping(std::move(graph), {kConvolution});
 }

@@ -11,7 +11,7 @@
 namespace tsc::ops {
 
 struct PassOptions {
-  bool fused_attention = false;   // keep attention that one kernel can compute whole
+  int64_t fused_attention = 0;    // keep attention that one kernel can compute, up to this depth
   bool product_kernels = false;   // products may read windows where they come from
   bool tf32_convolutions = false; // tell products that convolutions are made of from others
   bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs

@@ -24,7 +24,8 @@ struct tc_no_mask {
 };
 /// Added to the scores; of bool, false hides. Pairs: elements 2 i and 2 i + 1 of a row can be
 /// loaded at once.
-template <class M, bool Pairs> struct tc_mask {
+/// Runs: so can elements 8 i to 8 i + 7.
+template <class M, bool Pairs, bool Runs> struct tc_mask {
   static constexpr bool present = true;
   static constexpr bool costly = !Pairs || sizeof(M) != 2; // in registers
   tc_rows<const M> rows;
@@ -37,20 +38,21 @@ template <class T, class Mask> struct tc_attention_problem {
   tc_rows<const T> query, key, value;
   tc_rows<T> out;
   Mask mask;
-  int rows, columns; // queries, keys
-  int group;         // heads of queries that share a head of keys and values
-  float scale;       // positive
+  int rows, columns;  // queries, keys
+  int heads, batches; // of queries
+  int group;          // heads of queries that share a head of keys and values
+  float scale;        // positive
 };
 
 #ifndef TC_DEVICE
 
+/// Rows first to first + 127, before `end`.
 template <int Depth, bool Causal, class T, class Mask>
-TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
+TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first, int end, int head,
+                              int batch) {
   if (threadIdx.x != 0)
     return;
-  const int first = static_cast<int>(blockIdx.x) * tc_attention_rows;
-  const int head = static_cast<int>(blockIdx.y), batch = static_cast<int>(blockIdx.z);
-  for (int row = first; row < first + tc_attention_rows && row < p.rows; ++row) {
+  for (int row = first; row < first + tc_attention_rows && row < end; ++row) {
     const T *query = tc_row(p.query, batch, head, row);
     float query_values[Depth], sums[Depth] = {}, largest = -TC_INF, total = 0.0f;
     for (int i = 0; i < Depth; ++i)
@@ -126,10 +128,10 @@ TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, in
 /// Scores of a step to start from, in the scores' own unit (before `scale`): the mask divided by
 /// the scale, finite where it is finite. Lane l has rows l / 4 and l / 4 + 8 of each 16, and
 /// columns l % 4 * 2 and the next of each 8.
-template <int KeyTiles, class M, bool Pairs, class T>
+template <int KeyTiles, class M, bool Pairs, bool Runs, class T>
 TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
-                           const tc_attention_problem<T, tc_mask<M, Pairs>> &p, int batch, int head,
-                           int row, int first_column) {
+                           const tc_attention_problem<T, tc_mask<M, Pairs, Runs>> &p, int batch,
+                           int head, int row, int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float inverse = 1.0f / p.scale;
   TC_UNROLL
@@ -262,15 +264,15 @@ TC_FN void tc_write_rows(tc_attention_state<Depth> &state, const tc_rows<T> &out
 }
 
 template <int Depth, bool Causal, class T, class Mask>
-TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
+TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first, int last, int head,
+                              int batch) {
   using tiles = tc_attention_tiles<Depth, Mask>;
   constexpr int key_tiles = tiles::keys / 8, steps_of_depth = tiles::depth / 16;
   TC_DYN_SMEM(unsigned short, shared);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  // Under Causal the last rows see most: they go first.
-  const int block = static_cast<int>(Causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-  const int first = block * tc_attention_rows, head = static_cast<int>(blockIdx.y),
-            batch = static_cast<int>(blockIdx.z), key_head = head / p.group;
+  if (static_cast<int>(threadIdx.x) >= tiles::threads)
+    return; // planned for another device
+  const int key_head = head / p.group;
   const int warp_row = warp * 16 * tiles::row_tiles; // in the block
 
   tc_copy_rows<tiles, Depth, tc_attention_rows>(shared, p.query, batch, head, first, p.rows);
@@ -405,7 +407,15 @@ TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
   }
   TC_UNROLL
   for (int m = 0; m < tiles::row_tiles; ++m)
-    tc_write_rows<Depth>(state[m], p.out, batch, head, first + warp_row + m * 16, p.rows);
+    tc_write_rows<Depth>(state[m], p.out, batch, head, first + warp_row + m * 16, last);
 }
 
 #endif
+
+template <int Depth, bool Causal, class T, class Mask>
+TC_FN void tc_attention(const tc_attention_problem<T, Mask> &p) {
+  // Under Causal the last rows see most: they go first.
+  const int block = static_cast<int>(Causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+  tc_attention_block<Depth, Causal>(p, block * tc_attention_rows, p.rows,
+                                    static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z));
+}

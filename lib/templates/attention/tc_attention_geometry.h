@@ -35,3 +35,38 @@ TC_CONSTEXPR int tc_attention_shared(int depth) {
 }
 /// Dynamic shared memory of a block.
 TC_CONSTEXPR int tc_attention_shared_bytes(int depth) { return 2 * tc_attention_shared(depth); }
+
+// ---- where wgmma is: groups of four warps, one brings keys and values, the others compute
+
+constexpr int tc_group_rows = 64;      // that a group computes
+constexpr int tc_group_threads = 128;  // of a group
+constexpr int tc_group_block = 64;     // elements of depth that lie in one line of shared memory
+constexpr int tc_group_line = 128;     // bytes
+constexpr int tc_group_barriers = 256; // bytes of barriers, more than there are
+constexpr int tc_group_depth = 256;    // at most
+
+/// Groups that compute, of a block: three share the registers where depths are small, unless a mask
+/// needs registers, too. `rows` of a head, 0: not known; who computes fewer rows that nobody asked
+/// for is taken.
+TC_CONSTEXPR int tc_attention_groups(int depth, bool masked, long long rows) {
+  if (depth > 64 || masked)
+    return 2;
+  const long long two = 2 * tc_group_rows, three = 3 * tc_group_rows;
+  return (rows + two - 1) / two * two < (rows + three - 1) / three * three ? 2 : 3;
+}
+/// Of a step; multiples of 32.
+TC_CONSTEXPR int tc_attention_group_keys(int depth, int groups) {
+  return depth > 128 ? 64 : groups == 3 ? 96 : 128;
+}
+TC_CONSTEXPR int tc_attention_stages(int depth) { return depth <= 64 ? 4 : 2; }
+TC_CONSTEXPR int tc_attention_blocks(int depth) {
+  return (depth + tc_group_block - 1) / tc_group_block;
+}
+TC_CONSTEXPR int tc_attention_group_threads(int groups) { return (groups + 1) * tc_group_threads; }
+/// Dynamic shared memory of a block: queries, stages of keys and of values, barriers; it starts at
+/// a multiple of 1024 bytes within.
+TC_CONSTEXPR int tc_attention_group_bytes(int depth, int groups) {
+  const int rows = tc_group_rows * groups +
+                   2 * tc_attention_stages(depth) * tc_attention_group_keys(depth, groups);
+  return rows * tc_group_line * tc_attention_blocks(depth) + tc_group_barriers + 1024;
+}

@@ -102,6 +102,14 @@ template <int Left> TC_FN void tc_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
 
+/// The compiler moves nothing that computes with `c` past this point: what waits for products has
+/// no operands that would hold it.
+template <int N> TC_FN void tc_wgmma_hold(float (&c)[N]) {
+  TC_UNROLL
+  for (int i = 0; i < N; ++i)
+    asm volatile("" : "+f"(c[i])::"memory");
+}
+
 /// An operand of 128-byte lines whose 16-byte words are permuted by the line's number modulo 8 (the
 /// 128-byte swizzle): groups of eight lines follow each other; an operand whose lines lie along its
 /// rows steps `block_bytes` from 64 rows to the next 64.
@@ -110,56 +118,94 @@ TC_FN unsigned long long tc_wgmma_descriptor(unsigned address, int block_bytes) 
   return (address & 0x3ffffu) >> 4 | static_cast<unsigned long long>(block_bytes / 16) << 16 |
          group << 32 | swizzle;
 }
+/// The same operand, `bytes` further on.
+TC_FN unsigned long long tc_wgmma_further(unsigned long long descriptor, unsigned bytes) {
+  return descriptor + bytes / 16;
+}
 #define TC_C4(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define TC_C16(c, i) TC_C4(c, i), TC_C4(c, i + 4), TC_C4(c, i + 8), TC_C4(c, i + 12)
 #define TC_C32(c) TC_C16(c, 0), TC_C16(c, 16)
-#define TC_C64(c) TC_C32(c), TC_C16(c, 32), TC_C16(c, 48)
-#define TC_C96(c) TC_C64(c), TC_C16(c, 64), TC_C16(c, 80)
-#define TC_C128(c) TC_C96(c), TC_C16(c, 96), TC_C16(c, 112)
+#define TC_C48(c) TC_C32(c), TC_C16(c, 32)
+#define TC_C64(c) TC_C48(c), TC_C16(c, 48)
+#define TC_C80(c) TC_C64(c), TC_C16(c, 64)
+#define TC_C96(c) TC_C80(c), TC_C16(c, 80)
+#define TC_C112(c) TC_C96(c), TC_C16(c, 96)
+#define TC_C128(c) TC_C112(c), TC_C16(c, 112)
 #define TC_N32                                                                                     \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "     \
   "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TC_N16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define TC_N48                                                                                     \
+  TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define TC_N64                                                                                     \
   TC_N32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
          "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TC_N80                                                                                     \
+  TC_N64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
 #define TC_N96                                                                                     \
   TC_N64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "      \
          "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define TC_N112                                                                                    \
+  TC_N96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "      \
+         "%110, %111"
 #define TC_N128                                                                                    \
   TC_N96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, "      \
          "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, "    \
          "%124, %125, %126, %127"
 #define TC_WGMMA(type, name, columns, count, names, registers, a, b, keep, left, right)            \
-  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                           \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" names    \
-               "}, %" #a ", %" #b ", keep, 1, 1, %" #left ", %" #right ";\n}\n"                    \
-               : registers                                                                         \
-               : "l"(left_at), "l"(right_at), "r"(added), "n"(left_turned), "n"(right_turned))
+  template <int left_turned, int right_turned>                                                     \
+  TC_FN void tc_multiply_group(type, float(&c)[count], unsigned long long left_at,                 \
+                               unsigned long long right_at, int added) {                           \
+    asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                         \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" names  \
+                 "}, %" #a ", %" #b ", keep, 1, 1, %" #left ", %" #right ";\n}\n"                  \
+                 : registers                                                                       \
+                 : "l"(left_at), "l"(right_at), "r"(added), "n"(left_turned), "n"(right_turned));  \
+  }
 /// c[64, columns] (+)= a[64, 16] @ b[16, columns], columns = 2 * the registers of c. `added` 0: c
 /// starts at zero; "turned": the operand's lines lie along its rows.
 #define TC_WGMMA_OF(type, name)                                                                    \
-  template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float(&c)[32], unsigned long long left_at,                    \
-                               unsigned long long right_at, int added) {                           \
-    TC_WGMMA(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36);                           \
-  }                                                                                                \
-  template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float(&c)[64], unsigned long long left_at,                    \
-                               unsigned long long right_at, int added) {                           \
-    TC_WGMMA(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68);                          \
-  }                                                                                                \
-  template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float(&c)[96], unsigned long long left_at,                    \
-                               unsigned long long right_at, int added) {                           \
-    TC_WGMMA(type, name, 192, 96, TC_N96, TC_C96(c), 96, 97, 98, 99, 100);                         \
-  }                                                                                                \
-  template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(type, float(&c)[128], unsigned long long left_at,                   \
-                               unsigned long long right_at, int added) {                           \
-    TC_WGMMA(type, name, 256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132);                  \
-  }
+  TC_WGMMA(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36)                              \
+  TC_WGMMA(type, name, 96, 48, TC_N48, TC_C48(c), 48, 49, 50, 51, 52)                              \
+  TC_WGMMA(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68)                             \
+  TC_WGMMA(type, name, 160, 80, TC_N80, TC_C80(c), 80, 81, 82, 83, 84)                             \
+  TC_WGMMA(type, name, 192, 96, TC_N96, TC_C96(c), 96, 97, 98, 99, 100)                            \
+  TC_WGMMA(type, name, 256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132)
 TC_WGMMA_OF(tc_f16, "f16")
 TC_WGMMA_OF(tc_bf16, "bf16")
+#define TC_WGMMA_LEFT(type, name, columns, count, names, registers, a0, a1, a2, a3, b)             \
+  TC_FN void tc_multiply_group_turned(type, float(&c)[count], const unsigned *a,                   \
+                                      unsigned long long right_at) {                               \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" names  \
+                 "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", 1, 1, 1, 1;\n"             \
+                 : registers                                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right_at));                     \
+  }
+/// c[64, columns] += a[64, 16] @ b[16, columns]: a in registers, each warp its 16 rows as in
+/// tc_multiply; the lines of b lie along its columns.
+#define TC_WGMMA_LEFT_OF(type, name)                                                               \
+  TC_WGMMA_LEFT(type, name, 32, 16, TC_N16, TC_C16(c, 0), 16, 17, 18, 19, 20)                      \
+  TC_WGMMA_LEFT(type, name, 64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36)                         \
+  TC_WGMMA_LEFT(type, name, 96, 48, TC_N48, TC_C48(c), 48, 49, 50, 51, 52)                         \
+  TC_WGMMA_LEFT(type, name, 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68)                        \
+  TC_WGMMA_LEFT(type, name, 160, 80, TC_N80, TC_C80(c), 80, 81, 82, 83, 84)                        \
+  TC_WGMMA_LEFT(type, name, 192, 96, TC_N96, TC_C96(c), 96, 97, 98, 99, 100)                       \
+  TC_WGMMA_LEFT(type, name, 224, 112, TC_N112, TC_C112(c), 112, 113, 114, 115, 116)                \
+  TC_WGMMA_LEFT(type, name, 256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132)
+#define TC_WGMMA_LEFT_DEEP(type, name, columns, count, names, registers, a0, a1, a2, a3, b, keep)  \
+  TC_FN void tc_multiply_group_left(type, float(&c)[count], const unsigned(&a)[4],                 \
+                                    unsigned long long right_at, int added) {                      \
+    asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                         \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." name "." name " {" names  \
+                 "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, 0;\n}\n"       \
+                 : registers                                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(right_at), "r"(added));         \
+  }
+/// c[64, columns] (+)= a[64, 16] @ b[16, columns], a as above; the lines of b lie along its terms.
+TC_WGMMA_LEFT_DEEP(tc_f16, "f16", 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
+TC_WGMMA_LEFT_DEEP(tc_bf16, "bf16", 128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
+TC_WGMMA_LEFT_OF(tc_f16, "f16")
+TC_WGMMA_LEFT_OF(tc_bf16, "bf16")
 #define TC_WGMMA_TF32(columns, count, names, registers, a0, a1, a2, a3, b, keep)                   \
   TC_FN void tc_multiply_group_tf32(float(&c)[count], const unsigned(&a)[4],                       \
                                     unsigned long long right_at, int added) {                      \

@@ -1,0 +1,87 @@
+// What groups of warps with different work say to each other: barriers in shared memory that count
+// arrivals (mbarrier), named barriers of some of a block's threads, and registers that one group
+// gives and another takes. One group brings what the others multiply. Addresses are of shared
+// memory in bytes; a barrier takes 8, at a multiple of 8. sm_90a alone. Source of each rule: the
+// PTX ISA, the section of the instruction that is named.
+#pragma once
+
+#include "tc_tensor_core.h"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/// By one thread, before others meet the barrier; then tc_barrier_fence_init and __syncthreads. A
+/// phase ends with its `arrivals`-th arrival; the first phase is 0, and they alternate.
+TC_FN void tc_barrier_init(unsigned address, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
+}
+TC_FN void tc_barrier_fence_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/// What this thread has done is seen by whom the phase's end lets go on.
+TC_FN void tc_barrier_arrive(unsigned address) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
+}
+/// This thread's arrival, one of those that tc_barrier_init counts, once the copies that it has
+/// started (tc_async_copy) are done; it goes on at once. Who waits and then multiplies by wgmma
+/// calls tc_wgmma_see_shared in between.
+TC_FN void tc_barrier_arrive_after_copies(unsigned address) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address) : "memory");
+}
+/// Whether the phase of this parity has ended; of parity 1, also before the first one.
+TC_FN bool tc_barrier_try(unsigned address, unsigned parity) {
+  unsigned ended;
+  asm volatile("{\n.reg .pred ended;\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+               "selp.b32 %0, 1, 0, ended;\n}\n"
+               : "=r"(ended)
+               : "r"(address), "r"(parity)
+               : "memory");
+  return ended != 0;
+}
+TC_FN void tc_barrier_wait(unsigned address, unsigned parity) {
+  while (!tc_barrier_try(address, parity)) {
+  }
+}
+
+/// Named barrier `id` (1 to 15; 0 is __syncthreads) of `threads` threads, whole warps: waits for
+/// all of them, or arrives and goes on.
+TC_FN void tc_group_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+TC_FN void tc_group_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+/// As tc_group_sync; whether `vote` is true of any thread.
+TC_FN bool tc_group_any(int id, int threads, bool vote) {
+  int any;
+  asm volatile("{\n.reg .pred vote, any;\nsetp.ne.b32 vote, %3, 0;\n"
+               "bar.red.or.pred any, %1, %2, vote;\n"
+               "selp.b32 %0, 1, 0, any;\n}\n"
+               : "=r"(any)
+               : "r"(id), "r"(threads), "r"(vote ? 1 : 0)
+               : "memory");
+  return any != 0;
+}
+
+/// Registers a thread from here on, a multiple of 8, by all warps of a group of four. Who gives
+/// does so at once, who takes waits for them.
+template <int Count> TC_FN void tc_registers_give() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
+}
+template <int Count> TC_FN void tc_registers_take() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
+}
+
+/// A place in a ring of `Count` stages, and the parity of the round.
+template <int Count> struct tc_ring {
+  int stage = 0;
+  unsigned parity = 0;
+  TC_MEMBER void next() {
+    if (++stage == Count) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+#endif
