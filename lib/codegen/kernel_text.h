@@ -287,6 +287,11 @@ protected:
     };
     if (phase_ != nullptr && has(phase_->read_again))
       return "tc_keep_vec";
+    // Runs of results are finished one after another: the next one's loads need not wait for the
+    // stores before them.
+    if (std::holds_alternative<ProductWalk>(plan_.walk) && load_condition(graph_[id]).empty() &&
+        parameters_.only_read(module_.storage_of(graph_[id].buffer)))
+      return "tc_constant_vec";
     return phase_ != nullptr && has(phase_->read_last) ? "tc_stream_vec" : "tc_load_vec";
   }
   /// Where the run starts in its row, by KernelPlan::origin before it maybe.

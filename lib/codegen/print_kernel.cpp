@@ -15,6 +15,11 @@ const std::string &Parameters::name_of(BufferId storage) const {
   support::require(found != storages.end(), "codegen", "a buffer is no parameter of its kernel");
   return list[static_cast<size_t>(found - storages.begin())].name;
 }
+bool Parameters::only_read(BufferId storage) const {
+  const auto at =
+      static_cast<size_t>(std::find(storages.begin(), storages.end(), storage) - storages.begin());
+  return at < storages.size() && list[at].is_const && restricted[at];
+}
 
 namespace {
 

@@ -21,6 +21,8 @@ struct Parameters {
   std::vector<bool> restricted;               // pointers: no other pointer sees this memory
   std::vector<uint32_t> checks;               // what the kernel notes is kCheck + its place here
   const std::string &name_of(BufferId storage) const;
+  /// The kernel writes it through no pointer.
+  bool only_read(BufferId storage) const;
 };
 
 // Pieces of kernel texts: "const float *TC_RESTRICT ", the line up to the brace, the last line.

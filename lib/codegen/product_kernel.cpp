@@ -29,8 +29,8 @@ Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
 class ProductBuilder {
 public:
   ProductBuilder(const ir::Module &module, const scheduler::Schedule &schedule,
-                 const scheduler::Group &group)
-      : module_(module), schedule_(schedule), group_(group), parts_(*group.parts),
+                 const scheduler::Group &group, const target::Target &target)
+      : module_(module), schedule_(schedule), group_(group), target_(target), parts_(*group.parts),
         operation_(module.operations[schedule.nodes[parts_.root].operation]),
         call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]),
         element_bytes_(static_cast<int>(tensor::size_in_bytes(module.buffer(out_).dtype))),
@@ -45,27 +45,30 @@ public:
     program::Kernel &kernel = built.kernel;
     kernel.parameters = parameters_.list;
     const scheduler::ProductTile &tile = parts_.candidate;
-    kernel.plan = "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
-                  " results a block, " + std::to_string(tile.stages) + " steps of " +
-                  std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
-                  (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
-                  (parts_.prologue ? ", left operand read where it comes from" : "");
+    kernel.plan =
+        "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
+        (tile.groups ? " results at a time, groups of warps that multiply and one that brings, "
+                     : " results a block, ") +
+        std::to_string(tile.stages) + " steps of " +
+        std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
+        (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
+        (parts_.prologue ? ", left operand read where it comes from" : "");
     count_bytes(kernel);
     const auto variant = [&](int threads) {
       program::KernelVariant result;
       result.text = print(threads);
       const auto blocks = [](int64_t size, int each) { return (size + each - 1) / each; };
-      result.grid = {Expr(blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns)),
+      const int64_t tiles = blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns);
+      result.grid = {Expr(tile.groups ? std::min<int64_t>(tiles, target_.multiprocessors) : tiles),
                      Expr(1), Expr(1)};
       result.block = {threads, 1, 1};
       return result;
     };
-    kernel.cuda = variant(tc_product_threads);
+    kernel.cuda = variant(tile.groups ? tc_product_all_threads : tc_product_threads);
     kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile));
     kernel.serial = variant(1);
-    constexpr std::string_view kIncludes[] = {"tc_product.h"};
-    finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile",
-                  kIncludes);
+    const std::string_view includes[] = {tile.groups ? "tc_product_groups.h" : "tc_product.h"};
+    finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile", includes);
     built.pointers = parameters_.storages;
     return built;
   }
@@ -74,6 +77,7 @@ private:
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const scheduler::Group &group_;
+  const target::Target &target_;
   const scheduler::TemplateParts &parts_;
   const ir::Operation &operation_;
   const ir::Extern &call_;
@@ -382,17 +386,19 @@ private:
             (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " + name + "(" + list +
             ") {\n" + left + operand("right", call_.inputs[1], 1) + "  const " + name +
             "_finish finish = {" + after.values + "};\n";
+    const std::string shape = std::to_string(tile.rows) + ", " + std::to_string(tile.columns) +
+                              ", " + std::to_string(tile.stages);
     if (threads > 1)
-      text += "  static_assert(tc_product_threads == " + std::to_string(threads) +
-              " && tc_product_shared_bytes(" + std::to_string(tile.rows) + ", " +
-              std::to_string(tile.columns) + ", " + std::to_string(tile.stages) +
+      text += std::string("  static_assert(") +
+              (tile.groups ? "tc_product_all_threads" : "tc_product_threads") +
+              " == " + std::to_string(threads) + " && " +
+              (tile.groups ? "tc_product_group_bytes(" : "tc_product_shared_bytes(") + shape +
               ") == " + std::to_string(scheduler::shared_bytes(tile)) +
               ", \"as the launch has it\");\n";
-    text += "  tc_product<tc_product_tile<" + std::to_string(tile.rows) + ", " +
-            std::to_string(tile.columns) + ", " + std::to_string(tile.stages) + ", " +
-            std::to_string(tile.lag) + ">, " + factors() + ">(left, right, finish, " +
-            std::to_string(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
-            std::to_string(parts_.terms) + ");\n}\n";
+    text += std::string("  ") + (tile.groups ? "tc_product_by_groups" : "tc_product") +
+            "<tc_product_tile<" + shape + ", " + std::to_string(tile.lag) + ">, " + factors() +
+            ">(left, right, finish, " + std::to_string(parts_.rows) + ", " +
+            std::to_string(parts_.columns) + ", " + std::to_string(parts_.terms) + ");\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
   }
 
@@ -457,7 +463,7 @@ private:
 BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group, const target::Target &target,
                           const Tuning *tuning) {
-  BuiltKernel built = ProductBuilder(module, schedule, group).build();
+  BuiltKernel built = ProductBuilder(module, schedule, group, target).build();
   if (!tuning)
     return built;
   std::vector<scheduler::ProductTile> tiles;
@@ -483,7 +489,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   scheduler::Group other = group;
   other.parts = std::make_shared<const scheduler::TemplateParts>(std::move(parts));
   TunableKernel tunable = std::move(built.tunable);
-  built = ProductBuilder(module, schedule, other).build();
+  built = ProductBuilder(module, schedule, other, target).build();
   built.tunable = std::move(tunable);
   return built;
 }

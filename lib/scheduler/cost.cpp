@@ -15,14 +15,14 @@ namespace {
 // data sheet says. Other dtypes and GPUs are taken to reach the same shares, until they are
 // measured; a product of 4096 x 4096 x 4096 floats was, at 0.76 of the roof.
 constexpr double kLibraryShare = 650.0 / 989;
-constexpr double kAttentionShare = 250.0 / 989;
+constexpr double kAttentionShare = 250.0 / 989, kAttentionByGroupsShare = 540.0 / 989;
 constexpr double kAchievedBandwidth = 0.85;
 constexpr double kLibraryStart = 5000; // nanoseconds: launch, first loads, last stores
 constexpr double kKernelStart = 2500;
 constexpr double kTemplateStart = 3500;
 constexpr double kRoundStart = 500; // of each round of blocks
 // A block loads, multiplies and stores one after the other: alone on its multiprocessor it leaves
-// memory idle most of the time.
+// memory idle most of the time, unless groups of its warps divide the work.
 constexpr double kAloneBandwidth = 0.32, kSharedBandwidth = 0.65;
 constexpr double kNotOverlapped = 0.1; // of computing and memory's time, the shorter's share
 constexpr double kLanesANanosecond = 128 * 1.4; // of a multiprocessor
@@ -38,8 +38,9 @@ struct Measured {
   double flops; // a nanosecond, all multiprocessors of an H200 (132)
 };
 constexpr Measured kTiles[] = {
-    {{128, 256, 4, 0, 1}, 560e3}, {{128, 192, 4, 0, 1}, 445e3}, {{128, 128, 3, 0, 2}, 460e3},
-    {{256, 128, 4, 1, 1}, 470e3}, {{128, 64, 4, 0, 2}, 320e3},
+    {{128, 256, 3, 1, 1, true}, 670e3}, {{128, 192, 4, 1, 1, true}, 648e3},
+    {{128, 128, 5, 1, 1, true}, 597e3}, {{256, 128, 3, 1, 1, true}, 653e3},
+    {{128, 64, 7, 1, 1, true}, 419e3},
 };
 constexpr double kMultiprocessors = 132; // of the H200 that these were measured on
 /// Of floats multiplied by threads, and as TF32: not measured yet. Taken to reach 60% of 67 and of
@@ -91,15 +92,17 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
   // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
   const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
   const double compute = rounds * block + rounds / tile.blocks * kRoundStart + finish;
-  const double memory = memory_nanoseconds(target, static_cast<double>(work.bytes),
-                                           tile.blocks > 1 ? kSharedBandwidth : kAloneBandwidth);
+  const double memory =
+      memory_nanoseconds(target, static_cast<double>(work.bytes),
+                         tile.blocks > 1 || tile.groups ? kSharedBandwidth : kAloneBandwidth);
   return kTemplateStart + std::max(compute, memory) + kNotOverlapped * std::min(compute, memory);
 }
 
 } // namespace
 
 int64_t shared_bytes(const ProductTile &tile) {
-  return tc_product_shared_bytes(tile.rows, tile.columns, tile.stages);
+  return tile.groups ? tc_product_group_bytes(tile.rows, tile.columns, tile.stages)
+                     : tc_product_shared_bytes(tile.rows, tile.columns, tile.stages);
 }
 
 double operations_of(const ProductWork &work) {
@@ -116,7 +119,8 @@ double library_nanoseconds(const target::Target &target, double bytes, double op
 
 double attention_nanoseconds(const target::Target &target, double bytes, double operations) {
   return kTemplateStart +
-         std::max(compute_nanoseconds(operations, target.flops_16bit, kAttentionShare),
+         std::max(compute_nanoseconds(operations, target.flops_16bit,
+                                      target.has_wgmma ? kAttentionByGroupsShare : kAttentionShare),
                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 

@@ -157,6 +157,8 @@ struct ProductTile {
   int stages = 3; // steps of 128 bytes of terms in shared memory
   int lag = 0;    // 1: a step's product may still run when the next one starts
   int blocks = 2;
+  /// Groups of warps divide the work, and blocks compute one tile after another.
+  bool groups = false;
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
 /// What a template's kernel computes. The root: attention, a sort of long rows (several kernels),

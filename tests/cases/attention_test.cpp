@@ -39,29 +39,31 @@ testing::MadeGraph graph_of(const Case &each, int64_t batch) {
   return graph;
 }
 
-std::vector<Case> small(const std::vector<int64_t> &depths) {
+/// Without masks and with them; a compiler runs for each case.
+std::vector<Case> small(const std::vector<int64_t> &depths, const std::vector<int64_t> &masked) {
   std::vector<Case> cases;
   for (const int64_t depth : depths) {
     cases.push_back({depth, 197, 131, ""});
     cases.push_back({depth, 130, 130, "", true});
   }
-  for (const int64_t depth : depths)
-    for (const char *mask : {"bool", "bfloat16", "float32"}) {
-      cases.push_back({depth, 65, 77, mask});
-      if (depths.size() > 3)
-        cases.push_back({depth, 70, 136, mask});
-    }
+  for (const int64_t depth : masked) {
+    cases.push_back({depth, 65, 77, "bfloat16"});
+    cases.push_back({depth, 70, 136, "float32"});
+    cases.push_back({depth, 200, 264, "bool"});
+  }
   cases.push_back({64, 17, 1, ""});
   cases.push_back({64, 200, 300, "", true, 6, 2, "float16"});
   cases.push_back({128, 200, 100, "", true, 4, 1, "float16"});
   return cases;
 }
 
-/// More items than blocks, more steps than stages.
+/// More items than blocks, more steps than stages; small for the reference's sake.
 std::vector<Case> large() {
-  return {{64, 192 * 5 + 1, 1000, "", false, 40, 20}, {64, 1024, 1024, "", true, 40, 40},
-          {128, 1030, 1999, "", false, 24, 8},        {128, 1500, 1500, "", true, 24, 8, "float16"},
-          {128, 640, 1024, "bool", false, 30, 30},    {256, 513, 700, "", true, 40, 10}};
+  return {{64, 200, 500, "", false, 80, 20},
+          {64, 200, 200, "", true, 80, 80},
+          {128, 140, 300, "", false, 72, 8},
+          {128, 300, 300, "", true, 48, 8, "float16"},
+          {256, 140, 140, "", true, 72, 8}};
 }
 
 void check_all(const std::vector<Case> &cases, const std::vector<runtime::SessionOptions> &ways) {
@@ -99,12 +101,12 @@ void check_batches(const std::vector<runtime::SessionOptions> &ways) {
 } // namespace
 
 TEST_CASE("attention of every depth and mask on the host") {
-  check_all(small({40, 128}), testing::host_ways()); // a compiler runs for each
+  check_all(small({40}, {128}), testing::host_ways());
 }
 
 TEST_CASE("attention of every depth and mask on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
-    check_all(small({8, 32, 40, 64, 72, 96, 112, 128, 160, 192, 256}), ways);
+    check_all(small({8, 40, 64, 96, 128, 192, 256}, {64, 128, 256}), ways);
 }
 
 TEST_CASE("attention of more items than blocks on the GPU", "[gpu]") {

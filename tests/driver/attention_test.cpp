@@ -28,7 +28,9 @@ program::Program attentions(const std::vector<int64_t> &batches) {
   nodes.insert(nodes.end(), calls.begin(), calls.end());
   nodes.push_back({{"name", "output"}, {"op", "output"}, {"args", json::array({results})}});
   const json graph = {{"format", "tsc-graph"}, {"version", 1}, {"nodes", nodes}};
-  return driver::compile(graph::parse_graph(graph.dump(), "attentions"), {}).program;
+  driver::CompileOptions options;
+  options.arch = "sm_80"; // where a grid has a dimension for batches
+  return driver::compile(graph::parse_graph(graph.dump(), "attentions"), options).program;
 }
 
 } // namespace

@@ -36,13 +36,18 @@ std::map<std::string, std::string> by_kernel(const std::string &text, const std:
   return result;
 }
 
-void check_kernel(const program::Kernel &kernel, const std::string &log, const std::string &ptx) {
+void check_kernel(const program::Kernel &kernel, const std::string &log, const std::string &ptx,
+                  const std::string &arch) {
   INFO(kernel.cuda.text << log);
+  // Planned for wgmma: templates_gate_test.cpp says what it may cost without.
+  const bool groups = kernel.plan.find("groups of warps") != std::string::npos;
+  if (groups && arch == "sm_80")
+    return;
   CHECK(log.find(" 0 bytes spill stores, 0 bytes spill loads") != std::string::npos);
   std::smatch match;
   REQUIRE(std::regex_search(log, match, std::regex("Used ([0-9]+) registers")));
   const int registers = std::stoi(match[1]);
-  const bool tensor_cores = kernel.plan.find("tensor cores") != std::string::npos;
+  const bool tensor_cores = groups || kernel.plan.find("tensor cores") != std::string::npos;
   CHECK(registers <= (tensor_cores ? 255 : kMostRegisters)); // sums of whole tiles are registers
   CHECK(registers * kernel.cuda.block[0] <= kRegistersOfBlock);
   if (kernel.plan.find("16-byte accesses") == std::string::npos)
@@ -67,7 +72,7 @@ void check_unit(const std::vector<program::Kernel> &kernels, const std::string &
     INFO(kernel.name << " for " << arch);
     REQUIRE(logs.count(kernel.name) == 1);
     REQUIRE(bodies.count(kernel.name) == 1);
-    check_kernel(kernel, logs.at(kernel.name), bodies.at(kernel.name));
+    check_kernel(kernel, logs.at(kernel.name), bodies.at(kernel.name), arch);
   }
 }
 

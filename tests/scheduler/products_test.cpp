@@ -182,14 +182,14 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   };
   // A tile that a block has no room for is no candidate, nor is any where wgmma is missing.
   target::Target small = target;
-  small.shared_bytes_per_block = 100 * 1024;
+  small.shared_bytes_per_block = 190 * 1024;
   for (const scheduler::ProductWay &way : scheduler::template_ways(small, {8192, 8192, 8192, 1, 1}))
     CHECK(scheduler::shared_bytes(way.tile) <= small.shared_bytes_per_block);
   CHECK(scheduler::template_ways(small, {8192, 8192, 8192, 1, 1}).size() == 2);
   for (const char *arch : {"sm_80", "sm_100", "sm_120", "host"})
     CHECK(scheduler::template_ways(target::find_target(arch), {8192, 8192, 8192, 1, 1}).empty());
   CHECK(best(200704, 64, 576).columns == 64);   // half of a wider tile would be empty
-  CHECK(best(50176, 128, 1152).blocks == 2);    // three rounds of small blocks, not two of large
+  CHECK(best(50176, 128, 1152).rows == 128);    // three rounds of small tiles, not two of large
   CHECK(best(8192, 8192, 8192).columns == 256); // many terms
   CHECK(best(16384, 576, 4096).columns == 192);
 }

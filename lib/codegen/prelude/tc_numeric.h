@@ -248,16 +248,23 @@ TC_FN tc_bytes16 tc_fetch_keep(const tc_bytes16 *p) {
                : "l"(__cvta_generic_to_global(p)), "l"(policy));
   return v;
 }
+/// 16 bytes that the kernel does not write: the load may come before stores that precede it.
+TC_FN tc_bytes16 tc_fetch_constant(const tc_bytes16 *p) {
+  const uint4 v = __ldg(reinterpret_cast<const uint4 *>(p));
+  return {v.x, v.y, v.z, v.w};
+}
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) {
   __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v.x, v.y, v.z, v.w));
 }
 #else
+TC_FN tc_bytes16 tc_fetch_constant(const tc_bytes16 *p) { return *p; }
 TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) { return *p; }
 TC_FN tc_bytes16 tc_fetch_keep(const tc_bytes16 *p) { return *p; }
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) { *p = v; }
 #endif
 template <class C> TC_FN C tc_fetch_stream(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_keep(const C *p) { return *p; }
+template <class C> TC_FN C tc_fetch_constant(const C *p) { return *p; }
 template <class C> TC_FN void tc_put_stream(C *p, C v) { *p = v; }
 
 /// Loads V elements at p, aligned to their size (16 bytes at most).
@@ -284,6 +291,19 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec_where(bool where, const
   TC_UNROLL
   for (int i = 0; i < count; ++i)
     u.chunks[i] = where ? reinterpret_cast<const chunk *>(p)[i] : chunk{};
+  return u.vector;
+}
+/// The same for data that the kernel does not write.
+template <int V, class T> TC_FN tc_vec<T, V> tc_constant_vec(const T *p) {
+  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    u.chunks[i] = tc_fetch_constant(reinterpret_cast<const chunk *>(p) + i);
   return u.vector;
 }
 /// The same for data that nothing reads again.

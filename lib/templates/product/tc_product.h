@@ -45,13 +45,13 @@ TC_FN void tc_operand_block(const Operand &operand, int row, int last_row, int t
 }
 
 template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish, int rows,
-                      int columns, int terms) {
+TC_FN void tc_product_of_tile(int tile, const Left &left, const Right &right, const Finish &finish,
+                              int rows, int columns, int terms) {
   if (threadIdx.x != 0)
     return;
   constexpr int word = tc_product_kind<T>::word;
   int row_tile, column_tile;
-  tc_product_place(static_cast<int>(blockIdx.x), (rows + Tile::rows - 1) / Tile::rows,
+  tc_product_place(tile, (rows + Tile::rows - 1) / Tile::rows,
                    (columns + Tile::columns - 1) / Tile::columns, row_tile, column_tile);
   const int row_end = (row_tile + 1) * Tile::rows < rows ? (row_tile + 1) * Tile::rows : rows;
   const int column_end =
@@ -271,15 +271,15 @@ template <class Tile, bool ByThreads> struct tc_product_sums {
 template <class Tile> struct tc_product_sums<Tile, true> : tc_thread_tile_sizes<Tile> {};
 
 template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish, int rows,
-                      int columns, int terms) {
+TC_FN void tc_product_of_tile(int tile, const Left &left, const Right &right, const Finish &finish,
+                              int rows, int columns, int terms) {
   using kind = tc_product_kind<T>;
   using sizes = tc_product_sums<Tile, kind::by_threads>;
   TC_DYN_SMEM(unsigned char, dynamic);
   // Groups of eight lines start at multiples of 1024 bytes.
   const unsigned start = (tc_shared_address(dynamic) + 1023u) & ~1023u;
   int row_tile, column_tile;
-  tc_product_place(static_cast<int>(blockIdx.x), (rows + Tile::rows - 1) / Tile::rows,
+  tc_product_place(tile, (rows + Tile::rows - 1) / Tile::rows,
                    (columns + Tile::columns - 1) / Tile::columns, row_tile, column_tile);
   const int first_row = row_tile * Tile::rows, first_column = column_tile * Tile::columns;
   typename tc_mover<T, Tile::rows, Left, false>::type left_mover;
@@ -341,3 +341,11 @@ TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish
 }
 
 #endif
+
+/// A block a tile.
+template <class Tile, class T, class Left, class Right, class Finish>
+TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish, int rows,
+                      int columns, int terms) {
+  tc_product_of_tile<Tile, T>(static_cast<int>(blockIdx.x), left, right, finish, rows, columns,
+                              terms);
+}

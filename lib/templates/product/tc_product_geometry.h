@@ -34,3 +34,22 @@ TC_CONSTEXPR int tc_product_shared_bytes(int rows, int columns, int stages) {
   const int results = 4 * rows * tc_product_pitch(columns);
   return (operands > results ? operands : results) + tc_product_lines;
 }
+
+// ---- where groups of warps divide the work (sm_90a): one of four warps brings operands, two
+// multiply
+
+constexpr int tc_product_bringing = 128; // threads, before those that multiply
+constexpr int tc_product_multiplying = 256;
+constexpr int tc_product_all_threads = tc_product_bringing + tc_product_multiplying;
+constexpr int tc_product_piece = 64; // columns of 16 rows that a warp stages at once
+/// Floats from one staged row to the next: rows that half a warp stores at once differ in banks.
+constexpr int tc_product_piece_pitch = tc_product_piece + 8;
+constexpr int tc_product_staged_bytes = 4 * 16 * tc_product_piece_pitch; // of a warp
+constexpr int tc_product_barriers = 256; // bytes, more than there are
+
+/// Dynamic shared memory of such a block: the ring of stages, results of each warp, barriers.
+TC_CONSTEXPR int tc_product_group_bytes(int rows, int columns, int stages) {
+  return stages * tc_product_stage_bytes(rows, columns) +
+         tc_product_multiplying / 32 * tc_product_staged_bytes + tc_product_barriers +
+         tc_product_lines;
+}

@@ -123,11 +123,13 @@ TC_FN void tc_store_word(float, unsigned to, const float (&values)[4]) {
                   tc_float_bits(values[3]));
 }
 /// Brings one step of an operand, `Extent` rows of it, into shared memory. Deep: line r holds row
-/// r's terms. Flat: a line a term, each of 128 bytes of rows; then the next such rows.
-template <class T, int Extent, class Operand> struct tc_operand_mover {
+/// r's terms. Flat: a line a term, each of 128 bytes of rows; then the next such rows. By the first
+/// `Threads` of a block.
+template <class T, int Extent, class Operand, int Threads = tc_product_threads>
+struct tc_operand_mover {
   using kind = tc_product_kind<T>;
   static constexpr int across = Operand::deep ? 8 : Extent / kind::word; // words beside each other
-  static constexpr int down = tc_product_threads / across;               // lines a pass
+  static constexpr int down = Threads / across;                          // lines a pass
   static constexpr int lines = Operand::deep ? Extent : kind::terms;
   static constexpr int passes = (lines + down - 1) / down;
   typename Operand::place places[Operand::deep ? passes : 1];
