@@ -216,7 +216,7 @@ TEST_CASE("names depend on content alone") {
 }
 
 TEST_CASE("the prelude is embedded whole") {
-  REQUIRE(codegen::prelude_files().size() == 24);
+  REQUIRE(codegen::prelude_files().size() == 26);
   CHECK(codegen::prelude_files()[0].name == "tsc_prelude.h");
   for (const codegen::PreludeFile &file : codegen::prelude_files())
     CHECK(file.text.find("#pragma once") != std::string_view::npos);
