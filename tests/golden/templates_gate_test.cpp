@@ -164,8 +164,7 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
     // multiprocessor leave each thread 128 registers, of which 64 are sums at 128 columns.
     const auto wide = [](const scheduler::ProductTile &tile) {
       const bool wide = tile.columns > 64;
-      return std::map<std::string, int>{{"sm_80", wide ? 480 : 0},
-                                        {"sm_90", wide ? 16 : 0}};
+      return std::map<std::string, int>{{"sm_80", wide ? 480 : 0}, {"sm_90", wide ? 16 : 0}};
     };
     CHECK(check_tiles(name, compile(nodes), Factors::half, wide) == 5);
   }
