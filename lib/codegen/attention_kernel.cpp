@@ -16,7 +16,33 @@ struct Shape {
   int depth = 0;
   bool costly_mask = false; // in registers
   int groups = 0;           // of warps that compute, 0: the form without wgmma
+  bool bulk = false;        // groups: bulk copies bring queries, keys and values
 };
+
+/// The map by which bulk copies bring `rows` rows of a head; nothing where strides are not whole
+/// words of 16 bytes, or not known to be positive.
+std::optional<program::TensorMap> map_of(const tensor::Layout &layout, int rows,
+                                         const symbolic::Ranges &ranges) {
+  constexpr int kWord = 8; // elements
+  program::TensorMap map;
+  map.offset = layout.offset;
+  for (size_t k = 4; k-- > 0;) {
+    Expr stride = layout.strides[k];
+    if (k < 3 && layout.sizes[k].is_integer(1)) // any will do
+      stride = Expr(kWord);
+    else if (k < 3 &&
+             (symbolic::bounds(stride, ranges).low <= 0 ||
+              !symbolic::simplify(symbolic::mod(stride, Expr(kWord)), ranges).is_integer(0)))
+      return std::nullopt;
+    map.sizes.push_back(layout.sizes[k]);
+    map.strides.push_back(stride);
+  }
+  map.box = {tc_group_block, rows, 1, 1};
+  const Expr from = symbolic::simplify(symbolic::mod(layout.offset, Expr(kWord)), ranges);
+  if (!map.strides[0].is_integer(1) || !from.is_integer(0))
+    return std::nullopt;
+  return map;
+}
 
 class AttentionText {
 public:
@@ -30,6 +56,7 @@ public:
       shape_.groups = tc_attention_groups(shape_.depth, call_.inputs.size() > 3,
                                           rows.is_integer() ? rows.value() : 0);
     }
+    make_maps();
     shape_.costly_mask =
         call_.inputs.size() > 3 &&
         !(together(2) && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
@@ -39,6 +66,11 @@ public:
     for (const ir::BufferView &input : call_.inputs)
       add_sizes(input.layout);
     add_sizes(out_.layout);
+    for (size_t i = 0; i < maps_.size(); ++i)
+      maps_[i].parameter =
+          static_cast<uint32_t>(std::find(parameters_.storages.begin(), parameters_.storages.end(),
+                                          module_.storage_of(call_.inputs[i].buffer)) -
+                                parameters_.storages.begin());
     for (const Expr size : symbols_) {
       parameters_.list.push_back(
           {program::KernelParameter::Kind::size, size.spelling(), tensor::DType::i64, true});
@@ -48,6 +80,8 @@ public:
 
   const Parameters &parameters() const { return parameters_; }
   const Shape &shape() const { return shape_; }
+  /// One each for queries, keys and values, or none.
+  const std::vector<program::TensorMap> &maps() const { return maps_; }
   const tensor::Layout &query() const { return call_.inputs[0].layout; }
 
   std::string print(const std::string &name, int threads) const {
@@ -64,6 +98,8 @@ public:
                 std::string(storage_type(module_.buffer(parameters_.storages[pointer++]).dtype)) +
                 " *TC_RESTRICT " + parameter.name;
     }
+    if (threads > 1 && shape_.bulk)
+      list += ", TC_TENSOR_MAP query_map, TC_TENSOR_MAP key_map, TC_TENSOR_MAP value_map";
     // All registers that a thread can have: 256 threads a multiprocessor, or one block.
     const std::string blocks =
         threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : 256 / threads);
@@ -93,6 +129,10 @@ public:
     text +=
         "  problem.group = " + integer(symbolic::floor_div(query().sizes[1], key.sizes[1])) + ";\n";
     text += "  problem.scale = " + literal(call_.alpha, tensor::DType::f32) + ";\n";
+    const bool bulk = threads > 1 && shape_.bulk;
+    if (bulk)
+      for (const char *name : {"query_map", "key_map", "value_map"})
+        text += "  problem." + std::string(name) + " = &" + name + ";\n";
     const std::string depth = std::to_string(shape_.depth), groups = std::to_string(shape_.groups);
     if (threads > 1 && shape_.groups > 0)
       text += "  static_assert(tc_attention_group_threads(" + groups +
@@ -107,7 +147,11 @@ public:
               ", \"as the launch has it\");\n";
     text += (shape_.groups > 0 ? "  tc_attention_by_groups<" + depth + ", " + groups + ", "
                                : "  tc_attention<" + depth + ", ") +
-            (call_.causal ? "true" : "false") + ">(problem);\n}\n";
+            (call_.causal ? "true" : "false") +
+            (shape_.groups == 0 ? ""
+             : bulk             ? ", true"
+                                : ", false") +
+            ">(problem);\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
   }
 
@@ -118,9 +162,25 @@ private:
   BufferId out_id_;
   Shape shape_;
   Parameters parameters_;
+  std::vector<program::TensorMap> maps_;
   std::set<Expr, symbolic::ExprLess> symbols_;
   size_t inputs_ = 0;
 
+  void make_maps() {
+    if (shape_.groups == 0 || call_.inputs.size() > 3) // threads put keys in the order of the mask
+      return;
+    for (size_t i = 0; i < 3; ++i) {
+      const int rows = i == 0 ? shape_.groups * tc_group_rows
+                              : tc_attention_group_keys(shape_.depth, shape_.groups);
+      std::optional<program::TensorMap> map = map_of(call_.inputs[i].layout, rows, module_.ranges);
+      if (!map) {
+        maps_.clear();
+        return;
+      }
+      maps_.push_back(std::move(*map));
+    }
+    shape_.bulk = true;
+  }
   void add_pointer(BufferId buffer, const std::string &stem, bool is_const) {
     const BufferId storage = module_.storage_of(buffer);
     if (std::find(parameters_.storages.begin(), parameters_.storages.end(), storage) !=
@@ -181,7 +241,8 @@ std::string plan_text(const Shape &shape) {
   const auto number = [](int value) { return std::to_string(value); };
   if (shape.groups > 0)
     return "attention, " + number(shape.groups * tc_group_rows) + " rows a block, " +
-           number(shape.groups) + " groups of warps that compute and one that brings " +
+           number(shape.groups) + " groups of warps that compute and one " +
+           (shape.bulk ? "whose bulk copies bring " : "that brings ") +
            number(tc_attention_group_keys(shape.depth, shape.groups)) +
            " keys a step, scores in registers, products by warp groups";
   return "attention, " + number(tc_attention_rows) + " rows a block, " +
@@ -228,6 +289,7 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
                                : tc_attention_threads(shape.costly_mask));
   kernel.cuda.shared_bytes = Expr(groups ? tc_attention_group_bytes(shape.depth, shape.groups)
                                          : tc_attention_shared_bytes(shape.depth));
+  kernel.cuda.maps = text.maps();
   kernel.serial = variant(1);
   const std::vector<std::string_view> includes = {groups ? "tc_attention_groups.h"
                                                          : "tc_attention.h"};

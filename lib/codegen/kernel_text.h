@@ -334,6 +334,10 @@ protected:
            (value.guard == ir::kNone ? "" : ", " + use(value.guard)) + ");");
       return;
     }
+    if (id == plan_.result && vector_ == 1) {
+      line("const float t" + std::to_string(numbers_[id]) + " = results[0];");
+      return;
+    }
     if (id == plan_.result) {
       line("const tc_vec<float, " + std::to_string(vector_) + "> " + vector_name(id) +
            " = tc_run_of(results);");

@@ -15,8 +15,6 @@ using ir::Op;
 using support::require;
 using symbolic::SymbolSort;
 
-constexpr int kRun = tc_product_run; // of results
-
 Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
   Value value;
   value.op = Op::load;
@@ -51,6 +49,7 @@ public:
                      : " results a block, ") +
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
+        (parts_.run == 1 ? ", results finished one by one" : "") +
         (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
         (parts_.prologue ? ", left operand read where it comes from" : "");
     count_bytes(kernel);
@@ -66,6 +65,9 @@ public:
     };
     kernel.cuda = variant(tile.groups ? tc_product_all_threads : tc_product_threads);
     kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile));
+    for (const size_t side : {0, 1})
+      if (is_mapped(side))
+        kernel.cuda.maps.push_back(map_of(side));
     kernel.serial = variant(1);
     const std::string_view includes[] = {tile.groups ? "tc_product_groups.h" : "tc_product.h"};
     finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile", includes);
@@ -112,10 +114,10 @@ private:
   void plan_after() {
     KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_) : stored_results();
     after_.graph = with_results(over_matrix(std::move(graph), column_, parts_.columns));
-    plan_runs(after_, kRun);
+    plan_runs(after_, parts_.run);
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
       if (is_result(after_.graph[id])) {
-        require(after_.access[id] == Access::vector, "codegen",
+        require(parts_.run == 1 || after_.access[id] == Access::vector, "codegen",
                 "a product's results are not read in runs");
         after_.result = id;
       }
@@ -374,17 +376,23 @@ private:
     if (parts_.prologue)
       text += left_struct(name, left);
     else
-      left = operand("left", call_.inputs[0], 0);
+      left = operand("left", 0, threads > 1);
+    const std::string run = std::to_string(parts_.run);
     text += "struct " + name + "_finish {\n" + after.declarations +
-            "  TC_MEMBER void operator()(int row, int column, const float (&results)[" +
-            std::to_string(kRun) + "]) const {\n" + finish + "  }\n};\n\n";
+            "  static constexpr int run = " + run +
+            ";\n  TC_MEMBER void operator()(int row, int column, const float (&results)[" + run +
+            "]) const {\n" + finish + "  }\n};\n\n";
     std::string list;
     for (const program::KernelParameter &parameter : parameters_.list)
       list += (list.empty() ? "" : ", ") + pointer_declaration(parameter) + "TC_RESTRICT " +
               parameter.name;
+    if (threads > 1)
+      for (const size_t side : {0, 1})
+        if (is_mapped(side))
+          list += std::string(", TC_TENSOR_MAP ") + kMapNames[side];
     text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
             (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " + name + "(" + list +
-            ") {\n" + left + operand("right", call_.inputs[1], 1) + "  const " + name +
+            ") {\n" + left + operand("right", 1, threads > 1) + "  const " + name +
             "_finish finish = {" + after.values + "};\n";
     const std::string shape = std::to_string(tile.rows) + ", " + std::to_string(tile.columns) +
                               ", " + std::to_string(tile.stages);
@@ -402,20 +410,61 @@ private:
     return text + "TC_EXPORT(" + name + ", 0)\n";
   }
 
+  static constexpr const char *kMapNames[] = {"left_map", "right_map"};
+  /// Elements are neighbours along the terms; a dimension of size 1 has any stride, then runs lie
+  /// along the other.
+  bool is_deep(size_t side) const {
+    return call_.inputs[side].layout.strides[1 - side].is_integer(1);
+  }
+  Expr line_stride(size_t side) const {
+    return call_.inputs[side].layout.strides[is_deep(side) ? side : 1 - side];
+  }
+  int64_t line_size(size_t side) const {
+    return is_deep(side) ? parts_.terms : side == 0 ? parts_.rows : parts_.columns;
+  }
+  /// Whether bulk copies bring the operand: it lies in memory as a matrix whose lines do not
+  /// overlap.
+  bool is_mapped(size_t side) const {
+    const auto stride = line_stride(side).as_integer();
+    return parts_.candidate.groups && (side == 1 || !parts_.prologue) && stride &&
+           *stride >= line_size(side);
+  }
+  program::TensorMap map_of(size_t side) const {
+    const ir::BufferView &view = call_.inputs[side];
+    const int64_t extent = side == 0 ? parts_.rows : parts_.columns;
+    const int tile = side == 0 ? parts_.candidate.rows : parts_.candidate.columns;
+    const int line = tc_product_terms_of(element_bytes_);
+    const auto pointer = std::find(parameters_.storages.begin(), parameters_.storages.end(),
+                                   module_.storage_of(view.buffer));
+    program::TensorMap map;
+    map.parameter = static_cast<uint32_t>(pointer - parameters_.storages.begin());
+    map.offset = view.layout.offset;
+    map.strides = {Expr(1), line_stride(side)};
+    if (is_deep(side)) {
+      map.sizes = {Expr(parts_.terms), Expr(extent)};
+      map.box = {line, tile};
+    } else {
+      map.sizes = {Expr(extent), Expr(parts_.terms)};
+      map.box = {line, line};
+    }
+    return map;
+  }
   /// `side` 0: [rows, terms]; 1: [terms, columns].
-  std::string operand(const std::string &name, const ir::BufferView &view, size_t side) const {
-    const tensor::Layout &layout = view.layout;
-    const size_t terms = 1 - side;
-    // A dimension of size 1 has any stride: runs lie along the other.
-    const bool deep = layout.strides[terms].is_integer(1);
-    const Expr stride = layout.strides[deep ? side : terms];
+  std::string operand(const std::string &name, size_t side, bool for_cuda) const {
+    const tensor::Layout &layout = call_.inputs[side].layout;
     const std::string offset =
         layout.offset.is_integer(0) ? "" : " + " + symbolic::print(layout.offset);
-    return std::string("  const ") + (deep ? "tc_deep_operand<" : "tc_flat_operand<") + type() +
-           "> " + name + " = {" + parameters_.name_of(module_.storage_of(view.buffer)) + offset +
-           ", " + symbolic::print(stride) + ", " +
-           std::to_string(side == 0 ? parts_.rows : parts_.columns) + ", " +
-           std::to_string(parts_.terms) + "};\n";
+    const std::string type =
+        std::string(is_deep(side) ? "tc_deep_operand<" : "tc_flat_operand<") + this->type() + ">";
+    const std::string values = "{" +
+                               parameters_.name_of(module_.storage_of(call_.inputs[side].buffer)) +
+                               offset + ", " + symbolic::print(line_stride(side)) + ", " +
+                               std::to_string(side == 0 ? parts_.rows : parts_.columns) + ", " +
+                               std::to_string(parts_.terms) + "}";
+    if (for_cuda && is_mapped(side))
+      return "  const tc_mapped_operand<" + type + "> " + name + " = {" + values + ", &" +
+             kMapNames[side] + "};\n";
+    return "  const " + type + " " + name + " = " + values + ";\n";
   }
 
   /// The operand that is computed as it is read; `made`: the line that makes one.
@@ -474,6 +523,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   work.factors = module.buffer(product.outputs[0]).dtype != DType::f32 ? Factors::half
                  : group.parts->by_tf32                                ? Factors::tf32
                                                                        : Factors::single;
+  work.gathers = group.parts->prologue.has_value();
   for (const scheduler::ProductWay &way : scheduler::template_ways(target, work))
     if (way.tile != group.parts->candidate) {
       tiles.push_back(way.tile);

@@ -217,7 +217,8 @@ private:
     table("Kernel", "kKernels", tables_.kernels, [&](size_t i) {
       const Kernel &kernel = tables_.kernels[i];
       return row({literal(kernel.name), literal(kernel.parameters),
-                  "{" + text_of(kernel.geometry[0]) + ", " + text_of(kernel.geometry[1]) + "}"}) +
+                  "{" + text_of(kernel.geometry[0]) + ", " + text_of(kernel.geometry[1]) + "}" +
+                      (kernel.maps.count > 0 ? ", " + text(kernel.maps) : "")}) +
              comment(std::to_string(i) + ": " + program_.kernels[i].plan);
     });
   }
@@ -319,13 +320,26 @@ private:
       return row({text(assertion.condition), text_of(assertion.assertion)});
     });
   }
-  void defines() { // the last of the tables, left out where there are none
-    if (tables_.defines.count == 0)
+  void defines() { // the last tables, left out where there are none
+    if (tables_.defines.count == 0 && tables_.maps.count == 0)
       return;
     table("Define", "kDefines", tables_.defines, [&](size_t i) {
       const Define &define = tables_.defines[i];
       return row({text_of(define.number), std::to_string(define.symbol), text(define.bound)}) +
              comment(tables_.symbols[static_cast<size_t>(define.symbol)].name);
+    });
+    if (tables_.maps.count == 0)
+      return;
+    table("TensorMap", "kMaps", tables_.maps, [&](size_t i) {
+      const TensorMap &map = tables_.maps[i];
+      std::vector<std::string> sizes, strides, box;
+      for (size_t k = 0; k < static_cast<size_t>(map.rank); ++k) {
+        sizes.push_back(text(map.sizes[k]));
+        strides.push_back(text(map.strides[k]));
+        box.push_back(std::to_string(map.box[k]));
+      }
+      return row({std::to_string(map.parameter), text(map.dtype), std::to_string(map.rank),
+                  text(map.offset), braces(sizes), braces(strides), braces(box)});
     });
   }
   void steps() {

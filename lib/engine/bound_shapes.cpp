@@ -33,9 +33,8 @@ public:
     once_ = once;
     resolve_steps(begin, end);
     place_scratch();
-    result_.arguments.resize(result_.values.size());
-    for (size_t i = 0; i < result_.values.size(); ++i)
-      result_.arguments[i] = &result_.values[i];
+    for (const size_t value : arguments_)
+      result_.arguments.push_back(&result_.values[value]);
     return std::move(result_);
   }
 
@@ -180,7 +179,7 @@ private:
     const Geometry &geometry = kernel.geometry[static_cast<size_t>(model_.plan)];
     ResolvedLaunch resolved;
     resolved.kernel = static_cast<size_t>(launch.kernel);
-    resolved.first_argument = result_.values.size();
+    resolved.first_argument = arguments_.size();
     bool is_empty = false;
     for (int axis = 0; axis < 3; ++axis) {
       resolved.geometry.grid[axis] =
@@ -194,6 +193,7 @@ private:
     auto pointer = static_cast<size_t>(launch.pointers.first);
     auto size = static_cast<size_t>(launch.sizes.first);
     for (const char *letter = kernel.parameters; *letter != '\0'; ++letter) {
+      arguments_.push_back(result_.values.size());
       if (*letter == 's') {
         result_.values.push_back(value(tables_.sizes[size++]));
         continue;
@@ -204,8 +204,40 @@ private:
       result_.slot_values.push_back(result_.values.size());
       result_.values.push_back(0);
     }
+    if (model_.plan == Plan::cuda)
+      for (int32_t i = 0; i < kernel.maps.count; ++i)
+        resolve(tables_.maps[static_cast<size_t>(kernel.maps.first + i)], resolved, launch);
     add_step(StepKind::launch, result_.launches.size());
     result_.launches.push_back(resolved);
+  }
+  /// An argument behind those that `resolved` has.
+  void resolve(const TensorMap &row, const ResolvedLaunch &resolved, const Launch &launch) {
+    ResolvedMap map;
+    map.pointer = arguments_[resolved.first_argument + static_cast<size_t>(row.parameter)];
+    const char *letters = tables_.kernels[resolved.kernel].parameters;
+    const auto before = static_cast<size_t>(
+        std::count_if(letters, letters + row.parameter, [](char c) { return c != 's'; }));
+    const Operand &operand = tables_.operands[static_cast<size_t>(launch.pointers.first) + before];
+    const int64_t element = element_bytes(operand.buffer);
+    map.offset = multiply(size(row.offset), element);
+    map.shape.dtype = row.dtype;
+    map.shape.rank = row.rank;
+    int64_t extent = element;
+    bool is_empty = false; // nothing is ever copied by it
+    for (int k = 0; k < row.rank; ++k) {
+      map.shape.sizes[k] = size(row.sizes[k]);
+      map.shape.strides[k] = multiply(size(row.strides[k]), element);
+      map.shape.box[k] = row.box[k];
+      is_empty |= map.shape.sizes[k] == 0;
+      extent = add(extent, multiply(map.shape.sizes[k] - 1, map.shape.strides[k]));
+    }
+    if (!is_empty)
+      slot(operand.buffer, add(multiply(size(operand.offset), element), map.offset), extent);
+    map.value = result_.values.size();
+    arguments_.push_back(map.value);
+    result_.values.resize(map.value + kTensorMapBytes / sizeof(int64_t));
+    if (!is_empty)
+      result_.maps.push_back(map);
   }
 
   MatmulShape::Strides strides(const MatrixOperand &operand) const {
@@ -339,6 +371,7 @@ private:
   const int64_t *symbols_;
   const std::vector<int64_t> &buffer_bytes_;
   ResolvedSteps result_;
+  std::vector<size_t> arguments_; // of launches, in result_.values
   uint32_t step_ = 0;
   bool once_ = false;
 };
@@ -533,6 +566,14 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
+  for (ResolvedMap &map : steps.maps) {
+    const int64_t address = steps.values[map.pointer] + map.offset;
+    if (address == map.made_for)
+      continue;
+    device.make_tensor_map(map.shape, reinterpret_cast<const void *>(address),
+                           &steps.values[map.value]);
+    map.made_for = address;
+  }
   streams.begin(stream);
   try {
     StepRunner{model, device, steps, bases, scratch, streams, stream, communicator, timer}.run(

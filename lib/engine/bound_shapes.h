@@ -17,7 +17,15 @@ struct AddressSlot {
 struct ResolvedLaunch {
   size_t kernel = 0;
   LaunchGeometry geometry;
-  size_t first_argument = 0; // in BoundShapes::arguments
+  size_t first_argument = 0; // in ResolvedSteps::arguments
+};
+/// A tensor map among a launch's arguments: made anew when its tensor has moved.
+struct ResolvedMap {
+  TensorMapShape shape;
+  size_t pointer = 0;   // in ResolvedSteps::values: where the tensor's memory starts
+  int64_t offset = 0;   // bytes behind that
+  size_t value = 0;     // in ResolvedSteps::values, kTensorMapBytes from there on
+  int64_t made_for = 0; // the address
 };
 struct ResolvedMatmul {
   size_t plan = 0; // of Device::prepare_matmul
@@ -69,11 +77,12 @@ struct ResolvedSteps {
   std::vector<ResolvedCollective> collectives;
   std::vector<ResolvedControl> controls; // conditionals and loops
   size_t scratch_bytes = 0; // of each stream what its neediest product takes, one behind another
-  /// Values of all launches' parameters; slots say which of them are addresses. arguments[i] points
-  /// at values[i].
+  /// Values of all launches' parameters, and tensor maps; slots say which of them are addresses.
+  /// arguments[i] points at one of the values.
   std::vector<int64_t> values;
   std::vector<AddressSlot> slots; // parallel to slot_values
   std::vector<size_t> slot_values;
+  std::vector<ResolvedMap> maps;
   std::vector<void *> arguments;
 };
 

@@ -4,8 +4,12 @@
 #include "engine/cuda_matmul.h"
 #include "engine/cuda_solver.h"
 
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <map>
 
@@ -44,6 +48,43 @@ int attribute(cudaDeviceAttr name, int device_index) {
   int value = 0;
   check_cuda(cudaDeviceGetAttribute(&value, name, device_index), "cudaDeviceGetAttribute");
   return value;
+}
+
+/// Of the driver, 12.0 or later; null before.
+PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
+  static const auto found = [] {
+    void *function = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                         cudaEnableDefault, &result) != cudaSuccess ||
+        result != cudaDriverEntryPointSuccess)
+      function = nullptr;
+    cudaGetLastError();
+    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+  }();
+  return found;
+}
+
+CUtensorMapDataType tensor_map_type(DType dtype) {
+  switch (dtype) {
+  case DType::f16:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  case DType::bf16:
+    return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  case DType::f32:
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  default: // bytes as they are
+    switch (size_in_bytes(dtype)) {
+    case 1:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case 2:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    case 4:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT32;
+    default:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT64;
+    }
+  }
 }
 
 struct Kernel {
@@ -138,6 +179,7 @@ public:
         cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event), 0),
         "cudaStreamWaitEvent");
   }
+  void make_tensor_map(const TensorMapShape &shape, const void *address, void *map) override;
   void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments,
               Stream stream) override;
   size_t prepare_matmul(const MatmulShape &shape) override {
@@ -178,6 +220,7 @@ private:
   std::map<std::string, cudaKernel_t> loaded_kernels() const;
 
   const int device_index_;
+  bool has_bulk_copies_ = false; // of tensors, from compute capability 9.0 on
   cudaStream_t stream_ = nullptr;
   std::vector<cudaLibrary_t> libraries_;
   std::deque<Kernel> kernels_;
@@ -189,6 +232,7 @@ CudaDeviceImplementation::CudaDeviceImplementation(const CudaDeviceOptions &opti
     : device_index_(options.device_index) {
   need_device(device_index_);
   make_current();
+  has_bulk_copies_ = attribute(cudaDevAttrComputeCapabilityMajor, device_index_) >= 9;
   try {
     load(options);
   } catch (...) {
@@ -247,6 +291,36 @@ std::map<std::string, cudaKernel_t> CudaDeviceImplementation::loaded_kernels() c
     }
   }
   return loaded;
+}
+
+void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, const void *address,
+                                               void *map) {
+  if (!has_bulk_copies_)
+    return;
+  const PFN_cuTensorMapEncodeTiled_v12000 encode = tensor_map_encoder();
+  if (encode == nullptr)
+    throw Error(Status::device, "the CUDA driver has no cuTensorMapEncodeTiled");
+  cuuint64_t sizes[5], strides[4];
+  cuuint32_t box[5], steps[5];
+  for (int k = 0; k < shape.rank; ++k) {
+    sizes[k] = static_cast<cuuint64_t>(shape.sizes[k]);
+    box[k] = shape.box[k];
+    steps[k] = 1;
+    if (k > 0)
+      strides[k - 1] = static_cast<cuuint64_t>(shape.strides[k]);
+  }
+  alignas(64) CUtensorMap made;
+  static_assert(sizeof(made) == kTensorMapBytes);
+  const CUresult result =
+      encode(&made, tensor_map_type(shape.dtype), static_cast<cuuint32_t>(shape.rank),
+             const_cast<void *>(address), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw Error(Status::device,
+                "cuTensorMapEncodeTiled failed (" + std::to_string(static_cast<int>(result)) +
+                    ") for a tensor at " + std::to_string(reinterpret_cast<uintptr_t>(address)));
+  std::memcpy(map, &made, sizeof(made));
 }
 
 void CudaDeviceImplementation::launch(size_t number, const LaunchGeometry &geometry,

@@ -65,6 +65,17 @@ struct LaunchGeometry {
   uint32_t shared_bytes = 0; // dynamic
 };
 
+/// A tensor of which bulk copies bring boxes into shared memory, dimensions from the innermost one
+/// on: sizes and box in elements, strides in bytes (of the first dimension one element). Lines of a
+/// box have 128 bytes, their 16-byte words permuted by the line's number modulo 8; zeros outside.
+struct TensorMapShape {
+  DType dtype = DType::f32;
+  int rank = 1;
+  int64_t sizes[5] = {}, strides[5] = {};
+  uint32_t box[5] = {};
+};
+constexpr size_t kTensorMapBytes = 128;
+
 /// out[b, i, j] = alpha * sum_k a[b, i, k] * b[b, k, j] + beta * c[b, i, j]; strides in elements, 0
 /// broadcasts. Floats of 16 and 32 bits accumulate in f32, f64 in f64; f32 is f32 unless `tf32`
 /// lets a GPU round factors to 10 bits of mantissa.
@@ -131,6 +142,9 @@ public:
   /// Whether the stream's owner is recording what it gets.
   virtual bool is_captured(Stream) { return false; }
 
+  /// Writes the tensor map of `shape` at `address` to `map`, kTensorMapBytes; on a device that has
+  /// no bulk copies it does nothing. Errors: Error (device) if the driver refuses.
+  virtual void make_tensor_map(const TensorMapShape &, const void * /*address*/, void * /*map*/) {}
   /// Runs kernel number `kernel` of the program. `arguments[i]` points at the value of parameter i
   /// (a pointer, or an int64_t size), as cuLaunchKernel takes them.
   virtual void launch(size_t kernel, const LaunchGeometry &geometry, void **arguments,

@@ -109,11 +109,21 @@ struct Geometry {
   Size shared_bytes;
 };
 enum class Plan : int32_t { cuda, serial };
+/// An argument behind a kernel's parameters under the plan `cuda`: what a GPU's bulk copies are
+/// told of a tensor (device.h, TensorMapShape). Dimensions from the innermost one on.
+struct TensorMap {
+  int32_t parameter = 0; // the kernel's pointer at which the tensor starts, `offset` elements later
+  DType dtype = DType::f32;
+  int32_t rank = 1;
+  Size offset, sizes[5], strides[5]; // elements
+  uint32_t box[5] = {};
+};
 struct Kernel {
   const char *name = "";
   const char *parameters =
       ""; // one letter each: p a pointer that is only read, w one that is written, s an int64 size
   Geometry geometry[2]; // by Plan
+  Range maps = {};      // of Tables::maps
 };
 
 struct Operand {
@@ -244,6 +254,7 @@ struct Tables {
   Table<Assertion> assertions; // of data: number k + 1 in the failure buffer
   Table<SizeAssertion> size_assertions;
   Table<Define> defines = {}; // left out where there are none
+  Table<TensorMap> maps = {}; // likewise
 };
 
 /// Values of `symbols` in, value out. Throws Error (bad_argument) on overflow of int64 and on a

@@ -195,6 +195,15 @@ void read(const Cursor &at, KernelParameter &parameter) {
   parameter.is_const = at.flag("const", true);
 }
 
+void read(const Cursor &at, TensorMap &map) {
+  map.parameter = static_cast<uint32_t>(at.at("parameter").integer(0, INT32_MAX));
+  map.offset = at.expression_or("offset", 0);
+  map.sizes = at.at("sizes").expressions();
+  map.strides = at.at("strides").expressions();
+  at.at("box").each(
+      [&](const Cursor &size) { map.box.push_back(static_cast<int>(size.integer(1, 256))); });
+}
+
 void read(const Cursor &at, KernelVariant &variant) {
   std::vector<Expr> grid = at.at("grid").expressions();
   std::vector<int> block;
@@ -206,6 +215,8 @@ void read(const Cursor &at, KernelVariant &variant) {
   std::copy(block.begin(), block.end(), variant.block.begin());
   variant.shared_bytes = at.expression_or("shared_bytes", 0);
   variant.has_barriers = at.flag("has_barriers", false);
+  if (at.json->contains("maps"))
+    at.at("maps").each([&](const Cursor &element) { read(element, variant.maps.emplace_back()); });
   variant.text = at.at("text").text();
 }
 

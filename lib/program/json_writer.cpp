@@ -81,6 +81,15 @@ Json write(const KernelParameter &parameter) {
   return result;
 }
 
+Json write(const TensorMap &map) {
+  Json result = {{"parameter", map.parameter},
+                 {"sizes", expressions(map.sizes)},
+                 {"strides", expressions(map.strides)},
+                 {"box", map.box}};
+  set_unless(result, "offset", map.offset, 0);
+  return result;
+}
+
 Json write(const KernelVariant &variant) {
   Json grid = Json::array();
   Json block = Json::array();
@@ -92,6 +101,8 @@ Json write(const KernelVariant &variant) {
   set_unless(result, "shared_bytes", variant.shared_bytes, 0);
   if (variant.has_barriers)
     result["has_barriers"] = true;
+  for (const TensorMap &map : variant.maps)
+    result["maps"].push_back(write(map));
   result["text"] = variant.text;
   return result;
 }

@@ -70,14 +70,25 @@ struct KernelParameter {
   DType dtype = DType::f32;
   bool is_const = true;
 };
+/// What bulk copies of a tensor's boxes into shared memory are told (CUDA's tensor map, as
+/// cuTensorMapEncodeTiled makes it): an argument of the kernel behind its parameters. Words of 16
+/// bytes of a line are permuted by the line's number modulo 8; what lies outside reads as zeros.
+struct TensorMap {
+  uint32_t parameter = 0;    // of the kernel, a pointer: where the tensor starts, `offset` later
+  Expr offset = 0;           // elements
+  std::vector<Expr> sizes;   // 1 to 5, innermost first
+  std::vector<Expr> strides; // elements; of the first dimension 1; others whole 16-byte words
+  std::vector<int> box; // elements of each dimension that one copy brings; of the first 128 bytes
+};
 /// Launch geometry and text under one plan. Grid over expressions of the program's symbols.
 struct KernelVariant {
   /// One TC_KERNEL function with its helpers and a header comment; needs only the prelude.
   std::string text;
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
   std::array<int, 3> block = {1, 1, 1};
-  Expr shared_bytes = 0;     // dynamic
-  bool has_barriers = false; // uses __syncthreads or warp operations
+  Expr shared_bytes = 0;       // dynamic
+  bool has_barriers = false;   // uses __syncthreads or warp operations
+  std::vector<TensorMap> maps; // on the GPU alone
 };
 /// What the GPU's plan makes of the target, in nanoseconds without the launch. The first two are
 /// the roof; the others are the plan's own, and the longest of all is what the kernel takes.

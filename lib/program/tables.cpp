@@ -49,6 +49,7 @@ struct Storage {
   std::vector<engine::Input> inputs;
   std::vector<engine::Output> outputs;
   std::vector<engine::Kernel> kernels;
+  std::vector<engine::TensorMap> maps;
   std::vector<engine::Operand> operands;
   std::vector<engine::Launch> launches;
   std::vector<engine::Matmul> matmuls;
@@ -299,6 +300,19 @@ private:
     row.shared_bytes = expressions_.size(variant.shared_bytes);
     return row;
   }
+  engine::TensorMap tensor_map(const Kernel &kernel, const TensorMap &map) {
+    engine::TensorMap row;
+    row.parameter = static_cast<int32_t>(map.parameter);
+    row.dtype = convert(kernel.parameters[map.parameter].dtype);
+    row.rank = static_cast<int32_t>(map.sizes.size());
+    row.offset = expressions_.size(map.offset);
+    for (size_t k = 0; k < map.sizes.size(); ++k) {
+      row.sizes[k] = expressions_.size(map.sizes[k]);
+      row.strides[k] = expressions_.size(map.strides[k]);
+      row.box[k] = static_cast<uint32_t>(map.box[k]);
+    }
+    return row;
+  }
   void add_kernel(const Kernel &kernel) {
     std::string letters;
     for (const KernelParameter &parameter : kernel.parameters)
@@ -311,6 +325,10 @@ private:
     row.parameters = text(letters);
     row.geometry[static_cast<size_t>(engine::Plan::cuda)] = geometry(kernel.cuda);
     row.geometry[static_cast<size_t>(engine::Plan::serial)] = geometry(kernel.serial);
+    row.maps = {static_cast<int32_t>(storage_.maps.size()),
+                static_cast<int32_t>(kernel.cuda.maps.size())};
+    for (const TensorMap &map : kernel.cuda.maps)
+      storage_.maps.push_back(tensor_map(kernel, map));
     storage_.kernels.push_back(row);
   }
 
@@ -494,6 +512,7 @@ OwnedTables build_tables(const Program &program) {
   tables.waits = table(storage->waits);
   tables.assertions = table(storage->assertions);
   tables.size_assertions = table(storage->size_assertions);
+  tables.maps = table(storage->maps);
   result.storage = std::move(storage);
   return result;
 }

@@ -288,6 +288,10 @@ private:
 
   void check_kernel(const Kernel &kernel, const std::string &where) {
     check_variant(kernel.cuda, where + "/cuda");
+    for (const TensorMap &map : kernel.cuda.maps)
+      check_map(kernel, map, where + "/cuda/maps");
+    if (!kernel.serial.maps.empty())
+      report("TSC-P009", "a kernel for the host takes no tensor maps", where + "/serial");
     check_variant(kernel.serial, where + "/serial");
     check_size(kernel.bytes_read, where, "byte count");
     check_size(kernel.bytes_written, where, "byte count");
@@ -300,6 +304,31 @@ private:
     const Kernel &first = *kernels_by_name_.emplace(kernel.name, &kernel).first->second;
     if (first.cuda.text != kernel.cuda.text || first.serial.text != kernel.serial.text)
       report("TSC-P009", "two kernels with different texts are named " + in_quotes(kernel.name),
+             where);
+  }
+  void check_map(const Kernel &kernel, const TensorMap &map, const std::string &where) {
+    if (map.parameter >= kernel.parameters.size() ||
+        kernel.parameters[map.parameter].kind != KernelParameter::Kind::pointer) {
+      report("TSC-P009", "a tensor map is of no pointer", where);
+      return;
+    }
+    const auto bytes =
+        static_cast<int64_t>(tensor::size_in_bytes(kernel.parameters[map.parameter].dtype));
+    const size_t rank = map.sizes.size();
+    bool fits = rank >= 1 && rank <= 5 && map.strides.size() == rank && map.box.size() == rank &&
+                map.strides[0].is_integer(1) && map.box[0] * bytes == 128;
+    for (size_t k = 0; fits && k < rank; ++k) {
+      check_size(map.sizes[k], where, "size");
+      check_size(map.strides[k], where, "stride");
+      const auto stride = map.strides[k].as_integer();
+      fits =
+          map.box[k] >= 1 && map.box[k] <= 256 && (k == 0 || !stride || *stride * bytes % 16 == 0);
+    }
+    check_size(map.offset, where, "offset");
+    if (!fits)
+      report("TSC-P009",
+             "a tensor map has 1 to 5 sizes, the first one's neighbours 128 bytes of a box, others "
+             "whole words of 16 bytes apart",
              where);
   }
   void check_variant(const KernelVariant &variant, const std::string &where) {

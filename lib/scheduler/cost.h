@@ -65,6 +65,7 @@ struct ProductWork {
   int64_t rows = 0, columns = 0, terms = 0;
   int64_t bytes = 0;        // that pass through memory
   int64_t instructions = 0; // for each result, after the sums are there
+  bool gathers = false;     // threads bring the left operand, bulk copies cannot
   /// What multiplies: matrix units 16-bit floats, threads floats, matrix units floats as TF32.
   enum class Factors : uint8_t { half, single, tf32 } factors = Factors::half;
 };

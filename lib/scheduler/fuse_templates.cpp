@@ -14,7 +14,10 @@ namespace tsc::scheduler {
 namespace {
 
 /// Results that a kernel finishes at once.
-constexpr int64_t kRun = tc_product_run;
+constexpr int kRun = tc_product_run;
+/// Instructions of a result that is finished alone: its own load from shared memory, address and
+/// store, an eighth of which it takes in a run.
+constexpr int64_t kAlone = 6;
 /// Elements of 16 bytes, of an operand.
 int64_t word_of(tensor::DType dtype) {
   return tc_product_word_of(static_cast<int>(tensor::size_in_bytes(dtype)));
@@ -41,6 +44,15 @@ bool has_runs(const tensor::Layout &layout, int64_t run) {
   return (*across == 1 && *down % run == 0 && *columns % run == 0) ||
          (*down == 1 && *across % run == 0 && *rows % run == 0);
 }
+/// A matrix of known sizes whose rows lie in memory as they are, padded maybe.
+bool has_rows(const tensor::Layout &layout) {
+  if (layout.rank() != 2 || !layout.offset.is_integer(0))
+    return false;
+  const auto rows = constant(layout.sizes[0]), columns = constant(layout.sizes[1]),
+             down = constant(layout.strides[0]);
+  return rows && columns && down && layout.strides[1].is_integer(1) && *down >= *columns &&
+         *rows * *down <= kMostElements;
+}
 /// Whether its terms lie beside each other: those of a left operand in a row.
 bool is_deep(const tensor::Layout &layout, size_t terms) {
   return layout.strides[terms].is_integer(1);
@@ -56,9 +68,16 @@ Expr flat_position(const ir::LoopBody &body) {
   return position;
 }
 
-/// True if every access of `body` to `buffer` is at the iteration's own position.
+/// True if every access of `body` to `buffer` is at the iteration's own position, in a matrix whose
+/// rows may be padded.
 bool follows(const State &state, const ir::LoopBody &body, BufferId buffer) {
-  const Expr position = flat_position(body);
+  const tensor::Layout &layout = state.module.buffer(buffer).layout;
+  Expr position = flat_position(body);
+  if (!layout.is_contiguous()) {
+    const Expr columns = layout.sizes[1];
+    position = symbolic::floor_div(position, columns) * layout.strides[0] +
+               symbolic::mod(position, columns) * layout.strides[1];
+  }
   const symbolic::Ranges ranges = body.ranges(state.module);
   return std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
     return op.buffer != buffer || op.index == ir::kNone ||
@@ -183,7 +202,7 @@ private:
         refuse(node, node, Refusal::no_template, why);
       return;
     }
-    const std::optional<Side> after = find_after(at), before = find_before(at, after);
+    const std::optional<Side> after = find_after(at, parts), before = find_before(at, after);
     if (!after && !before)
       return;
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
@@ -201,10 +220,11 @@ private:
     ProductWork joined = apart;
     joined.bytes =
         right + (before ? before->other_bytes : left) + (after ? after->other_bytes : out);
-    joined.instructions = after ? after->instructions : 0;
+    joined.instructions = (after ? after->instructions : 0) + (parts.run == 1 ? kAlone : 0);
     for (const auto *side : {&before, &after})
       if (*side)
         separate += kernel_nanoseconds(target, static_cast<double>((*side)->bytes));
+    joined.gathers = before.has_value();
     const std::vector<ProductWay> ways = template_ways(target, joined);
     if (ways.empty())
       return;
@@ -246,15 +266,14 @@ private:
       return "it is a batch of products";
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
     const int64_t word = word_of(out.dtype);
-    if (!has_runs(a, word) || !has_runs(b, word) || !has_runs(out.layout, kRun) ||
-        !out.layout.is_contiguous())
+    if (!has_runs(a, word) || !has_runs(b, word) || !has_rows(out.layout))
       return "its matrices are not of known sizes in runs of 16 bytes";
     parts.rows = *constant(out.layout.sizes[0]);
     parts.columns = *constant(out.layout.sizes[1]);
     parts.terms = *constant(a.sizes[1]);
-    if (parts.rows == 0 || parts.columns == 0 || parts.terms == 0 || parts.columns % kRun != 0 ||
-        parts.terms % word != 0)
+    if (parts.rows == 0 || parts.columns == 0 || parts.terms == 0 || parts.terms % word != 0)
       return "it has no whole runs";
+    parts.run = parts.columns % kRun == 0 && out.layout.is_contiguous() ? kRun : 1;
     parts.by_tf32 = call.tf32;
     if (call.tf32 && (!is_deep(a, 1) || !is_deep(b, 0)))
       return "its factors are rounded to TF32 and do not lie along the terms";
@@ -298,8 +317,9 @@ private:
     });
   }
 
-  /// The group that alone reads the product's results, if it does so where they lie.
-  std::optional<Side> find_after(size_t at) {
+  /// The group that alone reads the product's results, if it does so where they lie. `parts` gets
+  /// the run that it allows.
+  std::optional<Side> find_after(size_t at, TemplateParts &parts) {
     const NodeId node = groups_[at].members[0];
     const BufferId out = state_.operation(node).outputs[0];
     const std::vector<User> &users = state_.schedule.users[out];
@@ -312,13 +332,17 @@ private:
     if (group.node_class != NodeClass::scheduler || group.list != ir::kNone || found <= at ||
         found - at > kFarthest)
       return std::nullopt;
-    const std::string fits =
-        unfit(group, out, *constant(symbolic::numel(buffer(out).layout.sizes)), kRun);
+    const bool in_runs =
+        std::all_of(group.bodies.begin(), group.bodies.end(),
+                    [&](const ir::LoopBody &body) { return has_whole_runs(body, parts.run); });
+    const int run = in_runs ? parts.run : 1;
+    const std::string fits = unfit(group, out, parts.rows * parts.columns, run);
     if (!fits.empty() || writes_between(at, found + 1, {{at}})) {
       if (!fits.empty())
         refuse(node, group.members[0], Refusal::shapes, fits);
       return std::nullopt;
     }
+    parts.run = run;
     Side side{found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
     for (const ir::LoopBody &body : group.bodies)
       side.instructions += instructions_of(body, *constant(buffer(out).layout.sizes[1]));
@@ -339,7 +363,7 @@ private:
         return "its loops read indices, which a product's kernel does not check";
       if (body.is_reduction() || scans || !has_whole_runs(body, run) ||
           !follows(state_, body, shared))
-        return "its loops do not follow the product's results in runs of 8";
+        return "its loops do not follow the product's results";
     }
     return "";
   }

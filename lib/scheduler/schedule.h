@@ -166,7 +166,10 @@ struct ProductTile {
 struct TemplateParts {
   NodeId root = ir::kNone;
   int64_t rows = 0, columns = 0, terms = 0;
-  ProductTile candidate;  // of those that the target allows, the one taken
+  ProductTile candidate; // of those that the target allows, the one taken
+  /// Neighbouring results of a row that are finished at once: 8 (tc_product_run), or 1 where rows
+  /// of results, or of what reads them, do not divide into such runs.
+  int run = 8;
   bool by_tf32 = false;   // a product of f32 whose factors are rounded
   double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
   /// Computes the left operand, which nothing else reads, while it is read.

@@ -181,6 +181,30 @@ TEST_CASE("A program runs, for one shape after another", "[engine]") {
   CHECK(run_and_check(second, 3) == 46); // the counter is the weight set's
 }
 
+TEST_CASE("Tensor maps are arguments, made when their tensor has moved", "[engine]") {
+  program::Program program = program::sample_program();
+  const symbolic::Expr rows = symbolic::symbol(symbolic::SymbolSort::size, 0);
+  program.kernels[1].cuda.maps = {{0, 0, {4, rows}, {1, 4}, {32, 16}}};
+  Sample sample(program);
+  Instance instance(sample.weights);
+  run_and_check(instance, 5);
+  CHECK(sample.device->maps == 1);
+  CHECK(sample.device->map_launches == 1);
+  CHECK(sample.device->last_map.rank == 2);
+  CHECK(sample.device->last_map.sizes[1] == 5);
+  CHECK(sample.device->last_map.strides[1] == 16);
+  CHECK(sample.device->last_map.box[0] == 32);
+  run_and_check(instance, 5); // where it was
+  CHECK(sample.device->maps == 1);
+  run_and_check(instance, 7);
+  CHECK(sample.device->maps == 2);
+  CHECK(sample.device->map_launches == 3);
+  program.kernels[1].cuda.maps[0].strides[1] = 8; // beyond the input
+  Sample wrong(program);
+  Instance other(wrong.weights);
+  CHECK(error_of_bind(other, 5, 4).find("too small") != std::string::npos);
+}
+
 TEST_CASE("What only run-once steps read is given back", "[engine]") {
   auto device = std::make_shared<TestDevice>();
   {

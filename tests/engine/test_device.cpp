@@ -29,6 +29,12 @@ void TestDevice::fill(void *memory, int byte, size_t bytes, Stream) {
   std::memset(memory, byte, bytes);
 }
 
+void TestDevice::make_tensor_map(const TensorMapShape &shape, const void *address, void *map) {
+  ++maps;
+  last_map = shape;
+  std::memset(map, 0x5A, kTensorMapBytes);
+  std::memcpy(map, &address, sizeof(address));
+}
 void TestDevice::launch(size_t kernel, const LaunchGeometry &geometry, void **arguments, Stream) {
   if (launches++ == fail_at_launch)
     throw Error(Status::device, "the device is tired");
@@ -36,6 +42,10 @@ void TestDevice::launch(size_t kernel, const LaunchGeometry &geometry, void **ar
   const void *in = *static_cast<const void **>(arguments[0]);
   void *out = *static_cast<void **>(arguments[1]);
   int64_t n = *static_cast<int64_t *>(arguments[2]);
+  if (kernel == 1 && maps > 0) { // of the kernel's input, behind its parameters
+    const auto *map = static_cast<const unsigned char *>(arguments[3]);
+    map_launches += *static_cast<const void *const *>(arguments[3]) == in && map[127] == 0x5A;
+  }
   for (int64_t i = 0; i < n; ++i) {
     const auto *in_f32 = static_cast<const float *>(in);
     auto *out_f32 = static_cast<float *>(out);

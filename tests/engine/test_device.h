@@ -25,8 +25,12 @@ public:
   void matmul(size_t plan, const void *a, const void *b, const void *c, void *out, void *scratch,
               Stream stream) override;
 
+  void make_tensor_map(const TensorMapShape &shape, const void *address, void *map) override;
+
   std::set<void *> live;
   size_t allocations = 0, prepared = 0, launches = 0;
+  size_t maps = 0, map_launches = 0; // launches that found their map
+  TensorMapShape last_map;
   size_t fail_at_launch = SIZE_MAX;
   LaunchGeometry last_geometry;
 

@@ -43,6 +43,24 @@ TEST_CASE("A program survives JSON", "[program]") {
   CHECK(again.outputs[1].buffer == -1);
 }
 
+TEST_CASE("Tensor maps survive JSON", "[program]") {
+  Program sample = program::sample_program();
+  sample.kernels[1].cuda.maps = {
+      {0,
+       symbolic::Expr(4),
+       {symbolic::Expr(4), symbolic::symbol(symbolic::SymbolSort::size, 0)},
+       {symbolic::Expr(1), symbolic::Expr(4)},
+       {32, 16}}};
+  const std::string text = program::to_json(sample);
+  const Program again = program::from_json(text, "p.json");
+  CHECK(program::to_json(again) == text);
+  REQUIRE(again.kernels[1].cuda.maps.size() == 1);
+  const program::TensorMap &map = again.kernels[1].cuda.maps[0];
+  CHECK(map.offset == symbolic::Expr(4));
+  CHECK(map.sizes[1] == symbolic::symbol(symbolic::SymbolSort::size, 0));
+  CHECK(map.box == std::vector<int>{32, 16});
+}
+
 TEST_CASE("Linear algebra survives JSON", "[program]") {
   Program sample = program::sample_program();
   program::Solver solver;

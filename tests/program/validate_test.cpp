@@ -47,6 +47,20 @@ TEST_CASE("Unsound programs are refused", "[program]") {
   CHECK(
       problem_after([](Program &p) { std::get<program::Launch>(p.steps[1].kind).sizes.clear(); }) ==
       "TSC-P009 /steps/1 kernel \"add_one\" takes 2 pointers and 1 sizes, the step gives 2 and 0");
+  const auto after_map = [](const program::TensorMap &map) {
+    return problem_after([&](Program &p) { p.kernels[1].cuda.maps = {map}; });
+  };
+  CHECK(after_map({0, 0, {4, 5}, {1, 4}, {32, 16}}).empty());
+  CHECK(after_map({2, 0, {4, 5}, {1, 4}, {32, 16}}) ==
+        "TSC-P009 /kernels/1/cuda/maps a tensor map is of no pointer");
+  const std::string wrong =
+      "TSC-P009 /kernels/1/cuda/maps a tensor map has 1 to 5 sizes, the first "
+      "one's neighbours 128 bytes of a box, others whole words of 16 bytes "
+      "apart";
+  CHECK(after_map({0, 0, {4, 5}, {1, 6}, {32, 16}}) == wrong);
+  CHECK(after_map({0, 0, {4, 5}, {1, 4}, {16, 16}}) == wrong);
+  CHECK(after_map({0, 0, {4, 5}, {1, 4}, {32}}) == wrong);
+  CHECK(after_map({0, 0, {}, {}, {}}) == wrong);
   CHECK(problem_after([](Program &p) { p.steps[1].waits = {1}; }) ==
         "TSC-P009 /steps/1 the step waits for step 1, which comes later");
   // add_one writes what the product after it reads.

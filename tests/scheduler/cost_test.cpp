@@ -58,9 +58,9 @@ TEST_CASE("products take the longer of their bytes and their operations") {
   const Cost large = product(4096, tensor::DType::bf16);
   CHECK(large.operations == flops);
   CHECK(large.bytes == bytes);
-  CHECK(large.nanoseconds == Approx(5000 + flops / 650e12 * 1e9));
+  CHECK(large.nanoseconds == Approx(5000 + flops / 700e12 * 1e9));
   CHECK(product(4096, tensor::DType::f32).nanoseconds ==
-        Approx(5000 + flops / (67e12 * 650 / 989) * 1e9));
+        Approx(5000 + flops / (67e12 * 700 / 989) * 1e9));
   const Cost one_row = product(1, tensor::DType::bf16);
   CHECK(one_row.nanoseconds ==
         Approx(5000 + (4096.0 * 4096 + 2 * 4096) * 2 / (0.85 * 4.8e12) * 1e9));

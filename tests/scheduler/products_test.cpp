@@ -160,7 +160,7 @@ TEST_CASE("what writes over an operand does not join the product that reads it")
 }
 
 TEST_CASE("the estimates of every candidate are told, and the best is taken") {
-  const ModuleBuilder large = activation(8192, 4096, 4096);
+  const ModuleBuilder large = activation(16, 65536, 64); // one block for many steps
   const scheduler::Schedule schedule = run(large.module);
   CHECK(groups_of(large.module, schedule) == "op0 op1");
   const std::string detail = decision_with(schedule, Refusal::slower).detail;

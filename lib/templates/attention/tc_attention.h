@@ -34,6 +34,8 @@ template <class M, bool Pairs, bool Runs> struct tc_mask {
 TC_FN float tc_mask_value(bool visible) { return visible ? 0.0f : -TC_INF; }
 template <class M> TC_FN float tc_mask_value(M added) { return tc_get(added); }
 
+struct tc_tensor_map; // tc_pipeline.h
+
 template <class T, class Mask> struct tc_attention_problem {
   tc_rows<const T> query, key, value;
   tc_rows<T> out;
@@ -42,6 +44,9 @@ template <class T, class Mask> struct tc_attention_problem {
   int heads, batches; // of queries
   int group;          // heads of queries that share a head of keys and values
   float scale;        // positive
+  /// Of queries, keys and values, where bulk copies bring them: elements of a row, rows, heads,
+  /// batches.
+  const tc_tensor_map *query_map, *key_map, *value_map;
 };
 
 #ifndef TC_DEVICE

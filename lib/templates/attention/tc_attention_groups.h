@@ -11,7 +11,7 @@
 
 /// The same without wgmma: on the host, and where a program meets another device than it was
 /// planned for.
-template <int Depth, int Groups, bool Causal, class T, class Mask>
+template <int Depth, int Groups, bool Causal, bool Bulk, class T, class Mask>
 TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
   using walk = tc_attention_walk<Depth, Groups, Causal>;
   walk items(p);
@@ -72,34 +72,58 @@ TC_FN void tc_bring_rows(unsigned to, const T *from, long long stride, int first
   }
 }
 
-template <int Depth, int Groups, bool Causal, class T, class Mask>
-TC_FN void
-tc_attention_bring(const tc_attention_problem<T, Mask> &p,
-                   const tc_group_places<tc_group_tiles<Depth, Groups, Mask::present>> &places) {
-  using tiles = tc_group_tiles<Depth, Groups, Mask::present>;
-  tc_attention_walk<Depth, Groups, Causal> items(p);
-  tc_ring<tiles::stages> ring;
+/// By one thread: a box of `Lines` rows from `first` on for each 64 elements of depth; zeros as
+/// above. What comes counts for `full`.
+template <class Tiles, int Lines>
+TC_FN void tc_bring_boxes(unsigned to, const tc_tensor_map *map, int first, int head, int batch,
+                          unsigned full) {
+  constexpr unsigned bytes = Lines * tc_group_line;
+  tc_barrier_expect(full, Tiles::blocks * bytes);
+  TC_UNROLL
+  for (int block = 0; block < Tiles::blocks; ++block)
+    tc_bulk_copy(to + block * bytes, map, block * tc_group_block, first, head, batch, full);
+}
+
+template <class Tiles, int Depth, bool Causal, class T, class Mask>
+TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
+                              const tc_group_places<Tiles> &places) {
+  if (Tiles::bulk && threadIdx.x % tc_group_threads != 0)
+    return;
+  tc_attention_walk<Depth, Tiles::groups, Causal> items(p);
+  tc_ring<Tiles::stages> ring;
   unsigned query_parity = 1;
   for (tc_attention_item item; items.next(p, item);) {
-    const int first = item.block * tiles::rows, key_head = item.head / p.group;
-    const int end = Causal && first + tiles::rows < p.columns ? first + tiles::rows : p.columns;
-    tc_barrier_wait(places.query_free(), query_parity);
-    query_parity ^= 1;
-    tc_bring_rows<Depth, tiles::rows, false>(places.query(),
-                                             tc_row(p.query, item.batch, item.head, 0),
-                                             p.query.row_stride, first, p.rows);
-    tc_barrier_arrive_after_copies(places.query_full());
+    const int first = item.block * Tiles::rows, key_head = item.head / p.group;
+    const int end = Causal && first + Tiles::rows < p.columns ? first + Tiles::rows : p.columns;
     const T *keys = tc_row(p.key, item.batch, key_head, 0),
             *values = tc_row(p.value, item.batch, key_head, 0);
-    for (int column = 0; column < end; column += tiles::keys) {
+    const auto bring = [&](unsigned to, const T *from, long long stride, const tc_tensor_map *map,
+                           int column, unsigned full) {
+      if constexpr (Tiles::bulk) {
+        tc_bring_boxes<Tiles, Tiles::keys>(to, map, column, key_head, item.batch, full);
+      } else {
+        tc_bring_rows<Depth, Tiles::keys, Tiles::ordered>(to, from, stride, column, p.columns);
+        tc_barrier_arrive_after_copies(full);
+      }
+    };
+    tc_barrier_wait(places.query_free(), query_parity);
+    query_parity ^= 1;
+    if constexpr (Tiles::bulk) {
+      tc_bring_boxes<Tiles, Tiles::rows>(places.query(), p.query_map, first, item.head, item.batch,
+                                         places.query_full());
+    } else {
+      tc_bring_rows<Depth, Tiles::rows, false>(places.query(),
+                                               tc_row(p.query, item.batch, item.head, 0),
+                                               p.query.row_stride, first, p.rows);
+      tc_barrier_arrive_after_copies(places.query_full());
+    }
+    for (int column = 0; column < end; column += Tiles::keys) {
       tc_barrier_wait(places.keys_free(ring.stage), ring.parity ^ 1);
-      tc_bring_rows<Depth, tiles::keys, true>(places.keys(ring.stage), keys, p.key.row_stride,
-                                              column, p.columns);
-      tc_barrier_arrive_after_copies(places.keys_full(ring.stage));
+      bring(places.keys(ring.stage), keys, p.key.row_stride, p.key_map, column,
+            places.keys_full(ring.stage));
       tc_barrier_wait(places.values_free(ring.stage), ring.parity ^ 1);
-      tc_bring_rows<Depth, tiles::keys, true>(places.values(ring.stage), values, p.value.row_stride,
-                                              column, p.columns);
-      tc_barrier_arrive_after_copies(places.values_full(ring.stage));
+      bring(places.values(ring.stage), values, p.value.row_stride, p.value_map, column,
+            places.values_full(ring.stage));
       ring.next();
     }
   }
@@ -108,8 +132,8 @@ tc_attention_bring(const tc_attention_problem<T, Mask> &p,
 // ---- a group's work
 
 /// What a group of warps does: everything that it needs of its place.
-template <int Depth, int Groups, bool Causal, class T, class Mask> struct tc_attention_group {
-  using tiles = tc_group_tiles<Depth, Groups, Mask::present>;
+template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_attention_group {
+  using tiles = Tiles;
   const tc_attention_problem<T, Mask> &p;
   const tc_group_places<tiles> &places;
   int group;
@@ -130,13 +154,18 @@ template <int Depth, int Groups, bool Causal, class T, class Mask> struct tc_att
     if constexpr (!tiles::holds_query)
       release(places.query_free());
   }
+  /// What threads have copied, wgmma sees behind a fence.
+  TC_MEMBER void see_copies() const {
+    if constexpr (!tiles::bulk)
+      tc_wgmma_see_shared();
+  }
   TC_MEMBER void await_keys() {
     tc_barrier_wait(places.keys_full(keys.stage), keys.parity);
-    tc_wgmma_see_shared();
+    see_copies();
   }
   TC_MEMBER void await_values() {
     tc_barrier_wait(places.values_full(values.stage), values.parity);
-    tc_wgmma_see_shared();
+    see_copies();
   }
   TC_MEMBER void release_keys() {
     release(places.keys_free(keys.stage));
@@ -297,7 +326,7 @@ template <int Depth, int Groups, bool Causal, class T, class Mask> struct tc_att
   }
 
   TC_MEMBER void run() {
-    tc_attention_walk<Depth, Groups, Causal> items(p);
+    tc_attention_walk<Depth, tiles::groups, Causal> items(p);
     const float scale = p.scale * 1.4426950408889634f; // weights are powers of two
     unsigned query_parity = 0;
     if (group == tiles::groups - 1)
@@ -322,7 +351,7 @@ template <int Depth, int Groups, bool Causal, class T, class Mask> struct tc_att
       }
       tc_barrier_wait(places.query_full(), query_parity);
       query_parity ^= 1;
-      tc_wgmma_see_shared();
+      see_copies();
       if constexpr (tiles::holds_query) {
         tc_group_load(state, places.query() + group * (tc_group_rows * tc_group_line));
         release(places.query_free());
@@ -336,18 +365,23 @@ template <int Depth, int Groups, bool Causal, class T, class Mask> struct tc_att
   }
 };
 
-template <int Depth, int Groups, bool Causal, class T, class Mask>
+template <int Depth, int Groups, bool Causal, bool Bulk, class T, class Mask>
 TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
-  using tiles = tc_group_tiles<Depth, Groups, Mask::present>;
+  using tiles = tc_group_tiles<Depth, Groups, Mask::present, Bulk>;
   TC_DYN_SMEM(unsigned char, shared);
   const tc_group_places<tiles> places{(tc_shared_address(shared) + 1023u) & ~1023u};
   if (threadIdx.x == 0) {
-    constexpr int warps = tiles::groups * 4;
-    tc_barrier_init(places.query_full(), tc_group_threads);
+    constexpr int warps = tiles::groups * 4, arrivals = Bulk ? 1 : tc_group_threads;
+    if constexpr (Bulk) {
+      tc_bulk_prepare(p.query_map);
+      tc_bulk_prepare(p.key_map);
+      tc_bulk_prepare(p.value_map);
+    }
+    tc_barrier_init(places.query_full(), arrivals);
     tc_barrier_init(places.query_free(), warps);
     for (int stage = 0; stage < tiles::stages; ++stage) {
-      tc_barrier_init(places.keys_full(stage), tc_group_threads);
-      tc_barrier_init(places.values_full(stage), tc_group_threads);
+      tc_barrier_init(places.keys_full(stage), arrivals);
+      tc_barrier_init(places.values_full(stage), arrivals);
       tc_barrier_init(places.keys_free(stage), warps);
       tc_barrier_init(places.values_free(stage), warps);
     }
@@ -357,10 +391,10 @@ TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
   const int group = static_cast<int>(threadIdx.x) / tc_group_threads;
   if (group == tiles::groups) {
     tc_registers_give<tiles::bring_registers>();
-    tc_attention_bring<Depth, Groups, Causal>(p, places);
+    tc_attention_bring<tiles, Depth, Causal>(p, places);
   } else {
     tc_registers_take<tiles::compute_registers>();
-    tc_attention_group<Depth, Groups, Causal, T, Mask>{p, places, group, {}, {}, {}, 0}.run();
+    tc_attention_group<tiles, Depth, Causal, T, Mask>{p, places, group, {}, {}, {}, 0}.run();
   }
 }
 

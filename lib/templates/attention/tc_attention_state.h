@@ -1,8 +1,9 @@
 // What a group of warps that computes attention keeps, and its steps: scores, masks, weights, sums
 // (sm_90a). tc_attention_groups.h says who does what when.
 //
-// Keys lie in shared memory in an order of their own within 32, so that a thread's scores of a row
-// are of 8 neighbouring keys and their mask is one access. tc_attention_key says which.
+// Where there is a mask, keys lie in shared memory in an order of their own within 32, so that a
+// thread's scores of a row are of 8 neighbouring keys and their mask is one access.
+// tc_attention_key says which.
 #pragma once
 
 #include "tc_attention.h"
@@ -11,11 +12,14 @@
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 /// The key, of a step, of a thread's score `i` (i % 4 < 2: of its first row); `lane` of its warp.
-TC_FN constexpr int tc_attention_key(int i, int lane) {
-  return i / 16 * 32 + lane % 4 * 8 + i / 4 % 4 * 2 + i % 2;
+template <bool Ordered> TC_FN constexpr int tc_attention_key(int i, int lane) {
+  return Ordered ? i / 16 * 32 + lane % 4 * 8 + i / 4 % 4 * 2 + i % 2
+                 : i / 4 * 8 + lane % 4 * 2 + i % 2;
 }
 
-template <int Depth, int Groups, bool Masked> struct tc_group_tiles {
+/// `Bulk`: bulk copies bring queries, keys and values, else threads do.
+template <int Depth, int Groups, bool Masked, bool Bulk> struct tc_group_tiles {
+  static constexpr bool bulk = Bulk, ordered = Masked;
   static constexpr int groups = Groups;
   static constexpr int rows = groups * tc_group_rows;
   static constexpr int keys = tc_attention_group_keys(Depth, Groups);
@@ -27,8 +31,12 @@ template <int Depth, int Groups, bool Masked> struct tc_group_tiles {
   static constexpr bool holds_query = Groups == 2 && Depth <= 64 && !Masked;
   static constexpr unsigned stage_bytes = keys * tc_group_line * blocks;
   static constexpr unsigned query_bytes = rows * tc_group_line * blocks;
-  static constexpr int bring_registers = groups == 3 ? 32 : 40,
-                       compute_registers = groups == 3 ? 160 : 232;
+  static constexpr int bring_registers = bulk          ? 24
+                                         : groups == 3 ? 32
+                                                       : 40,
+                       compute_registers = groups == 3 ? 160
+                                           : bulk      ? 240
+                                                       : 232;
 };
 
 /// What a thread keeps of its two rows, 8 apart.
@@ -86,7 +94,7 @@ TC_FN void tc_group_hide(tc_group_state<Tiles> &state, int first_key, int column
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
   for (int i = 0; i < Tiles::keys / 2; ++i) {
-    const int key = first_key + tc_attention_key(i, lane);
+    const int key = first_key + tc_attention_key<Tiles::ordered>(i, lane);
     if (key >= columns || (Causal && key > state.row + i / 2 % 2 * 8))
       state.scores[i] = -TC_INF;
   }

@@ -7,6 +7,20 @@
 
 #include "tc_tensor_core.h"
 
+/// What bulk copies are told of a tensor: an argument that the driver's cuTensorMapEncodeTiled
+/// made. TC_TENSOR_MAP before a kernel's parameter that is one.
+#ifdef TC_DEVICE
+struct alignas(64) tc_tensor_map {
+  unsigned char bytes[128];
+};
+#define TC_TENSOR_MAP const __grid_constant__ tc_tensor_map
+#else
+struct tc_tensor_map {
+  unsigned char bytes[128];
+};
+#define TC_TENSOR_MAP const tc_tensor_map
+#endif
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 /// By one thread, before others meet the barrier; then tc_barrier_fence_init and __syncthreads. A
@@ -26,6 +40,31 @@ TC_FN void tc_barrier_arrive(unsigned address) {
 /// calls tc_wgmma_see_shared in between.
 TC_FN void tc_barrier_arrive_after_copies(unsigned address) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(address) : "memory");
+}
+/// This thread's arrival, and the phase does not end before bulk copies have brought `bytes` more.
+/// By the thread that starts them, before it does. wgmma sees what they bring without a fence.
+TC_FN void tc_barrier_expect(unsigned address, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+               : "memory");
+}
+/// The box of a matrix that starts at element `x` of line `y` comes to shared memory at `to`, a
+/// multiple of 1024, and counts for `barrier`.
+TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(barrier)
+               : "memory");
+}
+/// The same of line `y` of matrix (z, w).
+TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, int z, int w,
+                        unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+               : "memory");
+}
+TC_FN void tc_bulk_prepare(const tc_tensor_map *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 /// Whether the phase of this parity has ended; of parity 1, also before the first one.
 TC_FN bool tc_barrier_try(unsigned address, unsigned parity) {

@@ -69,7 +69,14 @@ TC_FN void tc_product_of_tile(int tile, const Left &left, const Right &right, co
               sums[i][j] += a[i][k] * b[j][k];
       }
       for (int i = 0; i < 8 && row8 + i < row_end; ++i)
-        finish(row8 + i, column, sums[i]);
+        if constexpr (Finish::run == 8) {
+          finish(row8 + i, column, sums[i]);
+        } else {
+          for (int j = 0; j < 8 && column + j < column_end; ++j) {
+            const float result[1] = {sums[i][j]};
+            finish(row8 + i, column + j, result);
+          }
+        }
     }
 }
 
@@ -211,6 +218,24 @@ template <int Left> TC_FN void tc_product_wait() {}
 
 #endif
 
+/// Where the result of a row and a column of the tile is staged, floats.
+template <class Tile> TC_FN int tc_product_result_at(int row, int column) {
+  return row * Tile::pitch + column / 8 * 4 + column % 4 + column / 4 % 2 * Tile::upper;
+}
+/// Hands results one by one to `finish`, neighbouring threads neighbouring ones.
+template <class Tile, bool Whole, class Finish>
+TC_FN void tc_product_singly(const float *staged, const Finish &finish, int first_row,
+                             int first_column, int rows, int columns) {
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < Tile::rows * Tile::columns;
+       i += tc_product_threads) {
+    const int row = i / Tile::columns, column = i % Tile::columns;
+    if (!Whole && (first_row + row >= rows || first_column + column >= columns))
+      continue;
+    const float result[1] = {staged[tc_product_result_at<Tile>(row, column)]};
+    finish(first_row + row, first_column + column, result);
+  }
+}
 /// Hands a thread's runs of 8 results to `finish`; Whole: the tile lies inside the matrix, so that
 /// nothing is asked and all that finish reads can be under way at once.
 template <class Tile, bool Whole, class Finish>
@@ -252,16 +277,23 @@ TC_FN void tc_product_stage(const float (&sums)[Tile::row_tiles][N], float *stag
   }
 }
 
-/// Hands staged results to `finish`, which gets runs of 8 columns, and neighbouring threads
-/// neighbouring runs.
+/// Hands staged results to `finish`, which gets runs of 8 columns or single ones (Finish::run), and
+/// neighbouring threads neighbouring runs.
 template <class Tile, class Finish>
 TC_FN void tc_product_finish(const float *staged, const Finish &finish, int first_row,
                              int first_column, int rows, int columns) {
   __syncthreads();
-  if (first_row + Tile::rows <= rows && first_column + Tile::columns <= columns)
+  const bool whole = first_row + Tile::rows <= rows && first_column + Tile::columns <= columns;
+  if constexpr (Finish::run == 1) {
+    if (whole)
+      tc_product_singly<Tile, true>(staged, finish, first_row, first_column, rows, columns);
+    else
+      tc_product_singly<Tile, false>(staged, finish, first_row, first_column, rows, columns);
+  } else if (whole) {
     tc_product_runs<Tile, true>(staged, finish, first_row, first_column, rows, columns);
-  else
+  } else {
     tc_product_runs<Tile, false>(staged, finish, first_row, first_column, rows, columns);
+  }
 }
 
 /// What a thread keeps of a tile.

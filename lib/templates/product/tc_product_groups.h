@@ -1,5 +1,6 @@
-// A matrix product of 16-bit floats where wgmma is (sm_90a): two groups of four warps bring
-// operands into a ring of stages, two multiply 64 rows each (or twice 64) with all columns. A block
+// A matrix product of 16-bit floats where wgmma is (sm_90a): a group of four warps brings operands
+// into a ring of stages, by bulk copies (one thread does) where they lie in memory as matrices; two
+// groups multiply 64 rows each (or twice 64) with all columns. A block
 // stays and computes one tile after another: the next one's operands come while results are
 // finished.
 //
@@ -67,31 +68,75 @@ template <class Tile> struct tc_product_walk {
   }
 };
 
-/// Runs of the left operand that are computed are stored, others are copied: a stage is full when
-/// both have arrived.
-template <class Left>
-constexpr int tc_product_arrivals = Left::copied ? tc_product_bringing : 2 * tc_product_bringing;
+/// What makes a stage full. Runs that threads copy: an arrival of each thread once they are there;
+/// runs that are computed, and stored: one of each thread; what bulk copies bring: one arrival and
+/// its bytes.
+template <class Operand> constexpr bool tc_by_threads = !tc_is_mapped<Operand>;
+template <class Left, class Right> struct tc_product_arrivals {
+  static constexpr bool copies =
+      (tc_by_threads<Left> && Left::copied) || (tc_by_threads<Right> && Right::copied);
+  static constexpr bool stores = !Left::copied;
+  static constexpr bool bulk = tc_is_mapped<Left> || tc_is_mapped<Right>;
+  static constexpr bool threads = copies || stores;
+  static constexpr int count =
+      ((copies ? 1 : 0) + (stores ? 1 : 0)) * tc_product_bringing + (bulk ? 1 : 0);
+  /// Of those who bring, and of those who multiply.
+  static constexpr int giving = threads ? 120 : 40, taking = threads ? 192 : 232;
+};
+
+/// One step of an operand, by one thread.
+template <int Extent, class Operand>
+TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int row, int term,
+                           unsigned barrier) {
+  if constexpr (Operand::deep) {
+    tc_bulk_copy(to, operand.map, term, row, barrier);
+  } else {
+    TC_UNROLL
+    for (int i = 0; i < Extent / 64; ++i)
+      tc_bulk_copy(to + i * tc_product_block, operand.map, row + i * 64, term, barrier);
+  }
+}
+/// Brings the steps of an operand that threads bring; of others nothing.
+template <class T, int Extent, class Operand, bool ByThreads = tc_by_threads<Operand>>
+struct tc_group_mover : tc_operand_mover<T, Extent, Operand, tc_product_bringing> {};
+template <class T, int Extent, class Operand> struct tc_group_mover<T, Extent, Operand, false> {
+  TC_MEMBER void start(const Operand &, int) {}
+  TC_MEMBER void move(const Operand &, unsigned, int) const {}
+};
 
 template <class Tile, class T, class Left, class Right>
 TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &left,
                             const Right &right, int rows, int columns, int steps) {
+  using arrivals = tc_product_arrivals<Left, Right>;
+  if (!arrivals::threads && threadIdx.x != 0)
+    return;
   tc_product_walk<Tile> walk(rows, columns);
   tc_ring<Tile::stages> ring;
   int first_row, first_column;
   while (walk.next(first_row, first_column)) {
-    tc_operand_mover<T, Tile::rows, Left, tc_product_bringing> left_mover;
-    tc_operand_mover<T, Tile::columns, Right, tc_product_bringing> right_mover;
+    tc_group_mover<T, Tile::rows, Left> left_mover;
+    tc_group_mover<T, Tile::columns, Right> right_mover;
     left_mover.start(left, first_row);
     right_mover.start(right, first_column);
     for (int step = 0; step < steps; ++step) {
-      const unsigned stage = places.stage(ring.stage);
+      const unsigned stage = places.stage(ring.stage), full = places.full(ring.stage);
       const int term = step * tc_product_kind<T>::terms;
       tc_barrier_wait(places.free(ring.stage), ring.parity ^ 1);
+      if (arrivals::bulk && threadIdx.x == 0) {
+        constexpr int bytes = (tc_is_mapped<Left> ? Tile::left_bytes : 0) +
+                              (tc_is_mapped<Right> ? Tile::stage_bytes - Tile::left_bytes : 0);
+        tc_barrier_expect(full, bytes);
+        if constexpr (tc_is_mapped<Right>)
+          tc_operand_bulk<Tile::columns>(right, stage + Tile::left_bytes, first_column, term, full);
+        if constexpr (tc_is_mapped<Left>)
+          tc_operand_bulk<Tile::rows>(left, stage, first_row, term, full);
+      }
       right_mover.move(right, stage + Tile::left_bytes, term);
       left_mover.move(left, stage, term);
-      tc_barrier_arrive_after_copies(places.full(ring.stage));
-      if constexpr (!Left::copied)
-        tc_barrier_arrive(places.full(ring.stage));
+      if (arrivals::copies)
+        tc_barrier_arrive_after_copies(full);
+      if (arrivals::stores)
+        tc_barrier_arrive(full);
       ring.next();
     }
   }
@@ -101,6 +146,37 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &l
 /// different banks.
 TC_FN int tc_product_staged_at(int row, int column) {
   return row * tc_product_piece_pitch + (column ^ (column / 32 % 2 * 4));
+}
+/// What a warp has staged, 16 rows of 64 columns, to `finish`: in runs of 8 neighbours.
+template <bool Whole, class Finish>
+TC_FN void tc_product_give_runs(const float *staged, const Finish &finish, int first_row,
+                                int first_column, int rows, int columns) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TC_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int row = i * 4 + lane / 8, run = lane % 8 * 8;
+    const float4 low = *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, run)),
+                 high =
+                     *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, run + 4));
+    if (!Whole && (first_row + row >= rows || first_column + run >= columns))
+      continue;
+    const float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    finish(first_row + row, first_column + run, values);
+  }
+}
+/// The same one by one, neighbouring threads neighbouring columns: rows that start anywhere.
+template <bool Whole, class Finish>
+TC_FN void tc_product_give_singly(const float *staged, const Finish &finish, int first_row,
+                                  int first_column, int rows, int columns) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll 4
+  for (int i = 0; i < 32; ++i) {
+    const int row = i / 2, column = lane + i % 2 * 32;
+    if (!Whole && (first_row + row >= rows || first_column + column >= columns))
+      continue;
+    const float result[1] = {staged[tc_product_staged_at(row, column)]};
+    finish(first_row + row, first_column + column, result);
+  }
 }
 /// Results of 16 rows by way of shared memory to `finish`, 64 columns at a time.
 template <class Tile, bool Whole, int N, class Finish>
@@ -119,18 +195,11 @@ TC_FN void tc_product_give(const float (&sums)[N], float *staged, const Finish &
           make_float2(sums[at], sums[at + 1]);
     }
     __syncwarp();
-    TC_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const int row = i * 4 + lane / 8, run = lane % 8 * 8;
-      const float4 low = *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, run)),
-                   high = *reinterpret_cast<const float4 *>(staged +
-                                                            tc_product_staged_at(row, run + 4));
-      const int column = first_column + piece * tc_product_piece + run;
-      if (!Whole && (first_row + row >= rows || column >= columns))
-        continue;
-      const float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-      finish(first_row + row, column, values);
-    }
+    const int column = first_column + piece * tc_product_piece;
+    if constexpr (Finish::run == 1)
+      tc_product_give_singly<Whole>(staged, finish, first_row, column, rows, columns);
+    else
+      tc_product_give_runs<Whole>(staged, finish, first_row, column, rows, columns);
     __syncwarp();
   }
 }
@@ -153,7 +222,8 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     unsigned before = 0; // barrier of the stage that is still being multiplied
     for (int step = 0; step < steps; ++step) {
       tc_barrier_wait(places.full(ring.stage), ring.parity);
-      tc_wgmma_see_shared();
+      if (tc_product_arrivals<Left, Right>::threads)
+        tc_wgmma_see_shared();
       const unsigned at = places.stage(ring.stage);
       const unsigned long long left = tc_wgmma_descriptor(at + own * tc_product_block,
                                                           tc_product_block),
@@ -199,9 +269,14 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
                                 int rows, int columns, int terms) {
   TC_DYN_SMEM(unsigned char, dynamic);
   const tc_product_places<Tile> places{(tc_shared_address(dynamic) + 1023u) & ~1023u};
+  using arrivals = tc_product_arrivals<Left, Right>;
   if (threadIdx.x == 0) {
+    if constexpr (tc_is_mapped<Left>)
+      tc_bulk_prepare(left.map);
+    if constexpr (tc_is_mapped<Right>)
+      tc_bulk_prepare(right.map);
     for (int stage = 0; stage < Tile::stages; ++stage) {
-      tc_barrier_init(places.full(stage), tc_product_arrivals<Left>);
+      tc_barrier_init(places.full(stage), arrivals::count);
       tc_barrier_init(places.free(stage), tc_product_multiplying / 32);
     }
     tc_barrier_fence_init();
@@ -209,10 +284,10 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
   __syncthreads();
   const int steps = (terms + tc_product_kind<T>::terms - 1) / tc_product_kind<T>::terms;
   if (threadIdx.x < tc_product_bringing) {
-    tc_registers_give<120>();
+    tc_registers_give<arrivals::giving>();
     tc_product_bring<Tile, T>(places, left, right, rows, columns, steps);
   } else {
-    tc_registers_take<192>();
+    tc_registers_take<arrivals::taking>();
     tc_product_multiply<Tile, T, Left, Right>(places, finish, rows, columns, steps);
   }
 }

@@ -8,8 +8,8 @@
 // "Rows" of the right operand are the product's columns.
 #pragma once
 
+#include "tc_pipeline.h"
 #include "tc_product_geometry.h"
-#include "tc_tensor_core.h"
 
 /// Products of floats by matrix units: both factors are rounded to 10 bits of mantissa, to nearest,
 /// ties away from zero. The host multiplies floats.
@@ -72,6 +72,12 @@ template <class T> struct tc_flat_operand {
     return p.from != nullptr && term < terms ? p.from + term * stride : nullptr;
   }
 };
+
+/// An operand in memory that bulk copies bring: deep ones in boxes of 64 terms and a tile's rows,
+/// flat ones of 64 rows and 64 terms.
+template <class Operand> struct tc_mapped_operand : Operand { const tc_tensor_map *map; };
+template <class Operand> constexpr bool tc_is_mapped = false;
+template <class Operand> constexpr bool tc_is_mapped<tc_mapped_operand<Operand>> = true;
 
 template <class T, class Operand, int N>
 TC_FN void tc_operand_run(const Operand &operand, const typename Operand::place &place, int term,

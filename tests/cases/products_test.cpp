@@ -1,0 +1,112 @@
+// Products whose results go through loops before they leave the kernel: rows of results that start
+// anywhere, padded ones, results that other loops order anew.
+#include "made_graph.h"
+#include "program/program.h"
+#include "testing/catch.h"
+
+using namespace tsc;
+using nlohmann::json;
+
+namespace {
+
+struct Case {
+  std::string dtype;
+  int64_t rows, columns, terms;
+  json calls; // after y = x @ w
+  std::vector<testing::MadeInput> more = {};
+  bool weights_by_column = true; // w is the transpose of an input
+};
+
+testing::MadeGraph graph_of(const Case &each) {
+  testing::MadeGraph graph;
+  graph.name = each.dtype + " " + std::to_string(each.rows) + " x " + std::to_string(each.columns) +
+               " x " + std::to_string(each.terms);
+  const std::vector<int64_t> weight = each.weights_by_column
+                                          ? std::vector<int64_t>{each.columns, each.terms}
+                                          : std::vector<int64_t>{each.terms, each.columns};
+  graph.inputs = {{"x", each.dtype, {each.rows, each.terms}}, {"w", each.dtype, weight}};
+  graph.inputs.insert(graph.inputs.end(), each.more.begin(), each.more.end());
+  graph.calls = json::array();
+  if (each.weights_by_column)
+    graph.calls.push_back({"wt", "aten.t.default", {"$w"}});
+  graph.calls.push_back({"y", "aten.mm.default", {"$x", each.weights_by_column ? "$wt" : "$w"}});
+  for (const json &call : each.calls)
+    graph.calls.push_back(call);
+  graph.outputs = {each.calls.back()[0]};
+  return graph;
+}
+
+std::vector<Case> odd_rows() {
+  const json relu = {{"z", "aten.relu.default", {"$y"}}};
+  const json biased = {{"z", "aten.add.Tensor", {"$y", "$b"}}, {"g", "aten.gelu.default", {"$z"}}};
+  return {
+      {"bfloat16", 260, 13, 40, relu},
+      {"float16", 131, 1, 64, relu},
+      // Rows of 4104 elements hold 4099: the results of a graph are without gaps.
+      {"bfloat16",
+       300,
+       4099,
+       72,
+       {{"z", "aten.view.default", {"$y", json::array({3, 100, 4099})}}}},
+      {"bfloat16", 300, 4099, 72, biased, {{"b", "bfloat16", {4099}}}},
+      {"float16",
+       261,
+       4101,
+       64,
+       {{"z", "aten.add.Tensor", {"$y", "$r"}}, {"s", "aten.sigmoid.default", {"$z"}}},
+       {{"r", "float16", {261, 4101}}}},
+      {"float32", 130, 17, 36, relu},
+      {"float32", 130, 12, 36, relu, {}, false},
+      {"float32",
+       2050,
+       517,
+       20,
+       {{"z", "aten.mul.Tensor", {"$y", "$r"}}},
+       {{"r", "float32", {2050, 1}}}},
+  };
+}
+
+void check(const Case &each, bool singly, const std::vector<runtime::SessionOptions> &ways) {
+  const testing::MadeGraph graph = graph_of(each);
+  INFO(graph.name);
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  std::string plans;
+  for (const program::Kernel &kernel : compilation.program.kernels)
+    plans += kernel.plan + "\n";
+  INFO(plans);
+  CHECK(compilation.program.kernels.size() == 1);
+  CHECK((plans.find("results finished one by one") != std::string::npos) == singly);
+  testing::check_made(graph, compilation, 0, ways);
+}
+
+} // namespace
+
+TEST_CASE("products whose rows of results start anywhere on the host") {
+  for (const Case &each : odd_rows())
+    check(each, true, testing::host_ways());
+}
+
+TEST_CASE("products whose rows of results start anywhere on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    for (const Case &each : odd_rows())
+      check(each, true, ways);
+}
+
+TEST_CASE("operands of products come by bulk copies where they are matrices") {
+  const json relu = {{"z", "aten.relu.default", {"$y"}}};
+  const auto maps_of = [](const Case &each) {
+    const driver::Compilation compilation = testing::compile_made(graph_of(each), false);
+    REQUIRE(compilation.program.kernels.size() == 1);
+    return compilation.program.kernels[0].cuda.maps;
+  };
+  const auto deep = maps_of({"bfloat16", 260, 264, 72, relu});
+  REQUIRE(deep.size() == 2);
+  CHECK(deep[0].sizes == std::vector<symbolic::Expr>{72, 260});
+  CHECK(deep[0].strides == std::vector<symbolic::Expr>{1, 72});
+  CHECK(deep[1].sizes == std::vector<symbolic::Expr>{72, 264});
+  const auto flat = maps_of({"bfloat16", 260, 264, 72, relu, {}, false});
+  REQUIRE(flat.size() == 2);
+  CHECK(flat[1].sizes == std::vector<symbolic::Expr>{264, 72});
+  CHECK(flat[1].box == std::vector<int>{64, 64});
+  CHECK(maps_of({"float32", 260, 264, 72, relu}).empty()); // threads multiply
+}
