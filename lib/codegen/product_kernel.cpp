@@ -1,11 +1,13 @@
 #include "codegen/product_kernel.h"
 
 #include "codegen/expression.h"
+#include "codegen/window_map.h"
 #include "scheduler/cost.h"
 #include "support/diagnostic.h"
 #include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tsc::codegen {
 
@@ -51,7 +53,9 @@ public:
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
         (parts_.run == 1 ? ", results finished one by one" : "") +
         (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
-        (parts_.prologue ? ", left operand read where it comes from" : "");
+        (windows_          ? ", windows brought tap by tap"
+         : parts_.prologue ? ", left operand read where it comes from"
+                           : "");
     count_bytes(kernel);
     const auto variant = [&](int threads) {
       program::KernelVariant result;
@@ -89,6 +93,9 @@ private:
              column_ = symbolic::symbol(SymbolSort::matrix_column),
              term_ = symbolic::symbol(SymbolSort::matrix_term);
   KernelPlan after_, before_;
+  /// The left operand is windows that bulk copies bring, and in whose memory.
+  std::optional<WindowMap> windows_;
+  BufferId windows_from_ = ir::kNone;
   Parameters parameters_;
 
   // ---- plans
@@ -125,9 +132,24 @@ private:
   void plan_before() {
     before_.graph =
         over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), term_, parts_.terms);
+    const KernelGraph plain = before_.graph; // without row parts
     for (Value &value : before_.graph.values)
       value.index = without_row_parts(value.index, before_.graph.ranges);
     plan_runs(before_, word_);
+    const scheduler::NodeId producer = parts_.prologue->members.front();
+    const ir::Windows *hint =
+        module_.windows_of(module_.operations[schedule_.nodes[producer].operation]);
+    const ValueId load = copied_load(before_);
+    if (!parts_.candidate.groups || hint == nullptr || load == ir::kNone ||
+        hint->batch * product_of(hint->positions) != parts_.rows ||
+        hint->channels * product_of(hint->kernel) != parts_.terms)
+      return;
+    windows_ = window_map(*hint, plain, load, module_.buffer(out_).dtype, row_, term_,
+                          parts_.candidate.rows);
+    windows_from_ = module_.storage_of(plain[load].buffer);
+  }
+  static int64_t product_of(const std::vector<int64_t> &sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
   }
   bool is_result(const Value &value) const {
     return value.op == Op::load && module_.storage_of(value.buffer) == module_.storage_of(out_);
@@ -374,7 +396,7 @@ private:
     std::string text;
     std::string left;
     if (parts_.prologue)
-      text += left_struct(name, left);
+      text += left_struct(name, threads > 1, left);
     else
       left = operand("left", 0, threads > 1);
     const std::string run = std::to_string(parts_.run);
@@ -425,19 +447,27 @@ private:
   /// Whether bulk copies bring the operand: it lies in memory as a matrix whose lines do not
   /// overlap.
   bool is_mapped(size_t side) const {
+    if (side == 0 && parts_.prologue)
+      return windows_.has_value();
     const auto stride = line_stride(side).as_integer();
-    return parts_.candidate.groups && (side == 1 || !parts_.prologue) && stride &&
-           *stride >= line_size(side);
+    return parts_.candidate.groups && stride && *stride >= line_size(side);
+  }
+  uint32_t parameter_of(BufferId storage) const {
+    const auto found = std::find(parameters_.storages.begin(), parameters_.storages.end(), storage);
+    return static_cast<uint32_t>(found - parameters_.storages.begin());
   }
   program::TensorMap map_of(size_t side) const {
+    if (side == 0 && windows_) {
+      program::TensorMap map = windows_->map;
+      map.parameter = parameter_of(windows_from_);
+      return map;
+    }
     const ir::BufferView &view = call_.inputs[side];
     const int64_t extent = side == 0 ? parts_.rows : parts_.columns;
     const int tile = side == 0 ? parts_.candidate.rows : parts_.candidate.columns;
     const int line = tc_product_terms_of(element_bytes_);
-    const auto pointer = std::find(parameters_.storages.begin(), parameters_.storages.end(),
-                                   module_.storage_of(view.buffer));
     program::TensorMap map;
-    map.parameter = static_cast<uint32_t>(pointer - parameters_.storages.begin());
+    map.parameter = parameter_of(module_.storage_of(view.buffer));
     map.offset = view.layout.offset;
     map.strides = {Expr(1), line_stride(side)};
     if (is_deep(side)) {
@@ -468,7 +498,7 @@ private:
   }
 
   /// The operand that is computed as it is read; `made`: the line that makes one.
-  std::string left_struct(const std::string &name, std::string &made) const {
+  std::string left_struct(const std::string &name, bool for_cuda, std::string &made) const {
     const bool copied = is_copied();
     const std::string run =
         print_product_run(module_, before_, parameters_, copied ? RunUse::copied : RunUse::operand);
@@ -501,6 +531,19 @@ private:
               ") {\n      tc_clear_run(values);\n      return;\n    }\n" + taken + run +
               "  }\n};\n\n";
     made = "  const " + name + "_left left = {" + members.values + "};\n";
+    if (for_cuda && windows_) {
+      const auto list = [](const std::vector<int64_t> &values) {
+        std::string result;
+        for (const int64_t value : values)
+          result += (result.empty() ? "" : ", ") + std::to_string(value);
+        return ", {" + result + "}";
+      };
+      made = "  const tc_windows_operand<" + name + "_left, " +
+             std::to_string(windows_->kernel.size()) + "> left = {{" + members.values + "}, &" +
+             kMapNames[0] + ", " + std::to_string(windows_->channels) + list(windows_->positions) +
+             list(windows_->kernel) + list(windows_->stride) + list(windows_->padding) +
+             list(windows_->dilation) + "};\n";
+    }
     return text;
   }
   /// The operand's runs are runs of memory, or zeros.

@@ -336,10 +336,28 @@ private:
       for (size_t k = 0; k < static_cast<size_t>(map.rank); ++k) {
         sizes.push_back(text(map.sizes[k]));
         strides.push_back(text(map.strides[k]));
-        box.push_back(std::to_string(map.box[k]));
+        if (map.box[k] > 0)
+          box.push_back(std::to_string(map.box[k]));
       }
-      return row({std::to_string(map.parameter), text(map.dtype), std::to_string(map.rank),
-                  text(map.offset), braces(sizes), braces(strides), braces(box)});
+      std::vector<std::string> fields = {std::to_string(map.parameter),
+                                         text(map.dtype),
+                                         std::to_string(map.rank),
+                                         text(map.offset),
+                                         braces(sizes),
+                                         braces(strides),
+                                         braces(box)};
+      if (map.windows > 0) {
+        std::vector<std::string> lower, upper, step;
+        for (size_t k = 0; k < static_cast<size_t>(map.windows); ++k) {
+          lower.push_back(std::to_string(map.lower[k]));
+          upper.push_back(std::to_string(map.upper[k]));
+          step.push_back(std::to_string(map.step[k]));
+        }
+        fields.push_back(std::to_string(map.windows));
+        for (const auto *list : {&lower, &upper, &step})
+          fields.push_back(braces(*list));
+      }
+      return row(fields);
     });
   }
   void steps() {

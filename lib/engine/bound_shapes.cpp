@@ -231,6 +231,10 @@ private:
       is_empty |= map.shape.sizes[k] == 0;
       extent = add(extent, multiply(map.shape.sizes[k] - 1, map.shape.strides[k]));
     }
+    map.shape.windows = row.windows;
+    std::copy(std::begin(row.lower), std::end(row.lower), map.shape.lower);
+    std::copy(std::begin(row.upper), std::end(row.upper), map.shape.upper);
+    std::copy(std::begin(row.step), std::end(row.step), map.shape.step);
     if (!is_empty)
       slot(operand.buffer, add(multiply(size(operand.offset), element), map.offset), extent);
     map.value = result_.values.size();

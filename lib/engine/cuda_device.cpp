@@ -50,19 +50,16 @@ int attribute(cudaDeviceAttr name, int device_index) {
   return value;
 }
 
-/// Of the driver, 12.0 or later; null before.
-PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
-  static const auto found = [] {
-    void *function = nullptr;
-    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                         cudaEnableDefault, &result) != cudaSuccess ||
-        result != cudaDriverEntryPointSuccess)
-      function = nullptr;
-    cudaGetLastError();
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
-  }();
-  return found;
+/// A function that drivers from 12.0 on have; else null.
+template <class Function> Function driver_function(const char *name) {
+  void *function = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  if (cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result) !=
+          cudaSuccess ||
+      result != cudaDriverEntryPointSuccess)
+    function = nullptr;
+  cudaGetLastError();
+  return reinterpret_cast<Function>(function);
 }
 
 CUtensorMapDataType tensor_map_type(DType dtype) {
@@ -297,28 +294,39 @@ void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, cons
                                                void *map) {
   if (!has_bulk_copies_)
     return;
-  const PFN_cuTensorMapEncodeTiled_v12000 encode = tensor_map_encoder();
-  if (encode == nullptr)
-    throw Error(Status::device, "the CUDA driver has no cuTensorMapEncodeTiled");
+  static const auto encode_tiled =
+      driver_function<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
+  static const auto encode_windows =
+      driver_function<PFN_cuTensorMapEncodeIm2col_v12000>("cuTensorMapEncodeIm2col");
+  if (encode_tiled == nullptr || encode_windows == nullptr)
+    throw Error(Status::device, "the CUDA driver makes no tensor maps: it is older than 12.0");
   cuuint64_t sizes[5], strides[4];
   cuuint32_t box[5], steps[5];
   for (int k = 0; k < shape.rank; ++k) {
     sizes[k] = static_cast<cuuint64_t>(shape.sizes[k]);
     box[k] = shape.box[k];
-    steps[k] = 1;
+    const bool slides = k > 0 && k <= shape.windows;
+    steps[k] = slides ? shape.step[k - 1] : 1;
     if (k > 0)
       strides[k - 1] = static_cast<cuuint64_t>(shape.strides[k]);
   }
-  alignas(64) CUtensorMap made;
+  CUtensorMap made; // as aligned as the driver wants it
   static_assert(sizeof(made) == kTensorMapBytes);
+  const auto type = tensor_map_type(shape.dtype);
+  const auto rank = static_cast<cuuint32_t>(shape.rank);
+  void *start = const_cast<void *>(address);
   const CUresult result =
-      encode(&made, tensor_map_type(shape.dtype), static_cast<cuuint32_t>(shape.rank),
-             const_cast<void *>(address), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      shape.windows > 0
+          ? encode_windows(&made, type, rank, start, sizes, strides, shape.lower, shape.upper,
+                           box[0], box[1], steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                           CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+          : encode_tiled(&made, type, rank, start, sizes, strides, box, steps,
+                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw Error(Status::device,
-                "cuTensorMapEncodeTiled failed (" + std::to_string(static_cast<int>(result)) +
+                "the CUDA driver makes no tensor map (" + std::to_string(static_cast<int>(result)) +
                     ") for a tensor at " + std::to_string(reinterpret_cast<uintptr_t>(address)));
   std::memcpy(map, &made, sizeof(made));
 }

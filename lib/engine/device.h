@@ -73,6 +73,12 @@ struct TensorMapShape {
   int rank = 1;
   int64_t sizes[5] = {}, strides[5] = {};
   uint32_t box[5] = {};
+  /// Not 0: one tap of sliding windows over this many dimensions, those between the first
+  /// (channels) and the last (batch). Positions go from `lower` to size - 1 + `upper`, `step`
+  /// apart; a copy brings box[1] of them.
+  int windows = 0;
+  int lower[3] = {}, upper[3] = {};
+  uint32_t step[3] = {};
 };
 constexpr size_t kTensorMapBytes = 128;
 

@@ -117,6 +117,9 @@ struct TensorMap {
   int32_t rank = 1;
   Size offset, sizes[5], strides[5]; // elements
   uint32_t box[5] = {};
+  int32_t windows = 0; // dimensions that windows slide over; 0: boxes
+  int32_t lower[3] = {}, upper[3] = {};
+  uint32_t step[3] = {};
 };
 struct Kernel {
   const char *name = "";

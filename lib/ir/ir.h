@@ -319,6 +319,14 @@ struct Origin {
   std::string source_line; // the user's code
 };
 
+/// Sliding windows over [N, C, sizes..] as a convolution reads them, where all is known: position p
+/// and tap t of dimension k are at p * stride[k] + t * dilation[k] - padding[k], zeros outside.
+struct Windows {
+  uint32_t origin = 0; // the graph node
+  int64_t batch = 0, channels = 0;
+  std::vector<int64_t> sizes, positions, kernel, stride, padding, dilation; // outermost first
+};
+
 /// What must hold of sizes: checked when they are known.
 struct SizeAssertion {
   Expr condition; // 1 or 0
@@ -348,6 +356,7 @@ struct Module {
   std::vector<BufferId> inputs; // in placeholder order
   std::vector<Output> outputs;
   std::vector<Origin> origins;
+  std::vector<Windows> windows;   // hints: loops say what is computed
   std::vector<std::string> lists; // the user's list operators (aten._foreach_*), by node name
   symbolic::Ranges ranges;
   std::vector<graph::SymbolRange> symbols;
@@ -363,6 +372,8 @@ struct Module {
   const Buffer &buffer(BufferId id) const { return buffers[id]; }
   /// The buffer at the end of the `mutates` and `view_of` chain: where the bytes are.
   BufferId storage_of(BufferId id) const;
+  /// The windows among what `operation` computes, null if there are none or several.
+  const Windows *windows_of(const Operation &operation) const;
 };
 
 } // namespace tsc::ir

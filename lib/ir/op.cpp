@@ -4,6 +4,7 @@
 
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -162,6 +163,18 @@ std::string failure_text(const DataCheck &check, int64_t value, int64_t extent) 
 const DataCheck &Module::check_of(uint32_t id) const {
   static const DataCheck kPlain;
   return id == kNone ? kPlain : checks.at(id);
+}
+
+const Windows *Module::windows_of(const Operation &operation) const {
+  const Windows *found = nullptr;
+  for (const Windows &row : windows)
+    if (std::find(operation.origins.begin(), operation.origins.end(), row.origin) !=
+        operation.origins.end()) {
+      if (found != nullptr)
+        return nullptr;
+      found = &row;
+    }
+  return found;
 }
 
 BufferId Module::storage_of(BufferId id) const {

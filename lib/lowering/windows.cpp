@@ -91,11 +91,42 @@ TensorValue source_argument(Context &context, const ops::Call &call) {
   return value;
 }
 
+/// Says what windows are, to whom brings them by bulk copies.
+void note_windows(Context &context, const ops::Call &call, const TensorValue &value,
+                  const std::vector<Expr> &sizes) {
+  const size_t count = call.sizes("stride").size();
+  if (value.sizes.size() != count + 2 || count > 3 || tensor::to_double(call.scalar("fill")) != 0)
+    return;
+  bool known = true;
+  const auto numbers = [&](std::span<const Expr> expressions) {
+    std::vector<int64_t> result;
+    for (const Expr e : expressions) {
+      known = known && e.is_integer();
+      result.push_back(e.as_integer().value_or(0));
+    }
+    return result;
+  };
+  const std::span<const Expr> result(sizes), source(value.sizes);
+  const std::vector<int64_t> outer = numbers(source.first(2));
+  ir::Windows windows{static_cast<uint32_t>(context.current),
+                      outer[0],
+                      outer[1],
+                      numbers(source.subspan(2)),
+                      numbers(result.subspan(2, count)),
+                      numbers(result.subspan(2 + count, count)),
+                      numbers(call.sizes("stride")),
+                      numbers(call.sizes("padding")),
+                      numbers(call.sizes("dilation"))};
+  if (known)
+    context.module.windows.push_back(std::move(windows));
+}
+
 NodeValue windows(Context &context, const ops::Call &call) {
   const TensorValue value = source_argument(context, call);
   const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
   const std::vector<Expr> stride = call.sizes("stride"), padding = call.sizes("padding"),
                           dilation = call.sizes("dilation");
+  note_windows(context, call, value, sizes);
   const size_t lead = value.sizes.size() - stride.size();
   std::vector<Expr> index = identity_index(value.sizes.size());
   Conditions inside(context, sizes);

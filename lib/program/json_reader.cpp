@@ -200,8 +200,18 @@ void read(const Cursor &at, TensorMap &map) {
   map.offset = at.expression_or("offset", 0);
   map.sizes = at.at("sizes").expressions();
   map.strides = at.at("strides").expressions();
-  at.at("box").each(
-      [&](const Cursor &size) { map.box.push_back(static_cast<int>(size.integer(1, 256))); });
+  const auto read_all = [](const Cursor &list, std::vector<int> &values, int low, int high) {
+    list.each(
+        [&](const Cursor &value) { values.push_back(static_cast<int>(value.integer(low, high))); });
+  };
+  read_all(at.at("box"), map.box, 1, 256);
+  if (at.json->contains("windows")) {
+    const Cursor windows = at.at("windows");
+    constexpr int kMost = 1 << 15;
+    read_all(windows.at("lower"), map.lower, -kMost, kMost);
+    read_all(windows.at("upper"), map.upper, -kMost, kMost);
+    read_all(windows.at("step"), map.step, 1, 8);
+  }
 }
 
 void read(const Cursor &at, KernelVariant &variant) {

@@ -87,6 +87,8 @@ Json write(const TensorMap &map) {
                  {"strides", expressions(map.strides)},
                  {"box", map.box}};
   set_unless(result, "offset", map.offset, 0);
+  if (!map.lower.empty())
+    result["windows"] = {{"lower", map.lower}, {"upper", map.upper}, {"step", map.step}};
   return result;
 }
 

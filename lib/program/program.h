@@ -79,6 +79,11 @@ struct TensorMap {
   std::vector<Expr> sizes;   // 1 to 5, innermost first
   std::vector<Expr> strides; // elements; of the first dimension 1; others whole 16-byte words
   std::vector<int> box; // elements of each dimension that one copy brings; of the first 128 bytes
+  /// Not empty: one tap of sliding windows (im2col) instead of a box. The first dimension holds
+  /// channels, the last one the batch, those between, for each of which here is a number, what
+  /// windows slide over: positions from `lower` to size - 1 + `upper`, `step` apart. A copy brings
+  /// box[1] positions, one after another.
+  std::vector<int> lower, upper, step;
 };
 /// Launch geometry and text under one plan. Grid over expressions of the program's symbols.
 struct KernelVariant {

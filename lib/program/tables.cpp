@@ -309,7 +309,14 @@ private:
     for (size_t k = 0; k < map.sizes.size(); ++k) {
       row.sizes[k] = expressions_.size(map.sizes[k]);
       row.strides[k] = expressions_.size(map.strides[k]);
-      row.box[k] = static_cast<uint32_t>(map.box[k]);
+      if (k < map.box.size())
+        row.box[k] = static_cast<uint32_t>(map.box[k]);
+    }
+    row.windows = static_cast<int32_t>(map.lower.size());
+    for (size_t k = 0; k < map.lower.size(); ++k) {
+      row.lower[k] = map.lower[k];
+      row.upper[k] = map.upper[k];
+      row.step[k] = static_cast<uint32_t>(map.step[k]);
     }
     return row;
   }

@@ -315,14 +315,18 @@ private:
     const auto bytes =
         static_cast<int64_t>(tensor::size_in_bytes(kernel.parameters[map.parameter].dtype));
     const size_t rank = map.sizes.size();
-    bool fits = rank >= 1 && rank <= 5 && map.strides.size() == rank && map.box.size() == rank &&
-                map.strides[0].is_integer(1) && map.box[0] * bytes == 128;
+    const size_t windows = map.lower.size(), boxed = windows > 0 ? 2 : rank;
+    bool fits = rank >= 1 && rank <= 5 && map.strides.size() == rank && map.box.size() == boxed &&
+                map.strides[0].is_integer(1) && map.box[0] * bytes == 128 &&
+                map.upper.size() == windows && map.step.size() == windows &&
+                (windows == 0 || (windows <= 3 && rank == windows + 2));
+    for (const int size : map.box)
+      fits = fits && size >= 1 && size <= 256;
     for (size_t k = 0; fits && k < rank; ++k) {
       check_size(map.sizes[k], where, "size");
       check_size(map.strides[k], where, "stride");
       const auto stride = map.strides[k].as_integer();
-      fits =
-          map.box[k] >= 1 && map.box[k] <= 256 && (k == 0 || !stride || *stride * bytes % 16 == 0);
+      fits = k == 0 || !stride || *stride * bytes % 16 == 0;
     }
     check_size(map.offset, where, "offset");
     if (!fits)

@@ -224,7 +224,7 @@ private:
     for (const auto *side : {&before, &after})
       if (*side)
         separate += kernel_nanoseconds(target, static_cast<double>((*side)->bytes));
-    joined.gathers = before.has_value();
+    joined.gathers = before && !comes_in_boxes(node);
     const std::vector<ProductWay> ways = template_ways(target, joined);
     if (ways.empty())
       return;
@@ -391,6 +391,18 @@ private:
         writes_between(found, after ? after->group + 1 : at, {{found}}))
       return std::nullopt;
     return Side{found, bytes_of(group, left, false), bytes_of(group, left, true), 0};
+  }
+
+  /// Whether bulk copies may be expected to bring the left operand, windows of known sizes whose
+  /// channels are whole lines of shared memory.
+  bool comes_in_boxes(NodeId node) const {
+    const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
+    const NodeId producer = state_.producer[call.inputs[0].buffer];
+    if (producer == ir::kNone)
+      return false;
+    const ir::Windows *windows = state_.module.windows_of(state_.operation(producer));
+    const int size = static_cast<int>(tensor::size_in_bytes(out_of(node).dtype));
+    return windows != nullptr && size == 2 && windows->channels % tc_product_terms_of(size) == 0;
   }
 
   /// True if a group behind `from` and before `to` writes memory that `readers` read. What follows

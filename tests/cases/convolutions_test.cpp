@@ -109,6 +109,27 @@ public:
     return p;
   }
 
+  /// Such as bulk copies bring tap by tap: channels in whole lines of 128 bytes.
+  Problem tap_problem() {
+    Problem p;
+    p.dtype = between(0, 1) == 0 ? "float16" : "bfloat16";
+    p.rank = static_cast<size_t>(one_of({1, 2, 2, 2, 3}));
+    p.batch = between(1, 4);
+    p.channels = one_of({64, 64, 128});
+    p.outputs = one_of({8, 24, 72, 136});
+    for (size_t i = 0; i < p.rank; ++i) {
+      p.kernel.push_back(between(1, 3));
+      p.stride.push_back(between(1, 3));
+      p.dilation.push_back(between(1, 2));
+      p.padding.push_back(between(0, 2));
+      p.sizes.push_back(p.dilation[i] * p.kernel[i] + between(0, p.rank == 3 ? 3 : 12));
+    }
+    p.after_relu = between(0, 1) == 0;
+    p.bias = between(0, 1) == 0;
+    p.more = Sizes(p.rank, 0);
+    return p;
+  }
+
 private:
   std::mt19937_64 random_;
 };
@@ -182,9 +203,9 @@ std::vector<double> numbers(const tensor::HostTensor &tensor) {
   return result;
 }
 
-void check_problem(const Problem &p, const std::vector<runtime::SessionOptions> &ways) {
-  const testing::MadeGraph graph = graph_of(p);
-  const driver::Compilation compilation = testing::compile_made(graph, false);
+void check_compiled(const Problem &p, const testing::MadeGraph &graph,
+                    const driver::Compilation &compilation,
+                    const std::vector<runtime::SessionOptions> &ways) {
   std::vector<tensor::HostTensor> inputs;
   std::vector<std::vector<double>> values;
   for (const testing::MadeInput &input : graph.inputs) {
@@ -214,6 +235,26 @@ void check_problem(const Problem &p, const std::vector<runtime::SessionOptions> 
     CHECK(wrong == 0);
   }
 }
+void check_problem(const Problem &p, const std::vector<runtime::SessionOptions> &ways) {
+  const testing::MadeGraph graph = graph_of(p);
+  check_compiled(p, graph, testing::compile_made(graph, false), ways);
+}
+
+/// Of `count` convolutions, how many have windows that bulk copies bring.
+int check_taps(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
+  Draw draw(seed);
+  int mapped = 0;
+  for (int i = 0; i < count; ++i) {
+    const Problem p = draw.tap_problem();
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    check_compiled(p, graph, compilation, ways);
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      for (const program::TensorMap &map : kernel.cuda.maps)
+        mapped += map.lower.empty() ? 0 : 1;
+  }
+  return mapped;
+}
 
 void check_all(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
   Draw draw(seed);
@@ -232,6 +273,15 @@ TEST_CASE("convolutions at random are what they are defined to be") {
 TEST_CASE("convolutions at random are what they are defined to be on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(2, 60, ways);
+}
+
+TEST_CASE("windows come by bulk copies where channels are whole lines") {
+  CHECK(check_taps(3, 6, testing::host_ways()) >= 4);
+}
+
+TEST_CASE("windows come by bulk copies where channels are whole lines on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    CHECK(check_taps(4, 40, ways) >= 30);
 }
 
 TEST_CASE("columns are never larger than their bound, and none where a product reads windows") {

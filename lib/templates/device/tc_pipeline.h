@@ -63,6 +63,32 @@ TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, int
                "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
                : "memory");
 }
+/// One tap of windows over 1, 2 or 3 dimensions (im2col): channels from `channel` on of positions
+/// from base `at` on, innermost dimension first, each moved by `tap`.
+template <int Rank>
+TC_FN void tc_bulk_copy_tap(unsigned to, const tc_tensor_map *map, int channel,
+                            const int (&at)[Rank], int batch, const int (&tap)[Rank],
+                            unsigned barrier) {
+  if constexpr (Rank == 1)
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::"
+                 "bytes [%0], [%1, {%2, %3, %4}], [%5], {%6};" ::"r"(to),
+                 "l"(map), "r"(channel), "r"(at[0]), "r"(batch), "r"(barrier),
+                 "h"(static_cast<unsigned short>(tap[0]))
+                 : "memory");
+  else if constexpr (Rank == 2)
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::"
+                 "bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(to),
+                 "l"(map), "r"(channel), "r"(at[0]), "r"(at[1]), "r"(batch), "r"(barrier),
+                 "h"(static_cast<unsigned short>(tap[0])), "h"(static_cast<unsigned short>(tap[1]))
+                 : "memory");
+  else
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::"
+                 "bytes [%0], [%1, {%2, %3, %4, %5, %6}], [%7], {%8, %9, %10};" ::"r"(to),
+                 "l"(map), "r"(channel), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(batch),
+                 "r"(barrier), "h"(static_cast<unsigned short>(tap[0])),
+                 "h"(static_cast<unsigned short>(tap[1])), "h"(static_cast<unsigned short>(tap[2]))
+                 : "memory");
+}
 TC_FN void tc_bulk_prepare(const tc_tensor_map *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

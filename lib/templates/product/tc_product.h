@@ -284,16 +284,15 @@ TC_FN void tc_product_finish(const float *staged, const Finish &finish, int firs
                              int first_column, int rows, int columns) {
   __syncthreads();
   const bool whole = first_row + Tile::rows <= rows && first_column + Tile::columns <= columns;
-  if constexpr (Finish::run == 1) {
+  if constexpr (Finish::run == 1)
     if (whole)
       tc_product_singly<Tile, true>(staged, finish, first_row, first_column, rows, columns);
     else
       tc_product_singly<Tile, false>(staged, finish, first_row, first_column, rows, columns);
-  } else if (whole) {
+  else if (whole)
     tc_product_runs<Tile, true>(staged, finish, first_row, first_column, rows, columns);
-  } else {
+  else
     tc_product_runs<Tile, false>(staged, finish, first_row, first_column, rows, columns);
-  }
 }
 
 /// What a thread keeps of a tile.

@@ -88,7 +88,18 @@ template <class Left, class Right> struct tc_product_arrivals {
 template <int Extent, class Operand>
 TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int row, int term,
                            unsigned barrier) {
-  if constexpr (Operand::deep) {
+  if constexpr (tc_is_windows<Operand>) {
+    constexpr int rank = Operand::rank;
+    int at[rank], tap[rank], position = row, taps = term / operand.channels;
+    TC_UNROLL
+    for (int k = 0; k < rank; ++k) {
+      at[k] = position % operand.positions[k] * operand.stride[k] - operand.padding[k];
+      position /= operand.positions[k];
+      tap[k] = taps % operand.kernel[k] * operand.dilation[k];
+      taps /= operand.kernel[k];
+    }
+    tc_bulk_copy_tap<rank>(to, operand.map, term % operand.channels, at, position, tap, barrier);
+  } else if constexpr (Operand::deep) {
     tc_bulk_copy(to, operand.map, term, row, barrier);
   } else {
     TC_UNROLL

@@ -76,7 +76,20 @@ template <class T> struct tc_flat_operand {
 /// An operand in memory that bulk copies bring: deep ones in boxes of 64 terms and a tile's rows,
 /// flat ones of 64 rows and 64 terms.
 template <class Operand> struct tc_mapped_operand : Operand { const tc_tensor_map *map; };
-template <class Operand> constexpr bool tc_is_mapped = false;
+/// A deep operand whose rows are the positions of windows and whose terms are their taps, each of
+/// `channels` terms, whole lines of shared memory: bulk copies bring a tap of a tile's positions.
+/// Dimensions from the innermost one on. `Operand` is what reads it without.
+template <class Operand, int Rank> struct tc_windows_operand : Operand {
+  static constexpr int rank = Rank;
+  const tc_tensor_map *map;
+  int channels;
+  int positions[Rank], kernel[Rank], stride[Rank], padding[Rank], dilation[Rank];
+};
+template <class Operand> constexpr bool tc_is_windows = false;
+template <class Operand, int Rank>
+constexpr bool tc_is_windows<tc_windows_operand<Operand, Rank>> = true;
+
+template <class Operand> constexpr bool tc_is_mapped = tc_is_windows<Operand>;
 template <class Operand> constexpr bool tc_is_mapped<tc_mapped_operand<Operand>> = true;
 
 template <class T, class Operand, int N>

@@ -1,0 +1,28 @@
+// Windows of an input that a product reads as its left operand, as bulk copies bring them.
+#pragma once
+
+#include "codegen/kernel_graph.h"
+#include "program/program.h"
+
+#include <optional>
+
+namespace tsc::codegen {
+
+/// What a product's kernel is told of windows, dimensions from the innermost one on.
+struct WindowMap {
+  program::TensorMap map; // but for the parameter
+  int64_t channels = 0;
+  std::vector<int64_t> positions, kernel, stride, padding, dilation;
+};
+
+/// The map by which a copy brings `rows` positions of one tap. `graph` computes the operand over
+/// `row` and `term`, terms in the order of taps and then channels, `load` being what it copies from
+/// memory. Nothing where instructions do not reach: channels that are no whole lines of 128 bytes,
+/// steps above 8, taps or borders beyond their few bits (PTX ISA, im2col; CUDA driver API,
+/// cuTensorMapEncodeIm2col). `hint` says what the windows were meant to be; strides follow from the
+/// load's index, and both are held against `graph` at many rows and terms: where it does not do
+/// just that, there is nothing.
+std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &graph, ValueId load,
+                                    ir::DType dtype, Expr row, Expr term, int rows);
+
+} // namespace tsc::codegen
