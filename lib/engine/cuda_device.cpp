@@ -300,8 +300,8 @@ void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, cons
       driver_function<PFN_cuTensorMapEncodeIm2col_v12000>("cuTensorMapEncodeIm2col");
   if (encode_tiled == nullptr || encode_windows == nullptr)
     throw Error(Status::device, "the CUDA driver makes no tensor maps: it is older than 12.0");
-  cuuint64_t sizes[5], strides[4];
-  cuuint32_t box[5], steps[5];
+  cuuint64_t sizes[5] = {}, strides[4] = {};
+  cuuint32_t box[5] = {}, steps[5] = {};
   for (int k = 0; k < shape.rank; ++k) {
     sizes[k] = static_cast<cuuint64_t>(shape.sizes[k]);
     box[k] = shape.box[k];
