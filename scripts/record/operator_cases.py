@@ -249,8 +249,6 @@ def normalization(c):
     c.case("softmax_masked", lambda x, m: torch.softmax(x.masked_fill(m, -math.inf), -1), c.randn(5, 40), torch.arange(40)[None, :] > torch.arange(5)[:, None] * 8)
     c.case("layer_norm_large_mean", lambda x: F.layer_norm(x, (96,)), c.randn(5, 96) + 30)
     c.case("layer_norm_2d", lambda x: F.layer_norm(x, (7, 9)), c.randn(5, 7, 9))
-    c.case("layer_norm_gelu", lambda x, w, b, r: F.gelu(F.layer_norm(x + r, (256,), w, b)),
-           *[c.randn(*s, dtype=torch.bfloat16) for s in ((37, 256), (256,), (256,), (37, 256))])
     c.case("rms_norm", lambda x, w: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w, c.randn(5, 192), c.randn(192))
 
 
