@@ -121,8 +121,11 @@ std::string whole_text(const ir::CustomKernel &kernel, const std::string &call,
                        const std::string &list, const std::string &bounds,
                        const std::string &flags) {
   const std::string name(kKernelPlaceholder);
-  return "#line 1 \"" + kernel.file + "\"\n" + as_functions(kernel.text) + "#line 1 \"" + name +
-         ".launch\"\nTC_KERNEL void " + bounds + name + "(" + list + ") {\n  " + call +
+  const std::string functions = kernel.text.empty() ? std::string()
+                                                    : "#line 1 \"" + kernel.file + "\"\n" +
+                                                          as_functions(kernel.text) + "#line 1 \"" +
+                                                          name + ".launch\"\n";
+  return functions + "TC_KERNEL void " + bounds + name + "(" + list + ") {\n  " + call +
          "\n}\nTC_EXPORT(" + name + ", " + flags + ")\n";
 }
 
@@ -132,6 +135,10 @@ Expr bytes_of(const ir::Module &module, BufferId buffer, const tensor::Layout &l
 }
 
 } // namespace
+
+std::string_view custom_header(const ir::CustomCall &call) {
+  return call.cuda.text.empty() ? std::string_view(call.cuda.file) : "tc_custom.h";
+}
 
 CustomKernelParts custom_kernel(const ir::CustomCall &call, const std::vector<DType> &inputs,
                                 const std::vector<DType> &results) {
@@ -185,10 +192,10 @@ BuiltKernel build_custom(const ir::Module &module, const scheduler::Schedule &sc
   for (size_t i = 0; i < results.size(); ++i)
     built.kernel.bytes_written += bytes_of(module, items[i], module.buffer(items[i]).layout);
   const bool has_host = call.custom->host.has_value();
-  constexpr std::string_view kIncludes[] = {"tc_custom.h"};
+  const std::string_view includes[] = {custom_header(*call.custom)};
   finish_kernel(built, origins_of(module, schedule, group),
                 has_host ? call.custom->host->function + " of " + call.custom->host->file : "",
-                kIncludes);
+                includes);
   if (!has_host)
     built.kernel.serial.text.clear(); // the header alone would say that there is something
   return built;

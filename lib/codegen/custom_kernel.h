@@ -1,5 +1,5 @@
-// Calls of kernels that users brought -> kernels: the user's text, and around its function one that
-// has the parameters of all kernels.
+// Calls that one kernel computes whole -> kernels: the text of the user, or a header of ours, and
+// around its function one that has the parameters of all kernels.
 #pragma once
 
 #include "codegen/build_kernel.h"
@@ -17,6 +17,9 @@ struct CustomKernelParts {
   std::vector<CustomPointer> pointers; // in the order of the pointer parameters
   std::vector<Expr> sizes;             // in the order of the size parameters
 };
+/// What the texts of the call's kernel include besides the prelude: its functions, or what kernels
+/// of users may take for granted.
+std::string_view custom_header(const ir::CustomCall &call);
 /// `inputs` and `results`: element types of the call's. Without a host function kernel.serial has
 /// no text.
 CustomKernelParts custom_kernel(const ir::CustomCall &call, const std::vector<DType> &inputs,

@@ -70,7 +70,8 @@ program::Program program_of(const interpret::UserKernelCall &call) {
   kernel.name = "user_kernel";
   kernel.bytes_read = kernel.bytes_written = 0;
   for (std::string *text : {&kernel.cuda.text, &kernel.serial.text}) {
-    *text = "#include \"tsc_prelude.h\"\n#include \"tc_custom.h\"\n" + *text;
+    *text = "#include \"tsc_prelude.h\"\n#include \"" +
+            std::string(codegen::custom_header(*call.call)) + "\"\n" + *text;
     support::replace_all(*text, std::string(codegen::kKernelPlaceholder), kernel.name);
   }
   kernel.cuda.grid = {Expr(1), Expr(1), Expr(1)}; // which sizes decide, and nobody launches

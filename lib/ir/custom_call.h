@@ -1,5 +1,6 @@
-// A call of an operator that the user brought, with everything evaluated that its row gives as
-// expressions: what code generation makes a kernel and a launch of.
+// A call of an operator that one kernel computes whole, which the user brought or which is a
+// template of ours: everything is evaluated that its launch takes, and code generation makes a
+// kernel and a launch of it.
 #pragma once
 
 #include "ir/ir.h"
@@ -23,10 +24,10 @@ struct CustomArgument {
   double number = 0;
   std::string type; // integer, number: as C++ spells it, "int"
 };
-/// A function in a text of the user's, and how it is called.
+/// A function in a text of the user's, or in a header of ours, and how it is called.
 struct CustomKernel {
-  std::string file; // the text's name, for the messages of compilers
-  std::string text;
+  std::string file; // the text's name, for the messages of compilers; the header
+  std::string text; // of the user's; "" if `file` is a header of ours (codegen::prelude_files)
   std::string function;
   std::vector<CustomArgument> arguments;
   /// Of the launch; a host function is called once, and has 1 everywhere.

@@ -200,8 +200,8 @@ enum class Library : uint8_t {
   /// Runs subgraph 1 while subgraph 0 yields true; both take the inputs. The first `carried` of
   /// them are replaced by what subgraph 1 yields, and are the output, a tuple.
   while_loop,
-  /// A kernel that the user brought (`custom`). Output: a tuple of its results and, where it has
-  /// one, its workspace, which nobody reads.
+  /// A kernel that the user brought, or one of ours that computes an operator whole (`custom`).
+  /// Output: a tuple of its results and, where it has one, its workspace, which nobody reads.
   user_kernel,
   /// The host reads the number inputs[0] (i64, rank 0), which is what the size `symbol` is from
   /// then

@@ -29,6 +29,7 @@ const Registry &registry() {
     add_data_numbers(result);
     add_checks(result);
     add_user_kernels(result);
+    add_alignments(result);
     return result;
   }();
   return all;

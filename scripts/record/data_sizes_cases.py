@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
+from alignment_cases import paths_of_data
 from dynamic_cases import runs, write
 
 
@@ -257,6 +258,11 @@ def cases():
     yield "vocabulary", Vocabulary(), ids(0, 17), None, [ids(0, 17), ids(4, 5), ids(0, 3)]
     images = lambda threshold: (r(1, 3, 4, 5), whole(threshold))
     yield "detector", Detector(), images(0.6), None, runs(images, (0.6,), (1.0,), (0.0,))
+    scores = r(5, 3, 4).log_softmax(-1)
+    padded = lambda *n: (scores, whole([[1, 2, 2], [3, 1, 0], [2, 2, 2]]), whole([5, 4, 5]), whole(n))
+    yield "alignments", Of(paths_of_data), padded(3, 2, 1), None, runs(padded, (2, 0, 1), (0, 0, 0), (3, 2, 2))
+    flat = lambda *n: (scores, whole([1, 2, 2, 3]), whole([5, 0, 5]), whole(n))
+    yield "alignments_flat", Of(paths_of_data), flat(3, 0, 1), None, runs(flat, (2, 1, 1), (4, 0, 0), (1, 0, 3))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 
 import alias_cases
+import alignment_cases
 import arithmetic_cases
 import bits_and_segments_cases
 import choices_cases
@@ -479,6 +480,7 @@ special_cases.add(family)
 window_cases.add(family)
 foreach_cases.add(family)
 alias_cases.add(family)
+alignment_cases.add(family)
 choices_cases.add(family)
 complex_cases.add(family)
 complex_form_cases.add(family)

@@ -16,7 +16,7 @@ using testing::Runner;
 
 namespace {
 
-constexpr size_t kGraphs = 26;
+constexpr size_t kGraphs = 28;
 
 Runner on_reference(const DynamicGraph &graph) {
   return [&graph](const std::vector<HostTensor> &inputs) {
@@ -103,6 +103,14 @@ TEST_CASE("numbers that are no sizes are errors of the run") {
         std::vector<int64_t> values(12, 1);
         values[3] = -1;
         fails({integers(values), good[1]}, "value -1 of input 'inputs_0' is not in [0, ");
+      } else if (graph.name == "alignments") {
+        fails({good[0], good[1], good[2], integers({2, 4, 1})}, "target_lengths 4 of input");
+        fails({good[0], good[1], integers({5, 6, 0}), good[3]}, "input_lengths 6 of input");
+        HostTensor labels(tensor::DType::i64, {3, 3});
+        labels.set_int64(1, 4);
+        fails({good[0], labels, good[2], good[3]}, "target 4 of ");
+      } else if (graph.name == "alignments_flat") {
+        fails({good[0], good[1], good[2], integers({2, 1, 0})}, "target_lengths that add up");
       }
     }
   }

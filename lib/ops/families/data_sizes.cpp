@@ -86,6 +86,15 @@ std::vector<DataSize> of_each_result(const Node &node) {
   return places;
 }
 
+/// Of results that may as well be padded: the file says that the data decides this size.
+bool is_recorded_as_of_data(const Node &node, DataSize place) {
+  const Value::List *list = node.value->list();
+  const TensorMeta *meta =
+      list && place.result < list->size() ? (*list)[place.result].tensor() : nullptr;
+  return meta && place.dim < meta->layout.rank() &&
+         graph::depends_on_data(meta->layout.sizes[place.dim]);
+}
+
 std::vector<DataSize> candidates(const Graph &graph, const Node &node) {
   if (node.target == "aten.nonzero_numpy.default" || node.target == "aten.where.default")
     return of_each_result(node);
@@ -93,6 +102,8 @@ std::vector<DataSize> candidates(const Graph &graph, const Node &node) {
     return {{0, 0}};
   if (node.target == "aten.repeat_interleave.Tensor" && !is_given(node, 1, "output_size"))
     return {{0, 0}};
+  if (node.target == "aten._ctc_loss.Tensor" && is_recorded_as_of_data(node, {1, 2}))
+    return {{1, 2}};
   const TensorMeta *self = node.args.empty() ? nullptr : meta_of(graph, node.args[0]);
   const auto dim_of = [&](size_t position) -> size_t {
     const std::optional<int64_t> dim = integer_of(node, position, "dim");

@@ -492,18 +492,6 @@ void add_losses(Table &table) {
       .add("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? "
            "weight=None, int reduction=1) -> Tensor")
       .decompose(multi_margin);
-  for (std::string_view lengths : {"IntList", "Tensor"}) {
-    std::string type = lengths == "IntList" ? "int[]" : "Tensor";
-    table
-        .add(keep_text("ctc_loss." + std::string(lengths) + "(Tensor log_probs, Tensor targets, " +
-                       type + " input_lengths, " + type +
-                       " target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) "
-                       "-> Tensor"))
-        .decompose([](GraphBuilder &, const Call &call) -> Argument {
-          call.refuse("TSC-O094", call.node().target + " is not supported",
-                      "compute the loss outside of the exported model");
-        });
-  }
 }
 
 } // namespace tsc::ops

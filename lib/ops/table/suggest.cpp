@@ -32,6 +32,10 @@ constexpr Replacement kReplacements[] = {
     {"aten._dyn_quant_pack_4bit_weight",
      "the order of its result is that of the library of one kind of CPU: export with the weights "
      "as they are before packing"},
+    {"aten._cudnn_ctc_loss",
+     "export with torch.backends.cudnn.enabled = False, so that the graph calls aten._ctc_loss"},
+    {"aten._use_cudnn_ctc_loss",
+     "export with torch.backends.cudnn.enabled = False, so that the graph calls aten._ctc_loss"},
     {"aten._scaled_grouped_mm_v2", "use aten._scaled_grouped_mm, with one scale a row"},
 };
 
