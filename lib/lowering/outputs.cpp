@@ -112,6 +112,16 @@ ir::Output plain_output(Context &context, const graph::OutputSpec &spec) {
   return output;
 }
 
+/// An integer that sizes or the data decide is a tensor of rank 0: nobody else would say what it
+/// is.
+void compute_number(Context &context, ir::Output &output) {
+  const Expr *expr = std::get_if<Expr>(&output.value);
+  if (expr == nullptr || expr->is_integer())
+    return;
+  TensorValue number = tensor_of(context, index_operand(context, *expr, DType::i64, {}).node);
+  output.value = realized_view(context, number);
+}
+
 /// Stores `value` into the memory of `target`.
 ir::BufferView write_back(Context &context, const TensorValue &value, BufferId target) {
   ir::BufferView view;
@@ -164,6 +174,7 @@ void lower_outputs(Context &context) {
       if (value != nullptr)
         protect(context, *value, mutated);
       context.module.outputs[i] = plain_output(context, specs[i]);
+      compute_number(context, context.module.outputs[i]);
     }
   }
   for (size_t i = 0; i < specs.size(); ++i) {

@@ -104,8 +104,14 @@ def _flat(value):
 
 
 def _widen(value):
-    move = lambda x: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+    move = lambda x: x.to(torch.promote_types(x.dtype, torch.float64)) if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()) else x
     return torch.utils._pytree.tree_map(move, copy.deepcopy(value))
+
+
+def _widened(model):
+    """The model in float64, its complex parameters and buffers in complex128."""
+    model = copy.deepcopy(model)
+    return model._apply(_widen)
 
 
 def evaluate(model, inputs):
@@ -136,8 +142,12 @@ def record(model, inputs, folder, dynamic_shapes=None, with_decomposed=True, fra
         save(decomposed(program), os.path.join(folder, "decomposed.pt2"), frames, packed)
     names = program.graph_signature.user_inputs
     values = {}
-    for form, (m, x) in {"": (model, inputs), "reference_": (_widen(model).double(), _widen(inputs))}.items():
-        outputs, mutated = evaluate(m, x)
+    for form, (m, x) in {"": (model, inputs), "reference_": (_widened(model), _widen(inputs))}.items():
+        try:
+            torch.set_default_dtype(torch.float64 if form else torch.float32)  # of what the model makes
+            outputs, mutated = evaluate(m, x)
+        finally:
+            torch.set_default_dtype(torch.float32)
         for i, output in enumerate(outputs):
             values[f"reference_{i}" if form else f"output_{i}"] = output
         for name, value in mutated.items():

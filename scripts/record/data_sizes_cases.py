@@ -128,6 +128,13 @@ def pieces(x, n):
     return *parts, parts[0].sum(0), parts[1] * 2
 
 
+def numbers(x):
+    """Integers that sizes and the data decide are results, too."""
+    n, m = (x > 0).sum().item(), x.shape[0]
+    torch._check(n >= 0)
+    return n, m, 3 * m - n // 2, x * n, x[x > 0].shape[0]
+
+
 def known_later(x, y):
     n = (x > 0).sum().item()
     torch._check_is_size(n)
@@ -230,8 +237,8 @@ def cases():
     yield "same_twice", Of(same_twice), both(0), None, some(both)
     square = lambda sign: (*signs(6, 5)(sign), r(6, 5))
     yield "puts", Of(puts), square(0), None, some(square)
-    numbers = lambda high: (torch.randint(0, high, (5, 4), generator=g),)
-    yield "unique", Of(unique), numbers(6), None, runs(numbers, (6,), (1,), (1000,))
+    digits = lambda high: (torch.randint(0, high, (5, 4), generator=g),)
+    yield "unique", Of(unique), digits(6), None, runs(digits, (6,), (1,), (1000,))
     floats = lambda step: ((r(3, 5) / step).round() * step if step else torch.tensor([[float("nan"), 0.0, -0.0], [float("nan"), 1, 1]]).repeat(1, 2)[:, :5].repeat(2, 1)[:3],)
     yield "unique_floats", Of(unique_floats), floats(0.7), None, runs(floats, (0.7,), (100.0,), (0,))
     slices = lambda high: (torch.randint(0, high, (6, 3), generator=g),)
@@ -250,6 +257,8 @@ def cases():
     yield "pieces", Of(pieces), parts(2, 3, 4), None, runs(parts, (2, 3, 4), (0, 9, 0), (9, 0, 0))
     unbounded = lambda sign: (*signs(3, 5)(sign), r(4))
     yield "known_later", Of(known_later), unbounded(0), None, some(unbounded)
+
+    yield "numbers", Of(numbers), (r(7),), (({0: n},),), [(r(4),), (-r(9).abs(),), (r(23).abs(),)]
 
     ids = lambda low, high: (torch.randint(low, high, (3, 7), generator=g),)
     yield "pooled", Pooled(), ids(0, 11), None, [(torch.randint(0, 11, (3, 7), generator=g) * (torch.rand(3, 7, generator=g) > 0.4),), (torch.zeros(3, 7, dtype=torch.int64),), ids(1, 11)]

@@ -7,8 +7,8 @@ Needs torch and safetensors; tsc and its tests need neither. Writes, per family,
 (case_archive.py; scripts/cases unpacks it)
     graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
     tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU), inputs that were written
-                         first; NAME/RUN/reference_I (the same in float64, of the CNN and of resampling); integers of the caller are tensors without
-                         dimensions
+                         first; NAME/RUN/reference_I (the same in float64, of the CNN and of resampling); integers of the caller and integers that are
+                         returned are tensors without dimensions
 """
 import copy
 import io
@@ -329,7 +329,7 @@ def record(name, module, example, shapes, inputs, tensors):
         for position, value in enumerate(arguments):
             tensors[f"{name}/{run}/input_{position}"] = torch.as_tensor(value).contiguous().clone()
         for position, value in enumerate(outputs):
-            tensors[f"{name}/{run}/output_{position}"] = value.contiguous().clone()
+            tensors[f"{name}/{run}/output_{position}"] = torch.as_tensor(value).contiguous().clone()
         if name in ("cnn", "resampled"):  # sums of convolutions cancel, positions are rounded: eager's own error counts
             with torch.no_grad():
                 exact = copy.deepcopy(module).double()(*(argument.double() for argument in arguments))

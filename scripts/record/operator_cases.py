@@ -308,6 +308,14 @@ def creation(c):
     c.case("causal_mask", lambda a: torch.where(torch.arange(6)[:, None] >= torch.arange(6)[None, :], a, -math.inf), c.randn(6, 6))
     c.case("eye_like", lambda a: (torch.arange(4)[:, None] == torch.arange(4)[None, :]).to(a.dtype) + a, c.randn(4, 4))
     c.case("scalar_tensor", lambda a: a + torch.scalar_tensor(2.0), c.randn(4))
+    windows = {"bartlett": torch.bartlett_window, "blackman": torch.blackman_window, "hann": torch.hann_window, "hamming": torch.hamming_window,
+               "kaiser": torch.kaiser_window}
+    c.case("windows", lambda: tuple(f(n) for f in windows.values() for n in (0, 1, 2, 7, 16)))
+    c.case("windows_symmetric", lambda: tuple(f(n, False) for f in windows.values() for n in (1, 3, 9)))
+    c.case("windows_of_parameters", lambda: (torch.hamming_window(9, True, 0.6), torch.hamming_window(9, False, 0.6, 0.3), torch.kaiser_window(9, True, 3.5),
+                                             torch.kaiser_window(6, False, 0.0)))
+    c.case("windows_f64", lambda: tuple(f(11, dtype=torch.float64) for f in windows.values()))
+    c.case("windows_f16", lambda: tuple(f(11, dtype=torch.float16) for f in windows.values()))
 
 
 @family
