@@ -2,7 +2,6 @@
 
 #include "graph/data_symbols.h"
 #include "lowering/build.h"
-#include "lowering/complex_memory.h"
 #include "lowering/context.h"
 #include "lowering/data_numbers.h"
 #include "lowering/in_place.h"
@@ -10,6 +9,7 @@
 #include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "lowering/weights.h"
+#include "ops/table/complex_calls.h"
 #include "ops/table/source_line.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -80,7 +80,7 @@ std::vector<ir::Origin> origins_of(const graph::Graph &graph) {
 BufferId add_named_buffer(Context &context, const graph::Node &node,
                           const graph::TensorMeta &value_meta, ir::Buffer::Role role,
                           std::string weight) {
-  const graph::TensorMeta meta = memory_of(value_meta);
+  const graph::TensorMeta meta = ops::memory_of(value_meta);
   ir::Buffer buffer;
   buffer.name = node.name;
   buffer.dtype = meta.dtype;
@@ -210,7 +210,7 @@ void check_value(const graph::Node &node, const NodeValue &value) {
   const graph::TensorMeta *said = node.value ? node.value->tensor() : nullptr;
   if (tensor == nullptr || said == nullptr)
     return;
-  const graph::TensorMeta meta = memory_of(*said);
+  const graph::TensorMeta meta = ops::memory_of(*said);
   if (tensor->dtype != meta.dtype || tensor->sizes != meta.layout.sizes) {
     std::string sizes;
     for (Expr size : tensor->sizes)
@@ -302,7 +302,7 @@ void settle(Context &context, const graph::Node &node, NodeValue &value) {
   const graph::TensorMeta *said = node.value ? node.value->tensor() : nullptr;
   if ((!strided && !context.returned[context.current]) || said == nullptr)
     return;
-  const graph::TensorMeta meta = memory_of(*said);
+  const graph::TensorMeta meta = ops::memory_of(*said);
   if (is_dense(meta.layout.sizes, meta.layout.strides))
     require_strides(context, *tensor, meta.layout.strides);
 }

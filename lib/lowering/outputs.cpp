@@ -2,10 +2,10 @@
 
 #include "ir/body.h"
 #include "lowering/build.h"
-#include "lowering/complex_memory.h"
 #include "lowering/in_place.h"
 #include "lowering/realize.h"
 #include "lowering/views.h"
+#include "ops/table/complex_calls.h"
 #include "support/diagnostic.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ void protect(Context &context, TensorValue &value, const std::vector<BufferId> &
 }
 
 ir::BufferView output_view(Context &context, TensorValue &value, const graph::TensorMeta &said) {
-  const graph::TensorMeta meta = memory_of(said);
+  const graph::TensorMeta meta = ops::memory_of(said);
   if (is_dense(meta.layout.sizes, meta.layout.strides))
     return require_strides(context, value, meta.layout.strides);
   return realized_view(context, value);

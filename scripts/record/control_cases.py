@@ -6,6 +6,7 @@ Needs torch and safetensors; tsc and its tests need neither. The files are those
 """
 import torch
 import torch.nn.functional as F
+from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
@@ -132,6 +133,34 @@ class Swapped(torch.nn.Module):
         return while_loop(lambda n, a, b: n > 0, body, (n, a, b))
 
 
+class Turned(torch.nn.Module):
+    """Complex numbers that branches and loops take, carry and yield; a branch within a loop; one number alone."""
+
+    def forward(self, n, z, turns):
+        once = torch.cond(z.abs().sum() > 3, lambda z: z * z.conj(), lambda z: z.mT.mT + 1j, (z,))
+
+        def body(n, size, z, turns):
+            z, size = torch.cond(z.real.sum() > 0, lambda z, t: (z * t, z.abs().sum()), lambda z, t: (z.conj_physical() - t, z.angle().sum()), (z, turns))
+            return n - 1, size, z.clone(), turns.conj().clone()
+
+        n, size, z, turns = while_loop(lambda n, size, z, turns: (n > 0) & (z.abs().amax() < 50), body, (n, once.real.sum(), z, turns))
+        sum = torch.cond(n > 0, lambda z: z.sum(), lambda z: z.mean() * 2j, (z,))
+        return once, z, turns, size, sum
+
+
+class Recurrence(torch.nn.Module):
+    """A complex state over more steps than are computed in line."""
+
+    def forward(self, size, angle, x):
+        decay = torch.polar(size, angle)
+
+        def step(state, x):
+            state = state * decay + x
+            return state, state.abs()
+
+        return scan(step, torch.complex(x[0], x[1]), torch.complex(x, x.flip(0)), dim=0)
+
+
 def cases():
     g = torch.Generator().manual_seed(13)
     r = lambda *s: torch.randn(s, generator=g)
@@ -154,6 +183,14 @@ def cases():
         lambda n: (whole(n), r(4, 4), r(4, 4)), (0,), (3,), (6,))
     updated = lambda n: (r(5, 6), r(6, 5), r(5, 6), whole(n), whole([0, 3]))
     yield "updated", Updated(), updated(2), None, runs(updated, (0,), (4,), (1,))
+
+    z = lambda *s: torch.complex(r(*s), r(*s))
+    turned = lambda n, s: (whole(n), z(3, 2) * s, z(2))
+    yield "turned", Turned(), turned(2, 1), None, runs(turned, (0, 0.1), (4, 1.0), (3, 5.0))
+    steps = lambda s: (torch.rand(2, generator=g) * s, r(2), r(5, 2))
+    yield "recurrence", Recurrence(), steps(1), None, runs(steps, (0.5,), (0,), (1,))
+    many = lambda n: (torch.rand(1, generator=g) * 0.9, r(1), r(n, 1))
+    yield "recurrence_dynamic", Recurrence(), many(9), (None, None, {0: rows}), runs(many, (3,), (11,), (40,))
 
 
 if __name__ == "__main__":

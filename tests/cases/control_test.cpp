@@ -20,7 +20,7 @@ using testing::Runner;
 
 namespace {
 
-constexpr size_t kGraphs = 11;
+constexpr size_t kGraphs = 14;
 
 Runner on_reference(const DynamicGraph &graph) {
   return [&graph](const std::vector<HostTensor> &inputs) {

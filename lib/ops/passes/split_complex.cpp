@@ -1,6 +1,7 @@
 #include "ops/passes/split_complex.h"
 
 #include "ops/passes/clean_up.h"
+#include "ops/passes/complex_borders.h"
 #include "ops/passes/complex_products.h"
 #include "ops/passes/complex_values.h"
 #include "ops/table/complex_calls.h"
@@ -8,7 +9,6 @@
 #include "ops/table/precision.h"
 #include "ops/table/rewrite.h"
 #include "ops/table/shape_rules.h"
-#include "ops/table/source_line.h"
 
 #include <algorithm>
 #include <array>
@@ -417,27 +417,12 @@ bool has_complex(const Graph &graph) {
   });
 }
 
-/// Throws TSC-O150 for what computes with complex numbers inside of branches and loops.
-void check_subgraphs(const Graph &graph) {
-  for (const auto &[name, subgraph] : graph.subgraphs) {
-    for (const Node &node : subgraph.nodes)
-      if (is_complex(node.value))
-        throw support::UserError(
-            support::ExitCode::unsupported,
-            support::Diagnostic{"TSC-O150",
-                                "complex numbers in the subgraph " + name + " are not supported",
-                                "", "", node.name, source_line(node),
-                                "pass its parts (torch.view_as_real) in and out"});
-    check_subgraphs(subgraph);
-  }
-}
-
 } // namespace
 
 graph::Graph split_complex(graph::Graph graph, const PassOptions &) {
   if (has_ordered_operators(graph)) // a compiler's own: nothing is rewritten
     return graph;
-  check_subgraphs(graph);
+  graph = with_real_borders(std::move(graph));
   return has_complex(graph) ? SplitComplex(std::move(graph)).run() : std::move(graph);
 }
 

@@ -90,7 +90,7 @@ constexpr std::string_view kTakers[] = {
     "linalg_tensorsolve",
     // functions of slices: what they call is asked where it is called
     "higher_order.scan", "higher_order.map", "higher_order.map_impl",
-    "higher_order.associative_scan",
+    "higher_order.associative_scan", "higher_order.cond", "higher_order.while_loop",
     // Fourier transforms
     "_fft_c2c", "_fft_r2c", "_fft_c2r", "fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_hfft",
     "fft_ihfft", "fft_fft2", "fft_ifft2", "fft_rfft2", "fft_irfft2", "fft_hfft2", "fft_ihfft2",
@@ -163,6 +163,18 @@ DType part_dtype(DType dtype) {
 
 DType dtype_of_parts(DType dtype) {
   return dtype == DType::f64 || dtype == DType::c128 ? DType::c128 : DType::c64;
+}
+
+TensorMeta memory_of(TensorMeta meta) {
+  if (!tensor::is_complex(meta.dtype))
+    return meta;
+  meta.dtype = part_dtype(meta.dtype);
+  for (Expr &stride : meta.layout.strides)
+    stride = stride * Expr(2);
+  meta.layout.offset = meta.layout.offset * Expr(2);
+  meta.layout.sizes.emplace_back(2);
+  meta.layout.strides.emplace_back(1);
+  return meta;
 }
 
 bool involves_complex(const Call &call) {

@@ -17,6 +17,9 @@ DType part_dtype(DType dtype);
 /// The complex dtype with parts of `dtype`: c128 of f64 and c128, else c64.
 DType dtype_of_parts(DType dtype);
 
+/// How a tensor lies in memory: complex numbers as their parts, in a last dimension of 2.
+TensorMeta memory_of(TensorMeta meta);
+
 /// Whether a tensor, a number or a dtype among the arguments is complex.
 bool involves_complex(const Call &call);
 
