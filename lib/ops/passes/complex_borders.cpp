@@ -145,12 +145,11 @@ private:
   void change_call(NodeId id) {
     Node node = rewrite_.take_mapped(id);
     rewrite_.builder().set_source(node);
-    for (Argument &argument : node.args) {
+    for (Argument &argument : node.args)
       if (const std::string *name = subgraph_name(argument))
         argument = graph::GraphRef{real_copy(*name)};
       else
         argument = parts_of(rewrite_.builder(), argument);
-    }
     append(id, std::move(node));
   }
 
