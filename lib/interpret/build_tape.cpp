@@ -3,8 +3,10 @@
 
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <deque>
 #include <limits>
+#include <span>
 
 namespace tsc::interpret {
 namespace {
@@ -61,8 +63,11 @@ public:
   Impl(const ir::Module &module, const symbolic::Bindings &bindings, bool round)
       : module_(module), round_(round), parents_{0} {
     tape_.module = &module;
-    for (const auto &binding : bindings)
+    for (const auto &binding : bindings) {
       sizes_.emplace(binding.first, Expr(binding.second));
+      positive_sizes_.emplace(binding.first, Expr(std::max<int64_t>(binding.second, 1)));
+      any_is_zero_ = any_is_zero_ || binding.second == 0;
+    }
   }
 
   ValueId value(const ir::Operand &operand, DType dtype) {
@@ -82,7 +87,10 @@ public:
   }
 
   ValueId index(Expr e, RegionId region) {
-    return compile(symbolic::substitute(e, sizes_), region);
+    // What divides by a size of 0 is a place in a tensor without elements, which nobody reads.
+    return compile(
+        symbolic::substitute(e, any_is_zero_ && has_zero_divisor(e) ? positive_sizes_ : sizes_),
+        region);
   }
 
   DType dtype_of(ValueId value) const { return tape_.instructions[value].dtype; }
@@ -103,6 +111,20 @@ private:
 
   // ---- indices
   // -----------------------------------------------------------------------------------
+
+  bool has_zero_divisor(Expr e) const {
+    const std::span<const Expr> operands =
+        e.is_integer() || e.is_symbol() ? std::span<const Expr>() : e.operands();
+    const symbolic::Kind kind = operands.empty() ? symbolic::Kind::integer : e.kind();
+    const bool divides = kind == symbolic::Kind::floor_div || kind == symbolic::Kind::mod ||
+                         kind == symbolic::Kind::modular_index;
+    for (size_t k = 0; k < operands.size(); ++k)
+      if (has_zero_divisor(operands[k]) ||
+          (divides && k > 0 && !operands[k].is_integer() &&
+           symbolic::substitute(operands[k], sizes_).is_integer(0)))
+        return true;
+    return false;
+  }
 
   uint32_t intern(Index index) {
     auto [it, inserted] = index_ids_.emplace(index, static_cast<uint32_t>(indices_.size()));
@@ -455,7 +477,9 @@ private:
 
   const ir::Module &module_;
   bool round_;
-  symbolic::Substitution sizes_; // size symbols -> integers
+  symbolic::Substitution sizes_;          // size symbols -> integers
+  symbolic::Substitution positive_sizes_; // the same, 1 for 0
+  bool any_is_zero_ = false;
   Tape tape_;
   std::unordered_map<Index, uint32_t, IndexHash> index_ids_;
   std::deque<Index> indices_; // references stay valid

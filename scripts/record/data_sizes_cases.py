@@ -72,6 +72,12 @@ def puts(x, y):
     return a, b, c, d, e
 
 
+def merged(x):
+    """Rows that were picked go back where they were."""
+    m = (x[:, :1] > 0).expand(4, 5)
+    return torch.zeros_like(x).masked_scatter(m, x[x[:, 0] > 0] * 2), x.masked_scatter(x > 0, x[x > 0].exp())
+
+
 def unique(x):
     values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True)
     return values, inverse, counts, torch.unique(x), values[inverse], counts.sum()
@@ -237,6 +243,7 @@ def cases():
     yield "same_twice", Of(same_twice), both(0), None, some(both)
     square = lambda sign: (*signs(6, 5)(sign), r(6, 5))
     yield "puts", Of(puts), square(0), None, some(square)
+    yield "merged", Of(merged), signs(4, 5)(0), None, some(signs(4, 5))
     digits = lambda high: (torch.randint(0, high, (5, 4), generator=g),)
     yield "unique", Of(unique), digits(6), None, runs(digits, (6,), (1,), (1000,))
     floats = lambda step: ((r(3, 5) / step).round() * step if step else torch.tensor([[float("nan"), 0.0, -0.0], [float("nan"), 1, 1]]).repeat(1, 2)[:, :5].repeat(2, 1)[:3],)
