@@ -40,6 +40,9 @@ def complex_forms(c):
     c.case("powers_of_matrices", lambda x: [P(torch.linalg.matrix_power(Z(x), 3)), P(torch.linalg.vander(Z(x)[0]))], z(3, 3))
     c.case("matrix_exp", lambda x: P(torch.matrix_exp(Z(x))), torch.stack([z(3, 3) * s for s in (0.1, 1.5)]))
     complex_matrices(c)
+    c.case("views_in_place", lambda x: [P(t * 2j) for t in (Z(x).clone().transpose_(0, 1), Z(x).clone().t_(), Z(x).clone().swapaxes_(0, 1), Z(x).clone().unsqueeze_(1),
+                                                            Z(x)[:, :1].clone().squeeze_(1), Z(x).clone().as_strided_((2, 2), (3, 1), 1))], z(3, 4))
+    c.case("zeros_without_memory", lambda x: (P(ops._efficientzerotensor((3, 4), dtype=torch.complex64) + Z(x)), ops._efficientzerotensor((2,)) + x[0, 0]), z(3, 4))
 
 
 def add(family):

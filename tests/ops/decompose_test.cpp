@@ -101,6 +101,29 @@ TEST_CASE("symbolic sizes vanish from the nodes") {
         "y = aten.view.default(%x, [2*s0, 2])\n");
 }
 
+TEST_CASE("whether sizes are the same is known before the run") {
+  SampleGraph sample;
+  const graph::Expr n = symbolic::symbol(symbolic::SymbolSort::size, 0);
+  Argument x = sample.input("x", DType::f32, {n, 4});
+  Argument y = sample.input("y", DType::f32, {n, 4});
+  Argument z = sample.input("z", DType::f32, {4, n, 1});
+  Argument row = sample.input("row", DType::f32, {4});
+  const auto chosen = [&](const char *name, const char *target, Argument a, Argument b) {
+    Argument is = sample.call(std::string(name) + "_is", target, {a, b});
+    return sample.call(name, "aten.mul.Scalar",
+                       {x, sample.call(std::string(name) + "_k", "torch.sym_ite", {is, 2, 3})});
+  };
+  Argument a = chosen("a", "aten.is_same_size.default", x, y);
+  Argument b = chosen("b", "aten.is_same_size.default", x, z);
+  Argument c = chosen("c", "aten._has_same_storage_numel.default", x, z);
+  Argument d = chosen("d", "aten._has_same_storage_numel.default", row, x);
+  CHECK(calls_of(run_graph_passes(sample.finish({a, b, c, d}), {})) ==
+        "mul = aten.mul.Tensor(%x, 2)\n"
+        "mul_1 = aten.mul.Tensor(%x, 3)\n"
+        "mul_3 = aten.mul.Tensor(%x, Max(Min(1, Max(0, -4*s0 + 4)), Min(1, Max(0, 4*s0 - 4))) + "
+        "2)\n");
+}
+
 TEST_CASE("the dtype that an elementwise operator computes in") {
   SampleGraph sample;
   Argument i = sample.input("i", DType::i64, {4});

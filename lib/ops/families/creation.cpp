@@ -50,6 +50,13 @@ Argument new_full(GraphBuilder &builder, const Call &call, const Argument &value
               device_argument(call, self.device));
 }
 
+Decomposition constant_fill(int value) {
+  return [value](GraphBuilder &builder, const Call &call) {
+    return full(builder, call.sizes("size"), value, call.dtype("dtype").value_or(DType::f32),
+                device_argument(call, {}));
+  };
+}
+
 void add_fills(Table &table) {
   table.add(factory("full(SymInt[] size, Scalar fill_value")).shape(full_value).lowers("full");
   struct Constant {
@@ -59,11 +66,9 @@ void add_fills(Table &table) {
   for (const Constant &constant : {Constant{"zeros", 0}, Constant{"ones", 1}}) {
     int value = constant.value;
     std::string name(constant.name);
-    table.add(factory(name + "(SymInt[] size"))
-        .decompose([value](GraphBuilder &builder, const Call &call) {
-          return full(builder, call.sizes("size"), value, call.dtype("dtype").value_or(DType::f32),
-                      device_argument(call, {}));
-        });
+    table.add(factory(name + "(SymInt[] size")).decompose(constant_fill(value));
+    if (value == 0) // without memory, in traces of forward-mode derivatives
+      table.add(factory("_efficientzerotensor(SymInt[] size")).decompose(constant_fill(0));
     table.add(factory(name + "_like(Tensor self", true))
         .decompose([value](GraphBuilder &builder, const Call &call) {
           return full_like(builder, call, value);

@@ -344,8 +344,27 @@ void add_number_comparisons(Table &table) {
       });
 }
 
+/// Whether two tensors have the same sizes.
+Argument same_sizes(GraphBuilder &builder, const Call &call) {
+  const std::vector<Expr> &mine = call.tensor("self").layout.sizes,
+                          &others = call.tensor("other").layout.sizes;
+  if (mine.size() != others.size())
+    return false;
+  Expr are(1);
+  for (size_t i = 0; i < mine.size(); ++i)
+    are = symbolic::minimum(are, graph::negation(graph::unequal(mine[i], others[i])));
+  return condition(builder, are);
+}
+Argument same_storage(GraphBuilder &builder, const Call &call) {
+  const Expr mine = call.tensor("self").layout.storage_size(),
+             other = call.tensor("other").layout.storage_size();
+  return condition(builder, graph::negation(graph::unequal(mine, other)));
+}
+
 void add_conditions(Table &table) {
   add_number_comparisons(table);
+  table.add("is_same_size(Tensor self, Tensor other) -> bool").decompose(same_sizes);
+  table.add("_has_same_storage_numel(Tensor self, Tensor other) -> bool").decompose(same_storage);
   for (std::string_view name : {"operator::not_", "torch::sym_not"})
     table.add(keep_text(std::string(name) + "(Scalar a) -> bool"))
         .decompose([](GraphBuilder &builder, const Call &call) {

@@ -1,5 +1,7 @@
 #include "ops/table/complex_calls.h"
 
+#include "ops/table/in_place_forms.h"
+
 #include <string>
 #include <unordered_set>
 
@@ -28,9 +30,9 @@ constexpr std::string_view kTakers[] = {
     "to", "type_as", "alias", "detach", "detach_", "lift_fresh", "lift", "lift_fresh_copy", "cpu",
     "prims.view_of", "prims.device_put", "requires_grad_", "full", "zeros", "ones", "zeros_like",
     "ones_like", "new_zeros", "new_ones", "full_like", "new_full", "scalar_tensor", "fill", "zero",
-    "empty", "empty_strided", "empty_like", "new_empty", "empty_permuted", "new_empty_strided",
-    "resize", "resize_", "resize_as", "resize_as_", "eye", "linspace", "logspace", "softmax",
-    "special_softmax", "log_softmax", "special_log_softmax",
+    "_efficientzerotensor", "empty", "empty_strided", "empty_like", "new_empty", "empty_permuted",
+    "new_empty_strided", "resize", "resize_", "resize_as", "resize_as_", "eye", "linspace",
+    "logspace", "softmax", "special_softmax", "log_softmax", "special_log_softmax",
     // draws: of either part
     "rand", "randn", "rand_like", "randn_like", "uniform", "normal", "normal_functional",
     "feature_alpha_dropout",
@@ -97,7 +99,8 @@ constexpr std::string_view kTakers[] = {
     "fft_fftn", "fft_ifftn", "fft_rfftn", "fft_irfftn", "fft_hfftn", "fft_ihfftn", "fft_fftshift",
     "fft_ifftshift", "stft", "istft",
     // control, checked where their subgraphs are
-    "_assert_tensor_metadata", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset"};
+    "_assert_tensor_metadata", "is_same_size", "_has_same_storage_numel", "sym_size", "sym_numel",
+    "sym_stride", "sym_storage_offset"};
 
 } // namespace
 
@@ -117,7 +120,10 @@ namespace {
 
 bool takes_complex(const Operator &row) {
   static const std::unordered_set<std::string_view> takers(std::begin(kTakers), std::end(kTakers));
-  return takers.count(family_of(row)) != 0;
+  std::string_view family = family_of(row);
+  if (is_view_in_place(row.name)) // takes what the view takes
+    family.remove_suffix(1);
+  return takers.count(family) != 0;
 }
 
 std::optional<DType> dtype_among(const Value &value, DTypeIs is_wanted) {
