@@ -17,6 +17,9 @@ constexpr double kIssued = 0.75;     // of them, what dependences leave
 constexpr double kLatency = 800;     // nanoseconds from memory
 constexpr double kRegisters = 24;    // a thread's, besides what it loads and adds up
 constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
+// Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
+constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
+constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
 /// Instructions of a thread, roughly. What is true or false stands in predicates, which several
@@ -38,6 +41,8 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
   case Op::store_reduction:
     return 3;
   case Op::reduction:
+    if (value.reduction == ir::ReductionKind::online_softmax_reduce)
+      return kExpSumStep;
     return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
   case Op::scan:
     return 4;
@@ -157,7 +162,9 @@ private:
       return;
     }
     const bool is_vector = plan_.access[id] == Access::vector && value.buffer != ir::kNone;
-    instructions_ += instructions_of(graph_, value) * times;
+    const bool by_run = !plan_.by_run.empty() && plan_.by_run[id];
+    instructions_ +=
+        (by_run ? kExpSumElement + kExpSumRun / vector_ : instructions_of(graph_, value)) * times;
     if (value.op == Op::load && is_vector) // unpacked where they are used
       instructions_ += times * vector_;
     if (value.buffer == ir::kNone && value.op != Op::index_expr && value.op != Op::constant &&
@@ -242,6 +249,8 @@ private:
           if (graph_[id].op == Op::load)
             bytes += size_of(graph_[id]);
         }
+      if (plan_.origin)
+        instructions_ += kEndOfRow * all * share_of_ends();
       walks_ += bytes > 0 ? 1 : 0;
       bytes_a_row_ = std::max(bytes_a_row_, bytes * elements_);
       most = std::max(most, bytes_a_thread_ - before);
@@ -252,6 +261,16 @@ private:
       walks_ = 1;
     for (const ValueId id : plan_.row_stores)
       count(id, rows_);
+  }
+
+  /// Of a row's runs, those that are not known to lie whole in it.
+  double share_of_ends() const {
+    const auto *row = std::get_if<RowWalk>(&plan_.walk);
+    if (!row || row->ends_apart)
+      return 0;
+    return row->steps == 0 || row->whole_steps == 0
+               ? 1
+               : 1 - (row->whole_steps - 1.0) / static_cast<double>(row->steps);
   }
 
   /// See WindowText: what reaches how far stands in which loop.

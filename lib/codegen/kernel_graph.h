@@ -86,7 +86,8 @@ struct KernelGraph {
 struct GraphOptions {
   /// welford_reduce and online_softmax_reduce as two plain reductions each, the second over
   /// distances from the first's result: the most exact way, and the cheaper one when the row stays
-  /// on chip.
+  /// on chip. Without it, a maximum and the sum of exponentials of distances to it are one
+  /// online_softmax_reduce (join_softmax_statistics).
   bool two_pass_statistics = false;
   /// A scan ends a phase, as a reduction does: its result is there once all threads are done. Else
   /// it is a running value of the one thread that walks the row.

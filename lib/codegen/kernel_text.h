@@ -28,6 +28,8 @@ protected:
     number_values();
   }
 
+  static constexpr const char *kAlways = "true"; // of whole_
+
   const ir::Module &module_;
   const KernelPlan &plan_;
   const KernelGraph &graph_;
@@ -55,8 +57,10 @@ protected:
   std::vector<std::string> shared_; // members of the shared structure
   bool in_elements_ = false;        // inside the innermost loop
   bool selects_ = false;            // elements outside of the row are computed, and not taken
-  bool run_declared_ = false;       // one run a thread: its coordinates are there
-  std::string place_ = "0";         // WindowWalk: where in the window, and which row of the tile
+  std::string whole_;         // what says that a run does not reach the row's end, if anything
+  std::set<ValueId> ahead_;   // loads of several runs that were made together
+  bool run_declared_ = false; // one run a thread: its coordinates are there
+  std::string place_ = "0";   // WindowWalk: where in the window, and which row of the tile
   std::string tile_row_ = "0";
 
   void line(const std::string &text) {
@@ -149,6 +153,8 @@ protected:
   std::string vector_name(ValueId id) const {
     if (window_)
       return vectors_.at(id) + (plan_.kept[id] ? "[" + place_ + "]" : "");
+    if (ahead_.count(id) != 0)
+      return vectors_.at(id) + "[u]";
     const bool array = (plan_.preloaded[id] || plan_.kept[id]) && steps_ > 1;
     return vectors_.at(id) + (array ? "[k]" : "");
   }
@@ -296,16 +302,19 @@ protected:
   }
   /// Where the run starts in its row, by KernelPlan::origin before it maybe.
   std::string row_element() const { return graph_.element_variables.back().spelling(); }
+  /// True of a run that lies whole in its row, by whole_: the first step's may begin before it.
+  std::string lies_inside() const { return whole_ + " && k > 0"; }
   /// A run's load; with an origin, as much of it as lies in the tensor.
   std::string run_load(const std::string &how, const Value &load) const {
     const std::string width = "<" + std::to_string(vector_) + ">(";
-    if (!plan_.origin)
-      return how + width + address(load) + ")";
+    const std::string plain = how + width + address(load) + ")";
+    if (!plan_.origin || whole_ == kAlways)
+      return plain;
     int64_t end = symbolic::bounds(load.index, graph_.ranges).high + 1;
     if (const auto held = module_.buffer(load.buffer).layout.storage_size().as_integer())
       end = std::min(end, *held);
-    return how + "_inside" + width + address(load) + ", " + std::to_string(end) + " - (" +
-           index_text(load.index) + "))";
+    return (whole_.empty() ? "" : whole_ + " ? " + plain + " : ") + how + "_inside" + width +
+           address(load) + ", " + std::to_string(end) + " - (" + index_text(load.index) + "))";
   }
   void define(ValueId id) {
     const Value &value = graph_[id];
@@ -352,9 +361,10 @@ protected:
                         how = vector_load(id), width = "<" + std::to_string(vector_) + ">(";
       std::string load = run_load(how, value);
       if (!condition.empty())
-        load = how == "tc_load_vec" && !plan_.origin
+        load = how == "tc_load_vec" && (!plan_.origin || whole_ == kAlways)
                    ? how + "_where" + width + condition + ", " + address(value) + ")"
-                   : condition + " ? " + load + " : " + type + "{}";
+                   : condition + " ? " + (whole_.empty() ? load : "(" + load + ")") + " : " + type +
+                         "{}";
       line((plan_.kept[id] ? "" : "const " + type + " ") + vector_name(id) + " = " + load + ";");
       return;
     }
@@ -380,10 +390,10 @@ protected:
   }
   /// Of `count` neighbours.
   std::string store_run_text(ValueId id, int count) const {
-    if (plan_.origin)
+    if (plan_.origin && whole_ != kAlways)
       return where_stored(graph_[id]) + "tc_store_vec_inside<" + std::to_string(vector_) + ">(" +
              address(graph_[id]) + ", " + row_element() + ", " + size_text(graph_.elements()) +
-             ", " + staged_.at(id) + ");";
+             ", " + staged_.at(id) + (whole_.empty() ? "" : ", " + lies_inside()) + ");";
     const bool adds = graph_[id].mode == ir::StoreMode::atomic_add;
     return where_stored(graph_[id]) + (adds ? "tc_atomic_add_vec<" : "tc_store_vec<") +
            std::to_string(count) + ">(" + address(graph_[id]) + ", " + staged_.at(id) + ");";

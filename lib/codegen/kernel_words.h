@@ -19,17 +19,18 @@ inline constexpr symbolic::SymbolSort kKernelSorts[] = {
 };
 
 /// Words with a number behind them: values (t), vectors of them (v), tiles (w), what is stored in
-/// one go (y; s in a kernel without sizes), running values (a, c), positions of sorted elements
-/// (p), parameters (in, out, n) and parts of a launch.
+/// one go (y; s in a kernel without sizes), running values (a, c), elements that one of them takes
+/// together (g), positions of sorted elements (p), parameters (in, out, n) and parts of a launch.
 inline constexpr std::string_view kNumberedWords[] = {
-    "t",   "v",   "w", "y",   "a",      "c",          "p",
-    "in",  "out", "n", "end", "blocks", "serial_end", "serial_blocks",
+    "t",   "v",   "w",      "y",          "a",
+    "c",   "g",   "p",      "in",         "out",
+    "n",   "end", "blocks", "serial_end", "serial_blocks",
     "part"};
 /// Words alone. `row`, `column`, `term` and `j` are those of the symbols that are spelled so.
 inline constexpr std::string_view kWords[] = {
-    "across",  "aligned", "at",     "block",   "check",      "copied", "deep",   "down",
-    "e",       "failure", "finish", "first",   "inside",     "k",      "lane",   "last",
-    "left",    "live",    "memory", "merging", "misaligned", "other",  "outer",  "place",
-    "problem", "results", "right",  "run",     "shared",     "tile",   "values", "x"};
+    "across",  "aligned", "at",         "block",  "check",  "copied", "deep",    "down",    "e",
+    "failure", "finish",  "first",      "inside", "k",      "lane",   "last",    "left",    "live",
+    "memory",  "merging", "misaligned", "other",  "outer",  "place",  "problem", "results", "right",
+    "run",     "shared",  "tile",       "u",      "values", "whole",  "x"};
 
 } // namespace tsc::codegen

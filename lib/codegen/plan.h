@@ -40,6 +40,14 @@ struct RowWalk {
   int vector = 1, steps = 0, threads = 32, rows = 1;
   bool guard_row = false, guard_run = false;
   RunOrder order = RunOrder::interleaved;
+  /// Runs of as many steps end in the row, wherever it starts; they begin there, too, but for the
+  /// first step's where there is a KernelPlan::origin.
+  int whole_steps = 0;
+  /// steps 0: iterations whose loads are under way at once.
+  int ahead = 1;
+  /// steps 0, KernelPlan::origin: runs at the row's ends are walked after all others, which lie
+  /// whole in it.
+  bool ends_apart = false;
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`
@@ -133,6 +141,7 @@ struct KernelPlan {
   std::vector<bool> uniform;        // element values that do not change over a run
   std::vector<bool> streamed;       // vector loads whose data nothing reads again
   std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
+  std::vector<bool> by_run;         // reductions that take the elements of a run together
   std::vector<bool> summed_wider;   // sums of floats that their own precision would not do for
   std::vector<Choice> choices;      // FlatWalk
   bool wide_index = false;          // 64-bit indices

@@ -5,6 +5,18 @@
 
 namespace tsc::codegen {
 
+/// What a plan is made for.
+struct Request {
+  const ir::Module &module;
+  const scheduler::Group &group;
+  const target::Target &target;
+  const KernelGraph *given = nullptr; // the value graph, if not the group's own
+  Divisibility checked;               // sizes whose divisibility the launch checks
+  const Walk *like = nullptr;         // the grid and the block of this walk
+  const PlanChoice *choice = nullptr; // what a tuner found to be faster
+  PlanChoice chosen() const { return choice && !like ? *choice : PlanChoice{}; }
+};
+
 /// Neighbouring columns that a block reduces: a warp's loads are 128 bytes of floats.
 inline constexpr int kColumnsPerBlock = 32;
 
@@ -24,6 +36,8 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph);
 std::vector<ValueId> preload_candidates(const KernelPlan &plan);
 /// Issues all of them first.
 void preload_all(KernelPlan &plan);
+/// Plans a reduction, scan or sort of rows that neighbouring threads share.
+void plan_rows(const Request &request, KernelPlan &plan);
 /// Plans a reduction of short rows of which neighbours share an access or what they read (windows
 /// of pools and depthwise convolutions); false, and nothing done, if this one has no such rows.
 /// `choice`, or null: of this tile alone.
@@ -34,6 +48,8 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
 /// column is walked more than once. `choice`, or null: with as many threads a column.
 bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                        const target::Target &target, const PlanChoice *choice);
+/// "2 walks over the row", for descriptions.
+std::string walks_text(const KernelPlan &plan, const char *over);
 /// "16-byte accesses", for descriptions.
 std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector);
 

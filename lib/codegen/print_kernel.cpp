@@ -164,12 +164,41 @@ private:
       line("const " + index_ + " last = first + " + chunk + " < " + count + " ? first + " + chunk +
            " : " + count + ";");
     }
-    const int braces = open_runs(position_of(phase));
-    for (const ValueId id : phase.run_values)
-      define(id);
-    print_elements(phase);
-    close_runs(braces);
+    const auto print_runs = [&](int braces) {
+      for (const ValueId id : phase.run_values)
+        define(id);
+      print_elements(phase);
+      close_runs(braces);
+      whole_.clear();
+    };
+    if (const std::vector<ValueId> loads = loads_ahead(phase); !loads.empty())
+      print_ahead(phase, loads);
+    else
+      print_runs(open_runs(position_of(phase)));
+    if (row_ && row_->ends_apart)
+      print_runs(open_end_runs(position_of(phase)));
     finish_reductions(phase);
+  }
+  /// A walk whose loads of several runs come before the first is used.
+  void print_ahead(const PhasePlan &phase, const std::vector<ValueId> &loads) {
+    const int loop = open_ahead_runs();
+    for (const ValueId id : loads)
+      line(vector_type(graph_[id]) + " " + vectors_[id] + "[" + std::to_string(row_->ahead) + "];");
+    Position position = nowhere();
+    mark(position, loads);
+    int braces = open_ahead(position, !phase.stores.empty());
+    for (const ValueId id : loads)
+      line(vectors_[id] + "[u] = " + run_load(vector_load(id), graph_[id]) + ";");
+    close_runs(braces);
+    ahead_.insert(loads.begin(), loads.end());
+    braces = open_ahead(position_of(phase), !phase.stores.empty());
+    for (const ValueId id : phase.run_values)
+      if (ahead_.count(id) == 0)
+        define(id);
+    print_elements(phase);
+    close_runs(braces + loop);
+    ahead_.clear();
+    whole_.clear();
   }
   /// Whether a phase does with single elements what it must not do outside of the row. What is only
   /// computed there is not taken: a selection costs less than a branch.
@@ -185,17 +214,21 @@ private:
     for (const ValueId id : phase.stores)
       if (is_vector_store(id))
         stage(id, vector_);
+    gather_runs(phase);
     if (vector_ > 1) {
       line("TC_UNROLL");
       open("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
     }
-    if (plan_.origin)
-      line("const bool inside = tc_is_inside(" + row_element() + " + j, " +
-           size_text(graph_.elements()) + ");");
-    const bool branches = plan_.origin && touches_elements(phase);
+    const bool has_ends = plan_.origin && whole_ != kAlways;
+    if (has_ends)
+      line("const bool inside = " + (whole_.empty() ? "" : "(" + lies_inside() + ") || ") +
+           "tc_is_inside(" + row_element() + " + j, " + size_text(graph_.elements()) + ");");
+    const bool branches = has_ends && touches_elements(phase);
+    if (branches)
+      gather_nothing(phase);
     if (branches)
       open("if (inside)");
-    selects_ = plan_.origin && !branches;
+    selects_ = has_ends && !branches;
     in_elements_ = true;
     for (const ValueId id : phase.elements)
       define(id);
@@ -207,6 +240,7 @@ private:
       close();
     if (vector_ > 1)
       close();
+    accumulate_runs(phase);
     for (const ValueId id : phase.stores)
       if (is_vector_store(id))
         store_run(id);

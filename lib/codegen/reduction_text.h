@@ -146,9 +146,38 @@ protected:
       line("tc_sort_alone<" + flags + ">(" + arrays + "static_cast<int>(" +
            size_text(graph_.elements()) + "));");
   }
+  bool by_run(ValueId id) const { return !plan_.by_run.empty() && plan_.by_run[id]; }
+  /// Where a reduction's elements wait until the run is complete.
+  std::string gathered(ValueId id) const { return "g" + accumulators_.at(id).substr(1); }
+  void gather_runs(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions)
+      if (by_run(id))
+        line(std::string(value_type(graph_[id].dtype)) + " " + gathered(id) + "[" +
+             std::to_string(vector_) + "];");
+  }
+  std::string nothing_gathered(ValueId id) const {
+    return "tc_limits<" + std::string(value_type(graph_[id].dtype)) + ">::lowest()";
+  }
+  /// Where a branch leaves elements out.
+  void gather_nothing(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions)
+      if (by_run(id))
+        line(gathered(id) + "[j] = " + nothing_gathered(id) + ";");
+  }
+  void accumulate_runs(const PhasePlan &phase) {
+    for (const ValueId id : phase.reductions)
+      if (by_run(id))
+        line(accumulators_.at(id) + " = " + combiner(graph_[id].reduction) + "::take_run(" +
+             accumulators_.at(id) + ", " + gathered(id) + ");");
+  }
   void accumulate(const PhasePlan &phase) {
     for (const ValueId id : phase.reductions) {
       const Value &value = graph_[id];
+      if (by_run(id)) {
+        const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+        line(gathered(id) + "[j] = " + taken(x, nothing_gathered(id)) + ";");
+        continue;
+      }
       if (value.op == ir::Op::scan || value.op == ir::Op::sort) {
         if (value.op == ir::Op::sort || graph_.scans_end_phases)
           line(use(id) + " = " + taken(scan_input(value), use(id)) + ";");

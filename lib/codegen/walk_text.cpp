@@ -142,7 +142,7 @@ WalkText::Position WalkText::position_of(const PhasePlan &phase) const {
     for (const ValueId id : *ids)
       if (tiles_.count(id) != 0)
         position.tiles = true;
-      else if (!plan_.preloaded[id]) // those were loaded before
+      else if (!plan_.preloaded[id] && ahead_.count(id) == 0) // those were loaded before
         mark(position, {{id}});
   return position;
 }
@@ -197,9 +197,12 @@ int WalkText::open_runs(const Position &position) {
       run = "lane";
     }
     guard = row_->guard_run ? size_text(graph_.elements()) : "";
+    whole_ = steps_ > 1 && row_->whole_steps > 0 ? "whole" : "";
   } else {
     if (alone())
       line("TC_UNROLL");
+    if (row_ && row_->ends_apart)
+      whole_ = kAlways;
     open(loop_header());
     ++braces;
     run = "k";
@@ -210,6 +213,43 @@ int WalkText::open_runs(const Position &position) {
     return 1;
   }
   return braces;
+}
+
+std::vector<ValueId> WalkText::loads_ahead(const PhasePlan &phase) const {
+  std::vector<ValueId> result;
+  for (const ValueId id : phase.run_values)
+    if (row_ && row_->ahead > 1 && vectors_.count(id) != 0 && graph_[id].args.empty() &&
+        graph_[id].guard == ir::kNone)
+      result.push_back(id);
+  return result;
+}
+
+int WalkText::open_ahead_runs() {
+  whole_ = row_->ends_apart ? kAlways : "";
+  open(loop_header(row_->ahead));
+  return 1;
+}
+
+int WalkText::open_ahead(const Position &position, bool stores) {
+  line("TC_UNROLL");
+  open("for (int u = 0; u < " + std::to_string(row_->ahead) + "; ++u)");
+  // Between stores, ptxas moves loads to where they are used unless a branch stands in between.
+  const bool divides = !stores && symbolic::known_multiple_of(
+                                      runs(), int64_t{row_->threads} * row_->ahead, graph_.ranges);
+  const std::string guard = row_->ends_apart ? size_text(graph_.elements() - Expr(vector_ - 1))
+                            : divides        ? ""
+                                             : size_text(graph_.elements());
+  return 1 + run_coordinates("k + u * " + std::to_string(row_->threads), guard, position);
+}
+
+int WalkText::open_end_runs(const Position &position) {
+  open("if (lane < 2)");
+  line("const " + index_ + " k = lane == 0 ? 0 : " + whole_runs() + ";");
+  return 1 + run_coordinates("k", size_text(graph_.elements()), position);
+}
+
+std::string WalkText::whole_runs() const {
+  return "(before + " + size_text(graph_.elements()) + ") / " + std::to_string(vector_);
 }
 
 bool WalkText::computes_again() const {
@@ -224,14 +264,17 @@ bool WalkText::computes_again() const {
   return false;
 }
 
-std::string WalkText::loop_header() const {
+std::string WalkText::loop_header(int at_once) const {
   const std::string count = plan_.origin
                                 ? "(before + " + size_text(graph_.elements() + Expr(vector_ - 1)) +
                                       ") / " + std::to_string(vector_)
                                 : size_text(runs());
+  if (row_ && row_->ends_apart)
+    return "for (" + index_ + " k = lane + 1; k < " + whole_runs() +
+           "; k += " + std::to_string(row_->threads * at_once) + ")";
   if (row_)
     return "for (" + index_ + " k = lane; k < " + count +
-           "; k += " + std::to_string(row_->threads) + ")";
+           "; k += " + std::to_string(row_->threads * at_once) + ")";
   if (alone())
     return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
   if (column_)
@@ -263,7 +306,10 @@ int WalkText::run_coordinates(const std::string &run, const std::string &guard,
   }
   if (guard.empty())
     return 0;
-  open("if (" + flat + " < " + guard + ")");
+  const bool knows = !whole_.empty() && whole_ != kAlways;
+  if (knows)
+    line("const bool " + whole_ + " = k < " + std::to_string(row_->whole_steps) + ";");
+  open("if (" + (knows ? whole_ + " || " : "") + flat + " < " + guard + ")");
   return 1;
 }
 

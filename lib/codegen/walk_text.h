@@ -65,9 +65,20 @@ protected:
   std::string scaled(const std::string &run) const;
   /// Opens the loop over runs; returns how many braces to close.
   int open_runs(const Position &position);
+  /// Opens the loop over as many runs at a time as are loaded ahead (RowWalk::ahead); within it,
+  /// open_ahead opens the loop over them. Each returns how many braces to close.
+  int open_ahead_runs();
+  int open_ahead(const Position &position, bool stores);
+  /// The loads of a phase that depend on nothing but where the run is.
+  std::vector<ValueId> loads_ahead(const PhasePlan &phase) const;
+  /// The same for the runs at both ends of a row, which open_runs leaves out (RowWalk::ends_apart).
+  int open_end_runs(const Position &position);
   /// True if a value is computed in more than one phase.
   bool computes_again() const;
-  std::string loop_header() const;
+  /// `at_once`: iterations that one of the loop's does.
+  std::string loop_header(int at_once = 1) const;
+  /// Of a row that starts anywhere: where its last whole run ends.
+  std::string whole_runs() const;
   int run_coordinates(const std::string &run, const std::string &guard, const Position &position);
   void close_runs(int braces);
 

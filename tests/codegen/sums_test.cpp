@@ -44,3 +44,55 @@ TEST_CASE("ordered comparisons and signs of NaN are false and 0") {
   CHECK(tc_sign(nan) == 0.0f);
   CHECK(tc_sign(-2.0) == -1.0);
 }
+
+TEST_CASE("sums of exponentials by runs, elements and parts are what two walks give") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  // The sum of exp(x - m), m the maximum, or 0 where that is infinite: twice in a row of eight.
+  const auto check = [&](const float(&x)[8], float max, float sum) {
+    using Sum = tc_exp_sum<float>;
+    const float first[4] = {x[0], x[1], x[2], x[3]}, last[4] = {x[4], x[5], x[6], x[7]};
+    const Sum none = tc_online_softmax::identity<Sum>();
+    const Sum runs = tc_online_softmax::take_run(tc_online_softmax::take_run(none, first), last);
+    Sum elements = none;
+    for (const float each : x)
+      elements = tc_online_softmax::take(elements, each);
+    const Sum parts = tc_online_softmax::apply(tc_online_softmax::take_run(none, first),
+                                               tc_online_softmax::take_run(none, last));
+    for (const Sum &got : {runs, elements, parts}) {
+      const float from = std::isinf(got.max) ? 0 : got.max;
+      const float result = got.sum * tc_exp(got.max - from);
+      INFO(max << " " << got.max << " " << got.sum);
+      CHECK((std::isnan(max) ? std::isnan(got.max) : got.max == max));
+      CHECK((std::isnan(sum)   ? std::isnan(result)
+             : std::isinf(sum) ? result == sum
+                               : std::fabs(result - sum) < 1e-6f));
+    }
+  };
+  check({0, -1, -2, -3, -4, -200, -infinity, 0}, 0, 2.571317f);
+  check({-1e30f, 0, 1e4f, 1e4f, 2, 3, 1e4f - 1, 5}, 1e4f, 2.3678794f);
+  check({-infinity, -infinity, -infinity, -infinity, -infinity, -infinity, -infinity, -infinity},
+        -infinity, 0);
+  check({-infinity, -infinity, -infinity, -infinity, 7, -infinity, -infinity, -infinity}, 7, 1);
+  check({1, 2, infinity, 4, 1e4f, 6, 7, 8}, infinity, infinity);
+  check({1e4f, 2, -infinity, 4, 5, 6, infinity, infinity}, infinity, infinity);
+  check({1, 2, 3, nan, 5, infinity, -infinity, 8}, nan, nan);
+}
+
+TEST_CASE("quotients by one number are what a division gives") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float numbers[] = {0.0f,  -0.0f, 1.0f,     -3.0f,     1e-40f, 1e-45f, -1e-39f,   1e-30f,
+                           7e37f, 3e38f, infinity, -infinity, nan,    0.1f,   1234567.0f};
+  for (const float x : numbers)
+    for (const float d : numbers) {
+      const float expected = x / d, got = tc_divide(x, d, 1.0f / d);
+      INFO(x << " / " << d << ": " << expected << ", " << got);
+      if (std::isnan(expected))
+        CHECK(std::isnan(got));
+      else if (std::isinf(expected) || expected == 0)
+        CHECK(got == expected);
+      else
+        CHECK(std::fabs(got - expected) <= 4e-7f * std::fabs(expected) + 1.5e-45f);
+    }
+}

@@ -205,15 +205,25 @@ template <class T> TC_FN T tc_fma(T x, T y, T z) { return tc_add(tc_mul(x, y), z
 template <class T> TC_FN T tc_reciprocal(T x) { return T(1) / x; }
 template <class T> TC_FN T tc_truediv(T x, T y) { return x / y; }
 
+#ifdef TC_DEVICE
+/// 1 / x to two units in the last place: of a step that is itself a rounding away.
+TC_FN float tc_near_inverse(float x) { return __fdividef(1.0f, x); }
+#else
+inline float tc_near_inverse(float x) { return 1.0f / x; }
+#endif
+TC_FN double tc_near_inverse(double x) { return 1.0 / x; }
+
 /// x / d, given inverse = 1 / d: one correction of x * inverse rounds as a division does. Where an
-/// infinity or a zero makes the correction NaN, x * inverse is the quotient, unless d is so small
-/// that its inverse overflows.
+/// infinity or a zero makes the correction NaN, x * inverse is the quotient. A d so small that its
+/// inverse overflows is scaled before, and the quotient right within 3 units in the last place.
+/// Without a branch, and what depends on d alone is had once for all x.
 TC_FN float tc_divide(float x, float d, float inverse) {
-  const float q = x * inverse;
-  const float corrected = tc_fma(tc_fma(-d, q, x), inverse, q);
-  if (corrected == corrected)
-    return corrected;
-  return TC_LIBM(fabsf)(inverse) == TC_INF ? x / d : q;
+  const bool tiny = TC_LIBM(fabsf)(inverse) == TC_INF;
+  const float scale = tiny ? 16777216.0f : 1.0f; // 2^24
+  const float of_scaled = tc_near_inverse(d * 16777216.0f), scaled = tiny ? of_scaled : inverse;
+  const float q = x * scale * scaled;
+  const float corrected = tc_fma(tc_fma(-d, q, x), scaled, q);
+  return corrected == corrected ? corrected : q;
 }
 
 // Rounding: the identity for integers.

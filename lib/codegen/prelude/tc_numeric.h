@@ -256,6 +256,17 @@ TC_FN tc_bytes16 tc_fetch_constant(const tc_bytes16 *p) {
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) {
   __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v.x, v.y, v.z, v.w));
 }
+/// One store: in a branch, the compiler makes four of an assignment.
+TC_FN void tc_put(tc_bytes16 *p, tc_bytes16 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)),
+               "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+TC_FN void tc_put(tc_bytes8 *p, tc_bytes8 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(p)), "r"(v.x),
+               "r"(v.y)
+               : "memory");
+}
 #else
 TC_FN tc_bytes16 tc_fetch_constant(const tc_bytes16 *p) { return *p; }
 TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) { return *p; }
@@ -266,6 +277,7 @@ template <class C> TC_FN C tc_fetch_stream(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_keep(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_constant(const C *p) { return *p; }
 template <class C> TC_FN void tc_put_stream(C *p, C v) { *p = v; }
+template <class C> TC_FN void tc_put(C *p, C v) { *p = v; }
 
 /// Loads V elements at p, aligned to their size (16 bytes at most).
 template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec(const T *p) {
@@ -384,7 +396,8 @@ struct tc_half_packer { // pairs: one conversion instruction for two elements
 template <int V> struct tc_packer<tc_f16, V> : tc_half_packer<tc_f16, V> {};
 template <int V> struct tc_packer<tc_bf16, V> : tc_half_packer<tc_bf16, V> {};
 
-/// Rounds V values to T and stores them at p, aligned to their size (16 bytes at most). V is even.
+/// Rounds V values to T and stores them at p in global memory, aligned to their size (16 bytes at
+/// most). V is even.
 template <int V, class T> TC_FN void tc_store_vec(T *p, const tc_value<T> (&x)[V]) {
   using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
@@ -395,14 +408,15 @@ template <int V, class T> TC_FN void tc_store_vec(T *p, const tc_value<T> (&x)[V
   u.vector = tc_packer<T, V>::apply(x);
   TC_UNROLL
   for (int i = 0; i < count; ++i)
-    reinterpret_cast<chunk *>(p)[i] = u.chunks[i];
+    tc_put(reinterpret_cast<chunk *>(p) + i, u.chunks[i]);
 }
 
 /// The same of a run that starts at element `at` of `count`, before the first one maybe: what lies
-/// outside is not stored.
+/// outside is not stored. `whole`: nothing does.
 template <int V, class T, class Index, class Count>
-TC_FN void tc_store_vec_inside(T *p, Index at, Count count, const tc_value<T> (&x)[V]) {
-  if (at >= 0 && at + V <= count) {
+TC_FN void tc_store_vec_inside(T *p, Index at, Count count, const tc_value<T> (&x)[V],
+                               bool whole = false) {
+  if (whole || (at >= 0 && at + V <= count)) {
     tc_store_vec<V>(p, x);
     return;
   }

@@ -117,14 +117,6 @@ template <class T> TC_FN tc_place<T> tc_found(tc_place<T> place) {
   return {place.value, place.index == 9223372036854775807ll ? 0 : place.index};
 }
 
-#ifdef TC_DEVICE
-/// 1 / x to two units in the last place: of a step that is itself a rounding away.
-TC_FN float tc_near_inverse(float x) { return __fdividef(1.0f, x); }
-#else
-inline float tc_near_inverse(float x) { return 1.0f / x; }
-#endif
-TC_FN double tc_near_inverse(double x) { return 1.0 / x; }
-
 /// Mean, sum of squared distances from it, and count (Chan's merge).
 template <class T> struct tc_moments { T mean, m2, weight; };
 struct tc_welford {
@@ -143,6 +135,11 @@ struct tc_welford {
   }
 };
 
+/// exp of what a sum adds to larger terms: the relative error is that of x in float, which counts
+/// the less the smaller the term.
+TC_FN float tc_quick_exp(float x) { return tc_quick_exp2(x * 1.44269504f); }
+TC_FN double tc_quick_exp(double x) { return tc_exp(x); }
+
 /// Running maximum and the sum of exp(x - maximum).
 template <class T> struct tc_exp_sum { T max, sum; };
 struct tc_online_softmax {
@@ -157,6 +154,20 @@ struct tc_online_softmax {
   template <class T> TC_FN tc_exp_sum<T> take(tc_exp_sum<T> a, T x) {
     const T scale = a.max == x ? T(1) : tc_exp(x > a.max ? a.max - x : x - a.max);
     return {tc_maximum(a.max, x), x > a.max ? a.sum * scale + T(1) : a.sum + scale};
+  }
+  /// `a` and V elements more, without a branch: one new maximum, to which all sums are brought. Of
+  /// -infs alone the sum is 0, of anything with +inf it is +inf.
+  template <class T, int V> TC_FN tc_exp_sum<T> take_run(tc_exp_sum<T> a, const T (&x)[V]) {
+    T max = a.max;
+    TC_UNROLL
+    for (int j = 0; j < V; ++j)
+      max = tc_maximum(max, x[j]);
+    const T from = tc_isinf(max) ? T(0) : max; // inf - inf would be NaN
+    T sum = a.sum * tc_quick_exp(a.max - from);
+    TC_UNROLL
+    for (int j = 0; j < V; ++j)
+      sum += tc_quick_exp(x[j] - from);
+    return {max, sum};
   }
 };
 
@@ -192,6 +203,13 @@ template <class Op, int Lanes, class T> TC_FN T tc_lanes_reduce(T x) {
   }
 }
 
+/// Of sums of exponentials: the maximum first, to which each lane then brings its sum once.
+template <class Op, int Lanes, class T> TC_FN tc_exp_sum<T> tc_lanes_reduce(tc_exp_sum<T> x) {
+  const T max = tc_lanes_reduce<tc_max, Lanes>(x.max);
+  const T from = tc_isinf(max) ? T(0) : max;
+  return {max, tc_lanes_reduce<tc_sum, Lanes>(x.sum * tc_quick_exp(x.max - from))};
+}
+
 /// Merges over groups of Threads neighbouring threads of the block. With more than 32, `scratch`
 /// (one slot a warp of the block, used by no other reduction of the kernel) carries the warps'
 /// results and all threads of the block meet in a barrier.
@@ -211,6 +229,21 @@ template <class Op, int Threads, class T> TC_FN T tc_row_reduce(T x, T *scratch)
     for (int i = 1; i < warps; ++i)
       y = Op::apply(y, scratch[first + i]);
     return y;
+  }
+}
+
+template <class Op, int Threads, class T>
+TC_FN tc_exp_sum<T> tc_row_reduce(tc_exp_sum<T> x, tc_exp_sum<T> *scratch) {
+  if constexpr (Threads <= 32) {
+    return tc_lanes_reduce<Op, Threads>(x);
+  } else {
+    constexpr int warps = Threads / 32;
+    x = tc_lanes_reduce<Op, 32>(x);
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane == 0)
+      scratch[warp] = x;
+    TC_BARRIER();
+    return tc_lanes_reduce<Op, warps>(scratch[warp / warps * warps + lane % warps]);
   }
 }
 

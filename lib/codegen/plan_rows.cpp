@@ -1,0 +1,298 @@
+// The GPU's plans of rows that neighbouring threads share: kept on the chip, or read again.
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+
+#include "support/diagnostic.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr int kRowBlock = 256;      // threads of a block whose rows are parts of warps
+constexpr int kWarpsRowBlock = 128; // the least threads of a block whose rows are whole warps
+constexpr int kRunsInFlight = 4;    // runs a thread loads before the first use
+constexpr int kLargestLoopedRow = 512;
+constexpr int kManyRows = 16;       // a multiprocessor
+constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
+constexpr int kSortedElements = 16; // of a row, that a thread sorts
+
+bool varies_by_row(const KernelGraph &graph, ValueId id) {
+  return !graph.reduces || graph.row_variables.empty() ||
+         std::any_of(graph.row_variables.begin(), graph.row_variables.end(), [&](Expr variable) {
+           return symbolic::depends_on(graph[id].index, variable);
+         });
+}
+
+/// Inputs that cannot stay in the L2 cache, of a kernel that writes next to nothing, are marked as
+/// read once: what the cache holds survives. Far larger ones gain nothing (measured: 134 MB 8%
+/// faster, 537 MB 4% slower).
+void stream_loads(const ir::Module &module, KernelPlan &plan, const target::Target &target) {
+  constexpr double kMostCaches = 5;
+  double bytes = 0;
+  for (const Value &value : plan.graph.values)
+    if (value.op == Op::store && value.level == Level::element)
+      return;
+  for (const ValueId id : plan.preloads) {
+    const auto size = module.buffer(plan.graph[id].buffer).layout.storage_size().as_integer();
+    bytes += static_cast<double>(size.value_or(0)) *
+             static_cast<double>(tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype));
+  }
+  if (bytes <= target.l2_bytes || bytes > target.l2_bytes * kMostCaches)
+    return;
+  for (const ValueId id : plan.preloads)
+    plan.streamed[id] = true;
+}
+
+/// A row that does not fit on the chip is read once a walk.
+void mark_walked_again(KernelPlan &plan) {
+  const auto reads = [&](const PhasePlan &phase, ValueId id) {
+    return std::find(phase.run_values.begin(), phase.run_values.end(), id) !=
+           phase.run_values.end();
+  };
+  for (auto phase = plan.phases.begin(); phase != plan.phases.end(); ++phase) {
+    const auto in_phase = [&](ValueId id) {
+      return [&reads, id](const PhasePlan &other) { return reads(other, id); };
+    };
+    for (const ValueId id : phase->run_values) {
+      const Value &value = plan.graph[id];
+      if (value.op != Op::load || plan.access[id] != Access::vector ||
+          !varies_by_row(plan.graph, id))
+        continue;
+      if (std::any_of(phase + 1, plan.phases.end(), in_phase(id)))
+        phase->read_again.push_back(id);
+      else if (std::any_of(plan.phases.begin(), phase, in_phase(id)))
+        phase->read_last.push_back(id);
+    }
+  }
+}
+
+/// Threads a row and runs a thread, for a row of `runs` runs: no idle threads first, then about
+/// `wanted` runs each.
+void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
+  double best = 1e30;
+  for (int threads = std::min<int>(kFewestRowThreads, 1 << 10); threads <= 1024; threads *= 2) {
+    const int64_t steps = (runs + threads - 1) / threads;
+    if (steps > most)
+      continue;
+    const double idle = static_cast<double>(steps * threads - runs) / static_cast<double>(runs);
+    const double distance = std::fabs(std::log2(static_cast<double>(steps) / wanted));
+    const double cost = std::floor(idle * 10) * 2 + distance + (threads > 512 ? 1.5 : 0);
+    if (cost < best) {
+      best = cost;
+      walk.threads = threads;
+      walk.steps = static_cast<int>(steps);
+    }
+  }
+}
+
+/// Shared memory that the rows of a block take while they are merged (tc_sort.h).
+int bytes_to_sort(const KernelGraph &graph, const RowWalk &walk) {
+  int bytes = 0;
+  const int elements = walk.threads * walk.steps * walk.vector;
+  const int pitch = elements + elements / 32 + 1;
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    if (graph[id].op != Op::sort)
+      continue;
+    // f16 and bf16 are floats here
+    const int value = std::max<int>(static_cast<int>(tensor::size_in_bytes(graph[id].dtype)),
+                                    tensor::is_floating(graph[id].dtype) ? 4 : 1);
+    const int values = (value * walk.rows * pitch + 1) / 2 * 2;
+    bytes = std::max(bytes, values + (graph.finds_positions(id) ? 2 * walk.rows * pitch : 0));
+  }
+  return bytes;
+}
+
+KernelGraph looped_graph(const Request &request) {
+  const GraphOptions options = {.two_pass_statistics = false, .scans_end_phases = false};
+  KernelGraph graph =
+      request.given ? *request.given : build_kernel_graph(request.module, request.group, options);
+  graph.scans_end_phases = false;
+  assign_phases(graph);
+  return graph;
+}
+/// True if a block's row leaves no registers for a second block, which would load while the first
+/// one computes.
+bool fills_multiprocessor(const ir::Module &module, const KernelPlan &plan, const RowWalk &walk) {
+  constexpr double kMostRegisters = 32768;
+  return registers_per_element(module, plan) * walk.vector * walk.steps * walk.threads >
+         kMostRegisters;
+}
+/// One walk over the row gives all that is asked for.
+bool reads_once(const KernelGraph &graph) {
+  return std::none_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+    return value.op == Op::reduction ? value.phase > 0
+                                     : value.op == Op::store && value.level == Level::element;
+  });
+}
+
+/// Rows whose length no run divides, or that start anywhere: runs go by the memory's lines where
+/// that makes them longer, and rows are long enough for the parts of runs at both ends not to
+/// count.
+void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) {
+  constexpr int64_t kFewestRuns = 16;
+  constexpr int kShorter = 4; // 8 bytes an access are nearly as good as 16
+  const std::optional<RowOrigin> origin = choose_origin(module, plan.graph);
+  if (!origin || origin->vector < walk.vector * kShorter ||
+      longest_row(plan.graph).value() < kFewestRuns * origin->vector)
+    return;
+  plan.origin = origin->index;
+  walk.vector = origin->vector;
+}
+
+/// Runs of a row that is read again whose loads wait together: as many as few registers hold.
+int runs_ahead(const ir::Module &module, const KernelPlan &plan, int vector) {
+  constexpr double kBytes = 128;
+  double most = 1;
+  for (const PhasePlan &phase : plan.phases) {
+    double bytes = 0;
+    for (const ValueId id : phase.run_values)
+      if (plan.graph[id].op == Op::load && plan.access[id] == Access::vector)
+        bytes += static_cast<double>(
+            tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * vector);
+    most = std::max(most, bytes);
+  }
+  return std::clamp(static_cast<int>(kBytes / most), 1, kRunsInFlight);
+}
+
+/// Sums of exponentials among the single-pass statistics, and none that a thread had better not
+/// have in one pass: Welford's step divides.
+bool sums_exponentials(const KernelGraph &graph) {
+  const auto has = [&](ir::ReductionKind kind) {
+    return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+      return value.op == Op::reduction && value.reduction == kind;
+    });
+  };
+  return has(ir::ReductionKind::online_softmax_reduce) && !has(ir::ReductionKind::welford_reduce);
+}
+
+/// What takes the elements of a run together.
+void choose_by_run(KernelPlan &plan, const RowWalk &walk) {
+  plan.by_run.assign(plan.graph.values.size(), false);
+  for (ValueId id = 0; walk.vector > 1 && id < plan.graph.values.size(); ++id)
+    plan.by_run[id] = plan.graph.is_reduction(id) && plan.graph[id].args.size() == 1 &&
+                      plan.graph[id].reduction == ir::ReductionKind::online_softmax_reduce;
+}
+
+/// Steps of kept runs that the end of a row does not fall into, wherever it starts.
+void find_whole_steps(const KernelPlan &plan, RowWalk &walk) {
+  const auto elements = plan.graph.elements().as_integer();
+  if (!elements || walk.steps == 0 || !walk.guard_run || walk.order != RunOrder::interleaved)
+    return;
+  walk.whole_steps = static_cast<int>(*elements / walk.vector / walk.threads);
+}
+
+} // namespace
+
+void plan_rows(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  RowWalk walk;
+  const KernelGraph &graph = plan.graph;
+  const bool sorts = graph.sorts();
+  const bool in_order =
+      sorts || std::any_of(graph.values.begin(), graph.values.end(),
+                           [](const Value &value) { return value.op == Op::scan; });
+  // Columns that are scanned: neighbouring threads carry neighbouring ones along.
+  const auto count = graph.rows().as_integer();
+  const bool carries = !like && in_order && !sorts && count &&
+                       *count >= int64_t{kManyColumns} * target.multiprocessors &&
+                       prefers_columns(module, graph);
+  if (!in_order)
+    if (KernelGraph single = looped_graph(request); reads_once(single) && sums_exponentials(single))
+      plan.graph = std::move(single);
+  walk.vector = choose_vector(module, plan);
+  if (!sorts && !carries && !like && checked.sizes.empty())
+    align_in_memory(module, plan, walk);
+  classify_accesses(module, plan, walk.vector);
+  plan.preloaded.assign(graph.values.size(), false);
+  for (const ValueId id : preload_candidates(plan))
+    if (varies_by_row(graph, id))
+      plan.preloads.push_back(id);
+  for (const ValueId id : plan.preloads)
+    plan.preloaded[id] = true;
+  fill_phases(module, plan, group, true);
+  const auto elements = longest_row(graph);
+  walk.steps = 0;
+  if (like) {
+    const RowWalk &model = std::get<RowWalk>(*like);
+    walk.threads = model.threads;
+    walk.steps = model.steps * model.vector / walk.vector;
+  } else if (elements && !carries) {
+    const double per_run = registers_per_element(module, plan) * walk.vector;
+    const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
+    const int64_t runs = longest_row_in_runs(plan, walk.vector);
+    if (sorts) // a sort needs all of the row; more elements a thread are fewer merges, in more
+               // registers
+      choose_row_threads(walk, runs, std::max(1, kSortedElements / walk.vector),
+                         static_cast<int>(std::max<int64_t>(
+                             std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
+    else
+      choose_row_threads(walk, runs, std::min(kRunsInFlight, most), most);
+    const int threads = request.chosen().threads;
+    if (threads != 0 && walk.steps > 0 && (runs + threads - 1) / threads <= most) {
+      walk.threads = threads;
+      walk.steps = static_cast<int>((runs + threads - 1) / threads);
+    }
+  }
+  support::require(walk.steps > 0 || !sorts, "codegen", "rows to sort have no bound");
+  std::optional<KernelGraph> looped;
+  if (walk.steps == 0 || (!in_order && !like && fills_multiprocessor(module, plan, walk)))
+    looped = looped_graph(request);
+  if (walk.steps > 0 && looped && reads_once(*looped))
+    walk.steps = 0;
+  if (walk.steps == 0) { // the row does not fit: read it again in every phase
+    KernelPlan fresh;
+    fresh.graph = std::move(*looped);
+    fresh.checked = checked;
+    fresh.origin = plan.origin;
+    plan = std::move(fresh);
+    classify_accesses(module, plan, walk.vector);
+    plan.preloaded.assign(plan.graph.values.size(), false);
+    fill_phases(module, plan, group, false);
+    mark_walked_again(plan);
+    // Many rows of any length may be many short ones. A scan too long for the chip: one thread
+    // carries it.
+    const auto rows = plan.graph.rows().as_integer();
+    const bool short_ones =
+        !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
+    walk.threads = in_order ? 1 : short_ones ? 32 : kLargestLoopedRow;
+    if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
+      walk.threads = request.chosen().threads;
+    if (!in_order) {
+      walk.ahead = runs_ahead(module, plan, walk.vector);
+      walk.ends_apart = plan.origin.has_value();
+    }
+  } else if (in_order) {
+    walk.order = sorts ? RunOrder::by_thread : RunOrder::by_warp;
+  }
+  stream_loads(module, plan, target);
+  walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
+  if (request.chosen().rows != 0)
+    walk.rows = request.chosen().rows;
+  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
+  walk.guard_run =
+      walk.steps > 0 && (plan.origin || !(runs == Expr(int64_t{walk.steps} * walk.threads)));
+  walk.guard_row = walk.rows > 1 &&
+                   !symbolic::known_multiple_of(plan.graph.rows(), walk.rows, plan.graph.ranges);
+  find_whole_steps(plan, walk);
+  choose_by_run(plan, walk);
+  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.rows);
+  plan.block = walk.block();
+  plan.walk = walk;
+  plan.has_barriers = true;
+  plan.shared_bytes = bytes_to_sort(plan.graph, walk);
+  plan.description =
+      (sorts ? "row sort, " : "row reduction, ") + std::to_string(walk.threads) +
+      " threads a row, " + std::to_string(walk.rows) + (walk.rows == 1 ? " row" : " rows") +
+      " a block, " +
+      (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
+                            " elements a thread)"
+                      : walks_text(plan, "row")) +
+      ", " + access_text(module, plan, walk.vector) + (plan.origin ? ", rows start anywhere" : "");
+}
+
+} // namespace tsc::codegen
