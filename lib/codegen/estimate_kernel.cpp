@@ -230,7 +230,8 @@ private:
       for (ValueId id = 0; id < graph_.values.size(); ++id)
         if (plan_.tiled[id]) {
           count(id, runs);
-          bytes_a_thread_ += size_of(graph_[id]) * tile->edge * tile->edge / tile->block;
+          bytes_a_thread_ += size_of(graph_[id]) * elements_ /
+                             static_cast<double>(plan_.grid.as_integer().value()) / tile->block;
         }
     for (const PhasePlan &phase : plan_.phases) {
       for (const ValueId id : phase.row_values)

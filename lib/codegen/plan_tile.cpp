@@ -61,27 +61,99 @@ bool may_be_tiled(const Value &value) {
          value.guard == ir::kNone;
 }
 
+bool is_store_of_elements(const Value &value) {
+  return value.op == Op::store && value.level == Level::element && value.args.size() == 1;
+}
+
+/// The variable that `inner`, of `size`, continues in all accesses of `counts`: one of its steps is
+/// `size` of inner's, which are of one element. None: the position of `inner`.
+template <class Counts>
+size_t continued_by(const KernelGraph &graph, size_t inner, Expr size, const Counts &counts) {
+  const Expr variable = graph.element_variables[inner];
+  for (size_t i = 0; i < graph.element_variables.size(); ++i) {
+    const auto continues = [&](const Value &value) {
+      if (!counts(value) || !unit_stride(value, variable))
+        return true;
+      const auto step = symbolic::coefficient_of(value.index, graph.element_variables[i]);
+      return step && *step == size;
+    };
+    if (i != inner && std::all_of(graph.values.begin(), graph.values.end(), continues))
+      return i;
+  }
+  return inner;
+}
+
+/// Makes one variable of `inner` and of `outer`: its place in a nest of both.
+void merge_variables(KernelGraph &graph, Expr inner, Expr outer) {
+  const auto place = [&](Expr variable) {
+    return static_cast<size_t>(
+        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable) -
+        graph.element_variables.begin());
+  };
+  const Expr size = graph.element_sizes[place(inner)],
+             all = size * graph.element_sizes[place(outer)];
+  const symbolic::Substitution apart = {{outer, symbolic::floor_div(inner, size)},
+                                        {inner, symbolic::mod(inner, size)}};
+  graph.element_sizes[place(inner)] = all;
+  graph.ranges.set_size(inner, all);
+  for (Value &value : graph.values) {
+    const auto step = symbolic::coefficient_of(value.index, inner),
+               outer_step = symbolic::coefficient_of(value.index, outer);
+    if (!symbolic::depends_on(value.index, inner) && !symbolic::depends_on(value.index, outer))
+      continue;
+    value.index = step && outer_step && *outer_step == *step * size
+                      ? symbolic::substitute(value.index, {{outer, Expr(0)}})
+                      : symbolic::simplify(symbolic::substitute(value.index, apart), graph.ranges);
+  }
+  const auto at = static_cast<std::ptrdiff_t>(place(outer));
+  graph.element_variables.erase(graph.element_variables.begin() + at);
+  graph.element_sizes.erase(graph.element_sizes.begin() + at);
+}
+
+/// Short variables leave most of a tile's edge empty: those that accesses go through next belong to
+/// it. `other`: the variable of the other edge.
+template <class Counts>
+void lengthen(KernelGraph &graph, Expr variable, Expr other, const Counts &counts) {
+  for (;;) {
+    const auto found =
+        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable);
+    const auto at = static_cast<size_t>(found - graph.element_variables.begin());
+    const auto size = graph.element_sizes[at].as_integer();
+    if (!size || *size >= kWideEdge)
+      return;
+    const size_t next = continued_by(graph, at, graph.element_sizes[at], counts);
+    if (next == at || graph.element_variables[next] == other)
+      return;
+    merge_variables(graph, variable, graph.element_variables[next]);
+  }
+}
+
 /// Puts the variable that stores are contiguous along last and the one that the tiled loads are
 /// contiguous along before it. False if there are no such loads.
 bool arrange_variables(const ir::Module &module, KernelGraph &graph) {
-  const auto store = most_contiguous(module, graph, [](const Value &value) {
-    return value.op == Op::store && value.level == Level::element && value.args.size() == 1;
-  });
+  const auto store = most_contiguous(module, graph, is_store_of_elements);
   if (!store)
     return false;
   const Expr across = graph.element_variables[*store];
-  const auto load = most_contiguous(module, graph, [&](const Value &value) {
+  const auto turned = [&](const Value &value) {
     return may_be_tiled(value) && !unit_stride(value, across) &&
            symbolic::depends_on(value.index, across);
-  });
-  if (!load || *load == *store || !long_enough(graph, *store) || !long_enough(graph, *load))
+  };
+  const auto load = most_contiguous(module, graph, turned);
+  if (!load || *load == *store)
     return false;
   const Expr down = graph.element_variables[*load];
-  move_to_end(graph, *load);
-  const auto found =
-      std::find(graph.element_variables.begin(), graph.element_variables.end(), across);
-  move_to_end(graph, static_cast<size_t>(found - graph.element_variables.begin()));
-  return graph.element_variables[graph.element_variables.size() - 2] == down;
+  lengthen(graph, across, down, is_store_of_elements);
+  lengthen(graph, down, across, turned);
+  for (const Expr variable : {down, across}) {
+    const auto found =
+        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable);
+    const auto at = static_cast<size_t>(found - graph.element_variables.begin());
+    if (!long_enough(graph, at))
+      return false;
+    move_to_end(graph, at);
+  }
+  return true;
 }
 
 /// The widest run of 16 bytes at most that all tiled loads may be read in.
