@@ -67,7 +67,9 @@ public:
   Estimator(const ir::Module &module, const KernelPlan &plan, const target::Target &target)
       : module_(module), plan_(plan), graph_(plan.graph), target_(target),
         rows_(static_cast<double>(graph_.rows().as_integer().value_or(0))),
-        elements_(static_cast<double>(graph_.elements().as_integer().value_or(0))),
+        elements_(graph_.varies_by_row(graph_.elements())
+                      ? static_cast<double>(longest_row(graph_).value_or(0))
+                      : static_cast<double>(graph_.elements().as_integer().value_or(0))),
         vector_(vector_of(plan.walk)) {}
 
   program::KernelEstimate estimate(double read, double written) {

@@ -127,18 +127,29 @@ std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGra
       return value.op == Op::set_indirect && symbolic::depends_on(start, value.symbol);
     });
   };
+  constexpr int64_t kLongest = 16;
+  const auto goes_along = [&](const Value &value, Expr start) {
+    return access_beside(value.index, variable, start, kLongest, graph.ranges) == Access::vector;
+  };
+  const auto bytes_of = [&](const Value &value) {
+    const ir::Buffer &buffer = module.buffer(value.buffer);
+    return buffer.layout.storage_size().as_integer().value_or(0) *
+           static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
+  };
   std::optional<RowOrigin> origin;
   int64_t most = 0;
   for (const Value &value : graph.values) {
     if (!accesses_element(value))
       continue;
+    if (!module.buffer(value.buffer).layout.storage_size().is_integer())
+      return std::nullopt; // what lies behind a row may not be there
     const std::optional<Expr> start = row_start(value, variable);
-    const ir::Buffer &buffer = module.buffer(value.buffer);
-    const auto held = buffer.layout.storage_size().as_integer();
-    if (!held) // what lies behind a row may not be there
-      return std::nullopt;
-    const int64_t bytes = *held * static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
-    if (start && bytes > most && of_rows(*start)) {
+    if (!start || !of_rows(*start))
+      continue;
+    int64_t bytes = 0;
+    for (const Value &other : graph.values)
+      bytes += accesses_element(other) && goes_along(other, *start) ? bytes_of(other) : 0;
+    if (bytes > most) {
       most = bytes;
       origin = RowOrigin{*start, 1};
     }
@@ -150,9 +161,7 @@ std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGra
     if (!accesses_element(value))
       continue;
     const size_t bytes = tensor::size_in_bytes(module.buffer(value.buffer).dtype);
-    constexpr int64_t kLongest = 16;
-    if (access_beside(value.index, variable, origin->index, kLongest, graph.ranges) !=
-        Access::vector)
+    if (!goes_along(value, origin->index))
       continue;
     narrowest = std::min(narrowest, bytes);
     widest = std::max(widest, bytes);

@@ -317,7 +317,8 @@ KernelPlan make_plan(const Request &request) {
                   [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
-    if (!plan_tile(request.module, request.group, plan, tile))
+    if (!plan_tile(request.module, request.group, plan, tile) &&
+        !plan_pointwise_rows(request, plan))
       plan_flat(request, plan);
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&

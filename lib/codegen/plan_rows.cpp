@@ -180,13 +180,144 @@ void choose_by_run(KernelPlan &plan, const RowWalk &walk) {
 
 /// Steps of kept runs that the end of a row does not fall into, wherever it starts.
 void find_whole_steps(const KernelPlan &plan, RowWalk &walk) {
-  const auto elements = plan.graph.elements().as_integer();
-  if (!elements || walk.steps == 0 || !walk.guard_run || walk.order != RunOrder::interleaved)
+  const int64_t shortest = symbolic::bounds(plan.graph.elements(), plan.graph.ranges).low;
+  if (walk.steps == 0 || !walk.guard_run || walk.order != RunOrder::interleaved)
     return;
-  walk.whole_steps = static_cast<int>(*elements / walk.vector / walk.threads);
+  walk.whole_steps = static_cast<int>(
+      std::min<int64_t>(walk.steps, std::max<int64_t>(0, shortest) / walk.vector / walk.threads));
+}
+
+/// Bytes of memory behind the accesses of elements of one kind.
+double bytes_accessed(const ir::Module &module, const KernelPlan &plan, Access access) {
+  double bytes = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
+    const Value &value = plan.graph[id];
+    if (value.buffer == ir::kNone || value.level != Level::element || plan.access[id] != access)
+      continue;
+    const ir::Buffer &buffer = module.buffer(value.buffer);
+    bytes += static_cast<double>(buffer.layout.storage_size().as_integer().value_or(0)) *
+             static_cast<double>(tensor::size_in_bytes(buffer.dtype));
+  }
+  return bytes;
+}
+
+/// Threads of a pointwise row, or of its parts, and runs of each: few idle ones first, then about
+/// two runs. A part takes one run more where it starts within one.
+RowWalk choose_parts(int64_t runs, int vector) {
+  constexpr int64_t kEnds = 8; // runs that the ends of a part cost as much as
+  RowWalk walk;
+  double best = 1e30;
+  for (int threads = 32; threads <= 256; threads *= 2)
+    for (int steps = 1; steps <= 4; ++steps) {
+      const int64_t slots = int64_t{threads} * steps, parts = (runs + slots - 2) / (slots - 1);
+      const double idle = static_cast<double>(parts * (slots + kEnds) - runs);
+      const double cost =
+          idle / static_cast<double>(runs) * 4 + std::fabs(std::log2(steps / 2.0)) * 0.5;
+      if (cost < best) {
+        best = cost;
+        walk.threads = threads;
+        walk.steps = steps;
+      }
+    }
+  walk.vector = vector;
+  return walk;
+}
+
+/// A pointwise graph as rows: elements of its last loop; of long ones parts of at most `most`
+/// elements, all but the last of the same number of whole runs.
+KernelGraph as_rows(const KernelGraph &graph, int vector, int64_t most) {
+  KernelGraph rows = graph;
+  const Expr variable = rows.element_variables.back();
+  const int64_t size = rows.element_sizes.back().value();
+  rows.row_variables.assign(rows.element_variables.begin(), rows.element_variables.end() - 1);
+  rows.row_sizes.assign(rows.element_sizes.begin(), rows.element_sizes.end() - 1);
+  rows.element_variables = {variable};
+  rows.element_sizes = {Expr(size)};
+  const int64_t parts = (size + most - 1) / most;
+  if (parts > 1) {
+    const int64_t run = vector, length = ((size + parts - 1) / parts + run - 1) / run * run;
+    const Expr part = symbolic::symbol(symbolic::SymbolSort::row, 0);
+    rows.row_variables.push_back(part);
+    rows.row_sizes.emplace_back((size + length - 1) / length);
+    rows.element_sizes = {symbolic::minimum(length, Expr(size) - part * length)};
+    rows.ranges.set_size(part, rows.row_sizes.back());
+    rows.ranges.set_size(variable, length);
+    for (Value &value : rows.values)
+      value.index = symbolic::simplify(
+          symbolic::substitute(value.index, {{variable, part * length + variable}}), rows.ranges);
+  }
+  assign_phases(rows);
+  return rows;
+}
+
+/// What the ends of rows, and how many rows a block takes, ask of a walk whose threads and steps
+/// are chosen; the plan's grid.
+void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
+  walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
+  if (request.chosen().rows != 0)
+    walk.rows = request.chosen().rows;
+  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
+  walk.guard_run =
+      walk.steps > 0 && (plan.origin || !(runs == Expr(int64_t{walk.steps} * walk.threads)));
+  walk.guard_row = walk.rows > 1 &&
+                   !symbolic::known_multiple_of(plan.graph.rows(), walk.rows, plan.graph.ranges);
+  find_whole_steps(plan, walk);
+  choose_by_run(plan, walk);
+  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.rows);
+  plan.block = walk.block();
+  plan.walk = walk;
+}
+
+std::string threads_text(const RowWalk &walk) {
+  return std::to_string(walk.threads) + " threads a row, " + std::to_string(walk.rows) +
+         (walk.rows == 1 ? " row" : " rows") + " a block, ";
 }
 
 } // namespace
+
+bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
+  constexpr int64_t kFewestParts = 2; // a multiprocessor
+  constexpr double kMostSingly = 0.6; // bytes that go by single elements, of the others
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  const auto is_number = [](Expr size) { return size.is_integer(); };
+  const std::vector<Expr> &sizes = plan.graph.element_sizes;
+  if (like || !checked.sizes.empty() || sizes.size() < 2 ||
+      !std::all_of(sizes.begin(), sizes.end(), is_number) || plan.graph.elements().is_integer(0))
+    return false;
+  KernelPlan rows;
+  RowWalk walk;
+  walk.vector = choose_vector(module, plan);
+  rows.graph = as_rows(plan.graph, 1, sizes.back().value());
+  align_in_memory(module, rows, walk);
+  if (!rows.origin)
+    return false;
+  const int64_t length = sizes.back().value();
+  const PlanChoice chosen = request.chosen();
+  walk = choose_parts((length + walk.vector - 1) / walk.vector, walk.vector);
+  if (chosen.threads != 0)
+    walk.threads = chosen.threads;
+  rows.graph =
+      as_rows(plan.graph, walk.vector, (int64_t{walk.threads} * walk.steps - 1) * walk.vector);
+  const auto origin = choose_origin(module, rows.graph);
+  if (!origin || origin->vector != walk.vector ||
+      rows.graph.rows().value() < kFewestParts * target.multiprocessors)
+    return false;
+  rows.origin = origin->index;
+  classify_accesses(module, rows, walk.vector);
+  if (bytes_accessed(module, rows, Access::vector) * kMostSingly <
+      bytes_accessed(module, rows, Access::element))
+    return false;
+  preload_all(rows);
+  fill_phases(module, rows, group, true);
+  plan = std::move(rows);
+  finish_rows(request, plan, walk);
+  plan.has_barriers = plan.row_stores_wait;
+  plan.description = "pointwise by rows, " + threads_text(walk) + std::to_string(walk.steps) +
+                     (walk.steps == 1 ? " run" : " runs") + " of " + std::to_string(walk.vector) +
+                     " elements a thread, " + access_text(module, plan, walk.vector) +
+                     ", rows start anywhere";
+  return true;
+}
 
 void plan_rows(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
@@ -270,25 +401,11 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     walk.order = sorts ? RunOrder::by_thread : RunOrder::by_warp;
   }
   stream_loads(module, plan, target);
-  walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
-  if (request.chosen().rows != 0)
-    walk.rows = request.chosen().rows;
-  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
-  walk.guard_run =
-      walk.steps > 0 && (plan.origin || !(runs == Expr(int64_t{walk.steps} * walk.threads)));
-  walk.guard_row = walk.rows > 1 &&
-                   !symbolic::known_multiple_of(plan.graph.rows(), walk.rows, plan.graph.ranges);
-  find_whole_steps(plan, walk);
-  choose_by_run(plan, walk);
-  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.rows);
-  plan.block = walk.block();
-  plan.walk = walk;
+  finish_rows(request, plan, walk);
   plan.has_barriers = true;
   plan.shared_bytes = bytes_to_sort(plan.graph, walk);
   plan.description =
-      (sorts ? "row sort, " : "row reduction, ") + std::to_string(walk.threads) +
-      " threads a row, " + std::to_string(walk.rows) + (walk.rows == 1 ? " row" : " rows") +
-      " a block, " +
+      (sorts ? "row sort, " : "row reduction, ") + threads_text(walk) +
       (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
                             " elements a thread)"
                       : walks_text(plan, "row")) +

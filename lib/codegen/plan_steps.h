@@ -36,6 +36,10 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph);
 std::vector<ValueId> preload_candidates(const KernelPlan &plan);
 /// Issues all of them first.
 void preload_all(KernelPlan &plan);
+/// Plans a pointwise kernel whose innermost size no run divides, and which has several loops, by
+/// its rows in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
+/// longer accesses of most bytes, or if sizes are symbols.
+bool plan_pointwise_rows(const Request &request, KernelPlan &plan);
 /// Plans a reduction, scan or sort of rows that neighbouring threads share.
 void plan_rows(const Request &request, KernelPlan &plan);
 /// Plans a reduction of short rows of which neighbours share an access or what they read (windows

@@ -74,6 +74,12 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
   } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
     if (plan.graph.sorts() || row->threads == 1)
       return found;
+    if (!plan.graph.reduces) { // parts of rows: as long as their threads take
+      for (const int threads : {64, 128, 256})
+        if (threads != row->threads)
+          found.push_back({.threads = threads});
+      return found;
+    }
     const int64_t runs = longest_row_in_runs(plan, row->vector);
     const int most =
         std::max(1, static_cast<int>(kRegistersForRow /

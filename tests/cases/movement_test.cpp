@@ -16,7 +16,7 @@ struct Case {
   std::string plan; // of one kernel of the GPU's, a part of its text
 };
 
-constexpr const char *kTiles = "tiles of";
+constexpr const char *kTiles = "tiles of", *kRows = "pointwise by rows";
 
 json clone(const std::string &of) {
   return {"y",
@@ -51,6 +51,62 @@ std::vector<Case> tiles() {
   };
 }
 
+std::vector<Case> rows() {
+  return {
+      {"a weight of columns and one of rows",
+       {{"x", "bfloat16", {300, 777}}, {"b", "bfloat16", {777}}, {"c", "bfloat16", {300, 1}}},
+       {{"a", "aten.add.Tensor", {"$x", "$b"}},
+        {"m", "aten.mul.Tensor", {"$a", "$c"}},
+        {"y", "aten.silu.default", {"$m"}}},
+       {"y"},
+       kRows},
+      {"parts of rows",
+       {{"x", "float16", {70, 20011}}, {"b", "float32", {20011}}},
+       {{"y", "aten.add.Tensor", {"$x", "$b"}}},
+       {"y"},
+       ""},
+      {"parts of rows of one width",
+       {{"x", "float16", {70, 20011}}, {"b", "float16", {20011}}},
+       {{"y", "aten.add.Tensor", {"$x", "$b"}}},
+       {"y"},
+       kRows},
+      {"images and their channels",
+       {{"x", "float32", {6, 50, 33, 37}},
+        {"s", "float32", {50, 1, 1}},
+        {"m", "float32", {33, 37}}},
+       {{"a", "aten.mul.Tensor", {"$x", "$s"}}, {"y", "aten.add.Tensor", {"$a", "$m"}}},
+       {"y"},
+       kRows},
+      {"two results of other widths",
+       {{"x", "bfloat16", {400, 517}}, {"b", "float32", {517}}},
+       {{"y", "aten.add.Tensor", {"$x", "$b"}}, {"z", "aten.mul.Tensor", {"$x", "$x"}}},
+       {"y", "z"},
+       ""},
+      {"in place",
+       {{"x", "bfloat16", {300, 1025}}, {"b", "bfloat16", {1025}}},
+       {{"y", "aten.add_.Tensor", {"$x", "$b"}}, {"z", "aten.neg.default", {"$y"}}},
+       {"z"},
+       kRows},
+      {"bytes and truths",
+       {{"x", "int8", {300, 999}}, {"b", "int8", {999}}},
+       {{"y", "aten.gt.Tensor", {"$x", "$b"}}},
+       {"y"},
+       kRows},
+      {"positions",
+       {{"x", "bfloat16", {300, 777}}, {"c", "bfloat16", {300, 1}}},
+       {{"t", "aten.tril.default", {"$x", 100}}, {"y", "aten.add.Tensor", {"$t", "$c"}}},
+       {"y"},
+       kRows},
+      {"rows of another pitch",
+       {{"x", "float16", {300, 1027}}, {"z", "float16", {300, 1023}}, {"b", "float16", {1023}}},
+       {{"p", "aten.slice.Tensor", {"$x", 1, 3, 1026}},
+        {"a", "aten.add.Tensor", {"$p", "$z"}},
+        {"y", "aten.add.Tensor", {"$a", "$b"}}},
+       {"y"},
+       kRows},
+  };
+}
+
 void check_all(const std::vector<Case> &cases, const std::vector<runtime::SessionOptions> &ways) {
   for (const Case &each : cases) {
     INFO(each.name);
@@ -72,4 +128,11 @@ TEST_CASE("tiles of several dimensions on the host") { check_all(tiles(), testin
 TEST_CASE("tiles of several dimensions on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(tiles(), ways);
+}
+
+TEST_CASE("pointwise rows of odd length on the host") { check_all(rows(), testing::host_ways()); }
+
+TEST_CASE("pointwise rows of odd length on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(rows(), ways);
 }

@@ -64,6 +64,33 @@ TEST_CASE("rows that are no whole number of runs are read in the memory's, short
   CHECK(few.kernels[0].plan.find("one element an access") != std::string::npos);
 }
 
+TEST_CASE("pointwise rows of odd length that share a weight go by the memory's runs") {
+  const program::Program program = compile(test::broadcast_relu(333, 1023, DType::bf16));
+  CHECK(program.kernels[0].plan.find("pointwise by rows, ") == 0);
+  const std::string &text = program.kernels[0].cuda.text;
+  CHECK(text.find("const int before = (1023*i0) & 7;") != std::string::npos);
+  CHECK(count(text, "tc_store_vec_inside<8>") == 1);
+  // Too few rows to fill the GPU with.
+  CHECK(plan_of(test::broadcast_relu(33, 1023, DType::bf16)).find("pointwise, ") == 0);
+}
+
+TEST_CASE("steps that cannot reach a row's end have neither guards nor selections") {
+  const program::Program program = compile(test::softmax(1000, 1013, DType::bf16));
+  const std::string &text = program.kernels[0].cuda.text;
+  CHECK(text.find("const bool whole = k < ") != std::string::npos);
+  CHECK(text.find("(whole && k > 0) || tc_is_inside(r0 + j, 1013)") != std::string::npos);
+}
+
+TEST_CASE("a maximum and the exponentials that wait for it are one walk over a long row") {
+  const program::Program program = compile(test::softmax(128, 100001, DType::bf16));
+  const std::string &text = program.kernels.at(0).cuda.text;
+  CHECK(program.kernels[0].plan.find("2 walks over the row") != std::string::npos);
+  // The runs inside, and those at the row's ends.
+  CHECK(count(text, "tc_online_softmax::take_run(") == 2);
+  CHECK(count(text, "tc_vec<tc_bf16, 8> v0[4];") == 2);
+  CHECK(text.find("if (lane < 2) {") != std::string::npos);
+}
+
 TEST_CASE("a row that is walked again stays in the cache until the last walk") {
   const program::Program again = compile(test::softmax(128, 100000, DType::f32));
   const std::string &text = again.kernels.at(0).cuda.text;

@@ -24,7 +24,6 @@ const std::map<std::string, std::string> &exceptions() {
       {"depthwise7_nhwc", "49 taps of 16-bit floats: conversions beside the multiplications"},
       {"diffusion_block", "rows over channels that are not neighbours"},
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
-      {"long_rows_softmax", "a row is walked three times"},
       {"resnet18_fp32", "means over small images in few blocks"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
       {"swin_t", "rows of 49 elements are read one by one"},
