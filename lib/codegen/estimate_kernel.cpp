@@ -172,9 +172,11 @@ private:
     if (value.buffer == ir::kNone && value.op != Op::index_expr && value.op != Op::constant &&
         tensor::is_floating(value.dtype))
       operations_ += times;
-    if (value.buffer == ir::kNone)
+    const Interleaved *with = interleaved_of(plan_, id);
+    if (value.buffer == ir::kNone || (with && with->members.front() != id))
       return;
-    double bytes = size_of(value) * (is_vector ? vector_ : 1);
+    const double width = is_vector ? vector_ * interleaved_with(plan_, id) : 1;
+    double bytes = size_of(value) * width;
     double apart = 0; // bytes between neighbouring threads
     if (!plan_.tiled.empty() && plan_.tiled[id]) {
       const int across = std::get<TileWalk>(plan_.walk).across;
@@ -213,7 +215,9 @@ private:
     const Value &value = choice ? graph_[choice->places.front().second] : graph_[id];
     if (value.op == Op::load)
       bytes_a_thread_ +=
-          copies * size_of(value) * (choice || plan_.access[id] == Access::vector ? vector_ : 1);
+          copies * size_of(value) *
+          (choice || plan_.access[id] == Access::vector ? vector_ * interleaved_with(plan_, id)
+                                                        : 1);
   }
 
   void count_phases() {

@@ -98,7 +98,24 @@ protected:
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if ((graph_[id].op == ir::Op::load && plan_.access[id] == Access::vector) ||
           choice_of(plan_, id) != nullptr)
-        vectors_[id] = "v" + std::to_string(vectors++);
+        vectors_[id] = is_first(id) ? "v" + std::to_string(vectors++)
+                                    : vectors_.at(interleaved_of(plan_, id)->members.front());
+  }
+  /// Of the accesses that share one; true of one that is alone.
+  bool is_first(ValueId id) const {
+    const Interleaved *with = interleaved_of(plan_, id);
+    return with == nullptr || with->members.front() == id;
+  }
+  /// Elements of a vector access of `id`, with those of the accesses that share it.
+  int width_of(ValueId id) const { return vector_ * interleaved_with(plan_, id); }
+  /// Where element `j` of the run stands in it.
+  std::string place_in_access(ValueId id, const std::string &j) const {
+    const Interleaved *with = interleaved_of(plan_, id);
+    if (with == nullptr)
+      return j;
+    const auto member = std::find(with->members.begin(), with->members.end(), id);
+    const std::string number = std::to_string(member - with->members.begin());
+    return j == "0" ? number : j + " * " + std::to_string(with->members.size()) + " + " + number;
   }
   bool aliased(ValueId id) const {
     const Value &value = graph_[id];
@@ -140,7 +157,7 @@ protected:
     const auto vector = vectors_.find(id);
     const std::string j = vector_ == 1 ? "0" : "j";
     if (vector != vectors_.end())
-      return "tc_get(" + vector_name(id) + ".at[" + j + "])";
+      return "tc_get(" + vector_name(id) + ".at[" + place_in_access(id, j) + "])";
     if (const auto tile = tiles_.find(id); tile != tiles_.end())
       return "tc_get(shared." + tile->second + "[" + (vector_ == 1 ? "across" : "(across + j)") +
              " * " + std::to_string(tile_pitch(value)) + " + down])";
@@ -305,8 +322,9 @@ protected:
   /// True of a run that lies whole in its row, by whole_: the first step's may begin before it.
   std::string lies_inside() const { return whole_ + " && k > 0"; }
   /// A run's load; with an origin, as much of it as lies in the tensor.
-  std::string run_load(const std::string &how, const Value &load) const {
-    const std::string width = "<" + std::to_string(vector_) + ">(";
+  std::string run_load(const std::string &how, ValueId id) const {
+    const Value &load = graph_[id];
+    const std::string width = "<" + std::to_string(width_of(id)) + ">(";
     const std::string plain = how + width + address(load) + ")";
     if (!plan_.origin || whole_ == kAlways)
       return plain;
@@ -357,9 +375,9 @@ protected:
       return;
     }
     if (vectors_.count(id) != 0) {
-      const std::string type = vector_type(value), condition = load_condition(value),
+      const std::string type = vector_type(id), condition = load_condition(value),
                         how = vector_load(id), width = "<" + std::to_string(vector_) + ">(";
-      std::string load = run_load(how, value);
+      std::string load = run_load(how, id);
       if (!condition.empty())
         load = how == "tc_load_vec" && (!plan_.origin || whole_ == kAlways)
                    ? how + "_where" + width + condition + ", " + address(value) + ")"
@@ -434,9 +452,9 @@ protected:
   std::string scan_input(const Value &value) const {
     return converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
   }
-  std::string vector_type(const Value &value) const {
-    return "tc_vec<" + std::string(storage_type(module_.buffer(value.buffer).dtype)) + ", " +
-           std::to_string(vector_) + ">";
+  std::string vector_type(ValueId id) const {
+    return "tc_vec<" + std::string(storage_type(module_.buffer(graph_[id].buffer).dtype)) + ", " +
+           std::to_string(width_of(id)) + ">";
   }
 };
 

@@ -121,6 +121,12 @@ struct Choice {
   std::vector<std::pair<ValueId, ValueId>> places; // condition, load; the last condition: kNone
 };
 
+/// Loads, or stores, that share one access: element j of member m is element j * members + m of
+/// what lies at the first one's run.
+struct Interleaved {
+  std::vector<ValueId> members;
+};
+
 struct KernelPlan {
   KernelGraph graph;
   Walk walk;
@@ -137,16 +143,17 @@ struct KernelPlan {
   std::vector<Access> access; // loads and stores of elements
   std::vector<bool> kept;     // element values held on chip from one phase to later ones
   std::vector<bool> preloaded;
-  std::vector<bool> tiled;          // loads that go through shared memory (TileWalk)
-  std::vector<bool> uniform;        // element values that do not change over a run
-  std::vector<bool> streamed;       // vector loads whose data nothing reads again
-  std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
-  std::vector<bool> by_run;         // reductions that take the elements of a run together
-  std::vector<bool> summed_wider;   // sums of floats that their own precision would not do for
-  std::vector<Choice> choices;      // FlatWalk
-  bool wide_index = false;          // 64-bit indices
-  std::string description;          // one line
-  ValueId result = ir::kNone;       // ProductWalk: the load that is the product's results
+  std::vector<bool> tiled;              // loads that go through shared memory (TileWalk)
+  std::vector<bool> uniform;            // element values that do not change over a run
+  std::vector<bool> streamed;           // vector loads whose data nothing reads again
+  std::vector<bool> divides_by_row;     // divisions by a row value, through its reciprocal
+  std::vector<bool> by_run;             // reductions that take the elements of a run together
+  std::vector<bool> summed_wider;       // sums of floats that their own precision would not do for
+  std::vector<Choice> choices;          // FlatWalk
+  std::vector<Interleaved> interleaved; // FlatWalk; loads are preloaded
+  bool wide_index = false;              // 64-bit indices
+  std::string description;              // one line
+  ValueId result = ir::kNone;           // ProductWalk: the load that is the product's results
   Expr grid;
   int shared_bytes = 0; // dynamic
   int block = 1;
@@ -159,6 +166,10 @@ struct KernelPlan {
 
 /// The choice that `id` is the root of; null if it is none.
 const Choice *choice_of(const KernelPlan &plan, ValueId id);
+/// The accesses that `id` shares one with; null if it is alone.
+const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id);
+/// How many they are; 1 if it is alone.
+int interleaved_with(const KernelPlan &plan, ValueId id);
 int vector_of(const Walk &walk);
 int steps_of(const Walk &walk); // 0: not a constant number
 

@@ -291,6 +291,18 @@ const Choice *choice_of(const KernelPlan &plan, ValueId id) {
   return found == plan.choices.end() ? nullptr : &*found;
 }
 
+const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id) {
+  for (const Interleaved &each : plan.interleaved)
+    if (std::find(each.members.begin(), each.members.end(), id) != each.members.end())
+      return &each;
+  return nullptr;
+}
+
+int interleaved_with(const KernelPlan &plan, ValueId id) {
+  const Interleaved *with = interleaved_of(plan, id);
+  return with == nullptr ? 1 : static_cast<int>(with->members.size());
+}
+
 void find_choices(const ir::Module &module, KernelPlan &plan) {
   const KernelGraph &graph = plan.graph;
   std::vector<uint32_t> uses(graph.values.size(), 0);

@@ -97,49 +97,22 @@ void shorten_runs(const Request &request, KernelPlan &plan, FlatWalk &walk) {
 void plan_flat(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   FlatWalk walk;
-  walk.block = kFlatBlock;
   walk.vector = choose_vector(module, plan);
   if (!like)
     shorten_runs(request, plan, walk);
-  const PlanChoice chosen = request.chosen();
-  if (chosen.vector != 0)
-    walk.vector = chosen.vector;
-  if (chosen.block != 0)
-    walk.block = chosen.block;
+  if (request.chosen().vector != 0)
+    walk.vector = request.chosen().vector;
   classify_accesses(module, plan, walk.vector);
   preload_all(plan);
   if (walk.vector > 1)
     find_choices(module, plan);
-  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
   // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four), two where they
   // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, if that
   // leaves every multiprocessor four blocks.
   const bool waits = std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
                                  [](const Value &value) { return value.op == Op::set_indirect; });
-  const int wanted = walk.vector == 1 ? kRunsInFlight : waits ? 2 : 1;
-  for (walk.steps = wanted; walk.steps > 1; walk.steps /= 2) {
-    const auto count = runs.as_integer();
-    if (count && *count >= int64_t{4} * target.multiprocessors * walk.block * walk.steps)
-      break;
-  }
-  if (like) {
-    const FlatWalk &model = std::get<FlatWalk>(*like);
-    walk.steps = model.steps * model.vector / walk.vector;
-  }
-  if (chosen.steps != 0)
-    walk.steps = chosen.steps;
-  const int64_t per_block = int64_t{walk.block} * walk.steps;
-  walk.guard = !symbolic::known_multiple_of(runs, per_block, plan.graph.ranges);
-  // Over elements where the launch decides what a run is.
-  plan.grid = plan.checked.sizes.empty()
-                  ? symbolic::ceil_div(runs, per_block)
-                  : symbolic::ceil_div(plan.graph.elements(), per_block * walk.vector);
-  plan.block = walk.block;
-  plan.walk = walk;
-  plan.description = "pointwise, " + std::to_string(walk.steps) +
-                     (walk.steps == 1 ? " run" : " runs") + " of " + std::to_string(walk.vector) +
-                     " elements a thread, " + access_text(module, plan, walk.vector);
-  fill_phases(module, plan, group, true);
+  finish_flat(request, plan, walk, walk.vector == 1 ? kRunsInFlight : waits ? 2 : 1);
+  plan.description = "pointwise, " + plan.description;
 }
 
 void plan_columns(const Request &request, KernelPlan &plan) {
@@ -220,6 +193,36 @@ void choose_divisions(KernelPlan &plan) {
 
 } // namespace
 
+void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wanted) {
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  const PlanChoice chosen = request.chosen();
+  walk.block = chosen.block != 0 ? chosen.block : kFlatBlock;
+  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
+  for (walk.steps = wanted; walk.steps > 1; walk.steps /= 2) {
+    const auto count = runs.as_integer();
+    if (count && *count >= int64_t{4} * target.multiprocessors * walk.block * walk.steps)
+      break;
+  }
+  if (like) {
+    const FlatWalk &model = std::get<FlatWalk>(*like);
+    walk.steps = model.steps * model.vector / walk.vector;
+  }
+  if (chosen.steps != 0)
+    walk.steps = chosen.steps;
+  const int64_t per_block = int64_t{walk.block} * walk.steps;
+  walk.guard = !symbolic::known_multiple_of(runs, per_block, plan.graph.ranges);
+  // Over elements where the launch decides what a run is.
+  plan.grid = plan.checked.sizes.empty()
+                  ? symbolic::ceil_div(runs, per_block)
+                  : symbolic::ceil_div(plan.graph.elements(), per_block * walk.vector);
+  plan.block = walk.block;
+  plan.walk = walk;
+  plan.description = std::to_string(walk.steps) + (walk.steps == 1 ? " run" : " runs") + " of " +
+                     std::to_string(walk.vector) + " elements a thread, " +
+                     access_text(module, plan, walk.vector);
+  fill_phases(module, plan, group, true);
+}
+
 std::string walks_text(const KernelPlan &plan, const char *over) {
   const auto walks = std::count_if(plan.phases.begin(), plan.phases.end(),
                                    [](const PhasePlan &phase) { return !phase.empty(); });
@@ -286,8 +289,8 @@ std::string access_text(const ir::Module &module, const KernelPlan &plan, int ve
   size_t widest = 0;
   for (ValueId id = 0; id < plan.graph.values.size(); ++id)
     if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone)
-      widest = std::max(widest,
-                        tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * vector);
+      widest = std::max(widest, tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) *
+                                    vector * static_cast<size_t>(interleaved_with(plan, id)));
   if (widest == 0)
     return "one element an access";
   return std::to_string(std::min<size_t>(widest, 16)) + "-byte accesses";
@@ -317,7 +320,7 @@ KernelPlan make_plan(const Request &request) {
                   [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
-    if (!plan_tile(request.module, request.group, plan, tile) &&
+    if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan) &&
         !plan_pointwise_rows(request, plan))
       plan_flat(request, plan);
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
@@ -399,6 +402,8 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
                      const PlanChoice *choice) {
   Request request{module, group, target, given, {}, nullptr, choice};
   KernelPlan plain = make_plan(request);
+  if (!plain.interleaved.empty())
+    return plain;
   const std::vector<RunDirection> directions = directions_of(plain);
   const int narrow = widest_run(plain);
   for (int64_t of = longest_run(module, plain.graph, directions); of > narrow; of /= 2) {

@@ -36,6 +36,12 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph);
 std::vector<ValueId> preload_candidates(const KernelPlan &plan);
 /// Issues all of them first.
 void preload_all(KernelPlan &plan);
+/// A pointwise walk's runs a thread, `wanted` if that leaves enough blocks; its grid, phases and
+/// description. Of `walk` the length of runs counts.
+void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wanted);
+/// Plans a pointwise kernel with a short loop that is innermost in some accesses only; false, and
+/// nothing done, if it has none, or if sizes are symbols that do not divide.
+bool plan_interleaved(const Request &request, KernelPlan &plan);
 /// Plans a pointwise kernel whose innermost size no run divides, and which has several loops, by
 /// its rows in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
 /// longer accesses of most bytes, or if sizes are symbols.

@@ -70,7 +70,7 @@ private:
   bool gives_run_ = false; // what is stored is the product's operand
 
   void declare_vectors(ValueId id) {
-    line(vector_type(graph_[id]) + " " + vectors_[id] +
+    line(vector_type(id) + " " + vectors_[id] +
          (steps_ > 1 ? "[" + std::to_string(steps_) + "]" : "") + ";");
   }
   void preloads() {
@@ -83,7 +83,7 @@ private:
     const int braces = open_runs(position);
     for (const ValueId id : plan_.preloads)
       line(vectors_[id] + (steps_ > 1 ? "[k]" : "") + " = " +
-           run_load(plan_.streamed[id] ? "tc_stream_vec" : "tc_load_vec", graph_[id]) + ";");
+           run_load(plan_.streamed[id] ? "tc_stream_vec" : "tc_load_vec", id) + ";");
     close_runs(braces);
   }
 
@@ -183,12 +183,12 @@ private:
   void print_ahead(const PhasePlan &phase, const std::vector<ValueId> &loads) {
     const int loop = open_ahead_runs();
     for (const ValueId id : loads)
-      line(vector_type(graph_[id]) + " " + vectors_[id] + "[" + std::to_string(row_->ahead) + "];");
+      line(vector_type(id) + " " + vectors_[id] + "[" + std::to_string(row_->ahead) + "];");
     Position position = nowhere();
     mark(position, loads);
     int braces = open_ahead(position, !phase.stores.empty());
     for (const ValueId id : loads)
-      line(vectors_[id] + "[u] = " + run_load(vector_load(id), graph_[id]) + ";");
+      line(vectors_[id] + "[u] = " + run_load(vector_load(id), id) + ";");
     close_runs(braces);
     ahead_.insert(loads.begin(), loads.end());
     braces = open_ahead(position_of(phase), !phase.stores.empty());
@@ -212,8 +212,8 @@ private:
   }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
-      if (is_vector_store(id))
-        stage(id, vector_);
+      if (is_vector_store(id) && is_first(id))
+        stage(id, width_of(id));
     gather_runs(phase);
     if (vector_ > 1) {
       line("TC_UNROLL");
@@ -242,7 +242,7 @@ private:
       close();
     accumulate_runs(phase);
     for (const ValueId id : phase.stores)
-      if (is_vector_store(id))
+      if (is_vector_store(id) && is_first(id))
         store_run(id);
   }
   std::string live(const std::string &statement) const {
@@ -251,10 +251,15 @@ private:
                ? "if (live)\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ') + statement
                : statement;
   }
+  /// The array that a vector store is made of.
+  const std::string &staged_at(ValueId id) const {
+    const Interleaved *with = interleaved_of(plan_, id);
+    return staged_.at(with == nullptr ? id : with->members.front());
+  }
   void store_element(ValueId id) {
     const Value &value = graph_[id];
     if (is_vector_store(id))
-      line(staged_[id] + "[" + (vector_ > 1 ? "j" : "0") +
+      line(staged_at(id) + "[" + place_in_access(id, vector_ > 1 ? "j" : "0") +
            "] = " + converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype) + ";");
     else
       line(live(store_text(value)));
@@ -264,7 +269,7 @@ private:
       line("tc_give_run(" + staged_[id] + ", values);");
       return;
     }
-    line(live(store_run_text(id, vector_)));
+    line(live(store_run_text(id, width_of(id))));
   }
   void row_stores() {
     if (plan_.row_stores.empty())

@@ -68,7 +68,7 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
         found.push_back({.steps = steps});
     for (const int block : {128, 512})
       found.push_back({.block = block});
-    if (flat->vector > 1 && plan.choices.empty())
+    if (flat->vector > 1 && plan.choices.empty() && plan.interleaved.empty())
       for (const int steps : {1, 2})
         found.push_back({.vector = flat->vector / 2, .steps = steps});
   } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {

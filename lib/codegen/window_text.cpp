@@ -244,7 +244,7 @@ private:
       const bool vector = vectors_.count(id) != 0;
       const int each = vector || plan_.uniform[id] ? 1 : vector_;
       line((vector
-                ? vector_type(graph_[id]) + " " + vectors_[id]
+                ? vector_type(id) + " " + vectors_[id]
                 : std::string(value_type(graph_[id].dtype)) + " t" + std::to_string(numbers_[id])) +
            "[" + std::to_string(walk_.places() * each) + "];");
     }

@@ -16,7 +16,8 @@ struct Case {
   std::string plan; // of one kernel of the GPU's, a part of its text
 };
 
-constexpr const char *kTiles = "tiles of", *kRows = "pointwise by rows";
+constexpr const char *kTiles = "tiles of", *kRows = "pointwise by rows",
+                     *kShortLoop = "a short loop a thread";
 
 json clone(const std::string &of) {
   return {"y",
@@ -48,6 +49,62 @@ std::vector<Case> tiles() {
         clone("$a")},
        {"y"},
        kTiles},
+  };
+}
+
+std::vector<Case> short_loops() {
+  const auto shuffled = [](const std::string &name, const std::string &dtype,
+                           const std::vector<int64_t> &sizes, int factor,
+                           const std::string &target = "aten.pixel_shuffle.default") {
+    return Case{name, {{"x", dtype, sizes}}, {{"y", target, {"$x", factor}}}, {"y"}, kShortLoop};
+  };
+  const auto permuted = [](const std::string &name, const std::string &dtype,
+                           const std::vector<int64_t> &sizes, const std::vector<int64_t> &order) {
+    return Case{name,
+                {{"x", dtype, sizes}},
+                {{"p", "aten.permute.default", {"$x", order}}, clone("$p")},
+                {"y"},
+                kShortLoop};
+  };
+  return {
+      shuffled("pixel shuffle", "bfloat16", {3, 32, 7, 10}, 4),
+      shuffled("pixel shuffle by two", "float32", {3, 12, 5, 14}, 2),
+      shuffled("pixel shuffle by three", "float16", {2, 18, 5, 24}, 3),
+      shuffled("pixel shuffle of odd width", "float32", {2, 32, 5, 13}, 4),
+      shuffled("pixels apart", "bfloat16", {3, 5, 28, 40}, 4, "aten.pixel_unshuffle.default"),
+      shuffled("pixels apart by three", "float32", {2, 4, 15, 24}, 3,
+               "aten.pixel_unshuffle.default"),
+      permuted("three channels last", "float16", {5, 3, 12, 16}, {0, 2, 3, 1}),
+      permuted("three channels first", "float16", {5, 12, 16, 3}, {0, 3, 1, 2}),
+      permuted("six channels of bytes last", "int8", {5, 6, 12, 24}, {0, 2, 3, 1}),
+      permuted("pairs of doubles", "float64", {7, 2, 37}, {0, 2, 1}),
+      {"side by side",
+       {{"a", "bfloat16", {30, 36}}, {"b", "bfloat16", {30, 36}}},
+       {{"n", "aten.neg.default", {"$b"}}, {"y", "aten.stack.default", {{"$n", "$a"}, -1}}},
+       {"y"},
+       ""},
+      {"computed on the way, with a bias of channels",
+       {{"x", "float16", {3, 32, 6, 20}}, {"b", "float32", {2, 1, 1}}},
+       {{"s", "aten.pixel_shuffle.default", {"$x", 4}},
+        {"a", "aten.add.Tensor", {"$s", "$b"}},
+        {"y", "aten.sigmoid.default", {"$a"}}},
+       {"y"},
+       kShortLoop},
+      {"computed on the way apart, with positions",
+       {{"x", "bfloat16", {3, 2, 12, 40}}},
+       {{"s", "aten.pixel_unshuffle.default", {"$x", 2}},
+        {"t", "aten.tril.default", {"$s", 2}},
+        {"y", "aten.sigmoid.default", {"$t"}}},
+       {"y"},
+       ""},
+      {"stored both ways",
+       {{"x", "float32", {4, 3, 10, 12}}},
+       {{"r", "aten.relu.default", {"$x"}},
+        {"p", "aten.permute.default", {"$r", {0, 2, 3, 1}}},
+        clone("$p"),
+        {"z", "aten.exp.default", {"$r"}}},
+       {"y", "z"},
+       ""},
   };
 }
 
@@ -128,6 +185,15 @@ TEST_CASE("tiles of several dimensions on the host") { check_all(tiles(), testin
 TEST_CASE("tiles of several dimensions on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(tiles(), ways);
+}
+
+TEST_CASE("short loops that are innermost in some accesses on the host") {
+  check_all(short_loops(), testing::host_ways());
+}
+
+TEST_CASE("short loops that are innermost in some accesses on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(short_loops(), ways);
 }
 
 TEST_CASE("pointwise rows of odd length on the host") { check_all(rows(), testing::host_ways()); }

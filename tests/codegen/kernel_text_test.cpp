@@ -169,6 +169,17 @@ TEST_CASE("transposed operands go through shared memory") {
   CHECK(plan_of(test::transposed_add(3, 4096, DType::f32)).find("tiles") == std::string::npos);
 }
 
+TEST_CASE("a short loop that is innermost in some accesses only is a thread's") {
+  const program::Program program = compile(test::transposed_add(40960, 4, DType::f16));
+  CHECK(program.kernels[0].plan == "pointwise, a short loop a thread, 4 x 1 run of 2 elements a "
+                                   "thread, 16-byte accesses");
+  const std::string &text = program.kernels[0].cuda.text;
+  CHECK(count(text, "tc_load_vec<8>(") == 1); // all four of two rows
+  CHECK(count(text, "tc_load_vec<2>(") == 4); // two of each column
+  CHECK(count(text, "tc_store_vec<8>(") == 1);
+  CHECK(text.find("s0[j * 4 + 3] = ") != std::string::npos);
+}
+
 TEST_CASE("broadcast operands are read once a run, and small pointwise kernels are guarded") {
   const program::Program program = compile(test::broadcast_relu(333, 1024, DType::bf16));
   const std::string &text = program.kernels[0].cuda.text;

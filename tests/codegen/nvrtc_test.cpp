@@ -128,6 +128,8 @@ TEST_CASE("tiles and split rows compile without spills") {
   check_sample(test::transposed_add(16384, 16384, DType::f32), 80);
   check_sample(test::transposed_add(1000, 96, DType::f16), 80);
   check_sample(test::transposed_add(1001, 999, DType::f32), 80);
+  check_sample(test::transposed_add(40960, 4, DType::f16), 64);
+  check_sample(test::transposed_add(3, 40960, DType::f32), 64);
   check_sample(test::row_sum(4, 1048576, DType::f32), 64);
   check_sample(test::column_sum(32768, 768, DType::f16), 64);
 }

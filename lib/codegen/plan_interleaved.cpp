@@ -1,0 +1,242 @@
+// Pointwise kernels with a short loop that is innermost in some accesses, and in others not: a
+// pixel shuffle, channels of an image put last or first, real and imaginary parts. A thread takes
+// all of the short loop, so that both kinds of access are whole vectors, and the elements change
+// their places in registers.
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr int64_t kLongest = 8;      // of the short loop
+constexpr size_t kMostValues = 160;  // that a thread computes for an element of the others
+constexpr int64_t kAccessBytes = 16; // of what lies interleaved; more are several such accesses
+constexpr int64_t kMostBytes = 64;   // of a thread's
+constexpr int kRunsInFlight = 2;     // of vectors, which are loaded before anything is stored
+
+int64_t bytes_of(const ir::Module &module, const Value &value) {
+  return static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+}
+
+/// Accesses of elements that a vector may make: unconditional, and at indices known before.
+bool is_plain(const Value &value) {
+  if (value.level != Level::element || value.guard != ir::kNone)
+    return false;
+  return value.op == Op::load ? value.args.empty()
+                              : value.op == Op::store && value.args.size() == 1 &&
+                                    value.mode == ir::StoreMode::plain;
+}
+
+bool steps_by(const Value &value, Expr variable, const Expr &step) {
+  const auto found = symbolic::coefficient_of(value.index, variable);
+  return found && *found == step;
+}
+
+/// What `variable` is divided by within `e`: the short size of a loop of which it is two; 0 if
+/// nothing divides it.
+int64_t divisor_of(Expr e, Expr variable) {
+  if (e.is_integer() || e.is_symbol())
+    return 0;
+  const auto operands = e.operands();
+  const bool divides = e.kind() == symbolic::Kind::floor_div || e.kind() == symbolic::Kind::mod;
+  if (divides && operands[0] == variable && operands[1].is_integer())
+    return operands[1].value();
+  if (e.kind() == symbolic::Kind::modular_index && operands[0] == variable &&
+      operands[1].is_integer(1) && operands[2].is_integer())
+    return operands[2].value();
+  for (const Expr operand : operands)
+    if (const int64_t found = divisor_of(operand, variable); found != 0)
+      return found;
+  return 0;
+}
+
+/// The innermost loop as two where an access takes it apart: a shuffle that something is computed
+/// with has the loops of its result.
+KernelGraph with_short_loop(KernelGraph graph) {
+  if (graph.element_variables.empty())
+    return graph;
+  const Expr variable = graph.element_variables.back(), size = graph.element_sizes.back();
+  int64_t length = 0;
+  for (const Value &value : graph.values)
+    if (value.op == Op::load && length == 0)
+      length = divisor_of(value.index, variable);
+  if (length < 2 || length > kLongest || !symbolic::known_multiple_of(size, length, graph.ranges))
+    return graph;
+  size_t number = 0;
+  const auto is_taken = [&](Expr symbol) {
+    return std::find(graph.element_variables.begin(), graph.element_variables.end(), symbol) !=
+           graph.element_variables.end();
+  };
+  while (is_taken(symbolic::symbol(symbolic::SymbolSort::dimension, number)))
+    ++number;
+  const Expr within = symbolic::symbol(symbolic::SymbolSort::dimension, number);
+  const Expr around = symbolic::floor_div(size, length);
+  graph.element_sizes.back() = around;
+  graph.element_variables.push_back(within);
+  graph.element_sizes.emplace_back(length);
+  graph.ranges.set_size(variable, around);
+  graph.ranges.set_size(within, length);
+  const symbolic::Substitution place = {{variable, variable * Expr(length) + within}};
+  for (Value &value : graph.values)
+    value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
+  return graph;
+}
+
+/// The short loop, and the one that it stands in, by position.
+struct Loops {
+  size_t within = 0, around = 0;
+  int64_t length = 0; // of the short one
+};
+
+/// Accesses that go through the short loop first, then the other; and those that go through the
+/// other one first.
+bool is_interleaved(const KernelGraph &graph, const Value &value, const Loops &loops) {
+  return is_plain(value) && steps_by(value, graph.element_variables[loops.within], 1) &&
+         steps_by(value, graph.element_variables[loops.around], loops.length);
+}
+bool goes_around(const KernelGraph &graph, const Value &value, const Loops &loops) {
+  const bool accesses = is_plain(value) || (value.op == Op::load && value.args.empty() &&
+                                            value.level == Level::element);
+  return accesses && steps_by(value, graph.element_variables[loops.around], 1);
+}
+
+/// One of the two is the graph's innermost loop. Nothing: there are none of one kind of access.
+std::optional<Loops> find_loops(const KernelGraph &graph) {
+  const size_t count = graph.element_variables.size();
+  for (Loops loops; loops.within < count; ++loops.within)
+    for (loops.around = 0; loops.around < count; ++loops.around) {
+      const auto length = graph.element_sizes[loops.within].as_integer();
+      if (loops.within == loops.around || !length || *length < 2 || *length > kLongest ||
+          std::max(loops.within, loops.around) + 1 != count)
+        continue;
+      loops.length = *length;
+      const auto any = [&](const auto &is) {
+        return std::any_of(graph.values.begin(), graph.values.end(),
+                           [&](const Value &value) { return is(graph, value, loops); });
+      };
+      if (any(is_interleaved) && any(goes_around))
+        return loops;
+    }
+  return std::nullopt;
+}
+
+/// The fewest elements along the other loop with which all that is interleaved is accesses of whole
+/// 16 bytes; 0 if its size is no multiple of them, or they are too many.
+int choose_run(const ir::Module &module, const KernelGraph &graph, const Loops &loops) {
+  int64_t run = 1;
+  for (const Value &value : graph.values)
+    if (is_interleaved(graph, value, loops)) {
+      const int64_t bytes = loops.length * bytes_of(module, value);
+      run = std::max(run, kAccessBytes / std::gcd(bytes, kAccessBytes));
+      if (run * bytes > kMostBytes)
+        return 0;
+    }
+  return symbolic::known_multiple_of(graph.element_sizes[loops.around], run, graph.ranges)
+             ? static_cast<int>(run)
+             : 0;
+}
+
+/// The graph without the short loop: a value that depends on it once for each of its elements.
+struct Unrolled {
+  KernelGraph graph;
+  std::vector<std::vector<ValueId>> copies; // by value, of each element; one of what is the same
+};
+std::optional<Unrolled> unroll(const KernelGraph &graph, const Loops &loops) {
+  const Expr variable = graph.element_variables[loops.within];
+  Unrolled result{graph, {}};
+  KernelGraph &unrolled = result.graph;
+  unrolled.values.clear();
+  unrolled.stores.clear();
+  for (std::vector<Expr> *list : {&unrolled.element_variables, &unrolled.element_sizes})
+    list->erase(list->begin() + static_cast<std::ptrdiff_t>(loops.within));
+  for (const Value &source : graph.values) {
+    bool varies = symbolic::depends_on(source.index, variable);
+    const auto copy_of = [&](ValueId id, size_t element) {
+      const std::vector<ValueId> &copies = result.copies[id];
+      return copies[copies.size() == 1 ? 0 : element];
+    };
+    for (const ValueId arg : source.args)
+      varies = varies || result.copies[arg].size() > 1;
+    varies = varies || (source.guard != ir::kNone && result.copies[source.guard].size() > 1);
+    if (varies && source.op == Op::set_indirect) // its symbol stands in indices
+      return std::nullopt;
+    std::vector<ValueId> copies;
+    for (int64_t element = 0; element < (varies ? loops.length : 1); ++element) {
+      Value value = source;
+      for (ValueId &arg : value.args)
+        arg = copy_of(arg, static_cast<size_t>(element));
+      if (value.guard != ir::kNone)
+        value.guard = copy_of(value.guard, static_cast<size_t>(element));
+      value.index = symbolic::simplify(
+          symbolic::substitute(value.index, {{variable, Expr(element)}}), graph.ranges);
+      copies.push_back(static_cast<ValueId>(unrolled.values.size()));
+      unrolled.values.push_back(std::move(value));
+    }
+    result.copies.push_back(std::move(copies));
+  }
+  for (const ValueId store : graph.stores)
+    unrolled.stores.insert(unrolled.stores.end(), result.copies[store].begin(),
+                           result.copies[store].end());
+  if (unrolled.values.size() > kMostValues)
+    return std::nullopt;
+  return result;
+}
+
+/// Whether runs of `run` start at multiples of 16 bytes where the first of `members` does.
+bool is_aligned(const ir::Module &module, const KernelGraph &graph, ValueId first, int run) {
+  const Value &value = graph[first];
+  const Expr around = graph.element_variables.back();
+  const Expr starts = symbolic::substitute(value.index, {{around, around * Expr(run)}});
+  return symbolic::known_multiple_of(starts, kAccessBytes / bytes_of(module, value), graph.ranges);
+}
+
+} // namespace
+
+bool plan_interleaved(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  if (like || !checked.sizes.empty())
+    return false;
+  const KernelGraph graph = with_short_loop(plan.graph);
+  const std::optional<Loops> loops = find_loops(graph);
+  const int run = loops ? choose_run(module, graph, *loops) : 0;
+  if (run == 0)
+    return false;
+  std::optional<Unrolled> unrolled = unroll(graph, *loops);
+  if (!unrolled)
+    return false;
+  KernelPlan fresh;
+  fresh.graph = std::move(unrolled->graph);
+  assign_phases(fresh.graph);
+  FlatWalk walk;
+  walk.vector = run;
+  classify_accesses(module, fresh, run);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const std::vector<ValueId> &members = unrolled->copies[id];
+    if (!is_interleaved(graph, graph[id], *loops) ||
+        !is_aligned(module, fresh.graph, members.front(), run))
+      continue;
+    for (const ValueId member : members)
+      fresh.access[member] = Access::vector;
+    fresh.interleaved.push_back({members});
+  }
+  if (fresh.interleaved.empty())
+    return false;
+  preload_all(fresh);
+  for (const Interleaved &each : fresh.interleaved)
+    for (const ValueId member : each.members) // the first one's load is that of all
+      if (member != each.members.front())
+        std::erase(fresh.preloads, member);
+  plan = std::move(fresh);
+  finish_flat(request, plan, walk, run > 1 ? kRunsInFlight : 1);
+  plan.description = "pointwise, a short loop a thread, " + std::to_string(loops->length) + " x " +
+                     plan.description;
+  return true;
+}
+
+} // namespace tsc::codegen
