@@ -144,19 +144,26 @@ void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) 
   walk.vector = origin->vector;
 }
 
-/// Runs of a row that is read again whose loads wait together: as many as few registers hold.
-int runs_ahead(const ir::Module &module, const KernelPlan &plan, int vector) {
-  constexpr double kBytes = 128;
-  double most = 1;
+/// Runs of a row that is read again whose loads wait together: as many as few registers hold, and
+/// so many that they divide a thread's, if that costs less than half.
+int runs_ahead(const ir::Module &module, const KernelPlan &plan, const RowWalk &walk) {
+  constexpr double kBytes = 128, kNarrow = 8;
+  double widest = 1;
   for (const PhasePlan &phase : plan.phases) {
     double bytes = 0;
     for (const ValueId id : phase.run_values)
       if (plan.graph[id].op == Op::load && plan.access[id] == Access::vector)
         bytes += static_cast<double>(
-            tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * vector);
-    most = std::max(most, bytes);
+            tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * walk.vector);
+    widest = std::max(widest, bytes);
   }
-  return std::clamp(static_cast<int>(kBytes / most), 1, kRunsInFlight);
+  const int most = std::clamp(static_cast<int>(kBytes / widest), 1,
+                              widest <= kNarrow ? 2 * kRunsInFlight : kRunsInFlight);
+  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
+  for (int ahead = most; ahead * 2 > most; --ahead)
+    if (symbolic::known_multiple_of(runs, int64_t{walk.threads} * ahead, plan.graph.ranges))
+      return ahead;
+  return most;
 }
 
 /// Sums of exponentials among the single-pass statistics, and none that a thread had better not
@@ -250,10 +257,38 @@ KernelGraph as_rows(const KernelGraph &graph, int vector, int64_t most) {
   return rows;
 }
 
+/// Neighbouring rows whose pieces are neighbours in memory, each shorter than a few sectors (a sum
+/// over the first and the last of three loops): rows of a block that together read whole lines.
+/// Blocks of one row each would ask for most sectors twice, at different times. 0: there are none.
+int rows_of_pieces(const ir::Module &module, const KernelGraph &graph,
+                   const target::Target &target) {
+  constexpr int64_t kLongestPiece = 256, kMostRows = 32, kManyOfMore = 16;
+  if (graph.element_variables.size() < 2 || graph.row_variables.empty())
+    return 0;
+  const auto piece = graph.element_sizes.back().as_integer(),
+             neighbours = graph.row_sizes.back().as_integer(), rows = graph.rows().as_integer();
+  if (!piece || !neighbours || !rows || *neighbours < 2)
+    return 0;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load || value.level != Level::element)
+      continue;
+    const auto step = symbolic::coefficient_of(value.index, graph.element_variables.back()),
+               row_step = symbolic::coefficient_of(value.index, graph.row_variables.back());
+    const auto bytes =
+        static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    if (!step || !step->is_integer(1) || !row_step || !row_step->is_integer(*piece) ||
+        *piece * bytes > kLongestPiece)
+      return 0;
+  }
+  const int64_t together = *neighbours <= kMostRows ? *neighbours : kManyOfMore;
+  return *rows / together >= target.multiprocessors ? static_cast<int>(together) : 0;
+}
+
 /// What the ends of rows, and how many rows a block takes, ask of a walk whose threads and steps
 /// are chosen; the plan's grid.
 void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
-  walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
+  if (walk.rows == 1)
+    walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
   if (request.chosen().rows != 0)
     walk.rows = request.chosen().rows;
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
@@ -375,6 +410,18 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     looped = looped_graph(request);
   if (walk.steps > 0 && looped && reads_once(*looped))
     walk.steps = 0;
+  // A warp a row, as far as that leaves each thread some runs.
+  constexpr int kPieceThreads = 32;
+  constexpr int64_t kFewestRuns = 8;
+  int pieces = 0;
+  if (!in_order && !like && checked.sizes.empty() && !plan.origin && elements &&
+      *elements >= kFewestRuns * kPieceThreads * walk.vector)
+    pieces = rows_of_pieces(module, graph, target);
+  if (pieces > 0 && walk.steps > 0) {
+    looped = looped_graph(request);
+    if (reads_once(*looped))
+      walk.steps = 0;
+  }
   if (walk.steps == 0) { // the row does not fit: read it again in every phase
     KernelPlan fresh;
     fresh.graph = std::move(*looped);
@@ -390,11 +437,12 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const auto rows = plan.graph.rows().as_integer();
     const bool short_ones =
         !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
-    walk.threads = in_order ? 1 : short_ones ? 32 : kLargestLoopedRow;
+    walk.threads = in_order ? 1 : short_ones || pieces > 0 ? kPieceThreads : kLargestLoopedRow;
+    walk.rows = std::max(1, pieces);
     if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
       walk.threads = request.chosen().threads;
     if (!in_order) {
-      walk.ahead = runs_ahead(module, plan, walk.vector);
+      walk.ahead = runs_ahead(module, plan, walk);
       walk.ends_apart = plan.origin.has_value();
     }
   } else if (in_order) {

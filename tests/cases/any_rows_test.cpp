@@ -103,6 +103,39 @@ std::vector<Case> rows() {
   };
 }
 
+/// Rows in short pieces that are neighbours in memory.
+std::vector<Case> pieces() {
+  return {
+      {"the second and the last of four",
+       {{"x", "float16", {140, 96, 3, 28}}},
+       one("aten.sum.dim_IntList", {"$x", {1, 3}}),
+       {"y"},
+       "32 threads a row, 3 rows a block, 1 walk"},
+      {"of many neighbours",
+       {{"x", "float32", {60, 64, 35, 12}}},
+       one("aten.amax.default", {"$x", {1, 3}, false}),
+       {"y"},
+       ""},
+      {"of many neighbours that share blocks",
+       {{"x", "float32", {40, 150, 80, 12}}},
+       one("aten.amax.default", {"$x", {1, 3}, false}),
+       {"y"},
+       "32 threads a row, 16 rows a block, 1 walk"},
+      {"moments",
+       {{"x", "float32", {140, 96, 3, 28}}},
+       {{"y", "aten.var_mean.dim", {"$x", {1, 3}}},
+        {"v", "operator.getitem", {"$y", 0}},
+        {"m", "operator.getitem", {"$y", 1}}},
+       {"m", "v"},
+       ""},
+      {"walked again",
+       {{"x", "float32", {140, 96, 3, 28}}},
+       {{"m", "aten.mean.dim", {"$x", {1, 3}, true}}, {"y", "aten.sub.Tensor", {"$x", "$m"}}},
+       {"y"},
+       ""},
+  };
+}
+
 std::vector<Case> columns() {
   const json moments = {{"y", "aten.var_mean.dim", {"$x", {0}}},
                         {"v", "operator.getitem", {"$y", 0}},
@@ -180,6 +213,13 @@ TEST_CASE("rows that start anywhere on the host") { check_all(rows(), testing::h
 TEST_CASE("rows that start anywhere on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(rows(), ways);
+}
+
+TEST_CASE("rows in short pieces on the host") { check_all(pieces(), testing::host_ways()); }
+
+TEST_CASE("rows in short pieces on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(pieces(), ways);
 }
 
 TEST_CASE("runs of narrow columns on the host") { check_all(columns(), testing::host_ways()); }
