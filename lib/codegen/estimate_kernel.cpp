@@ -197,6 +197,10 @@ private:
       return std::clamp(kWarp * std::max(apart, apart == 0 ? 0 : bytes) / unit, least,
                         kWarp * least);
     };
+    if (shift_of(plan_, id) > 0) { // twice, and put together
+      instructions_ += (3 + vector_) * times;
+      times *= 2;
+    }
     const double share = share_of(value);
     requests_ += times / kWarp * share;
     lines_ += touched(kLine) * times / kWarp * share;

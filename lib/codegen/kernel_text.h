@@ -324,6 +324,17 @@ protected:
   /// A run's load; with an origin, as much of it as lies in the tensor.
   std::string run_load(const std::string &how, ValueId id) const {
     const Value &load = graph_[id];
+    if (const int shift = shift_of(plan_, id); shift > 0) {
+      const Expr variable = graph_.element_variables.back();
+      const auto moved = [&](int by) {
+        Value from = load;
+        from.index = symbolic::simplify(
+            symbolic::substitute(load.index, {{variable, variable + Expr(by)}}), graph_.ranges);
+        return address(from);
+      };
+      return "tc_load_shifted<" + std::to_string(vector_) + ", " + std::to_string(shift) + ">(" +
+             moved(-shift) + ", " + moved(vector_ - shift) + ")";
+    }
     const std::string width = "<" + std::to_string(width_of(id)) + ">(";
     const std::string plain = how + width + address(load) + ")";
     if (!plan_.origin || whole_ == kAlways)

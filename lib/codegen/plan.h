@@ -143,8 +143,11 @@ struct KernelPlan {
   std::vector<Access> access; // loads and stores of elements
   std::vector<bool> kept;     // element values held on chip from one phase to later ones
   std::vector<bool> preloaded;
-  std::vector<bool> tiled;              // loads that go through shared memory (TileWalk)
-  std::vector<bool> uniform;            // element values that do not change over a run
+  std::vector<bool> tiled;   // loads that go through shared memory (TileWalk)
+  std::vector<bool> uniform; // element values that do not change over a run
+  /// FlatWalk: vector loads whose runs start so many elements behind an aligned place; 0: at one.
+  /// Two aligned accesses, of which the run is made.
+  std::vector<int> shift;
   std::vector<bool> streamed;           // vector loads whose data nothing reads again
   std::vector<bool> divides_by_row;     // divisions by a row value, through its reciprocal
   std::vector<bool> by_run;             // reductions that take the elements of a run together
@@ -191,6 +194,11 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
 void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);
 /// The same for runs of `vector` rows along the last row variable.
 void classify_row_accesses(const ir::Module &module, KernelPlan &plan, int vector);
+/// Makes vectors of loads that step by one element but start between two aligned places, always as
+/// far from them; fills shift. After classify_accesses.
+void find_shifts(const ir::Module &module, KernelPlan &plan, int vector);
+/// Elements that a load's run starts behind an aligned place.
+int shift_of(const KernelPlan &plan, ValueId id);
 /// Fills choices. After classify_accesses, before fill_phases.
 void find_choices(const ir::Module &module, KernelPlan &plan);
 /// Fills phases, kept and row_stores. `keep`: values needed in a later phase stay on chip; else

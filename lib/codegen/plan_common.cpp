@@ -291,6 +291,44 @@ const Choice *choice_of(const KernelPlan &plan, ValueId id) {
   return found == plan.choices.end() ? nullptr : &*found;
 }
 
+int shift_of(const KernelPlan &plan, ValueId id) { return plan.shift.empty() ? 0 : plan.shift[id]; }
+
+void find_shifts(const ir::Module &module, KernelPlan &plan, int vector) {
+  constexpr int kShortest = 4; // two accesses for that many single ones
+  const KernelGraph &graph = plan.graph;
+  plan.shift.assign(graph.values.size(), 0);
+  if (vector < kShortest || graph.element_variables.empty())
+    return;
+  const Expr variable = graph.element_variables.back();
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    if (value.op != Op::load || value.level != Level::element || !value.args.empty() ||
+        value.guard != ir::kNone || plan.access[id] != Access::element ||
+        !symbolic::depends_on(value.index, variable))
+      continue;
+    const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
+    for (int shift = 1; held && shift < vector; ++shift) {
+      const auto moved = [&](int by) {
+        return symbolic::simplify(
+            symbolic::substitute(value.index, {{variable, variable + Expr(by)}}), graph.ranges);
+      };
+      const Expr low = moved(-shift), high = moved(vector - shift);
+      const auto lies_inside = [&](Expr start) { // all of what is read
+        const symbolic::Interval places = symbolic::bounds(start, graph.ranges);
+        return places.low >= 0 && places.high + 1 <= *held;
+      };
+      const auto is_vector = [&](Expr start) {
+        return access_of(start, variable, vector, vector, plan.checked) == Access::vector;
+      };
+      if (!is_vector(low) || !is_vector(high) || !lies_inside(low) || !lies_inside(high))
+        continue;
+      plan.access[id] = Access::vector;
+      plan.shift[id] = shift;
+      break;
+    }
+  }
+}
+
 const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id) {
   for (const Interleaved &each : plan.interleaved)
     if (std::find(each.members.begin(), each.members.end(), id) != each.members.end())

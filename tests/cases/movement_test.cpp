@@ -108,6 +108,59 @@ std::vector<Case> short_loops() {
   };
 }
 
+/// Loads that start between two aligned places, and some that only nearly always do.
+std::vector<Case> shifts() {
+  const auto rolled = [](const std::string &name, const std::string &dtype,
+                         const std::vector<int64_t> &sizes, const std::vector<int> &by,
+                         const std::vector<int> &dims) {
+    return Case{name,
+                {{"x", dtype, sizes}},
+                {{"y", "aten.roll.default", {"$x", by, dims}}},
+                {"y"},
+                "16-byte accesses"};
+  };
+  return {
+      rolled("rolled", "float16", {6, 3, 24, 64}, {5, -7}, {2, 3}),
+      rolled("rolled on", "bfloat16", {6, 24, 64}, {3}, {2}),
+      rolled("rolled floats", "float32", {6, 24, 60}, {-57}, {2}),
+      rolled("rolled bytes", "int8", {6, 24, 64}, {11}, {2}),
+      {"rolled and flipped",
+       {{"x", "float16", {6, 3, 24, 64}}},
+       {{"r", "aten.roll.default", {"$x", {5, -7}, {2, 3}}},
+        {"y", "aten.flip.default", {"$r", {1}}}},
+       {"y"},
+       "16-byte accesses"},
+      {"three neighbours",
+       {{"x", "float32", {50, 136}}},
+       {{"a", "aten.slice.Tensor", {"$x", 1, 3, 131}},
+        {"b", "aten.slice.Tensor", {"$x", 1, 4, 132}},
+        {"c", "aten.slice.Tensor", {"$x", 1, 5, 133}},
+        {"d", "aten.add.Tensor", {"$a", "$b"}},
+        {"y", "aten.mul.Tensor", {"$d", "$c"}}},
+       {"y"},
+       "16-byte accesses"},
+      {"up to the last element",
+       {{"x", "bfloat16", {50, 136}}},
+       {{"a", "aten.slice.Tensor", {"$x", 1, 8, 136}},
+        {"b", "aten.slice.Tensor", {"$x", 1, 5, 133}},
+        {"y", "aten.sub.Tensor", {"$a", "$b"}}},
+       {"y"},
+       "16-byte accesses"},
+      {"neighbours whose rows lie anywhere",
+       {{"x", "float16", {50, 67}}},
+       {{"a", "aten.slice.Tensor", {"$x", 1, 0, 64}},
+        {"b", "aten.slice.Tensor", {"$x", 1, 3, 67}},
+        {"y", "aten.add.Tensor", {"$a", "$b"}}},
+       {"y"},
+       ""},
+      {"a halo of zeros",
+       {{"x", "float32", {20, 64}}},
+       {{"p", "aten.constant_pad_nd.default", {"$x", {1, 3}}}, {"y", "aten.neg.default", {"$p"}}},
+       {"y"},
+       ""},
+  };
+}
+
 std::vector<Case> rows() {
   return {
       {"a weight of columns and one of rows",
@@ -194,6 +247,13 @@ TEST_CASE("short loops that are innermost in some accesses on the host") {
 TEST_CASE("short loops that are innermost in some accesses on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(short_loops(), ways);
+}
+
+TEST_CASE("loads between aligned places on the host") { check_all(shifts(), testing::host_ways()); }
+
+TEST_CASE("loads between aligned places on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(shifts(), ways);
 }
 
 TEST_CASE("pointwise rows of odd length on the host") { check_all(rows(), testing::host_ways()); }

@@ -253,6 +253,23 @@ TC_FN tc_bytes16 tc_fetch_constant(const tc_bytes16 *p) {
   const uint4 v = __ldg(reinterpret_cast<const uint4 *>(p));
   return {v.x, v.y, v.z, v.w};
 }
+/// One load, though a part of it may be all that is used.
+TC_FN tc_bytes16 tc_fetch_whole(const tc_bytes16 *p) {
+  tc_bytes16 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(__cvta_generic_to_global(p))
+               : "memory");
+  return v;
+}
+TC_FN tc_bytes8 tc_fetch_whole(const tc_bytes8 *p) {
+  tc_bytes8 v;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.x), "=r"(v.y)
+               : "l"(__cvta_generic_to_global(p))
+               : "memory");
+  return v;
+}
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) {
   __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v.x, v.y, v.z, v.w));
 }
@@ -273,6 +290,7 @@ TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) { return *p; }
 TC_FN tc_bytes16 tc_fetch_keep(const tc_bytes16 *p) { return *p; }
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) { *p = v; }
 #endif
+template <class C> TC_FN C tc_fetch_whole(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_stream(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_keep(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_constant(const C *p) { return *p; }
@@ -292,7 +310,31 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec(const T *p) {
     u.chunks[i] = reinterpret_cast<const chunk *>(p)[i];
   return u.vector;
 }
-/// The same where `where` holds; elsewhere zeros, and nothing is read.
+/// The same in whole chunks, where the compiler would load what it sees used.
+template <int V, class T> TC_FN tc_vec<T, V> tc_whole_vec(const T *p) {
+  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    u.chunks[i] = tc_fetch_whole(reinterpret_cast<const chunk *>(p) + i);
+  return u.vector;
+}
+/// V elements from element Shift of those at `low` on, the last ones from `high`: both places are
+/// aligned as above.
+template <int V, int Shift, class T>
+TC_FN tc_vec<T, V> tc_load_shifted(const T *low, const T *high) {
+  const tc_vec<T, V> first = tc_whole_vec<V>(low), second = tc_whole_vec<V>(high);
+  tc_vec<T, V> vector;
+  TC_UNROLL
+  for (int i = 0; i < V; ++i)
+    vector.at[i] = i + Shift < V ? first.at[(i + Shift) % V] : second.at[(i + Shift) % V];
+  return vector;
+}
+/// What tc_load_vec loads, where `where` holds; elsewhere zeros, and nothing is read.
 template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec_where(bool where, const T *p) {
   using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
