@@ -19,6 +19,7 @@ constexpr double kRegisters = 24;    // a thread's, besides what it loads and ad
 constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
+constexpr double kQuick = 2;    // of KernelPlan::quick
 constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
@@ -165,8 +166,10 @@ private:
     }
     const bool is_vector = plan_.access[id] == Access::vector && value.buffer != ir::kNone;
     const bool by_run = !plan_.by_run.empty() && plan_.by_run[id];
-    instructions_ +=
-        (by_run ? kExpSumElement + kExpSumRun / vector_ : instructions_of(graph_, value)) * times;
+    instructions_ += (by_run ? kExpSumElement + kExpSumRun / vector_
+                      : !plan_.quick.empty() && plan_.quick[id] ? kQuick
+                                                                : instructions_of(graph_, value)) *
+                     times;
     if (value.op == Op::load && is_vector) // unpacked where they are used
       instructions_ += times * vector_;
     if (value.buffer == ir::kNone && value.op != Op::index_expr && value.op != Op::constant &&

@@ -210,6 +210,7 @@ protected:
   bool divides_by_row(ValueId id) const {
     return !plan_.divides_by_row.empty() && plan_.divides_by_row[id];
   }
+  bool is_quick(ValueId id) const { return !plan_.quick.empty() && plan_.quick[id]; }
   /// Of a value that a variable t0, t1... holds; a constant's text, say, is a literal.
   static bool is_variable(const std::string &text) {
     return text.size() > 1 && text[0] == 't' &&
@@ -293,9 +294,11 @@ protected:
       return "t" + std::to_string(numbers_[value.args[0]]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {
+      if (is_quick(id) && value.op == ir::Op::exp)
+        return "tc_quick_exp(" + use(value.args[0]) + ")";
       if (divides_by_row(id))
-        return "tc_divide(" + use(value.args[0]) + ", " + use(value.args[1]) + ", " +
-               inverse(value.args[1]) + ")";
+        return std::string(is_quick(id) ? "tc_quick_divide(" : "tc_divide(") + use(value.args[0]) +
+               ", " + use(value.args[1]) + ", " + inverse(value.args[1]) + ")";
       std::vector<ArgumentText> arguments;
       for (const ValueId arg : value.args)
         arguments.push_back({use(arg), dtype_of(arg)});

@@ -148,8 +148,10 @@ struct KernelPlan {
   /// FlatWalk: vector loads whose runs start so many elements behind an aligned place; 0: at one.
   /// Two aligned accesses, of which the run is made.
   std::vector<int> shift;
-  std::vector<bool> streamed;           // vector loads whose data nothing reads again
-  std::vector<bool> divides_by_row;     // divisions by a row value, through its reciprocal
+  std::vector<bool> streamed;       // vector loads whose data nothing reads again
+  std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
+  /// Exponentials and quotients whose last digits nothing shows: the fewest instructions.
+  std::vector<bool> quick;
   std::vector<bool> by_run;             // reductions that take the elements of a run together
   std::vector<bool> summed_wider;       // sums of floats that their own precision would not do for
   std::vector<Choice> choices;          // FlatWalk

@@ -175,6 +175,64 @@ void plan_short_rows(const ir::Module &module, const scheduler::Group &group, Ke
   plan.description = "short rows, a thread a row, " + walks_text(plan, "row");
 }
 
+/// Values that are only rounded to 16 bits or fewer: stored so, or factors of what is.
+std::vector<bool> narrowed_values(const ir::Module &module, const KernelGraph &graph) {
+  std::vector<bool> narrowed(graph.values.size(), true), used(graph.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
+    const Value &value = graph[id];
+    const bool stores = value.op == Op::store || value.op == Op::store_reduction;
+    const bool keeps =
+        stores ? tensor::is_reduced_float(module.buffer(value.buffer).dtype) &&
+                     value.mode == ir::StoreMode::plain
+               : (value.op == Op::mul || value.op == Op::truediv) && used[id] && narrowed[id];
+    for (const ValueId arg : value.args) {
+      used[arg] = true;
+      narrowed[arg] = narrowed[arg] && keeps;
+    }
+    if (value.guard != ir::kNone)
+      narrowed[value.guard] = false;
+  }
+  return narrowed;
+}
+
+/// True of a row's maximum and of what is computed from it for the row.
+bool follows_maximum(const KernelGraph &graph, ValueId id) {
+  const Value &value = graph[id];
+  if (value.op == Op::reduction)
+    return value.reduction == ir::ReductionKind::max ||
+           value.reduction == ir::ReductionKind::online_softmax_reduce;
+  return value.level == Level::row &&
+         std::any_of(value.args.begin(), value.args.end(),
+                     [&](ValueId arg) { return follows_maximum(graph, arg); });
+}
+
+/// Exponentials of distances from a row's maximum need no digits that sums with the largest of them
+/// and results of 16 bits do not show; nor do quotients that are only stored so.
+void choose_quick(const ir::Module &module, KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  const std::vector<bool> narrowed = narrowed_values(module, graph);
+  plan.quick.assign(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    if (value.op == Op::truediv)
+      plan.quick[id] = plan.divides_by_row[id] && narrowed[id];
+    if (value.op != Op::exp || value.dtype != DType::f32 || value.level != Level::element)
+      continue;
+    const Value &distance = graph[value.args[0]];
+    const auto suffices = [&](const Value &user) {
+      if (std::find(user.args.begin(), user.args.end(), id) == user.args.end())
+        return true;
+      const auto place = static_cast<size_t>(&user - graph.values.data());
+      const bool stores = user.op == Op::store;
+      return user.op == Op::reduction ? user.reduction == ir::ReductionKind::sum
+             : stores                 ? tensor::is_reduced_float(module.buffer(user.buffer).dtype)
+                      : (user.op == Op::mul || user.op == Op::truediv) && narrowed[place];
+    };
+    plan.quick[id] = distance.op == Op::sub && follows_maximum(graph, distance.args[1]) &&
+                     std::all_of(graph.values.begin(), graph.values.end(), suffices);
+  }
+}
+
 /// Many elements divided by one number: its reciprocal once, then three instructions an element
 /// instead of ten.
 void choose_divisions(KernelPlan &plan) {
@@ -341,6 +399,7 @@ KernelPlan make_plan(const Request &request) {
   }
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);
+  choose_quick(request.module, plan);
   return plan;
 }
 

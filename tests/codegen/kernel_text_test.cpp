@@ -119,7 +119,11 @@ TEST_CASE("softmax is one kernel that reads its input once") {
   const std::string &text = program.kernels[0].cuda.text;
   CHECK(count(text, "tc_load_vec") == 1);
   CHECK(count(text, "tc_store_vec") == 1);
-  CHECK(count(text, "tc_exp(") == 1);
+  CHECK(count(text, "tc_quick_exp(") == 1); // its results have 16 bits
+  CHECK(count(text, "tc_quick_divide(") == 1);
+  const std::string exact = compile(test::softmax(32768, 4096, DType::f32)).kernels[0].cuda.text;
+  CHECK(count(exact, "tc_exp(") == 1);
+  CHECK(count(exact, "tc_divide(") == 1);
   CHECK(program.kernels[0].bytes_read == symbolic::Expr(int64_t{32768} * 4096 * 2));
   CHECK(program.kernels[0].bytes_written == symbolic::Expr(int64_t{32768} * 4096 * 2));
   CHECK(program.kernels[0].cuda.grid[0] == symbolic::Expr(32768));

@@ -86,13 +86,15 @@ TEST_CASE("quotients by one number are what a division gives") {
                            7e37f, 3e38f, infinity, -infinity, nan,    0.1f,   1234567.0f};
   for (const float x : numbers)
     for (const float d : numbers) {
-      const float expected = x / d, got = tc_divide(x, d, 1.0f / d);
-      INFO(x << " / " << d << ": " << expected << ", " << got);
-      if (std::isnan(expected))
-        CHECK(std::isnan(got));
-      else if (std::isinf(expected) || expected == 0)
-        CHECK(got == expected);
-      else
-        CHECK(std::fabs(got - expected) <= 4e-7f * std::fabs(expected) + 1.5e-45f);
+      const float expected = x / d;
+      for (const float got : {tc_divide(x, d, 1.0f / d), tc_quick_divide(x, d, 1.0f / d)}) {
+        INFO(x << " / " << d << ": " << expected << ", " << got);
+        if (std::isnan(expected))
+          CHECK(std::isnan(got));
+        else if (std::isinf(expected) || expected == 0)
+          CHECK(got == expected);
+        else
+          CHECK(std::fabs(got - expected) <= 4e-7f * std::fabs(expected) + 1.5e-45f);
+      }
     }
 }
