@@ -342,11 +342,9 @@ protected:
     const std::string plain = how + width + address(load) + ")";
     if (!plan_.origin || whole_ == kAlways)
       return plain;
-    int64_t end = symbolic::bounds(load.index, graph_.ranges).high + 1;
-    if (const auto held = module_.buffer(load.buffer).layout.storage_size().as_integer())
-      end = std::min(end, *held);
+    const Expr end = access_end(module_, graph_, load).value();
     return (whole_.empty() ? "" : whole_ + " ? " + plain + " : ") + how + "_inside" + width +
-           address(load) + ", " + std::to_string(end) + " - (" + index_text(load.index) + "))";
+           address(load) + ", " + size_text(end) + " - (" + index_text(load.index) + "))";
   }
   void define(ValueId id) {
     const Value &value = graph_[id];

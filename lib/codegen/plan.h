@@ -216,8 +216,12 @@ struct RowOrigin {
   int vector = 1;
 };
 /// The widest ones for the accesses that most bytes go through, along the one element variable.
-/// Nothing where those rows lie at run-time indices, or sizes but that of the row are symbols.
+/// Nothing where those rows lie at run-time indices, or the row's size is a symbol.
 std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGraph &graph);
+/// One past the last element that a load may reach: what lies there may be read. Nothing where that
+/// cannot be told.
+std::optional<Expr> access_end(const ir::Module &module, const KernelGraph &graph,
+                               const Value &load);
 /// Runs that cover the longest row; with an origin, wherever it starts. Precondition: it has a
 /// bound.
 int64_t longest_row_in_runs(const KernelPlan &plan, int vector);

@@ -115,8 +115,30 @@ Access access_beside(Expr index, Expr variable, Expr origin, int64_t alignment,
 
 } // namespace
 
+std::optional<Expr> access_end(const ir::Module &module, const KernelGraph &graph,
+                               const Value &load) {
+  if (const auto held = module.buffer(load.buffer).layout.storage_size().as_integer())
+    return Expr(std::min(symbolic::bounds(load.index, graph.ranges).high + 1, *held));
+  symbolic::Substitution last;
+  const auto take = [&](std::span<const Expr> variables, std::span<const Expr> sizes) {
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const auto step = symbolic::coefficient_of(load.index, variables[i]);
+      if (!step || symbolic::bounds(*step, graph.ranges).low < 0)
+        return false;
+      last[variables[i]] = sizes[i] - 1;
+    }
+    return true;
+  };
+  if (!load.args.empty() || !take(graph.row_variables, graph.row_sizes) ||
+      !take(graph.element_variables, graph.element_sizes))
+    return std::nullopt;
+  return symbolic::substitute(load.index, last) + 1;
+}
+
 std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGraph &graph) {
-  if (graph.element_variables.size() != 1 || !longest_row(graph) || !graph.rows().is_integer())
+  const bool is_static = graph.rows().is_integer();
+  if (graph.element_variables.size() != 1 || !longest_row(graph) ||
+      (!is_static && !graph.elements().is_integer()))
     return std::nullopt;
   const Expr variable = graph.element_variables[0];
   const auto accesses_element = [](const Value &value) {
@@ -132,8 +154,9 @@ std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGra
     return access_beside(value.index, variable, start, kLongest, graph.ranges) == Access::vector;
   };
   const auto bytes_of = [&](const Value &value) {
+    constexpr int64_t kOfAnySize = int64_t{1} << 24;
     const ir::Buffer &buffer = module.buffer(value.buffer);
-    return buffer.layout.storage_size().as_integer().value_or(0) *
+    return buffer.layout.storage_size().as_integer().value_or(kOfAnySize) *
            static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
   };
   std::optional<RowOrigin> origin;
@@ -141,7 +164,7 @@ std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGra
   for (const Value &value : graph.values) {
     if (!accesses_element(value))
       continue;
-    if (!module.buffer(value.buffer).layout.storage_size().is_integer())
+    if (is_static && !module.buffer(value.buffer).layout.storage_size().is_integer())
       return std::nullopt; // what lies behind a row may not be there
     const std::optional<Expr> start = row_start(value, variable);
     if (!start || !of_rows(*start))
@@ -163,6 +186,8 @@ std::optional<RowOrigin> choose_origin(const ir::Module &module, const KernelGra
     const size_t bytes = tensor::size_in_bytes(module.buffer(value.buffer).dtype);
     if (!goes_along(value, origin->index))
       continue;
+    if (value.op == Op::load && !access_end(module, graph, value))
+      return std::nullopt;
     narrowest = std::min(narrowest, bytes);
     widest = std::max(widest, bytes);
   }

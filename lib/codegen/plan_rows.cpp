@@ -201,8 +201,9 @@ double bytes_accessed(const ir::Module &module, const KernelPlan &plan, Access a
     const Value &value = plan.graph[id];
     if (value.buffer == ir::kNone || value.level != Level::element || plan.access[id] != access)
       continue;
+    constexpr int64_t kOfAnySize = int64_t{1} << 24;
     const ir::Buffer &buffer = module.buffer(value.buffer);
-    bytes += static_cast<double>(buffer.layout.storage_size().as_integer().value_or(0)) *
+    bytes += static_cast<double>(buffer.layout.storage_size().as_integer().value_or(kOfAnySize)) *
              static_cast<double>(tensor::size_in_bytes(buffer.dtype));
   }
   return bytes;
@@ -314,10 +315,9 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
   constexpr int64_t kFewestParts = 2; // a multiprocessor
   constexpr double kMostSingly = 0.6; // bytes that go by single elements, of the others
   const auto &[module, group, target, given, checked, like, choice] = request;
-  const auto is_number = [](Expr size) { return size.is_integer(); };
   const std::vector<Expr> &sizes = plan.graph.element_sizes;
-  if (like || !checked.sizes.empty() || sizes.size() < 2 ||
-      !std::all_of(sizes.begin(), sizes.end(), is_number) || plan.graph.elements().is_integer(0))
+  if (like || !checked.sizes.empty() || sizes.size() < 2 || !sizes.back().is_integer() ||
+      plan.graph.elements().is_integer(0))
     return false;
   KernelPlan rows;
   RowWalk walk;
@@ -335,7 +335,7 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
       as_rows(plan.graph, walk.vector, (int64_t{walk.threads} * walk.steps - 1) * walk.vector);
   const auto origin = choose_origin(module, rows.graph);
   if (!origin || origin->vector != walk.vector ||
-      rows.graph.rows().value() < kFewestParts * target.multiprocessors)
+      rows.graph.rows().as_integer().value_or(INT64_MAX) < kFewestParts * target.multiprocessors)
     return false;
   rows.origin = origin->index;
   classify_accesses(module, rows, walk.vector);

@@ -192,6 +192,24 @@ std::vector<Case> columns() {
   };
 }
 
+/// The same kernels for any number of rows.
+void check_any_number(const std::vector<runtime::SessionOptions> &ways) {
+  for (const Case &each : rows()) {
+    if (each.plan != kAnywhere || each.inputs[0].sizes.size() != 2 || each.calls.size() > 2)
+      continue;
+    INFO(each.name);
+    const testing::MadeGraph graph{each.name, each.inputs, each.calls, each.outputs, {}};
+    const driver::Compilation compilation = testing::compile_made(graph, true);
+    std::string plans;
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      plans += kernel.plan + "\n";
+    INFO(plans);
+    CHECK(plans.find(kAnywhere) != std::string::npos);
+    for (const int64_t first : {int64_t{2}, each.inputs[0].sizes[0] + 1})
+      testing::check_made(graph, compilation, first, ways);
+  }
+}
+
 void check_all(const std::vector<Case> &cases, const std::vector<runtime::SessionOptions> &ways) {
   for (const Case &each : cases) {
     INFO(each.name);
@@ -213,6 +231,15 @@ TEST_CASE("rows that start anywhere on the host") { check_all(rows(), testing::h
 TEST_CASE("rows that start anywhere on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(rows(), ways);
+}
+
+TEST_CASE("any number of rows that start anywhere on the host") {
+  check_any_number(testing::host_ways());
+}
+
+TEST_CASE("any number of rows that start anywhere on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_any_number(ways);
 }
 
 TEST_CASE("rows in short pieces on the host") { check_all(pieces(), testing::host_ways()); }

@@ -258,6 +258,20 @@ TEST_CASE("loads between aligned places on the GPU", "[gpu]") {
 
 TEST_CASE("pointwise rows of odd length on the host") { check_all(rows(), testing::host_ways()); }
 
+TEST_CASE("any number of pointwise rows of odd length on the host") {
+  const testing::MadeGraph graph{
+      "rows",
+      {{"x", "bfloat16", {300, 777}}, {"b", "bfloat16", {777}}},
+      {{"a", "aten.add.Tensor", {"$x", "$b"}}, {"y", "aten.silu.default", {"$a"}}},
+      {"y"},
+      {}};
+  const driver::Compilation compilation = testing::compile_made(graph, true);
+  REQUIRE(compilation.program.kernels.size() == 1);
+  CHECK(compilation.program.kernels[0].plan.find(kRows) == 0);
+  for (const int64_t rows : {int64_t{2}, int64_t{7}, int64_t{301}})
+    testing::check_made(graph, compilation, rows, testing::host_ways());
+}
+
 TEST_CASE("pointwise rows of odd length on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(rows(), ways);

@@ -120,6 +120,8 @@ TEST_CASE("kernels of symbolic sizes compile without spills, with vectors where 
     check_sample(with_symbols(test::broadcast_relu(s0, s1, DType::bf16), symbols), 64);
     check_sample(with_symbols(test::softmax(s0, s1, DType::bf16), symbols), 128);
     check_sample(with_symbols(test::transposed_add(s0, s1, DType::f32), symbols), 96);
+    check_sample(with_symbols(test::softmax(s0, 1013, DType::bf16), symbols), 80);
+    check_sample(with_symbols(test::broadcast_relu(s0, 1023, DType::bf16), symbols), 64);
   }
   check_sample(with_symbols(test::convolved_relu(s0, s1, s2), planes), 64);
 }
