@@ -26,7 +26,6 @@ const std::map<std::string, std::string> &exceptions() {
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
       {"resnet18_fp32", "means over small images in few blocks"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
-      {"swin_t", "rows of 49 elements are read one by one"},
       {"t5_encoder", "the bias of each position is computed with each score"},
   };
   return list;
