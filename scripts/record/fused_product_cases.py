@@ -28,7 +28,6 @@ def fused_products(c):
     c.case("one_row", lambda x, w: torch.exp(x @ w), h(1, 8), h(8, 8))
     c.case("one_term_run", lambda x, w: torch.relu(x @ w), h(5, 8), h(8, 264))
     c.case("long", lambda x, w: torch.relu(x @ w), h(5, 520), h(520, 8))
-    c.case("whole_tiles", lambda x, w: (x @ w) + 1, h(128, 16), h(16, 64))
     c.case("no_runs", lambda x, w: torch.relu(x @ w), h(5, 12), h(12, 7))
     c.case("two_outputs", lambda x, w: (torch.relu(x @ w), torch.sin(x @ w)), h(20, 16), h(16, 24))
     c.case("kept", lambda x, w: (lambda y: (y, torch.relu(y)))(x @ w), h(20, 16), h(16, 24))

@@ -237,6 +237,8 @@ def reductions(c):
 def normalization(c):
     for short, dtype in FLOATS.items():
         for shape in ((6, 33), (2, 3, 128), (4, 1000), (3, 1)):
+            if shape == (4, 1000) and short == "f32":
+                continue
             label = short + "_" + "x".join(map(str, shape))
             c.case(f"softmax_{label}", lambda x: torch.softmax(x, -1), c.randn(*shape, dtype=dtype, scale=2))
             if shape != (4, 1000):

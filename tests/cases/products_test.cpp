@@ -66,6 +66,14 @@ std::vector<Case> odd_rows() {
   };
 }
 
+std::vector<Case> in_runs() {
+  const json relu = {{"z", "aten.relu.default", {"$y"}}};
+  return {{"float16", 128, 64, 16, relu, {}, false},
+          {"bfloat16", 256, 512, 192, relu},
+          {"float16", 700, 264, 72, relu, {}, false},
+          {"bfloat16", 1, 8, 8, relu}};
+}
+
 void check(const Case &each, bool singly, const std::vector<runtime::SessionOptions> &ways) {
   const testing::MadeGraph graph = graph_of(each);
   INFO(graph.name);
@@ -80,6 +88,17 @@ void check(const Case &each, bool singly, const std::vector<runtime::SessionOpti
 }
 
 } // namespace
+
+TEST_CASE("products of whole tiles, and in runs of 8, on the host") {
+  for (const Case &each : in_runs())
+    check(each, false, testing::host_ways());
+}
+
+TEST_CASE("products of whole tiles, and in runs of 8, on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    for (const Case &each : in_runs())
+      check(each, false, ways);
+}
 
 TEST_CASE("products whose rows of results start anywhere on the host") {
   for (const Case &each : odd_rows())
