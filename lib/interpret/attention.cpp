@@ -10,8 +10,8 @@ namespace tsc::interpret {
 namespace {
 
 double element(const Storage &storage, int64_t position) {
-  support::require(position >= 0 && position < storage.size(), "interpret",
-                   "attention reads outside of its buffer");
+  if (position < 0 || position >= storage.size())
+    support::require(false, "interpret", "attention reads outside of its buffer");
   const auto at = static_cast<size_t>(position);
   return storage.is_float() ? storage.floats[at] : to_float(storage.dtype, storage.integers[at]);
 }
@@ -26,20 +26,29 @@ struct View {
     return element(*storage, offset + batch * strides[0] + head * strides[1] + row * strides[2] +
                                  column * strides[3]);
   }
+
+  /// Rows of one head behind each other.
+  void copy_head(int64_t batch, int64_t head, std::vector<double> &rows) const {
+    rows.clear();
+    for (int64_t row = 0; row < sizes[2]; ++row)
+      for (int64_t column = 0; column < sizes[3]; ++column)
+        rows.push_back(at(batch, head, row, column));
+  }
 };
 
-double score_of(const View &query, const View &key, const View *mask, const ir::Extern &call,
-                int64_t batch, int64_t head, int64_t key_head, int64_t row, int64_t column) {
+double product_of(const double *one, const double *other, int64_t size) {
   double sum = 0;
-  for (int64_t i = 0; i < query.sizes[3]; ++i)
-    sum += query.at(batch, head, row, i) * key.at(batch, key_head, column, i);
-  sum *= call.alpha;
-  if (!mask)
-    return sum;
-  const double added = mask->at(batch, head, row, column);
-  if (mask->storage->is_float())
-    return sum + added;
-  return added != 0 ? sum : -INFINITY;
+  for (int64_t i = 0; i < size; ++i)
+    sum += one[i] * other[i];
+  return sum;
+}
+
+double masked(double score, const View &mask, int64_t batch, int64_t head, int64_t row,
+              int64_t column) {
+  const double added = mask.at(batch, head, row, column);
+  if (mask.storage->is_float())
+    return score + added;
+  return added != 0 ? score : -INFINITY;
 }
 
 } // namespace
@@ -56,33 +65,42 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
   Storage &output = output_of(operation);
   const std::vector<int64_t> positions =
       positions_of(module_.buffer(operation.outputs[0]).layout); // row-major over the sizes
-  const int64_t depth = query.sizes[3], columns = key.sizes[2];
+  const int64_t depth = query.sizes[3], value_depth = value.sizes[3], columns = key.sizes[2];
   const int64_t group = query.sizes[1] / std::max<int64_t>(1, key.sizes[1]);
   size_t next = 0;
-  std::vector<double> weights(static_cast<size_t>(columns));
+  std::vector<double> weights(static_cast<size_t>(columns)), sums;
+  std::vector<double> queries, keys, values; // of one head
   for (int64_t batch = 0; batch < query.sizes[0]; ++batch)
-    for (int64_t head = 0; head < query.sizes[1]; ++head)
+    for (int64_t head = 0; head < query.sizes[1]; ++head) {
+      query.copy_head(batch, head, queries);
+      if (head % group == 0) {
+        key.copy_head(batch, head / group, keys);
+        value.copy_head(batch, head / group, values);
+      }
       for (int64_t row = 0; row < query.sizes[2]; ++row) {
-        const int64_t key_head = head / group;
         const int64_t visible = call.causal ? std::min(row + 1, columns) : columns;
         double largest = -INFINITY, total = 0;
         for (int64_t column = 0; column < visible; ++column) {
-          double &score = weights[static_cast<size_t>(column)];
-          score = score_of(query, key, mask ? &*mask : nullptr, call, batch, head, key_head, row,
-                           column);
+          double score = call.alpha * product_of(queries.data() + row * depth,
+                                                 keys.data() + column * depth, depth);
+          if (mask)
+            score = masked(score, *mask, batch, head, row, column);
+          weights[static_cast<size_t>(column)] = score;
           largest = std::isnan(score) || score > largest ? score : largest;
         }
         const double base = largest == -INFINITY ? 0 : largest;
-        for (int64_t column = 0; column < visible; ++column)
-          total += weights[static_cast<size_t>(column)] =
-              std::exp(weights[static_cast<size_t>(column)] - base);
-        for (int64_t i = 0; i < depth; ++i) {
-          double sum = 0;
-          for (int64_t column = 0; column < visible; ++column)
-            sum += weights[static_cast<size_t>(column)] * value.at(batch, key_head, column, i);
-          store(output, positions[next++], total == 0 ? 0.0 : sum / total);
+        sums.assign(static_cast<size_t>(value_depth), 0.0);
+        for (int64_t column = 0; column < visible; ++column) {
+          const double weight = std::exp(weights[static_cast<size_t>(column)] - base);
+          total += weight;
+          for (int64_t i = 0; i < value_depth; ++i)
+            sums[static_cast<size_t>(i)] +=
+                weight * values[static_cast<size_t>(column * value_depth + i)];
         }
+        for (const double sum : sums)
+          store(output, positions[next++], total == 0 ? 0.0 : sum / total);
       }
+    }
 }
 
 } // namespace tsc::interpret
