@@ -84,11 +84,11 @@ protected:
     uint32_t next = 0;
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       const Value &value = graph_[id];
-      const bool named =
-          value.op != ir::Op::constant && value.op != ir::Op::store &&
-          value.op != ir::Op::store_reduction && value.op != ir::Op::set_indirect && !aliased(id) &&
-          choice_of(plan_, id) == nullptr &&
-          !(value.op == ir::Op::load && (plan_.access[id] == Access::vector || plan_.tiled[id]));
+      const bool named = value.op != ir::Op::constant && value.op != ir::Op::store &&
+                         value.op != ir::Op::store_reduction && value.op != ir::Op::set_indirect &&
+                         !aliased(id) && choice_of(plan_, id) == nullptr &&
+                         !(value.op == ir::Op::load && (plan_.access[id] == Access::vector ||
+                                                        plan_.tiled[id] || is_preloaded(id)));
       numbers_[id] = named ? next++ : 0;
     }
     size_t vectors = 0, tiles = 0;
@@ -96,7 +96,8 @@ protected:
       if (plan_.tiled[id])
         tiles_[id] = "w" + std::to_string(tiles++);
     for (ValueId id = 0; id < graph_.values.size(); ++id)
-      if ((graph_[id].op == ir::Op::load && plan_.access[id] == Access::vector) ||
+      if ((graph_[id].op == ir::Op::load &&
+           (plan_.access[id] == Access::vector || is_preloaded(id))) ||
           choice_of(plan_, id) != nullptr)
         vectors_[id] = is_first(id) ? "v" + std::to_string(vectors++)
                                     : vectors_.at(interleaved_of(plan_, id)->members.front());
@@ -107,12 +108,19 @@ protected:
     return with == nullptr || with->members.front() == id;
   }
   /// Elements of a vector access of `id`, with those of the accesses that share it.
-  int width_of(ValueId id) const { return vector_ * interleaved_with(plan_, id); }
+  int width_of(ValueId id) const {
+    return is_single(id) ? 1 : vector_ * interleaved_with(plan_, id);
+  }
+  /// One element that stands for the whole run.
+  bool is_single(ValueId id) const {
+    return is_preloaded(id) && plan_.access[id] != Access::vector;
+  }
+  bool is_preloaded(ValueId id) const { return !plan_.preloaded.empty() && plan_.preloaded[id]; }
   /// Where element `j` of the run stands in it.
   std::string place_in_access(ValueId id, const std::string &j) const {
     const Interleaved *with = interleaved_of(plan_, id);
     if (with == nullptr)
-      return j;
+      return is_single(id) ? "0" : j;
     const auto member = std::find(with->members.begin(), with->members.end(), id);
     const std::string number = std::to_string(member - with->members.begin());
     return j == "0" ? number : j + " * " + std::to_string(with->members.size()) + " + " + number;
@@ -172,7 +180,7 @@ protected:
       return vectors_.at(id) + (plan_.kept[id] ? "[" + place_ + "]" : "");
     if (ahead_.count(id) != 0)
       return vectors_.at(id) + "[u]";
-    const bool array = (plan_.preloaded[id] || plan_.kept[id]) && steps_ > 1;
+    const bool array = (is_preloaded(id) || plan_.kept[id]) && steps_ > 1;
     return vectors_.at(id) + (array ? "[k]" : "");
   }
   DType dtype_of(ValueId id) const {

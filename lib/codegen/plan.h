@@ -210,6 +210,9 @@ void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Gr
 /// The widest run for which contiguous accesses are vector accesses of 16 bytes (32 for the widest
 /// type).
 int choose_vector(const ir::Module &module, const KernelPlan &plan);
+/// Elements that one atomic access may change: additions of floats of up to 4 bytes come in 16
+/// bytes (tc_atomic_add_vec), everything else one by one.
+int atomic_vector(ir::StoreMode mode, tensor::DType dtype);
 /// Runs that start at multiples of `vector` in memory, for rows that start anywhere.
 struct RowOrigin {
   Expr index = 0; // KernelPlan::origin

@@ -239,14 +239,19 @@ std::vector<bool> positions_of_runs(const KernelPlan &plan, Expr variable, int v
   return result;
 }
 
-/// Vectors of atomic additions: 16 bytes at once (tc_atomic_add_vec).
 bool may_be_vector(const ir::Module &module, const Value &store) {
-  const DType dtype = module.buffer(store.buffer).dtype;
-  return store.mode == ir::StoreMode::plain || (store.mode == ir::StoreMode::atomic_add &&
-                                                tensor::is_floating(dtype) && dtype != DType::f64);
+  return store.mode == ir::StoreMode::plain ||
+         atomic_vector(store.mode, module.buffer(store.buffer).dtype) > 1;
 }
 
 } // namespace
+
+int atomic_vector(ir::StoreMode mode, DType dtype) {
+  constexpr int kBytes = 16;
+  return mode == ir::StoreMode::atomic_add && tensor::is_floating(dtype) && dtype != DType::f64
+             ? kBytes / static_cast<int>(tensor::size_in_bytes(dtype))
+             : 1;
+}
 
 namespace {
 

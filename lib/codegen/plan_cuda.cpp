@@ -95,25 +95,65 @@ void shorten_runs(const Request &request, KernelPlan &plan, FlatWalk &walk) {
   }
 }
 
+/// Elements that one atomic access changes, where neighbours in memory are neighbours of a run: the
+/// second-level cache works by sectors, and what a warp changes there at once had better be whole
+/// ones. `otherwise`: without such accesses.
+int atomic_run(const ir::Module &module, const KernelGraph &graph, int otherwise) {
+  int run = otherwise;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::store || value.mode == ir::StoreMode::plain ||
+        graph.element_variables.empty())
+      continue;
+    const auto step = symbolic::coefficient_of(value.index, graph.element_variables.back());
+    const DType dtype = module.buffer(value.buffer).dtype;
+    if (step && step->is_integer(1))
+      run = std::min(run, atomic_vector(value.mode, dtype));
+  }
+  return run;
+}
+
+/// Loads of one element a run are issued first, too.
+void preload_single(KernelPlan &plan, int vector) {
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
+    const Value &value = plan.graph[id];
+    if (value.op == Op::load && value.level == Level::element && value.args.empty() &&
+        value.guard == ir::kNone && !plan.preloaded[id] &&
+        (vector == 1 || plan.access[id] == Access::constant)) {
+      plan.preloads.push_back(id);
+      plan.preloaded[id] = true;
+    }
+  }
+}
+
 void plan_flat(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   FlatWalk walk;
   walk.vector = choose_vector(module, plan);
   if (!like)
     shorten_runs(request, plan, walk);
+  const int whole = walk.vector;
+  walk.vector = std::min(whole, atomic_run(module, plan.graph, whole));
   if (request.chosen().vector != 0)
     walk.vector = request.chosen().vector;
   classify_accesses(module, plan, walk.vector);
   find_shifts(module, plan, walk.vector);
   preload_all(plan);
+  // What waits for an index, or for its turn to change memory, is not waited for by the next load.
+  const bool waits =
+      std::any_of(plan.graph.values.begin(), plan.graph.values.end(), [](const Value &value) {
+        return value.op == Op::set_indirect ||
+               (value.op == Op::store && value.mode != ir::StoreMode::plain);
+      });
+  if (waits)
+    preload_single(plan, walk.vector);
   if (walk.vector > 1)
     find_choices(module, plan);
   // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four), two where they
   // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, if that
   // leaves every multiprocessor four blocks.
-  const bool waits = std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
-                                 [](const Value &value) { return value.op == Op::set_indirect; });
-  finish_flat(request, plan, walk, walk.vector == 1 ? kRunsInFlight : waits ? 2 : 1);
+  const int wanted = walk.vector == 1 ? kRunsInFlight : waits ? 2 : 1;
+  const int parts = std::max(1, whole / walk.vector); // as many bytes on their way in short runs
+  finish_flat(request, plan, walk, std::min(2 * kRunsInFlight, wanted * parts));
   plan.description = "pointwise, " + plan.description;
 }
 

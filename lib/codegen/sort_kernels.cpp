@@ -67,10 +67,9 @@ public:
   SortBuilder(const ir::Module &module, const scheduler::Schedule &schedule,
               const scheduler::Group &group, const ir::Operation &operation,
               const SortBuffers &buffers, const target::Target &target)
-      : module_(module), schedule_(schedule), group_(group), operation_(operation),
-        call_(call_of(operation)), buffers_(buffers), target_(target),
-        cut_(cut(module, call_.inputs[0].layout)), dtype_(call_.inputs[0].dtype),
-        passes_(passes_of(dtype_)) {
+      : module_(module), schedule_(schedule), group_(group), call_(call_of(operation)),
+        buffers_(buffers), target_(target), cut_(cut(module, call_.inputs[0].layout)),
+        dtype_(call_.inputs[0].dtype), passes_(passes_of(dtype_)) {
     if (call_.values)
       values_ = operation.outputs.front();
     if (call_.positions)
@@ -103,7 +102,6 @@ private:
   const ir::Module &module_;
   const scheduler::Schedule &schedule_;
   const scheduler::Group &group_;
-  const ir::Operation &operation_;
   const ir::Extern &call_;
   const SortBuffers &buffers_;
   const target::Target &target_;

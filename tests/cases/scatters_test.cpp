@@ -104,7 +104,55 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
+/// Rows added or compared where an index says: what a thread changes at once, and how many runs of
+/// that it has.
+struct RowCase {
+  std::string dtype, into;
+  int64_t columns;
+  json call;
+  std::string plan;
+};
+
+void check_rows(const std::vector<runtime::SessionOptions> &ways) {
+  const json add = {"aten.index_add.default", {"$c", 0, "$i", "$w"}},
+             most = {"aten.index_reduce.default", {"$c", 0, "$i", "$w", "amax"}};
+  for (const RowCase &each :
+       std::vector<RowCase>{{"bfloat16", "float32", 64, add, "4 runs of 4 elements"},
+                            {"float32", "float32", 96, add, "2 runs of 4 elements"},
+                            {"float32", "float16", 64, add, "2 runs of 8 elements"},
+                            {"float32", "float32", 64, most, "8 runs of 1 elements"},
+                            {"int32", "int32", 32, most, "8 runs of 1 elements"}}) {
+    constexpr int64_t kRows = 70001, kPlaces = 50021;
+    testing::MadeGraph graph;
+    graph.inputs = {{"x", each.dtype, {kRows, each.columns}},
+                    {"i", "int64", {kRows}, 0, kPlaces - 1}};
+    graph.calls = {{"f", "aten.full.default", {{kPlaces, each.columns}, 1}},
+                   {"c", "prims.convert_element_type.default", {"$f", {{"dtype", each.into}}}},
+                   {"w", "prims.convert_element_type.default", {"$x", {{"dtype", each.into}}}},
+                   {"y", each.call[0], each.call[1]}};
+    graph.outputs = {"y"};
+    graph.name = each.dtype + " into " + each.into + ", " + std::to_string(each.columns);
+    INFO(graph.name);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    std::string plans;
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      plans += kernel.plan + "\n";
+    INFO(plans);
+    CHECK(plans.find(each.plan) != std::string::npos);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
 } // namespace
+
+TEST_CASE("rows are added by accesses that lie beside each other") {
+  check_rows(testing::host_ways());
+}
+
+TEST_CASE("rows are added by accesses that lie beside each other on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_rows(ways);
+}
 
 TEST_CASE("one place of each row of a constant") { check_all(testing::host_ways()); }
 
