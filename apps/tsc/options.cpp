@@ -44,6 +44,8 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
           "which products of float32 a GPU may compute with factors of 10 bits of mantissa: "
           "off, conv (those of convolutions, as PyTorch), on (docs/numbers.md)")
       ->check(CLI::IsMember({"off", "conv", "on"}));
+  command.add_flag("--deterministic", flags.deterministic,
+                   "the same input gives the same bits: floats are never added atomically");
   command
       .add_option("--policy-option", flags.policy_options,
                   "NAME=VALUE: one threshold of the policy; repeatable (docs/scheduler.md)")
@@ -118,6 +120,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   options.tf32 = flags.tf32 == "on"     ? target::Tf32::on
                  : flags.tf32 == "conv" ? target::Tf32::conv
                                         : target::Tf32::off;
+  options.deterministic = flags.deterministic;
   options.benchmark_fusion = flags.benchmark_fusion;
   const std::vector<std::string> archs = archs_of(flags);
   if (archs.size() > 1)

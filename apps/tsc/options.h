@@ -15,6 +15,7 @@ struct CompileFlags {
   std::string policy = "default";
   std::vector<std::string> policy_options;
   std::string tf32 = "off";
+  bool deterministic = false;
   std::string benchmark_fusion;
   std::vector<std::string> archs;
   std::vector<std::string> locks;
@@ -25,7 +26,8 @@ struct CompileFlags {
   bool record_scheduling = false; // keep what each step of the scheduler did
 };
 /// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
-/// --combo-kernels, --tf32, --arch, --lock, --operators, --dump-after, --time-passes.
+/// --combo-kernels, --tf32, --deterministic, --arch, --lock, --operators, --dump-after,
+/// --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
 
 /// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr. Throws UserError (usage)

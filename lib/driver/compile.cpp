@@ -47,6 +47,8 @@ void run_graph_passes(State &state) {
   pass_options.product_kernels =
       state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
   pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;
+  pass_options.sorted_sums = state.policy.sorted_sums;
+  pass_options.deterministic = state.policy.deterministic;
   pass_options.choices = &state.result.choices;
   pass_options.cleanup = state.result.graph.stage != "post_grad";
   state.result.graph = ops::run_graph_passes(
@@ -199,6 +201,8 @@ Compilation compile(graph::Graph graph, const CompileOptions &options) {
     target::set_option(state.policy, option);
   if (options.tf32 != target::Tf32::off)
     state.policy.tf32 = options.tf32;
+  if (options.deterministic)
+    state.policy.deterministic = true;
   state.target = &target::find_target(options.arch);
   if (!options.benchmark_fusion.empty())
     state.timing_device = timing_device(options.benchmark_fusion);

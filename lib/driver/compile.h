@@ -28,6 +28,7 @@ struct CompileOptions {
   std::optional<bool> foreach_lists, combo_kernels; // instead of what the policy says
   std::vector<std::string> policy_options;          // "NAME=VALUE", over the policy's own
   target::Tf32 tf32 = target::Tf32::off;            // if not off, over policy_options
+  bool deterministic = false;                       // the same
   /// Where pairs of kernels are timed against one fused kernel (fusion_timer.h); "": nowhere.
   std::string benchmark_fusion;
   std::string arch = "sm_90"; // target::find_target

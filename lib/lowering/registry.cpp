@@ -30,6 +30,7 @@ const Registry &registry() {
     add_checks(result);
     add_user_kernels(result);
     add_alignments(result);
+    add_row_sums(result);
     return result;
   }();
   return all;

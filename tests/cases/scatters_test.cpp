@@ -1,5 +1,7 @@
 // One place of each row of a constant, written: a choice by position gives what writing gives.
 #include "made_graph.h"
+
+#include "driver/reference.h"
 #include "support/diagnostic.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
@@ -143,7 +145,87 @@ void check_rows(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
+/// Sums in a fixed order beside atomic ones: few places, so that whole pieces go to one of them,
+/// many, none that divides an access, a count of rows that a run decides.
+struct OrderedCase {
+  std::string dtype;
+  int64_t rows, columns, places;
+  bool is_dynamic = false;
+};
+
+void check_ordered(const std::vector<runtime::SessionOptions> &ways) {
+  for (const OrderedCase &each : std::vector<OrderedCase>{{"bfloat16", 1000, 64, 3},
+                                                          {"float16", 700, 24, 1},
+                                                          {"float32", 2000, 129, 500},
+                                                          {"float64", 600, 6, 2},
+                                                          {"float32", 9001, 1, 70000},
+                                                          {"float32", 900, 2500, 4},
+                                                          {"float32", 700, 8, 3, true}}) {
+    testing::MadeGraph graph;
+    graph.name = each.dtype + " " + std::to_string(each.rows) + " x " +
+                 std::to_string(each.columns) + " to " + std::to_string(each.places);
+    INFO(graph.name);
+    graph.inputs = {{"x", each.dtype, {each.rows, each.columns}, 0, 2}};
+    const double scale = static_cast<double>(each.places) * 0.77;
+    graph.calls = {
+        {"first", "aten.select.int", {"$x", 1, 0}},
+        {"wide", "prims.convert_element_type.default", {"$first", {{"dtype", "float64"}}}},
+        {"scaled", "aten.mul.Tensor", {"$wide", scale}},
+        {"whole", "prims.convert_element_type.default", {"$scaled", {{"dtype", "int64"}}}},
+        {"i", "aten.remainder.Scalar", {"$whole", each.places}},
+        {"f", "aten.full.default", {{each.places, each.columns}, 1}},
+        {"c", "prims.convert_element_type.default", {"$f", {{"dtype", each.dtype}}}},
+        {"y", "aten.index_add.default", {"$c", 0, "$i", "$x"}}};
+    graph.outputs = {"y"};
+    const driver::Compilation atomic = testing::compile_made(graph, each.is_dynamic);
+    graph.policy_options = {"deterministic=on"};
+    const driver::Compilation ordered = testing::compile_made(graph, each.is_dynamic);
+    CHECK(ordered.program.kernels.size() > atomic.program.kernels.size());
+    const std::vector<tensor::HostTensor> inputs = {tensor::random_tensor(
+        tensor::parse_dtype(each.dtype).value(), {each.rows, each.columns}, {.seed = 3})};
+    driver::ReferenceOptions exact;
+    exact.round_buffers = false;
+    const auto expected = driver::run_reference(ordered, inputs, {}),
+               reference = driver::run_reference(atomic, inputs, {}, exact);
+    for (const runtime::SessionOptions &way : ways) {
+      const auto session = runtime::Session::create(ordered.program, {}, way);
+      const auto found = session->run(inputs), again = session->run(inputs);
+      CHECK(std::memcmp(found[0].data(), again[0].data(), found[0].size_in_bytes()) == 0);
+      const tensor::Agreement agreement = tensor::compare(found[0], expected[0], &reference[0]);
+      INFO(agreement.reason);
+      CHECK(agreement.ok);
+    }
+  }
+}
+
 } // namespace
+
+TEST_CASE("products at run-time indices are refused where an order is asked for") {
+  testing::MadeGraph graph;
+  graph.inputs = {{"x", "float32", {7, 5}}, {"i", "int64", {7, 5}, 0, 2}};
+  graph.calls = {{"y", "aten.scatter_reduce.two", {"$x", 0, "$i", "$x", "prod"}}};
+  graph.outputs = {"y"};
+  testing::compile_made(graph, false);
+  graph.policy_options = {"deterministic=on"};
+  try {
+    testing::compile_made(graph, false);
+    FAIL("taken");
+  } catch (const support::UserError &error) {
+    CHECK(support::to_string(error.diagnostics().front()) ==
+          "error TSC-O218: aten.scatter_reduce.two of floats with reduce='prod' multiplies in the "
+          "order in which threads come (node y)\n"
+          "  next: compile without --deterministic, or multiply another way");
+  }
+}
+
+TEST_CASE("sums in a fixed order are those of atomic additions") {
+  check_ordered(testing::host_ways());
+}
+
+TEST_CASE("sums in a fixed order are those of atomic additions on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_ordered(ways);
+}
 
 TEST_CASE("rows are added by accesses that lie beside each other") {
   check_rows(testing::host_ways());

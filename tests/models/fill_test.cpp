@@ -24,6 +24,7 @@ const std::map<std::string, std::string> &exceptions() {
       {"depthwise7_nhwc", "49 taps of 16-bit floats: conversions beside the multiplications"},
       {"diffusion_block", "rows over channels that are not neighbours"},
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
+      {"embedding_backward", "sorting 65,536 indices takes what one of its few blocks takes"},
       {"resnet18_fp32", "means over small images in few blocks"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
       {"t5_encoder", "the bias of each position is computed with each score"},

@@ -540,20 +540,13 @@ void add_scatters(Table &table) {
            "scale_grad_by_freq) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
         const TensorMeta gradient = call.tensor("grad_output");
-        // Its leading dimensions may be other ones than the indices' of as many elements.
-        Sizes sizes = call.tensor("indices").layout.sizes;
-        sizes.push_back(last_size(call, "grad_output"));
-        Argument wide = builder.call("aten.reshape.default",
-                                     {widen(builder, call["grad_output"]), sizes_argument(sizes)});
-        Argument zeros = builder.call(
-            "aten.full.default", {Arguments{call["num_weights"], size_argument(sizes.back())}, 0.0},
-            {{"dtype", accumulation_dtype(gradient.dtype)}, {"device", gradient.device}});
-        Argument padding = builder.call("aten.eq.Tensor", {call["indices"], call["padding_idx"]});
-        Argument column = builder.call("aten.unsqueeze.default", {padding, -1});
-        Argument masked = builder.call(kWhere, {column, 0.0, wide});
-        Argument rows = builder.call(kWhere, {padding, 0, call["indices"]});
-        rows = checked_range(builder, rows, call.size("num_weights"));
+        const Expr columns = last_size(call, "grad_output");
+        Argument source = call["grad_output"];
         if (call.boolean("scale_grad_by_freq")) { // by how often each row is asked for
+          const Argument padding =
+              builder.call("aten.eq.Tensor", {call["indices"], call["padding_idx"]});
+          Argument rows = builder.call(kWhere, {padding, 0, call["indices"]});
+          rows = checked_range(builder, rows, call.size("num_weights"));
           Argument none = builder.call("aten.full.default", {Arguments{call["num_weights"]}, 0},
                                        {{"dtype", DType::i64}, {"device", gradient.device}});
           Argument one =
@@ -562,12 +555,18 @@ void add_scatters(Table &table) {
               builder.call("aten.index_put.default", {none, Arguments{rows}, one, true});
           Argument counts = builder.call("aten.index.Tensor", {often, Arguments{rows}});
           counts = builder.call("aten.clamp_min.default", {counts, 1}); // of padding
-          masked =
-              builder.call(kDiv, {masked, builder.call("aten.unsqueeze.default", {counts, -1})});
+          // Its leading dimensions may be other ones than the indices' of as many elements.
+          Sizes sizes = call.tensor("indices").layout.sizes;
+          sizes.push_back(columns);
+          source =
+              builder.call("aten.reshape.default", {widen(builder, source), sizes_argument(sizes)});
+          source =
+              builder.call(kDiv, {source, builder.call("aten.unsqueeze.default", {counts, -1})});
         }
-        Argument total =
-            builder.call("aten.index_put.default", {zeros, Arguments{rows}, masked, true});
-        return convert(builder, total, gradient.dtype);
+        const Argument sums =
+            builder.call("tsc.sum_at.default",
+                         {source, call["indices"], call["num_weights"], call["padding_idx"]});
+        return convert(builder, sums, gradient.dtype);
       });
 }
 

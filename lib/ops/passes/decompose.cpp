@@ -1,6 +1,7 @@
 #include "ops/passes/decompose.h"
 
 #include "ops/families/attention.h"
+#include "ops/families/row_sums.h"
 #include "ops/passes/clean_up.h"
 #include "ops/passes/convolution_layouts.h"
 #include "ops/table/precision.h"
@@ -94,7 +95,7 @@ graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::strin
 }
 
 graph::Graph decompose(graph::Graph graph, const PassOptions &) {
-  return decompose_keeping(std::move(graph), {kAttention, kConvolution});
+  return decompose_keeping(std::move(graph), {kAttention, kConvolution, kSumAt});
 }
 
 namespace {
@@ -115,7 +116,7 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
       graph = remove_dead_nodes(std::move(graph));
     choose_fused_attention(graph, options.fused_attention);
   }
-  return decompose_keeping(std::move(graph), {kConvolution});
+  return decompose_keeping(std::move(graph), {kConvolution, kSumAt});
 }
 
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options) {
@@ -133,7 +134,7 @@ graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &option
   std::set<std::string> others; // names of products that no convolution is made of
   for (const Node &node : graph.nodes)
     others.insert(node.name);
-  graph = decompose_keeping(std::move(graph), {}, {options.product_kernels});
+  graph = decompose_keeping(std::move(graph), {kSumAt}, {options.product_kernels});
   if (options.tf32_convolutions)
     for (Node &node : graph.nodes)
       if (others.count(node.name) == 0) {

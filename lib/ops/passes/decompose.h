@@ -23,4 +23,8 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
 /// aten.convolution as windows, matrix products and sums.
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options);
 
+/// What adds at run-time indices as sums in a fixed order where `options` ask for it, or where it
+/// pays, else as atomic additions. Errors: TSC-O218.
+graph::Graph order_sums(graph::Graph graph, const PassOptions &options);
+
 } // namespace tsc::ops

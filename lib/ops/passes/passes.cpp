@@ -28,6 +28,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"split_complex", split_complex},
       {"decompose_attention", decompose_attention},
       {"decompose_convolution", decompose_convolution},
+      {"order_sums", order_sums},
       {"prepare_subgraphs", prepare_subgraphs},
       {"seed_random", seed_random},
       {"record_assertions", record_assertions},
@@ -59,7 +60,7 @@ graph::Graph decomposed(graph::Graph graph) {
       break;
     graph = pass.function(std::move(graph), {});
   }
-  return decompose_convolution(decompose_attention(std::move(graph), {}), {});
+  return order_sums(decompose_convolution(decompose_attention(std::move(graph), {}), {}), {});
 }
 
 } // namespace tsc::ops

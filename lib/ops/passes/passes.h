@@ -14,6 +14,9 @@ struct PassOptions {
   int64_t fused_attention = 0;    // keep attention that one kernel can compute, up to this depth
   bool product_kernels = false;   // products may read windows where they come from
   bool tf32_convolutions = false; // tell products that convolutions are made of from others
+  bool sorted_sums = false;       // sums at run-time indices may be sorted, where that pays
+  bool deterministic =
+      false;           // the same bits from the same input: floats are never added atomically
   bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
   /// Gets a sentence about each thing that was chosen for the graph as a whole; may be null.
   std::vector<std::string> *choices = nullptr;

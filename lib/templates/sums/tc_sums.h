@@ -1,0 +1,154 @@
+// Sums of rows of a table by where they go: result row r is the sum of the source rows
+// order[starts[r]] .. order[starts[r + 1] - 1], added in this order, which no other thread changes.
+// Positions in `order` are cut into pieces of tc_sum_piece. Many rows may go to one place: where
+// that is all of a piece, tc_sum_pieces adds the piece up, and tc_sum_rows then adds pieces. A sum
+// of n rows takes 2 * tc_sum_piece + n / tc_sum_piece steps at most.
+//
+// Elements are added as A: float, of doubles double. V: neighbouring columns that are one access.
+#pragma once
+
+#include "tsc_prelude.h"
+
+static constexpr long long tc_sum_piece = 128;
+
+/// The table that is summed up; `row` and `column`: its strides, in elements. V > 1: `column` is 1.
+template <class T> struct tc_sum_source {
+  const T *elements;
+  const long long *order;
+  long long row, column, columns;
+
+  /// Adds the rows at positions [from, to) of `order`, their columns from `c` on.
+  template <int V, class A>
+  TC_MEMBER void add(A (&sum)[V], long long from, long long to, long long c) const {
+    constexpr int ahead = 4; // loads under way
+    for (; from + ahead <= to; from += ahead) {
+      tc_vec<T, V> rows[ahead];
+      TC_UNROLL
+      for (int k = 0; k < ahead; ++k)
+        rows[k] = load<V>(order[from + k], c);
+      TC_UNROLL
+      for (int k = 0; k < ahead; ++k)
+        add_one<V>(sum, rows[k]);
+    }
+    for (; from < to; ++from)
+      add_one<V>(sum, load<V>(order[from], c));
+  }
+
+private:
+  template <int V> TC_MEMBER tc_vec<T, V> load(long long at, long long c) const {
+    return tc_load_vec<V>(elements + at * row + c * column);
+  }
+  template <int V, class A> TC_MEMBER static void add_one(A (&sum)[V], const tc_vec<T, V> &x) {
+    TC_UNROLL
+    for (int j = 0; j < V; ++j)
+      sum[j] += static_cast<A>(tc_get(x.at[j]));
+  }
+};
+
+/// Piece `piece`, columns [c, c + V), if all of it goes to one row; `keys`: [count], sorted, the
+/// row that each position goes to.
+template <int V, class T, class K, class A>
+TC_FN void tc_sum_piece_of(const tc_sum_source<T> &source, const K *keys, A *pieces,
+                           long long piece, long long c) {
+  const long long from = piece * tc_sum_piece, to = from + tc_sum_piece;
+  if (keys[from] != keys[to - 1])
+    return;
+  A sum[V] = {};
+  source.template add<V>(sum, from, to, c);
+  TC_UNROLL
+  for (int j = 0; j < V; ++j)
+    pieces[piece * source.columns + c + j] = sum[j];
+}
+
+/// Result row `r`, columns [c, c + V).
+template <int V, class T, class A, class R>
+TC_FN void tc_sum_row(const tc_sum_source<T> &source, const long long *starts, const A *pieces,
+                      R *out, long long r, long long c) {
+  const long long from = starts[r], to = starts[r + 1];
+  // Whole pieces among them.
+  const long long first = (from + tc_sum_piece - 1) / tc_sum_piece, last = to / tc_sum_piece;
+  A sum[V] = {};
+  if (first < last) {
+    source.template add<V>(sum, from, first * tc_sum_piece, c);
+    for (long long piece = first; piece < last; ++piece) {
+      TC_UNROLL
+      for (int j = 0; j < V; ++j)
+        sum[j] += pieces[piece * source.columns + c + j];
+    }
+    source.template add<V>(sum, last * tc_sum_piece, to, c);
+  } else {
+    source.template add<V>(sum, from, to, c);
+  }
+  tc_value<R> y[V];
+  TC_UNROLL
+  for (int j = 0; j < V; ++j)
+    y[j] = static_cast<tc_value<R>>(sum[j]);
+  tc_store_vec<V>(out + r * source.columns + c, y);
+}
+
+/// The first position whose key is at least `key`, of `count` sorted ones.
+template <class K> TC_FN long long tc_sum_start(const K *keys, long long count, long long key) {
+  long long first = 0;
+  while (count > 0) {
+    const long long half = count / 2;
+    const bool behind = static_cast<long long>(keys[first + half]) < key;
+    first = behind ? first + half + 1 : first;
+    count = behind ? count - half - 1 : half;
+  }
+  return first;
+}
+
+// What kernels call. starts: [rows + 1], row r having the key least + r. A block's x are threads
+// side by side along the columns; block x of a grid is a piece, or as many rows as the block has y.
+// Blocks beside each other in y share the columns.
+template <class K>
+TC_FN void tc_sum_starts(const K *keys, long long *starts, long long count, long long rows,
+                         long long least) {
+  const long long r = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (r <= rows)
+    starts[r] = tc_sum_start(keys, count, least + r);
+}
+template <class K>
+TC_FN void tc_sum_starts_alone(const K *keys, long long *starts, long long count, long long rows,
+                               long long least) {
+  for (long long r = 0; r <= rows; ++r)
+    starts[r] = tc_sum_start(keys, count, least + r);
+}
+template <int V, class T, class K, class A>
+TC_FN void tc_sum_pieces(const T *elements, const K *keys, const long long *order, A *pieces,
+                         long long row, long long column, long long columns) {
+  const tc_sum_source<T> source = {elements, order, row, column, columns};
+  for (long long c = (static_cast<long long>(blockIdx.y) * blockDim.x + threadIdx.x) * V;
+       c < columns; c += static_cast<long long>(gridDim.y) * blockDim.x * V)
+    tc_sum_piece_of<V>(source, keys, pieces, blockIdx.x, c);
+}
+template <int V, class T, class K, class A>
+TC_FN void tc_sum_pieces_alone(const T *elements, const K *keys, const long long *order, A *pieces,
+                               long long row, long long column, long long columns,
+                               long long count) {
+  const tc_sum_source<T> source = {elements, order, row, column, columns};
+  for (long long piece = 0; piece < count / tc_sum_piece; ++piece)
+    for (long long c = 0; c < columns; c += V)
+      tc_sum_piece_of<V>(source, keys, pieces, piece, c);
+}
+template <int V, class A, class T, class R>
+TC_FN void tc_sum_rows(const T *elements, const long long *order, const long long *starts,
+                       const A *pieces, R *out, long long row, long long column, long long columns,
+                       long long rows) {
+  const tc_sum_source<T> source = {elements, order, row, column, columns};
+  const long long r = static_cast<long long>(blockIdx.x) * blockDim.y + threadIdx.y;
+  if (r >= rows)
+    return;
+  for (long long c = (static_cast<long long>(blockIdx.y) * blockDim.x + threadIdx.x) * V;
+       c < columns; c += static_cast<long long>(gridDim.y) * blockDim.x * V)
+    tc_sum_row<V>(source, starts, pieces, out, r, c);
+}
+template <int V, class A, class T, class R>
+TC_FN void tc_sum_rows_alone(const T *elements, const long long *order, const long long *starts,
+                             const A *pieces, R *out, long long row, long long column,
+                             long long columns, long long rows) {
+  const tc_sum_source<T> source = {elements, order, row, column, columns};
+  for (long long r = 0; r < rows; ++r)
+    for (long long c = 0; c < columns; c += V)
+      tc_sum_row<V>(source, starts, pieces, out, r, c);
+}
