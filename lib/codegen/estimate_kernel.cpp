@@ -19,49 +19,10 @@ constexpr double kRegisters = 24;    // a thread's, besides what it loads and ad
 constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
+constexpr double kWideConversion = 8;
 constexpr double kQuick = 2;    // of KernelPlan::quick
 constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
-
-/// Instructions of a thread, roughly. What is true or false stands in predicates, which several
-/// instructions share.
-double instructions_of(const KernelGraph &graph, const Value &value) {
-  if (value.op == Op::index_expr || value.dtype == DType::boolean)
-    return 0.5;
-  const auto is_product = [&](ValueId arg) { return graph[arg].op == Op::mul; };
-  switch (value.op) {
-  case Op::constant:
-    return 0;
-  case Op::add: // with its factors
-    if (tensor::is_floating(value.dtype) &&
-        (is_product(value.args[0]) || is_product(value.args[1])))
-      return 0;
-    return 1;
-  case Op::load:
-  case Op::store:
-  case Op::store_reduction:
-    return 3;
-  case Op::reduction:
-    if (value.reduction == ir::ReductionKind::online_softmax_reduce)
-      return kExpSumStep;
-    return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
-  case Op::scan:
-    return 4;
-  default:
-    break;
-  }
-  switch (ir::op_cost(value.op)) {
-  case ir::OpCost::instruction:
-    return 1;
-  case ir::OpCost::function:
-    return 8;
-  case ir::OpCost::angle:
-    return 40;
-  case ir::OpCost::series:
-    return 100;
-  }
-  return 1;
-}
 
 class Estimator {
 public:
@@ -347,6 +308,53 @@ private:
 };
 
 } // namespace
+
+// What is true or false stands in predicates, which several instructions share.
+double instructions_of(const KernelGraph &graph, const Value &value) {
+  if (value.op == Op::index_expr || value.dtype == DType::boolean)
+    return 0.5;
+  const auto is_product = [&](ValueId arg) { return graph[arg].op == Op::mul; };
+  const bool is_wide = value.dtype == DType::i64 || value.dtype == DType::u64;
+  switch (value.op) {
+  case Op::to_dtype:
+    // Between floats and 64-bit integers: 16 a clock and multiprocessor.
+    if (const DType from = graph[value.args[0]].dtype;
+        (is_wide && tensor::is_floating(from)) ||
+        (tensor::is_floating(value.dtype) && (from == DType::i64 || from == DType::u64)))
+      return kWideConversion;
+    return 1;
+  case Op::constant:
+    return 0;
+  case Op::add: // with its factors
+    if (tensor::is_floating(value.dtype) &&
+        (is_product(value.args[0]) || is_product(value.args[1])))
+      return 0;
+    return 1;
+  case Op::load:
+  case Op::store:
+  case Op::store_reduction:
+    return 3;
+  case Op::reduction:
+    if (value.reduction == ir::ReductionKind::online_softmax_reduce)
+      return kExpSumStep;
+    return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
+  case Op::scan:
+    return 4;
+  default:
+    break;
+  }
+  switch (ir::op_cost(value.op)) {
+  case ir::OpCost::instruction:
+    return is_wide ? 2 : 1;
+  case ir::OpCost::function:
+    return 8;
+  case ir::OpCost::angle:
+    return 40;
+  case ir::OpCost::series:
+    return 100;
+  }
+  return 1;
+}
 
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
                                         Expr written, const target::Target &target) {

@@ -15,6 +15,9 @@ namespace tsc::codegen {
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,
                                         Expr written, const target::Target &target);
 
+/// Instructions of a thread for a value of one element, roughly: a vector access counts as one.
+double instructions_of(const KernelGraph &graph, const Value &value);
+
 /// Adds a part of a launch: small parts run beside each other.
 void add_part(program::KernelEstimate &launch, const program::KernelEstimate &part);
 

@@ -156,9 +156,12 @@ struct KernelPlan {
   std::vector<bool> summed_wider;       // sums of floats that their own precision would not do for
   std::vector<Choice> choices;          // FlatWalk
   std::vector<Interleaved> interleaved; // FlatWalk; loads are preloaded
-  bool wide_index = false;              // 64-bit indices
-  std::string description;              // one line
-  ValueId result = ir::kNone;           // ProductWalk: the load that is the product's results
+  /// FlatWalk: elements along one loop that a run stands for; their values stand beside each other
+  /// in the graph, what they share once.
+  int copies = 1;
+  bool wide_index = false;    // 64-bit indices
+  std::string description;    // one line
+  ValueId result = ir::kNone; // ProductWalk: the load that is the product's results
   Expr grid;
   int shared_bytes = 0; // dynamic
   int block = 1;

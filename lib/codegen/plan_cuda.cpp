@@ -421,7 +421,7 @@ KernelPlan make_plan(const Request &request) {
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
     if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan) &&
-        !plan_pointwise_rows(request, plan))
+        !plan_shared(request, plan) && !plan_pointwise_rows(request, plan))
       plan_flat(request, plan);
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
@@ -503,7 +503,7 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
                      const PlanChoice *choice) {
   Request request{module, group, target, given, {}, nullptr, choice};
   KernelPlan plain = make_plan(request);
-  if (!plain.interleaved.empty())
+  if (!plain.interleaved.empty() || plain.copies > 1)
     return plain;
   const std::vector<RunDirection> directions = directions_of(plain);
   const int narrow = widest_run(plain);

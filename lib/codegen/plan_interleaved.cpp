@@ -68,14 +68,7 @@ KernelGraph with_short_loop(KernelGraph graph) {
       length = divisor_of(value.index, variable);
   if (length < 2 || length > kLongest || !symbolic::known_multiple_of(size, length, graph.ranges))
     return graph;
-  size_t number = 0;
-  const auto is_taken = [&](Expr symbol) {
-    return std::find(graph.element_variables.begin(), graph.element_variables.end(), symbol) !=
-           graph.element_variables.end();
-  };
-  while (is_taken(symbolic::symbol(symbolic::SymbolSort::dimension, number)))
-    ++number;
-  const Expr within = symbolic::symbol(symbolic::SymbolSort::dimension, number);
+  const Expr within = unused_variable(graph);
   const Expr around = symbolic::floor_div(size, length);
   graph.element_sizes.back() = around;
   graph.element_variables.push_back(within);
@@ -142,52 +135,6 @@ int choose_run(const ir::Module &module, const KernelGraph &graph, const Loops &
              : 0;
 }
 
-/// The graph without the short loop: a value that depends on it once for each of its elements.
-struct Unrolled {
-  KernelGraph graph;
-  std::vector<std::vector<ValueId>> copies; // by value, of each element; one of what is the same
-};
-std::optional<Unrolled> unroll(const KernelGraph &graph, const Loops &loops) {
-  const Expr variable = graph.element_variables[loops.within];
-  Unrolled result{graph, {}};
-  KernelGraph &unrolled = result.graph;
-  unrolled.values.clear();
-  unrolled.stores.clear();
-  for (std::vector<Expr> *list : {&unrolled.element_variables, &unrolled.element_sizes})
-    list->erase(list->begin() + static_cast<std::ptrdiff_t>(loops.within));
-  for (const Value &source : graph.values) {
-    bool varies = symbolic::depends_on(source.index, variable);
-    const auto copy_of = [&](ValueId id, size_t element) {
-      const std::vector<ValueId> &copies = result.copies[id];
-      return copies[copies.size() == 1 ? 0 : element];
-    };
-    for (const ValueId arg : source.args)
-      varies = varies || result.copies[arg].size() > 1;
-    varies = varies || (source.guard != ir::kNone && result.copies[source.guard].size() > 1);
-    if (varies && source.op == Op::set_indirect) // its symbol stands in indices
-      return std::nullopt;
-    std::vector<ValueId> copies;
-    for (int64_t element = 0; element < (varies ? loops.length : 1); ++element) {
-      Value value = source;
-      for (ValueId &arg : value.args)
-        arg = copy_of(arg, static_cast<size_t>(element));
-      if (value.guard != ir::kNone)
-        value.guard = copy_of(value.guard, static_cast<size_t>(element));
-      value.index = symbolic::simplify(
-          symbolic::substitute(value.index, {{variable, Expr(element)}}), graph.ranges);
-      copies.push_back(static_cast<ValueId>(unrolled.values.size()));
-      unrolled.values.push_back(std::move(value));
-    }
-    result.copies.push_back(std::move(copies));
-  }
-  for (const ValueId store : graph.stores)
-    unrolled.stores.insert(unrolled.stores.end(), result.copies[store].begin(),
-                           result.copies[store].end());
-  if (unrolled.values.size() > kMostValues)
-    return std::nullopt;
-  return result;
-}
-
 /// Whether runs of `run` start at multiples of 16 bytes where the first of `members` does.
 bool is_aligned(const ir::Module &module, const KernelGraph &graph, ValueId first, int run) {
   const Value &value = graph[first];
@@ -207,7 +154,7 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
   const int run = loops ? choose_run(module, graph, *loops) : 0;
   if (run == 0)
     return false;
-  std::optional<Unrolled> unrolled = unroll(graph, *loops);
+  std::optional<Unrolled> unrolled = unroll(graph, loops->within, kMostValues);
   if (!unrolled)
     return false;
   KernelPlan fresh;

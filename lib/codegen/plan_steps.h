@@ -39,6 +39,20 @@ void preload_all(KernelPlan &plan);
 /// A pointwise walk's runs a thread, `wanted` if that leaves enough blocks; its grid, phases and
 /// description. Of `walk` the length of runs counts.
 void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wanted);
+/// A variable of element loops that the graph has none of.
+Expr unused_variable(const KernelGraph &graph);
+/// The graph without a short loop: a value that depends on it once for each of its elements.
+struct Unrolled {
+  KernelGraph graph;                        // phases are not assigned
+  std::vector<std::vector<ValueId>> copies; // by value, of each element; one of what is the same
+};
+/// `loop`: which element variable; its size is a number. Nothing where a run-time index depends on
+/// it, or where the graph would have more than `most_values` values.
+std::optional<Unrolled> unroll(const KernelGraph &graph, size_t loop, size_t most_values);
+/// Plans a pointwise kernel of which much is the same along a loop (not the innermost one) and
+/// whose instructions take longer than its bytes: several elements along that loop a thread; false,
+/// and nothing done, if there is no such loop.
+bool plan_shared(const Request &request, KernelPlan &plan);
 /// Plans a pointwise kernel with a short loop that is innermost in some accesses only; false, and
 /// nothing done, if it has none, or if sizes are symbols that do not divide.
 bool plan_interleaved(const Request &request, KernelPlan &plan);

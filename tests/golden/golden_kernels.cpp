@@ -22,6 +22,7 @@ const std::vector<GoldenGraph> &golden_graphs() {
       {"softmax", "graphs/anchors/softmax/model.json"},
       {"concatenation", "graphs/concatenation.json"},
       {"top_p", "graphs/top_p.json"},
+      {"resample", "graphs/resample.json"},
   };
   return graphs;
 }

@@ -1,0 +1,267 @@
+// Pointwise kernels that compute much which is the same along a loop: the places and weights of a
+// resampling for all channels, a gather's indices for all rows. A thread takes several elements
+// along that loop, so that what they share is computed once, and their loads are under way at once.
+#include "codegen/estimate_kernel.h"
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+
+constexpr int64_t kMostCopies = 8, kMostOfRuns = 4;
+constexpr size_t kMostValues = 480;      // that a thread computes
+constexpr double kMostRegisters = 64;    // that hold what a thread loads
+constexpr double kPlaceInstructions = 6; // of a loop's variable, from the element's number
+constexpr double kIssued = 96;           // instructions a clock and multiprocessor
+constexpr double kClock = 1.7e9;         // a second
+constexpr double kLeastGain = 0.8;       // of the time before: what is worth more text
+// Of memory's time, which hides fewer instructions; less where they stand before the loads.
+constexpr double kOfMemory = 1, kOfMemoryBeforeLoads = 0.5;
+constexpr int64_t kFewestThreads = 512, kFewestOfRuns = 2048; // a multiprocessor
+constexpr size_t kBytesBesideGather = 4;   // of a thread's access, lanes being neighbours
+constexpr double kMostRepeated = 1.0 / 16; // of the work: elements that two threads compute
+
+size_t bytes_of(const ir::Module &module, const Value &value) {
+  return tensor::size_in_bytes(module.buffer(value.buffer).dtype);
+}
+
+/// By value, whether it depends on a loop.
+std::vector<bool> varying(const KernelGraph &graph, Expr variable) {
+  std::vector<bool> varies(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    varies[id] =
+        symbolic::depends_on(value.index, variable) ||
+        (value.guard != ir::kNone && varies[value.guard]) ||
+        std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) { return varies[arg]; });
+  }
+  return varies;
+}
+
+/// Loads whose places are looked up, element by element.
+bool gathers(const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    const auto id = static_cast<ValueId>(&value - graph.values.data());
+    return value.op == Op::load && !value.args.empty() && plan.access[id] == Access::element;
+  });
+}
+
+/// Elements that lie apart, whose lines the cache holds from one run to the next: more of them at
+/// once would not fit.
+bool strides(const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    const auto id = static_cast<ValueId>(&value - graph.values.data());
+    return value.buffer != ir::kNone && value.level == Level::element &&
+           plan.access[id] == Access::element;
+  });
+}
+
+/// Bytes of memory an element; of sizes that are symbols, as if nothing were shared.
+double bytes_of_element(const ir::Module &module, const KernelGraph &graph) {
+  const auto elements = graph.elements().as_integer();
+  std::vector<BufferId> counted;
+  double bytes = 0;
+  for (const Value &value : graph.values) {
+    if (value.buffer == ir::kNone ||
+        std::find(counted.begin(), counted.end(), value.buffer) != counted.end())
+      continue;
+    counted.push_back(value.buffer);
+    const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
+    const double share =
+        held && elements ? std::min(1.0, static_cast<double>(*held) /
+                                             static_cast<double>(std::max<int64_t>(1, *elements)))
+                         : 1.0;
+    bytes += share * static_cast<double>(bytes_of(module, value));
+  }
+  return bytes;
+}
+
+/// A loop along which a thread takes several elements.
+struct SharedLoop {
+  size_t loop = 0;    // of the element variables
+  int64_t copies = 1; // elements a thread
+  bool overlaps = false;
+  double before = 0, after = 0; // instructions an element
+};
+
+class Search {
+public:
+  /// `plan`: accesses are classified for the runs that it would have.
+  /// `looks_up`: it gathers. Else its runs are under way already: fewer copies of them.
+  Search(const Request &request, const KernelPlan &plan, bool looks_up)
+      : request_(request), plan_(plan), graph_(plan.graph), vector_(vector_of(plan.walk)),
+        looks_up_(looks_up) {}
+
+  std::optional<SharedLoop> best() const {
+    std::optional<SharedLoop> result;
+    for (size_t loop = 0; loop + 1 < graph_.element_variables.size(); ++loop)
+      if (const auto found = along(loop); found && (!result || found->after < result->after))
+        result = found;
+    return result;
+  }
+
+private:
+  const Request &request_;
+  const KernelPlan &plan_;
+  const KernelGraph &graph_;
+  int vector_;
+  bool looks_up_;
+
+  double instructions(ValueId id) const {
+    const bool once = plan_.uniform[id] || plan_.access[id] == Access::vector;
+    return instructions_of(graph_, graph_[id]) / (once ? vector_ : 1);
+  }
+  std::optional<SharedLoop> along(size_t loop) const {
+    const Expr size = graph_.element_sizes[loop];
+    const std::vector<bool> varies = varying(graph_, graph_.element_variables[loop]);
+    double shared =
+        kPlaceInstructions * static_cast<double>(graph_.element_variables.size() - 1) / vector_;
+    double own = 0, loaded = 0;
+    size_t copied = 0;
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      const Value &value = graph_[id];
+      if (value.op == Op::set_indirect && varies[id])
+        return std::nullopt; // its symbol stands in indices
+      if (value.level != Level::element)
+        continue;
+      (varies[id] ? own : shared) += instructions(id);
+      copied += varies[id] ? 1 : 0;
+      if (varies[id] && value.op == Op::load)
+        loaded +=
+            std::max(4.0, static_cast<double>(bytes_of(request_.module, value)) * vector_) / 4;
+    }
+    std::optional<SharedLoop> result;
+    for (int64_t copies = 2; copies <= (looks_up_ ? kMostCopies : kMostOfRuns); ++copies) {
+      SharedLoop found{loop, copies, false, shared + own, 0};
+      const auto length = size.as_integer();
+      double repeated = 0;
+      if (!symbolic::known_multiple_of(size, copies, graph_.ranges)) {
+        if (symbolic::bounds(size, graph_.ranges).low < copies || !looks_up_ || !may_repeat())
+          continue;
+        found.overlaps = true;
+        constexpr double kOfAnySize = 1.0 / 32;
+        repeated = length ? static_cast<double>((*length + copies - 1) / copies * copies) /
+                                    static_cast<double>(*length) -
+                                1
+                          : kOfAnySize;
+      }
+      const auto elements = graph_.elements().as_integer();
+      if (repeated > kMostRepeated || loaded * static_cast<double>(copies) > kMostRegisters ||
+          copied * static_cast<size_t>(copies) > kMostValues ||
+          (elements &&
+           *elements / (copies * vector_) <
+               (looks_up_ ? kFewestThreads : kFewestOfRuns) * request_.target.multiprocessors))
+        continue;
+      found.after = (shared / static_cast<double>(copies) + own) * (1 + repeated);
+      if (!result || found.after < result->after)
+        result = found;
+    }
+    return result;
+  }
+  /// Elements that two threads compute are stored twice, as they are.
+  bool may_repeat() const {
+    return std::all_of(graph_.values.begin(), graph_.values.end(), [&](const Value &value) {
+      if (value.op != Op::store)
+        return true;
+      const auto &inplace = request_.group.inplace;
+      const bool overwrites = std::any_of(inplace.begin(), inplace.end(), [&](const auto &pair) {
+        return pair.first == value.buffer;
+      });
+      const auto reads = [&](const Value &other) {
+        return other.op == Op::load &&
+               request_.module.storage_of(other.buffer) == request_.module.storage_of(value.buffer);
+      };
+      return value.mode == ir::StoreMode::plain && !overwrites &&
+             std::none_of(graph_.values.begin(), graph_.values.end(), reads);
+    });
+  }
+};
+
+/// The loop as two: threads, and what a thread takes.
+KernelGraph divided(KernelGraph graph, const SharedLoop &shared, Expr within) {
+  const Expr variable = graph.element_variables[shared.loop],
+             size = graph.element_sizes[shared.loop], copies = shared.copies;
+  const Expr count = symbolic::ceil_div(size, copies);
+  graph.ranges.set_size(variable, count);
+  graph.ranges.set_size(within, copies);
+  const Expr first =
+      shared.overlaps ? symbolic::minimum(variable * copies, size - copies) : variable * copies;
+  graph.element_sizes[shared.loop] = shared.overlaps ? count : symbolic::floor_div(size, copies);
+  graph.element_variables.push_back(within);
+  graph.element_sizes.push_back(copies);
+  for (Value &value : graph.values)
+    value.index = symbolic::simplify(
+        symbolic::substitute(value.index, {{variable, first + within}}), graph.ranges);
+  return graph;
+}
+
+/// Lanes that are neighbours in memory share the lines of what they gather; long runs are for what
+/// a thread reads and writes as it lies.
+int choose_run(const ir::Module &module, KernelPlan &plan) {
+  int vector = choose_vector(module, plan);
+  classify_accesses(module, plan, vector);
+  if (!gathers(plan))
+    return vector;
+  size_t narrowest = kBytesBesideGather;
+  for (const Value &value : plan.graph.values)
+    if (value.op == Op::store)
+      narrowest = std::min(narrowest, bytes_of(module, value));
+  return std::min(vector, static_cast<int>(kBytesBesideGather / narrowest));
+}
+
+} // namespace
+
+bool plan_shared(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  if (like || !checked.sizes.empty() || plan.graph.element_variables.size() < 2)
+    return false;
+  KernelPlan before;
+  before.graph = plan.graph;
+  FlatWalk walk;
+  walk.vector = choose_run(module, before);
+  before.walk = walk;
+  classify_accesses(module, before, walk.vector);
+  const bool looks_up = gathers(before);
+  if (!looks_up &&
+      (!plan.graph.element_sizes.back().is_integer() || walk.vector == 1 || strides(before)))
+    return false; // runs that the launch may find to be whole, or rows', are worth more
+  const std::optional<SharedLoop> shared = Search(request, before, looks_up).best();
+  if (!shared || shared->after > shared->before * kLeastGain)
+    return false;
+  const double of_memory =
+      bytes_of_element(module, plan.graph) * kClock * target.multiprocessors / target.bandwidth;
+  if (shared->before / kIssued < of_memory * (looks_up ? kOfMemoryBeforeLoads : kOfMemory))
+    return false;
+  const Expr within = unused_variable(plan.graph);
+  std::optional<Unrolled> unrolled = unroll(divided(plan.graph, *shared, within),
+                                            plan.graph.element_variables.size(), kMostValues * 2);
+  if (!unrolled)
+    return false;
+  KernelPlan fresh;
+  fresh.graph = std::move(unrolled->graph);
+  fresh.copies = static_cast<int>(shared->copies);
+  assign_phases(fresh.graph);
+  if (const int chosen = request.chosen().vector; chosen != 0)
+    walk.vector = chosen;
+  classify_accesses(module, fresh, walk.vector);
+  find_shifts(module, fresh, walk.vector);
+  preload_all(fresh);
+  if (walk.vector > 1)
+    find_choices(module, fresh);
+  const std::string variable = plan.graph.element_variables[shared->loop].spelling();
+  plan = std::move(fresh);
+  finish_flat(request, plan, walk, 1);
+  plan.description = "pointwise, " + std::to_string(shared->copies) + " elements along " +
+                     variable + " a thread, which share what does not depend on it, " +
+                     plan.description;
+  return true;
+}
+
+} // namespace tsc::codegen
