@@ -156,6 +156,14 @@ private:
               : is_number ? std::fabs(static_cast<double>(step->value())) * steps * size_of(value)
                           : bytes; // in pieces, mostly of neighbours
     }
+    if (with && bytes > 16) { // 16 bytes a request; through shared memory, neighbours'
+      const double pieces = bytes / 16;
+      instructions_ += (with->across ? 4 : 1) * pieces * times;
+      lines_ += with->across ? 2 * bytes / kLine * times : 0;
+      apart = with->across ? 16 : apart;
+      bytes = 16;
+      times *= pieces;
+    }
     const auto touched = [&](double unit) {
       const double least = std::max(1.0, bytes / unit);
       return std::clamp(kWarp * std::max(apart, apart == 0 ? 0 : bytes) / unit, least,

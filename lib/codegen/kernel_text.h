@@ -116,6 +116,26 @@ protected:
     return is_preloaded(id) && plan_.access[id] != Access::vector;
   }
   bool is_preloaded(ValueId id) const { return !plan_.preloaded.empty() && plan_.preloaded[id]; }
+  bool is_across(ValueId id) const {
+    const Interleaved *with = interleaved_of(plan_, id);
+    return with != nullptr && with->across;
+  }
+  /// Of a warp's shared memory for such accesses, in 16 bytes (tc_across.h).
+  int across_slots() const {
+    const int pieces = pieces_across(module_, plan_);
+    return pieces % 2 == 0 ? pieces * 36 : pieces * 32;
+  }
+  /// Runs from the thread's own on.
+  std::string runs_left() const {
+    if (!flat_->guard)
+      return "32";
+    const std::string flat =
+        graph_.element_variables.size() == 1 ? graph_.element_variables[0].spelling() : "e";
+    const std::string left = "(" + size_text(graph_.elements()) + " - " + flat + ")";
+    return vector_ == 1 ? left : left + " / " + std::to_string(vector_);
+  }
+  /// What a warp changes lanes through.
+  std::string across() const { return "shared.across[threadIdx.x / 32], " + runs_left(); }
   /// Where element `j` of the run stands in it.
   std::string place_in_access(ValueId id, const std::string &j) const {
     const Interleaved *with = interleaved_of(plan_, id);
@@ -347,6 +367,8 @@ protected:
              moved(-shift) + ", " + moved(vector_ - shift) + ")";
     }
     const std::string width = "<" + std::to_string(width_of(id)) + ">(";
+    if (is_across(id))
+      return "tc_load_across" + width + address(load) + ", " + runs_left() + ")";
     const std::string plain = how + width + address(load) + ")";
     if (!plan_.origin || whole_ == kAlways)
       return plain;
@@ -432,6 +454,9 @@ protected:
       return where_stored(graph_[id]) + "tc_store_vec_inside<" + std::to_string(vector_) + ">(" +
              address(graph_[id]) + ", " + row_element() + ", " + size_text(graph_.elements()) +
              ", " + staged_.at(id) + (whole_.empty() ? "" : ", " + lies_inside()) + ");";
+    if (is_across(id))
+      return "tc_store_across<" + std::to_string(count) + ">(" + address(graph_[id]) + ", " +
+             staged_.at(id) + ", " + across() + ");";
     const bool adds = graph_[id].mode == ir::StoreMode::atomic_add;
     return where_stored(graph_[id]) + (adds ? "tc_atomic_add_vec<" : "tc_store_vec<") +
            std::to_string(count) + ">(" + address(graph_[id]) + ", " + staged_.at(id) + ");";

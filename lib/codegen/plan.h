@@ -125,6 +125,9 @@ struct Choice {
 /// what lies at the first one's run.
 struct Interleaved {
   std::vector<ValueId> members;
+  /// Runs are several times 16 bytes, one thread's behind another's: neighbouring threads access
+  /// neighbouring 16 bytes, which change lanes through shared memory.
+  bool across = false;
 };
 
 struct KernelPlan {
@@ -178,6 +181,8 @@ const Choice *choice_of(const KernelPlan &plan, ValueId id);
 const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id);
 /// How many they are; 1 if it is alone.
 int interleaved_with(const KernelPlan &plan, ValueId id);
+/// The most times 16 bytes that a thread's run of an access `across` is; 0 if there are none.
+int pieces_across(const ir::Module &module, const KernelPlan &plan);
 int vector_of(const Walk &walk);
 int steps_of(const Walk &walk); // 0: not a constant number
 

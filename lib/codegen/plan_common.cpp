@@ -371,6 +371,18 @@ int interleaved_with(const KernelPlan &plan, ValueId id) {
   return with == nullptr ? 1 : static_cast<int>(with->members.size());
 }
 
+int pieces_across(const ir::Module &module, const KernelPlan &plan) {
+  int pieces = 0;
+  for (const Interleaved &each : plan.interleaved)
+    if (each.across) {
+      const auto bytes = static_cast<int>(
+          tensor::size_in_bytes(module.buffer(plan.graph[each.members.front()].buffer).dtype));
+      pieces = std::max(pieces,
+                        vector_of(plan.walk) * static_cast<int>(each.members.size()) * bytes / 16);
+    }
+  return pieces;
+}
+
 void find_choices(const ir::Module &module, KernelPlan &plan) {
   const KernelGraph &graph = plan.graph;
   std::vector<uint32_t> uses(graph.values.size(), 0);

@@ -17,7 +17,7 @@ using ir::Op;
 constexpr int64_t kLongest = 8;      // of the short loop
 constexpr size_t kMostValues = 160;  // that a thread computes for an element of the others
 constexpr int64_t kAccessBytes = 16; // of what lies interleaved; more are several such accesses
-constexpr int64_t kMostBytes = 64;   // of a thread's
+constexpr int64_t kMostBytes = 112;  // of a thread's
 constexpr int kRunsInFlight = 2;     // of vectors, which are loaded before anything is stored
 
 int64_t bytes_of(const ir::Module &module, const Value &value) {
@@ -143,6 +143,17 @@ bool is_aligned(const ir::Module &module, const KernelGraph &graph, ValueId firs
   return symbolic::known_multiple_of(starts, kAccessBytes / bytes_of(module, value), graph.ranges);
 }
 
+/// Whether the runs of neighbouring threads, through all of the loops, lie one behind another.
+bool are_neighbours(const KernelGraph &graph, ValueId first, int64_t length) {
+  Expr step = length;
+  for (size_t i = graph.element_variables.size(); i-- > 0;) {
+    if (!steps_by(graph[first], graph.element_variables[i], step))
+      return false;
+    step *= graph.element_sizes[i];
+  }
+  return true;
+}
+
 } // namespace
 
 bool plan_interleaved(const Request &request, KernelPlan &plan) {
@@ -170,7 +181,10 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
       continue;
     for (const ValueId member : members)
       fresh.access[member] = Access::vector;
-    fresh.interleaved.push_back({members});
+    const int64_t bytes = run * loops->length * bytes_of(module, graph[id]);
+    fresh.interleaved.push_back(
+        {members,
+         bytes >= 2 * kAccessBytes && are_neighbours(fresh.graph, members.front(), loops->length)});
   }
   if (fresh.interleaved.empty())
     return false;
@@ -180,9 +194,11 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
       if (member != each.members.front())
         std::erase(fresh.preloads, member);
   plan = std::move(fresh);
-  finish_flat(request, plan, walk, run > 1 ? kRunsInFlight : 1);
+  plan.walk = walk;
+  plan.has_barriers = pieces_across(module, plan) > 0; // warps wait for their lanes
+  finish_flat(request, plan, walk, run > 1 && !plan.has_barriers ? kRunsInFlight : 1);
   plan.description = "pointwise, a short loop a thread, " + std::to_string(loops->length) + " x " +
-                     plan.description;
+                     plan.description + (plan.has_barriers ? " side by side" : "");
   return true;
 }
 

@@ -34,6 +34,9 @@ public:
       open_serial_rows();
     else
       coordinates();
+    if (const int slots = across_slots(); slots > 0)
+      shared_.push_back("tc_bytes16 across[" + std::to_string(plan_.block / 32) + "][" +
+                        std::to_string(slots) + "]");
     load_tiles();
     preloads();
     turn_tiles();
@@ -214,6 +217,10 @@ private:
     for (const ValueId id : phase.stores)
       if (is_vector_store(id) && is_first(id))
         stage(id, width_of(id));
+    for (const Interleaved &each : plan_.interleaved) // loads that are the warp's until now
+      if (each.across && graph_[each.members.front()].op == Op::load)
+        line(vector_name(each.members.front()) + " = tc_take_across(" +
+             vector_name(each.members.front()) + ", " + across() + ");");
     gather_runs(phase);
     if (vector_ > 1) {
       line("TC_UNROLL");

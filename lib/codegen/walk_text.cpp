@@ -94,7 +94,7 @@ bool WalkText::has_shared() const {
   const bool scans = graph_.scans_end_phases &&
                      std::any_of(graph_.values.begin(), graph_.values.end(),
                                  [](const Value &value) { return value.op == Op::scan; });
-  return tile_ || scans || (window_ && window_->threads > 1) ||
+  return tile_ || scans || across_slots() > 0 || (window_ && window_->threads > 1) ||
          (reduces && ((column_ && !alone()) || (row_ && row_->threads > 32)));
 }
 

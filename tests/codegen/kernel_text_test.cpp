@@ -184,6 +184,12 @@ TEST_CASE("a short loop that is innermost in some accesses only is a thread's") 
   CHECK(count(text, "tc_load_vec<2>(") == 4); // two of each column
   CHECK(count(text, "tc_store_vec<8>(") == 1);
   CHECK(text.find("s0[j * 4 + 3] = ") != std::string::npos);
+  // Runs of 48 bytes: lanes exchange parts of 16.
+  const program::Program exchanged = compile(test::transposed_add(40968, 3, DType::f16));
+  const std::string &lanes = exchanged.kernels[0].cuda.text;
+  CHECK(lanes.find("tc_bytes16 across[8][96];") != std::string::npos);
+  CHECK(lanes.find("tc_store_across<24>(out0 + 3*i0, s0, shared.across[threadIdx.x / 32], "
+                   "(40968 - i0) / 8);") != std::string::npos);
 }
 
 TEST_CASE("broadcast operands are read once a run, and small pointwise kernels are guarded") {

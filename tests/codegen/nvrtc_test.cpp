@@ -132,6 +132,9 @@ TEST_CASE("tiles and split rows compile without spills") {
   check_sample(test::transposed_add(1001, 999, DType::f32), 80);
   check_sample(test::transposed_add(40960, 4, DType::f16), 64);
   check_sample(test::transposed_add(3, 40960, DType::f32), 64);
+  check_sample(test::transposed_add(40960, 3, DType::f16), 64);
+  check_sample(test::transposed_add(40968, 7, DType::f16), 96);
+  check_sample(test::transposed_add(5, 40968, DType::bf16), 96);
   check_sample(test::row_sum(4, 1048576, DType::f32), 64);
   check_sample(test::column_sum(32768, 768, DType::f16), 64);
 }
