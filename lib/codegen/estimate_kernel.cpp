@@ -19,6 +19,7 @@ constexpr double kRegisters = 24;    // a thread's, besides what it loads and ad
 constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
+constexpr double kPlace = 16; // divisions that find a run, and its address
 constexpr double kWideConversion = 8;
 constexpr double kQuick = 2;    // of KernelPlan::quick
 constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
@@ -234,6 +235,9 @@ private:
         }
       if (plan_.origin)
         instructions_ += kEndOfRow * all * share_of_ends();
+      if (row && row->steps == 0 && graph_.element_variables.size() > 1) // where a run is
+        instructions_ += (row->pieces > 0 ? 1 : kPlace) * runs *
+                         static_cast<double>(graph_.element_variables.size() - 1);
       walks_ += bytes > 0 ? 1 : 0;
       bytes_a_row_ = std::max(bytes_a_row_, bytes * elements_);
       most = std::max(most, bytes_a_thread_ - before);

@@ -45,6 +45,9 @@ struct RowWalk {
   int whole_steps = 0;
   /// steps 0: iterations whose loads are under way at once.
   int ahead = 1;
+  /// Above 1 ahead, 0 or: the innermost loop's pieces that the row's threads take at a time, each
+  /// thread staying at its place in them; threads that are left over have nothing.
+  int pieces = 0;
   /// steps 0, KernelPlan::origin: runs at the row's ends are walked after all others, which lie
   /// whole in it.
   bool ends_apart = false;

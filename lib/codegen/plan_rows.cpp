@@ -166,6 +166,33 @@ int runs_ahead(const ir::Module &module, const KernelPlan &plan, const RowWalk &
   return most;
 }
 
+/// Threads that stay at their places in a row's pieces need no division to find their elements,
+/// which takes longer than the elements themselves: as many pieces at a time as the threads hold,
+/// if few of them are left over. Runs ahead are such that they divide the pieces, if any do.
+void choose_pieces(KernelPlan &plan, RowWalk &walk) {
+  constexpr double kLeastBusy = 0.8;
+  const KernelGraph &graph = plan.graph;
+  const auto piece = graph.element_sizes.back().as_integer();
+  const bool finds_positions =
+      std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+        return value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
+                                             value.reduction == ir::ReductionKind::argmin);
+      });
+  if (!piece || *piece % walk.vector != 0 || walk.ahead < 2 || finds_positions)
+    return;
+  const int runs = static_cast<int>(*piece / walk.vector), pieces = walk.threads / runs;
+  if (runs < 2 || pieces * runs < kLeastBusy * walk.threads)
+    return;
+  walk.pieces = pieces;
+  const Expr all = symbolic::numel(
+      std::span<const Expr>(graph.element_sizes).first(graph.element_sizes.size() - 1));
+  for (int ahead = walk.ahead + 1; ahead * 2 > walk.ahead; --ahead)
+    if (symbolic::known_multiple_of(all, int64_t{pieces} * ahead, graph.ranges)) {
+      walk.ahead = ahead;
+      return;
+    }
+}
+
 /// Sums of exponentials among the single-pass statistics, and none that a thread had better not
 /// have in one pass: Welford's step divides.
 bool sums_exponentials(const KernelGraph &graph) {
@@ -443,6 +470,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       walk.threads = request.chosen().threads;
     if (!in_order) {
       walk.ahead = runs_ahead(module, plan, walk);
+      if (pieces > 0)
+        choose_pieces(plan, walk);
       walk.ends_apart = plan.origin.has_value();
     }
   } else if (in_order) {
@@ -457,7 +486,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
                             " elements a thread)"
                       : walks_text(plan, "row")) +
-      ", " + access_text(module, plan, walk.vector) + (plan.origin ? ", rows start anywhere" : "");
+      (walk.pieces > 0 ? ", " + std::to_string(walk.pieces) + " pieces at a time" : "") + ", " +
+      access_text(module, plan, walk.vector) + (plan.origin ? ", rows start anywhere" : "");
 }
 
 } // namespace tsc::codegen

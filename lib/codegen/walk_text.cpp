@@ -226,13 +226,44 @@ std::vector<ValueId> WalkText::loads_ahead(const PhasePlan &phase) const {
 
 int WalkText::open_ahead_runs() {
   whole_ = row_->ends_apart ? kAlways : "";
-  open(loop_header(row_->ahead));
+  if (row_->pieces == 0) {
+    open(loop_header(row_->ahead));
+    return 1;
+  }
+  const int runs = static_cast<int>(graph_.element_sizes.back().value()) / vector_;
+  const std::string count = size_text(pieces()), first = "lane / " + std::to_string(runs);
+  const int busy = row_->pieces * runs;
+  open("for (" + index_ + " k = " +
+       (busy == row_->threads ? first
+                              : "lane < " + std::to_string(busy) + " ? " + first + " : " + count) +
+       "; k < " + count + "; k += " + std::to_string(row_->pieces * row_->ahead) + ")");
+  line("const " + index_ + " " + graph_.element_variables.back().spelling() + " = " +
+       scaled("lane % " + std::to_string(runs)) + ";");
+  return 1;
+}
+
+Expr WalkText::pieces() const {
+  return symbolic::numel(std::span(graph_.element_sizes).first(graph_.element_sizes.size() - 1));
+}
+
+int WalkText::open_ahead_pieces(const Position &position) {
+  const std::span<const Expr> variables(graph_.element_variables), sizes(graph_.element_sizes);
+  const size_t outer = variables.size() - 1;
+  const std::string flat = outer == 1 ? variables[0].spelling() : "e";
+  line("const " + index_ + " " + flat + " = k + u * " + std::to_string(row_->pieces) + ";");
+  if (outer > 1)
+    decompose(variables.first(outer), sizes.first(outer), flat, position.variables);
+  if (symbolic::known_multiple_of(pieces(), int64_t{row_->pieces} * row_->ahead, graph_.ranges))
+    return 0;
+  open("if (" + flat + " < " + size_text(pieces()) + ")");
   return 1;
 }
 
 int WalkText::open_ahead(const Position &position, bool stores) {
   line("TC_UNROLL");
   open("for (int u = 0; u < " + std::to_string(row_->ahead) + "; ++u)");
+  if (row_->pieces > 0)
+    return 1 + open_ahead_pieces(position);
   // Between stores, ptxas moves loads to where they are used unless a branch stands in between.
   const bool divides = !stores && symbolic::known_multiple_of(
                                       runs(), int64_t{row_->threads} * row_->ahead, graph_.ranges);

@@ -69,6 +69,9 @@ protected:
   /// open_ahead opens the loop over them. Each returns how many braces to close.
   int open_ahead_runs();
   int open_ahead(const Position &position, bool stores);
+  /// The same where threads stay at their places in the pieces of the row (RowWalk::pieces).
+  int open_ahead_pieces(const Position &position);
+  Expr pieces() const; // of the row, all
   /// The loads of a phase that depend on nothing but where the run is.
   std::vector<ValueId> loads_ahead(const PhasePlan &phase) const;
   /// The same for the runs at both ends of a row, which open_runs leaves out (RowWalk::ends_apart).
