@@ -23,7 +23,8 @@ constexpr double kLeastGain = 0.8;       // of the time before: what is worth mo
 // Of memory's time, which hides fewer instructions; less where they stand before the loads.
 constexpr double kOfMemory = 1, kOfMemoryBeforeLoads = 0.5;
 constexpr int64_t kFewestThreads = 512, kFewestOfRuns = 2048; // a multiprocessor
-constexpr size_t kBytesBesideGather = 4;   // of a thread's access, lanes being neighbours
+constexpr size_t kBytesBesideGather = 4; // of a thread's access, lanes being neighbours
+constexpr double kFirstLevelCache = 192 * 1024, kPartlyCached = 1024 * 1024; // bytes
 constexpr double kMostRepeated = 1.0 / 16; // of the work: elements that two threads compute
 
 size_t bytes_of(const ir::Module &module, const Value &value) {
@@ -61,6 +62,41 @@ bool strides(const KernelPlan &plan) {
     return value.buffer != ir::kNone && value.level == Level::element &&
            plan.access[id] == Access::element;
   });
+}
+
+/// By value, whether it depends on what was loaded.
+std::vector<bool> decided_by_data(const KernelGraph &graph) {
+  std::vector<bool> loaded(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    loaded[id] =
+        graph[id].op == Op::load || std::any_of(graph[id].args.begin(), graph[id].args.end(),
+                                                [&](ValueId arg) { return loaded[arg]; });
+  return loaded;
+}
+
+/// Of what is gathered at places that the data decides, the bytes that neighbouring threads may
+/// touch: the buffer's, by the loops that go through it in order. 0 if nothing is; -1 if sizes are
+/// symbols.
+double gathered_bytes(const ir::Module &module, const KernelGraph &graph) {
+  const std::vector<bool> loaded = decided_by_data(graph);
+  double most = 0;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load || std::none_of(value.args.begin(), value.args.end(),
+                                             [&](ValueId arg) { return loaded[arg]; }))
+      continue;
+    const auto held = module.buffer(value.buffer).layout.storage_size().as_integer();
+    double bytes =
+        held ? static_cast<double>(*held) * static_cast<double>(bytes_of(module, value)) : -1;
+    for (size_t k = 0; k < graph.element_variables.size(); ++k)
+      if (symbolic::depends_on(value.index, graph.element_variables[k])) {
+        const auto size = graph.element_sizes[k].as_integer();
+        bytes = size && bytes >= 0 ? bytes / static_cast<double>(std::max<int64_t>(1, *size)) : -1;
+      }
+    if (bytes < 0)
+      return -1;
+    most = std::max(most, bytes);
+  }
+  return most;
 }
 
 /// Bytes of memory an element; of sizes that are symbols, as if nothing were shared.
@@ -137,8 +173,14 @@ private:
         loaded +=
             std::max(4.0, static_cast<double>(bytes_of(request_.module, value)) * vector_) / 4;
     }
+    const double gathered = gathered_bytes(request_.module, graph_);
     std::optional<SharedLoop> result;
     for (int64_t copies = 2; copies <= (looks_up_ ? kMostCopies : kMostOfRuns); ++copies) {
+      // What one element gathers from anywhere may stay in the first-level cache, what several do
+      // would not (grid_sample from planes of 256 KB: 161 us, by eights 269).
+      if (gathered < 0 ||
+          (gathered <= kPartlyCached && gathered * static_cast<double>(copies) > kFirstLevelCache))
+        continue;
       SharedLoop found{loop, copies, false, shared + own, 0};
       const auto length = size.as_integer();
       double repeated = 0;

@@ -90,8 +90,8 @@ void check_assertions(const std::function<std::vector<Runner>(const DynamicGraph
                   : "Runtime assertion failed for expression u0 <= 5 on node 'le_1' "
                     "(node _assert_scalar_default_1)",
         "\n  besides, (start|index) (" + std::to_string(start) + "|" + std::to_string(start + 1) +
-            "), (read|computed) from input 'i', is not in \\[0, [67]\\) "
-            "\\(node (copy_|select_1|narrow)\\)");
+            "), (read|computed) from input 'i', is not in \\[(0|-7), [67]\\) "
+            "\\(node (copy_|select|select_1|narrow)\\)");
 }
 
 } // namespace
