@@ -15,8 +15,10 @@ namespace {
 
 using tensor::DType;
 
-/// Parts of all rows together: blocks for several rounds of a GPU.
-constexpr int64_t kParts = 1024;
+/// Parts of all rows together, blocks for several rounds of a GPU; of sizes that are known, at
+/// most: parts of a few tiles leave multiprocessors idle in the last round (611 parts of two tiles
+/// are six tiles for some, 1221 of one are five).
+constexpr int64_t kParts = 1024, kMostParts = 4096;
 constexpr double kCountBlocks = 5; // of the first kernel on a multiprocessor: 48 registers a thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -39,7 +41,7 @@ Cut cut(const ir::Module &module, const tensor::Layout &layout) {
   if (rows && length) {
     const int64_t tiles = ceil_div(*length, tc_radix_tile);
     const int64_t steps =
-        ceil_div(tiles, std::max<int64_t>(1, kParts / std::max<int64_t>(1, *rows)));
+        ceil_div(tiles, std::max<int64_t>(1, kMostParts / std::max<int64_t>(1, *rows)));
     result.steps = steps;
     result.parts = ceil_div(tiles, steps);
     return result;

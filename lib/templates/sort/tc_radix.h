@@ -120,6 +120,22 @@ TC_FN long long tc_radix_at(tc_radix_here, long long, long long in_row) { return
 template <class P> TC_FN P tc_radix_at(const P *places, long long row_start, long long in_row) {
   return places[row_start + in_row];
 }
+/// x[k] = load(k * Apart) for what lies below `left`, else T{}. A whole tile has a branch of its
+/// own, in which all loads are under way before the first is used: guarded one by one, ptxas puts
+/// each in front of its use.
+template <int Apart, class T, class Load>
+TC_FN void tc_radix_load(T (&x)[tc_radix_keys], int own, int left, const Load &load) {
+  if (left == tc_radix_tile) {
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k)
+      x[k] = load(own + k * Apart);
+  } else {
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k)
+      x[k] = own + k * Apart < left ? load(own + k * Apart) : T{};
+  }
+}
+
 /// Stores an element or a position; where nobody asks, nothing.
 template <class T, class X> TC_FN void tc_radix_put(T *to, long long at, X x) {
   to[at] = static_cast<T>(x);
@@ -254,6 +270,7 @@ template <class Count, class Item> union tc_radix_exchange {
 template <class T, class Count> struct tc_radix_move_memory {
   unsigned counts[tc_radix_warps][tc_radix_digits]; // of a warp; later, of the warps before it
   unsigned first[tc_radix_digits];                  // place of a digit's first element in the tile
+  Count next[tc_radix_digits];                      // where a digit's next element goes in the row
   Count ahead[tc_radix_digits];                     // from a place in the tile to one in the row
   Count sums[tc_radix_warps];
   tc_radix_exchange<Count, T> tile;
@@ -288,29 +305,35 @@ TC_FN void tc_radix_move(const T *in, Were were, const Count *table, Out out, Pl
   constexpr bool moves_places = tc_radix_asked<Were>::value;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const tc_radix_place place = tc_radix_part(rows);
-  const long long held = tc_radix_held(rows, place), start = place.row * rows.length;
-  // Thread t is digit t's: where its next element goes in the row.
-  Count next =
-      tc_radix_before(tc_radix_counts(table, rows, place.row, rows.parts)[thread], memory.sums);
-  next += tc_radix_counts(table, rows, place.row, place.part)[thread];
-  for (long long done = 0; done < held; done += tc_radix_tile) {
-    const long long first = place.first + done; // in the row
+  const long long start = place.row * rows.length; // of the row
+  const Count held = static_cast<Count>(tc_radix_held(rows, place));
+  // Thread t is digit t's. What it alone reads again is kept here, not in a register: those decide
+  // how many blocks a multiprocessor holds.
+  memory.next[thread] =
+      tc_radix_before(tc_radix_counts(table, rows, place.row, rows.parts)[thread], memory.sums) +
+      tc_radix_counts(table, rows, place.row, place.part)[thread];
+  for (Count done = 0; done < held; done += tc_radix_tile) {
+    const Count first = static_cast<Count>(place.first) + done; // in the row
     const int left = static_cast<int>(held - done < tc_radix_tile ? held - done : tc_radix_tile);
     const int own = warp * (tc_radix_tile / tc_radix_warps) + lane;
     T x[tc_radix_keys];
-    TC_UNROLL
-    for (int k = 0; k < tc_radix_keys; ++k)
-      x[k] = own + k * 32 < left ? in[start + first + own + k * 32] : T{};
+    tc_radix_load<32>(x, own, left, [&](int i) { return in[start + first + i]; });
     TC_UNROLL
     for (int k = 0; k < tc_radix_digits / 32; ++k)
       memory.counts[warp][k * 32 + lane] = 0;
     __syncwarp();
-    // The digit above 16 bits; below, a place: at first among the warp's elements of that digit.
-    unsigned in_tile[tc_radix_keys];
+    unsigned packed[tc_radix_keys / 4]; // digits of four elements
     TC_UNROLL
     for (int k = 0; k < tc_radix_keys; ++k) {
       const int digit =
           own + k * 32 < left ? tc_radix_digit<Descending>(x[k], rows.shift) : tc_radix_digits - 1;
+      packed[k / 4] = (k % 4 == 0 ? 0 : packed[k / 4]) | static_cast<unsigned>(digit) << k % 4 * 8;
+    }
+    // The digit above 16 bits; below, a place: at first among the warp's elements of that digit.
+    unsigned in_tile[tc_radix_keys];
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_keys; ++k) {
+      const int digit = static_cast<int>(packed[k / 4] >> k % 4 * 8 & 0xffu);
       const unsigned peers = tc_radix_peers(digit), earlier = peers & ((1u << lane) - 1u);
       const unsigned before = memory.counts[warp][digit];
       __syncwarp(); // all have read
@@ -330,8 +353,8 @@ TC_FN void tc_radix_move(const T *in, Were were, const Count *table, Out out, Pl
     }
     const Count in_order = tc_radix_before(static_cast<Count>(all), memory.sums);
     memory.first[thread] = static_cast<unsigned>(in_order);
-    memory.ahead[thread] = next - in_order;
-    next += static_cast<Count>(all);
+    memory.ahead[thread] = memory.next[thread] - in_order;
+    memory.next[thread] += static_cast<Count>(all);
     TC_BARRIER(); // counts, first and ahead are whole
     TC_UNROLL
     for (int k = 0; k < tc_radix_keys; ++k) {
@@ -354,12 +377,15 @@ TC_FN void tc_radix_move(const T *in, Were were, const Count *table, Out out, Pl
       }
     }
     if constexpr (moves_places) {
+      Count was[tc_radix_keys];
+      tc_radix_load<32>(was, own, left, [&](int i) {
+        return static_cast<Count>(tc_radix_at(were, start, first + i));
+      });
       TC_BARRIER(); // the values have been read
       TC_UNROLL
       for (int k = 0; k < tc_radix_keys; ++k)
         if (own + k * 32 < left)
-          memory.tile.places[in_tile[k]] =
-              static_cast<Count>(tc_radix_at(were, start, first + own + k * 32));
+          memory.tile.places[in_tile[k]] = was[k];
       TC_BARRIER(); // where they were is in order, too
       TC_UNROLL
       for (int k = 0; k < tc_radix_keys; ++k) {
