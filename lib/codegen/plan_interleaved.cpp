@@ -19,6 +19,9 @@ constexpr size_t kMostValues = 160;  // that a thread computes for an element of
 constexpr int64_t kAccessBytes = 16; // of what lies interleaved; more are several such accesses
 constexpr int64_t kMostBytes = 112;  // of a thread's
 constexpr int kRunsInFlight = 2;     // of vectors, which are loaded before anything is stored
+// Elements of a thread where something is divided: the rare cases of that are calls, around which
+// more would be spilled.
+constexpr int64_t kMostQuotients = 24;
 
 int64_t bytes_of(const ir::Module &module, const Value &value) {
   return static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
@@ -143,6 +146,13 @@ bool is_aligned(const ir::Module &module, const KernelGraph &graph, ValueId firs
   return symbolic::known_multiple_of(starts, kAccessBytes / bytes_of(module, value), graph.ranges);
 }
 
+bool divides(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    return value.op == Op::truediv && value.level == Level::element &&
+           graph[value.args[1]].op != Op::constant;
+  });
+}
+
 /// Whether the runs of neighbouring threads, through all of the loops, lie one behind another.
 bool are_neighbours(const KernelGraph &graph, ValueId first, int64_t length) {
   Expr step = length;
@@ -163,7 +173,7 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
   const KernelGraph graph = with_short_loop(plan.graph);
   const std::optional<Loops> loops = find_loops(graph);
   const int run = loops ? choose_run(module, graph, *loops) : 0;
-  if (run == 0)
+  if (run == 0 || (run * loops->length > kMostQuotients && divides(graph)))
     return false;
   std::optional<Unrolled> unrolled = unroll(graph, loops->within, kMostValues);
   if (!unrolled)
