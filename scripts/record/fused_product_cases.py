@@ -9,13 +9,10 @@ import torch.nn.functional as F
 def fused_products(c):
     """Results: activations, sums, scales, several outputs, masks. Operands: either order of memory, windows of a convolution
     with channels last. Sizes around the tiles, one row, one run."""
-    for short, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16)):
-        r = lambda *s, d=dtype, **k: c.randn(*s, dtype=d, **k)
-        if dtype == torch.bfloat16:
-            c.case("relu_bf16", lambda x, w: torch.relu(x @ w), r(30, 72), r(72, 72))
-        c.case(f"linear_gelu_{short}", lambda x, w, b: F.gelu(F.linear(x, w, b)), r(70, 40), r(24, 40), r(24))
-        c.case(f"residual_{short}", lambda x, w, y, s: (x @ w.t()) * s[:, None] + y, r(33, 16), r(80, 16), r(33, 80), r(33))
     r = lambda *s: c.randn(*s, dtype=torch.bfloat16)
+    c.case("relu_bf16", lambda x, w: torch.relu(x @ w), r(30, 72), r(72, 72))
+    c.case("linear_gelu_bf16", lambda x, w, b: F.gelu(F.linear(x, w, b)), r(70, 40), r(24, 40), r(24))
+    c.case("residual_bf16", lambda x, w, y, s: (x @ w.t()) * s[:, None] + y, r(33, 16), r(80, 16), r(33, 80), r(33))
     h = lambda *s: c.randn(*s, dtype=torch.float16)
     c.case("conv_bf16", lambda x, w, s, b, y: torch.relu(F.conv2d(x, w, padding=1) * s[:, None, None] + b[:, None, None] + y),
            last(r(2, 16, 9, 7)), last(r(24, 16, 3, 3)), r(24), r(24), last(r(2, 24, 9, 7)))
