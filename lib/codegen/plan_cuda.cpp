@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tsc::codegen {
 
@@ -386,14 +387,17 @@ void preload_all(KernelPlan &plan) {
 }
 
 std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector) {
+  constexpr size_t kMost = 16;
   size_t widest = 0;
   for (ValueId id = 0; id < plan.graph.values.size(); ++id)
     if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone)
-      widest = std::max(widest, tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) *
-                                    vector * static_cast<size_t>(interleaved_with(plan, id)));
+      widest = std::max(
+          widest,
+          std::gcd(kMost, tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) *
+                              vector * static_cast<size_t>(interleaved_with(plan, id))));
   if (widest == 0)
     return "one element an access";
-  return std::to_string(std::min<size_t>(widest, 16)) + "-byte accesses";
+  return std::to_string(widest) + "-byte accesses";
 }
 
 namespace {

@@ -17,8 +17,9 @@ using ir::Op;
 constexpr int64_t kLongest = 8;      // of the short loop
 constexpr size_t kMostValues = 160;  // that a thread computes for an element of the others
 constexpr int64_t kAccessBytes = 16; // of what lies interleaved; more are several such accesses
-constexpr int64_t kMostBytes = 112;  // of a thread's
-constexpr int kRunsInFlight = 2;     // of vectors, which are loaded before anything is stored
+constexpr int64_t kLeastAccessBytes = 4;
+constexpr int64_t kMostBytes = 112; // of a thread's
+constexpr int kRunsInFlight = 2;    // of vectors, which are loaded before anything is stored
 // Elements of a thread where something is divided: the rare cases of that are calls, around which
 // more would be spilled.
 constexpr int64_t kMostQuotients = 24;
@@ -122,8 +123,12 @@ std::optional<Loops> find_loops(const KernelGraph &graph) {
   return std::nullopt;
 }
 
+/// Bytes of the accesses that `bytes` of a thread are made of: the largest that divides them.
+int64_t access_of(int64_t bytes) { return std::gcd(bytes, kAccessBytes); }
+
 /// The fewest elements along the other loop with which all that is interleaved is accesses of whole
-/// 16 bytes; 0 if its size is no multiple of them, or they are too many.
+/// 16 bytes, or as many of them as its size is a multiple of, if that leaves accesses of 4; 0 if
+/// they are too many or too few.
 int choose_run(const ir::Module &module, const KernelGraph &graph, const Loops &loops) {
   int64_t run = 1;
   for (const Value &value : graph.values)
@@ -133,17 +138,30 @@ int choose_run(const ir::Module &module, const KernelGraph &graph, const Loops &
       if (run * bytes > kMostBytes)
         return 0;
     }
-  return symbolic::known_multiple_of(graph.element_sizes[loops.around], run, graph.ranges)
+  const auto divides = [&](int64_t by) {
+    return symbolic::known_multiple_of(graph.element_sizes[loops.around], by, graph.ranges);
+  };
+  if (divides(run))
+    return static_cast<int>(run);
+  while (run > 1 && !divides(run))
+    run /= 2;
+  const auto serves = [&](const Value &value) {
+    return !is_interleaved(graph, value, loops) ||
+           access_of(run * loops.length * bytes_of(module, value)) >= kLeastAccessBytes;
+  };
+  return run > 1 && std::all_of(graph.values.begin(), graph.values.end(), serves)
              ? static_cast<int>(run)
              : 0;
 }
 
-/// Whether runs of `run` start at multiples of 16 bytes where the first of `members` does.
-bool is_aligned(const ir::Module &module, const KernelGraph &graph, ValueId first, int run) {
+/// Whether runs of `run`, of `bytes` with the short loop, start where their accesses may.
+bool is_aligned(const ir::Module &module, const KernelGraph &graph, ValueId first, int run,
+                int64_t bytes) {
   const Value &value = graph[first];
   const Expr around = graph.element_variables.back();
   const Expr starts = symbolic::substitute(value.index, {{around, around * Expr(run)}});
-  return symbolic::known_multiple_of(starts, kAccessBytes / bytes_of(module, value), graph.ranges);
+  return symbolic::known_multiple_of(starts, access_of(bytes) / bytes_of(module, value),
+                                     graph.ranges);
 }
 
 bool divides(const KernelGraph &graph) {
@@ -186,15 +204,16 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
   classify_accesses(module, fresh, run);
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const std::vector<ValueId> &members = unrolled->copies[id];
-    if (!is_interleaved(graph, graph[id], *loops) ||
-        !is_aligned(module, fresh.graph, members.front(), run))
+    if (!is_interleaved(graph, graph[id], *loops))
+      continue;
+    const int64_t bytes = run * loops->length * bytes_of(module, graph[id]);
+    if (!is_aligned(module, fresh.graph, members.front(), run, bytes))
       continue;
     for (const ValueId member : members)
       fresh.access[member] = Access::vector;
-    const int64_t bytes = run * loops->length * bytes_of(module, graph[id]);
     fresh.interleaved.push_back(
-        {members,
-         bytes >= 2 * kAccessBytes && are_neighbours(fresh.graph, members.front(), loops->length)});
+        {members, bytes >= 2 * kAccessBytes && bytes % kAccessBytes == 0 &&
+                      are_neighbours(fresh.graph, members.front(), loops->length)});
   }
   if (fresh.interleaved.empty())
     return false;

@@ -213,7 +213,8 @@ TEST_CASE("products at run-time indices are refused where an order is asked for"
   } catch (const support::UserError &error) {
     CHECK(support::to_string(error.diagnostics().front()) ==
           "error TSC-O218: aten.scatter_reduce.two of floats with reduce='prod' multiplies in the "
-          "order in which threads come (node y)\n"
+          "order in which threads come\n"
+          "  at node y\n"
           "  next: compile without --deterministic, or multiply another way");
   }
 }

@@ -216,17 +216,27 @@ template <> struct tc_caster<bool> {
 };
 template <class To, class From> TC_FN To tc_to(From x) { return tc_caster<To>::apply(x); }
 
-/// V neighbouring elements; loads and stores of it are aligned to its size, 16 bytes at most.
-template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) tc_vec {
-  T at[V];
+/// Of a run of that many bytes, those of the accesses that it is made of: the most that divide it,
+/// 16 at most.
+template <int Bytes> struct tc_access {
+  static constexpr int bytes = Bytes % 16 == 0  ? 16
+                               : Bytes % 8 == 0 ? 8
+                               : Bytes % 4 == 0 ? 4
+                               : Bytes % 2 == 0 ? 2
+                                                : 1;
 };
+/// V neighbouring elements; loads and stores of it are aligned to its accesses.
+template <class T, int V> struct alignas(tc_access<int(sizeof(T) * V)>::bytes) tc_vec { T at[V]; };
 struct alignas(16) tc_bytes16 {
   unsigned x, y, z, w;
 };
 struct alignas(8) tc_bytes8 {
   unsigned x, y;
 };
-template <int Bytes> struct tc_chunk { using type = tc_bytes16; };
+template <int Bytes> struct tc_chunk {
+  using type = typename tc_chunk<tc_access<Bytes>::bytes>::type;
+};
+template <> struct tc_chunk<16> { using type = tc_bytes16; };
 template <> struct tc_chunk<8> { using type = tc_bytes8; };
 template <> struct tc_chunk<4> { using type = unsigned; };
 template <> struct tc_chunk<2> { using type = unsigned short; };
@@ -299,7 +309,7 @@ template <class C> TC_FN void tc_put(C *p, C v) { *p = v; }
 
 /// Loads V elements at p, aligned to their size (16 bytes at most).
 template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec(const T *p) {
-  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
   union {
     chunk chunks[count];
@@ -312,7 +322,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec(const T *p) {
 }
 /// The same in whole chunks, where the compiler would load what it sees used.
 template <int V, class T> TC_FN tc_vec<T, V> tc_whole_vec(const T *p) {
-  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
   union {
     chunk chunks[count];
@@ -336,7 +346,7 @@ TC_FN tc_vec<T, V> tc_load_shifted(const T *low, const T *high) {
 }
 /// What tc_load_vec loads, where `where` holds; elsewhere zeros, and nothing is read.
 template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec_where(bool where, const T *p) {
-  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
   union {
     chunk chunks[count];
@@ -349,7 +359,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec_where(bool where, const
 }
 /// The same for data that the kernel does not write.
 template <int V, class T> TC_FN tc_vec<T, V> tc_constant_vec(const T *p) {
-  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
   union {
     chunk chunks[count];
@@ -362,7 +372,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_constant_vec(const T *p) {
 }
 /// The same for data that nothing reads again.
 template <int V, class T> TC_FN tc_vec<T, V> tc_stream_vec(const T *p) {
-  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
   union {
     chunk chunks[count];
@@ -376,7 +386,7 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_stream_vec(const T *p) {
 
 /// The same for data that the same block reads again.
 template <int V, class T> TC_FN tc_vec<T, V> tc_keep_vec(const T *p) {
-  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
   union {
     chunk chunks[count];
@@ -441,7 +451,7 @@ template <int V> struct tc_packer<tc_bf16, V> : tc_half_packer<tc_bf16, V> {};
 /// Rounds V values to T and stores them at p in global memory, aligned to their size (16 bytes at
 /// most). V is even.
 template <int V, class T> TC_FN void tc_store_vec(T *p, const tc_value<T> (&x)[V]) {
-  using chunk = typename tc_chunk<(sizeof(T) * V < 16 ? int(sizeof(T) * V) : 16)>::type;
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
   constexpr int count = sizeof(T) * V / sizeof(chunk);
   union {
     chunk chunks[count];
