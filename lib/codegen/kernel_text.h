@@ -376,6 +376,19 @@ protected:
     return (whole_.empty() ? "" : whole_ + " ? " + plain + " : ") + how + "_inside" + width +
            address(load) + ", " + size_text(end) + " - (" + index_text(load.index) + "))";
   }
+  /// Whether there are threads whose rows are others' (`live` is false): these may have stored
+  /// already what is read again.
+  bool has_idle_rows() const {
+    return (row_ && row_->guard_row) || (column_ && column_->guard_row) ||
+           (window_ && window_->guard);
+  }
+  /// Where an index counts; "": everywhere.
+  std::string when_checked(const Value &value) const {
+    const std::string guard = value.guard == ir::kNone ? "" : use(value.guard);
+    if (!has_idle_rows())
+      return guard;
+    return guard.empty() ? "live" : "live && " + guard;
+  }
   void define(ValueId id) {
     const Value &value = graph_[id];
     if (value.op == ir::Op::constant || aliased(id))
@@ -400,7 +413,7 @@ protected:
       line("const long long " + value.symbol.spelling() + " = tc_check_index(" +
            use(value.args[0]) + ", " + lowest(value) + ", " + size_text(value.extent) + ", " +
            kFailure + ", " + check_number(value) +
-           (value.guard == ir::kNone ? "" : ", " + use(value.guard)) + ");");
+           (when_checked(value).empty() ? "" : ", " + when_checked(value)) + ");");
       return;
     }
     if (id == plan_.result && vector_ == 1) {

@@ -253,8 +253,7 @@ private:
         store_run(id);
   }
   std::string live(const std::string &statement) const {
-    const bool guarded = (row_ && row_->guard_row) || (column_ && column_->guard_row);
-    return guarded
+    return has_idle_rows()
                ? "if (live)\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ') + statement
                : statement;
   }
@@ -286,7 +285,7 @@ private:
     std::vector<std::string> conditions;
     if (row_ || (column_ && !alone()))
       conditions.push_back("lane == 0");
-    if ((row_ && row_->guard_row) || (column_ && column_->guard_row))
+    if (has_idle_rows())
       conditions.push_back("live");
     if (flat_ || tile_)
       conditions.push_back(block_ + " == 0 && threadIdx.x == 0");

@@ -19,7 +19,7 @@ POSITIVE = {"bins", "num_classes", "groups", "num_groups", "chunks", "sections",
 
 def load():
     with open(TABLE) as file:
-        names = re.findall(r"^\| `aten\.([^`]+)`", file.read(), re.M)
+        names = re.findall(r"^\| `aten\.([^`.]+\.[^`]+)`", file.read(), re.M)
     found = []
     for name in names:
         base, overload = name.split(".")
