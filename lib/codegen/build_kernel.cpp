@@ -112,6 +112,12 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
       push(storage, "in" + std::to_string(inputs++), true);
   for (const BufferId storage : written)
     push(storage, "out" + std::to_string(outputs++), false);
+  if (cuda.graph.look_back) {
+    parameters.list.push_back(
+        {program::KernelParameter::Kind::pointer, kExchange, DType::i64, false});
+    parameters.storages.push_back(cuda.graph.look_back->exchange);
+    parameters.restricted.push_back(false);
+  }
   if (!parameters.checks.empty()) {
     parameters.list.push_back(
         {program::KernelParameter::Kind::pointer, kFailure, DType::i64, false});
@@ -373,7 +379,8 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
                           const KernelGraph *given, const PlanChoice *choice) {
   PlannedKernel planned;
   planned.cuda = plan_cuda(module, group, target, given, choice);
-  planned.serial = plan_serial(module, group, given);
+  // One thread carries a scan along all of the row.
+  planned.serial = plan_serial(module, group, given && given->look_back ? nullptr : given);
   KernelPlan &cuda = planned.cuda, &serial = planned.serial;
   count_bytes(module, serial.graph, planned); // over the program's own symbols
   planned.estimate =
@@ -390,6 +397,8 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     planned.includes.push_back("tc_random.h");
   if (cuda.graph.sorts())
     planned.includes.push_back("tc_sort.h");
+  if (cuda.graph.look_back)
+    planned.includes.push_back("tc_look_back.h");
   if (pieces_across(module, cuda) > 0)
     planned.includes.push_back("tc_across.h");
   if (has_series(cuda.graph))

@@ -173,7 +173,9 @@ private:
     if (buffer_of_[storage] < 0) {
       const ir::Buffer &source = module_.buffer(storage);
       Role role = Role::intermediate;
-      if (std::find(returned_.begin(), returned_.end(), storage) != returned_.end())
+      if (source.role == ir::Buffer::Role::exchange)
+        role = Role::exchange;
+      else if (std::find(returned_.begin(), returned_.end(), storage) != returned_.end())
         role = Role::output;
       else if (!source.weight.empty())
         role = Role::weight;
@@ -216,7 +218,8 @@ private:
       scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
       apart.inplace.clear();
       for (const KernelGraph &graph : split->second)
-        add_kernel(build_kernel(module_, schedule_, apart, target_, &graph, shared_.tuning));
+        add_kernel(build_kernel(module_, schedule_, graph.look_back ? group : apart, target_,
+                                &graph, shared_.tuning));
     }
     return i + 1;
   }

@@ -528,6 +528,17 @@ bool KernelGraph::finds_positions(ValueId id) const {
 }
 
 /// From the stores backwards; values are in the order of evaluation before and after.
+DType total_dtype(const Value &scan) {
+  const bool adds_up = scan.scan == ir::ScanKind::sum || scan.scan == ir::ScanKind::prod;
+  return adds_up && tensor::is_floating(scan.dtype) ? DType::f64 : scan.dtype;
+}
+
+Expr look_back_words(Expr rows, Expr parts, int64_t scan) {
+  constexpr int64_t kCounter = 2; // one word: the others are read by twos
+  return Expr(kCounter) +
+         Expr(2 * scan) * rows * (parts + symbolic::ceil_div(parts, kPartsTogether));
+}
+
 void remove_dead_values(KernelGraph &graph) {
   std::vector<bool> live(graph.values.size(), false);
   for (const ValueId store : graph.stores)

@@ -59,6 +59,22 @@ bool is_same(const Value &a, const Value &b);
 /// 0 or 0.0, not -0.0.
 bool is_positive_zero(const tensor::Scalar &constant);
 
+/// What parts of a scan add up to in: roundings of totals add up over all parts that follow.
+DType total_dtype(const Value &scan);
+/// Rows in parts, a block each, that are scanned in one launch: the first row variable counts parts.
+/// Every scan goes on where the part before it ended (tc_look_back.h).
+struct LookBack {
+  BufferId exchange = ir::kNone; // int64 words, of Role::exchange
+  Expr part, row;                // which part of which row a block has
+  Expr parts, rows;              // how many there are
+  friend bool operator==(const LookBack &, const LookBack &) = default;
+};
+/// Parts that are told of together.
+inline constexpr int kPartsTogether = 128;
+/// Words of LookBack::exchange in front of those of scan number `scan`: the first counts launches.
+/// With the number of scans: all of them.
+Expr look_back_words(Expr rows, Expr parts, int64_t scan);
+
 struct KernelGraph {
   std::vector<Expr> row_variables, row_sizes;         // x0, x1, ... outermost first
   std::vector<Expr> element_variables, element_sizes; // r0, r1, ... (i0, i1, ... if pointwise)
@@ -66,6 +82,7 @@ struct KernelGraph {
   bool scans_end_phases = true;
   std::vector<Value> values;   // arguments before users
   std::vector<ValueId> stores; // in the order of the members
+  std::optional<LookBack> look_back;
   symbolic::Ranges ranges;     // of the variables and of the module's symbols
   uint32_t phases = 1;
 

@@ -25,11 +25,11 @@ inline constexpr std::string_view kNumberedWords[] = {
     "t",   "v",   "w",      "y",          "a",
     "c",   "g",   "p",      "in",         "out",
     "n",   "end", "blocks", "serial_end", "serial_blocks",
-    "part"};
+    "part", "told"};
 /// Words alone. `row`, `column`, `term` and `j` are those of the symbols that are spelled so.
 inline constexpr std::string_view kWords[] = {
-    "across",  "aligned", "at",         "block",  "check",  "copied", "deep",    "down",    "e",
-    "failure", "finish",  "first",      "inside", "k",      "lane",   "last",    "left",    "live",
+    "across",  "aligned", "at",         "block",  "check",  "copied", "counted", "deep", "down",    "e",
+    "exchange", "failure", "finish",  "first",      "inside", "k",      "lane",   "last",    "left",    "live",
     "memory",  "merging", "misaligned", "other",  "outer",  "place",  "problem", "results", "right",
     "run",     "shared",  "tile",       "u",      "values", "whole",  "x"};
 

@@ -425,6 +425,12 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
     else
       choose_row_threads(walk, runs, std::min(kRunsInFlight, most), most);
+    if (graph.look_back) { // two warps wait for others; a block has one part
+      walk.threads = kWarpsRowBlock;
+      while (walk.threads < 1024 && walk.threads * kRunsInFlight < runs)
+        walk.threads *= 2;
+      walk.steps = static_cast<int>((runs + walk.threads - 1) / walk.threads);
+    }
     const int threads = request.chosen().threads;
     if (threads != 0 && walk.steps > 0 && (runs + threads - 1) / threads <= most) {
       walk.threads = threads;
@@ -487,6 +493,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                             " elements a thread)"
                       : walks_text(plan, "row")) +
       (walk.pieces > 0 ? ", " + std::to_string(walk.pieces) + " pieces at a time" : "") + ", " +
+      (plan.graph.look_back ? "parts of rows look back, " : "") +
       access_text(module, plan, walk.vector) + (plan.origin ? ", rows start anywhere" : "");
 }
 

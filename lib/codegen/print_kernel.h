@@ -12,6 +12,9 @@ inline constexpr const char *kMisaligned = "misaligned";
 /// Of a kernel with run-time indices: where it notes that one is out of range, and what it notes.
 inline constexpr const char *kFailure = "failure", *kCheck = "check";
 
+/// Of a kernel whose blocks tell each other something: where.
+inline constexpr const char *kExchange = "exchange";
+
 /// The kernel's parameters and, by storage buffer, their names.
 struct Parameters {
   std::vector<program::KernelParameter> list; // pointers, then sizes

@@ -106,6 +106,10 @@ protected:
     accumulators_[id] = name;
     shared_.push_back(std::string(value_type(value.dtype)) + " " + name + "[" +
                       std::to_string(std::max(1, row_->block() / 32)) + "]");
+    if (graph_.look_back) {
+      look_back(id, name);
+      return;
+    }
     // The order in which a sort leaves a row is that of threads.
     const int run = row_->order == RunOrder::by_thread ? steps_ * vector_ : vector_;
     line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ", " +
@@ -117,6 +121,24 @@ protected:
     const std::string element = "t" + std::to_string(numbers_[id]) + "[k]";
     line("  " + element + " = " + combiner(value.scan) + "::apply(" + scan_start(value) + ", " +
          element + ");");
+  }
+  /// A scan of a part of a row; `name`: of its warps' sums.
+  void look_back(ValueId id, const std::string &name) {
+    const LookBack &parts = *graph_.look_back;
+    const Value &value = graph_[id];
+    const auto number = std::count_if(graph_.values.begin(), graph_.values.begin() + id,
+                                      [](const Value &other) { return other.op == ir::Op::scan; });
+    const std::string type(value_type(total_dtype(value))), told = "told" + name.substr(1);
+    shared_.push_back("tc_look_back<" + type + "> " + told);
+    line("if (lane == 0)");
+    line("  shared." + told + ".launch = tc_launch_of(counted);");
+    line("tc_part_scan<" + combiner(value.scan) + ", " + type + ", " +
+         std::to_string(kPartsTogether) + ", " + std::to_string(row_->threads) + ", " +
+         std::to_string(vector_) + ">(t" + std::to_string(numbers_[id]) + ", shared." + name +
+         ", shared." + told + ", " + std::string(kExchange) + " + " +
+         size_text(look_back_words(parts.rows, parts.parts, number)) + ", " +
+         size_text(parts.rows) + ", " + index_text(parts.row) + ", " + size_text(parts.parts) +
+         ", " + index_text(parts.part) + ");");
   }
   /// Elements of the array that a row is sorted in: a thread's, or all of it.
   int64_t sorted_elements() const {

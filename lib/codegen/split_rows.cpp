@@ -23,6 +23,10 @@ constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may tur
 constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPartBytes = 1 << 15;
 constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
+/// Of parts that look back at those before them: what a block of 256 threads has under way. Several
+/// such blocks a multiprocessor hide what waiting takes.
+constexpr int64_t kLookBackBytes = 1 << 14, kSmallestLookBack = 1 << 10;
+constexpr int kLookBackBlocks = 4; // a multiprocessor, that are wanted of short rows
 /// Columns that are scanned: a thread carries a part of one. Threads a multiprocessor that hide
 /// what memory takes, and elements that are worth a thread, and three kernels.
 constexpr int64_t kColumnThreads = 1024, kSmallestColumnPart = 64;
@@ -206,8 +210,8 @@ tensor::Scalar identity_of(ir::ScanKind kind, DType dtype) {
 /// of rows, and one that merges them; then one that computes the elements, if any are stored.
 class Splitter {
 public:
-  Splitter(ir::Module &module, const KernelGraph &graph, Division division)
-      : module_(module), graph_(graph), parts_(division.parts), length_(division.length),
+  Splitter(ir::Module &module, const KernelGraph &graph, Expr parts, Expr length)
+      : module_(module), graph_(graph), parts_(parts), length_(length),
         row_(flat_row(graph)),
         part_(symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size())) {}
 
@@ -234,6 +238,24 @@ public:
     return result;
   }
 
+  /// One kernel for all: a block a part, each of which looks back at those before it.
+  KernelGraph look_back() {
+    std::vector<ValueId> moved;
+    KernelGraph graph = over_parts(graph_.phases, moved);
+    for (const ValueId id : graph_.stores)
+      graph.stores.push_back(moved[id]);
+    finish(graph);
+    const auto scans =
+        std::count_if(graph.values.begin(), graph.values.end(),
+                      [](const Value &value) { return value.op == Op::scan; });
+    const Expr rows = graph_.rows();
+    const BufferId exchange =
+        add_buffer("exchange", DType::i64, look_back_words(rows, parts_, scans));
+    module_.buffers[exchange].role = ir::Buffer::Role::exchange;
+    graph.look_back = {exchange, part_, row_, parts_, rows};
+    return graph;
+  }
+
 private:
   /// A reduction or a scan, and where its parts are, and the results: for each item of a tuple, or
   /// of a place (the value, then the position). A scan's results are what its parts start from.
@@ -244,8 +266,7 @@ private:
 
   ir::Module &module_;
   const KernelGraph &graph_;
-  int64_t parts_;
-  Expr length_, row_, part_;
+  Expr parts_, length_, row_, part_;
   std::vector<Barrier> barriers_;
   bool has_stored_ = false; // what depends on no reduction
 
@@ -266,7 +287,7 @@ private:
   }
   void add_barrier(ValueId id) {
     const Value &value = graph_[id];
-    const Expr rows = graph_.rows(), all = rows * Expr(parts_);
+    const Expr rows = graph_.rows(), all = rows * parts_;
     Barrier barrier{id, {}, {}};
     if (value.op == Op::scan) {
       barrier.partials = {add_buffer("parts", total_dtype(value), all)};
@@ -357,7 +378,7 @@ private:
     graph.values.clear();
     graph.stores.clear();
     const Expr outermost = graph.element_variables[0], size = graph.element_sizes[0];
-    if (size == length_ * Expr(parts_))
+    if (size == length_ * parts_)
       graph.element_sizes[0] = length_;
     else
       graph.element_sizes[0] = symbolic::minimum(length_, size - part_ * length_);
@@ -367,7 +388,7 @@ private:
     graph.ranges.set_size(part_, parts_);
     // Outermost: neighbouring rows stay neighbours where columns are reduced.
     graph.row_variables.insert(graph.row_variables.begin(), part_);
-    graph.row_sizes.insert(graph.row_sizes.begin(), Expr(parts_));
+    graph.row_sizes.insert(graph.row_sizes.begin(), parts_);
     const symbolic::Substitution place = {{outermost, part_ * length_ + outermost}};
     moved.assign(graph_.values.size(), ir::kNone);
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
@@ -391,7 +412,7 @@ private:
     std::vector<ValueId> moved;
     KernelGraph graph = over_parts(phase, moved);
     start_scans(graph, moved, phase);
-    const Expr index = row_ * Expr(parts_) + part_;
+    const Expr index = row_ * parts_ + part_;
     for (const Barrier &barrier : barriers_) {
       const Value &value = graph_[barrier.id];
       if (value.phase != phase)
@@ -416,11 +437,6 @@ private:
     finish(graph);
     return graph;
   }
-  /// Roundings of totals add up over all parts that follow.
-  static DType total_dtype(const Value &scan) {
-    const bool adds_up = scan.scan == ir::ScanKind::sum || scan.scan == ir::ScanKind::prod;
-    return adds_up && tensor::is_floating(scan.dtype) ? DType::f64 : scan.dtype;
-  }
   /// What a part adds to those behind it.
   ValueId total(KernelGraph &graph, const Value &scan, const std::vector<ValueId> &moved) const {
     const ValueId id = compute(graph, Op::reduction, total_dtype(scan), {moved[scan.args[0]]});
@@ -438,9 +454,9 @@ private:
   KernelGraph merge_graph(uint32_t phase, bool is_asked_for) {
     KernelGraph graph = graph_;
     const Expr part = symbolic::symbol(symbolic::SymbolSort::reduced);
-    const Expr index = row_ * Expr(parts_) + part;
+    const Expr index = row_ * parts_ + part;
     graph.element_variables = {part};
-    graph.element_sizes = {Expr(parts_)};
+    graph.element_sizes = {parts_};
     graph.ranges.set_size(part, parts_);
     graph.values.clear();
     graph.stores.clear();
@@ -516,7 +532,7 @@ private:
           compute(starts, Op::ge, DType::boolean,
                   {position(starts, part_), constant(starts, int64_t{1}, DType::i64)});
       const ValueId before =
-          load(starts, barrier.results[0], row_ * Expr(parts_) + part_ - 1, follows);
+          load(starts, barrier.results[0], row_ * parts_ + part_ - 1, follows);
       const ValueId nothing = constant(starts, identity_of(scan.scan, scan.dtype), scan.dtype);
       of_scan.emplace_back(moved[barrier.id],
                            compute(starts, Op::where, scan.dtype, {follows, before, nothing}));
@@ -540,6 +556,36 @@ private:
     graph = std::move(starts);
   }
 };
+
+/// Whether parts of scanned rows can be blocks of one launch: everything that needs all of a row is
+/// a scan, and how many parts there are is known when shapes are bound.
+bool may_look_back(const KernelGraph &graph, const target::Target &target) {
+  const auto is_of_data = [](Expr size) {
+    const auto symbols = symbolic::free_symbols(size);
+    return std::any_of(symbols.begin(), symbols.end(), [](Expr symbol) {
+      return symbol.is_symbol(symbolic::SymbolSort::data);
+    });
+  };
+  return !target.is_host && graph.element_sizes.size() == 1 && !is_of_data(graph.rows()) &&
+         !is_of_data(graph.elements()) &&
+         std::none_of(graph.values.begin(), graph.values.end(),
+                      [](const Value &value) { return value.op == Op::reduction; }) &&
+         std::all_of(graph.stores.begin(), graph.stores.end(),
+                     [&](ValueId id) { return graph[id].level == Level::element; });
+}
+
+/// Elements of such a part: whole runs, and one less where rows start anywhere.
+int64_t look_back_length(const KernelGraph &graph, const target::Target &target) {
+  constexpr int64_t kRun = 16;
+  int64_t length = kLookBackBytes / scanned_bytes(graph);
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  if (rows && elements) {
+    const int64_t wanted = int64_t{target.multiprocessors} * kLookBackBlocks;
+    while (length > kSmallestLookBack && *rows * ceil_div(*elements, length) < wanted)
+      length /= 2;
+  }
+  return elements && *elements % kRun != 0 && !graph.rows().is_integer(1) ? length - kRun : length;
+}
 
 bool has_scan(const KernelGraph &graph) {
   return std::any_of(graph.values.begin(), graph.values.end(),
@@ -594,14 +640,20 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   if (has_scan(graph)) {
     if (rows && elements && graph.element_sizes.size() == 1 && prefers_columns(module, graph)) {
       const auto division = divide_columns(*rows, *elements, target);
-      return division ? std::optional(Splitter(module, graph, *division).split()) : std::nullopt;
+      return division ? std::optional(Splitter(module, graph, division->parts, division->length).split()) : std::nullopt;
     }
     const bool few = rows && few_blocks(*rows, target) && elements && *elements >= kSmallestRow;
-    const auto division =
-        few || longest > kLongestScan ? divide_scan(graph, rows, target) : std::nullopt;
+    if (!few && longest <= kLongestScan)
+      return std::nullopt;
+    if (may_look_back(graph, target)) {
+      const Expr length = look_back_length(graph, target);
+      const Expr parts = symbolic::ceil_div(graph.elements(), length);
+      return std::vector{Splitter(module, graph, parts, length).look_back()};
+    }
+    const auto division = divide_scan(graph, rows, target);
     if (!division || graph.element_sizes.size() > 1)
       return std::nullopt;
-    return Splitter(module, graph, *division).split();
+    return Splitter(module, graph, division->parts, division->length).split();
   }
   if (!rows)
     return std::nullopt;
@@ -616,7 +668,7 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   const Division division = divide(graph, blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
-  return Splitter(module, graph, division).split();
+  return Splitter(module, graph, division.parts, division.length).split();
 }
 
 } // namespace tsc::codegen

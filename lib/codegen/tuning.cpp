@@ -72,7 +72,7 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
       for (const int steps : {1, 2})
         found.push_back({.vector = flat->vector / 2, .steps = steps});
   } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
-    if (plan.graph.sorts() || row->threads == 1)
+    if (plan.graph.sorts() || row->threads == 1 || plan.graph.look_back)
       return found;
     if (!plan.graph.reduces) { // parts of rows: as long as their threads take
       for (const int threads : {64, 128, 256})

@@ -71,6 +71,11 @@ void WalkText::coordinates() {
   if (row_ && graph_.sorts())
     line("TC_DYN_SMEM(unsigned char, merging);");
   declare_shared();
+  if (graph_.look_back) { // what it takes to know the launch is done while loads are under way
+    line("unsigned long long counted = 0;");
+    line("if (lane == 0)");
+    line("  counted = tc_count_block(" + std::string(kExchange) + ");");
+  }
 }
 
 std::string WalkText::shared_struct() const {

@@ -67,8 +67,8 @@ std::string text(DType dtype) {
   return std::string("DType::") + (dtype == DType::boolean ? "boolean" : name_of(dtype));
 }
 std::string text(Role role) {
-  static const char *const kNames[] = {"input",        "weight",       "output",
-                                       "intermediate", "random_state", "failure"};
+  static const char *const kNames[] = {"input",        "weight",  "output",  "intermediate",
+                                       "random_state", "failure", "exchange"};
   return std::string("Role::") + kNames[static_cast<size_t>(role)];
 }
 std::string text(bool value) { return value ? "true" : "false"; }

@@ -110,6 +110,21 @@ struct LaterSteps {
 /// An extent that nothing bounds before a run says what it is.
 inline constexpr int64_t kUnbounded = INT64_MAX;
 
+/// Memory that a binding keeps: zeros before its first run.
+class KeptMemory {
+public:
+  KeptMemory() = default;
+  KeptMemory(Device &device, size_t bytes);
+  KeptMemory(KeptMemory &&other) noexcept;
+  KeptMemory &operator=(KeptMemory &&other) noexcept;
+  ~KeptMemory();
+  char *memory() const { return memory_; }
+
+private:
+  Device *device_ = nullptr;
+  char *memory_ = nullptr;
+};
+
 struct BoundShapes {
   std::vector<int64_t> key;       // all sizes of all inputs
   std::vector<int64_t> symbols;   // those that steps define: of the last run
@@ -123,6 +138,8 @@ struct BoundShapes {
   std::vector<uint32_t> lenders; // by lifetime: the output in whose memory it lies, or kOwnBlock
   int64_t scratch_offset = 0;    // of the products' scratch memory, behind all pieces
   int64_t workspace_bytes = 0;   // all of it
+  KeptMemory exchange; // of all Model::exchanges, one behind another
+  std::vector<int64_t> exchange_offsets;
   ResolvedSteps steps;           // up to the first step that defines a symbol
   std::vector<LaterSteps> later; // one a step that defines a symbol
   Recordings recordings;         // the last: work that is recorded uses all of the above

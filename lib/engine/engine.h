@@ -30,6 +30,7 @@ struct Home {
     workspace,    // position: in Model::lifetimes
     random_state, // the instance's
     failure,      // the instance's
+    exchange,     // the binding's; position: in Model::exchanges
     none,         // no step touches it
   } kind = Kind::none;
   uint32_t position = 0;
@@ -62,6 +63,7 @@ struct Model {
   /// loop. Before, workspace may lie there. 0: it may not.
   std::vector<uint32_t> output_unused_until;
   std::vector<int64_t> folded_bytes;
+  std::vector<uint32_t> exchanges; // roots of what blocks of a launch tell each other
   /// Outputs whose memory is not their buffer's home: copied to the caller after the last step.
   std::vector<uint32_t> copied_outputs;
   /// Outputs that show a mutated input or weight: copied too, if the caller gives memory.

@@ -91,6 +91,27 @@ private:
   std::vector<int64_t> symbols_;
 };
 
+} // namespace
+
+KeptMemory::KeptMemory(Device &device, size_t bytes)
+    : device_(&device), memory_(static_cast<char *>(device.allocate(bytes))) {
+  device.fill(memory_, 0, bytes, nullptr);
+  device.synchronize(nullptr); // the first run may be on another stream
+}
+KeptMemory::KeptMemory(KeptMemory &&other) noexcept
+    : device_(other.device_), memory_(std::exchange(other.memory_, nullptr)) {}
+KeptMemory &KeptMemory::operator=(KeptMemory &&other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(memory_, other.memory_);
+  return *this;
+}
+KeptMemory::~KeptMemory() {
+  if (memory_ != nullptr)
+    device_->release(memory_);
+}
+
+namespace {
+
 std::vector<int64_t> key_of(const Tables &tables, const int64_t *const *shapes) {
   std::vector<int64_t> key;
   for (size_t i = 0; i < tables.inputs.count; ++i) {
@@ -167,12 +188,24 @@ void pack_workspace(const Model &model, Device &device, BoundShapes &bound) {
   bound.workspace_bytes = bound.scratch_offset + scratch_bytes;
 }
 
+/// Places, one behind another, of what the blocks of launches tell each other; gives the bytes.
+int64_t place_exchanges(const Model &model, const std::vector<int64_t> &bytes,
+                        std::vector<int64_t> &offsets) {
+  int64_t end = 0;
+  for (const uint32_t root : model.exchanges) {
+    offsets.push_back(end);
+    end += (bytes[root] + kPieceAlignment - 1) / kPieceAlignment * kPieceAlignment;
+  }
+  return end;
+}
+
 } // namespace
 
 Footprint footprint(const Model &model, const int64_t *symbols) {
   const std::vector<int64_t> bytes = buffer_extents(model, symbols, symbols);
   Footprint result;
-  result.workspace = pack_model(model, bytes).bytes;
+  std::vector<int64_t> offsets;
+  result.workspace = pack_model(model, bytes).bytes + place_exchanges(model, bytes, offsets);
   for (size_t i = 0; i < model.homes.size(); ++i) {
     if (model.roots[i] != i) // seen where its memory is
       continue;
@@ -291,6 +324,10 @@ size_t Instance::bind(const int64_t *const *shapes) {
                                    bound->buffer_bytes, false, 0, step_of_define(tables, 0));
     }
     pack_workspace(model(), weights_->device(), *bound);
+    if (const int64_t bytes =
+            place_exchanges(model(), bound->buffer_bytes, bound->exchange_offsets);
+        bytes > 0)
+      bound->exchange = KeptMemory(weights_->device(), static_cast<size_t>(bytes));
   }
   if (cache_.size() >= kMaxCached)
     cache_.erase(cache_.begin());
@@ -315,6 +352,8 @@ void Instance::set_bases(void *const *inputs, void *const *outputs, void *worksp
       bases_[i] = static_cast<char *>(inputs[home.position]);
     else if (home.kind == Home::Kind::output)
       bases_[i] = is_grown(home.position) ? nullptr : static_cast<char *>(outputs[home.position]);
+    else if (home.kind == Home::Kind::exchange)
+      bases_[i] = bound_->exchange.memory() + bound_->exchange_offsets[home.position];
     else if (home.kind == Home::Kind::workspace)
       bases_[i] = workspace_piece(home.position, outputs, workspace);
   }

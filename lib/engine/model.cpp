@@ -92,6 +92,10 @@ public:
         claim(buffer, {Home::Kind::random_state, 0});
       else if (tables_.buffers[buffer].role == Role::failure)
         claim(buffer, {Home::Kind::failure, 0});
+      else if (tables_.buffers[buffer].role == Role::exchange) {
+        claim(buffer, {Home::Kind::exchange, static_cast<uint32_t>(model_.exchanges.size())});
+        model_.exchanges.push_back(roots_[buffer]);
+      }
     claim_folded();
     for (uint32_t i = 0; i < tables_.outputs.count; ++i) {
       int32_t buffer = tables_.outputs[i].buffer;

@@ -280,7 +280,12 @@ struct Buffer {
   Device device;
   Layout layout;
   LayoutKind layout_kind = LayoutKind::fixed;
-  enum class Role : uint8_t { input, constant, computed } role = Role::computed;
+  enum class Role : uint8_t {
+    input,
+    constant,
+    computed,
+    exchange, // of a kernel's own: what blocks tell each other (program::Role::exchange)
+  } role = Role::computed;
   OperationId operation = kNone; // the producer
   BufferId mutates = kNone;      // layout_kind mutation: the target
   /// layout_kind non_owning: the buffer in whose storage this one lies; `layout` is over that

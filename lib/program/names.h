@@ -9,8 +9,8 @@
 namespace tsc::program {
 
 inline constexpr std::string_view kFormat = "tsc-program";
-inline constexpr std::array<std::string_view, 6> kRoleNames = {
-    "input", "weight", "output", "intermediate", "random_state", "failure"};
+inline constexpr std::array<std::string_view, 7> kRoleNames = {
+    "input", "weight", "output", "intermediate", "random_state", "failure", "exchange"};
 inline constexpr std::array<std::string_view, 2> kParameterKindNames = {"pointer", "size"};
 struct EstimateTime {
   const char *name;

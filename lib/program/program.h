@@ -46,6 +46,9 @@ enum class Role : uint8_t {
   intermediate, // packed into the workspace
   random_state, // {seed, call number}, int64: the instance's own, kept between runs
   failure,      // what does not hold of data, 0 before (Assertion), int64: the instance's own
+  /// What the blocks of one launch tell each other: the instance's own, kept between runs, zeros
+  /// before the first one of some shapes. Every launch can tell what an earlier one left.
+  exchange,
 };
 inline constexpr int64_t kFailureBytes = 32;
 inline constexpr int64_t kRandomStateBytes = 16;

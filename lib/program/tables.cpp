@@ -22,7 +22,7 @@ static_assert(static_cast<int>(DType::boolean) == static_cast<int>(engine::DType
               static_cast<int>(DType::f16) == static_cast<int>(engine::DType::f16) &&
               static_cast<int>(DType::f8e8m0fnu) == static_cast<int>(engine::DType::f8e8m0fnu));
 static_assert(static_cast<int>(Role::input) == static_cast<int>(engine::Role::input) &&
-              static_cast<int>(Role::failure) == static_cast<int>(engine::Role::failure));
+              static_cast<int>(Role::exchange) == static_cast<int>(engine::Role::exchange));
 
 template <class Kind, engine::StepKind number>
 constexpr bool kIsNumbered =

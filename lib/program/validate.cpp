@@ -375,7 +375,7 @@ private:
   void check_once_buffer(uint32_t buffer, const std::string &where) {
     const Buffer &row = program_.buffers[buffer];
     if (row.role == Role::input || row.role == Role::output || row.role == Role::random_state ||
-        !row.bytes.is_integer())
+        row.role == Role::exchange || !row.bytes.is_integer())
       report("TSC-P009",
              "a step that runs once touches buffer \"" + row.name + "\", which belongs to a run",
              where);

@@ -308,16 +308,13 @@ struct tc_logsumexp {
   }
 };
 
-/// Inclusive scan of a row that Threads neighbouring threads hold. x holds runs of Run neighbouring
-/// elements; a warp's runs are neighbours in the order of k * 32 + lane (fewer threads a row: k *
-/// Threads + lane), k being a thread's run, and one warp's follow the other's. `scratch` as in
-/// tc_row_reduce. All 32 lanes of a warp take part.
-template <class Op, int Threads, int Run, int Count, class T>
-TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
-  constexpr int width = Threads < 32 ? Threads : 32, warps = Threads < 32 ? 1 : Threads / 32;
+/// Scans what a group of Width lanes holds of a row; `base` gets what comes before each of the
+/// lane's runs in the group, x what comes before each element in its run, that element included.
+/// Gives what the group adds up to. The order of runs is that of tc_row_scan.
+template <class Op, int Width, int Run, int Count, class T>
+TC_FN T tc_scan_runs(T (&x)[Count], T (&base)[Count / Run]) {
   constexpr int runs = Count / Run;
-  const int lane = static_cast<int>(threadIdx.x) % width;
-  T base[runs]; // sums up to the lane's run, then before it, within the warp
+  const int lane = static_cast<int>(threadIdx.x) % Width;
   TC_UNROLL
   for (int k = 0; k < runs; ++k) {
     TC_UNROLL
@@ -326,37 +323,55 @@ TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
     base[k] = x[k * Run + Run - 1];
   }
   TC_UNROLL
-  for (int distance = 1; distance < width; distance *= 2) {
+  for (int distance = 1; distance < Width; distance *= 2) {
     TC_UNROLL
     for (int k = 0; k < runs; ++k) {
-      const T before = __shfl_up_sync(0xffffffffu, base[k], distance, width);
+      const T before = __shfl_up_sync(0xffffffffu, base[k], distance, Width);
       if (lane >= distance)
         base[k] = Op::apply(before, base[k]);
     }
   }
-  T total = Op::template identity<T>(); // of the warp's runs so far
+  T total = Op::template identity<T>(); // of the group's runs so far
   TC_UNROLL
   for (int k = 0; k < runs; ++k) {
-    const T all = __shfl_sync(0xffffffffu, base[k], width - 1, width);
-    base[k] = __shfl_up_sync(0xffffffffu, base[k], 1, width);
+    const T all = __shfl_sync(0xffffffffu, base[k], Width - 1, Width);
+    base[k] = __shfl_up_sync(0xffffffffu, base[k], 1, Width);
     base[k] = Op::apply(total, lane == 0 ? Op::template identity<T>() : base[k]);
     total = Op::apply(total, all);
   }
-  T start = Op::template identity<T>();
-  if constexpr (warps > 1) {
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (lane == 31)
-      scratch[warp] = total;
-    TC_BARRIER();
-    for (int i = warp / warps * warps; i < warp; ++i)
-      start = Op::apply(start, scratch[i]);
-  }
+  return total;
+}
+/// What comes before each run goes into its elements.
+template <class Op, int Run, int Count, class T>
+TC_FN void tc_add_to_runs(T (&x)[Count], const T (&base)[Count / Run]) {
   TC_UNROLL
-  for (int k = 0; k < runs; ++k) {
-    if constexpr (warps > 1)
-      base[k] = Op::apply(start, base[k]);
+  for (int k = 0; k < Count / Run; ++k) {
     TC_UNROLL
     for (int i = 0; i < Run; ++i)
       x[k * Run + i] = Op::apply(base[k], x[k * Run + i]);
   }
+}
+
+/// Inclusive scan of a row that Threads neighbouring threads hold. x holds runs of Run neighbouring
+/// elements; a warp's runs are neighbours in the order of k * 32 + lane (fewer threads a row: k *
+/// Threads + lane), k being a thread's run, and one warp's follow the other's. `scratch` as in
+/// tc_row_reduce. All 32 lanes of a warp take part.
+template <class Op, int Threads, int Run, int Count, class T>
+TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
+  constexpr int width = Threads < 32 ? Threads : 32, warps = Threads < 32 ? 1 : Threads / 32;
+  T base[Count / Run];
+  [[maybe_unused]] const T total = tc_scan_runs<Op, width, Run>(x, base);
+  if constexpr (warps > 1) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (threadIdx.x % 32 == 31)
+      scratch[warp] = total;
+    TC_BARRIER();
+    T start = Op::template identity<T>();
+    for (int i = warp / warps * warps; i < warp; ++i)
+      start = Op::apply(start, scratch[i]);
+    TC_UNROLL
+    for (int k = 0; k < Count / Run; ++k)
+      base[k] = Op::apply(start, base[k]);
+  }
+  tc_add_to_runs<Op, Run>(x, base);
 }
