@@ -65,12 +65,13 @@ DType total_dtype(const Value &scan);
 /// Every scan goes on where the part before it ended (tc_look_back.h).
 struct LookBack {
   BufferId exchange = ir::kNone; // int64 words, of Role::exchange
+  int threads = 0;               // of a block
   Expr part, row;                // which part of which row a block has
   Expr parts, rows;              // how many there are
   friend bool operator==(const LookBack &, const LookBack &) = default;
 };
-/// Parts that are told of together.
-inline constexpr int kPartsTogether = 128;
+/// Parts that are told of together: those that a warp listens to at once (tc_look_back.h).
+inline constexpr int kPartsTogether = 32;
 /// Words of LookBack::exchange in front of those of scan number `scan`: the first counts launches.
 /// With the number of scans: all of them.
 Expr look_back_words(Expr rows, Expr parts, int64_t scan);

@@ -172,6 +172,7 @@ struct KernelPlan {
   int shared_bytes = 0; // dynamic
   int block = 1;
   bool has_barriers = false;
+  int resident = 0; // blocks a multiprocessor for which registers have to do; 0: any number
   /// Sizes whose divisibility the launch checks for this plan; all other sizes take `otherwise`, a
   /// plan over the same grid and block. Null: this plan serves every size.
   Divisibility checked;

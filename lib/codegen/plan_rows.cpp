@@ -20,6 +20,10 @@ constexpr int kLargestLoopedRow = 512;
 constexpr int kManyRows = 16;       // a multiprocessor
 constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
 constexpr int kSortedElements = 16; // of a row, that a thread sorts
+/// Threads a multiprocessor that hide what blocks wait for each other, if what they keep of their
+/// parts leaves the registers for so many.
+constexpr int kThreadsWhileWaiting = 1024;
+constexpr double kRegistersWhileWaiting = 64; // what is loaded and then scanned counts twice
 
 bool varies_by_row(const KernelGraph &graph, ValueId id) {
   return !graph.reduces || graph.row_variables.empty() ||
@@ -135,9 +139,10 @@ bool reads_once(const KernelGraph &graph) {
 /// count.
 void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) {
   constexpr int64_t kFewestRuns = 16;
-  constexpr int kShorter = 4; // 8 bytes an access are nearly as good as 16
+  // 8 bytes an access are nearly as good as 16, where a thread has few registers for more of them.
+  const int shorter = plan.graph.look_back ? 2 : 4;
   const std::optional<RowOrigin> origin = choose_origin(module, plan.graph);
-  if (!origin || origin->vector < walk.vector * kShorter ||
+  if (!origin || origin->vector < walk.vector * shorter ||
       longest_row(plan.graph).value() < kFewestRuns * origin->vector)
     return;
   plan.origin = origin->index;
@@ -425,10 +430,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
     else
       choose_row_threads(walk, runs, std::min(kRunsInFlight, most), most);
-    if (graph.look_back) { // two warps wait for others; a block has one part
-      walk.threads = kWarpsRowBlock;
-      while (walk.threads < 1024 && walk.threads * kRunsInFlight < runs)
-        walk.threads *= 2;
+    if (graph.look_back) {
+      walk.threads = graph.look_back->threads;
       walk.steps = static_cast<int>((runs + walk.threads - 1) / walk.threads);
     }
     const int threads = request.chosen().threads;
@@ -486,6 +489,9 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   stream_loads(module, plan, target);
   finish_rows(request, plan, walk);
   plan.has_barriers = true;
+  if (plan.graph.look_back && registers_per_element(module, plan) * walk.steps * walk.vector <=
+                                  kRegistersWhileWaiting)
+    plan.resident = kThreadsWhileWaiting / walk.threads;
   plan.shared_bytes = bytes_to_sort(plan.graph, walk);
   plan.description =
       (sorts ? "row sort, " : "row reduction, ") + threads_text(walk) +

@@ -397,9 +397,9 @@ std::string pointer_text(DType dtype, bool is_const, bool restricted) {
 }
 
 std::string kernel_head(int block, const std::string &name, const std::string &parameters,
-                        bool reduces_angles) {
+                        int resident) {
   return "TC_KERNEL void __launch_bounds__(" + std::to_string(block) +
-         (reduces_angles ? ", 1) " : ") ") + name + "(" + parameters + ") {\n";
+         (resident > 0 ? ", " + std::to_string(resident) : "") + ") " + name + "(" + parameters + ") {\n";
 }
 
 std::string export_line(const std::string &name, bool has_barriers, bool shared) {
@@ -422,7 +422,8 @@ std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name) {
   const KernelBody body = print_body(module, plan, parameters, name, false);
   return body.types +
-         kernel_head(plan.block, name, parameter_list(plan, parameters), reduces_angles(plan)) +
+         kernel_head(plan.block, name, parameter_list(plan, parameters),
+                     reduces_angles(plan) ? 1 : plan.resident) +
          body.text + "}\n" + export_line(name, plan.has_barriers, !body.shared.empty());
 }
 

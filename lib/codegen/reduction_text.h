@@ -129,12 +129,12 @@ protected:
     const auto number = std::count_if(graph_.values.begin(), graph_.values.begin() + id,
                                       [](const Value &other) { return other.op == ir::Op::scan; });
     const std::string type(value_type(total_dtype(value))), told = "told" + name.substr(1);
-    shared_.push_back("tc_look_back<" + type + "> " + told);
+    shared_.push_back("tc_look_back<" + type + ", " + std::to_string(row_->threads / 32) + "> " +
+                      told);
     line("if (lane == 0)");
     line("  shared." + told + ".launch = tc_launch_of(counted);");
     line("tc_part_scan<" + combiner(value.scan) + ", " + type + ", " +
-         std::to_string(kPartsTogether) + ", " + std::to_string(row_->threads) + ", " +
-         std::to_string(vector_) + ">(t" + std::to_string(numbers_[id]) + ", shared." + name +
+         std::to_string(row_->threads) + ", " + std::to_string(vector_) + ">(t" + std::to_string(numbers_[id]) + ", shared." + name +
          ", shared." + told + ", " + std::string(kExchange) + " + " +
          size_text(look_back_words(parts.rows, parts.parts, number)) + ", " +
          size_text(parts.rows) + ", " + index_text(parts.row) + ", " + size_text(parts.parts) +

@@ -23,9 +23,11 @@ constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may tur
 constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPartBytes = 1 << 15;
 constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
-/// Of parts that look back at those before them: what a block of 256 threads has under way. Several
-/// such blocks a multiprocessor hide what waiting takes.
-constexpr int64_t kLookBackBytes = 1 << 14, kSmallestLookBack = 1 << 10;
+/// Of parts that look back at those before them: what a thread and a block keep of them in
+/// registers (two such blocks fill a multiprocessor's), and the fewest elements and threads. The
+/// larger a part, the less waiting counts.
+constexpr int64_t kThreadBytes = 1 << 7, kLookBackBytes = 1 << 16, kSmallestLookBack = 1 << 10;
+constexpr int64_t kFewestThreads = 1 << 7, kMostThreads = 1 << 9;
 constexpr int kLookBackBlocks = 4; // a multiprocessor, that are wanted of short rows
 /// Columns that are scanned: a thread carries a part of one. Threads a multiprocessor that hide
 /// what memory takes, and elements that are worth a thread, and three kernels.
@@ -239,7 +241,7 @@ public:
   }
 
   /// One kernel for all: a block a part, each of which looks back at those before it.
-  KernelGraph look_back() {
+  KernelGraph look_back(int threads) {
     std::vector<ValueId> moved;
     KernelGraph graph = over_parts(graph_.phases, moved);
     for (const ValueId id : graph_.stores)
@@ -252,7 +254,7 @@ public:
     const BufferId exchange =
         add_buffer("exchange", DType::i64, look_back_words(rows, parts_, scans));
     module_.buffers[exchange].role = ir::Buffer::Role::exchange;
-    graph.look_back = {exchange, part_, row_, parts_, rows};
+    graph.look_back = {exchange, threads, part_, row_, parts_, rows};
     return graph;
   }
 
@@ -574,17 +576,48 @@ bool may_look_back(const KernelGraph &graph, const target::Target &target) {
                      [&](ValueId id) { return graph[id].level == Level::element; });
 }
 
-/// Elements of such a part: whole runs, and one less where rows start anywhere.
-int64_t look_back_length(const KernelGraph &graph, const target::Target &target) {
+struct LookBackPart {
+  int64_t length = 0; // elements: whole runs, and one less where rows start anywhere
+  int threads = 0;
+};
+/// What is kept of an element: what is scanned, and what is loaded once for before and after.
+int64_t kept_bytes(const KernelGraph &graph) {
+  const auto bytes = [](const Value &value) {
+    return std::max<int64_t>(4, static_cast<int64_t>(tensor::size_in_bytes(value.dtype)));
+  };
+  std::vector<bool> used_later(graph.values.size(), false);
+  for (const Value &value : graph.values)
+    for (const ValueId arg : value.args)
+      used_later[arg] = used_later[arg] || value.phase > 0;
+  int64_t result = 0;
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    if (graph[id].op == Op::scan || (graph[id].op == Op::load && used_later[id] &&
+                                     graph[id].level == Level::element))
+      result += bytes(graph[id]);
+  return result;
+}
+LookBackPart choose_part(const KernelGraph &graph, const target::Target &target) {
   constexpr int64_t kRun = 16;
-  int64_t length = kLookBackBytes / scanned_bytes(graph);
+  const int64_t bytes = kept_bytes(graph);
+  LookBackPart part;
+  part.length = kLargestScanPart;
+  while (part.length * bytes > kLookBackBytes && part.length > kSmallestLookBack)
+    part.length /= 2;
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
   if (rows && elements) {
     const int64_t wanted = int64_t{target.multiprocessors} * kLookBackBlocks;
-    while (length > kSmallestLookBack && *rows * ceil_div(*elements, length) < wanted)
-      length /= 2;
+    while (part.length > kSmallestLookBack && *rows * ceil_div(*elements, part.length) < wanted)
+      part.length /= 2;
   }
-  return elements && *elements % kRun != 0 && !graph.rows().is_integer(1) ? length - kRun : length;
+  part.threads = static_cast<int>(kFewestThreads);
+  while (part.threads < kMostThreads && part.length * bytes > part.threads * kThreadBytes)
+    part.threads *= 2;
+  if (elements && *elements % kRun != 0) { // their ends take registers, too
+    if (part.length * bytes == part.threads * kThreadBytes)
+      part.length -= part.length / 4;
+    part.length -= kRun;
+  }
+  return part;
 }
 
 bool has_scan(const KernelGraph &graph) {
@@ -645,10 +678,10 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
     const bool few = rows && few_blocks(*rows, target) && elements && *elements >= kSmallestRow;
     if (!few && longest <= kLongestScan)
       return std::nullopt;
-    if (may_look_back(graph, target)) {
-      const Expr length = look_back_length(graph, target);
-      const Expr parts = symbolic::ceil_div(graph.elements(), length);
-      return std::vector{Splitter(module, graph, parts, length).look_back()};
+    if (may_look_back(graph, target) && !prefers_columns(module, graph)) {
+      const LookBackPart part = choose_part(graph, target);
+      const Expr parts = symbolic::ceil_div(graph.elements(), part.length);
+      return std::vector{Splitter(module, graph, parts, part.length).look_back(part.threads)};
     }
     const auto division = divide_scan(graph, rows, target);
     if (!division || graph.element_sizes.size() > 1)

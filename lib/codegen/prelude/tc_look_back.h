@@ -67,68 +67,76 @@ template <class T> TC_FN T tc_listen(const long long *at, unsigned launch) {
   const tc_told_value<T> told = {(first & 0xffffffffull) | second << 32};
   return told.value;
 }
-/// What the first `count` of the values at `at` add up to; a warp's lanes get it all.
-template <class Op, class T>
-TC_FN T tc_listen_to(const long long *at, int count, unsigned launch) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  T sum = Op::template identity<T>();
-  for (int i = lane; i < count; i += 32)
-    sum = Op::apply(sum, tc_listen<T>(at + 2 * static_cast<long long>(i), launch));
-  return tc_lanes_reduce<Op, 32>(sum);
-}
+
+/// Whether combining once more costs more than a register for each run.
+template <class Op> constexpr bool tc_is_costly = false;
+template <> constexpr bool tc_is_costly<tc_logsumexp> = true;
 
 /// In shared memory, of one scan.
-template <class T> struct tc_look_back {
-  T before[2];     // of the part's own group, of all groups before
+template <class T, int Warps> struct tc_look_back {
+  T before[Warps]; // the sum of parts of the same group, then sums of groups before it
   unsigned launch; // written by thread 0 before the scan
 };
 
 /// tc_row_scan of one part of a row, which goes on where the part before it ends. All threads of
-/// the block hold the part: two warps or more. Groups are of Together parts; `told` has two words a
-/// part and, behind those of all rows, two a group. Total is what parts add up to in.
-template <class Op, class Total, int Together, int Threads, int Run, int Count, class T>
-TC_FN void tc_part_scan(T (&x)[Count], T *scratch, tc_look_back<Total> &look_back, long long *told,
-                        long long rows, long long row, long long parts, long long part) {
-  static_assert(Threads >= 64, "one warp listens to its group, one to all others");
+/// the block hold the part: two warps or more. Groups are of 32 parts; `told` has two words a part
+/// and, behind those of all rows, two a group. Total is what parts add up to in.
+template <class Op, class Total, int Threads, int Run, int Count, class T>
+TC_FN void tc_part_scan(T (&x)[Count], T *scratch, tc_look_back<Total, Threads / 32> &look_back,
+                        long long *told, long long rows, long long row, long long parts,
+                        long long part) {
   constexpr int warps = Threads / 32;
+  static_assert(warps > 1, "one warp listens to its group, the others to groups");
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   T base[Count / Run];
   const T total = tc_scan_runs<Op, 32, Run>(x, base);
   if (lane == 31)
     scratch[warp] = total;
+  if constexpr (!tc_is_costly<Op>) // `base` is no longer needed, and more blocks fit
+    tc_add_to_runs<Op, Run>(x, base);
   TC_BARRIER();
-  const long long groups = (parts + Together - 1) / Together;
-  const long long group = part / Together;
-  const int inside = static_cast<int>(part % Together);
-  long long *const of_parts = told + 2 * row * parts,
-                  *const of_groups = told + 2 * rows * parts + 2 * row * groups;
+  const long long groups = (parts + 31) / 32, group = part / 32;
+  const int inside = static_cast<int>(part % 32);
   const unsigned launch = look_back.launch;
+  Total before = Op::template identity<Total>();
   if (warp == 0) {
+    long long *const of_group = told + 2 * (row * parts + group * 32);
     Total own = Op::template identity<Total>();
     TC_UNROLL
     for (int i = 0; i < warps; ++i)
       own = Op::apply(own, static_cast<Total>(scratch[i]));
     if (lane == 0)
-      tc_tell(of_parts + 2 * part, own, launch);
-    const Total before =
-        tc_listen_to<Op, Total>(of_parts + 2 * group * Together, inside, launch);
-    if (lane == 0) {
-      look_back.before[0] = before;
-      if (inside == Together - 1)
-        tc_tell(of_groups + 2 * group, Op::apply(before, own), launch);
-    }
-  } else if (warp == 1) {
-    const Total before = tc_listen_to<Op, Total>(of_groups, static_cast<int>(group), launch);
-    if (lane == 0)
-      look_back.before[1] = before;
+      tc_tell(of_group + 2 * inside, own, launch);
+    if (lane < inside)
+      before = tc_listen<Total>(of_group + 2 * lane, launch);
+    before = tc_lanes_reduce<Op, 32>(before);
+    if (lane == 0 && inside == 31)
+      tc_tell(told + 2 * (rows * parts + row * groups + group), Op::apply(before, own), launch);
+  } else {
+    const long long *const of_groups = told + 2 * (rows * parts + row * groups);
+    for (long long i = threadIdx.x - 32; i < group; i += Threads - 32)
+      before = Op::apply(before, tc_listen<Total>(of_groups + 2 * i, launch));
+    before = tc_lanes_reduce<Op, 32>(before);
   }
+  if (lane == 0)
+    look_back.before[warp] = before;
   T start = Op::template identity<T>();
   for (int i = 0; i < warp; ++i)
     start = Op::apply(start, scratch[i]);
   TC_BARRIER();
-  start = Op::apply(static_cast<T>(Op::apply(look_back.before[1], look_back.before[0])), start);
+  before = look_back.before[0];
   TC_UNROLL
-  for (int k = 0; k < Count / Run; ++k)
-    base[k] = Op::apply(start, base[k]);
-  tc_add_to_runs<Op, Run>(x, base);
+  for (int i = 1; i < warps; ++i)
+    before = Op::apply(look_back.before[i], before);
+  start = Op::apply(static_cast<T>(before), start);
+  if constexpr (tc_is_costly<Op>) {
+    TC_UNROLL
+    for (int k = 0; k < Count / Run; ++k)
+      base[k] = Op::apply(start, base[k]);
+    tc_add_to_runs<Op, Run>(x, base);
+  } else {
+    TC_UNROLL
+    for (int i = 0; i < Count; ++i)
+      x[i] = Op::apply(start, x[i]);
+  }
 }
