@@ -390,7 +390,7 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     planned.includes.push_back("tc_random.h");
   if (cuda.graph.sorts())
     planned.includes.push_back("tc_sort.h");
-  if (pieces_across(module, cuda) > 0)
+  if (slots_across(module, cuda) > 0)
     planned.includes.push_back("tc_across.h");
   if (has_series(cuda.graph))
     planned.includes.push_back("tc_special.h");
