@@ -399,7 +399,7 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     planned.includes.push_back("tc_sort.h");
   if (cuda.graph.look_back)
     planned.includes.push_back("tc_look_back.h");
-  if (pieces_across(module, cuda) > 0)
+  if (slots_across(module, cuda) > 0)
     planned.includes.push_back("tc_across.h");
   if (has_series(cuda.graph))
     planned.includes.push_back("tc_special.h");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tsc::codegen {
 
@@ -157,12 +158,14 @@ private:
               : is_number ? std::fabs(static_cast<double>(step->value())) * steps * size_of(value)
                           : bytes; // in pieces, mostly of neighbours
     }
-    if (with && bytes > 16) { // 16 bytes a request; through shared memory, neighbours'
-      const double pieces = bytes / 16;
+    if (with && (bytes > 16 || with->across)) { // a request a piece; through shared memory,
+                                                // neighbours'
+      const auto piece = static_cast<double>(std::gcd(static_cast<int>(bytes), 16));
+      const double pieces = bytes / piece;
       instructions_ += (with->across ? 4 : 1) * pieces * times;
       lines_ += with->across ? 2 * bytes / kLine * times : 0;
-      apart = with->across ? 16 : apart;
-      bytes = 16;
+      apart = with->across ? piece : apart;
+      bytes = piece;
       times *= pieces;
     }
     const auto touched = [&](double unit) {

@@ -121,10 +121,7 @@ protected:
     return with != nullptr && with->across;
   }
   /// Of a warp's shared memory for such accesses, in 16 bytes (tc_across.h).
-  int across_slots() const {
-    const int pieces = pieces_across(module_, plan_);
-    return pieces % 2 == 0 ? pieces * 36 : pieces * 32;
-  }
+  int across_slots() const { return slots_across(module_, plan_); }
   /// Runs from the thread's own on.
   std::string runs_left() const {
     if (!flat_->guard)

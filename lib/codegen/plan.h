@@ -128,8 +128,8 @@ struct Choice {
 /// what lies at the first one's run.
 struct Interleaved {
   std::vector<ValueId> members;
-  /// Runs are several times 16 bytes, one thread's behind another's: neighbouring threads access
-  /// neighbouring 16 bytes, which change lanes through shared memory.
+  /// Runs are several accesses (of 16 bytes, or of 8 or 4), one thread's behind another's:
+  /// neighbouring threads make neighbouring ones, which change lanes through shared memory.
   bool across = false;
 };
 
@@ -185,8 +185,9 @@ const Choice *choice_of(const KernelPlan &plan, ValueId id);
 const Interleaved *interleaved_of(const KernelPlan &plan, ValueId id);
 /// How many they are; 1 if it is alone.
 int interleaved_with(const KernelPlan &plan, ValueId id);
-/// The most times 16 bytes that a thread's run of an access `across` is; 0 if there are none.
-int pieces_across(const ir::Module &module, const KernelPlan &plan);
+/// Times 16 bytes of shared memory that a warp needs for its accesses `across`; 0 if there are
+/// none.
+int slots_across(const ir::Module &module, const KernelPlan &plan);
 int vector_of(const Walk &walk);
 int steps_of(const Walk &walk); // 0: not a constant number
 

@@ -3,6 +3,7 @@
 #include "codegen/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tsc::codegen {
 
@@ -371,16 +372,19 @@ int interleaved_with(const KernelPlan &plan, ValueId id) {
   return with == nullptr ? 1 : static_cast<int>(with->members.size());
 }
 
-int pieces_across(const ir::Module &module, const KernelPlan &plan) {
-  int pieces = 0;
+int slots_across(const ir::Module &module, const KernelPlan &plan) {
+  constexpr int kSlot = 16;
+  int slots = 0;
   for (const Interleaved &each : plan.interleaved)
     if (each.across) {
-      const auto bytes = static_cast<int>(
-          tensor::size_in_bytes(module.buffer(plan.graph[each.members.front()].buffer).dtype));
-      pieces = std::max(pieces,
-                        vector_of(plan.walk) * static_cast<int>(each.members.size()) * bytes / 16);
+      const auto bytes = vector_of(plan.walk) * static_cast<int>(each.members.size()) *
+                         static_cast<int>(tensor::size_in_bytes(
+                             module.buffer(plan.graph[each.members.front()].buffer).dtype));
+      const int piece = std::gcd(bytes, kSlot), pieces = bytes / piece;
+      const int places = pieces % 2 == 0 ? pieces * 36 : pieces * 32; // see tc_across.h
+      slots = std::max(slots, (places * piece + kSlot - 1) / kSlot);
     }
-  return pieces;
+  return slots;
 }
 
 void find_choices(const ir::Module &module, KernelPlan &plan) {

@@ -126,6 +126,16 @@ void preload_single(KernelPlan &plan, int vector) {
   }
 }
 
+/// Bytes of the widest vector access; 0 if there is none.
+int widest_access(const ir::Module &module, const KernelPlan &plan, int vector) {
+  size_t widest = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone)
+      widest = std::max(widest, tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) *
+                                    static_cast<size_t>(vector));
+  return static_cast<int>(widest);
+}
+
 void plan_flat(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   FlatWalk walk;
@@ -152,7 +162,11 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four), two where they
   // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, if that
   // leaves every multiprocessor four blocks.
-  const int wanted = walk.vector == 1 ? kRunsInFlight : waits ? 2 : 1;
+  constexpr int kNarrow = 4; // bytes
+  const int wanted = walk.vector == 1 || widest_access(module, plan, walk.vector) <= kNarrow
+                         ? kRunsInFlight
+                     : waits ? 2
+                             : 1;
   const int parts = std::max(1, whole / walk.vector); // as many bytes on their way in short runs
   finish_flat(request, plan, walk, std::min(2 * kRunsInFlight, wanted * parts));
   plan.description = "pointwise, " + plan.description;
@@ -424,9 +438,11 @@ KernelPlan make_plan(const Request &request) {
                   [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
-    if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan) &&
-        !plan_shared(request, plan) && !plan_pointwise_rows(request, plan))
-      plan_flat(request, plan);
+    if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
+      order_elements(request.module, plan.graph);
+      if (!plan_shared(request, plan) && !plan_pointwise_rows(request, plan))
+        plan_flat(request, plan);
+    }
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
              (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {

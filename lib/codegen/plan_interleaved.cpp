@@ -18,8 +18,9 @@ constexpr int64_t kLongest = 8;      // of the short loop
 constexpr size_t kMostValues = 160;  // that a thread computes for an element of the others
 constexpr int64_t kAccessBytes = 16; // of what lies interleaved; more are several such accesses
 constexpr int64_t kLeastAccessBytes = 4;
-constexpr int64_t kMostBytes = 112; // of a thread's
-constexpr int kRunsInFlight = 2;    // of vectors, which are loaded before anything is stored
+constexpr int64_t kLeastAcross = 12; // bytes of a thread's that lanes exchange
+constexpr int64_t kMostBytes = 112;  // of a thread's
+constexpr int kRunsInFlight = 2;     // of vectors, which are loaded before anything is stored
 // Elements of a thread where something is divided: the rare cases of that are calls, around which
 // more would be spilled.
 constexpr int64_t kMostQuotients = 24;
@@ -212,7 +213,7 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
     for (const ValueId member : members)
       fresh.access[member] = Access::vector;
     fresh.interleaved.push_back(
-        {members, bytes >= 2 * kAccessBytes && bytes % kAccessBytes == 0 &&
+        {members, bytes > access_of(bytes) && bytes >= kLeastAcross &&
                       are_neighbours(fresh.graph, members.front(), loops->length)});
   }
   if (fresh.interleaved.empty())
@@ -224,7 +225,7 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
         std::erase(fresh.preloads, member);
   plan = std::move(fresh);
   plan.walk = walk;
-  plan.has_barriers = pieces_across(module, plan) > 0; // warps wait for their lanes
+  plan.has_barriers = slots_across(module, plan) > 0; // warps wait for their lanes
   finish_flat(request, plan, walk, run > 1 && !plan.has_barriers ? kRunsInFlight : 1);
   plan.description = "pointwise, a short loop a thread, " + std::to_string(loops->length) + " x " +
                      plan.description + (plan.has_barriers ? " side by side" : "");

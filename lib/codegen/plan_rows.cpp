@@ -348,7 +348,7 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
   constexpr double kMostSingly = 0.6; // bytes that go by single elements, of the others
   const auto &[module, group, target, given, checked, like, choice] = request;
   const std::vector<Expr> &sizes = plan.graph.element_sizes;
-  if (like || !checked.sizes.empty() || sizes.size() < 2 || !sizes.back().is_integer() ||
+  if (like || !checked.sizes.empty() || sizes.empty() || !sizes.back().is_integer() ||
       plan.graph.elements().is_integer(0))
     return false;
   KernelPlan rows;

@@ -56,8 +56,8 @@ bool plan_shared(const Request &request, KernelPlan &plan);
 /// Plans a pointwise kernel with a short loop that is innermost in some accesses only; false, and
 /// nothing done, if it has none, or if sizes are symbols that do not divide.
 bool plan_interleaved(const Request &request, KernelPlan &plan);
-/// Plans a pointwise kernel whose innermost size no run divides, and which has several loops, by
-/// its rows in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
+/// Plans a pointwise kernel whose innermost size no run divides by its rows, or parts of the one
+/// row, in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
 /// longer accesses of most bytes, or if sizes are symbols.
 bool plan_pointwise_rows(const Request &request, KernelPlan &plan);
 /// Plans a reduction, scan or sort of rows that neighbouring threads share.
@@ -77,6 +77,9 @@ std::string walks_text(const KernelPlan &plan, const char *over);
 /// "16-byte accesses", for descriptions.
 std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector);
 
+/// Puts the loop that all stores and most bytes are contiguous along last, where that is another
+/// one: loops are those of what the kernel keeps to itself, too, which lies nowhere.
+void order_elements(const ir::Module &module, KernelGraph &graph);
 /// Plans a pointwise kernel with transposed operands; false, and nothing done, if there are none.
 /// `like`: tiles as large as those.
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,

@@ -200,6 +200,25 @@ size_t choose_tiled(const ir::Module &module, KernelPlan &plan) {
 
 } // namespace
 
+void order_elements(const ir::Module &module, KernelGraph &graph) {
+  if (graph.element_variables.size() < 2)
+    return;
+  const auto accesses = [](const Value &value) {
+    return value.level == Level::element && (value.op == Op::load || value.op == Op::store);
+  };
+  const std::optional<size_t> best = most_contiguous(module, graph, accesses);
+  if (!best || !long_enough(graph, *best))
+    return;
+  const Expr variable = graph.element_variables[*best], last = graph.element_variables.back();
+  const bool serves_stores =
+      std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+        return value.op != Op::store || value.level != Level::element ||
+               (unit_stride(value, variable) && !unit_stride(value, last));
+      });
+  if (serves_stores)
+    move_to_end(graph, *best);
+}
+
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                const TileWalk *like) {
   if (plan.graph.element_variables.size() < 2)

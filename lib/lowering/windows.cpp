@@ -167,15 +167,14 @@ NodeValue adaptive_windows(Context &context, const ops::Call &call) {
   Conditions inside(context, sizes);
   for (size_t k = 0; k < positions.size(); ++k) {
     const Expr size = value.sizes[lead + k], position = ir::variable(lead + k);
+    const Expr tap = ir::variable(lead + positions.size() + k);
+    if (const auto equal = ops::equal_windows(size, positions[k], *context.ranges)) {
+      index[lead + k] = position * equal->stride + tap; // which hold all of their taps
+      continue;
+    }
     const Expr parts = ops::at_least_one(positions[k], *context.ranges);
-    const Expr first = symbolic::floor_div(position * size, parts);
-    index[lead + k] = first + ir::variable(lead + positions.size() + k);
-    const Expr longest = sizes[lead + positions.size() + k];
-    // Windows of one length hold all of their taps.
-    const bool equal =
-        symbolic::mod(size, parts).is_integer(0) && symbolic::floor_div(size, parts) == longest;
-    if (!equal)
-      inside.require(Op::lt, index[lead + k], symbolic::ceil_div((position + 1) * size, parts));
+    index[lead + k] = symbolic::floor_div(position * size, parts) + tap;
+    inside.require(Op::lt, index[lead + k], symbolic::ceil_div((position + 1) * size, parts));
   }
   return inside.choose(value.dtype, reindexed(operand_of(context, value), index),
                        call.scalar("fill"));

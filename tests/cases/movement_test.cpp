@@ -17,7 +17,7 @@ struct Case {
 };
 
 constexpr const char *kTiles = "tiles of", *kRows = "pointwise by rows",
-                     *kShortLoop = "a short loop a thread";
+                     *kShortLoop = "a short loop a thread", *kExchanged = "side by side";
 
 json clone(const std::string &of) {
   return {"y",
@@ -81,7 +81,7 @@ std::vector<Case> short_loops() {
        {{"x", "float16", {3, 4, 5, 20}}},
        {{"y", "aten.upsample_nearest2d.default", {"$x", {15, 60}}}},
        {"y"},
-       kShortLoop},
+       kExchanged},
       {"enlarged by three of a width that leaves single elements",
        {{"x", "float16", {3, 4, 5, 7}}},
        {{"y", "aten.upsample_nearest2d.default", {"$x", {15, 21}}}},
@@ -236,6 +236,16 @@ std::vector<Case> rows() {
        {{"t", "aten.tril.default", {"$x", 100}}, {"y", "aten.add.Tensor", {"$t", "$c"}}},
        {"y"},
        kRows},
+      {"one row of an odd length",
+       {{"x", "bfloat16", {1200007}}},
+       {{"y", "aten.silu.default", {"$x"}}},
+       {"y"},
+       kRows},
+      {"one row of an odd length in place, beside one that starts elsewhere",
+       {{"x", "int8", {2300003}}, {"z", "int8", {2300010}}},
+       {{"p", "aten.slice.Tensor", {"$z", 0, 5, 2300008}}, {"y", "aten.add_.Tensor", {"$x", "$p"}}},
+       {"y"},
+       ""},
       {"rows of another pitch",
        {{"x", "float16", {300, 1027}}, {"z", "float16", {300, 1023}}, {"b", "float16", {1023}}},
        {{"p", "aten.slice.Tensor", {"$x", 1, 3, 1026}},

@@ -1,10 +1,10 @@
-// Accesses of a warp whose lanes' runs lie one behind another, of several times 16 bytes each:
-// neighbouring lanes access neighbouring 16 bytes, and these change lanes through shared memory.
-// Lane by lane, an access of 16 bytes would leave out what lies between, and touch as many sectors
-// again for each part of the runs.
+// Accesses of a warp whose lanes' runs lie one behind another, of several pieces each (16 bytes, or
+// 8 or 4 where those do not divide a run): neighbouring lanes access neighbouring pieces, and these
+// change lanes through shared memory. Lane by lane, an access of a piece would leave out what lies
+// between, and touch as many sectors again for each part of the runs.
 //
 // `left`: runs from the lane's own on; the first lanes of a warp call these functions, as many as
-// there are runs. `scratch`: the warp's, for each 16 bytes of a lane's run 32 slots; for an even
+// there are runs. `scratch`: the warp's, for each piece of a lane's run 32 slots; for an even
 // number of them 36, of which one in nine is left out so that lanes meet different banks.
 #pragma once
 
@@ -13,8 +13,9 @@ template <int Pieces> TC_FN int tc_across_slot(int piece) {
 }
 
 template <class T, int V> union tc_pieces {
-  static constexpr int count = static_cast<int>(sizeof(T)) * V / 16;
-  tc_bytes16 at[count];
+  using piece = typename tc_chunk<static_cast<int>(sizeof(T)) * V>::type;
+  static constexpr int count = static_cast<int>(sizeof(T) * V / sizeof(piece));
+  piece at[count];
   tc_vec<T, V> vector;
 };
 template <class Left> TC_FN int tc_lanes_here(int lane, Left left) {
@@ -25,11 +26,12 @@ TC_FN void tc_sync_first_lanes(int lanes) {
 }
 
 /// Loads a lane's share of what the warp's runs hold; tc_take_across gives its run. p: the lane's
-/// run, aligned to 16 bytes.
+/// run, aligned to its pieces.
 template <int V, class T, class Left> TC_FN tc_vec<T, V> tc_load_across(const T *p, Left left) {
   tc_pieces<T, V> u;
   const int lane = static_cast<int>(threadIdx.x & 31u), lanes = tc_lanes_here(lane, left);
-  const tc_bytes16 *first = reinterpret_cast<const tc_bytes16 *>(p) - lane * u.count;
+  using piece = typename tc_pieces<T, V>::piece;
+  const piece *first = reinterpret_cast<const piece *>(p) - lane * u.count;
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
     u.at[i] = first[i * lanes + lane];
@@ -40,34 +42,37 @@ TC_FN tc_vec<T, V> tc_take_across(const tc_vec<T, V> &share, tc_bytes16 (&scratc
                                   Left left) {
   tc_pieces<T, V> u;
   const int lane = static_cast<int>(threadIdx.x & 31u), lanes = tc_lanes_here(lane, left);
+  auto *slots = reinterpret_cast<typename tc_pieces<T, V>::piece *>(scratch);
   u.vector = share;
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
-    scratch[tc_across_slot<u.count>(i * lanes + lane)] = u.at[i];
+    slots[tc_across_slot<u.count>(i * lanes + lane)] = u.at[i];
   tc_sync_first_lanes(lanes);
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
-    u.at[i] = scratch[tc_across_slot<u.count>(lane * u.count + i)];
+    u.at[i] = slots[tc_across_slot<u.count>(lane * u.count + i)];
   tc_sync_first_lanes(lanes);
   return u.vector;
 }
 
-/// Rounds V values to T and stores them at p in global memory, aligned to 16 bytes.
+/// Rounds V values to T and stores them at p in global memory, aligned to its pieces.
 template <int V, class T, int Slots, class Left>
 TC_FN void tc_store_across(T *p, const tc_value<T> (&x)[V], tc_bytes16 (&scratch)[Slots],
                            Left left) {
   tc_pieces<T, V> u;
   const int lane = static_cast<int>(threadIdx.x & 31u), lanes = tc_lanes_here(lane, left);
+  using piece = typename tc_pieces<T, V>::piece;
+  piece *slots = reinterpret_cast<piece *>(scratch);
   u.vector = tc_packer<T, V>::apply(x);
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
-    scratch[tc_across_slot<u.count>(lane * u.count + i)] = u.at[i];
+    slots[tc_across_slot<u.count>(lane * u.count + i)] = u.at[i];
   tc_sync_first_lanes(lanes);
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
-    u.at[i] = scratch[tc_across_slot<u.count>(i * lanes + lane)];
+    u.at[i] = slots[tc_across_slot<u.count>(i * lanes + lane)];
   tc_sync_first_lanes(lanes);
-  tc_bytes16 *first = reinterpret_cast<tc_bytes16 *>(p) - lane * u.count;
+  piece *first = reinterpret_cast<piece *>(p) - lane * u.count;
   TC_UNROLL
   for (int i = 0; i < u.count; ++i)
     tc_put(first + i * lanes + lane, u.at[i]);

@@ -379,9 +379,8 @@ Argument adaptive_divisor(GraphBuilder &builder, const Sizes &sizes, const Sizes
   Expr same(1);
   std::optional<Argument> varying;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const Expr parts = at_least_one(positions[i], builder.ranges());
-    if (symbolic::mod(sizes[i], parts).is_integer(0)) {
-      same *= symbolic::floor_div(sizes[i], parts);
+    if (const auto equal = equal_windows(sizes[i], positions[i], builder.ranges())) {
+      same *= equal->length;
       continue;
     }
     const Argument length =

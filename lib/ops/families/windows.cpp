@@ -191,6 +191,17 @@ Argument adaptive_windows_of(GraphBuilder &builder, const Argument &x, const Siz
   return builder.call("tsc.adaptive_windows.default", {x, sizes_argument(positions), fill});
 }
 
+std::optional<EqualWindows> equal_windows(Expr size, Expr count, const symbolic::Ranges &ranges) {
+  const Expr parts = at_least_one(count, ranges);
+  const Expr rest = symbolic::simplify(symbolic::mod(size, parts), ranges);
+  const Expr whole = symbolic::simplify(symbolic::floor_div(size, parts), ranges);
+  if (rest.is_integer(0))
+    return EqualWindows{whole, whole};
+  if (rest.is_integer(1) && parts.is_integer())
+    return EqualWindows{whole, whole + Expr(1)};
+  return std::nullopt;
+}
+
 Expr at_least_one(Expr count, const symbolic::Ranges &ranges) {
   return symbolic::known_less_equal(Expr(1), count, ranges) ? count
                                                             : symbolic::maximum(Expr(1), count);

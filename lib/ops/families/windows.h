@@ -31,6 +31,16 @@ Argument overlaps_of(GraphBuilder &builder, const Argument &x, const std::vector
 Argument adaptive_windows_of(GraphBuilder &builder, const Argument &x,
                              const std::vector<Expr> &positions, const Argument &fill);
 
+/// Windows of adaptive pooling that are all alike: position i holds `length` elements from
+/// i * stride on.
+struct EqualWindows {
+  Expr stride, length;
+};
+/// Those that cut one dimension of `size` into `count`; nothing where they differ, or may. They are
+/// alike where `count` divides `size`, and where one element is left over, which they share all:
+/// 50 in 7 are windows of 8, 7 apart.
+std::optional<EqualWindows> equal_windows(Expr size, Expr count, const symbolic::Ranges &ranges);
+
 /// `count`, or 1 where it may be 0: a divisor of sizes for tensors that then hold nothing.
 Expr at_least_one(Expr count, const symbolic::Ranges &ranges);
 
