@@ -17,6 +17,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -199,17 +200,36 @@ Data load_data(const Flags &flags, const Subject &subject, int64_t ranks) {
   return data;
 }
 
+/// What stages took, one behind another.
+class Stopwatch {
+public:
+  explicit Stopwatch(std::vector<Stage> &stages) : stages_(stages) {}
+  void lap(const char *name) {
+    const auto now = std::chrono::steady_clock::now();
+    stages_.push_back({name, std::chrono::duration<double, std::milli>(now - last_).count()});
+    last_ = now;
+  }
+
+private:
+  std::vector<Stage> &stages_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 int run(const Flags &flags) {
+  RunReport report;
+  Stopwatch watch(report.stages);
   Subject subject = load(flags);
+  watch.lap("graph");
   const program::Program &program = subject.compilation.program;
   if (flags.inputs.empty() && !program.inputs.empty())
     std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
-  RunReport report;
   report.graph = flags.graph;
   report.device = choose_device(flags, program);
+  watch.lap("device");
   const int64_t ranks = driver::check_world_size(program, flags.world_size, report.device);
   const Data data = load_data(flags, subject, ranks);
   report.passes = subject.compilation.times;
+  watch.lap("data");
   driver::RankTensors outputs;
   if (report.device == "reference") {
     if (subject.from_folder)
@@ -221,6 +241,7 @@ int run(const Flags &flags) {
     driver::ReferenceOptions options;
     options.seed = flags.seed;
     outputs = driver::run_reference_ranks(subject.compilation, data.inputs, data.weights, options);
+    watch.lap("run");
   } else if (driver::has_collectives(program)) {
     Progress progress;
     progress.show("compiling kernels and running all ranks");
@@ -230,16 +251,21 @@ int run(const Flags &flags) {
     outputs = std::move(run.outputs);
     report.timing = run.timing;
     report.samples_ms = std::move(run.samples_ms);
+    watch.lap("kernels, weights and run");
   } else {
     Progress progress;
     progress.show("compiling kernels");
     std::unique_ptr<runtime::Session> session =
         runtime::Session::create(program, data.weights, session_options(flags, report.device));
+    watch.lap("kernels and weights");
     progress.show("running");
     session->set_seed(flags.seed);
     outputs = {session->run(data.inputs[0])};
-    if (flags.bench > 0)
+    watch.lap("run");
+    if (flags.bench > 0) {
       report.samples_ms = session->bench(data.inputs[0], flags.bench);
+      watch.lap("bench");
+    }
     report.timing = session->timing();
   }
   tensor::check_files_unchanged(); // nothing of what was computed is of a file that changed
@@ -247,10 +273,14 @@ int run(const Flags &flags) {
     write_outputs(program, outputs, flags.outputs);
   if (!flags.expect.empty())
     report.comparisons = compare(program, outputs, data.expected);
-  print_report(report, flags.json);
+  std::string summaries;
   for (size_t rank = 0; rank < outputs.size() && flags.outputs.empty() && !flags.json; ++rank)
-    print_outputs(program, outputs[rank],
-                  [&](const std::string &name) { return result_name(program, rank, name); });
+    summaries += describe_outputs(program, outputs[rank], [&](const std::string &name) {
+      return result_name(program, rank, name);
+    });
+  watch.lap("outputs");
+  print_report(report, flags.json);
+  std::fputs(summaries.c_str(), stdout);
   bool agrees =
       std::all_of(report.comparisons.begin(), report.comparisons.end(),
                   [](const driver::OutputAgreement &output) { return output.agreement.ok; });

@@ -2,6 +2,7 @@
 
 #include "support/text.h"
 #include "tensor/complex_memory.h"
+#include "tensor/summary.h"
 
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,9 @@ nlohmann::json to_json(const RunReport &report) {
   nlohmann::json phases = nlohmann::json::object();
   for (const driver::PassTime &pass : report.passes)
     phases[pass.name] = pass.milliseconds;
+  nlohmann::json stages = nlohmann::json::object();
+  for (const Stage &stage : report.stages)
+    stages[stage.name] = stage.milliseconds;
   nlohmann::json comparisons = nlohmann::json::array();
   for (const driver::OutputAgreement &output : report.comparisons)
     comparisons.push_back({{"name", output.name},
@@ -52,6 +56,7 @@ nlohmann::json to_json(const RunReport &report) {
                          {"kernels_compiled", report.timing.compiled},
                          {"kernels_from_cache", report.timing.from_cache},
                          {"load_ms", report.timing.load_ms},
+                         {"stages_ms", stages},
                          {"comparisons", comparisons}};
   if (!report.samples_ms.empty()) {
     auto [low, high] = std::minmax_element(report.samples_ms.begin(), report.samples_ms.end());
@@ -65,37 +70,30 @@ nlohmann::json to_json(const RunReport &report) {
 
 } // namespace
 
-void print_outputs(const program::Program &program, const std::vector<tensor::HostTensor> &outputs,
-                   const std::function<std::string(const std::string &)> &name_of) {
+std::string describe_outputs(const program::Program &program,
+                             const std::vector<tensor::HostTensor> &outputs,
+                             const std::function<std::string(const std::string &)> &name_of) {
+  std::string text;
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const program::OutputInfo &info = program.outputs[i];
-    const std::string name = name_of(info.name);
+    text += name_of(info.name) + ": ";
     if (info.buffer < 0) {
-      std::printf("%s: %s\n", name.c_str(), info.text.c_str());
+      text += info.text + "\n";
       continue;
     }
     const tensor::HostTensor &tensor = outputs[i];
-    const tensor::HostTensor parts = tensor::as_real(tensor); // of complex numbers
-    double low = INFINITY, high = -INFINITY, sum = 0;
-    int64_t nan = 0;
-    for (int64_t k = 0; k < parts.numel(); ++k) {
-      double value = parts.get_double(k);
-      if (std::isnan(value)) {
-        ++nan;
-        continue;
-      }
-      low = std::min(low, value);
-      high = std::max(high, value);
-      sum += value;
+    const tensor::Summary summary = tensor::summarize(tensor::as_real(tensor)); // complex: of parts
+    text += std::string(tensor::torch_name(tensor.dtype())) + " " + shape_text(tensor.sizes()) +
+            (info.is_mutation ? " (mutated)" : "");
+    if (summary.count > 0) {
+      char numbers[128];
+      std::snprintf(numbers, sizeof numbers, " min %.6g max %.6g mean %.6g", summary.low,
+                    summary.high, summary.mean);
+      text += numbers;
     }
-    int64_t count = parts.numel() - nan;
-    std::printf("%s: %s %s%s", name.c_str(),
-                std::string(tensor::torch_name(tensor.dtype())).c_str(),
-                shape_text(tensor.sizes()).c_str(), info.is_mutation ? " (mutated)" : "");
-    if (count > 0)
-      std::printf(" min %.6g max %.6g mean %.6g", low, high, sum / static_cast<double>(count));
-    std::printf(" nan %lld\n", static_cast<long long>(nan));
+    text += " nan " + std::to_string(summary.nan) + "\n";
   }
+  return text;
 }
 
 void print_report(const RunReport &report, bool json) {
@@ -116,6 +114,14 @@ void print_report(const RunReport &report, bool json) {
   std::printf("memory: %.1f MB workspace, %.1f MB weights\n",
               static_cast<double>(report.timing.workspace_bytes) / 1e6,
               static_cast<double>(report.timing.weight_bytes) / 1e6);
+  double all_ms = 0;
+  std::string parts;
+  for (const Stage &stage : report.stages) {
+    all_ms += stage.milliseconds;
+    parts += (parts.empty() ? "" : ", ") + std::string(stage.name) + " " +
+             std::to_string(std::lround(stage.milliseconds));
+  }
+  std::printf("took: %.0f ms: %s\n", all_ms, parts.c_str());
   if (!report.samples_ms.empty()) {
     auto [low, high] = std::minmax_element(report.samples_ms.begin(), report.samples_ms.end());
     std::printf("run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n",

@@ -12,18 +12,25 @@
 
 namespace tsc::app {
 
+/// A stretch of the command's own time, to the millisecond on the wall.
+struct Stage {
+  const char *name;
+  double milliseconds;
+};
 struct RunReport {
   std::string graph, device;
   runtime::Timing timing;
   std::vector<driver::PassTime> passes;
   std::vector<driver::OutputAgreement> comparisons;
   std::vector<double> samples_ms; // --bench
+  std::vector<Stage> stages;      // in order, up to the report itself
 };
 
 /// Shape, dtype, min, max, mean and NaN count of each output.
 /// `name_of`: how an output is called here.
-void print_outputs(const program::Program &program, const std::vector<tensor::HostTensor> &outputs,
-                   const std::function<std::string(const std::string &)> &name_of);
+std::string describe_outputs(const program::Program &program,
+                             const std::vector<tensor::HostTensor> &outputs,
+                             const std::function<std::string(const std::string &)> &name_of);
 void print_report(const RunReport &report, bool json);
 
 } // namespace tsc::app
