@@ -528,6 +528,20 @@ bool KernelGraph::finds_positions(ValueId id) const {
 }
 
 /// From the stores backwards; values are in the order of evaluation before and after.
+std::optional<int64_t> likely(const ir::Module &module, Expr size) {
+  if (size.is_integer())
+    return size.value();
+  symbolic::Bindings values;
+  for (const Expr symbol : symbolic::free_symbols(size)) {
+    const auto range = std::find_if(module.symbols.begin(), module.symbols.end(),
+                                    [&](const auto &row) { return row.symbol == symbol; });
+    if (range == module.symbols.end() || !range->hint)
+      return std::nullopt;
+    values.emplace(symbol, *range->hint);
+  }
+  return symbolic::evaluate(size, values);
+}
+
 DType total_dtype(const Value &scan) {
   const bool adds_up = scan.scan == ir::ScanKind::sum || scan.scan == ir::ScanKind::prod;
   return adds_up && tensor::is_floating(scan.dtype) ? DType::f64 : scan.dtype;

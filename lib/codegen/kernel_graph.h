@@ -61,8 +61,8 @@ bool is_positive_zero(const tensor::Scalar &constant);
 
 /// What parts of a scan add up to in: roundings of totals add up over all parts that follow.
 DType total_dtype(const Value &scan);
-/// Rows in parts, a block each, that are scanned in one launch: the first row variable counts parts.
-/// Every scan goes on where the part before it ended (tc_look_back.h).
+/// Rows in parts, a block each, that are scanned in one launch: the first row variable counts
+/// parts. Every scan goes on where the part before it ended (tc_look_back.h).
 struct LookBack {
   BufferId exchange = ir::kNone; // int64 words, of Role::exchange
   int threads = 0;               // of a block
@@ -84,7 +84,7 @@ struct KernelGraph {
   std::vector<Value> values;   // arguments before users
   std::vector<ValueId> stores; // in the order of the members
   std::optional<LookBack> look_back;
-  symbolic::Ranges ranges;     // of the variables and of the module's symbols
+  symbolic::Ranges ranges; // of the variables and of the module's symbols
   uint32_t phases = 1;
 
   const Value &operator[](ValueId id) const { return values[id]; }
@@ -118,6 +118,10 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
 /// Drops values that no store and no check needs. For whoever changes a graph, before
 /// assign_phases.
 void remove_dead_values(KernelGraph &graph);
+
+/// What a size may well be: its value, or that for the likely values of its symbols
+/// (graph::SymbolRange::hint). Nothing where one of them has none.
+std::optional<int64_t> likely(const ir::Module &module, Expr size);
 
 /// Recomputes level and phase of every value, and `phases`. For whoever changes a graph.
 void assign_phases(KernelGraph &graph);

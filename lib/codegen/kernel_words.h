@@ -22,15 +22,16 @@ inline constexpr symbolic::SymbolSort kKernelSorts[] = {
 /// one go (y; s in a kernel without sizes), running values (a, c), elements that one of them takes
 /// together (g), positions of sorted elements (p), parameters (in, out, n) and parts of a launch.
 inline constexpr std::string_view kNumberedWords[] = {
-    "t",   "v",   "w",      "y",          "a",
-    "c",   "g",   "p",      "in",         "out",
-    "n",   "end", "blocks", "serial_end", "serial_blocks",
+    "t",    "v",   "w",      "y",          "a",
+    "c",    "g",   "p",      "in",         "out",
+    "n",    "end", "blocks", "serial_end", "serial_blocks",
     "part", "told"};
 /// Words alone. `row`, `column`, `term` and `j` are those of the symbols that are spelled so.
 inline constexpr std::string_view kWords[] = {
-    "across",  "aligned", "at",         "block",  "check",  "copied", "counted", "deep", "down",    "e",
-    "exchange", "failure", "finish",  "first",      "inside", "k",      "lane",   "last",    "left",    "live",
-    "memory",  "merging", "misaligned", "other",  "outer",  "place",  "problem", "results", "right",
-    "run",     "shared",  "tile",       "u",      "values", "whole",  "x"};
+    "across", "aligned", "at",       "block",   "check",  "copied",  "counted",    "deep",
+    "down",   "e",       "exchange", "failure", "finish", "first",   "inside",     "k",
+    "lane",   "last",    "left",     "live",    "memory", "merging", "misaligned", "other",
+    "outer",  "place",   "problem",  "results", "right",  "run",     "shared",     "tile",
+    "u",      "values",  "whole",    "x"};
 
 } // namespace tsc::codegen

@@ -179,8 +179,8 @@ void plan_columns(const Request &request, KernelPlan &plan) {
   classify_accesses(module, plan, 1);
   plan.preloaded.assign(plan.graph.values.size(), false);
   fill_phases(module, plan, group, false);
-  const auto rows = plan.graph.rows().as_integer();
-  const auto elements = plan.graph.elements().as_integer();
+  const auto rows = likely(module, plan.graph.rows());
+  const auto elements = likely(module, plan.graph.elements());
   // Few columns: more threads a column, as long as each has some elements.
   walk.threads = 8;
   while (walk.threads < 32 &&
@@ -364,7 +364,7 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
     const bool varies = std::any_of(variables.begin(), variables.end(), [&](Expr variable) {
       return symbolic::depends_on(index, variable);
     });
-    return varies ? static_cast<double>(count.as_integer().value_or(kManyOfAnyNumber)) : 1.0;
+    return varies ? static_cast<double>(likely(module, count).value_or(kManyOfAnyNumber)) : 1.0;
   };
   double along_rows = 0, along_elements = 0;
   for (const Value &value : graph.values) {

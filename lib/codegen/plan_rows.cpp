@@ -94,6 +94,14 @@ void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
   }
 }
 
+/// Threads of a row of any length that is likely to have so many runs.
+int threads_for(int64_t runs) {
+  int threads = kFewestRowThreads;
+  while (threads < kLargestLoopedRow && runs > int64_t{threads} * kRunsInFlight)
+    threads *= 2;
+  return threads;
+}
+
 /// Shared memory that the rows of a block take while they are merged (tc_sort.h).
 int bytes_to_sort(const KernelGraph &graph, const RowWalk &walk) {
   int bytes = 0;
@@ -474,6 +482,9 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const bool short_ones =
         !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
     walk.threads = in_order ? 1 : short_ones || pieces > 0 ? kPieceThreads : kLargestLoopedRow;
+    if (!in_order && !elements && !like)
+      if (const auto expected = likely(module, plan.graph.elements()))
+        walk.threads = threads_for(*expected / walk.vector);
     walk.rows = std::max(1, pieces);
     if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
       walk.threads = request.chosen().threads;
@@ -489,8 +500,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   stream_loads(module, plan, target);
   finish_rows(request, plan, walk);
   plan.has_barriers = true;
-  if (plan.graph.look_back && registers_per_element(module, plan) * walk.steps * walk.vector <=
-                                  kRegistersWhileWaiting)
+  if (plan.graph.look_back &&
+      registers_per_element(module, plan) * walk.steps * walk.vector <= kRegistersWhileWaiting)
     plan.resident = kThreadsWhileWaiting / walk.threads;
   plan.shared_bytes = bytes_to_sort(plan.graph, walk);
   plan.description =

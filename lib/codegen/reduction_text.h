@@ -134,8 +134,9 @@ protected:
     line("if (lane == 0)");
     line("  shared." + told + ".launch = tc_launch_of(counted);");
     line("tc_part_scan<" + combiner(value.scan) + ", " + type + ", " +
-         std::to_string(row_->threads) + ", " + std::to_string(vector_) + ">(t" + std::to_string(numbers_[id]) + ", shared." + name +
-         ", shared." + told + ", " + std::string(kExchange) + " + " +
+         std::to_string(row_->threads) + ", " + std::to_string(vector_) + ">(t" +
+         std::to_string(numbers_[id]) + ", shared." + name + ", shared." + told + ", " +
+         std::string(kExchange) + " + " +
          size_text(look_back_words(parts.rows, parts.parts, number)) + ", " +
          size_text(parts.rows) + ", " + index_text(parts.row) + ", " + size_text(parts.parts) +
          ", " + index_text(parts.part) + ");");

@@ -88,10 +88,19 @@ Division in_parts(const KernelGraph &graph, int64_t parts) {
 
 /// Parts that fill the GPU with blocks, leave each of them enough elements and keep vectors whole:
 /// equal ones where the size has a fitting divisor.
-Division divide(const KernelGraph &graph, int64_t blocks, bool columns,
+Division divide(const ir::Module &module, const KernelGraph &graph, int64_t blocks, bool columns,
                 const target::Target &target) {
-  if (!graph.elements().is_integer())
-    return in_parts(graph, ceil_div(int64_t{target.multiprocessors} * kBlocksForAnyLength, blocks));
+  if (!graph.elements().is_integer()) {
+    const auto expected = likely(module, graph.elements());
+    if (!expected)
+      return in_parts(graph,
+                      ceil_div(int64_t{target.multiprocessors} * kBlocksForAnyLength, blocks));
+    const int64_t most =
+        std::min({kMostParts, likely(module, graph.element_sizes[0]).value_or(1),
+                  *expected * rows_per_block(columns) / kSmallestPart,
+                  int64_t{target.multiprocessors} * kBlocksPerMultiprocessor / blocks});
+    return in_parts(graph, std::max<int64_t>(1, most));
+  }
   const double wanted = static_cast<double>(target.multiprocessors) * kBlocksPerMultiprocessor /
                         static_cast<double>(blocks);
   const int64_t outermost = *graph.element_sizes[0].as_integer();
@@ -213,8 +222,7 @@ tensor::Scalar identity_of(ir::ScanKind kind, DType dtype) {
 class Splitter {
 public:
   Splitter(ir::Module &module, const KernelGraph &graph, Expr parts, Expr length)
-      : module_(module), graph_(graph), parts_(parts), length_(length),
-        row_(flat_row(graph)),
+      : module_(module), graph_(graph), parts_(parts), length_(length), row_(flat_row(graph)),
         part_(symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size())) {}
 
   std::vector<KernelGraph> split() {
@@ -247,9 +255,8 @@ public:
     for (const ValueId id : graph_.stores)
       graph.stores.push_back(moved[id]);
     finish(graph);
-    const auto scans =
-        std::count_if(graph.values.begin(), graph.values.end(),
-                      [](const Value &value) { return value.op == Op::scan; });
+    const auto scans = std::count_if(graph.values.begin(), graph.values.end(),
+                                     [](const Value &value) { return value.op == Op::scan; });
     const Expr rows = graph_.rows();
     const BufferId exchange =
         add_buffer("exchange", DType::i64, look_back_words(rows, parts_, scans));
@@ -533,8 +540,7 @@ private:
       const ValueId follows =
           compute(starts, Op::ge, DType::boolean,
                   {position(starts, part_), constant(starts, int64_t{1}, DType::i64)});
-      const ValueId before =
-          load(starts, barrier.results[0], row_ * parts_ + part_ - 1, follows);
+      const ValueId before = load(starts, barrier.results[0], row_ * parts_ + part_ - 1, follows);
       const ValueId nothing = constant(starts, identity_of(scan.scan, scan.dtype), scan.dtype);
       of_scan.emplace_back(moved[barrier.id],
                            compute(starts, Op::where, scan.dtype, {follows, before, nothing}));
@@ -564,9 +570,8 @@ private:
 bool may_look_back(const KernelGraph &graph, const target::Target &target) {
   const auto is_of_data = [](Expr size) {
     const auto symbols = symbolic::free_symbols(size);
-    return std::any_of(symbols.begin(), symbols.end(), [](Expr symbol) {
-      return symbol.is_symbol(symbolic::SymbolSort::data);
-    });
+    return std::any_of(symbols.begin(), symbols.end(),
+                       [](Expr symbol) { return symbol.is_symbol(symbolic::SymbolSort::data); });
   };
   return !target.is_host && graph.element_sizes.size() == 1 && !is_of_data(graph.rows()) &&
          !is_of_data(graph.elements()) &&
@@ -591,19 +596,19 @@ int64_t kept_bytes(const KernelGraph &graph) {
       used_later[arg] = used_later[arg] || value.phase > 0;
   int64_t result = 0;
   for (ValueId id = 0; id < graph.values.size(); ++id)
-    if (graph[id].op == Op::scan || (graph[id].op == Op::load && used_later[id] &&
-                                     graph[id].level == Level::element))
+    if (graph[id].op == Op::scan ||
+        (graph[id].op == Op::load && used_later[id] && graph[id].level == Level::element))
       result += bytes(graph[id]);
   return result;
 }
-LookBackPart choose_part(const KernelGraph &graph, const target::Target &target) {
+LookBackPart choose_part(const KernelGraph &graph, std::optional<int64_t> rows,
+                         std::optional<int64_t> elements, const target::Target &target) {
   constexpr int64_t kRun = 16;
   const int64_t bytes = kept_bytes(graph);
   LookBackPart part;
   part.length = kLargestScanPart;
   while (part.length * bytes > kLookBackBytes && part.length > kSmallestLookBack)
     part.length /= 2;
-  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
   if (rows && elements) {
     const int64_t wanted = int64_t{target.multiprocessors} * kLookBackBlocks;
     while (part.length > kSmallestLookBack && *rows * ceil_div(*elements, part.length) < wanted)
@@ -612,7 +617,8 @@ LookBackPart choose_part(const KernelGraph &graph, const target::Target &target)
   part.threads = static_cast<int>(kFewestThreads);
   while (part.threads < kMostThreads && part.length * bytes > part.threads * kThreadBytes)
     part.threads *= 2;
-  if (elements && *elements % kRun != 0) { // their ends take registers, too
+  const auto known = graph.elements().as_integer();
+  if (known && *known % kRun != 0) { // their ends take registers, too
     if (part.length * bytes == part.threads * kThreadBytes)
       part.length -= part.length / 4;
     part.length -= kRun;
@@ -652,7 +658,7 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
     if (!reduces && !scans)
       return false;
     if (!all.is_integer() || !rows.is_integer())
-      return scans || rows.is_integer();
+      return true;
     if (scans && all.value() >= kSmallestColumns)
       return true;
     if (all.value() < kSmallestRow ||
@@ -668,37 +674,44 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
       !is_divisible(module, graph))
     return std::nullopt;
-  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  const auto likely_rows = likely(module, graph.rows()),
+             likely_elements = likely(module, graph.elements());
   const int64_t longest = longest_row(graph).value_or(INT64_MAX);
   if (has_scan(graph)) {
-    if (rows && elements && graph.element_sizes.size() == 1 && prefers_columns(module, graph)) {
-      const auto division = divide_columns(*rows, *elements, target);
-      return division ? std::optional(Splitter(module, graph, division->parts, division->length).split()) : std::nullopt;
+    if (likely_rows && likely_elements && graph.element_sizes.size() == 1 &&
+        prefers_columns(module, graph)) {
+      auto division = divide_columns(*likely_rows, *likely_elements, target);
+      if (!division)
+        return std::nullopt;
+      if (!graph.elements().is_integer())
+        division = in_parts(graph, division->parts);
+      return Splitter(module, graph, division->parts, division->length).split();
     }
-    const bool few = rows && few_blocks(*rows, target) && elements && *elements >= kSmallestRow;
+    const bool few = likely_rows && few_blocks(*likely_rows, target) && likely_elements &&
+                     *likely_elements >= kSmallestRow;
     if (!few && longest <= kLongestScan)
       return std::nullopt;
     if (may_look_back(graph, target) && !prefers_columns(module, graph)) {
-      const LookBackPart part = choose_part(graph, target);
+      const LookBackPart part = choose_part(graph, likely_rows, likely_elements, target);
       const Expr parts = symbolic::ceil_div(graph.elements(), part.length);
       return std::vector{Splitter(module, graph, parts, part.length).look_back(part.threads)};
     }
-    const auto division = divide_scan(graph, rows, target);
+    const auto division = divide_scan(graph, likely_rows, target);
     if (!division || graph.element_sizes.size() > 1)
       return std::nullopt;
     return Splitter(module, graph, division->parts, division->length).split();
   }
-  if (!rows)
+  if (!likely_rows)
     return std::nullopt;
   const bool columns = prefers_columns(module, graph);
-  const int64_t blocks = ceil_div(*rows, rows_per_block(columns));
+  const int64_t blocks = ceil_div(std::max<int64_t>(1, *likely_rows), rows_per_block(columns));
   // Of each kernel a launch: the more there are, the more a block would have to do alone. Rows that
   // may have any size are divided for one more launch, not for several.
   const int64_t kernels = kernels_of(graph);
-  if (!few_blocks(blocks, target) || kernels == 0 || (!elements && kernels > 2) ||
-      longest < kSmallestRow * kernels / 2 / rows_per_block(columns))
+  if (!few_blocks(blocks, target) || kernels == 0 || (!likely_elements && kernels > 2) ||
+      likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
-  const Division division = divide(graph, blocks, columns, target);
+  const Division division = divide(module, graph, blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
   return Splitter(module, graph, division.parts, division.length).split();

@@ -284,6 +284,10 @@ Graph read_export_program(const JsonValue &root, const std::string &label) {
       graph.outputs.push_back(read_output_spec(spec, reader));
     graph.symbols = read_ranges(member(root, "range_constraints"), symbols);
     declare_symbols(graph, graph, symbols);
+    for (SymbolRange &range : graph.symbols)
+      if (const auto hint = symbols.hint_of(range.symbol);
+          hint && *hint >= range.low && *hint <= range.high)
+        range.hint = hint;
     if (!problems.any())
       check_signature(graph, json_pointer(signature) + "/output_specs", problems);
   } catch (const UserError &error) {

@@ -83,8 +83,13 @@ Expr read_export_sym_int(const JsonValue &value, SymbolNames &names) {
   expect_only_keys(choice, {"expr_str", "hint"});
   const JsonValue &text = member(choice, "expr_str");
   try {
-    return parse_sympy(expect_string(text),
-                       [&](std::string_view name) { return names.symbol_of(name); });
+    const Expr size = parse_sympy(expect_string(text),
+                                  [&](std::string_view name) { return names.symbol_of(name); });
+    const JsonValue *hint = optional_member(choice, "hint");
+    if (hint != nullptr && !hint->is_null() && size.is_symbol())
+      if (const JsonValue *number = optional_member(*hint, "as_int"); number != nullptr)
+        names.note_hint(size, expect_integer(*number));
+    return size;
   } catch (const UserError &error) {
     std::vector<support::Diagnostic> diagnostics = error.diagnostics();
     for (support::Diagnostic &diagnostic : diagnostics)

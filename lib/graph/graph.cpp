@@ -45,7 +45,8 @@ bool same_output(const OutputSpec &a, const OutputSpec &b) {
 }
 
 bool same_range(const SymbolRange &a, const SymbolRange &b) {
-  return a.symbol == b.symbol && a.low == b.low && a.high == b.high && a.name == b.name;
+  return a.symbol == b.symbol && a.low == b.low && a.high == b.high && a.name == b.name &&
+         a.hint == b.hint;
 }
 
 } // namespace

@@ -165,6 +165,9 @@ struct SymbolRange {
   int64_t high = INT64_MAX;
   /// What the file calls it; "" where that is the symbol's spelling.
   std::string name = {};
+  /// A value that it may well have, as that of the exported example: plans are made for it, and
+  /// serve all others.
+  std::optional<int64_t> hint = {};
 };
 
 /// What must hold of data while the graph runs.

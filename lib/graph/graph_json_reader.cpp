@@ -65,8 +65,10 @@ private:
     if (symbols == nullptr)
       return;
     for (const JsonValue &range : expect_object(*symbols)) {
-      if (expect_array(range).count != 2)
-        fail_at(range, "TSC-G006", "a range is [lowest, highest], where highest may be null");
+      if (const uint32_t count = expect_array(range).count; count != 2 && count != 3)
+        fail_at(range, "TSC-G006",
+                "a range is [lowest, highest], where highest may be null, or "
+                "[lowest, highest, likely value]");
       if (!is_symbol_name(range.key))
         fail_at(range, "TSC-G016", "'" + std::string(range.key) + "' is no symbol's name");
       SymbolRange result;
@@ -77,6 +79,8 @@ private:
         result.high = expect_integer(range.begin()[1]);
       if (result.low > result.high)
         fail_at(range, "TSC-G015", "the range of '" + std::string(range.key) + "' is empty");
+      if (range.count == 3)
+        result.hint = std::clamp(expect_integer(range.begin()[2]), result.low, result.high);
       values_.symbols.insert(std::string(range.key));
       graph_.symbols.push_back(result);
     }

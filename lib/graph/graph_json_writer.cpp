@@ -272,6 +272,7 @@ private:
       string(name_of_(range.symbol));
       text_ += ": [" + std::to_string(range.low) + ", ";
       text_ += range.high == INT64_MAX ? "null" : std::to_string(range.high);
+      text_ += range.hint ? ", " + std::to_string(*range.hint) : "";
       text_ += ']';
     }
     text_ += "},\n";

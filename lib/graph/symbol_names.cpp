@@ -80,6 +80,11 @@ std::string SymbolNames::name_of(Expr symbol) const {
   return found == names_.end() ? "" : found->second;
 }
 
+std::optional<int64_t> SymbolNames::hint_of(Expr symbol) const {
+  const auto found = hints_.find(symbol);
+  return found == hints_.end() ? std::nullopt : std::optional(found->second);
+}
+
 symbolic::SymbolWriter symbol_writer(const std::vector<SymbolRange> &ranges) {
   return [&ranges](Expr symbol) -> std::string {
     for (const SymbolRange &range : ranges)

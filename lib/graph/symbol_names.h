@@ -26,11 +26,15 @@ public:
   Expr symbol_of(std::string_view name);
   /// The user's name, "" if it is the symbol's spelling.
   std::string name_of(Expr symbol) const;
+  /// A value of the symbol that the file mentions; the first one counts.
+  void note_hint(Expr symbol, int64_t value) { hints_.emplace(symbol, value); }
+  std::optional<int64_t> hint_of(Expr symbol) const;
 
 private:
   std::unordered_map<std::string, Expr> symbols_;
   std::map<Expr, std::string, symbolic::ExprLess> names_; // where they differ from the spelling
   std::set<Expr, symbolic::ExprLess> taken_;
+  std::map<Expr, int64_t, symbolic::ExprLess> hints_;
 
   void add(const std::string &name, size_t first_number);
 };
