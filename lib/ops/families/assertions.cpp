@@ -2,6 +2,7 @@
 // others become tsc.assert, which stays until record_assertions says who checks it.
 #include "ops/families/assertions.h"
 
+#include "graph/data_symbols.h"
 #include "graph/indicators.h"
 #include "graph/symbol_names.h"
 #include "ops/table/builder.h"
@@ -111,6 +112,16 @@ Argument assert_metadata(GraphBuilder &builder, const Call &call) {
 }
 
 } // namespace
+
+bool mentions_own_size(const Graph &graph, Expr e) {
+  return !e.is_integer() &&
+         std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) {
+           if (node.target != kDefine)
+             return false;
+           const Expr symbol = std::get<Expr>(node.args.at(1).value);
+           return !graph::is_data_symbol(symbol) && symbolic::depends_on(e, symbol);
+         });
+}
 
 void add_assertions(Table &table) {
   add_conditions(table);
