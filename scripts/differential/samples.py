@@ -15,12 +15,12 @@ import sys
 import warnings
 
 import torch
-from safetensors.torch import save_file
 from torch.utils import _pytree as pytree
 
 import comparison
-from recording import reference_name
+from recording import Rejected, Unsaid, reference_name
 from runner import Runner
+from tensor_files import save_file
 
 warnings.filterwarnings("ignore")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -69,6 +69,26 @@ class NotRecorded(Exception):
     pass
 
 
+def left_open(run, outputs):
+    """What PyTorch does not say of `outputs`, which `run` gives again, or None."""
+    try:
+        with Unsaid():
+            run()
+    except Rejected as error:
+        return str(error)
+    except Exception:  # not every operator runs under a mode
+        return None
+    torch.use_deterministic_algorithms(True, warn_only=True)  # fills memory that nobody has written with NaN and the largest integers
+    try:
+        filled = run()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    mark = lambda x: x.isnan() if x.is_floating_point() or x.is_complex() else x == (1 if x.dtype == torch.bool else torch.iinfo(x.dtype).max)
+    if any(bool((mark(y) & ~mark(x)).any()) for x, y in zip(outputs, filled)):
+        return "memory that nobody has written"
+    return None
+
+
 def record(info, sample, folder):
     """Errors: NotRecorded."""
     leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
@@ -101,8 +121,10 @@ def record(info, sample, folder):
     expected = {}
     for i, x in enumerate([] if random else outputs):
         expected[f"output_{i}"] = x
-        if i < len(references) and references[i].dtype == torch.float64 and references[i].shape == x.shape:
+        if i < len(references) and references[i].dtype == (torch.complex128 if x.is_complex() else torch.float64) and references[i].shape == x.shape:
             expected[reference_name(f"output_{i}")] = references[i]
+    with torch.no_grad():
+        unsaid = left_open(lambda: [plain(x) for x in module(*fresh())], outputs)
     os.makedirs(folder, exist_ok=True)
     torch.export.save(exported, os.path.join(folder, "model.pt2"))
     save_file({f"input_{i}": plain(x) for i, x in enumerate(tensors)}, os.path.join(folder, "inputs.safetensors"))
@@ -110,6 +132,8 @@ def record(info, sample, folder):
     with open(os.path.join(folder, "call.txt"), "w") as file:
         said = [f"{x.dtype} {list(x.shape)} {list(x.stride())}" if isinstance(x, torch.Tensor) else repr(x) for x in leaves]
         file.write(f"{info.formatted_name} {' | '.join(said)}\n" + ("random\n" if random else "") + str(exported.graph_module.code))
+    with open(os.path.join(folder, "left_open.txt"), "w") as file:
+        file.write(unsaid or "")
 
 
 def alarm(*_):
