@@ -58,6 +58,14 @@ void add_conditions(Table &table) {
   add("_assert_async.msg(Tensor self, str assert_msg) -> ()", "self", "assert_msg");
   add("_assert_scalar(Scalar self, str assert_msg) -> ()", "self", "assert_msg");
   add("torch::_check(Scalar condition) -> ()", "condition", "");
+  // The token is an order of calls that a graph has anyway.
+  table.add("_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor")
+      .effect(Effect::assertion)
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        assert_condition(builder, condition_of(builder, call, "self"),
+                         call.string("assert_msg").value_or(""));
+        return call["dep_token"];
+      });
 }
 
 void add_ranges(Table &table) {
