@@ -16,9 +16,20 @@ using program::Program;
 using program::Role;
 using symbolic::Expr;
 
+/// The symbols of a module and of its subgraphs, which may have sizes of their own.
+void gather_symbols(const ir::Module &module, std::vector<graph::SymbolRange> &symbols) {
+  for (const graph::SymbolRange &range : module.symbols)
+    if (std::none_of(symbols.begin(), symbols.end(),
+                     [&](const graph::SymbolRange &known) { return known.symbol == range.symbol; }))
+      symbols.push_back(range);
+  for (const ir::Module &subgraph : module.subgraphs)
+    gather_symbols(subgraph, symbols);
+}
+
 /// Every symbol that an input says, each after those that its own dimension needs.
 void add_symbols(const ir::Module &module, Program &program) {
-  std::vector<graph::SymbolRange> left = module.symbols;
+  std::vector<graph::SymbolRange> left;
+  gather_symbols(module, left);
   for (bool progress = true; progress;) {
     progress = false;
     for (auto range = left.begin(); range != left.end();) {
@@ -139,8 +150,13 @@ void add_assertions(const ir::Module &module, Program &program) {
   };
   for (const graph::Assertion &assertion : module.assertions)
     program.assertions.push_back(row(assertion));
-  for (const ir::SizeAssertion &assertion : module.size_assertions)
-    program.size_assertions.push_back({assertion.condition, row(assertion.assertion)});
+  const auto add_size_assertions = [&](const ir::Module &part, const auto &add_again) -> void {
+    for (const ir::SizeAssertion &assertion : part.size_assertions)
+      program.size_assertions.push_back({assertion.condition, row(assertion.assertion)});
+    for (const ir::Module &subgraph : part.subgraphs)
+      add_again(subgraph, add_again);
+  };
+  add_size_assertions(module, add_size_assertions);
 }
 
 /// What ranks do together runs beside what each computes: the scheduler has put it as early, and

@@ -347,12 +347,11 @@ private:
       return;
     }
     if (call.library == ir::Library::define_size) {
-      require(prefix_.empty(), "codegen", "a branch defines a size");
       program::Define define;
       define.number = {buffer(call.inputs[0].buffer), call.inputs[0].layout.offset};
       define.symbol = call.symbol;
       define.bound = call.bound.value_or(Expr(program::Define::kUnbounded));
-      program_.steps.push_back({std::move(define), "define_" + operation.name});
+      program_.steps.push_back({std::move(define), prefix_ + "define_" + operation.name});
       return;
     }
     if (call.library == ir::Library::solver) {

@@ -5,6 +5,7 @@
 #include "ops/custom/custom_operator.h"
 #include "ops/passes/inline_effects.h"
 #include "ops/passes/inline_subgraphs.h"
+#include "ops/passes/write_results.h"
 #include "ops/table/source_line.h"
 
 #include <algorithm>
@@ -223,6 +224,7 @@ CheckReport check(Graph graph, const CompileOptions &options) {
   CheckReport report;
   try {
     graph = ops::inline_subgraphs(ops::inline_effects(std::move(graph), {}), {});
+    graph = ops::write_results(std::move(graph), {});
   } catch (const UserError &error) {
     for (const Diagnostic &diagnostic : error.diagnostics())
       report.problems.push_back({diagnostic, "", {}, {}});

@@ -101,11 +101,19 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
                Communicator *communicator, const StepTimer *timer);
 
-/// The steps behind a step that defines a symbol, up to the next such step.
-struct LaterSteps {
-  std::vector<int64_t> key; // the symbols for which they are resolved; empty: for none yet
-  ResolvedSteps steps;
+/// What a run does where steps define symbols, in order: each part once what was done before it has
+/// said which sizes there are.
+struct Part {
+  enum class Kind : uint8_t { steps, define, control };
+  Kind kind = Kind::steps;
+  uint32_t begin = 0, end = 0;     // steps; those that depend on a control are in its parts
+  std::vector<Part> first, second; // of a control: then and else, condition and body
+  std::vector<int64_t> key;        // the symbols for which `resolved` holds; empty: for none yet
+  ResolvedSteps resolved;
 };
+/// Those of the steps [begin, end), a range that cuts no branch or loop. A branch or loop is a part
+/// of its own if a step in it defines a symbol.
+std::vector<Part> parts_of(const Tables &tables, uint32_t begin, uint32_t end);
 
 /// An extent that nothing bounds before a run says what it is.
 inline constexpr int64_t kUnbounded = INT64_MAX;
@@ -140,10 +148,13 @@ struct BoundShapes {
   int64_t workspace_bytes = 0;   // all of it
   KeptMemory exchange; // of all Model::exchanges, one behind another
   std::vector<int64_t> exchange_offsets;
-  ResolvedSteps steps;           // up to the first step that defines a symbol
-  std::vector<LaterSteps> later; // one a step that defines a symbol
+  ResolvedSteps steps;     // up to the first part that is none of plain steps
+  std::vector<Part> later; // that part and those behind it
   Recordings recordings;         // the last: work that is recorded uses all of the above
 };
+
+/// Sets what every symbol may be before a run, from `symbols`.
+void find_ranges(const Tables &tables, BoundShapes &bound);
 
 /// Extents with aliases followed: a buffer may use all that its memory holds. Symbol k lies in
 /// [low[k], high[k]]; both null: no size mentions a symbol, or only buffers without are wanted.

@@ -129,6 +129,7 @@ private:
 };
 
 struct BoundShapes;
+struct Part;
 struct ResolvedSteps;
 class FailureWords;
 class RunStreams;
@@ -218,11 +219,19 @@ private:
   void reset_data_sizes();
   /// Waits for the stream and reads the number; Error (assertion) if it is none that the symbol may
   /// be.
-  void define_symbol(size_t number, Stream stream);
+  void define_symbol(uint32_t step, Stream stream);
   /// Memory for what a symbol that was just defined decides, and nothing bounded before.
   void grow(Stream stream);
-  /// Defines symbol and memory; what is done then, up to the next such step.
-  ResolvedSteps &steps_behind(size_t number, Stream stream);
+  /// Does the parts in order; what they define is not known before.
+  void run_parts(std::vector<Part> &parts, Stream stream, void *scratch, const StepTimer *timer);
+  void run_control(Part &part, Stream stream, void *scratch, const StepTimer *timer);
+  /// The symbols that the parts define, and the memory that they decide, are not known any more.
+  void forget(const std::vector<Part> &parts);
+  /// The steps of a part, for the symbols as they are.
+  ResolvedSteps &resolved(Part &part);
+  bool holds(uint32_t step, Stream stream);
+  /// Whether a loop after so many rounds met a value out of range, and may never end.
+  bool is_lost(size_t rounds, Stream stream);
   bool is_grown(size_t output) const;
   void need_complete(size_t output) const;
 

@@ -123,28 +123,6 @@ std::vector<int64_t> key_of(const Tables &tables, const int64_t *const *shapes) 
   return key;
 }
 
-/// What every symbol may be before a run.
-void find_ranges(const Tables &tables, BoundShapes &bound) {
-  bound.low = bound.high = bound.symbols;
-  // Without a bound exports write the largest number but one.
-  const auto high_of = [](int64_t high) { return high >= INT64_MAX - 1 ? kUnbounded : high; };
-  for (const Define &define : tables.defines) {
-    const auto symbol = static_cast<size_t>(define.symbol);
-    const int64_t bound_of_step = most(tables, define.bound, bound.low.data(), bound.high.data());
-    bound.low[symbol] = tables.symbols[symbol].low;
-    bound.high[symbol] = high_of(std::min(tables.symbols[symbol].high, bound_of_step));
-  }
-}
-
-/// The step that is define number `number`, or how many steps there are.
-uint32_t step_of_define(const Tables &tables, size_t number) {
-  uint32_t step = 0;
-  while (step < tables.steps.count && (tables.steps[step].kind != StepKind::define ||
-                                       static_cast<size_t>(tables.steps[step].position) != number))
-    ++step;
-  return step;
-}
-
 /// `bytes`: by buffer, the largest extent along its alias chain. What nothing bounds has no place
 /// in it.
 Packing pack_model(const Model &model, const std::vector<int64_t> &bytes) {
@@ -312,8 +290,12 @@ size_t Instance::bind(const int64_t *const *shapes) {
     bound->key = std::move(key);
     bound->symbols = ShapeChecker(tables, shapes).symbols();
     find_ranges(tables, *bound);
-    bound->is_complete = tables.defines.count == 0;
-    bound->later.resize(tables.defines.count);
+    bound->later = parts_of(tables, 0, static_cast<uint32_t>(tables.steps.count));
+    uint32_t plain = 0; // steps that need no symbol of later ones
+    if (!bound->later.empty() && bound->later[0].kind == Part::Kind::steps) {
+      plain = bound->later[0].end;
+      bound->later.erase(bound->later.begin());
+    }
     bound->buffer_bytes = buffer_extents(model(), bound->low.data(), bound->high.data());
     for (const int64_t bytes : bound->buffer_bytes)
       bound->grows.push_back(bytes == kUnbounded);
@@ -321,7 +303,7 @@ size_t Instance::bind(const int64_t *const *shapes) {
     {
       std::lock_guard<std::mutex> lock(weights_->prepare_);
       bound->steps = resolve_steps(model(), weights_->device(), bound->symbols.data(),
-                                   bound->buffer_bytes, false, 0, step_of_define(tables, 0));
+                                   bound->buffer_bytes, false, 0, plain);
     }
     pack_workspace(model(), weights_->device(), *bound);
     if (const int64_t bytes =
@@ -420,99 +402,11 @@ void Instance::queue(Stream stream, void *const *outputs, void *workspace, const
   char *scratch = static_cast<char *>(workspace) + bound_->scratch_offset;
   run_steps(model(), weights_->device(), bound_->steps, bases_, scratch, *streams_, stream,
             communicator_, timer);
-  for (size_t number = 0; number < bound_->later.size(); ++number)
-    run_steps(model(), weights_->device(), steps_behind(number, stream), bases_, scratch, *streams_,
-              stream, communicator_, timer);
+  run_parts(bound_->later, stream, scratch, timer);
   if (!bound_->later.empty())
     check_views(model(), bound_->symbols.data(), bound_->buffer_bytes, true);
   bound_->is_complete = true;
   copy_outputs(stream, outputs);
-}
-
-void Instance::reset_data_sizes() {
-  if (bound_ == nullptr || bound_->later.empty())
-    return;
-  find_ranges(model().tables, *bound_);
-  bound_->buffer_bytes = buffer_extents(model(), bound_->low.data(), bound_->high.data());
-  bound_->is_complete = false;
-}
-
-void Instance::define_symbol(size_t number, Stream stream) {
-  const Tables &tables = model().tables;
-  const Define &define = tables.defines[number];
-  const auto symbol = static_cast<size_t>(define.symbol);
-  const int64_t offset = evaluate(tables, define.number.offset, bound_->symbols.data());
-  int64_t value = 0;
-  Device &device = weights_->device();
-  device.download(&value,
-                  bases_[static_cast<size_t>(define.number.buffer)] +
-                      offset * static_cast<int64_t>(sizeof value),
-                  sizeof value, stream);
-  device.synchronize(stream);
-  bound_->symbols[symbol] = value;
-  // What the graph says of it first: its words are the user's.
-  for (const SizeAssertion &row : tables.size_assertions)
-    if (last_defined(tables, row.condition) == define.symbol &&
-        evaluate(tables, row.condition, bound_->symbols.data()) == 0) {
-      check(stream); // that may be why
-      throw Error(Status::assertion, describe(row.assertion));
-    }
-  const int64_t low = tables.symbols[symbol].low;
-  const int64_t high =
-      std::min(tables.symbols[symbol].high, evaluate(tables, define.bound, bound_->symbols.data()));
-  if (value < low || value > high) {
-    check(stream);
-    throw Error(Status::assertion,
-                std::string("the size ") + tables.symbols[symbol].name + " is " +
-                    std::to_string(value) + ", not in [" +
-                    (low == INT64_MIN ? "-inf" : std::to_string(low)) + ", " +
-                    (high >= INT64_MAX - 1 ? "inf" : std::to_string(high)) + "] (" +
-                    tables.steps[step_of_define(tables, number)].name + ")",
-                "give inputs for which it lies in that range");
-  }
-  bound_->low[symbol] = bound_->high[symbol] = value;
-}
-
-void Instance::grow(Stream stream) {
-  const Model &model = this->model();
-  Device &device = weights_->device();
-  const std::vector<int64_t> bytes = buffer_extents(model, bound_->low.data(), bound_->high.data());
-  for (uint32_t buffer = 0; buffer < bytes.size(); ++buffer) {
-    if (bound_->buffer_bytes[buffer] != kUnbounded || bytes[buffer] == kUnbounded)
-      continue;
-    bound_->buffer_bytes[buffer] = bytes[buffer];
-    Grown &grown = grown_[model.roots[buffer]];
-    const auto needed = static_cast<size_t>(bytes[buffer]);
-    if (grown.memory == nullptr || grown.bytes < needed) {
-      // Nothing is at work that was queued before the size was read.
-      if (grown.memory != nullptr)
-        device.release(std::exchange(grown.memory, nullptr));
-      grown.bytes = 0;
-      grown.memory = device.allocate(needed);
-      grown.bytes = needed;
-    }
-    if (poison_ && needed > 0 && model.roots[buffer] == buffer)
-      device.fill(grown.memory, 0xFF, needed, stream);
-    bases_[buffer] = static_cast<char *>(grown.memory);
-  }
-}
-
-ResolvedSteps &Instance::steps_behind(size_t number, Stream stream) {
-  const Tables &tables = model().tables;
-  define_symbol(number, stream);
-  grow(stream);
-  LaterSteps &later = bound_->later[number];
-  const auto known = static_cast<std::ptrdiff_t>(tables.defines[number].symbol) + 1;
-  const std::vector<int64_t> key(bound_->symbols.begin(), bound_->symbols.begin() + known);
-  if (later.key != key) {
-    std::lock_guard<std::mutex> lock(weights_->prepare_);
-    later.key.clear();
-    later.steps = resolve_steps(model(), weights_->device(), bound_->symbols.data(),
-                                bound_->buffer_bytes, false, step_of_define(tables, number) + 1,
-                                step_of_define(tables, number + 1));
-    later.key = key;
-  }
-  return later.steps;
 }
 
 bool Instance::is_grown(size_t output) const {

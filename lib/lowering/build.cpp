@@ -3,6 +3,7 @@
 #include "graph/data_symbols.h"
 #include "graph/indicators.h"
 #include "lowering/checks.h"
+#include "ops/families/assertions.h"
 #include "ops/table/source_line.h"
 #include "support/diagnostic.h"
 #include "support/hash.h"
@@ -110,8 +111,9 @@ void assume_equal(Context &context, const graph::EqualSizes &sizes) {
   if (symbolic::simplify(a - b, *context.ranges).is_integer(0))
     return;
   const Expr condition = symbolic::simplify(graph::negation(graph::unequal(a, b)), *context.ranges);
-  // What subgraphs assert is not looked at.
-  if (symbolic::bounds(condition, *context.ranges).low >= 1 || context.results != nullptr ||
+  // What subgraphs assert is not looked at but for what they define.
+  if (symbolic::bounds(condition, *context.ranges).low >= 1 ||
+      (context.results != nullptr && !ops::mentions_own_size(context.graph, condition)) ||
       graph::depends_on_data(condition))
     return;
   std::vector<ir::SizeAssertion> &rows = context.module.size_assertions;

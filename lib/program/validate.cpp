@@ -123,7 +123,19 @@ private:
         report("TSC-P008",
                "\"" + symbolic::print(symbol) + "\" is used before a step says what it is", where);
   }
-  /// Each step by itself, in order: from its step on, a symbol that one defines is known.
+  /// Of those that depend on a step, those that come first.
+  static uint32_t first_steps(const Step &step) {
+    const auto *conditional = std::get_if<Conditional>(&step.kind);
+    const auto *loop = std::get_if<WhileLoop>(&step.kind);
+    return conditional ? conditional->then_steps : loop ? loop->condition_steps : 0;
+  }
+  static uint32_t second_steps(const Step &step) {
+    const auto *conditional = std::get_if<Conditional>(&step.kind);
+    const auto *loop = std::get_if<WhileLoop>(&step.kind);
+    return conditional ? conditional->else_steps : loop ? loop->body_steps : 0;
+  }
+  /// Each step by itself, in order: from its step on, to the end of the branch or loop that it is
+  /// part of, a symbol that one defines is known.
   void check_order_of_symbols() {
     if (unknown_.empty())
       return;
@@ -137,26 +149,39 @@ private:
       check_known(layout.offset, "/inputs");
       check_known(program_.buffers[input.buffer].bytes, "/inputs");
     }
+    std::vector<std::pair<size_t, std::vector<Expr>>> parts; // end, what its steps say
+    std::unordered_set<Expr, symbolic::ExprHash> to_come = unknown_;
     for (size_t i = 0; i < program_.steps.size(); ++i) {
+      for (; !parts.empty() && parts.back().first <= i; parts.pop_back())
+        unknown_.insert(parts.back().second.begin(), parts.back().second.end());
       const Step &step = program_.steps[i];
       const std::string where = place("steps", i);
       if (const auto *define = std::get_if<Define>(&step.kind)) {
         check_known(define->bound, where);
         check_known(define->number.offset, where);
         unknown_.erase(define->symbol);
+        to_come.erase(define->symbol);
+        if (!parts.empty())
+          parts.back().second.push_back(define->symbol);
         // The engine tells by its place among the symbols when one is known.
-        if (!unknown_.empty() &&
-            std::any_of(program_.symbols.begin(), program_.symbols.end(),
-                        [&, is_before = true](const Symbol &symbol) mutable {
-                          is_before = is_before && symbol.symbol != define->symbol;
-                          return is_before && unknown_.count(symbol.symbol) != 0;
-                        }))
+        if (!to_come.empty() && std::any_of(program_.symbols.begin(), program_.symbols.end(),
+                                            [&, is_before = true](const Symbol &symbol) mutable {
+                                              is_before =
+                                                  is_before && symbol.symbol != define->symbol;
+                                              return is_before && to_come.count(symbol.symbol) != 0;
+                                            }))
           report("TSC-P009", "symbols are not in the order of the steps that say what they are",
                  where);
         continue;
       }
       std::visit([&](const auto &kind) { visit_fields(kind, SizeVisitor{check(where)}); },
                  step.kind);
+      if (const size_t middle = i + 1 + first_steps(step), end = middle + second_steps(step);
+          end > i + 1) {
+        parts.push_back({end, {}});
+        if (middle > i + 1 && middle < end)
+          parts.push_back({middle, {}});
+      }
       if (const auto *launch = std::get_if<Launch>(&step.kind))
         for (const KernelVariant *variant :
              {&program_.kernels[launch->kernel].cuda, &program_.kernels[launch->kernel].serial}) {
@@ -517,9 +542,8 @@ private:
       const auto *conditional = std::get_if<Conditional>(&step.kind);
       const auto *loop = std::get_if<WhileLoop>(&step.kind);
       if (conditional == nullptr && loop == nullptr) { // a Define
-        if (step.once || ends.size() > 1)
-          report("TSC-P009", "a step that says what a size is runs once, or is part of a branch",
-                 place("steps", i));
+        if (step.once)
+          report("TSC-P009", "a step that says what a size is runs once", place("steps", i));
         continue;
       }
       const size_t first = conditional ? conditional->then_steps : loop->condition_steps;

@@ -6,10 +6,20 @@ RULES = {torch.float64: (1e-10, 16, 2.0**-52, 2.0**-1074), torch.float32: (1e-5,
          torch.float16: (5e-3, 4, 2.0**-10, 2.0**-24), torch.bfloat16: (2e-2, 4, 2.0**-7, 2.0**-133)}
 
 
+def parts_of(x):
+    """The parts of complex numbers, those of a row in one row; both are NaN where one is."""
+    parts = torch.view_as_real(x.resolve_conj() if x.dim() else x.reshape(1).resolve_conj()).clone()
+    parts[parts.isnan().any(-1)] = float("nan")
+    return parts.flatten(-2)
+
+
 def disagreement(actual, expected, reference=None, slack=1.0, use_eager=True):
     """Why `actual` is not `expected`, or None. `reference` is the same in float64. `slack` scales both bounds."""
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return f"is {actual.dtype} {list(actual.shape)}, expected {expected.dtype} {list(expected.shape)}"
+    if expected.is_complex():
+        parts = [None if x is None else parts_of(x) for x in (actual, expected, reference)]
+        return disagreement(*parts, slack=slack, use_eager=use_eager)
     if expected.dtype not in RULES:
         wrong = actual != expected
         if not wrong.any():

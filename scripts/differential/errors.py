@@ -12,12 +12,12 @@ import re
 import signal
 
 import torch
-from safetensors.torch import save_file
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import samples
 from runner import Runner
+from tensor_files import save_file
 
 
 class Refused(Exception):

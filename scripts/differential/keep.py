@@ -5,9 +5,9 @@ import pickle
 import sys
 
 import torch
-from safetensors.torch import load_file
 
 import recording
+from tensor_files import load_file
 
 RECORD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record")
 

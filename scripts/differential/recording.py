@@ -7,10 +7,10 @@ import re
 import warnings
 
 import torch
-from safetensors.torch import save_file
 
 import comparison
 import values
+from tensor_files import save_file
 
 warnings.filterwarnings("ignore")
 NEAR = 0.3  # the share of the norm bound that eager mode itself may be away from float64

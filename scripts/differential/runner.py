@@ -7,10 +7,10 @@ import resource
 import signal
 import subprocess
 
-from safetensors.torch import load_file
 
 import comparison
 from recording import reference_name
+from tensor_files import load_file
 
 DEVICES = ("reference", "host", "host-cuda", "cuda")
 GOOD = ("agree", "refused", "fragile")

@@ -30,6 +30,7 @@ import float32_product_cases
 import float8_cases
 import foreach_cases
 import fused_product_cases
+import given_results_cases
 import gradient_cases
 import joining_cases
 import low_precision_cases
@@ -492,6 +493,7 @@ foreach_cases.add(family)
 alias_cases.add(family)
 alignment_cases.add(family)
 choices_cases.add(family)
+given_results_cases.add(family)
 complex_cases.add(family)
 complex_form_cases.add(family)
 

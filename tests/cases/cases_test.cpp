@@ -243,6 +243,7 @@ TSC_FAMILY(special)
 TSC_FAMILY(prims)
 TSC_FAMILY(choices)
 TSC_FAMILY(slice_loops)
+TSC_FAMILY(given_results)
 
 TEST_CASE("lists of tensors are computed alike in one launch, fused as lists, and one by one") {
   driver::CompileOptions as_lists, joined, alone, listed_first;

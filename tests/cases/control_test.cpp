@@ -20,7 +20,11 @@ using testing::Runner;
 
 namespace {
 
-constexpr size_t kGraphs = 14;
+struct Family {
+  const char *name;
+  size_t graphs;
+};
+constexpr Family kFamilies[] = {{"control", 14}, {"branch_sizes", 8}};
 
 Runner on_reference(const DynamicGraph &graph) {
   return [&graph](const std::vector<HostTensor> &inputs) {
@@ -97,16 +101,20 @@ void check_assertions(const std::function<std::vector<Runner>(const DynamicGraph
 } // namespace
 
 TEST_CASE("graphs that depend on data on reference") {
-  check_graphs("control", kGraphs, on_reference);
+  for (const Family &family : kFamilies)
+    check_graphs(family.name, family.graphs, on_reference);
 }
 TEST_CASE("graphs that depend on data on host, serial plan") {
-  check_graphs("control", kGraphs, [](const DynamicGraph &graph) { return in_session(graph, {}); });
+  for (const Family &family : kFamilies)
+    check_graphs(family.name, family.graphs,
+                 [](const DynamicGraph &graph) { return in_session(graph, {}); });
 }
 TEST_CASE("graphs that depend on data on host, cuda plan") {
   runtime::SessionOptions options;
   options.plan = runtime::Plan::cuda;
-  check_graphs("control", kGraphs,
-               [&](const DynamicGraph &graph) { return in_session(graph, options); });
+  for (const Family &family : kFamilies)
+    check_graphs(family.name, family.graphs,
+                 [&](const DynamicGraph &graph) { return in_session(graph, options); });
 }
 TEST_CASE("graphs that depend on data on the GPU", "[gpu]") {
   std::string why;
@@ -116,8 +124,9 @@ TEST_CASE("graphs that depend on data on the GPU", "[gpu]") {
   }
   runtime::SessionOptions options;
   options.device = runtime::DeviceKind::cuda;
-  check_graphs("control", kGraphs,
-               [&](const DynamicGraph &graph) { return in_session(graph, options); });
+  for (const Family &family : kFamilies)
+    check_graphs(family.name, family.graphs,
+                 [&](const DynamicGraph &graph) { return in_session(graph, options); });
   check_assertions([&](const DynamicGraph &graph) -> std::vector<Runner> {
     return {in_session(graph, options)};
   });
@@ -132,9 +141,24 @@ TEST_CASE("assertions about data fail with message, node, and in the graph's ord
 }
 
 TEST_CASE("programs with branches, loops and assertions come back from JSON") {
-  for (const DynamicGraph &graph : testing::read_dynamic_graphs("control")) {
-    INFO(graph.name);
-    const std::string text = program::to_json(graph.compilation.program);
-    CHECK(program::to_json(program::from_json(text, graph.name)) == text);
+  for (const Family &family : kFamilies)
+    for (const DynamicGraph &graph : testing::read_dynamic_graphs(family.name)) {
+      INFO(graph.name);
+      const std::string text = program::to_json(graph.compilation.program);
+      CHECK(program::to_json(program::from_json(text, graph.name)) == text);
+    }
+}
+
+TEST_CASE("what a branch asserts about sizes of its own holds only where it is taken") {
+  runtime::SessionOptions cuda_plan;
+  cuda_plan.plan = runtime::Plan::cuda;
+  const std::vector<DynamicGraph> graphs = testing::read_dynamic_graphs("branch_sizes");
+  const DynamicGraph &equal = named(graphs, "equal_in_branch");
+  const std::vector<HostTensor> taken = {filled({5}, 1), filled({5}, -1)};
+  const std::vector<HostTensor> not_taken = {filled({5}, -1), filled({5}, 1)};
+  for (const Runner &run :
+       {on_reference(equal), in_session(equal, {}), in_session(equal, cuda_plan)}) {
+    CHECK(failure_of(run, taken).find("TSC-R127: the graph asserts: ") == 0);
+    CHECK(failure_of(run, not_taken) == "nothing");
   }
 }

@@ -2,6 +2,7 @@
 // others become tsc.assert, which stays until record_assertions says who checks it.
 #include "ops/families/assertions.h"
 
+#include "graph/data_symbols.h"
 #include "graph/indicators.h"
 #include "graph/symbol_names.h"
 #include "ops/table/builder.h"
@@ -57,6 +58,14 @@ void add_conditions(Table &table) {
   add("_assert_async.msg(Tensor self, str assert_msg) -> ()", "self", "assert_msg");
   add("_assert_scalar(Scalar self, str assert_msg) -> ()", "self", "assert_msg");
   add("torch::_check(Scalar condition) -> ()", "condition", "");
+  // The token is an order of calls that a graph has anyway.
+  table.add("_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor")
+      .effect(Effect::assertion)
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        assert_condition(builder, condition_of(builder, call, "self"),
+                         call.string("assert_msg").value_or(""));
+        return call["dep_token"];
+      });
 }
 
 void add_ranges(Table &table) {
@@ -111,6 +120,16 @@ Argument assert_metadata(GraphBuilder &builder, const Call &call) {
 }
 
 } // namespace
+
+bool mentions_own_size(const Graph &graph, Expr e) {
+  return !e.is_integer() &&
+         std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) {
+           if (node.target != kDefine)
+             return false;
+           const Expr symbol = std::get<Expr>(node.args.at(1).value);
+           return !graph::is_data_symbol(symbol) && symbolic::depends_on(e, symbol);
+         });
+}
 
 void add_assertions(Table &table) {
   add_conditions(table);

@@ -18,4 +18,8 @@ Argument assert_condition(GraphBuilder &builder, const Argument &condition, std:
 /// never decided: its ranges are what the assertions promise.
 Argument decided(GraphBuilder &builder, Expr condition);
 
+/// Whether `e` mentions a size that a node of `graph` itself defines (kDefine): no one outside of
+/// it knows that.
+bool mentions_own_size(const Graph &graph, Expr e);
+
 } // namespace tsc::ops

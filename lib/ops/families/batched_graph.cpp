@@ -78,11 +78,24 @@ Graph prepared_body(const Call &call, const Graph &body,
 std::vector<Argument> spliced(GraphBuilder &builder, const Graph &prepared,
                               const std::vector<Argument> &inputs) {
   std::vector<Argument> replacements(prepared.nodes.size());
+  std::map<std::string, std::string> subgraphs; // what they are called now
+  const auto subgraph = [&](const std::string &name) {
+    const auto [entry, is_new] = subgraphs.try_emplace(name);
+    if (is_new)
+      entry->second = builder.add_subgraph(name, prepared.subgraphs.at(name));
+    return Argument(graph::GraphRef{entry->second});
+  };
   const auto mapped = [&](const Argument &argument) {
+    if (const auto *reference = std::get_if<graph::GraphRef>(&argument.value))
+      return subgraph(reference->name);
     return map_references(argument, [&](NodeRef reference) { return replacements[reference.id]; });
   };
   for (NodeId id = 0; id < prepared.nodes.size(); ++id) {
     const Node &old = prepared.node(id);
+    if (old.kind == NodeKind::get_attr && prepared.subgraphs.count(old.target) != 0) {
+      replacements[id] = subgraph(old.target);
+      continue;
+    }
     if (old.kind == NodeKind::placeholder) {
       replacements[id] = inputs.at(id);
       continue;

@@ -82,6 +82,32 @@ Argument copy(GraphBuilder &builder, const Call &call) {
   return builder.call("aten.clone.default", {source});
 }
 
+/// written(self, src): what a tensor given for a result holds after the call. ATen would give it
+/// other sizes, or refuses.
+Argument written(GraphBuilder &builder, const Call &call) {
+  const TensorMeta self = call.tensor("self"), source = call.tensor("src");
+  const std::vector<Expr> &sizes = self.layout.sizes;
+  bool fits = sizes.size() == source.layout.sizes.size();
+  for (size_t i = 0; fits && i < sizes.size(); ++i)
+    fits = taken_equal(call, sizes[i], source.layout.sizes[i]);
+  if (!fits)
+    call.fail("TSC-O070",
+              "the result has the sizes " + print_sizes(source.layout.sizes) +
+                  ", the tensor given for it " + print_sizes(sizes),
+              "give a tensor with the sizes of the result");
+  const auto rank_of = [](DType dtype) {
+    return tensor::is_complex(dtype)    ? 3
+           : tensor::is_floating(dtype) ? 2
+                                        : static_cast<int>(dtype != DType::boolean);
+  };
+  if (rank_of(source.dtype) > rank_of(self.dtype))
+    call.fail("TSC-O070",
+              "a result of " + std::string(tensor::torch_name(source.dtype)) +
+                  " is not written to a tensor of " + std::string(tensor::torch_name(self.dtype)),
+              "give a tensor of the result's dtype");
+  return builder.call("aten.copy.default", {call["self"], call["src"]});
+}
+
 void add_casts(Table &table) {
   table.add("prims::convert_element_type(Tensor a, ScalarType dtype) -> Tensor")
       .shape(convert_element_type_value)
@@ -159,6 +185,9 @@ void add_conversions(Table &table) {
         return cast_or_copy(builder, call["self"], self.dtype, format, false);
       });
   table.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor").decompose(copy);
+  table.add("tsc::written(Tensor self, Tensor src) -> Tensor").decompose(written);
+  table.add_mutating("tsc::write_result(Tensor(a!) self, Tensor src) -> Tensor(a!)",
+                     "tsc.written.default");
   table.add_mutating("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
                      "aten.copy.default");
   for (std::string_view name : {"alias", "detach", "lift_fresh", "detach_", "lift", "resolve_conj",
@@ -171,6 +200,10 @@ void add_conversions(Table &table) {
   table.add("requires_grad_(Tensor(a) self, bool requires_grad=True) -> Tensor(a)")
       .effect(Effect::view)
       .decompose(identity);
+  table.add("_inductor_test::realize(Tensor self) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        return builder.call("aten.clone.default", {call["self"]});
+      });
   table.add("lift_fresh_copy(Tensor self) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
         return builder.call("aten.clone.default", {call["self"]});

@@ -26,6 +26,11 @@ std::optional<int64_t> number_of(const Node &node) {
   return number && number->is_integer() ? std::optional(number->value()) : std::nullopt;
 }
 
+/// The export says that nobody takes the number.
+bool is_unused(const Node &node) {
+  return node.value && std::holds_alternative<graph::None>(node.value->value);
+}
+
 bool is_integer(DType dtype) { return tensor::is_integral(dtype, false); }
 
 Value item_value(const Call &call) {
@@ -35,6 +40,8 @@ Value item_value(const Call &call) {
       call.fail("TSC-O004", call.node().target + ": a number of more than one element",
                 "reduce the tensor to one element before");
   if (is_integer(self.dtype)) {
+    if (is_unused(call.node()))
+      return Value{};
     if (!symbol_of(call.node()) && !number_of(call.node()))
       call.fail("TSC-O004",
                 call.node().target + ": its val is not the name of a number of the data",
@@ -78,6 +85,8 @@ Argument item(GraphBuilder &builder, const Call &call) {
       value = builder.call(kConvert, {value, DType::f64});
     return builder.call("tsc.number.default", {value});
   }
+  if (is_unused(call.node()))
+    return {};
   if (const std::optional<int64_t> number = number_of(call.node())) {
     builder.emit(kAssert, {builder.call("aten.eq.Tensor", {value, *number}),
                            "the number that " + call.node().target + " reads is " +

@@ -158,9 +158,85 @@ Argument nonzero_static(GraphBuilder &builder, const Call &call) {
   return builder.call("aten.stack.default", {columns, 1});
 }
 
+/// The offsets of a tensor with one jagged dimension: row b holds the elements from offsets[b] on,
+/// up to offsets[b + 1].
+Argument only_offsets(GraphBuilder &builder, const Call &call) {
+  const Arguments *offsets = call["offsets"].list();
+  if (!offsets || offsets->size() != 1 || !offsets->front().node() ||
+      builder.meta(offsets->front()).layout.rank() != 1)
+    call.refuse("TSC-O035", call.node().target + " of more than one jagged dimension",
+                "pass the offsets of one, a vector");
+  return convert(builder, offsets->front(), DType::i64);
+}
+
+/// `x` with dimensions of size 1 behind it, up to `rank`.
+Argument with_rank(GraphBuilder &builder, Argument x, size_t rank) {
+  while (builder.meta(x).layout.rank() < rank)
+    x = builder.call("aten.unsqueeze.default", {x, -1});
+  return x;
+}
+
+/// [elements, ..] -> [rows, length, ..]: longer rows are cut.
+Argument jagged_to_padded(GraphBuilder &builder, const Call &call) {
+  const TensorMeta values = call.tensor("values");
+  const Argument offsets = only_offsets(builder, call);
+  const Sizes lengths = call.sizes("max_lengths");
+  if (lengths.size() != 1 || values.layout.rank() == 0)
+    call.fail("TSC-O030", call.node().target + " takes one length for its jagged dimension",
+              "pass one length, and values with a dimension");
+  const Argument begins = builder.call("aten.slice.Tensor", {offsets, 0, 0, -1, 1});
+  const Argument ends = builder.call("aten.slice.Tensor", {offsets, 0, 1, INT64_MAX, 1});
+  const Argument places = builder.call(
+      kAdd, {builder.call("aten.unsqueeze.default", {begins, 1}), positions(builder, lengths[0])});
+  const Argument is_there =
+      builder.call("aten.lt.Tensor", {places, builder.call("aten.unsqueeze.default", {ends, 1})});
+  Arguments pads(2 * (values.layout.rank() - 1), 0);
+  pads.emplace_back(0);
+  pads.emplace_back(1);
+  // One element more, which no row has.
+  const Argument room = builder.call("aten.constant_pad_nd.default", {call["values"], pads, 0});
+  const Argument taken = builder.call(
+      "aten.index.Tensor",
+      {room,
+       Arguments{builder.call(kWhere, {is_there, places, size_argument(values.layout.sizes[0])})}});
+  return builder.call(kWhere, {with_rank(builder, is_there, values.layout.rank() + 1), taken,
+                               call["padding_value"]});
+}
+
+/// The other way round; what a row has beyond the dense tensor is 0.
+Argument padded_to_jagged(GraphBuilder &builder, const Call &call) {
+  const TensorMeta dense = call.tensor("dense");
+  const Argument offsets = only_offsets(builder, call);
+  if (!call.has("total_L"))
+    call.refuse("TSC-O035", call.node().target + " without the number of elements", "pass total_L");
+  if (dense.layout.rank() < 2)
+    call.fail("TSC-O030", call.node().target + " of less than two dimensions",
+              "pass rows of elements");
+  const Argument all = positions(builder, call.size("total_L"));
+  const Argument row = builder.call(
+      "aten.sub.Tensor",
+      {builder.call("aten.searchsorted.Tensor", {offsets, all}, {{"right", true}}), 1});
+  const Argument place =
+      builder.call(kSub, {all, builder.call("aten.index.Tensor", {offsets, Arguments{row}})});
+  const Argument is_there =
+      builder.call("aten.lt.Tensor", {place, size_argument(dense.layout.sizes[1])});
+  const Argument taken =
+      builder.call("aten.index.Tensor",
+                   {call["dense"], Arguments{row, builder.call(kWhere, {is_there, place, 0})}});
+  return builder.call(kWhere, {with_rank(builder, is_there, dense.layout.rank() - 1), taken, 0});
+}
+
 } // namespace
 
 void add_segments(Table &table) {
+  table
+      .add("_jagged_to_padded_dense_forward(Tensor values, Tensor[] offsets, SymInt[] max_lengths, "
+           "float padding_value=0.0) -> Tensor")
+      .decompose(jagged_to_padded);
+  table
+      .add("_padded_dense_to_jagged_forward(Tensor dense, Tensor[] offsets, SymInt? total_L=None) "
+           "-> Tensor")
+      .decompose(padded_to_jagged);
   table
       .add("segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, "
            "Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor")

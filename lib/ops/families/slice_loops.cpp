@@ -1,6 +1,7 @@
 // scan, map and associative_scan: a function of slices along the first dimension. What is
 // elementwise is computed for all slices at once; other functions slice after slice, in line if
 // that is short, else in a loop.
+#include "ops/families/assertions.h"
 #include "ops/families/batched_graph.h"
 #include "ops/families/control_flow.h"
 #include "ops/table/pointwise_rules.h"
@@ -43,7 +44,13 @@ struct Loop {
   Expr length = 0;
   Graph body; // prepared: (carried.., slices.., others..)
 
-  size_t nodes() const { return body.nodes.size(); }
+  /// Those of branches and loops in it, too.
+  size_t nodes() const {
+    size_t count = body.nodes.size();
+    for (const auto &entry : body.subgraphs)
+      count += entry.second.nodes.size();
+    return count;
+  }
 };
 
 Loop loop_of(GraphBuilder &builder, const Call &call, std::string_view graph, Arguments carried,
@@ -79,12 +86,6 @@ Loop loop_of(GraphBuilder &builder, const Call &call, std::string_view graph, Ar
   for (const Argument &each : loop.others)
     add(each, false);
   loop.body = prepared_body(call, subgraph_of(call, graph), metas);
-  for (const Node &node : loop.body.nodes)
-    if (is_control_flow(node) || node.target == "tsc.define.default")
-      call.refuse("TSC-O125",
-                  call.node().target + ": its function has a " +
-                      (is_control_flow(node) ? "branch or a loop" : "number that the data decides"),
-                  "compute it outside of the function");
   return loop;
 }
 
@@ -214,11 +215,18 @@ Arguments in_a_loop(GraphBuilder &builder, const Call &call, const Loop &loop) {
   return results;
 }
 
+/// Whether the function reads a number of its data, which has one name however often it runs.
+bool reads_numbers(const Loop &loop) {
+  return std::any_of(loop.body.nodes.begin(), loop.body.nodes.end(),
+                     [](const Node &node) { return node.target == kDefine; });
+}
+
 /// Slice after slice.
 Arguments in_order(GraphBuilder &builder, const Call &call, const Loop &loop) {
   const bool is_short =
-      loop.length.is_integer() && static_cast<size_t>(loop.length.value()) <=
-                                      kMostNodesInLine / std::max<size_t>(1, loop.nodes());
+      !reads_numbers(loop) && loop.length.is_integer() &&
+      static_cast<size_t>(loop.length.value()) <=
+          kMostNodesInLine / std::max<size_t>(1, loop.nodes());
   return is_short ? in_line(builder, loop) : in_a_loop(builder, call, loop);
 }
 

@@ -1,6 +1,8 @@
 // Sizes that the data decides. What a call decides itself gets a symbol of its own, and every
 // symbol that a size mentions becomes a size: the host knows it when it launches what depends on
 // it. Numbers of the data that no size mentions stay numbers, which nobody waits for.
+#include "ops/passes/data_sizes.h"
+
 #include "ops/families/data_sizes.h"
 
 #include "graph/data_symbols.h"
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace tsc::ops {
 
@@ -96,20 +99,45 @@ void note_sizes(const Value &value, SymbolSet &symbols) {
       note_sizes(item, symbols);
 }
 
-SymbolSet symbols_of_sizes(const Graph &graph) {
+SymbolSet symbols_of_all_sizes(const Graph &graph) {
   SymbolSet symbols;
   for (const Node &node : graph.nodes)
     if (node.value)
       note_sizes(*node.value, symbols);
   for (const auto &entry : graph.subgraphs) {
-    const SymbolSet inner = symbols_of_sizes(entry.second);
+    const SymbolSet inner = symbols_of_all_sizes(entry.second);
     symbols.insert(inner.begin(), inner.end());
   }
   return symbols;
 }
 
-/// A number of `sort` behind all that the graph has.
-size_t next_number(Graph &graph, symbolic::SymbolSort sort) {
+/// What a subgraph alone mentions it decides itself, when it is prepared.
+SymbolSet symbols_of_sizes(Graph &graph) {
+  SymbolSet own, result;
+  auto subgraphs = std::exchange(graph.subgraphs, {});
+  see_graph(graph, [&](Expr &e) { note_data(e, own); });
+  graph.subgraphs = std::move(subgraphs);
+  for (const Expr symbol : symbols_of_all_sizes(graph))
+    if (own.count(symbol) != 0)
+      result.insert(symbol);
+  return result;
+}
+
+void rename_ranges(Graph &graph, const symbolic::Substitution &replacements) {
+  for (graph::SymbolRange &range : graph.symbols)
+    if (const auto found = replacements.find(range.symbol); found != replacements.end()) {
+      if (range.name.empty())
+        range.name = range.symbol.spelling();
+      range.symbol = found->second;
+      range.low = std::max<int64_t>(range.low, 0); // all arithmetic of sizes relies on it
+    }
+  for (auto &entry : graph.subgraphs)
+    rename_ranges(entry.second, replacements);
+}
+
+} // namespace
+
+size_t next_symbol_number(Graph &graph, symbolic::SymbolSort sort) {
   size_t next = 0;
   const auto see = [&](Expr e) {
     if (e.is_integer())
@@ -124,38 +152,33 @@ size_t next_number(Graph &graph, symbolic::SymbolSort sort) {
   return next;
 }
 
-/// The symbols become sizes, by the names that they had.
-Graph with_sizes(Graph graph, const SymbolSet &symbols) {
-  if (symbols.empty())
-    return graph;
-  size_t number = next_number(graph, symbolic::SymbolSort::size);
-  symbolic::Substitution replacements;
-  for (const Expr symbol : symbols)
-    replacements.emplace(symbol, symbolic::symbol(symbolic::SymbolSort::size, number++));
-  const auto rename_ranges = [&](Graph &renamed) {
-    for (graph::SymbolRange &range : renamed.symbols)
-      if (const auto found = replacements.find(range.symbol); found != replacements.end()) {
-        if (range.name.empty())
-          range.name = range.symbol.spelling();
-        range.symbol = found->second;
-        range.low = std::max<int64_t>(range.low, 0); // all arithmetic of sizes relies on it
-      }
-  };
+Graph with_symbols(Graph graph, const symbolic::Substitution &replacements) {
   see_graph(graph, [&](Expr &e) {
     if (!e.is_integer())
       e = symbolic::substitute(e, replacements);
   });
-  rename_ranges(graph);
-  for (auto &entry : graph.subgraphs)
-    rename_ranges(entry.second);
+  rename_ranges(graph, replacements);
   return graph;
+}
+
+namespace {
+
+/// The symbols become sizes, by the names that they had.
+Graph with_sizes(Graph graph, const SymbolSet &symbols) {
+  if (symbols.empty())
+    return graph;
+  size_t number = next_symbol_number(graph, symbolic::SymbolSort::size);
+  symbolic::Substitution replacements;
+  for (const Expr symbol : symbols)
+    replacements.emplace(symbol, symbolic::symbol(symbolic::SymbolSort::size, number++));
+  return with_symbols(std::move(graph), replacements);
 }
 
 /// Gives the call's results their own symbol where the data decides their size.
 class Namer {
 public:
   explicit Namer(Graph &graph)
-      : graph_(graph), next_(next_number(graph, symbolic::SymbolSort::data)) {
+      : graph_(graph), next_(next_symbol_number(graph, symbolic::SymbolSort::data)) {
     for (const Node &node : graph.nodes) // what item() reads is no one else's
       if (const Expr *number = node.value ? std::get_if<Expr>(&node.value->value) : nullptr;
           number && is_item(node))
@@ -252,7 +275,8 @@ graph::Graph merge_data_sizes(graph::Graph graph, const PassOptions &options) {
 
 graph::Graph name_data_sizes(graph::Graph graph, const PassOptions &) {
   Namer(graph).run();
-  return with_sizes(std::move(graph), symbols_of_sizes(graph));
+  const SymbolSet symbols = symbols_of_sizes(graph);
+  return with_sizes(std::move(graph), symbols);
 }
 
 graph::Graph settle_data_sizes(graph::Graph graph, const PassOptions &options) {

@@ -10,6 +10,7 @@
 #include "ops/passes/seed_random.h"
 #include "ops/passes/split_complex.h"
 #include "ops/passes/verify_graph.h"
+#include "ops/passes/write_results.h"
 #include "support/verify.h"
 
 namespace tsc::ops {
@@ -18,6 +19,7 @@ const std::vector<GraphPass> &graph_passes() {
   static const std::vector<GraphPass> passes = {
       {"inline_effects", inline_effects},
       {"inline_subgraphs", inline_subgraphs},
+      {"write_results", write_results},
       {"check_operators", check_operators},
       {"name_data_sizes", name_data_sizes},
       {"infer_shapes", infer_shapes},

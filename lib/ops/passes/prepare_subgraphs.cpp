@@ -2,7 +2,9 @@
 #include "ops/families/assertions.h"
 #include "ops/families/control_flow.h"
 #include "ops/families/draws.h"
+#include "ops/passes/branch_results.h"
 #include "ops/passes/clean_up.h"
+#include "ops/passes/data_sizes.h"
 #include "ops/passes/decompose.h"
 #include "ops/passes/functionalize.h"
 #include "ops/table/pointwise_rules.h"
@@ -10,6 +12,7 @@
 #include "ops/table/source_line.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tsc::ops {
 
@@ -88,10 +91,6 @@ void check_subgraph(const Graph &subgraph, const Node &call) {
     if (is_draw(node.target))
       refuse(call, "a subgraph draws random numbers",
              "draw before the branch and pass the numbers as operands");
-  for (const Node &node : subgraph.nodes)
-    if (node.target == kDefine && !graph::is_data_symbol(std::get<Expr>(node.args.at(1).value)))
-      refuse(call, "a subgraph has a tensor whose size its data decides",
-             "compute it outside of the branch");
   for (const graph::OutputSpec &output : subgraph.outputs) {
     if (output.kind != graph::OutputKind::user)
       refuse(call, "a subgraph writes to its operand " + output.target,
@@ -103,11 +102,20 @@ void check_subgraph(const Graph &subgraph, const Node &call) {
   }
 }
 
+/// What is yielded has sizes that are known outside.
+void check_results(const Graph &subgraph, const Node &call) {
+  for (const graph::OutputSpec &output : subgraph.outputs)
+    for (const Expr size : subgraph.node(output.value.node()->id).value->tensor()->layout.sizes)
+      if (mentions_own_size(subgraph, size))
+        refuse(call, "a subgraph yields a tensor whose size its data decides",
+               "pad it to a size that is known outside");
+}
+
 /// The passes that every graph goes through before this one, then this one.
 Graph run_passes(Graph graph, const PassOptions &options) {
   for (const GraphPass &pass : graph_passes()) {
     if (pass.name == "inline_effects" || pass.name == "inline_subgraphs" ||
-        pass.name == "check_operators")
+        pass.name == "write_results" || pass.name == "check_operators")
       continue;
     graph = pass.function(std::move(graph), options);
     if (pass.name == "prepare_subgraphs")
@@ -116,14 +124,55 @@ Graph run_passes(Graph graph, const PassOptions &options) {
   return graph;
 }
 
+/// Tells the sizes that subgraphs define apart: two calls of one subgraph name them alike.
+class OwnSizes {
+public:
+  explicit OwnSizes(Graph &graph) : next_(next_symbol_number(graph, symbolic::SymbolSort::size)) {}
+
+  Graph with_own_names(Graph subgraph) {
+    symbolic::Substitution replacements;
+    next_ = std::max(next_, next_symbol_number(subgraph, symbolic::SymbolSort::size));
+    gather(subgraph, replacements);
+    return replacements.empty() ? std::move(subgraph)
+                                : with_symbols(std::move(subgraph), replacements);
+  }
+
+private:
+  size_t next_;
+  std::set<Expr, symbolic::ExprLess> taken_;
+
+  void gather(const Graph &graph, symbolic::Substitution &replacements) {
+    for (const Node &node : graph.nodes) {
+      const Expr *symbol = node.target == kDefine && node.args.size() > 1
+                               ? std::get_if<Expr>(&node.args[1].value)
+                               : nullptr;
+      if (symbol && !graph::is_data_symbol(*symbol) && !taken_.insert(*symbol).second) {
+        const Expr own = symbolic::symbol(symbolic::SymbolSort::size, next_++);
+        taken_.insert(own);
+        replacements.emplace(*symbol, own);
+      }
+    }
+    for (const auto &entry : graph.subgraphs)
+      gather(entry.second, replacements);
+  }
+};
+
 class Preparer {
 public:
   Preparer(Graph graph, const PassOptions &options)
-      : options_(options), sources_(std::move(graph.subgraphs)), rewrite_(std::move(graph)) {}
+      : options_(options), sizes_(graph), sources_(std::move(graph.subgraphs)),
+        rewrite_(std::move(graph)) {}
 
   Graph run() {
     for (NodeId id = 0; id < rewrite_.source().nodes.size(); ++id) {
-      if (!is_control_flow(rewrite_.source().node(id))) {
+      const Node &source = rewrite_.source().node(id);
+      if (source.target == "operator.getitem" && source.args.at(0).node())
+        if (const Arguments *results = rewrite_.replacement(source.args[0].node()->id).list()) {
+          const auto place = static_cast<size_t>(std::get<int64_t>(source.args.at(1).value));
+          rewrite_.replace(id, results->at(place));
+          continue;
+        }
+      if (!is_control_flow(source)) {
         rewrite_.copy(id);
         continue;
       }
@@ -132,8 +181,13 @@ public:
       const bool is_single = node.value && node.value->tensor();
       if (is_single) // from here on calls yield tuples
         node.value = Value{Value::List{Value{*node.value}}};
-      prepare(node);
+      const std::optional<BranchResults> padded = prepare(node);
       const Argument result = NodeRef{rewrite_.builder().append(std::move(node))};
+      if (padded && padded->any()) {
+        Arguments results = padded->cut(rewrite_.builder(), result);
+        rewrite_.replace(id, is_single ? results.at(0) : Argument(std::move(results)));
+        continue;
+      }
       rewrite_.replace(id, is_single ? rewrite_.builder().item(result, 0) : result);
     }
     Graph result = rewrite_.take();
@@ -143,6 +197,7 @@ public:
 
 private:
   const PassOptions &options_;
+  OwnSizes sizes_;
   Subgraphs sources_, prepared_;
   Rewrite rewrite_;
 
@@ -192,7 +247,7 @@ private:
   }
 
   /// Gives the call graphs of its own, and drops the operands that are numbers.
-  void prepare(Node &node) {
+  std::optional<BranchResults> prepare(Node &node) {
     const bool loops = node.target == kWhileLoop;
     const size_t first = loops ? 0 : 1; // of the subgraphs among the arguments
     const size_t operands_at = loops ? 2 : 3;
@@ -224,13 +279,21 @@ private:
       given[k] = rewrite_.builder().call("aten.full.default", {Arguments{}, *expr},
                                          {{"dtype", DType::i64}});
     }
-    std::vector<std::string> names;
+    std::vector<Graph> subgraphs;
     for (size_t i = first; i < first + 2; ++i) {
       Graph subgraph = bind_operands(sources_.at(name_of(node, i)), node, operands, metas,
                                      rewrite_.builder().graph());
       subgraph = run_passes(std::move(subgraph), options_);
       check_subgraph(subgraph, node);
-      names.push_back(add(std::move(subgraph), name_of(node, i)));
+      subgraphs.push_back(sizes_.with_own_names(std::move(subgraph)));
+    }
+    std::optional<BranchResults> padded;
+    if (!loops)
+      padded.emplace(node, subgraphs, rewrite_.builder().ranges());
+    std::vector<std::string> names;
+    for (size_t i = 0; i < 2; ++i) {
+      check_results(subgraphs[i], node);
+      names.push_back(add(std::move(subgraphs[i]), name_of(node, first + i)));
     }
     Arguments args;
     if (!loops)
@@ -242,6 +305,7 @@ private:
       args.emplace_back(tensors(given, metas, carried, given.size()));
     node.args = std::move(args);
     node.kwargs.clear();
+    return padded;
   }
   static Arguments list_of(const Node &node, size_t position) {
     const Arguments *list = position < node.args.size() ? node.args[position].list() : nullptr;

@@ -39,11 +39,17 @@ bool is_about_sizes(const Node &node) {
        "", name_of(node), source_line(node), "export again with inputs of which it holds"});
 }
 
-/// Whether a branch of `graph` or itself asserts something about data. What a branch asserts about
-/// sizes counts: it must hold only if the branch is taken.
+/// Whether it is checked when a size gets its value, or, of the whole graph, when shapes are bound.
+/// What a branch asserts about other sizes must hold only if the branch is taken.
+bool stays(const Graph &graph, const Node &node, bool is_whole) {
+  return is_about_sizes(node) &&
+         (is_whole || mentions_own_size(graph, std::get<Expr>(node.args.at(0).value)));
+}
+
+/// Whether a branch of `graph` or itself asserts something that is not checked elsewhere.
 bool asserts(const Graph &graph, bool is_whole) {
   const auto here = [&](const Node &node) {
-    return node.target == kAssert && !(is_whole && is_about_sizes(node));
+    return node.target == kAssert && !stays(graph, node, is_whole);
   };
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), here) ||
          std::any_of(graph.subgraphs.begin(), graph.subgraphs.end(),
@@ -90,7 +96,7 @@ private:
         number = NodeRef{input};
       }
       Node node = rewrite.take_mapped(id);
-      if (node.target == kAssert && is_whole && is_about_sizes(node)) {
+      if (node.target == kAssert && stays(rewrite.source(), node, is_whole)) {
         rewrite.replace(id, NodeRef{rewrite.builder().append(std::move(node))});
       } else if (node.target == kAssert) {
         if (node.args.size() > 2)
