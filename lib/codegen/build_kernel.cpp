@@ -144,7 +144,7 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
   }
   if (!parameters.checks.empty())
     push_size(kCheck, number_of_check());
-  if (cuda.otherwise)
+  if (cuda.otherwise && !cuda.checked.sizes.empty())
     push_size(kMisaligned, remainder_of(cuda.checked));
   return parameters;
 }

@@ -66,6 +66,7 @@ DType total_dtype(const Value &scan);
 struct LookBack {
   BufferId exchange = ir::kNone; // int64 words, of Role::exchange
   int threads = 0;               // of a block
+  int64_t length = 0;            // elements of all parts of a row but the last
   Expr part, row;                // which part of which row a block has
   Expr parts, rows;              // how many there are
   friend bool operator==(const LookBack &, const LookBack &) = default;

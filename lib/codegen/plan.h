@@ -174,7 +174,8 @@ struct KernelPlan {
   bool has_barriers = false;
   int resident = 0; // blocks a multiprocessor for which registers have to do; 0: any number
   /// Sizes whose divisibility the launch checks for this plan; all other sizes take `otherwise`, a
-  /// plan over the same grid and block. Null: this plan serves every size.
+  /// plan over the same grid and block. Null: this plan serves every size. None to check, of rows in
+  /// parts: `otherwise` is for the last part of each row.
   Divisibility checked;
   std::shared_ptr<KernelPlan> otherwise;
 };

@@ -516,12 +516,38 @@ int64_t longest_run(const ir::Module &module, const KernelGraph &graph,
 
 } // namespace
 
+/// Parts that look back: the last of a row may be shorter than the others. These get a path without
+/// guards, if that makes vectors of their accesses.
+std::optional<KernelPlan> plan_whole_parts(const Request &request) {
+  const KernelGraph &given = *request.given;
+  if (given.element_sizes[0].is_integer())
+    return std::nullopt;
+  KernelGraph whole = given;
+  whole.element_sizes[0] = given.look_back->length;
+  Request of_whole = request;
+  of_whole.given = &whole;
+  KernelPlan plan = make_plan(of_whole);
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.graph[id].level == Level::element && plan.graph[id].buffer != ir::kNone &&
+        plan.access[id] == Access::element)
+      return std::nullopt;
+  Request of_last = request;
+  of_last.like = &plan.walk;
+  KernelPlan last = make_plan(of_last);
+  support::require(last.block == plan.block, "codegen", "a row's last part has another block");
+  plan.otherwise = std::make_shared<KernelPlan>(std::move(last));
+  return plan;
+}
+
 /// Where symbolic sizes keep accesses from being vectors, the kernel gets two paths over one grid:
 /// the launch checks the sizes and says which.
 KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
                      const target::Target &target, const KernelGraph *given,
                      const PlanChoice *choice) {
   Request request{module, group, target, given, {}, nullptr, choice};
+  if (given && given->look_back)
+    if (auto plan = plan_whole_parts(request))
+      return *std::move(plan);
   KernelPlan plain = make_plan(request);
   if (!plain.interleaved.empty() || plain.copies > 1)
     return plain;

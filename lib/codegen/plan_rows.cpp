@@ -79,7 +79,11 @@ void mark_walked_again(KernelPlan &plan) {
 /// `wanted` runs each.
 void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
   double best = 1e30;
-  for (int threads = std::min<int>(kFewestRowThreads, 1 << 10); threads <= 1024; threads *= 2) {
+  // Rows of a few runs: two threads take them, and neighbouring rows are what a warp reads.
+  int fewest = kFewestRowThreads;
+  while (fewest > 2 && fewest > runs / 2)
+    fewest /= 2;
+  for (int threads = fewest; threads <= 1024; threads *= 2) {
     const int64_t steps = (runs + threads - 1) / threads;
     if (steps > most)
       continue;
@@ -500,7 +504,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   stream_loads(module, plan, target);
   finish_rows(request, plan, walk);
   plan.has_barriers = true;
-  if (plan.graph.look_back &&
+  if (plan.graph.look_back && !plan.origin &&
       registers_per_element(module, plan) * walk.steps * walk.vector <= kRegistersWhileWaiting)
     plan.resident = kThreadsWhileWaiting / walk.threads;
   plan.shared_bytes = bytes_to_sort(plan.graph, walk);

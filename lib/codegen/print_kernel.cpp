@@ -349,6 +349,15 @@ bool reduces_angles(const KernelPlan &plan) {
   });
 }
 
+/// When the first of a kernel's two paths is taken.
+std::string first_path(const KernelPlan &plan) {
+  if (!plan.checked.sizes.empty())
+    return std::string(kMisaligned) + " == 0";
+  const LookBack &parts = *plan.graph.look_back;
+  return "static_cast<" + std::string(plan.wide_index ? "long long" : "int") + ">(blockIdx.x) < " +
+         symbolic::print_cpp(parts.rows * (parts.parts - 1), plan.graph.ranges);
+}
+
 KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
                       const Parameters &parameters, const std::string &name, bool is_part) {
   KernelBody body;
@@ -370,7 +379,7 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
   }
   Printer aligned(module, plan, parameters, name, "aligned", is_part);
   Printer other(module, *plan.otherwise, parameters, name, "other", is_part);
-  const std::string bodies = "  if (" + std::string(kMisaligned) + " == 0) {\n" + aligned.print(2) +
+  const std::string bodies = "  if (" + first_path(plan) + ") {\n" + aligned.print(2) +
                              "  } else {\n" + other.print(2) + "  }\n";
   body.types = aligned.shared_struct() + other.shared_struct();
   std::string declared;
@@ -399,7 +408,8 @@ std::string pointer_text(DType dtype, bool is_const, bool restricted) {
 std::string kernel_head(int block, const std::string &name, const std::string &parameters,
                         int resident) {
   return "TC_KERNEL void __launch_bounds__(" + std::to_string(block) +
-         (resident > 0 ? ", " + std::to_string(resident) : "") + ") " + name + "(" + parameters + ") {\n";
+         (resident > 0 ? ", " + std::to_string(resident) : "") + ") " + name + "(" + parameters +
+         ") {\n";
 }
 
 std::string export_line(const std::string &name, bool has_barriers, bool shared) {
