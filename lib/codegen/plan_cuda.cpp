@@ -216,6 +216,15 @@ bool has_short_rows(const KernelGraph &graph) {
   });
 }
 
+/// Whether a thread a row is a small part of what the target runs at once, and each would wait for
+/// many loads.
+bool leaves_threads_idle(const KernelGraph &graph, const target::Target &target) {
+  constexpr int64_t kManyLoads = 16;
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  return rows && elements && *elements >= kManyLoads &&
+         *rows * 4 <= int64_t{target.multiprocessors} * target.max_threads_per_multiprocessor;
+}
+
 void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan) {
   ColumnWalk walk;
   walk.columns = kRowBlock;
@@ -358,13 +367,15 @@ double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
 bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
   if (graph.row_variables.empty() || graph.element_variables.empty())
     return false;
-  // What is the same for all rows, or for a whole row, is read once from memory, then from a cache.
+  // What is the same along a loop is read once from memory, then from a cache.
   constexpr int64_t kManyOfAnyNumber = 4096;
-  const auto count_of = [&](Expr index, std::span<const Expr> variables, Expr count) {
-    const bool varies = std::any_of(variables.begin(), variables.end(), [&](Expr variable) {
-      return symbolic::depends_on(index, variable);
-    });
-    return varies ? static_cast<double>(likely(module, count).value_or(kManyOfAnyNumber)) : 1.0;
+  const auto count_of = [&](Expr index, std::span<const Expr> variables,
+                            std::span<const Expr> sizes) {
+    double count = 1;
+    for (size_t i = 0; i < variables.size(); ++i)
+      if (symbolic::depends_on(index, variables[i]))
+        count *= static_cast<double>(likely(module, sizes[i]).value_or(kManyOfAnyNumber));
+    return count;
   };
   double along_rows = 0, along_elements = 0;
   for (const Value &value : graph.values) {
@@ -372,8 +383,8 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
       continue;
     const double bytes =
         static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype)) *
-        count_of(value.index, graph.row_variables, graph.rows()) *
-        count_of(value.index, graph.element_variables, graph.elements());
+        count_of(value.index, graph.row_variables, graph.row_sizes) *
+        count_of(value.index, graph.element_variables, graph.element_sizes);
     const auto row = symbolic::coefficient_of(value.index, graph.row_variables.back());
     const auto element = symbolic::coefficient_of(value.index, graph.element_variables.back());
     along_rows += row && row->is_integer(1) ? bytes : 0;
@@ -446,7 +457,9 @@ KernelPlan make_plan(const Request &request) {
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
              (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {
-    const bool short_rows = has_short_rows(plan.graph);
+    const bool short_rows =
+        has_short_rows(plan.graph) && !(leaves_threads_idle(plan.graph, request.target) &&
+                                        prefers_columns(request.module, plan.graph));
     if (!request.given)
       plan.graph = build_kernel_graph(request.module, request.group, {});
     if (short_rows)

@@ -110,6 +110,22 @@ void realize_hint(Context &context, Storage &storage) {
     realize(context, storage);
 }
 
+namespace {
+
+/// Whether reductions alone ask for a value. They read the same elements, and fuse: each is
+/// computed once where it is added up, however much that takes.
+bool is_for_reductions(const Context &context, const std::vector<graph::NodeId> &users) {
+  static constexpr std::array<std::string_view, 5> kReductions = {
+      "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default", "aten.var_mean.correction",
+      "aten.prod.dim_int"};
+  return !users.empty() && std::all_of(users.begin(), users.end(), [&](graph::NodeId user) {
+    return std::find(kReductions.begin(), kReductions.end(), context.graph.node(user).target) !=
+           kReductions.end();
+  });
+}
+
+} // namespace
+
 void realize_by_policy(Context &context, TensorValue &value) {
   Storage &storage = *value.storage;
   const std::vector<graph::NodeId> &users = context.users[context.current];
@@ -134,11 +150,13 @@ void realize_by_policy(Context &context, TensorValue &value) {
     }
   }
   // A draw costs more than reading a mask of one byte an element does.
+  const bool inlined = policy.reductions_take_values && is_for_reductions(context, users);
   const bool reused =
-      users.size() > 1 && (cost.reads > policy.realize_reads_threshold || large || cost.draws > 0);
+      users.size() > 1 && !inlined && (cost.reads > policy.realize_reads_threshold || large);
   const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
-                           cost.nontrivial_reads > 1;
-  if (reused || accumulated || cost.operations > kLargestInlined)
+                           cost.nontrivial_reads > 1 && !inlined;
+  if (reused || (users.size() > 1 && cost.draws > 0) || accumulated ||
+      cost.operations > kLargestInlined)
     realize(context, storage);
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "error TSC-C012: no policy has the option 'max_fusion_sise'\n"
               "  next: did you mean 'max_fusion_size'? options: "
               "realize_reads_threshold, realize_accumulated_reads_threshold, "
-              "realize_opcount_threshold, unroll_reductions_threshold, "
+              "realize_opcount_threshold, reductions_take_values, unroll_reductions_threshold, "
               "split_reductions, casts_in_bodies, fused_attention, "
               "compute_weights_ahead, layouts_follow_reads, scatters_choose, sorted_sums, "
               "deterministic, product_row_alignment, tf32, concatenation, max_masked_parts, "

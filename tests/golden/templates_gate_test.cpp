@@ -205,6 +205,43 @@ TEST_CASE("every tile of the attention template compiles for sm_80 and sm_90a wi
     }
 }
 
+TEST_CASE("attention's backward kernels compile for sm_80 and sm_90a without spills") {
+  for (const int64_t depth : {16, 40, 64, 96, 112, 128})
+    for (const std::string mask : {"", "causal", "float32", "bool"}) {
+      json nodes = json::array();
+      for (const char *name : {"q", "k", "v", "above", "out"})
+        nodes.push_back(input(name, "bfloat16", {2, 4, 192, depth}));
+      nodes.push_back(input("sums", "float32", {2, 4, 192}));
+      json keywords = json::object();
+      if (!mask.empty() && mask != "causal") {
+        nodes.push_back(input("mask", mask, {2, 1, 192, 192}));
+        keywords["attn_mask"] = reference("mask");
+      }
+      nodes.push_back(call("all",
+                           "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
+                           {reference("above"), reference("q"), reference("k"), reference("v"),
+                            reference("out"), reference("sums"), 0.0, mask == "causal"},
+                           keywords));
+      for (const int i : {0, 1, 2})
+        nodes.push_back(call("r" + std::to_string(i), "operator.getitem", {reference("all"), i}));
+      json sum = call("both", "aten.add.Tensor", {reference("r0"), reference("r1")});
+      nodes.push_back(sum);
+      nodes.push_back(call("y", "aten.add.Tensor", {reference("both"), reference("r2")}));
+      const std::string what = "depth " + std::to_string(depth) + ", mask " + mask;
+      INFO(what);
+      const program::Program program = compile(nodes).program;
+      const auto backward = std::count_if(
+          program.kernels.begin(), program.kernels.end(), [](const program::Kernel &kernel) {
+            return kernel.cuda.text.find("tc_attention_backward<") != std::string::npos;
+          });
+      REQUIRE(backward == 2);
+      // Sums of deep heads leave a few registers: what is kept from one step to the next may go to
+      // memory, a few words of it.
+      const int allowed = depth > 96 ? 40 : 0;
+      check(program, what, {{"sm_80", allowed}, {"sm_90", allowed}});
+    }
+}
+
 namespace {
 
 /// Two rows of `length` sorted: of the values, where they were, or both.

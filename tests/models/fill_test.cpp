@@ -25,7 +25,10 @@ const std::map<std::string, std::string> &exceptions() {
       {"diffusion_block", "rows over channels that are not neighbours"},
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
       {"embedding_backward", "sorting 65,536 indices takes what one of its few blocks takes"},
-      {"resnet18_fp32", "means over small images in few blocks"},
+      {"gpt2_train", "the targets of the loss are looked up by one block"},
+      {"llama_train", "the targets of the loss are looked up by one block"},
+      {"mlp_train", "the targets of the loss are looked up by one block"},
+      {"resnet_train", "a maximum's windows and, backward, nine taps of each element are asked"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
       {"t5_encoder", "the bias of each position is computed with each score"},
   };

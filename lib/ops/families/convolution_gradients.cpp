@@ -63,7 +63,8 @@ Argument of_input(GraphBuilder &builder, const Call &call, const Convolution &c,
 
 /// sum over n and p of rows[n, r, p] * slid[n, s, p * stride + k * dilation - padding] as [R, S /
 /// G, kernel..]: the weight's gradient, its rows and columns named as a convolution that is not
-/// transposed has them.
+/// transposed has them. Products have a column for each channel of each tap, as channels lie beside
+/// each other in what 16-bit convolutions read.
 class WeightProduct {
 public:
   WeightProduct(GraphBuilder &builder, const Convolution &c, const Term &rows, const Term &slid)
@@ -79,7 +80,7 @@ public:
       return reshaped(sum_of_products(), result);
     std::vector<std::pair<int64_t, int64_t>> parts = parts_of_batch();
     if (parts.size() == 1)
-      return reshaped(product(rows_, slid_), result);
+      return channels_first(product(rows_, slid_));
     std::optional<Term> total;
     for (const auto &[from, to] : parts) {
       const Arguments part = {0, from, to};
@@ -88,7 +89,7 @@ public:
               .wide();
       total = total ? *total + one : one;
     }
-    return reshaped(*total, result);
+    return channels_first(*total);
   }
 
 private:
@@ -99,6 +100,14 @@ private:
   Expr groups_, row_count_, column_count_;
 
   Expr batch_of(const Term &x) const { return x.meta().layout.sizes[0]; }
+
+  /// [R, S / G, kernel..] of a product's [G, R / G, taps * S / G].
+  Term channels_first(const Term &x) const {
+    const size_t rank = c_.rank();
+    Sizes apart = then({row_count_ * groups_}, c_.window.kernel);
+    apart.push_back(column_count_);
+    return permuted(reshaped(x, apart), then({0, rank + 1}, 1, rank));
+  }
 
   /// Depthwise and the like: a sum for each weight.
   bool few_terms() const {
@@ -122,7 +131,7 @@ private:
     return parts;
   }
 
-  /// [G, R / G, N * positions] @ [G, N * positions, S / G * taps].
+  /// [G, R / G, N * positions] @ [G, N * positions, taps * S / G].
   Term product(const Term &rows, const Term &slid) const {
     const size_t rank = c_.rank();
     const Expr batch = batch_of(rows), terms = batch * symbolic::numel(positions_);
@@ -130,9 +139,9 @@ private:
     const Term windows(builder_, windows_of(builder_, slid, positions_, c_.window, 0));
     if (groups_.is_integer(1)) {
       const Term left = reshaped(permuted(rows, then({1, 0}, 2, rank)), {row_count_, terms});
-      Order order = then({0}, 2, rank);
+      Order order = then({0}, 2, 2 * rank);
       order.push_back(1);
-      const Term right = reshaped(permuted(windows, then(order, 2 + rank, rank)), {terms, columns});
+      const Term right = reshaped(permuted(windows, order), {terms, columns});
       return left.then("aten.mm.default", {right.value()});
     }
     const Term apart = reshaped(rows, then({batch, groups_, row_count_}, positions_));
@@ -140,10 +149,9 @@ private:
         reshaped(permuted(apart, then({1, 2, 0}, 3, rank)), {groups_, row_count_, terms});
     const Term split = reshaped(
         windows, then(then({batch, groups_, column_count_}, positions_), c_.window.kernel));
-    Order order = then({1, 0}, 3, rank);
+    Order order = then({1, 0}, 3, 2 * rank);
     order.push_back(2);
-    const Term right =
-        reshaped(permuted(split, then(order, 3 + rank, rank)), {groups_, terms, columns});
+    const Term right = reshaped(permuted(split, order), {groups_, terms, columns});
     return left.then("aten.bmm.default", {right.value()});
   }
 

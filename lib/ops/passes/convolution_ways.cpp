@@ -404,6 +404,25 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
                                   : product_of_columns(shaper, windows, weight, c, positions);
 }
 
+/// Transposed, one group, channels innermost: [N * positions, C] @ [C, taps * O], as [N, O,
+/// sizes.., kernel..].
+Argument taps_of_rows(const Shaper &shaper, const Argument &x, const Argument &w,
+                      const Convolution &c) {
+  const size_t rank = c.rank();
+  const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
+  std::vector<size_t> inner = then({0}, 2, rank), by_tap = then({0}, 2, rank);
+  inner.push_back(1);
+  by_tap.push_back(1);
+  const Argument rows = shaper.reshape_in_place(
+      shaper.permute(x, inner), {c.batch() * symbolic::numel(spatial), c.channels()});
+  const Argument matrix =
+      shaper.reshape(shaper.permute(w, by_tap), {c.channels(), c.window.taps() * c.outputs()});
+  Sizes apart = then(then({c.batch()}, spatial), c.window.kernel);
+  apart.push_back(c.outputs());
+  return shaper.permute(shaper.reshape(shaper.product(rows, matrix), apart),
+                        then({0, 2 * rank + 1}, 1, 2 * rank));
+}
+
 /// Transposed: the product of the input with every tap, [N, O * taps, sizes..], then each output
 /// gathers the taps that reach it.
 Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argument &w,
@@ -420,6 +439,13 @@ Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argu
   const Expr channels = symbolic::floor_div(c.channels(), groups),
              outputs = symbolic::floor_div(c.outputs(), groups);
   const Expr rows = outputs * c.window.taps();
+  const auto gathered = [&](const Argument &taps_last) {
+    const Argument overlaps = overlaps_of(builder, taps_last, c.positions, c.window);
+    return builder.call("aten.sum.dim_IntList",
+                        {widen(builder, overlaps), dimensions_from(2 + rank, rank), false});
+  };
+  if (keeps_channels_inside(c))
+    return gathered(taps_of_rows(shaper, input, w, c));
   Argument columns; // [N, G, O / G, kernel.., sizes..]
   if (groups.is_integer(1)) {
     const Argument matrix = shaper.permute(shaper.reshape(w, {channels, rows}), {1, 0});
@@ -440,10 +466,7 @@ Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argu
         shaper.permute(product, then(then({2 + rank, 0, 1}, 2, rank), 3 + rank, rank)),
         then(then({batch, groups * outputs}, c.window.kernel), spatial));
   }
-  const Argument taps_last = shaper.permute(columns, then(then({0, 1}, 2 + rank, rank), 2, rank));
-  const Argument overlaps = overlaps_of(builder, taps_last, c.positions, c.window);
-  return builder.call("aten.sum.dim_IntList",
-                      {widen(builder, overlaps), dimensions_from(2 + rank, rank), false});
+  return gathered(shaper.permute(columns, then(then({0, 1}, 2 + rank, rank), 2, rank)));
 }
 
 /// Whether a transposed convolution is computed as ordinary ones, one for each place that an output
@@ -492,6 +515,48 @@ Phase phase_of(const Convolution &c, size_t dimension, int64_t first) {
   return phase;
 }
 
+/// Parts of `sizes` positions, those of the last dimension's places first, as one result. It lies
+/// as it is asked for: with its channels innermost, as parts have them, or outermost.
+Argument interleaved(GraphBuilder &builder, Arguments parts, const Sizes &sizes,
+                     const Convolution &c) {
+  const Shaper shaper(builder);
+  const size_t rank = c.rank();
+  const bool inside = is_channels_last(c.result.layout);
+  const size_t first_size = inside ? 1 : 2;
+  std::vector<size_t> inner = then({0}, 2, rank);
+  inner.push_back(1);
+  Sizes whole = inside ? then({c.batch()}, sizes) : then({c.batch(), c.outputs()}, sizes);
+  if (inside) {
+    whole.push_back(c.outputs());
+    for (Argument &part : parts)
+      part = shaper.permute(part, inner);
+  }
+  // Of each dimension, the last first: neighbours are joined as [.., size, stride, ..], outputs in
+  // order, perhaps a few too many.
+  for (size_t i = rank; i-- > 0;) {
+    const auto stride = static_cast<size_t>(c.window.stride[i].value());
+    const size_t at = first_size + i;
+    whole[at] = whole[at] * c.window.stride[i];
+    const auto between = static_cast<int64_t>(at + 1);
+    Arguments joined;
+    for (size_t first = 0; stride > 1 && first < parts.size(); first += stride) {
+      Arguments neighbours;
+      for (size_t k = 0; k < stride; ++k)
+        neighbours.push_back(builder.call("aten.unsqueeze.default", {parts[first + k], between}));
+      joined.push_back(
+          shaper.reshape(builder.call("aten.cat.default", {neighbours, between}), whole));
+    }
+    if (stride > 1)
+      parts = std::move(joined);
+  }
+  Argument result = parts.at(0);
+  for (size_t i = 0; i < rank; ++i)
+    if (!(whole[first_size + i] == c.positions[i]))
+      result = builder.call("aten.slice.Tensor", {result, static_cast<int64_t>(first_size + i), 0,
+                                                  c.positions[i].value()});
+  return inside ? shaper.permute(result, then({0, rank + 1}, 1, rank)) : result;
+}
+
 /// `bias` [outputs, 1..] or None: each part adds it, before they are interleaved.
 Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w,
                    const Convolution &c, const Argument &bias) {
@@ -532,30 +597,14 @@ Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w,
       result = builder.call(kAdd, {result, bias});
     parts.push_back(result);
   }
-  // Of each dimension, the last first: neighbours are joined as [.., size, stride, ..], outputs in
-  // order, perhaps a few too many.
-  Sizes whole = then({c.batch(), c.outputs()}, sizes);
-  for (size_t i = rank; i-- > 0;) {
-    const auto stride = static_cast<size_t>(c.window.stride[i].value());
-    whole[2 + i] = whole[2 + i] * c.window.stride[i];
-    Arguments joined;
-    for (size_t first = 0; stride > 1 && first < parts.size(); first += stride) {
-      Arguments neighbours;
-      for (size_t k = 0; k < stride; ++k)
-        neighbours.push_back(builder.call("aten.unsqueeze.default",
-                                          {parts[first + k], static_cast<int64_t>(i + 3)}));
-      joined.push_back(shaper.reshape(
-          builder.call("aten.cat.default", {neighbours, static_cast<int64_t>(i + 3)}), whole));
-    }
-    if (stride > 1)
-      parts = std::move(joined);
-  }
-  Argument result = parts.at(0);
-  for (size_t i = 0; i < rank; ++i)
-    if (!(whole[2 + i] == c.positions[i]))
-      result = builder.call("aten.slice.Tensor",
-                            {result, static_cast<int64_t>(i + 2), 0, c.positions[i].value()});
-  return result;
+  return interleaved(builder, std::move(parts), sizes, c);
+}
+
+/// A transposed convolution of one tap at every position is a plain one of the turned weight.
+bool is_plain(const Convolution &c) {
+  const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
+  return c.transposed && c.groups.is_integer(1) && all_are(c.window.kernel, 1) &&
+         all_are(c.window.stride, 1) && all_are(c.window.padding, 0) && c.positions == spatial;
 }
 
 Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
@@ -586,7 +635,13 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
 Argument compute_convolution(GraphBuilder &builder, const Call &call, bool channels_inside) {
   Convolution c = convolution_of(call);
   c.channels_inside = channels_inside;
-  const Argument x = call["input"], w = call["weight"];
+  const Argument x = call["input"];
+  Argument w = call["weight"];
+  if (is_plain(c)) {
+    w = Shaper(builder).permute(w, then({1, 0}, 2, c.rank()));
+    c.weight = builder.meta(w);
+    c.transposed = false;
+  }
   const auto bias_for = [&](tensor::DType dtype) {
     if (!call.has("bias"))
       return Argument();
