@@ -7,6 +7,8 @@
     python3 scripts/differential keep FOLDER... [--family NAME]             findings become cases of tests/cases
     python3 scripts/differential samples --bin BIN --out FOLDER [--operators REGEX]   PyTorch's own samples of its operators (OpInfo)
     python3 scripts/differential tests --source PYTORCH/test/inductor --bin BIN --out FOLDER       what PyTorch's own compiler is tested with
+    python3 scripts/differential pack --out FILE.tar.xz FOLDER...     what samples and tests recorded, as one archive
+    python3 scripts/differential packed --archive FILE.tar.xz --bin BIN [--devices reference,cuda]     runs it; no PyTorch needed
     python3 scripts/differential errors --bin BIN --out FOLDER [--operators REGEX]    calls that PyTorch refuses (OpInfo's error inputs)
 """
 import argparse
@@ -53,6 +55,17 @@ def parse():
         command.add_argument("--jobs", type=int, default=os.cpu_count())
         command.add_argument("--record-only", action="store_true")
         command.add_argument("--part", help=argparse.SUPPRESS)
+    pack = commands.add_parser("pack")
+    pack.add_argument("folders", nargs="+")
+    pack.add_argument("--out", required=True)
+    pack.add_argument("--most", type=int, default=4096, help="KiB of a case; larger ones are left out")
+    packed = commands.add_parser("packed")
+    packed.add_argument("--archive", required=True)
+    packed.add_argument("--devices", default="reference,cuda")
+    packed.add_argument("--operators", default="", help="a regular expression of their folders")
+    packed.add_argument("--jobs", type=int, default=os.cpu_count())
+    packed.add_argument("--batch", type=int, default=24, help="cases that are compiled together")
+    packed.add_argument("--seconds", type=float, default=230, help="the whole run ends within this")
     worker = commands.add_parser("worker")
     for name in ("start", "step", "stop"):
         worker.add_argument("--" + name, type=int)
@@ -63,7 +76,7 @@ def parse():
     minimize.add_argument("--seconds", type=float)
     for command in (worker, minimize):
         command.add_argument("--work")
-    for command in (run, one, worker, minimize, samples, tests, errors):
+    for command in (run, one, worker, minimize, samples, tests, errors, packed):
         command.add_argument("--bin", default="build/release/bin", help="holds tsc, and tsc_differential if it was built")
     for command in (run, one, worker, samples, tests):
         command.add_argument("--devices", default="reference,host,host-cuda")
@@ -153,6 +166,9 @@ def main():
     if options.command == "errors":
         from errors import errors
         return errors(options)
+    if options.command in ("pack", "packed"):
+        import packed
+        return packed.pack(options) if options.command == "pack" else packed.packed(options)
     if options.command == "keep":
         import keep
         return keep.keep(options.folders, options.family)

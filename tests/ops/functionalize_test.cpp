@@ -475,36 +475,54 @@ TEST_CASE("what is written through bits of another width is refused") {
   CHECK(message_of(sample.finish({x})).rfind("error TSC-O081", 0) == 0);
 }
 
+TEST_CASE("a tensor given for a result has its sizes and a dtype that can hold it") {
+  const auto said = [](std::vector<Expr> sizes, DType dtype, DType of) {
+    SampleGraph sample;
+    Argument x = sample.input("x", of, {4, 3});
+    Argument out = sample.input("out", dtype, std::move(sizes));
+    sample.call("sum", "aten.add.out", {x, x}, {{"out", out}});
+    return message_of(sample.finish({x}));
+  };
+  CHECK(said({4, 3}, DType::f64, DType::f32) == "no error");
+  CHECK(said({4, 3}, DType::f32, DType::i64) == "no error");
+  const std::string sizes = "error TSC-O070: the result has the sizes [4, 3], the tensor given for "
+                            "it [2, 4, 3]";
+  CHECK(said({2, 4, 3}, DType::f32, DType::f32).rfind(sizes, 0) == 0);
+  const std::string dtype = "error TSC-O070: a result of torch.float32 is not written to a tensor "
+                            "of torch.int64";
+  CHECK(said({4, 3}, DType::i64, DType::f32).rfind(dtype, 0) == 0);
+}
+
 TEST_CASE("ways of writing that no graph can hold say what to write instead") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {4});
-  sample.call("a", "aten.add.out", {x, x}, {{"out", x}});
-  sample.call("b", "aten.sum.IntList_out", {x, List{0}}, {{"out", x}});
+  sample.call("a", "aten.split_copy.Tensor_out", {x, 2}, {{"out", List{x, x}}});
+  sample.call("b", "aten._foobar.out", {x}, {{"out", x}});
   sample.call("c", "aten._resize_output_.default", {x, List{2}});
   sample.call("d", "aten.set_.source_Tensor", {x, x});
   sample.call("e", "aten._foreach_powsum.Scalar", {List{x, x}, 1});
-  CHECK(
-      message_of(sample.finish({x})) ==
-      "error TSC-O070: aten.add.out writes its result to a tensor given as out= (1 call)\n"
-      "  at node a\n"
-      "  in File \"model.py\", line 1, in forward: y = f(x)\n"
-      "  next: call it without out=, and copy_() the result where it belongs\n"
-      "error TSC-O070: aten.sum.IntList_out writes its result to a tensor given as out= (1 call)\n"
-      "  at node b\n"
-      "  in File \"model.py\", line 2, in forward: y = f(x)\n"
-      "  next: call it without out=, and copy_() the result where it belongs\n"
-      "error TSC-O070: aten._resize_output_.default gives a tensor other memory (1 call)\n"
-      "  at node c\n"
-      "  in File \"model.py\", line 3, in forward: y = f(x)\n"
-      "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"
-      "error TSC-O070: aten.set_.source_Tensor gives a tensor other memory (1 call)\n"
-      "  at node d\n"
-      "  in File \"model.py\", line 4, in forward: y = f(x)\n"
-      "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"
-      "error TSC-O070: aten._foreach_powsum.Scalar works on lists of tensors (1 call)\n"
-      "  at node e\n"
-      "  in File \"model.py\", line 5, in forward: y = f(x)\n"
-      "  next: call the operator on each tensor in a loop (optimizers: foreach=False)");
+  CHECK(message_of(sample.finish({x})) ==
+        "error TSC-O070: aten.split_copy.Tensor_out writes its results to tensors given as out= (1 "
+        "call)\n"
+        "  at node a\n"
+        "  in File \"model.py\", line 1, in forward: y = f(x)\n"
+        "  next: call it without out=, and copy_() each result where it belongs\n"
+        "error TSC-O070: aten._foobar.out writes its results to tensors given as out= (1 call)\n"
+        "  at node b\n"
+        "  in File \"model.py\", line 2, in forward: y = f(x)\n"
+        "  next: call it without out=, and copy_() each result where it belongs\n"
+        "error TSC-O070: aten._resize_output_.default gives a tensor other memory (1 call)\n"
+        "  at node c\n"
+        "  in File \"model.py\", line 3, in forward: y = f(x)\n"
+        "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"
+        "error TSC-O070: aten.set_.source_Tensor gives a tensor other memory (1 call)\n"
+        "  at node d\n"
+        "  in File \"model.py\", line 4, in forward: y = f(x)\n"
+        "  next: make a new tensor instead: reshape, narrow, torch.empty or clone\n"
+        "error TSC-O070: aten._foreach_powsum.Scalar works on lists of tensors (1 call)\n"
+        "  at node e\n"
+        "  in File \"model.py\", line 5, in forward: y = f(x)\n"
+        "  next: call the operator on each tensor in a loop (optimizers: foreach=False)");
 }
 
 TEST_CASE("what a decomposed export stores gets the dtype and sizes of what it is stored in") {

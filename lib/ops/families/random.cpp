@@ -60,6 +60,13 @@ Argument plain_normal(GraphBuilder &builder, const Call &call, const DrawnTensor
   return draw_normal(builder, result);
 }
 
+/// The schema of a factory that is given a generator, which says nothing here (docs/random.md).
+std::string_view with_generator(const std::string &parameters) {
+  return keep_text(parameters +
+                   ", *, Generator? generator=None, ScalarType? dtype=None, Layout? "
+                   "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor");
+}
+
 void add_uniform_and_normal(Table &table) {
   const std::pair<std::string_view, Draw> forms[] = {{"rand", plain_uniform},
                                                      {"randn", plain_normal}};
@@ -69,11 +76,7 @@ void add_uniform_and_normal(Table &table) {
         .decompose([each](GraphBuilder &builder, const Call &call) {
           return each(builder, call, fresh(call));
         });
-    table
-        .add(keep_text(std::string(name) +
-                       ".generator(SymInt[] size, *, Generator? generator=None, ScalarType? "
-                       "dtype=None, Layout? layout=None, Device? device=None, bool? "
-                       "pin_memory=None) -> Tensor"))
+    table.add(with_generator(std::string(name) + ".generator(SymInt[] size"))
         .decompose([each](GraphBuilder &builder, const Call &call) {
           return each(builder, call, fresh(call));
         });
@@ -173,14 +176,18 @@ void add_integers(Table &table) {
   auto from_low = [](GraphBuilder &builder, const Call &call, const DrawnTensor &result) {
     return integers(builder, call, result, call.size("low"), call.size("high"));
   };
-  table.add(factory("randint(SymInt high, SymInt[] size"))
-      .decompose([from_zero](GraphBuilder &builder, const Call &call) {
-        return from_zero(builder, call, fresh(call, DType::i64));
-      });
-  table.add(factory("randint.low(SymInt low, SymInt high, SymInt[] size"))
-      .decompose([from_low](GraphBuilder &builder, const Call &call) {
-        return from_low(builder, call, fresh(call, DType::i64));
-      });
+  for (const std::string_view form :
+       {factory("randint(SymInt high, SymInt[] size"),
+        with_generator("randint.generator(SymInt high, SymInt[] size")})
+    table.add(form).decompose([from_zero](GraphBuilder &builder, const Call &call) {
+      return from_zero(builder, call, fresh(call, DType::i64));
+    });
+  for (const std::string_view form :
+       {factory("randint.low(SymInt low, SymInt high, SymInt[] size"),
+        with_generator("randint.low_generator(SymInt low, SymInt high, SymInt[] size")})
+    table.add(form).decompose([from_low](GraphBuilder &builder, const Call &call) {
+      return from_low(builder, call, fresh(call, DType::i64));
+    });
   table.add(factory("randint_like(Tensor self, SymInt high", true)).decompose(like_self(from_zero));
   table.add(factory("randint_like.low_dtype(Tensor self, SymInt low, SymInt high", true))
       .decompose(like_self(from_low));
@@ -365,6 +372,7 @@ void add_random(Table &table) {
            "generator=None) -> Tensor")
       .decompose(multinomial);
   table.add(factory("randperm(SymInt n")).decompose(randperm);
+  table.add(with_generator("randperm.generator(SymInt n")).decompose(randperm);
   table
       .add_with_in_place("rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, "
                          "bool training=False, Generator? generator=None) -> Tensor")

@@ -39,6 +39,17 @@ void add_size_queries(Table &table) {
   table.add("sym_numel(Tensor self) -> SymInt").decompose([](GraphBuilder &, const Call &call) {
     return size_argument(symbolic::numel(call.tensor("self").layout.sizes));
   });
+  table.add("sym_is_contiguous(Tensor self, MemoryFormat memory_format=contiguous_format) -> bool")
+      .decompose([](GraphBuilder &, const Call &call) {
+        const tensor::Layout &layout = call.tensor("self").layout;
+        const auto *given = std::get_if<graph::MemoryFormat>(&call["memory_format"].value);
+        const graph::MemoryFormat asked = given ? *given : graph::MemoryFormat::contiguous;
+        const std::vector<Expr> dense = strides_in_format(call, layout, asked);
+        bool is_dense = true;
+        for (size_t i = 0; i < layout.rank(); ++i) // those of single elements do not count
+          is_dense = is_dense && (layout.sizes[i].is_integer(1) || layout.strides[i] == dense[i]);
+        return Argument(is_dense);
+      });
   table.add("sym_storage_offset(Tensor self) -> SymInt")
       .decompose([](GraphBuilder &, const Call &call) {
         return size_argument(call.tensor("self").layout.offset);

@@ -27,8 +27,8 @@ Diagnostic unknown_operator(const Node &node) {
   const std::string overload = target.substr(target.rfind('.') + 1);
   const auto has = [&](std::string_view prefix) { return target.rfind(prefix, 0) == 0; };
   if (overload == "out" || (overload.size() > 4 && overload.substr(overload.size() - 4) == "_out"))
-    return diagnostic(node, "TSC-O070", target + " writes its result to a tensor given as out=",
-                      "call it without out=, and copy_() the result where it belongs");
+    return diagnostic(node, "TSC-O070", target + " writes its results to tensors given as out=",
+                      "call it without out=, and copy_() each result where it belongs");
   if (has("aten._resize_output_") || has("aten.set_."))
     return diagnostic(node, "TSC-O070", target + " gives a tensor other memory",
                       "make a new tensor instead: reshape, narrow, torch.empty or clone");

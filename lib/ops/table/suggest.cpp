@@ -69,6 +69,10 @@ constexpr Replacement kReplacements[] = {
     {"aten._to_sparse", kDense},
     {"aten.to_sparse", kDense},
     {"aten.set_", "make a new tensor instead: reshape, narrow, torch.empty or clone"},
+    {"aten.tensor_split.tensor_indices_or_sections",
+     "split by numbers, which sizes may follow: x.tensor_split(places.tolist())"},
+    {"aten._scaled_dot_product_flash_attention.quantized",
+     "dequantize queries, keys and values, and call scaled_dot_product_attention"},
     {"aten._foobar", "it is there for PyTorch's own tests: leave it out"},
     {"prims._low_memory_max_pool_with_offsets", kBeforeInductor},
     {"prims._low_memory_max_pool_offsets_to_indices", kBeforeInductor},
@@ -125,7 +129,7 @@ std::string_view replacement_for(const std::string &target) {
   const std::string operation =
       support::starts_with(target, "higher_order.") ? target : operation_of(target);
   for (const Replacement &row : kReplacements)
-    if (row.operation == operation ||
+    if (row.operation == operation || row.operation == target ||
         (row.operation.back() == '.' && support::starts_with(target, row.operation)))
       return row.advice;
   return {};
