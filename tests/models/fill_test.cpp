@@ -27,6 +27,7 @@ const std::map<std::string, std::string> &exceptions() {
       {"embedding_backward", "sorting 65,536 indices takes what one of its few blocks takes"},
       {"resnet18_fp32", "means over small images in few blocks"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
+      {"swin_t", "rows of 49 scores whose masks and biases are looked up one by one"},
       {"t5_encoder", "the bias of each position is computed with each score"},
   };
   return list;
