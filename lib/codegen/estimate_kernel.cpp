@@ -20,11 +20,24 @@ constexpr double kRegisters = 24;    // a thread's, besides what it loads and ad
 constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
-constexpr double kPlace = 16; // divisions that find a run, and its address
+constexpr double kPlace = 16;   // divisions that find a run, and its address
+constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
 constexpr double kWideConversion = 8;
 constexpr double kQuick = 2;    // of KernelPlan::quick
 constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
+
+/// Divisions and remainders that an index takes.
+double quotients(Expr e) {
+  if (e.is_integer() || e.is_symbol())
+    return 0;
+  const bool divides = e.kind() == symbolic::Kind::floor_div || e.kind() == symbolic::Kind::mod ||
+                       e.kind() == symbolic::Kind::modular_index;
+  double count = divides ? 1 : 0;
+  for (const Expr operand : e.operands())
+    count += quotients(operand);
+  return count;
+}
 
 class Estimator {
 public:
@@ -135,6 +148,7 @@ private:
                      times;
     if (value.op == Op::load && is_vector) // unpacked where they are used
       instructions_ += times * vector_;
+    instructions_ += kQuotient * quotients(value.index) * times;
     if (value.buffer == ir::kNone && value.op != Op::index_expr && value.op != Op::constant &&
         tensor::is_floating(value.dtype))
       operations_ += times;
@@ -207,6 +221,9 @@ private:
     const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
     const double threads = row ? row->threads : column ? column->threads : 1;
     const bool loops = steps == 0; // else what is loaded first is all on its way at once
+    const double ahead = std::max(kLoopsInFlight, static_cast<double>(row      ? row->ahead
+                                                                      : column ? column->ahead
+                                                                               : 1));
     double most = 0;
     for (const ValueId id : plan_.preloads) {
       count(id, runs);
@@ -219,6 +236,9 @@ private:
           bytes_a_thread_ += size_of(graph_[id]) * elements_ /
                              static_cast<double>(plan_.grid.as_integer().value()) / tile->block;
         }
+    if (std::holds_alternative<FlatWalk>(plan_.walk) && graph_.element_variables.size() > 1)
+      instructions_ += 2 * kQuotient * static_cast<double>(graph_.element_variables.size() - 1) *
+                       runs; // which element a run starts with
     for (const PhasePlan &phase : plan_.phases) {
       for (const ValueId id : phase.row_values)
         count(id, rows_ * threads);
@@ -232,7 +252,7 @@ private:
           const bool once = list == &phase.run_values ||
                             (list == &phase.stores && plan_.access[id] == Access::vector);
           count(id, once ? runs : all);
-          in_flight(id, (once ? 1 : vector_) * (loops ? kLoopsInFlight : std::max(1, steps)));
+          in_flight(id, (once ? 1 : vector_) * (loops ? ahead : std::max(1, steps)));
           if (graph_[id].op == Op::load)
             bytes += size_of(graph_[id]);
         }

@@ -1,5 +1,6 @@
 #include "codegen/kernel_graph.h"
 
+#include "codegen/order_elements.h"
 #include "codegen/softmax_statistics.h"
 #include "support/diagnostic.h"
 #include "symbolic/loops.h"
@@ -653,6 +654,7 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
   for (size_t m = 0; m < group.bodies.size(); ++m)
     builder.add_member(group.bodies[m], loops.of_member[m]);
   remove_dead_values(graph);
+  order_row_elements(module, graph);
   assign_phases(graph);
   if (!options.two_pass_statistics)
     join_softmax_statistics(graph);

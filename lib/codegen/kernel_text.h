@@ -193,10 +193,10 @@ protected:
   }
   /// Of a run's load: one of an array where a thread holds the runs of several steps.
   std::string vector_name(ValueId id) const {
-    if (window_)
-      return vectors_.at(id) + (plan_.kept[id] ? "[" + place_ + "]" : "");
     if (ahead_.count(id) != 0)
       return vectors_.at(id) + "[u]";
+    if (window_)
+      return vectors_.at(id) + (plan_.kept[id] ? "[" + place_ + "]" : "");
     const bool array = (is_preloaded(id) || plan_.kept[id]) && steps_ > 1;
     return vectors_.at(id) + (array ? "[k]" : "");
   }

@@ -58,6 +58,8 @@ struct RowWalk {
 struct ColumnWalk {
   int columns = 32, threads = 8;
   bool guard_row = false;
+  int ahead = 1;        // elements of a thread whose loads are under way at once
+  bool in_turn = false; // one thread: the loop is not unrolled
   int block() const { return columns * threads; }
 };
 /// How a value of a WindowWalk's row changes over the rows and taps that a thread has.
@@ -76,6 +78,7 @@ enum class Reach : uint8_t {
 struct WindowWalk {
   int vector = 1, tile = 1, block = 256;
   int threads = 1;
+  int ahead = 1; // threads above 1: elements of a thread whose loads are under way at once
   size_t along = 0, tap = 0;
   int stride = 1, taps = 1;
   bool guard = false; // the last block has threads past the end

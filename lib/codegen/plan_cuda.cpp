@@ -172,33 +172,6 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   plan.description = "pointwise, " + plan.description;
 }
 
-void plan_columns(const Request &request, KernelPlan &plan) {
-  const auto &[module, group, target, given, checked, like, choice] = request;
-  ColumnWalk walk;
-  walk.columns = kColumnsPerBlock;
-  classify_accesses(module, plan, 1);
-  plan.preloaded.assign(plan.graph.values.size(), false);
-  fill_phases(module, plan, group, false);
-  const auto rows = likely(module, plan.graph.rows());
-  const auto elements = likely(module, plan.graph.elements());
-  // Few columns: more threads a column, as long as each has some elements.
-  walk.threads = 8;
-  while (walk.threads < 32 &&
-         (!rows || *rows / walk.columns * walk.threads < int64_t{64} * target.multiprocessors) &&
-         (!elements || *elements >= int64_t{4} * walk.threads))
-    walk.threads *= 2;
-  if (request.chosen().threads != 0)
-    walk.threads = request.chosen().threads;
-  walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
-  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
-  plan.block = walk.block();
-  plan.walk = walk;
-  plan.has_barriers = true;
-  plan.description = "column reduction, " + std::to_string(walk.threads) + " threads a column, " +
-                     std::to_string(walk.columns) + " columns a block, " +
-                     walks_text(plan, "column");
-}
-
 /// True if rows are so short, and so many, that a thread had better take a whole one: windows of
 /// pools and depthwise convolutions, whose neighbours along the row variable are neighbours in
 /// memory.
@@ -364,35 +337,6 @@ double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
   return std::max(1.0, bytes / 4);
 }
 
-bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
-  if (graph.row_variables.empty() || graph.element_variables.empty())
-    return false;
-  // What is the same along a loop is read once from memory, then from a cache.
-  constexpr int64_t kManyOfAnyNumber = 4096;
-  const auto count_of = [&](Expr index, std::span<const Expr> variables,
-                            std::span<const Expr> sizes) {
-    double count = 1;
-    for (size_t i = 0; i < variables.size(); ++i)
-      if (symbolic::depends_on(index, variables[i]))
-        count *= static_cast<double>(likely(module, sizes[i]).value_or(kManyOfAnyNumber));
-    return count;
-  };
-  double along_rows = 0, along_elements = 0;
-  for (const Value &value : graph.values) {
-    if (value.buffer == ir::kNone || value.level != Level::element)
-      continue;
-    const double bytes =
-        static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype)) *
-        count_of(value.index, graph.row_variables, graph.row_sizes) *
-        count_of(value.index, graph.element_variables, graph.element_sizes);
-    const auto row = symbolic::coefficient_of(value.index, graph.row_variables.back());
-    const auto element = symbolic::coefficient_of(value.index, graph.element_variables.back());
-    along_rows += row && row->is_integer(1) ? bytes : 0;
-    along_elements += element && element->is_integer(1) ? bytes : 0;
-  }
-  return along_rows > along_elements;
-}
-
 std::vector<ValueId> preload_candidates(const KernelPlan &plan) {
   std::vector<ValueId> result;
   for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
@@ -415,7 +359,8 @@ std::string access_text(const ir::Module &module, const KernelPlan &plan, int ve
   constexpr size_t kMost = 16;
   size_t widest = 0;
   for (ValueId id = 0; id < plan.graph.values.size(); ++id)
-    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone)
+    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone &&
+        vector * interleaved_with(plan, id) > 1)
       widest = std::max(
           widest,
           std::gcd(kMost, tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) *
@@ -451,7 +396,8 @@ KernelPlan make_plan(const Request &request) {
   if (!plan.graph.reduces) {
     if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
       order_elements(request.module, plan.graph);
-      if (!plan_shared(request, plan) && !plan_pointwise_rows(request, plan))
+      if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
+          !plan_pointwise_rows(request, plan))
         plan_flat(request, plan);
     }
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
@@ -462,11 +408,17 @@ KernelPlan make_plan(const Request &request) {
                                         prefers_columns(request.module, plan.graph));
     if (!request.given)
       plan.graph = build_kernel_graph(request.module, request.group, {});
-    if (short_rows)
+    constexpr int64_t kFewestShared = 32; // elements of a row that several threads may share
+    const auto elements = plan.graph.elements().as_integer();
+    const bool shares = !short_rows || (elements && *elements >= kFewestShared &&
+                                        prefers_columns(request.module, plan.graph));
+    if (!request.like && shares &&
+        plan_wide_columns(request.module, request.group, plan, request.target, request.choice)) {
+    } else if (short_rows) {
       plan_short_rows(request.module, request.group, plan);
-    else if (request.like || !plan_wide_columns(request.module, request.group, plan, request.target,
-                                                request.choice))
+    } else {
       plan_columns(request, plan);
+    }
   } else {
     plan_rows(request, plan);
   }

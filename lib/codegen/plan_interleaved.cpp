@@ -2,6 +2,7 @@
 // pixel shuffle, channels of an image put last or first, real and imaginary parts. A thread takes
 // all of the short loop, so that both kinds of access are whole vectors, and the elements change
 // their places in registers.
+#include "codegen/order_elements.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
@@ -41,24 +42,6 @@ bool is_plain(const Value &value) {
 bool steps_by(const Value &value, Expr variable, const Expr &step) {
   const auto found = symbolic::coefficient_of(value.index, variable);
   return found && *found == step;
-}
-
-/// What `variable` is divided by within `e`: the short size of a loop of which it is two; 0 if
-/// nothing divides it.
-int64_t divisor_of(Expr e, Expr variable) {
-  if (e.is_integer() || e.is_symbol())
-    return 0;
-  const auto operands = e.operands();
-  const bool divides = e.kind() == symbolic::Kind::floor_div || e.kind() == symbolic::Kind::mod;
-  if (divides && operands[0] == variable && operands[1].is_integer())
-    return operands[1].value();
-  if (e.kind() == symbolic::Kind::modular_index && operands[0] == variable &&
-      operands[1].is_integer(1) && operands[2].is_integer())
-    return operands[2].value();
-  for (const Expr operand : operands)
-    if (const int64_t found = divisor_of(operand, variable); found != 0)
-      return found;
-  return 0;
 }
 
 /// The innermost loop as two where an access takes it apart: a shuffle that something is computed

@@ -17,6 +17,7 @@ constexpr int kRowBlock = 256;      // threads of a block whose rows are parts o
 constexpr int kWarpsRowBlock = 128; // the least threads of a block whose rows are whole warps
 constexpr int kRunsInFlight = 4;    // runs a thread loads before the first use
 constexpr int kLargestLoopedRow = 512;
+constexpr int kFewestNarrow = 4;    // threads of a row of single elements
 constexpr int kManyRows = 16;       // a multiprocessor
 constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
 constexpr int kSortedElements = 16; // of a row, that a thread sorts
@@ -75,12 +76,12 @@ void mark_walked_again(KernelPlan &plan) {
   }
 }
 
-/// Threads a row and runs a thread, for a row of `runs` runs: no idle threads first, then about
-/// `wanted` runs each.
-void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
+/// Threads a row, `fewest` at least, and runs a thread, for a row of `runs` runs: no idle threads
+/// first, then about `wanted` runs each.
+void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most,
+                        int fewest = kFewestRowThreads) {
   double best = 1e30;
   // Rows of a few runs: two threads take them, and neighbouring rows are what a warp reads.
-  int fewest = kFewestRowThreads;
   while (fewest > 2 && fewest > runs / 2)
     fewest /= 2;
   for (int threads = fewest; threads <= 1024; threads *= 2) {
@@ -96,6 +97,22 @@ void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most) {
       walk.steps = static_cast<int>(steps);
     }
   }
+}
+
+/// The same for a row that is kept: a thread of single elements wants more of them under way, which
+/// fewer threads have, as long as those of a row load 16 bytes at once.
+void choose_kept_rows(const ir::Module &module, const KernelPlan &plan, RowWalk &walk, int64_t runs,
+                      int most) {
+  constexpr int kNarrow = 4, kLeastBytes = 16;
+  int bytes = 0;
+  for (const Value &value : plan.graph.values)
+    if (value.op == Op::load && value.level == Level::element)
+      bytes = std::max(bytes, walk.vector * static_cast<int>(tensor::size_in_bytes(
+                                                module.buffer(value.buffer).dtype)));
+  const bool narrow = bytes > 0 && bytes <= kNarrow;
+  choose_row_threads(walk, runs, std::min((narrow ? 2 : 1) * kRunsInFlight, most), most,
+                     narrow ? std::clamp(kLeastBytes / bytes, kFewestNarrow, kFewestRowThreads)
+                            : kFewestRowThreads);
 }
 
 /// Threads of a row of any length that is likely to have so many runs.
@@ -159,28 +176,6 @@ void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) 
     return;
   plan.origin = origin->index;
   walk.vector = origin->vector;
-}
-
-/// Runs of a row that is read again whose loads wait together: as many as few registers hold, and
-/// so many that they divide a thread's, if that costs less than half.
-int runs_ahead(const ir::Module &module, const KernelPlan &plan, const RowWalk &walk) {
-  constexpr double kBytes = 128, kNarrow = 8;
-  double widest = 1;
-  for (const PhasePlan &phase : plan.phases) {
-    double bytes = 0;
-    for (const ValueId id : phase.run_values)
-      if (plan.graph[id].op == Op::load && plan.access[id] == Access::vector)
-        bytes += static_cast<double>(
-            tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * walk.vector);
-    widest = std::max(widest, bytes);
-  }
-  const int most = std::clamp(static_cast<int>(kBytes / widest), 1,
-                              widest <= kNarrow ? 2 * kRunsInFlight : kRunsInFlight);
-  const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
-  for (int ahead = most; ahead * 2 > most; --ahead)
-    if (symbolic::known_multiple_of(runs, int64_t{walk.threads} * ahead, plan.graph.ranges))
-      return ahead;
-  return most;
 }
 
 /// Threads that stay at their places in a row's pieces need no division to find their elements,
@@ -355,6 +350,38 @@ std::string threads_text(const RowWalk &walk) {
 
 } // namespace
 
+int runs_ahead(const ir::Module &module, const KernelPlan &plan, int vector, int elements,
+               int threads) {
+  constexpr double kBytes = 128, kNarrow = 8;
+  double widest = 1;
+  for (const PhasePlan &phase : plan.phases) {
+    double bytes = 0;
+    for (const ValueId id : phase.run_values)
+      if (plan.graph[id].op == Op::load && plan.access[id] == Access::vector)
+        bytes += static_cast<double>(
+            tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) * vector);
+    widest = std::max(widest, bytes);
+  }
+  int most = std::clamp(static_cast<int>(kBytes / widest), 1,
+                        widest <= kNarrow ? 2 * kRunsInFlight : kRunsInFlight);
+  const Expr runs = symbolic::floor_div(plan.graph.elements(), elements);
+  if (const auto count = runs.as_integer()) // no more than a thread has
+    most = static_cast<int>(std::clamp<int64_t>((*count + threads - 1) / threads, 1, most));
+  for (int ahead = most; ahead * 2 > most; --ahead)
+    if (symbolic::known_multiple_of(runs, int64_t{threads} * ahead, plan.graph.ranges))
+      return ahead;
+  return most;
+}
+
+void load_apart(KernelPlan &plan) {
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
+    const Value &value = plan.graph[id];
+    if (value.op == Op::load && value.level == Level::element && value.args.empty() &&
+        value.guard == ir::kNone && plan.access[id] == Access::element)
+      plan.access[id] = Access::vector;
+  }
+}
+
 bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
   constexpr int64_t kFewestParts = 2; // a multiprocessor
   constexpr double kMostSingly = 0.6; // bytes that go by single elements, of the others
@@ -441,7 +468,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                          static_cast<int>(std::max<int64_t>(
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
     else
-      choose_row_threads(walk, runs, std::min(kRunsInFlight, most), most);
+      choose_kept_rows(module, plan, walk, runs, most);
     if (graph.look_back) {
       walk.threads = graph.look_back->threads;
       walk.steps = static_cast<int>((runs + walk.threads - 1) / walk.threads);
@@ -477,6 +504,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     fresh.origin = plan.origin;
     plan = std::move(fresh);
     classify_accesses(module, plan, walk.vector);
+    if (walk.vector == 1 && !in_order)
+      load_apart(plan);
     plan.preloaded.assign(plan.graph.values.size(), false);
     fill_phases(module, plan, group, false);
     mark_walked_again(plan);
@@ -493,7 +522,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
       walk.threads = request.chosen().threads;
     if (!in_order) {
-      walk.ahead = runs_ahead(module, plan, walk);
+      walk.ahead = runs_ahead(module, plan, walk.vector, walk.vector, walk.threads);
       if (pieces > 0)
         choose_pieces(plan, walk);
       walk.ends_apart = plan.origin.has_value();

@@ -14,6 +14,7 @@ namespace {
 using ir::Op;
 
 constexpr int64_t kMostCopies = 8, kMostOfRuns = 4;
+constexpr int kInTurnBlock = 256;
 constexpr size_t kMostValues = 480;      // that a thread computes
 constexpr double kMostRegisters = 64;    // that hold what a thread loads
 constexpr double kPlaceInstructions = 6; // of a loop's variable, from the element's number
@@ -143,6 +144,33 @@ public:
     return result;
   }
 
+  /// The same where what several elements gather at once does not fit in the first-level cache, and
+  /// what one gathers just does: as many as leave some rounds of blocks.
+  std::optional<SharedLoop> best_in_turn() const {
+    constexpr int64_t kMostInTurn = 32, kFewestInTurn = 4, kRounds = 3;
+    const double gathered = gathered_bytes(request_.module, graph_);
+    const auto elements = graph_.elements().as_integer();
+    if (!looks_up_ || !elements || gathered * 2 <= kFirstLevelCache || gathered > kPartlyCached)
+      return std::nullopt;
+    std::optional<SharedLoop> result;
+    for (size_t loop = 0; loop + 1 < graph_.element_variables.size(); ++loop) {
+      const std::optional<Split> parts = split(loop);
+      for (int64_t copies = kMostInTurn; parts && copies >= kFewestInTurn; copies /= 2) {
+        const bool fills =
+            *elements / copies >= kRounds * request_.target.max_threads_per_multiprocessor *
+                                      request_.target.multiprocessors;
+        if (!fills ||
+            !symbolic::known_multiple_of(graph_.element_sizes[loop], copies, graph_.ranges))
+          continue;
+        const double after = parts->shared / static_cast<double>(copies) + parts->own;
+        if (!result || after < result->after)
+          result = SharedLoop{loop, copies, false, parts->shared + parts->own, after};
+        break;
+      }
+    }
+    return result;
+  }
+
 private:
   const Request &request_;
   const KernelPlan &plan_;
@@ -154,25 +182,38 @@ private:
     const bool once = plan_.uniform[id] || plan_.access[id] == Access::vector;
     return instructions_of(graph_, graph_[id]) / (once ? vector_ : 1);
   }
-  std::optional<SharedLoop> along(size_t loop) const {
-    const Expr size = graph_.element_sizes[loop];
-    const std::vector<bool> varies = varying(graph_, graph_.element_variables[loop]);
-    double shared =
-        kPlaceInstructions * static_cast<double>(graph_.element_variables.size() - 1) / vector_;
-    double own = 0, loaded = 0;
+  /// Of an element's instructions, those that are the same along a loop, and its own; registers of
+  /// what it loads, and values that it has to itself.
+  struct Split {
+    double shared = 0, own = 0, loaded = 0;
     size_t copied = 0;
+  };
+  /// Nothing where run-time indices depend on the loop: their symbols stand in indices.
+  std::optional<Split> split(size_t loop) const {
+    const std::vector<bool> varies = varying(graph_, graph_.element_variables[loop]);
+    Split result;
+    result.shared =
+        kPlaceInstructions * static_cast<double>(graph_.element_variables.size() - 1) / vector_;
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       const Value &value = graph_[id];
       if (value.op == Op::set_indirect && varies[id])
-        return std::nullopt; // its symbol stands in indices
+        return std::nullopt;
       if (value.level != Level::element)
         continue;
-      (varies[id] ? own : shared) += instructions(id);
-      copied += varies[id] ? 1 : 0;
+      (varies[id] ? result.own : result.shared) += instructions(id);
+      result.copied += varies[id] ? 1 : 0;
       if (varies[id] && value.op == Op::load)
-        loaded +=
+        result.loaded +=
             std::max(4.0, static_cast<double>(bytes_of(request_.module, value)) * vector_) / 4;
     }
+    return result;
+  }
+  std::optional<SharedLoop> along(size_t loop) const {
+    const std::optional<Split> parts = split(loop);
+    if (!parts)
+      return std::nullopt;
+    const auto [shared, own, loaded, copied] = *parts;
+    const Expr size = graph_.element_sizes[loop];
     const double gathered = gathered_bytes(request_.module, graph_);
     std::optional<SharedLoop> result;
     for (int64_t copies = 2; copies <= (looks_up_ ? kMostCopies : kMostOfRuns); ++copies) {
@@ -259,6 +300,46 @@ int choose_run(const ir::Module &module, KernelPlan &plan) {
 }
 
 } // namespace
+
+bool plan_in_turn(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  if (like || !checked.sizes.empty() || plan.graph.element_variables.size() < 2)
+    return false;
+  KernelPlan before;
+  before.graph = plan.graph;
+  before.walk = FlatWalk{};
+  classify_accesses(module, before, 1);
+  const std::optional<SharedLoop> shared = Search(request, before, gathers(before)).best_in_turn();
+  if (!shared || shared->after > shared->before * kLeastGain)
+    return false;
+  const std::string variable = plan.graph.element_variables[shared->loop].spelling();
+  KernelPlan fresh;
+  fresh.graph = divided(plan.graph, *shared, unused_variable(plan.graph));
+  KernelGraph &graph = fresh.graph;
+  const auto split_off = [](std::vector<Expr> &elements, std::vector<Expr> &rows) {
+    rows.assign(elements.begin(), elements.end() - 1);
+    elements.erase(elements.begin(), elements.end() - 1);
+  };
+  split_off(graph.element_variables, graph.row_variables);
+  split_off(graph.element_sizes, graph.row_sizes);
+  assign_phases(graph);
+  ColumnWalk walk;
+  walk.columns = kInTurnBlock;
+  walk.threads = 1;
+  walk.in_turn = true;
+  classify_accesses(module, fresh, 1);
+  fill_phases(module, fresh, group, false);
+  walk.guard_row = !symbolic::known_multiple_of(graph.rows(), walk.columns, graph.ranges);
+  fresh.grid = symbolic::ceil_div(graph.rows(), walk.columns);
+  fresh.block = walk.block();
+  fresh.walk = walk;
+  fresh.description = "pointwise, " + std::to_string(shared->copies) + " elements along " +
+                      variable +
+                      " a thread, one after the other, which share what does not "
+                      "depend on it, one element an access";
+  plan = std::move(fresh);
+  return true;
+}
 
 bool plan_shared(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;

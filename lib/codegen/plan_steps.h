@@ -53,6 +53,10 @@ std::optional<Unrolled> unroll(const KernelGraph &graph, size_t loop, size_t mos
 /// whose instructions take longer than its bytes: several elements along that loop a thread; false,
 /// and nothing done, if there is no such loop.
 bool plan_shared(const Request &request, KernelPlan &plan);
+/// The same where what one element gathers just fits in the first-level cache: a thread takes the
+/// elements one after the other, so that the threads of a multiprocessor look up in one place at a
+/// time; false, and nothing done, if nothing is gathered so.
+bool plan_in_turn(const Request &request, KernelPlan &plan);
 /// Plans a pointwise kernel with a short loop that is innermost in some accesses only; false, and
 /// nothing done, if it has none, or if sizes are symbols that do not divide.
 bool plan_interleaved(const Request &request, KernelPlan &plan);
@@ -67,11 +71,22 @@ void plan_rows(const Request &request, KernelPlan &plan);
 /// `choice`, or null: of this tile alone.
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                   const target::Target &target, const PlanChoice *choice);
+/// Plans a reduction, or several walks, of columns (prefers_columns).
+void plan_columns(const Request &request, KernelPlan &plan);
 /// Plans a reduction of columns of narrow elements (prefers_columns) in runs of neighbouring
 /// columns whose elements are one access; false, and nothing done, if they have none, or if a
 /// column is walked more than once. `choice`, or null: with as many threads a column.
 bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                        const target::Target &target, const PlanChoice *choice);
+/// Makes loads of single elements that wait for nothing runs of one element (Access::vector), so
+/// that those of several runs may be under way before the first is used. After classify_accesses,
+/// before fill_phases.
+void load_apart(KernelPlan &plan);
+/// Runs of a walk in a loop whose loads wait together: as many as few registers hold, and so many
+/// that they divide a thread's, if that costs less than half. A run is an access of `vector`
+/// elements and stands for `elements` of what is walked over by `threads`, a row's or a column's.
+int runs_ahead(const ir::Module &module, const KernelPlan &plan, int vector, int elements,
+               int threads);
 /// "2 walks over the row", for descriptions.
 std::string walks_text(const KernelPlan &plan, const char *over);
 /// "16-byte accesses", for descriptions.

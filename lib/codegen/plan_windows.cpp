@@ -16,6 +16,8 @@ constexpr int64_t kFewestRows = 2048;
 constexpr int64_t kLongestRow = 64; // that any number of rows is walked alone for
 constexpr int64_t kLongestRowOfMany = 1024;
 constexpr int64_t kManyThreads = 1024; // a multiprocessor
+constexpr int64_t kFewThreads = 512;   // a multiprocessor: more of them, a row each, share columns
+constexpr int64_t kFewestShared = 32;  // elements of a row that several threads share
 constexpr int64_t kWidestStep = 4;     // elements between the loads of neighbouring threads
 constexpr int kLargestTile = 8, kMostTaps = 64;
 constexpr int kMostRegisters = 112; // that a thread's results and window take
@@ -352,8 +354,11 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
   fill_phases(module, wanted, group, false);
   WindowWalk walk = planner.choose(vector);
   const int64_t threads = planner.threads(walk.vector, walk.tile);
-  if ((walk.vector == 1 && walk.tile == 1) || (wanted.graph.elements().value() > kLongestRow &&
-                                               threads < kManyThreads * target.multiprocessors))
+  const int64_t elements = wanted.graph.elements().value();
+  const bool alone = walk.tile == 1 && elements >= kFewestShared; // may share rows instead
+  if ((walk.vector == 1 && walk.tile == 1) ||
+      (elements > kLongestRow && threads < kManyThreads * target.multiprocessors) ||
+      (alone && threads < kFewThreads * target.multiprocessors && !choice))
     return false;
   walk.block = kBlock;
   Expr count = 1;
@@ -418,7 +423,7 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   constexpr int kLeastBlock = 64, kWantedBlock = 512, kLargestBlock = 1024;
   constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastThreads = 64; // of a multiprocessor
   constexpr int64_t kLeastElements = 4;                                  // of a thread
-  constexpr int64_t kMostShared = 24576;
+  constexpr int64_t kMostShared = 24576, kFewWords = 16;
   const auto rows = plan.graph.rows().as_integer(), elements = plan.graph.elements().as_integer();
   const int narrowest = narrowest_load(module, plan.graph);
   if (!rows || !elements || narrowest >= kFewestBytes)
@@ -443,7 +448,9 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
            accumulator_bytes(wanted.graph);
   };
   walk.threads = kWantedBlock / columns;
-  if (blocks(columns) * kWantedBlock < kThreadsOfMultiprocessor * target.multiprocessors)
+  const int64_t words = accumulator_bytes(wanted.graph) / 4 * walk.vector;
+  if (blocks(columns) * kWantedBlock < kThreadsOfMultiprocessor * target.multiprocessors &&
+      words <= kFewWords) // else they want more registers than so many threads have
     walk.threads = kLargestBlock / columns;
   if (choice && choice->threads != 0)
     walk.threads = choice->threads;
@@ -456,6 +463,7 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   walk.block = walk.threads * columns;
   wanted.preloaded.assign(wanted.graph.values.size(), false);
   fill_phases(module, wanted, group, false);
+  walk.ahead = runs_ahead(module, wanted, walk.vector, 1, walk.threads);
   walk.reach.assign(wanted.graph.values.size(), Reach::all);
   const Expr runs = *rows / walk.vector;
   walk.guard = !symbolic::known_multiple_of(runs, columns, wanted.graph.ranges);

@@ -186,7 +186,7 @@ private:
   void print_ahead(const PhasePlan &phase, const std::vector<ValueId> &loads) {
     const int loop = open_ahead_runs();
     for (const ValueId id : loads)
-      line(vector_type(id) + " " + vectors_[id] + "[" + std::to_string(row_->ahead) + "];");
+      line(vector_type(id) + " " + vectors_[id] + "[" + std::to_string(ahead()) + "];");
     Position position = nowhere();
     mark(position, loads);
     int braces = open_ahead(position, !phase.stores.empty());

@@ -205,7 +205,7 @@ int WalkText::open_runs(const Position &position) {
     whole_ = steps_ > 1 && row_->whole_steps > 0 ? "whole" : "";
   } else {
     if (alone())
-      line("TC_UNROLL");
+      line(column_->in_turn ? "TC_NO_UNROLL" : "TC_UNROLL");
     if (row_ && row_->ends_apart)
       whole_ = kAlways;
     open(loop_header());
@@ -223,16 +223,16 @@ int WalkText::open_runs(const Position &position) {
 std::vector<ValueId> WalkText::loads_ahead(const PhasePlan &phase) const {
   std::vector<ValueId> result;
   for (const ValueId id : phase.run_values)
-    if (row_ && row_->ahead > 1 && vectors_.count(id) != 0 && graph_[id].args.empty() &&
+    if (ahead() > 1 && vectors_.count(id) != 0 && graph_[id].args.empty() &&
         graph_[id].guard == ir::kNone)
       result.push_back(id);
   return result;
 }
 
 int WalkText::open_ahead_runs() {
-  whole_ = row_->ends_apart ? kAlways : "";
-  if (row_->pieces == 0) {
-    open(loop_header(row_->ahead));
+  whole_ = row_ && row_->ends_apart ? kAlways : "";
+  if (column_ || row_->pieces == 0) {
+    open(loop_header(ahead()));
     return 1;
   }
   const int runs = static_cast<int>(graph_.element_sizes.back().value()) / vector_;
@@ -266,16 +266,18 @@ int WalkText::open_ahead_pieces(const Position &position) {
 
 int WalkText::open_ahead(const Position &position, bool stores) {
   line("TC_UNROLL");
-  open("for (int u = 0; u < " + std::to_string(row_->ahead) + "; ++u)");
-  if (row_->pieces > 0)
+  open("for (int u = 0; u < " + std::to_string(ahead()) + "; ++u)");
+  if (row_ && row_->pieces > 0)
     return 1 + open_ahead_pieces(position);
+  const int threads = row_ ? row_->threads : column_->threads;
   // Between stores, ptxas moves loads to where they are used unless a branch stands in between.
-  const bool divides = !stores && symbolic::known_multiple_of(
-                                      runs(), int64_t{row_->threads} * row_->ahead, graph_.ranges);
-  const std::string guard = row_->ends_apart ? size_text(graph_.elements() - Expr(vector_ - 1))
-                            : divides        ? ""
-                                             : size_text(graph_.elements());
-  return 1 + run_coordinates("k + u * " + std::to_string(row_->threads), guard, position);
+  const bool divides =
+      !stores && symbolic::known_multiple_of(runs(), int64_t{threads} * ahead(), graph_.ranges);
+  const std::string guard = row_ && row_->ends_apart
+                                ? size_text(graph_.elements() - Expr(vector_ - 1))
+                            : divides ? ""
+                                      : size_text(graph_.elements());
+  return 1 + run_coordinates("k + u * " + std::to_string(threads), guard, position);
 }
 
 int WalkText::open_end_runs(const Position &position) {
@@ -315,7 +317,7 @@ std::string WalkText::loop_header(int at_once) const {
     return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
   if (column_)
     return "for (" + index_ + " k = lane; k < " + count +
-           "; k += " + std::to_string(column_->threads) + ")";
+           "; k += " + std::to_string(column_->threads * at_once) + ")";
   if (graph_.reduces)
     return "for (" + index_ + " k = 0; k < " + count + "; ++k)";
   return "for (" + index_ + " k = first; k < last; ++k)";

@@ -65,7 +65,9 @@ protected:
   std::string scaled(const std::string &run) const;
   /// Opens the loop over runs; returns how many braces to close.
   int open_runs(const Position &position);
-  /// Opens the loop over as many runs at a time as are loaded ahead (RowWalk::ahead); within it,
+  /// Runs whose loads are under way at once in a loop over a row, or a column.
+  int ahead() const { return row_ ? row_->ahead : column_ ? column_->ahead : 1; }
+  /// Opens the loop over as many runs at a time as are loaded ahead; within it,
   /// open_ahead opens the loop over them. Each returns how many braces to close.
   int open_ahead_runs();
   int open_ahead(const Position &position, bool stores);

@@ -160,16 +160,68 @@ private:
     }
   }
 
-  int open_elements() {
-    if (shares_rows()) {
-      const bool one = graph_.element_variables.size() == 1;
-      const std::string e = one ? graph_.element_variables[0].spelling() : "e";
-      open("for (" + index_ + " " + e + " = lane; " + e + " < " + size_text(graph_.elements()) +
-           "; " + e + " += " + std::to_string(walk_.threads) + ")");
-      if (!one)
-        decompose(graph_.element_variables, graph_.element_sizes, e);
-      return 1;
+  /// Of threads that share rows: loads of elements that wait for nothing else.
+  std::vector<ValueId> loads_ahead(const std::vector<bool> &fed) const {
+    if (walk_.ahead == 1)
+      return {};
+    return select([&](ValueId id) {
+      const Value &value = graph_[id];
+      return fed[id] && value.op == Op::load && value.level == Level::element &&
+             value.args.empty() && value.guard == ir::kNone && vectors_.count(id) != 0;
+    });
+  }
+  /// Whether what is computed of an element, once it is loaded, asks where it is.
+  bool mentions_place(const std::vector<bool> &fed) const {
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      if (finds_position(id))
+        return true;
+      if (!fed[id] || ahead_.count(id) != 0)
+        continue;
+      for (const Expr variable : graph_.element_variables)
+        if (symbolic::depends_on(graph_[id].index, variable))
+          return true;
     }
+    return false;
+  }
+  /// The loop over elements whose loads are under way together: which one is at place u.
+  int open_ahead(bool uses_place) {
+    const bool one = graph_.element_variables.size() == 1;
+    const std::string e = one ? graph_.element_variables[0].spelling() : "e",
+                      threads = std::to_string(walk_.threads);
+    unrolled("u", walk_.ahead);
+    const bool divides = symbolic::known_multiple_of(
+        graph_.elements(), int64_t{walk_.threads} * walk_.ahead, graph_.ranges);
+    if (uses_place || !divides)
+      line("const " + index_ + " " + e + " = k + u * " + threads + ";");
+    if (!divides)
+      open("if (" + e + " < " + size_text(graph_.elements()) + ")");
+    if (!one && uses_place)
+      decompose(graph_.element_variables, graph_.element_sizes, e);
+    return divides ? 1 : 2;
+  }
+  int open_shared_elements(const std::vector<ValueId> &loads, const std::vector<bool> &fed) {
+    const std::string count = size_text(graph_.elements());
+    if (!loads.empty()) {
+      open("for (" + index_ + " k = lane; k < " + count +
+           "; k += " + std::to_string(walk_.threads * walk_.ahead) + ")");
+      for (const ValueId id : loads)
+        line(vector_type(id) + " " + vectors_.at(id) + "[" + std::to_string(walk_.ahead) + "];");
+      const int braces = open_ahead(true);
+      ahead_.insert(loads.begin(), loads.end());
+      for (const ValueId id : loads)
+        line(vector_name(id) + " = " + run_load("tc_load_vec", id) + ";");
+      close_runs(braces);
+      return 1 + open_ahead(mentions_place(fed));
+    }
+    const bool one = graph_.element_variables.size() == 1;
+    const std::string e = one ? graph_.element_variables[0].spelling() : "e";
+    open("for (" + index_ + " " + e + " = lane; " + e + " < " + count + "; " + e +
+         " += " + std::to_string(walk_.threads) + ")");
+    if (!one)
+      decompose(graph_.element_variables, graph_.element_sizes, e);
+    return 1;
+  }
+  int open_elements() {
     int braces = 0;
     int64_t bodies = int64_t{walk_.tile} * (is_tiled() ? walk_.taps : 1);
     for (size_t i = 0; i < graph_.element_variables.size(); ++i)
@@ -197,8 +249,11 @@ private:
                is_once_a_run(id);
       });
     };
-    const int braces = open_elements();
-    define_all(once(Reach::all, Level::element));
+    const int braces =
+        shares_rows() ? open_shared_elements(loads_ahead(fed), fed) : open_elements();
+    for (const ValueId id : once(Reach::all, Level::element))
+      if (ahead_.count(id) == 0)
+        define(id);
     if (is_tiled()) {
       window(fed);
       const std::string tap = tap_variable().spelling();
@@ -226,6 +281,7 @@ private:
     accumulate(phase);
     close_run(run);
     close_runs(braces + (is_tiled() ? 2 : 0));
+    ahead_.clear();
   }
   std::string flat_element() const {
     Expr flat = 0;

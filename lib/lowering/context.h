@@ -31,6 +31,7 @@ struct LoopCost {
   size_t reads = 0;            // distinct (buffer, index) pairs
   size_t nontrivial_reads = 0; // those whose index is not a constant
   size_t draws = 0;            // of random numbers
+  size_t functions = 0;        // operations that take several instructions
 };
 
 /// Where a tensor's elements come from; shared by all views of it. Exactly one of `loop` (not

@@ -28,6 +28,7 @@ const LoopCost &cost_of(Context &context, Storage &storage) {
         cost.nontrivial_reads += body.indices[op.index].is_integer() ? 0 : 1;
       }
       cost.draws += ir::is_random(op.op) ? 1 : 0;
+      cost.functions += ir::op_cost(op.op) == ir::OpCost::instruction ? 0 : 1;
     }
     storage.cost = cost;
   }
@@ -101,12 +102,13 @@ BufferId realize(Context &context, Storage &storage) {
   return storage.buffer;
 }
 
-void realize_hint(Context &context, Storage &storage) {
+void realize_hint(Context &context, Storage &storage, bool again) {
   constexpr size_t kCheap = 6; // operations: a load, a conversion, one comparison and a choice
   if (storage.realized())
     return;
   const LoopCost &cost = cost_of(context, storage);
-  if (cost.nontrivial_reads > 1 || (cost.reads > 0 && cost.operations > kCheap))
+  if (cost.nontrivial_reads > 1 ||
+      (cost.reads > 0 && (cost.operations > kCheap || (again && cost.functions > 0))))
     realize(context, storage);
 }
 
@@ -122,6 +124,25 @@ bool is_for_reductions(const Context &context, const std::vector<graph::NodeId> 
     return std::find(kReductions.begin(), kReductions.end(), context.graph.node(user).target) !=
            kReductions.end();
   });
+}
+
+/// Realizes the value of the current node; where that is one of fewer bytes made wider (what was
+/// rounded to 16 bits, as f32 to compute with), that one: everybody widens what they read of it.
+void realize_narrowest(Context &context, TensorValue &value) {
+  const graph::Node &node = context.graph.node(context.current);
+  const graph::NodeRef *argument =
+      node.target == "prims.convert_element_type.default" ? node.args[0].node() : nullptr;
+  const auto *source = argument ? std::get_if<TensorValue>(&context.values[argument->id]) : nullptr;
+  const bool widens = source && context.policy.casts_in_bodies && !source->is_view() &&
+                      !value.is_view() && tensor::is_floating(source->dtype) &&
+                      tensor::is_floating(value.dtype) &&
+                      tensor::size_in_bytes(source->dtype) < tensor::size_in_bytes(value.dtype);
+  if (!widens) {
+    realize(context, *value.storage);
+    return;
+  }
+  realize(context, *source->storage);
+  value = convert(context, *source, value.dtype);
 }
 
 } // namespace
@@ -157,7 +178,7 @@ void realize_by_policy(Context &context, TensorValue &value) {
                            cost.nontrivial_reads > 1 && !inlined;
   if (reused || (users.size() > 1 && cost.draws > 0) || accumulated ||
       cost.operations > kLargestInlined)
-    realize(context, storage);
+    realize_narrowest(context, value);
 }
 
 namespace {

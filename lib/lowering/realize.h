@@ -19,8 +19,9 @@ BufferId mutate(Context &context, BufferId target, decltype(ir::Operation::kind)
 /// The buffer that holds `storage`, made on first need.
 BufferId realize(Context &context, Storage &storage);
 /// Realizes a value that several reads would compute again and again, unless it is as cheap as one
-/// load: what readers of overlapping elements ask for.
-void realize_hint(Context &context, Storage &storage);
+/// load: what readers of overlapping elements ask for. `again`: most elements are read several
+/// times, so that a function is no cheap operation.
+void realize_hint(Context &context, Storage &storage, bool again = false);
 /// The policy of seed 004's StorageBox for the value of the current node: realized if it is used
 /// often and costs much, if it has accumulated many reads, or if it has grown large.
 void realize_by_policy(Context &context, TensorValue &value);

@@ -85,10 +85,18 @@ NodeValue stored(Context &context, const ops::Call &call) {
 
 /// What the windows slide over: a value that is more than one read is computed once, not once a
 /// window.
-TensorValue source_argument(Context &context, const ops::Call &call) {
+TensorValue source_argument(Context &context, const ops::Call &call, bool overlaps = false) {
   const TensorValue value = tensor_argument(context, call, "self");
-  realize_hint(context, *value.storage);
+  realize_hint(context, *value.storage, overlaps);
   return value;
+}
+/// Whether windows next to each other share elements.
+bool windows_overlap(const ops::Call &call) {
+  const std::vector<Expr> kernel = call.sizes("kernel"), stride = call.sizes("stride");
+  for (size_t k = 0; k < kernel.size(); ++k)
+    if (kernel[k].is_integer() && stride[k].is_integer() && kernel[k].value() > stride[k].value())
+      return true;
+  return false;
 }
 
 /// Says what windows are, to whom brings them by bulk copies.
@@ -122,7 +130,7 @@ void note_windows(Context &context, const ops::Call &call, const TensorValue &va
 }
 
 NodeValue windows(Context &context, const ops::Call &call) {
-  const TensorValue value = source_argument(context, call);
+  const TensorValue value = source_argument(context, call, windows_overlap(call));
   const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
   const std::vector<Expr> stride = call.sizes("stride"), padding = call.sizes("padding"),
                           dilation = call.sizes("dilation");

@@ -1,5 +1,6 @@
 #include "scheduler/turn_loops.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace tsc::scheduler {
@@ -12,6 +13,31 @@ bool differs_in_accesses(Refusal refusal) {
          refusal == Refusal::low_score;
 }
 
+/// True if `later` reads back, for all elements, what `earlier` has for each of its rows, beside
+/// the elements that `earlier` reduces; and if what the machine works on at once of them stays in
+/// the cache that all blocks share, so that a second walk does not ask memory again.
+bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
+  constexpr double kColumns = 32 * 8; // of a multiprocessor, at once
+  constexpr double kOfCache = 0.5;
+  const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
+  const target::Target *target = fusion.state.options.target;
+  const auto count = rows.numel.as_integer(), length = rows.reduction_numel.as_integer(),
+             all = elements.numel.as_integer();
+  if (!target || target->is_host || !rows.reduces || elements.reduces || !count || !length ||
+      !all || *all != *count * *length)
+    return false;
+  double bytes = 0; // of an element that both read
+  for (const BufferId buffer : rows.buffers) {
+    if (!std::binary_search(elements.buffers.begin(), elements.buffers.end(), buffer))
+      continue;
+    const ir::Buffer &shared = fusion.state.module.buffer(buffer);
+    const auto held = shared.layout.storage_size().as_integer();
+    bytes += held && *held >= *all ? static_cast<double>(tensor::size_in_bytes(shared.dtype)) : 0;
+  }
+  const double at_once = bytes * static_cast<double>(*length) * kColumns * target->multiprocessors;
+  return bytes > 0 && at_once <= kOfCache * target->l2_bytes;
+}
+
 std::string whole_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f", value);
@@ -22,12 +48,17 @@ std::string whole_number(double value) {
 
 Verdict judge_and_turn(Fusion &fusion, GroupId earlier, GroupId later) {
   Verdict refused = judge(fusion, earlier, later);
-  if (!fusion.state.policy().loop_ordering_after_fusion || !differs_in_accesses(refused.refusal) ||
-      fusion.group(earlier).is_list() || fusion.group(later).is_list())
+  const bool turns_all = fusion.state.policy().loop_ordering_after_fusion;
+  if (!differs_in_accesses(refused.refusal) || fusion.group(earlier).is_list() ||
+      fusion.group(later).is_list() ||
+      (!turns_all && (!fusion.state.policy().columns_turn_readers ||
+                      !reads_columns_back(fusion, earlier, later))))
     return refused;
   Verdict best;
   double least = 0, apart = -1;
   for (const auto &[group, other] : {std::pair{earlier, later}, std::pair{later, earlier}}) {
+    if (group == earlier && !turns_all)
+      continue;
     std::optional<TurnedLoops> turned = turn_loops(fusion, group, other);
     if (!turned)
       continue;

@@ -78,7 +78,7 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "max_fusion_size, "
               "fusion_memory_threshold, max_distance, max_candidates_per_buffer, "
               "max_fusion_rounds, peak_memory_factor, loop_ordering_after_fusion, "
-              "product_templates, foreach_lists, reorder_for_peak_memory, "
+              "columns_turn_readers, product_templates, foreach_lists, reorder_for_peak_memory, "
               "reorder_for_overlap, combo_kernels, combo_max_kernels, combo_max_bytes, "
               "combo_max_distance\n");
   check_usage(place.run({"explain", graph, "--policy-option", "max_fusion_size=-3"}),

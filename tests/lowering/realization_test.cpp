@@ -49,6 +49,19 @@ TEST_CASE("a value of more than four reads used twice is realized") {
         "op2 pointwise buf2 f32 [64, 128] [128, 1] <- buf0\n");
 }
 
+TEST_CASE("of a value that was made wider, the narrower one is realized") {
+  GraphMaker maker;
+  const NodeRef narrow =
+      maker.call("prims.convert_element_type.default", {sum_of_inputs(maker, 5), DType::f16});
+  const NodeRef wide = maker.call("prims.convert_element_type.default", {narrow, DType::f32});
+  maker.output(maker.call("aten.exp.default", {wide}));
+  maker.output(maker.call("aten.neg.default", {wide}));
+  CHECK(summary(maker.lower()) ==
+        "op0 pointwise buf0 f16 [64, 128] [128, 1] <- x0, x1, x2, x3, x4\n"
+        "op1 pointwise buf1 f32 [64, 128] [128, 1] <- buf0\n"
+        "op2 pointwise buf2 f32 [64, 128] [128, 1] <- buf0\n");
+}
+
 TEST_CASE("a value used once is realized when it has accumulated more than eight reads") {
   GraphMaker maker;
   maker.output(sum_of_inputs(maker, 12));

@@ -30,7 +30,7 @@ TEST_CASE("layer norm and GELU: statistics, then one elementwise kernel in two p
         "op0 welford_reduce buf0 f32 [32768, 1] [1, 32768] <- a_0, a_3\n"
         "op1 welford_reduce buf1 f32 [32768, 1] [1, 32768] <- a_0, a_3\n"
         "op2 welford_reduce buf2 f32 [32768, 1] [1, 32768] <- a_0, a_3\n"
-        "op3 pointwise buf3 f32 [32768, 4096] [4096, 1] <- a_0, a_3, buf0, buf1, a_1, a_2\n"
+        "op3 pointwise buf3 bf16 [32768, 4096] [4096, 1] <- a_0, a_3, buf0, buf1, a_1, a_2\n"
         "op4 pointwise buf4 bf16 [32768, 4096] [4096, 1] <- buf3\n");
 }
 

@@ -8,6 +8,7 @@
 #define TC_MEMBER __device__ __forceinline__ // a member function that is not static
 #define TC_RESTRICT __restrict__
 #define TC_UNROLL _Pragma("unroll")
+#define TC_NO_UNROLL _Pragma("unroll 1")
 #define TC_INF __int_as_float(0x7f800000)
 #define TC_NAN __int_as_float(0x7fc00000)
 #define TC_SMEM(struct_type, name) __shared__ struct_type name

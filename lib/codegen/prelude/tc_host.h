@@ -14,6 +14,7 @@
 //   TC_FN                         before a device function
 //   TC_MEMBER                     before a member function that is not static
 //   TC_UNROLL                     before a loop with a constant trip count
+//   TC_NO_UNROLL                  before a loop whose iterations are to come one after the other
 //
 // The part above TC_HOST_ABI_ONLY is the contract with what runs the kernels
 // (engine/host_device.cpp and fibers.cpp include this file with that macro defined).
@@ -82,6 +83,7 @@ struct TcKernelEntry {
 #else
 #define TC_UNROLL _Pragma("GCC unroll 32")
 #endif
+#define TC_NO_UNROLL
 
 /// The running thread. One per translation unit: a kernel never calls into another unit, and every
 /// call that lets other threads run puts it back. Not initial-exec: a process has room for few

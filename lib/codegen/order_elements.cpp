@@ -1,0 +1,98 @@
+#include "codegen/order_elements.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+using ir::Op;
+
+int64_t divisor_of(Expr e, Expr variable) {
+  if (e.is_integer() || e.is_symbol())
+    return 0;
+  const auto operands = e.operands();
+  const bool divides = e.kind() == symbolic::Kind::floor_div || e.kind() == symbolic::Kind::mod;
+  if (divides && operands[0] == variable && operands[1].is_integer())
+    return operands[1].value();
+  if (e.kind() == symbolic::Kind::modular_index && operands[0] == variable &&
+      operands[1].is_integer(1) && operands[2].is_integer())
+    return operands[2].value();
+  for (const Expr operand : operands)
+    if (const int64_t found = divisor_of(operand, variable); found != 0)
+      return found;
+  return 0;
+}
+
+namespace {
+
+bool keeps_order(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+    return value.op == Op::scan || value.op == Op::sort ||
+           (value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
+                                          value.reduction == ir::ReductionKind::argmin));
+  });
+}
+
+/// Bytes of an element's loads and stores that are neighbours along each loop.
+std::vector<size_t> contiguous_bytes(const ir::Module &module, const KernelGraph &graph) {
+  std::vector<size_t> bytes(graph.element_variables.size(), 0);
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load && value.op != Op::store)
+      continue;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const auto step = symbolic::coefficient_of(value.index, graph.element_variables[i]);
+      if (step && step->is_integer(1))
+        bytes[i] += tensor::size_in_bytes(module.buffer(value.buffer).dtype);
+    }
+  }
+  return bytes;
+}
+
+/// The loop at `place` as two, the inner one of `length`.
+void divide(KernelGraph &graph, size_t place, int64_t length) {
+  const Expr variable = graph.element_variables[place], size = graph.element_sizes[place];
+  size_t next = 0;
+  for (const Expr other : graph.element_variables)
+    next = std::max(next, other.number() + 1);
+  const Expr within = symbolic::symbol(variable.sort(), next);
+  const Expr around = symbolic::floor_div(size, length);
+  const auto at = static_cast<ptrdiff_t>(place);
+  graph.element_sizes[place] = around;
+  graph.element_variables.insert(graph.element_variables.begin() + at + 1, within);
+  graph.element_sizes.insert(graph.element_sizes.begin() + at + 1, Expr(length));
+  graph.ranges.set_size(variable, around);
+  graph.ranges.set_size(within, length);
+  const symbolic::Substitution parts = {{variable, variable * Expr(length) + within}};
+  for (Value &value : graph.values)
+    value.index = symbolic::simplify(symbolic::substitute(value.index, parts), graph.ranges);
+}
+
+} // namespace
+
+void order_row_elements(const ir::Module &module, KernelGraph &graph) {
+  if (!graph.reduces || keeps_order(graph) || graph.element_variables.empty())
+    return;
+  KernelGraph divided = graph;
+  for (size_t i = 0; i < divided.element_variables.size(); ++i)
+    for (const Value &value : divided.values) {
+      const auto size = divided.element_sizes[i].as_integer();
+      if (!size)
+        return;
+      const int64_t length =
+          value.op == Op::load ? divisor_of(value.index, divided.element_variables[i]) : 0;
+      if (length < 2 || length >= *size || *size % length != 0)
+        continue;
+      divide(divided, i, length);
+      break;
+    }
+  const std::vector<size_t> before = contiguous_bytes(module, graph),
+                            after = contiguous_bytes(module, divided);
+  const auto best = std::max_element(after.begin(), after.end());
+  if (*best <= before.back() || best + 1 == after.end())
+    return;
+  const auto at = best - after.begin();
+  for (std::vector<Expr> *list : {&divided.element_variables, &divided.element_sizes})
+    std::rotate(list->begin() + at, list->begin() + at + 1, list->end());
+  graph = std::move(divided);
+}
+
+} // namespace tsc::codegen

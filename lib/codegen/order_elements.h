@@ -1,0 +1,18 @@
+// Elements of a row in the order in which they lie in memory.
+#pragma once
+
+#include "codegen/kernel_graph.h"
+
+namespace tsc::codegen {
+
+/// What `variable` is divided by within `e`: the inner size of a loop that is two in one; 0 if
+/// nothing divides it.
+int64_t divisor_of(Expr e, Expr variable);
+
+/// Takes the loops of a row apart where loads divide them (channels and pixels of a group,
+/// flattened by a view), and puts the one that most bytes are neighbours along last, if that is
+/// another one. Not where the order of elements is told or kept (positions, scans, sorts), nor of
+/// sizes that are symbols. A row's elements are the same, in another order.
+void order_row_elements(const ir::Module &module, KernelGraph &graph);
+
+} // namespace tsc::codegen

@@ -1,0 +1,123 @@
+// Columns whose elements several threads of a block share, neighbouring threads having neighbouring
+// columns.
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+using ir::Op;
+
+namespace {
+
+/// Nanoseconds that the multiprocessor with the most of `blocks` works on them, `at_once` at a
+/// time, of which each brings `bytes`, `in_flight` of them under way; memory brings all of them no
+/// faster than it can.
+double time_of_blocks(const target::Target &target, int64_t blocks, int at_once, double bytes,
+                      double in_flight) {
+  constexpr double kLatency = 800, kStart = 1000; // nanoseconds
+  constexpr double kMostShares = 3; // of memory's bandwidth, that one multiprocessor may have
+  const double share = target.bandwidth * 1e-9 / target.multiprocessors;
+  double time = 0;
+  for (int64_t left = (blocks + target.multiprocessors - 1) / target.multiprocessors; left > 0;
+       left -= at_once) {
+    const auto together = static_cast<double>(std::min<int64_t>(left, at_once));
+    time +=
+        kStart + together * bytes / std::min(together * in_flight / kLatency, kMostShares * share);
+  }
+  return std::max(time, static_cast<double>(blocks) * bytes / (target.bandwidth * 1e-9));
+}
+
+/// Threads a column, each of which has some elements: so many that blocks fill the machine, and
+/// that few of them are left over for a last round.
+void choose_column_threads(const Request &request, const KernelPlan &plan, ColumnWalk &walk) {
+  constexpr int kFewest = 8, kMost = 32, kLeastElements = 4;
+  constexpr double kRegisters = 20, kMerge = 20; // of a thread; nanoseconds a thread of a column
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  const KernelGraph &graph = plan.graph;
+  const auto rows = likely(module, graph.rows()), elements = likely(module, graph.elements());
+  double bytes = 0, words = 0; // of an element; of what a thread adds up
+  for (const Value &value : graph.values)
+    if (value.op == Op::load && value.level == Level::element)
+      bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    else if (value.op == Op::reduction)
+      words += ir::tuple_size(value.reduction) +
+               static_cast<double>(tensor::size_in_bytes(value.dtype)) / 4;
+  double best = 0;
+  for (int threads = kFewest; threads <= kMost; threads *= 2) {
+    if (threads > kFewest && elements && *elements < int64_t{kLeastElements} * threads / 2)
+      break;
+    const int block = walk.columns * threads;
+    const double ahead = runs_ahead(module, plan, 1, 1, threads) * bytes;
+    const double registers = kRegisters + words + std::max(1.0, ahead / 4);
+    const int at_once = std::max(
+        1, std::min(target.max_threads_per_multiprocessor / block,
+                    static_cast<int>(target.registers_per_multiprocessor / registers) / block));
+    const int64_t blocks = rows ? (*rows + walk.columns - 1) / walk.columns : 1;
+    const double time =
+        time_of_blocks(target, blocks, at_once,
+                       static_cast<double>(elements.value_or(1 << 16)) * bytes * walk.columns,
+                       ahead * block) +
+        kMerge * threads;
+    if (best == 0 || time < best) {
+      best = time;
+      walk.threads = threads;
+    }
+  }
+}
+
+} // namespace
+
+bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
+  if (graph.row_variables.empty() || graph.element_variables.empty())
+    return false;
+  // What is the same along a loop is read once from memory, then from a cache.
+  constexpr int64_t kManyOfAnyNumber = 4096;
+  const auto count_of = [&](Expr index, std::span<const Expr> variables,
+                            std::span<const Expr> sizes) {
+    double count = 1;
+    for (size_t i = 0; i < variables.size(); ++i)
+      if (symbolic::depends_on(index, variables[i]))
+        count *= static_cast<double>(likely(module, sizes[i]).value_or(kManyOfAnyNumber));
+    return count;
+  };
+  double along_rows = 0, along_elements = 0;
+  for (const Value &value : graph.values) {
+    if (value.buffer == ir::kNone || value.level != Level::element)
+      continue;
+    const double bytes =
+        static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype)) *
+        count_of(value.index, graph.row_variables, graph.row_sizes) *
+        count_of(value.index, graph.element_variables, graph.element_sizes);
+    const auto row = symbolic::coefficient_of(value.index, graph.row_variables.back());
+    const auto element = symbolic::coefficient_of(value.index, graph.element_variables.back());
+    along_rows += row && row->is_integer(1) ? bytes : 0;
+    along_elements += element && element->is_integer(1) ? bytes : 0;
+  }
+  return along_rows > along_elements;
+}
+
+void plan_columns(const Request &request, KernelPlan &plan) {
+  const auto &[module, group, target, given, checked, like, choice] = request;
+  ColumnWalk walk;
+  walk.columns = kColumnsPerBlock;
+  classify_accesses(module, plan, 1);
+  load_apart(plan);
+  plan.preloaded.assign(plan.graph.values.size(), false);
+  fill_phases(module, plan, group, false);
+  choose_column_threads(request, plan, walk);
+  if (request.chosen().threads != 0)
+    walk.threads = request.chosen().threads;
+  walk.ahead = runs_ahead(module, plan, 1, 1, walk.threads);
+  walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
+  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
+  plan.block = walk.block();
+  plan.walk = walk;
+  plan.has_barriers = true;
+  plan.description = "column reduction, " + std::to_string(walk.threads) + " threads a column, " +
+                     std::to_string(walk.columns) + " columns a block, " +
+                     walks_text(plan, "column");
+}
+
+} // namespace tsc::codegen
