@@ -62,7 +62,10 @@ public:
         !(together(2) && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
     for (const ir::BufferView &input : call_.inputs)
       add_pointer(input.buffer, "in", true);
-    add_pointer(out_id_, "out", false);
+    for (const BufferId output : operation.outputs)
+      add_pointer(output, "out", false);
+    if (operation.outputs.size() > 1)
+      sums_ = parameters_.list.back().name;
     for (const ir::BufferView &input : call_.inputs)
       add_sizes(input.layout);
     add_sizes(out_.layout);
@@ -129,6 +132,8 @@ public:
     text +=
         "  problem.group = " + integer(symbolic::floor_div(query().sizes[1], key.sizes[1])) + ";\n";
     text += "  problem.scale = " + literal(call_.alpha, tensor::DType::f32) + ";\n";
+    if (!sums_.empty())
+      text += "  problem.sums = " + sums_ + ";\n";
     const bool bulk = threads > 1 && shape_.bulk;
     if (bulk)
       for (const char *name : {"query_map", "key_map", "value_map"})
@@ -164,7 +169,8 @@ private:
   Parameters parameters_;
   std::vector<program::TensorMap> maps_;
   std::set<Expr, symbolic::ExprLess> symbols_;
-  size_t inputs_ = 0;
+  size_t inputs_ = 0, results_ = 0;
+  std::string sums_; // the parameter that logarithms of sums go to, if any
 
   void make_maps() {
     if (shape_.groups == 0 || call_.inputs.size() > 3) // threads put keys in the order of the mask
@@ -186,7 +192,7 @@ private:
     if (std::find(parameters_.storages.begin(), parameters_.storages.end(), storage) !=
         parameters_.storages.end())
       return;
-    const std::string name = stem + std::to_string(is_const ? inputs_++ : 0);
+    const std::string name = stem + std::to_string(is_const ? inputs_++ : results_++);
     parameters_.list.push_back(
         {program::KernelParameter::Kind::pointer, name, module_.buffer(storage).dtype, is_const});
     parameters_.storages.push_back(storage);
@@ -268,8 +274,9 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   kernel.bytes_read = 0;
   for (const ir::BufferView &input : call.inputs)
     kernel.bytes_read += bytes_of(module, input.layout, input.buffer);
-  const ir::Buffer &out = module.buffer(operation.outputs[0]);
-  kernel.bytes_written = bytes_of(module, out.layout, operation.outputs[0]);
+  kernel.bytes_written = 0;
+  for (const BufferId output : operation.outputs)
+    kernel.bytes_written += bytes_of(module, module.buffer(output).layout, output);
   kernel.plan = plan_text(shape);
   const int rows = groups ? shape.groups * tc_group_rows : tc_attention_rows;
   const Expr row_blocks = symbolic::ceil_div(query.sizes[2], Expr(rows));

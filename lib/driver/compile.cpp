@@ -13,6 +13,7 @@
 #include "support/diagnostic.h"
 #include "target/policy.h"
 #include "target/target.h"
+#include "templates/attention/tc_attention_backward_geometry.h"
 
 #include <algorithm>
 #include <chrono>
@@ -40,10 +41,20 @@ struct State {
   }
 };
 
+/// Elements of a row that kernels of attention's backward pass have shared memory for.
+int64_t deepest_backward(const target::Target &target) {
+  int depth = tc_backward_depth;
+  while (depth > 0 && tc_backward_bytes(depth, false, false) > target.shared_bytes_per_block)
+    depth -= 8;
+  return depth;
+}
+
 void run_graph_passes(State &state) {
   ops::PassOptions pass_options;
   if (state.policy.fused_attention) // deeper: without wgmma, sums would not fit the registers
     pass_options.fused_attention = state.target->has_wgmma ? 256 : 128;
+  if (state.policy.fused_attention)
+    pass_options.attention_backward = deepest_backward(*state.target);
   pass_options.product_kernels =
       state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
   pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;

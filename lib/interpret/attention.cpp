@@ -67,7 +67,8 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
       positions_of(module_.buffer(operation.outputs[0]).layout); // row-major over the sizes
   const int64_t depth = query.sizes[3], value_depth = value.sizes[3], columns = key.sizes[2];
   const int64_t group = query.sizes[1] / std::max<int64_t>(1, key.sizes[1]);
-  size_t next = 0;
+  size_t next = 0, next_sum = 0;
+  Storage *log_sums = operation.outputs.size() > 1 ? &output_of(operation, 1) : nullptr;
   std::vector<double> weights(static_cast<size_t>(columns)), sums;
   std::vector<double> queries, keys, values; // of one head
   for (int64_t batch = 0; batch < query.sizes[0]; ++batch)
@@ -97,6 +98,9 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
             sums[static_cast<size_t>(i)] +=
                 weight * values[static_cast<size_t>(column * value_depth + i)];
         }
+        if (log_sums)
+          store(*log_sums, static_cast<int64_t>(next_sum++),
+                total == 0 ? -INFINITY : base + std::log(total));
         for (const double sum : sums)
           store(output, positions[next++], total == 0 ? 0.0 : sum / total);
       }

@@ -56,8 +56,8 @@ void Machine::set_input(ir::BufferId id, const tensor::HostTensor &data) {
     read_element(storage, positions[i], contiguous, static_cast<int64_t>(i));
 }
 
-Storage &Machine::output_of(const ir::Operation &operation) {
-  ir::BufferId id = operation.outputs[0];
+Storage &Machine::output_of(const ir::Operation &operation, size_t output) {
+  ir::BufferId id = operation.outputs[output];
   const ir::Buffer &buffer = module_.buffer(id);
   ir::BufferId target = module_.storage_of(id);
   if (target == id && !buffer.aliases.empty())

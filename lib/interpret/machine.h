@@ -66,7 +66,7 @@ private:
 
   std::vector<int64_t> values_of(std::span<const Expr> sizes) const;
   /// The output's storage, allocated if it is new.
-  Storage &output_of(const ir::Operation &operation);
+  Storage &output_of(const ir::Operation &operation, size_t output = 0);
   int64_t element_count(const tensor::Layout &layout) const;
   /// Storage positions of the output's elements, row-major.
   std::vector<int64_t> positions_of(const tensor::Layout &layout) const;

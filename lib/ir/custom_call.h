@@ -40,6 +40,8 @@ struct CustomCall {
   CustomKernel cuda;
   std::optional<CustomKernel> host; // without it the devices host and reference refuse
   size_t results = 0;
+  /// Of matrix units, floating point, for estimates; 0: memory is what it takes.
+  Expr matrix_operations = 0;
   bool has_workspace = false; // the last item of the tuple
 };
 

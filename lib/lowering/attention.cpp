@@ -1,6 +1,5 @@
 // Attention that one kernel computes whole: an external call on realized, strided operands.
-#include "lowering/build.h"
-#include "lowering/realize.h"
+#include "lowering/attention_operands.h"
 #include "lowering/registry.h"
 
 #include <algorithm>
@@ -23,7 +22,8 @@ tensor::Layout with_batch(tensor::Layout layout) {
   return layout;
 }
 
-/// Rows of 16-byte words: the last stride 1, everything else multiples of 8 elements.
+} // namespace
+
 ir::BufferView rows_operand(Context &context, TensorValue value) {
   ir::BufferView view = realized_view(context, value);
   const auto fits = [&](const tensor::Layout &layout) {
@@ -43,7 +43,6 @@ ir::BufferView rows_operand(Context &context, TensorValue value) {
   return view;
 }
 
-/// The mask over [batch, heads, rows, columns], what it repeats with stride 0.
 ir::BufferView mask_operand(Context &context, TensorValue value, const tensor::Layout &query,
                             Expr columns) {
   ir::BufferView view = realized_view(context, value);
@@ -55,6 +54,8 @@ ir::BufferView mask_operand(Context &context, TensorValue value, const tensor::L
   view.layout.sizes = sizes;
   return view;
 }
+
+namespace {
 
 NodeValue fused_attention(Context &context, const ops::Call &call) {
   ir::Extern kernel;
@@ -70,14 +71,26 @@ NodeValue fused_attention(Context &context, const ops::Call &call) {
     kernel.inputs.push_back(mask_operand(context, tensor_argument(context, call, "attn_mask"),
                                          query, kernel.inputs[1].layout.sizes[2]));
   }
-  const graph::TensorMeta &result = result_meta(context);
-  const BufferId buffer =
-      register_buffer(context, result.layout.sizes, result.dtype, result_device(context));
-  ir::Buffer &out = context.module.buffers[buffer];
-  out.layout.strides = result.layout.strides;
-  out.layout_kind = ir::LayoutKind::fixed;
-  register_operation(context, std::move(kernel), {buffer});
-  return tensor_of_buffer(context, buffer);
+  const graph::Value &result = *call.node().value;
+  std::vector<BufferId> outputs;
+  std::vector<TensorValue> values;
+  const auto add = [&](const graph::TensorMeta &meta) {
+    const BufferId buffer = register_buffer(context, meta.layout.sizes, meta.dtype, context.device);
+    ir::Buffer &out = context.module.buffers[buffer];
+    out.layout.strides = meta.layout.strides;
+    out.layout_kind = ir::LayoutKind::fixed;
+    outputs.push_back(buffer);
+    values.push_back(tensor_of_buffer(context, buffer));
+  };
+  if (const graph::TensorMeta *one = result.tensor())
+    add(*one);
+  else
+    for (const graph::Value &each : *result.list())
+      add(*each.tensor());
+  register_operation(context, std::move(kernel), outputs);
+  if (result.tensor())
+    return values[0];
+  return values;
 }
 
 } // namespace

@@ -24,6 +24,7 @@ const Registry &registry() {
     add_solvers(result);
     add_windows(result);
     add_attention(result);
+    add_attention_gradients(result);
     add_collectives(result);
     add_control_flow(result);
     add_data_numbers(result);

@@ -32,6 +32,7 @@ void add_ordering(Registry &registry);
 void add_solvers(Registry &registry);
 void add_windows(Registry &registry);
 void add_attention(Registry &registry);
+void add_attention_gradients(Registry &registry);
 void add_collectives(Registry &registry);
 void add_control_flow(Registry &registry);
 void add_data_numbers(Registry &registry);

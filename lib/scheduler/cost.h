@@ -38,6 +38,9 @@ double library_nanoseconds(const target::Target &target, double bytes, double op
                            ir::DType dtype, bool tf32 = false);
 /// Attention of 16-bit floats in a kernel of ours.
 double attention_nanoseconds(const target::Target &target, double bytes, double operations);
+/// A kernel of its backward pass.
+double attention_backward_nanoseconds(const target::Target &target, double bytes,
+                                      double operations);
 
 /// Rows that no block sorts.
 struct SortWork {

@@ -85,6 +85,9 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
   case ir::Library::attention:
     estimate.operations = attention_operations(module, call);
     break;
+  case ir::Library::user_kernel:
+    estimate.operations = static_cast<double>(size_hint(module, call.custom->matrix_operations));
+    break;
   default: // copies
     break;
   }
@@ -107,6 +110,9 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
                                                call.inputs[0].dtype, call.tf32);
   else if (call.library == ir::Library::attention)
     estimate.nanoseconds = attention_nanoseconds(target, estimate.bytes, estimate.operations);
+  else if (call.library == ir::Library::user_kernel && estimate.operations > 0)
+    estimate.nanoseconds =
+        attention_backward_nanoseconds(target, estimate.bytes, estimate.operations);
   else
     estimate.nanoseconds = kernel_nanoseconds(target, estimate.bytes);
   return estimate;

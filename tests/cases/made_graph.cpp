@@ -40,6 +40,12 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
 
 void check_made(const MadeGraph &made, const driver::Compilation &compilation, int64_t first,
                 const std::vector<runtime::SessionOptions> &ways) {
+  check_made(made, compilation, compilation, first, ways);
+}
+
+void check_made(const MadeGraph &made, const driver::Compilation &compilation,
+                const driver::Compilation &oracle, int64_t first,
+                const std::vector<runtime::SessionOptions> &ways) {
   std::vector<tensor::HostTensor> inputs;
   for (const MadeInput &input : made.inputs) {
     tensor::RandomSpec spec{.seed = 7 + inputs.size()};
@@ -52,8 +58,8 @@ void check_made(const MadeGraph &made, const driver::Compilation &compilation, i
   }
   driver::ReferenceOptions wide;
   wide.round_buffers = false;
-  const auto expected = driver::run_reference(compilation, inputs, {});
-  const auto reference = driver::run_reference(compilation, inputs, {}, wide);
+  const auto expected = driver::run_reference(oracle, inputs, {});
+  const auto reference = driver::run_reference(oracle, inputs, {}, wide);
   for (const runtime::SessionOptions &way : ways) {
     const auto outputs = runtime::Session::create(compilation.program, {}, way)->run(inputs);
     REQUIRE(outputs.size() == expected.size());

@@ -33,6 +33,11 @@ driver::Compilation compile_made(const MadeGraph &graph, bool is_dynamic);
 void check_made(const MadeGraph &graph, const driver::Compilation &compilation, int64_t first,
                 const std::vector<runtime::SessionOptions> &ways);
 
+/// The same against the reference of `oracle`, another way of computing the graph.
+void check_made(const MadeGraph &graph, const driver::Compilation &compilation,
+                const driver::Compilation &oracle, int64_t first,
+                const std::vector<runtime::SessionOptions> &ways);
+
 /// The host with the serial plan and with the GPU's.
 std::vector<runtime::SessionOptions> host_ways();
 /// The GPU; nothing, and the test is noted as skipped, where there is none.

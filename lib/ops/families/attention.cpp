@@ -18,7 +18,9 @@ using Sizes = std::vector<Expr>;
 
 constexpr std::string_view kAttention = "tsc.attention.default",
                            kOutputOnly = "tsc.attention.output_only",
-                           kFused = "tsc.fused_attention.default";
+                           kWithSums = "tsc.attention.with_sums",
+                           kFused = "tsc.fused_attention.default",
+                           kFusedWithSums = "tsc.fused_attention.with_sums";
 
 /// The shapes of one attention: query [batch.., heads, rows, depth], key and value [batch..,
 /// key_heads, columns, ..]. With grouped queries (heads a multiple of key_heads) the queries of a
@@ -379,12 +381,14 @@ void choose_fused_attention(Graph &graph, int64_t deepest) {
   const Operator &row = *find_operator(kAttention);
   const auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id)
-    if (graph.node(id).target == kAttention && output_only[id] &&
+    if (graph.node(id).target == kAttention &&
         fits_one_kernel(Call(graph, graph.node(id), row.schema, ranges), deepest))
-      graph.nodes[id].target = kOutputOnly;
+      graph.nodes[id].target = output_only[id] ? kOutputOnly : kWithSums;
 }
 
 void add_attention(Table &table) {
+  const std::string operands = "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
+                               "is_causal, float scale, bool enable_gqa";
   table
       .add("tsc::attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
            "is_causal, float scale, "
@@ -393,21 +397,27 @@ void add_attention(Table &table) {
       .decompose(attention)
       .lowers("attention");
   // One kernel's work: what choose_fused_attention makes of tsc.attention.
-  table
-      .add("tsc::attention.output_only(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
-           "bool is_causal, float scale, bool enable_gqa, float dropout_p=0.0) -> (Tensor output, "
-           "Tensor logsumexp)")
+  const auto fused_call = [](GraphBuilder &builder, const Call &call, std::string_view target) {
+    return builder.call(target, {call["query"], call["key"], call["value"], call["attn_mask"],
+                                 call["is_causal"], call["scale"], call["enable_gqa"]});
+  };
+  const std::string both = " -> (Tensor output, Tensor logsumexp)";
+  table.add(keep_text("tsc::attention.output_only" + operands + ", float dropout_p=0.0)" + both))
       .shape(attention_value)
-      .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
-        return Arguments{
-            builder.call(kFused, {call["query"], call["key"], call["value"], call["attn_mask"],
-                                  call["is_causal"], call["scale"], call["enable_gqa"]}),
-            graph::None{}};
+      .decompose([fused_call](GraphBuilder &builder, const Call &call) -> Argument {
+        return Arguments{fused_call(builder, call, kFused), graph::None{}};
       });
-  table
-      .add("tsc::fused_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
-           "is_causal, float scale, bool enable_gqa) -> Tensor")
+  table.add(keep_text("tsc::attention.with_sums" + operands + ", float dropout_p=0.0)" + both))
+      .shape(attention_value)
+      .decompose([fused_call](GraphBuilder &builder, const Call &call) -> Argument {
+        const Argument pair = fused_call(builder, call, kFusedWithSums);
+        return Arguments{builder.item(pair, 0), builder.item(pair, 1)};
+      });
+  table.add(keep_text("tsc::fused_attention" + operands + ") -> Tensor"))
       .shape([](const Call &call) { return attention_value(call).list()->front(); })
+      .lowers("fused_attention");
+  table.add(keep_text("tsc::fused_attention.with_sums" + operands + ")" + both))
+      .shape(attention_value)
       .lowers("fused_attention");
   table
       .add("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "

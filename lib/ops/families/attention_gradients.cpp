@@ -1,6 +1,6 @@
 // Backward forms of scaled dot product attention. The weights are computed again from the scores
 // and the logarithms of their sums, which the forward pass saved; in f32 or wider but for the
-// operands of products.
+// operands of products. Two kernels do it where they can (templates/attention), else products.
 #include "ops/families/attention.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/shape_rules.h"
@@ -96,11 +96,86 @@ public:
     return results;
   }
 
+  /// The same by kernels of ours: nothing of the size of the scores is ever stored.
+  Arguments compute_in_kernels(const std::vector<bool> &wanted) const {
+    const Shapes &s = shapes_;
+    const Sizes rows = {s.batch, s.heads, s.rows};
+    const Term above = given(builder_, call_, call_.schema().parameters[0].name);
+    const Term out = given(builder_, call_, "out");
+    const Argument share = sum(above.wide() * out.wide(), {3}, false).value();
+    const Argument sums = reshaped(log_sums(), rows).value();
+    const std::optional<std::string_view> mask = mask_of(call_);
+    Arguments operands = {above.value(),
+                          call_["query"],
+                          call_["key"],
+                          call_["value"],
+                          sums,
+                          share,
+                          mask ? call_[*mask] : Argument(graph::None{}),
+                          call_["is_causal"],
+                          scale()};
+    Arguments results(wanted.size());
+    if (wanted[0]) {
+      Arguments own = operands;
+      own.push_back(ints_argument(order_of("query")));
+      results[0] = unordered(builder_.call("tsc.attention_query_gradient.default", own), "query");
+    }
+    if (wanted[1] || wanted[2]) {
+      operands.push_back(ints_argument(order_of("key")));
+      operands.push_back(ints_argument(order_of("value")));
+      const Argument both = builder_.call("tsc.attention_key_gradients.default", operands);
+      results[1] = unordered(builder_.item(both, 0), "key");
+      results[2] = unordered(builder_.item(both, 1), "value");
+    }
+    return results;
+  }
+  /// Whether they can: 16-bit floats of whole words, sizes that a grid holds, a number for the
+  /// scale, nothing asked of the mask.
+  bool fits_kernels(const std::vector<bool> &wanted) const {
+    constexpr int64_t kFewRows = 16, kMostBlocks = 65535;
+    const std::optional<std::string_view> name = mask_of(call_);
+    const TensorMeta *mask = name ? &call_.tensor(*name) : nullptr;
+    const std::optional<int64_t> depth = shapes_.depth.as_integer();
+    const auto few = [](Expr size, int64_t most) {
+      return size.is_integer() && size.value() <= most;
+    };
+    const auto grid_holds = [&](Expr size) { return !size.is_integer() || few(size, kMostBlocks); };
+    bool typed = dtype_ == DType::f16 || dtype_ == DType::bf16;
+    for (const std::string_view parameter : {std::string_view(call_.schema().parameters[0].name),
+                                             std::string_view("key"), std::string_view("value")})
+      typed = typed && call_.tensor(parameter).dtype == dtype_;
+    const bool masked_well =
+        !mask ||
+        (mask->layout.rank() <= 4 && (mask->dtype == DType::boolean || mask->dtype == DType::f16 ||
+                                      mask->dtype == DType::bf16 || mask->dtype == DType::f32));
+    return typed && masked_well && depth && *depth % 8 == 0 && *depth >= 8 &&
+           *depth <= builder_.facilities().attention_backward &&
+           shapes_.value_depth == shapes_.depth && !(wanted.size() > 3 && wanted[3]) &&
+           !few(shapes_.rows, kFewRows) && !few(shapes_.columns, 0) && !few(shapes_.batch, 0) &&
+           !few(shapes_.heads, 0) && grid_holds(shapes_.batch) && grid_holds(shapes_.heads) &&
+           call_.tensor("query").layout.sizes[0] == call_.tensor("key").layout.sizes[0] &&
+           !scale().node() && order_of("query").back() == 3 && order_of("key").back() == 3 &&
+           order_of("value").back() == 3;
+  }
+
 private:
   GraphBuilder &builder_;
   const Call &call_;
   Shapes shapes_;
   DType dtype_;
+
+  /// Dimensions of the gradient of `parameter` as PyTorch lays them out, outermost first.
+  std::vector<size_t> order_of(std::string_view parameter) const {
+    return tensor::stride_order(preserved_strides(call_.tensor(parameter).layout, call_.ranges()));
+  }
+  /// What lies in that order, in the order of `parameter`.
+  Argument unordered(const Argument &x, std::string_view parameter) const {
+    const std::vector<size_t> order = order_of(parameter);
+    std::vector<size_t> inverse(order.size());
+    for (size_t i = 0; i < order.size(); ++i)
+      inverse[order[i]] = i;
+    return permuted(Term(builder_, x), inverse).value();
+  }
 
   static Term product(const Term &a, const Term &b) {
     return a.then("aten.bmm.default", {b.value()});
@@ -212,10 +287,52 @@ Argument of_attention(GraphBuilder &builder, const Call &call) {
     for (size_t i = 0; mask && i < mask->size() && i < wanted.size(); ++i)
       wanted[i] = (*mask)[i] == Argument(true);
   }
-  return Backward(builder, call).compute(wanted);
+  const Backward backward(builder, call);
+  return backward.fits_kernels(wanted) ? backward.compute_in_kernels(wanted)
+                                       : backward.compute(wanted);
+}
+
+/// The gradient of `parameter`, its dimensions in `order`.
+graph::Value gradient_value(const Call &call, std::string_view parameter, std::string_view order) {
+  const TensorMeta &meta = call.tensor(parameter);
+  Sizes sizes;
+  for (const int64_t dimension : call.integers(order))
+    sizes.push_back(meta.layout.sizes.at(static_cast<size_t>(dimension)));
+  return contiguous_value(meta.dtype, sizes, meta.device);
+}
+
+void add_kernels(Table &table) {
+  const std::string operands =
+      "(Tensor above, Tensor query, Tensor key, Tensor value, Tensor sums, Tensor share, Tensor? "
+      "mask, bool is_causal, float scale, ";
+  table.add(keep_text("tsc::attention_query_gradient" + operands + "int[] query_order) -> Tensor"))
+      .shape([](const Call &call) { return gradient_value(call, "query", "query_order"); })
+      .lowers("attention_query_gradient");
+  table
+      .add(keep_text("tsc::attention_key_gradients" + operands +
+                     "int[] key_order, int[] value_order) -> (Tensor of_key, Tensor of_value)"))
+      .shape([](const Call &call) {
+        return graph::Value{graph::Value::List{gradient_value(call, "key", "key_order"),
+                                               gradient_value(call, "value", "value_order")}};
+      })
+      .lowers("attention_key_gradients");
 }
 
 } // namespace
+
+const std::vector<std::string_view> &attention_backward_forms() {
+  static const std::vector<std::string_view> forms = {
+      "aten._scaled_dot_product_flash_attention_backward.default",
+      "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
+      "aten._scaled_dot_product_efficient_attention_backward.default",
+      "aten._scaled_dot_product_cudnn_attention_backward.default",
+      "aten._scaled_dot_product_fused_attention_overrideable_backward.default"};
+  return forms;
+}
+bool is_attention_backward(std::string_view target) {
+  const std::vector<std::string_view> &forms = attention_backward_forms();
+  return std::find(forms.begin(), forms.end(), target) != forms.end();
+}
 
 void add_attention_gradients(Table &table) {
   const std::string inputs = "Tensor query, Tensor key, Tensor value, ";
@@ -242,6 +359,7 @@ void add_attention_gradients(Table &table) {
           ", " + four};
   for (const std::string &form : forms)
     table.add(keep_text(form)).decompose(of_attention);
+  add_kernels(table);
 }
 
 } // namespace tsc::ops

@@ -95,7 +95,9 @@ graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::strin
 }
 
 graph::Graph decompose(graph::Graph graph, const PassOptions &) {
-  return decompose_keeping(std::move(graph), {kAttention, kConvolution, kSumAt});
+  std::unordered_set<std::string_view> kept = {kAttention, kConvolution, kSumAt};
+  kept.insert(attention_backward_forms().begin(), attention_backward_forms().end());
+  return decompose_keeping(std::move(graph), std::move(kept));
 }
 
 namespace {
@@ -108,7 +110,9 @@ bool calls(const Graph &graph, std::string_view target) {
 } // namespace
 
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options) {
-  if (!calls(graph, kAttention))
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
+        return node.target == kAttention || is_attention_backward(node.target);
+      }))
     return graph;
   if (options.fused_attention > 0) {
     // What decompositions made of sums that nobody takes is gone before it is asked who takes them.
@@ -116,7 +120,8 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
       graph = remove_dead_nodes(std::move(graph));
     choose_fused_attention(graph, options.fused_attention);
   }
-  return decompose_keeping(std::move(graph), {kConvolution, kSumAt});
+  return decompose_keeping(std::move(graph), {kConvolution, kSumAt},
+                           {false, options.attention_backward});
 }
 
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options) {
@@ -134,7 +139,7 @@ graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &option
   std::set<std::string> others; // names of products that no convolution is made of
   for (const Node &node : graph.nodes)
     others.insert(node.name);
-  graph = decompose_keeping(std::move(graph), {kSumAt}, {options.product_kernels});
+  graph = decompose_keeping(std::move(graph), {kSumAt}, {options.product_kernels, 0});
   if (options.tf32_convolutions)
     for (Node &node : graph.nodes)
       if (others.count(node.name) == 0) {

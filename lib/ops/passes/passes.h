@@ -12,6 +12,7 @@ namespace tsc::ops {
 
 struct PassOptions {
   int64_t fused_attention = 0;    // keep attention that one kernel can compute, up to this depth
+  int64_t attention_backward = 0; // the same of its backward pass
   bool product_kernels = false;   // products may read windows where they come from
   bool tf32_convolutions = false; // tell products that convolutions are made of from others
   bool sorted_sums = false;       // sums at run-time indices may be sorted, where that pays

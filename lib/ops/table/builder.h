@@ -20,6 +20,8 @@ Argument ints_argument(const std::vector<size_t> &values);
 /// What decompositions may know of the target.
 struct Facilities {
   bool product_kernels = false; // which read a convolution's windows where they come from
+  /// Elements of a row that kernels of attention's backward pass take at most; 0: there are none.
+  int64_t attention_backward = 0;
 };
 
 class GraphBuilder {

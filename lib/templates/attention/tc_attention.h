@@ -44,10 +44,18 @@ template <class T, class Mask> struct tc_attention_problem {
   int heads, batches; // of queries
   int group;          // heads of queries that share a head of keys and values
   float scale;        // positive
+  /// Logarithms of the sums of weights, [batches, heads, rows], for a backward pass; or null.
+  float *sums = nullptr;
   /// Of queries, keys and values, where bulk copies bring them: elements of a row, rows, heads,
   /// batches.
   const tc_tensor_map *query_map, *key_map, *value_map;
 };
+
+template <class T, class Mask>
+TC_FN float *tc_attention_sums(const tc_attention_problem<T, Mask> &p, int batch, int head) {
+  return p.sums == nullptr ? nullptr
+                           : p.sums + (static_cast<long long>(batch) * p.heads + head) * p.rows;
+}
 
 #ifndef TC_DEVICE
 
@@ -87,6 +95,8 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
       for (int i = 0; i < Depth; ++i)
         sums[i] += weight * tc_get(value[i]);
     }
+    if (float *saved = tc_attention_sums(p, batch, head))
+      saved[row] = total == 0.0f ? -TC_INF : largest + __builtin_logf(total);
     T *out = tc_row(p.out, batch, head, row);
     for (int i = 0; i < Depth; ++i) // a row that sees nothing is zero
       tc_store(out + i, total == 0.0f ? 0.0f : sums[i] / total);
@@ -244,9 +254,14 @@ TC_FN void tc_weigh(float (&scores)[KeyTiles][4], tc_attention_state<Depth> &sta
   }
 }
 
+/// The logarithm of a sum of weights that are relative to the power of two `base`.
+TC_FN float tc_log_of_sum(float base, float total) {
+  return total == 0.0f ? -TC_INF : (base + __log2f(total)) * 0.6931471805599453f;
+}
+
 template <int Depth, class T>
-TC_FN void tc_write_rows(tc_attention_state<Depth> &state, const tc_rows<T> &out, int batch,
-                         int head, int row, int rows) {
+TC_FN void tc_write_rows(tc_attention_state<Depth> &state, const tc_rows<T> &out, float *sums,
+                         int batch, int head, int row, int rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -257,6 +272,8 @@ TC_FN void tc_write_rows(tc_attention_state<Depth> &state, const tc_rows<T> &out
     const int at = row + lane / 4 + half * 8;
     if (at >= rows)
       continue;
+    if (sums != nullptr && lane % 4 == 0)
+      sums[at] = tc_log_of_sum(state.largest[half], total);
     T *to = tc_row(out, batch, head, at);
     TC_UNROLL
     for (int n = 0; n < tc_attention_state<Depth>::tiles; ++n) {
@@ -412,7 +429,8 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
   }
   TC_UNROLL
   for (int m = 0; m < tiles::row_tiles; ++m)
-    tc_write_rows<Depth>(state[m], p.out, batch, head, first + warp_row + m * 16, last);
+    tc_write_rows<Depth>(state[m], p.out, tc_attention_sums(p, batch, head), batch, head,
+                         first + warp_row + m * 16, last);
 }
 
 #endif

@@ -309,6 +309,9 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       total += __shfl_xor_sync(0xffffffffu, total, 2);
       const float factor = total == 0.0f ? 0.0f : 1.0f / total; // a row that sees nothing is zero
       const int row = state.row + half * 8;
+      if (float *sums = tc_attention_sums(p, batch, head))
+        if (row < p.rows && lane % 4 == 0)
+          sums[row] = tc_log_of_sum(state.base[half], total);
       T *to = tc_row(p.out, batch, head, row < p.rows ? row : 0);
       TC_UNROLL
       for (int part = 0; part < tiles::depth / 16; ++part) {
