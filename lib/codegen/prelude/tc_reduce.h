@@ -260,6 +260,14 @@ template <class Op, int Columns, int Rows, class T> TC_FN T tc_column_reduce(T x
   return y;
 }
 
+/// The largest power of two up to both, and up to 32; 1 if one of them is below that.
+TC_FN constexpr int tc_power_below(int a, int b) {
+  int power = 1;
+  while (power < 32 && power * 2 <= a && power * 2 <= b)
+    power *= 2;
+  return power;
+}
+
 /// Merges each of x over the block's threads whose number has the same remainder by Columns, of
 /// which there are Rows; the first of them gets the results. Columns: a power of two up to 32;
 /// `scratch` has Columns * Count slots a warp of the block, used by no other reduction of the
@@ -283,10 +291,34 @@ TC_FN void tc_columns_reduce(T (&x)[Count], T *scratch) {
         to[i] = x[i];
     }
     TC_BARRIER();
-    for (int warp = 1; thread < Columns && warp < warps; ++warp) {
+    // As many threads as there are merge one value of one column each, if that is any help.
+    constexpr int values = Columns * Count;
+    constexpr int each = tc_power_below(Columns * Rows / values, warps / 2);
+    if constexpr (each > 1) {
+      const int value = thread / each, part = thread % each;
+      T y = Op::template identity<T>();
+      if (value < values) {
+        y = scratch[part * values + value];
+        for (int warp = part + each; warp < warps; warp += each)
+          y = Op::apply(y, scratch[warp * values + value]);
+      }
       TC_UNROLL
-      for (int i = 0; i < Count; ++i)
-        x[i] = Op::apply(x[i], scratch[(warp * Columns + thread) * Count + i]);
+      for (int distance = each / 2; distance > 0; distance /= 2)
+        y = Op::apply(y, tc_exchange(y, distance));
+      if (value < values && part == 0)
+        scratch[value] = y; // which nobody else has read
+      TC_BARRIER();
+      if (thread < Columns) {
+        TC_UNROLL
+        for (int i = 0; i < Count; ++i)
+          x[i] = scratch[thread * Count + i];
+      }
+    } else {
+      for (int warp = 1; thread < Columns && warp < warps; ++warp) {
+        TC_UNROLL
+        for (int i = 0; i < Count; ++i)
+          x[i] = Op::apply(x[i], scratch[(warp * Columns + thread) * Count + i]);
+      }
     }
   }
 }
