@@ -51,6 +51,9 @@ struct RowWalk {
   /// steps 0, KernelPlan::origin: runs at the row's ends are walked after all others, which lie
   /// whole in it.
   bool ends_apart = false;
+  /// A block's rows are neighbours in memory, and so are threads of the same place in them: thread
+  /// t is of row t % rows. Of parts that look back (LookBack::columns).
+  bool columns = false;
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`

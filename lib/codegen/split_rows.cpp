@@ -23,6 +23,8 @@ constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may tur
 constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPartBytes = 1 << 15;
 constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
+/// Tuples of a row that leave a multiprocessor room for another: while one loads, one combines.
+constexpr int64_t kHeldTuplesBytes = 1 << 15;
 /// Of parts that look back at those before them: what a block of 256 threads has under way. Several
 /// such blocks a multiprocessor hide what waiting takes.
 constexpr int64_t kLookBackBytes = 1 << 14, kSmallestLookBack = 1 << 10;
@@ -31,6 +33,9 @@ constexpr int kLookBackBlocks = 4; // a multiprocessor, that are wanted of short
 /// what memory takes, and elements that are worth a thread, and three kernels.
 constexpr int64_t kColumnThreads = 1024, kSmallestColumnPart = 64;
 constexpr int64_t kSmallestColumns = 1 << 20;
+/// Columns that look back: bytes of tuples a thread has, and columns whose parts keep a GPU busy
+/// while each waits for the one before.
+constexpr int64_t kColumnBytes = 64, kFewestColumns = 2048;
 constexpr int64_t kWholeRuns = 256; // parts are multiples of it where runs are vectors
 
 /// Rows that one block takes at a time where neighbouring threads take neighbouring rows.
@@ -124,13 +129,16 @@ Division divide(const KernelGraph &graph, int64_t blocks, bool columns,
   return {ceil_div(outermost, length), length};
 }
 
-/// Bytes of the widest elements that are scanned: four, unless they are wider.
+/// Bytes of the widest elements that are scanned, of each member at least four.
 int64_t scanned_bytes(const KernelGraph &graph) {
-  size_t bytes = 4;
-  for (const Value &value : graph.values)
-    if (value.op == Op::scan)
-      bytes = std::max(bytes, tensor::size_in_bytes(value.dtype));
-  return static_cast<int64_t>(bytes);
+  size_t widest = 4;
+  for (const Value &value : graph.values) {
+    size_t bytes = 0;
+    for (size_t k = 0; value.op == Op::scan && k < scanned_members(value); ++k)
+      bytes += std::max<size_t>(4, tensor::size_in_bytes(member_dtype(value, k)));
+    widest = std::max(widest, bytes);
+  }
+  return static_cast<int64_t>(widest);
 }
 
 /// Of rows that are scanned: parts that a block holds.
@@ -181,6 +189,7 @@ ReductionKind reduction_of(ir::ScanKind kind) {
   case ir::ScanKind::min:
     return ReductionKind::min;
   case ir::ScanKind::logsumexp:
+  case ir::ScanKind::combine: // Splitter::store_last
     break;
   }
   return ReductionKind::online_softmax_reduce;
@@ -211,8 +220,7 @@ tensor::Scalar identity_of(ir::ScanKind kind, DType dtype) {
 class Splitter {
 public:
   Splitter(ir::Module &module, const KernelGraph &graph, Expr parts, Expr length)
-      : module_(module), graph_(graph), parts_(parts), length_(length),
-        row_(flat_row(graph)),
+      : module_(module), graph_(graph), parts_(parts), length_(length), row_(flat_row(graph)),
         part_(symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size())) {}
 
   std::vector<KernelGraph> split() {
@@ -238,21 +246,23 @@ public:
     return result;
   }
 
-  /// One kernel for all: a block a part, each of which looks back at those before it.
-  KernelGraph look_back() {
+  /// One kernel for all: a block a part, each of which looks back at those before it. `columns`: as
+  /// LookBack has it.
+  KernelGraph look_back(int columns = 0) {
     std::vector<ValueId> moved;
     KernelGraph graph = over_parts(graph_.phases, moved);
     for (const ValueId id : graph_.stores)
       graph.stores.push_back(moved[id]);
     finish(graph);
-    const auto scans =
-        std::count_if(graph.values.begin(), graph.values.end(),
-                      [](const Value &value) { return value.op == Op::scan; });
+    int64_t members = 0;
+    for (const Value &value : graph.values)
+      if (value.op == Op::scan)
+        members += static_cast<int64_t>(scanned_members(value));
     const Expr rows = graph_.rows();
     const BufferId exchange =
-        add_buffer("exchange", DType::i64, look_back_words(rows, parts_, scans));
+        add_buffer("exchange", DType::i64, look_back_words(rows, parts_, members));
     module_.buffers[exchange].role = ir::Buffer::Role::exchange;
-    graph.look_back = {exchange, part_, row_, parts_, rows};
+    graph.look_back = {exchange, part_, row_, parts_, rows, columns};
     return graph;
   }
 
@@ -289,7 +299,12 @@ private:
     const Value &value = graph_[id];
     const Expr rows = graph_.rows(), all = rows * parts_;
     Barrier barrier{id, {}, {}};
-    if (value.op == Op::scan) {
+    if (value.combine) {
+      for (const DType type : value.combine.code->types) {
+        barrier.partials.push_back(add_buffer("parts", type, all));
+        barrier.results.push_back(add_buffer("starts", type, all));
+      }
+    } else if (value.op == Op::scan) {
       barrier.partials = {add_buffer("parts", total_dtype(value), all)};
       barrier.results = {add_buffer("starts", total_dtype(value), all)};
     } else if (finds_position(value)) {
@@ -418,7 +433,9 @@ private:
       if (value.phase != phase)
         continue;
       const ValueId id = moved[barrier.id];
-      if (value.op == Op::scan) {
+      if (value.combine) {
+        store_last(graph, barrier, id, index);
+      } else if (value.op == Op::scan) {
         store(graph, Op::store_reduction, barrier.partials[0], index, total(graph, value, moved));
       } else if (finds_position(value)) {
         const Expr inside = symbolic::numel(std::span<const Expr>(graph_.element_sizes).subspan(1));
@@ -436,6 +453,17 @@ private:
     }
     finish(graph);
     return graph;
+  }
+  /// What a part's scan of tuples comes to: where its last element stands.
+  void store_last(KernelGraph &graph, const Barrier &barrier, ValueId scan, Expr index) const {
+    const ValueId place = position(graph, graph.element_variables[0]);
+    const ValueId end = position(graph, graph.element_sizes[0] - 1);
+    const ValueId is_last = compute(graph, Op::eq, DType::boolean, {place, end});
+    for (uint32_t i = 0; i < barrier.partials.size(); ++i) {
+      const DType type = member_dtype(graph[scan], i);
+      store(graph, Op::store, barrier.partials[i], index, item(graph, scan, type, i));
+      graph.values[graph.stores.back()].guard = is_last;
+    }
   }
   /// What a part adds to those behind it.
   ValueId total(KernelGraph &graph, const Value &scan, const std::vector<ValueId> &moved) const {
@@ -471,7 +499,7 @@ private:
         value.args.clear();
         for (const BufferId partial : barrier_of(id).partials)
           value.args.push_back(load(graph, partial, index));
-        if (value.op == Op::scan)
+        if (value.op == Op::scan && !value.combine)
           value.dtype = total_dtype(source);
         if (value.reduction == ReductionKind::welford_reduce)
           value.reduction = ReductionKind::welford_combine;
@@ -497,7 +525,9 @@ private:
         continue;
       const ValueId id = moved[barrier.id];
       if (value.op == Op::scan) {
-        store(graph, Op::store, barrier.results[0], index, id);
+        for (uint32_t i = 0; i < barrier.results.size(); ++i)
+          store(graph, Op::store, barrier.results[i], index,
+                value.combine ? item(graph, id, member_dtype(value, i), i) : id);
         continue;
       }
       const bool tuple = barrier.results.size() > 1;
@@ -523,7 +553,7 @@ private:
   void start_scans(KernelGraph &graph, std::vector<ValueId> &moved, uint32_t phase) const {
     KernelGraph starts = graph;
     starts.values.clear();
-    std::vector<std::pair<ValueId, ValueId>> of_scan; // where the scan is, where its start is
+    std::vector<std::pair<ValueId, std::vector<ValueId>>> of_scan; // where it is, its arguments
     for (const Barrier &barrier : barriers_) {
       const Value &scan = graph_[barrier.id];
       if (scan.op != Op::scan || scan.phase >= phase)
@@ -531,11 +561,17 @@ private:
       const ValueId follows =
           compute(starts, Op::ge, DType::boolean,
                   {position(starts, part_), constant(starts, int64_t{1}, DType::i64)});
-      const ValueId before =
-          load(starts, barrier.results[0], row_ * parts_ + part_ - 1, follows);
+      std::vector<ValueId> before;
+      for (const BufferId result : barrier.results)
+        before.push_back(load(starts, result, row_ * parts_ + part_ - 1, follows));
+      if (scan.combine) {
+        before.push_back(follows);
+        of_scan.emplace_back(moved[barrier.id], std::move(before));
+        continue;
+      }
       const ValueId nothing = constant(starts, identity_of(scan.scan, scan.dtype), scan.dtype);
-      of_scan.emplace_back(moved[barrier.id],
-                           compute(starts, Op::where, scan.dtype, {follows, before, nothing}));
+      of_scan.push_back({moved[barrier.id],
+                         {compute(starts, Op::where, scan.dtype, {follows, before[0], nothing})}});
     }
     if (of_scan.empty())
       return;
@@ -550,7 +586,8 @@ private:
     for (ValueId &id : starts.stores)
       id += count;
     for (const auto &[scan, start] : of_scan)
-      starts.values[scan + count].args.push_back(start);
+      for (const ValueId argument : start)
+        starts.values[scan + count].args.push_back(argument);
     for (ValueId &id : moved)
       id = id == ir::kNone ? id : id + count;
     graph = std::move(starts);
@@ -562,9 +599,8 @@ private:
 bool may_look_back(const KernelGraph &graph, const target::Target &target) {
   const auto is_of_data = [](Expr size) {
     const auto symbols = symbolic::free_symbols(size);
-    return std::any_of(symbols.begin(), symbols.end(), [](Expr symbol) {
-      return symbol.is_symbol(symbolic::SymbolSort::data);
-    });
+    return std::any_of(symbols.begin(), symbols.end(),
+                       [](Expr symbol) { return symbol.is_symbol(symbolic::SymbolSort::data); });
   };
   return !target.is_host && graph.element_sizes.size() == 1 && !is_of_data(graph.rows()) &&
          !is_of_data(graph.elements()) &&
@@ -584,7 +620,40 @@ int64_t look_back_length(const KernelGraph &graph, const target::Target &target)
     while (length > kSmallestLookBack && *rows * ceil_div(*elements, length) < wanted)
       length /= 2;
   }
+  if (combines(graph)) // what threads hold, all of it: what is not there is no part of a total
+    return length;
   return elements && *elements % kRun != 0 && !graph.rows().is_integer(1) ? length - kRun : length;
+}
+
+/// Columns of tuples: a part of so many neighbours a block.
+struct ColumnParts {
+  int columns = 0;
+  int64_t length = 0;
+};
+/// Nothing if other ways take less: few columns, whose parts would wait for one another in a chain,
+/// and so many that each is one thread's.
+std::optional<ColumnParts> divide_among_columns(const ir::Module &module, const KernelGraph &graph,
+                                                const target::Target &target) {
+  const auto is_of_tuples = [](const Value &value) {
+    return value.op != Op::scan || value.combine;
+  };
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  if (!may_look_back(graph, target) || !prefers_columns(module, graph) ||
+      !std::all_of(graph.values.begin(), graph.values.end(), is_of_tuples) ||
+      (rows && (*rows < kFewestColumns || *rows >= target.multiprocessors * kColumnThreads)))
+    return std::nullopt;
+  size_t widest = 1;
+  for (const Value &value : graph.values)
+    if (value.level == Level::element && value.buffer != ir::kNone)
+      widest = std::max(widest, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  ColumnParts parts;
+  parts.columns = widest < 4 ? 64 : 32; // whole lines, or sectors
+  const int64_t lanes = kColumnPartBlock / parts.columns;
+  int64_t each = std::clamp<int64_t>(kColumnBytes / scanned_bytes(graph), 2, 16);
+  if (elements)
+    each = std::min(each, ceil_div(*elements, lanes));
+  parts.length = lanes * each;
+  return parts;
 }
 
 bool has_scan(const KernelGraph &graph) {
@@ -610,11 +679,12 @@ int64_t kernels_of(const KernelGraph &graph) {
 bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
   return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
     const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
-    bool reduces = false, scans = false;
+    bool reduces = false, scans = false, combines = false;
     for (const ir::BodyOp &op : body.ops) {
       // Reductions over everything may come with all loops counted as iteration loops.
       reduces = reduces || op.op == Op::store_reduction;
       scans = scans || op.op == Op::scan;
+      combines = combines || op.combine;
     }
     if (!reduces && !scans)
       return false;
@@ -622,6 +692,8 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
       return scans || rows.is_integer();
     if (scans && all.value() >= kSmallestColumns)
       return true;
+    if (combines && rows.value() >= kFewestColumns)
+      return all.value() >= kSmallestRow;
     if (all.value() < kSmallestRow ||
         (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
       return all.value() >= kSmallestRow;
@@ -638,12 +710,20 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
   const int64_t longest = longest_row(graph).value_or(INT64_MAX);
   if (has_scan(graph)) {
+    if (const auto columns = divide_among_columns(module, graph, target)) {
+      const Expr parts = symbolic::ceil_div(graph.elements(), columns->length);
+      return std::vector{
+          Splitter(module, graph, parts, columns->length).look_back(columns->columns)};
+    }
     if (rows && elements && graph.element_sizes.size() == 1 && prefers_columns(module, graph)) {
       const auto division = divide_columns(*rows, *elements, target);
-      return division ? std::optional(Splitter(module, graph, division->parts, division->length).split()) : std::nullopt;
+      return division
+                 ? std::optional(Splitter(module, graph, division->parts, division->length).split())
+                 : std::nullopt;
     }
     const bool few = rows && few_blocks(*rows, target) && elements && *elements >= kSmallestRow;
-    if (!few && longest <= kLongestScan)
+    const int64_t held = combines(graph) ? kHeldTuplesBytes / scanned_bytes(graph) : kLongestScan;
+    if (!few && longest <= held)
       return std::nullopt;
     if (may_look_back(graph, target)) {
       const Expr length = look_back_length(graph, target);
