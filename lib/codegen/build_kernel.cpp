@@ -240,9 +240,7 @@ bool draws(const KernelGraph &graph) {
 }
 
 bool has_series(const KernelGraph &graph) {
-  return std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
-    return ir::op_cost(value.op) == ir::OpCost::series;
-  });
+  return any_computes(graph, [](ir::Op op) { return ir::op_cost(op) == ir::OpCost::series; });
 }
 
 std::string header(const program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
@@ -399,6 +397,12 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     planned.includes.push_back("tc_sort.h");
   if (cuda.graph.look_back)
     planned.includes.push_back("tc_look_back.h");
+  if (combines(cuda.graph))
+    planned.includes.push_back("tc_combine.h");
+  if (combines(cuda.graph) && cuda.graph.look_back)
+    planned.includes.push_back("tc_combine_parts.h");
+  if (cuda.graph.look_back && cuda.graph.look_back->columns > 0)
+    planned.includes.push_back("tc_combine_columns.h");
   if (slots_across(module, cuda) > 0)
     planned.includes.push_back("tc_across.h");
   if (has_series(cuda.graph))

@@ -113,7 +113,7 @@ private:
     const auto *row = std::get_if<RowWalk>(&plan_.walk);
     const bool takes_rows = std::holds_alternative<ColumnWalk>(plan_.walk) ||
                             std::holds_alternative<WindowWalk>(plan_.walk) ||
-                            (row && row->threads == 1);
+                            (row && (row->threads == 1 || row->columns));
     if (takes_rows && !graph_.row_variables.empty()) {
       const auto *window = std::get_if<WindowWalk>(&plan_.walk);
       const bool tiles = window && window->along + 1 == graph_.row_variables.size();
@@ -329,7 +329,9 @@ private:
       if (graph_[id].op == Op::reduction)
         results += window ? window->tile * window->vector : 1;
       else if (plan_.kept[id])
-        results += window ? window->places() * window->vector : steps_of(plan_.walk) * vector_;
+        results += window ? window->places() * window->vector
+                          : steps_of(plan_.walk) * vector_ *
+                                static_cast<double>(scanned_members(graph_[id]));
     return std::clamp(kRegisters + bytes_a_thread_ / 4 + results, kRegisters, 168.0);
   }
 
@@ -341,6 +343,20 @@ private:
     return walks_ > 1 && at_once > target_.l2_bytes ? bytes * (walks_ - 1) / walks_ : 0;
   }
 };
+
+double instructions_of(Op op, bool is_wide) {
+  switch (ir::op_cost(op)) {
+  case ir::OpCost::instruction:
+    return is_wide ? 2 : 1;
+  case ir::OpCost::function:
+    return 8;
+  case ir::OpCost::angle:
+    return 40;
+  case ir::OpCost::series:
+    return 100;
+  }
+  return 1;
+}
 
 } // namespace
 
@@ -373,22 +389,18 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
     if (value.reduction == ir::ReductionKind::online_softmax_reduce)
       return kExpSumStep;
     return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
-  case Op::scan:
-    return 4;
+  case Op::scan: {
+    if (!value.combine)
+      return 4;
+    double count = 0; // in its run, and with what comes before the run
+    for (const ir::CombineOp &op : value.combine.code->ops)
+      count += ir::operand_count(op.op) > 0 ? 2 * instructions_of(op.op, is_wide) : 0;
+    return count;
+  }
   default:
     break;
   }
-  switch (ir::op_cost(value.op)) {
-  case ir::OpCost::instruction:
-    return is_wide ? 2 : 1;
-  case ir::OpCost::function:
-    return 8;
-  case ir::OpCost::angle:
-    return 40;
-  case ir::OpCost::series:
-    return 100;
-  }
-  return 1;
+  return instructions_of(value.op, is_wide);
 }
 
 program::KernelEstimate estimate_kernel(const ir::Module &module, const KernelPlan &plan, Expr read,

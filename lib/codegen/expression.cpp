@@ -291,6 +291,7 @@ std::string combiner(ir::ScanKind kind) {
   case ir::ScanKind::min:
     return "tc_min";
   case ir::ScanKind::logsumexp:
+  case ir::ScanKind::combine: // KernelText::combine_type
     break;
   }
   return "tc_logsumexp";

@@ -158,8 +158,8 @@ public:
       types = "union " + name_ + "_shared {\n" + types + "};\n\n";
       body = "  TC_SMEM(" + name_ + "_shared, memory);\n" + body;
     }
-    variant.text = functions + types + kernel_head(block_, name_, parameters_.list(), 0) +
-                   body + "}\n" + export_line(name_, has_barriers_, !types.empty());
+    variant.text = functions + types + kernel_head(block_, name_, parameters_.list(), 0) + body +
+                   "}\n" + export_line(name_, has_barriers_, !types.empty());
     variant.grid[0] = total_;
     variant.block = {block_, 1, 1};
     variant.has_barriers = has_barriers_;

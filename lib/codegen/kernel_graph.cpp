@@ -314,6 +314,7 @@ private:
       value.source_dtype = op.source_dtype;
       value.constant = op.constant;
       value.scan = op.scan;
+      value.combine = op.combine;
       value.descending = op.descending;
       for (const uint32_t arg : op.args)
         value.args.push_back(ids_[arg]);
@@ -427,7 +428,7 @@ private:
       return two_pass_softmax(source.args[0], op);
     const bool scans = source.op == Op::scan ||
                        (source.op == Op::to_dtype && graph_[source.args[0]].op == Op::scan);
-    if (scans || (source.op == Op::sort && op.item == 0))
+    if ((scans && !source.combine) || (source.op == Op::sort && op.item == 0))
       return tuple;
     Value value;
     value.op = Op::get_item;
@@ -528,7 +529,6 @@ bool KernelGraph::finds_positions(ValueId id) const {
   });
 }
 
-/// From the stores backwards; values are in the order of evaluation before and after.
 std::optional<int64_t> likely(const ir::Module &module, Expr size) {
   if (size.is_integer())
     return size.value();
@@ -543,17 +543,34 @@ std::optional<int64_t> likely(const ir::Module &module, Expr size) {
   return symbolic::evaluate(size, values);
 }
 
+bool combines(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value &value) { return static_cast<bool>(value.combine); });
+}
+
+size_t scanned_members(const Value &scan) {
+  return scan.combine ? scan.combine.code->types.size() : 1;
+}
+
+DType member_dtype(const Value &scan, size_t member) {
+  return scan.combine ? scan.combine.code->types[member] : scan.dtype;
+}
+
 DType total_dtype(const Value &scan) {
   const bool adds_up = scan.scan == ir::ScanKind::sum || scan.scan == ir::ScanKind::prod;
   return adds_up && tensor::is_floating(scan.dtype) ? DType::f64 : scan.dtype;
 }
 
-Expr look_back_words(Expr rows, Expr parts, int64_t scan) {
-  constexpr int64_t kCounter = 2; // one word: the others are read by twos
-  return Expr(kCounter) +
-         Expr(2 * scan) * rows * (parts + symbolic::ceil_div(parts, kPartsTogether));
+Expr words_of_member(Expr rows, Expr parts) {
+  return Expr(2) * rows * (parts + symbolic::ceil_div(parts, kPartsTogether));
 }
 
+Expr look_back_words(Expr rows, Expr parts, int64_t member) {
+  constexpr int64_t kCounter = 2; // one word: the others are read by twos
+  return Expr(kCounter) + Expr(member) * words_of_member(rows, parts);
+}
+
+/// From the stores backwards; values are in the order of evaluation before and after.
 void remove_dead_values(KernelGraph &graph) {
   std::vector<bool> live(graph.values.size(), false);
   for (const ValueId store : graph.stores)

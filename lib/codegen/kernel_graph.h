@@ -42,6 +42,9 @@ struct Value {
   DType source_dtype = DType::f32;
   ir::ReductionKind reduction = ir::ReductionKind::sum;
   ir::ScanKind scan = ir::ScanKind::sum;
+  /// scan of tuples: how two are combined. Arguments: the members, then (of a part) those that it
+  /// goes on from, and whether there are any.
+  ir::CombineFunction combine;
   bool descending = false; // sort
   ir::StoreMode mode = ir::StoreMode::plain;
   uint32_t item = 0;
@@ -59,6 +62,12 @@ bool is_same(const Value &a, const Value &b);
 /// 0 or 0.0, not -0.0.
 bool is_positive_zero(const tensor::Scalar &constant);
 
+/// Members of what is scanned: 1 but for tuples.
+size_t scanned_members(const Value &scan);
+DType member_dtype(const Value &scan, size_t member);
+/// Arguments that say where a part of a scan goes on, behind its members.
+inline bool goes_on(const Value &scan) { return scan.args.size() > scanned_members(scan); }
+
 /// What parts of a scan add up to in: roundings of totals add up over all parts that follow.
 DType total_dtype(const Value &scan);
 /// Rows in parts, a block each, that are scanned in one launch: the first row variable counts
@@ -69,13 +78,21 @@ struct LookBack {
   int64_t length = 0;            // elements of all parts of a row but the last
   Expr part, row;                // which part of which row a block has
   Expr parts, rows;              // how many there are
+  /// Above 0: so many neighbouring rows are neighbours in memory, and a block has the same part of
+  /// all of them. Each goes on from the part before (tc_combine_columns.h).
+  int columns = 0;
   friend bool operator==(const LookBack &, const LookBack &) = default;
 };
-/// Parts that are told of together: those that a warp listens to at once (tc_look_back.h).
-inline constexpr int kPartsTogether = 32;
-/// Words of LookBack::exchange in front of those of scan number `scan`: the first counts launches.
-/// With the number of scans: all of them.
-Expr look_back_words(Expr rows, Expr parts, int64_t scan);
+/// Threads of a block of LookBack::columns.
+inline constexpr int kColumnPartBlock = 512;
+/// Parts that are told of together: those that a warp listens to at once (tc_look_back.h), and of
+/// tuples, which are combined in order (tc_combine_parts.h).
+inline constexpr int kPartsTogether = 32, kTuplesTogether = 128;
+/// Words of LookBack::exchange in front of those of member number `member` of all that is scanned:
+/// the first counts launches. With the number of members: all of them.
+Expr look_back_words(Expr rows, Expr parts, int64_t member);
+/// From one member to the next.
+Expr words_of_member(Expr rows, Expr parts);
 
 struct KernelGraph {
   std::vector<Expr> row_variables, row_sizes;         // x0, x1, ... outermost first
@@ -123,6 +140,19 @@ void remove_dead_values(KernelGraph &graph);
 /// What a size may well be: its value, or that for the likely values of its symbols
 /// (graph::SymbolRange::hint). Nothing where one of them has none.
 std::optional<int64_t> likely(const ir::Module &module, Expr size);
+
+/// Whether tuples are scanned by functions of their own.
+bool combines(const KernelGraph &graph);
+
+/// Whether `holds` of an operation that the kernel computes, those of combine functions included.
+template <class Predicate> bool any_computes(const KernelGraph &graph, Predicate holds) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    return holds(value.op) ||
+           (value.combine &&
+            std::any_of(value.combine.code->ops.begin(), value.combine.code->ops.end(),
+                        [&](const ir::CombineOp &op) { return holds(op.op); }));
+  });
+}
 
 /// Recomputes level and phase of every value, and `phases`. For whoever changes a graph.
 void assign_phases(KernelGraph &graph);

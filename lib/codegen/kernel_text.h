@@ -1,6 +1,7 @@
 // What printing every kind of walk shares: lines, names of values, expressions and definitions.
 #pragma once
 
+#include "codegen/combine_text.h"
 #include "codegen/expression.h"
 #include "codegen/print_kernel.h"
 #include "codegen/value_range.h"
@@ -14,9 +15,9 @@ namespace tsc::codegen {
 class KernelText {
 protected:
   KernelText(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
-             const std::string &name)
+             const std::string &name, const std::string &scope)
       : module_(module), plan_(plan), graph_(plan.graph), parameters_(parameters), kernel_(name),
-        vector_(vector_of(plan.walk)), steps_(steps_of(plan.walk)),
+        scope_(scope), vector_(vector_of(plan.walk)), steps_(steps_of(plan.walk)),
         index_(plan.wide_index ? "long long" : "int"), ranges_(plan.graph.ranges) {
     flat_ = std::get_if<FlatWalk>(&plan.walk);
     tile_ = std::get_if<TileWalk>(&plan.walk);
@@ -34,7 +35,7 @@ protected:
   const KernelPlan &plan_;
   const KernelGraph &graph_;
   const Parameters &parameters_;
-  std::string kernel_;
+  std::string kernel_, scope_;       // scope_: what names of a path's own types start with
   std::string block_ = "blockIdx.x"; // where the number of the block stands
   int vector_, steps_;
   std::string index_;
@@ -316,6 +317,9 @@ protected:
       if (graph_[value.args[0]].op == ir::Op::sort)
         return "static_cast<long long>(" + places(value.args[0]) + "[" +
                position(vector_ == 1 ? "0" : "j") + "])";
+      if (const Value &scan = graph_[value.args[0]]; scan.combine)
+        return converted(use(value.args[0]) + ".m" + std::to_string(value.item),
+                         function_of(scan).code->types[value.item], value.dtype);
       return "t" + std::to_string(numbers_[value.args[0]]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {
@@ -390,6 +394,13 @@ protected:
     const Value &value = graph_[id];
     if (value.op == ir::Op::constant || aliased(id))
       return;
+    if (value.combine) { // the one thread of the row carries it along
+      const std::string name = "c" + std::to_string(numbers_[id]);
+      line(name + " = tc_next(" + name + ", " + combined_input(id) + ");");
+      line((plan_.kept[id] ? "" : "const " + element_type(id) + " ") + use(id) + " = " + name +
+           ".value;");
+      return;
+    }
     if (value.op == ir::Op::scan) { // the one thread of the row carries it along
       const std::string name = "c" + std::to_string(numbers_[id]);
       const std::string type(value_type(value.dtype)), running = scan_type(value);
@@ -503,6 +514,51 @@ protected:
     return std::string(!graph_.scans_end_phases && adds_up && tensor::is_floating(value.dtype)
                            ? "double"
                            : value_type(value.dtype));
+  }
+  // ---- scans of tuples
+  /// What combines them here: one thread carries a tuple along in double if that takes no
+  /// functions.
+  ir::CombineFunction function_of(const Value &scan) const {
+    const bool widens =
+        !graph_.scans_end_phases && (serial_ != nullptr || is_cheap(*scan.combine.code));
+    return widens ? widened(scan.combine) : scan.combine;
+  }
+  std::string combine_type(ValueId id) const {
+    return scope_ + "_scan" + std::to_string(numbers_[id]);
+  }
+  /// The structures in front of the kernel.
+  std::string combine_structs() const {
+    std::string text;
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      if (graph_[id].combine)
+        text += combine_text(*function_of(graph_[id]).code, combine_type(id));
+    return text;
+  }
+  /// Of a value, also of one that is a tuple.
+  std::string element_type(ValueId id) const {
+    return graph_[id].combine ? combine_type(id) + "::value"
+                              : std::string(value_type(graph_[id].dtype));
+  }
+  /// Arguments `first` and those behind it, as a tuple.
+  std::string tuple_text(ValueId id, size_t first) const {
+    const Value &value = graph_[id];
+    const ir::CombineFunction function = function_of(value);
+    std::string members;
+    for (size_t k = 0; k < function.code->types.size(); ++k) {
+      const ValueId arg = value.args[first + k];
+      members += (k > 0 ? ", " : "") + converted(use(arg), dtype_of(arg), function.code->types[k]);
+    }
+    return combine_type(id) + "::value{" + members + "}";
+  }
+  std::string combined_input(ValueId id) const { return tuple_text(id, 0); }
+  /// What the row's first element follows.
+  std::string combine_start(ValueId id) const {
+    const Value &value = graph_[id];
+    const size_t members = scanned_members(value);
+    return "tc_running<" + combine_type(id) + ">{" +
+           (goes_on(value) ? use(value.args[2 * members]) + ", " + tuple_text(id, members)
+                           : "false, " + combine_type(id) + "::value{}") +
+           "}";
   }
   std::string scan_input(const Value &value) const {
     return converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);

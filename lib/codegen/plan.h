@@ -51,6 +51,9 @@ struct RowWalk {
   /// steps 0, KernelPlan::origin: runs at the row's ends are walked after all others, which lie
   /// whole in it.
   bool ends_apart = false;
+  /// A block's rows are neighbours in memory, and so are threads of the same place in them: thread
+  /// t is of row t % rows. Of parts that look back (LookBack::columns).
+  bool columns = false;
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`
@@ -177,8 +180,8 @@ struct KernelPlan {
   bool has_barriers = false;
   int resident = 0; // blocks a multiprocessor for which registers have to do; 0: any number
   /// Sizes whose divisibility the launch checks for this plan; all other sizes take `otherwise`, a
-  /// plan over the same grid and block. Null: this plan serves every size. None to check, of rows in
-  /// parts: `otherwise` is for the last part of each row.
+  /// plan over the same grid and block. Null: this plan serves every size. None to check, of rows
+  /// in parts: `otherwise` is for the last part of each row.
   Divisibility checked;
   std::shared_ptr<KernelPlan> otherwise;
 };

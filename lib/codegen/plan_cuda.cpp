@@ -331,9 +331,9 @@ double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
   for (const ValueId id : plan.preloads)
     bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype));
   for (ValueId id = 0; id < plan.graph.values.size(); ++id)
-    if (plan.kept[id])
-      bytes +=
-          std::max<double>(4, static_cast<double>(tensor::size_in_bytes(plan.graph[id].dtype)));
+    for (size_t member = 0; plan.kept[id] && member < scanned_members(plan.graph[id]); ++member)
+      bytes += std::max<double>(
+          4, static_cast<double>(tensor::size_in_bytes(member_dtype(plan.graph[id], member))));
   return std::max(1.0, bytes / 4);
 }
 
@@ -510,7 +510,7 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
                      const target::Target &target, const KernelGraph *given,
                      const PlanChoice *choice) {
   Request request{module, group, target, given, {}, nullptr, choice};
-  if (given && given->look_back)
+  if (given && given->look_back && !combines(*given))
     if (auto plan = plan_whole_parts(request))
       return *std::move(plan);
   KernelPlan plain = make_plan(request);

@@ -329,16 +329,22 @@ int rows_of_pieces(const ir::Module &module, const KernelGraph &graph,
 void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   if (walk.rows == 1)
     walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
-  if (request.chosen().rows != 0)
+  if (request.chosen().rows != 0 && !walk.columns)
     walk.rows = request.chosen().rows;
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
   walk.guard_run =
       walk.steps > 0 && (plan.origin || !(runs == Expr(int64_t{walk.steps} * walk.threads)));
   walk.guard_row = walk.rows > 1 &&
                    !symbolic::known_multiple_of(plan.graph.rows(), walk.rows, plan.graph.ranges);
+  Expr blocks = symbolic::ceil_div(plan.graph.rows(), walk.rows);
+  if (walk.columns) {
+    const LookBack &parts = *plan.graph.look_back;
+    walk.guard_row = !symbolic::known_multiple_of(parts.rows, walk.rows, plan.graph.ranges);
+    blocks = parts.parts * symbolic::ceil_div(parts.rows, walk.rows);
+  }
   find_whole_steps(plan, walk);
   choose_by_run(plan, walk);
-  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.rows);
+  plan.grid = blocks;
   plan.block = walk.block();
   plan.walk = walk;
 }
@@ -435,14 +441,21 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                            [](const Value &value) { return value.op == Op::scan; });
   // Columns that are scanned: neighbouring threads carry neighbouring ones along.
   const auto count = graph.rows().as_integer();
-  const bool carries = !like && in_order && !sorts && count &&
+  const bool looks_back_columns = graph.look_back && graph.look_back->columns > 0;
+  const bool carries = !like && in_order && !sorts && count && !looks_back_columns &&
                        *count >= int64_t{kManyColumns} * target.multiprocessors &&
                        prefers_columns(module, graph);
   if (!in_order)
     if (KernelGraph single = looped_graph(request); reads_once(single) && sums_exponentials(single))
       plan.graph = std::move(single);
-  walk.vector = choose_vector(module, plan);
-  if (!sorts && !carries && !like && checked.sizes.empty())
+  walk.vector = looks_back_columns ? 1 : choose_vector(module, plan);
+  constexpr int kLeastLookBackThreads = 64; // two warps wait for others
+  const bool combines_parts = graph.look_back && !looks_back_columns && combines(graph);
+  while (combines_parts &&
+         longest_row(graph).value() < int64_t{kLeastLookBackThreads} * walk.vector)
+    walk.vector /= 2;
+  // What is combined in order has no element that changes nothing, for places before the row.
+  if (!sorts && !carries && !like && !combines(graph) && checked.sizes.empty())
     align_in_memory(module, plan, walk);
   classify_accesses(module, plan, walk.vector);
   plan.preloaded.assign(graph.values.size(), false);
@@ -458,6 +471,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const RowWalk &model = std::get<RowWalk>(*like);
     walk.threads = model.threads;
     walk.steps = model.steps * model.vector / walk.vector;
+    walk.columns = model.columns;
+    walk.rows = model.columns ? model.rows : walk.rows;
   } else if (elements && !carries) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
@@ -469,11 +484,24 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
     else
       choose_kept_rows(module, plan, walk, runs, most);
-    if (graph.look_back) {
+    if (looks_back_columns) {
+      walk.columns = true;
+      walk.rows = graph.look_back->columns;
+      walk.threads = kColumnPartBlock / walk.rows;
+      walk.steps = static_cast<int>((runs + walk.threads - 1) / walk.threads);
+    } else if (combines_parts) { // a block has one part
+      walk.threads = runs < kWarpsRowBlock ? kLeastLookBackThreads : kWarpsRowBlock;
+      while (walk.threads < 1024 && walk.threads * kRunsInFlight < runs)
+        walk.threads *= 2;
+      walk.steps = static_cast<int>((runs + walk.threads - 1) / walk.threads);
+    } else if (graph.look_back) {
       walk.threads = graph.look_back->threads;
       walk.steps = static_cast<int>((runs + walk.threads - 1) / walk.threads);
     }
-    const int threads = request.chosen().threads;
+    support::require(!combines_parts ||
+                         int64_t{walk.threads} * walk.steps * walk.vector == *elements,
+                     "codegen", "a part of tuples is not what its block holds");
+    const int threads = graph.look_back ? 0 : request.chosen().threads;
     if (threads != 0 && walk.steps > 0 && (runs + threads - 1) / threads <= most) {
       walk.threads = threads;
       walk.steps = static_cast<int>((runs + threads - 1) / threads);
@@ -528,12 +556,12 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       walk.ends_apart = plan.origin.has_value();
     }
   } else if (in_order) {
-    walk.order = sorts ? RunOrder::by_thread : RunOrder::by_warp;
+    walk.order = sorts || walk.columns ? RunOrder::by_thread : RunOrder::by_warp;
   }
   stream_loads(module, plan, target);
   finish_rows(request, plan, walk);
   plan.has_barriers = true;
-  if (plan.graph.look_back && !plan.origin &&
+  if (plan.graph.look_back && !combines(plan.graph) && !plan.origin &&
       registers_per_element(module, plan) * walk.steps * walk.vector <= kRegistersWhileWaiting)
     plan.resident = kThreadsWhileWaiting / walk.threads;
   plan.shared_bytes = bytes_to_sort(plan.graph, walk);
@@ -543,7 +571,9 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                             " elements a thread)"
                       : walks_text(plan, "row")) +
       (walk.pieces > 0 ? ", " + std::to_string(walk.pieces) + " pieces at a time" : "") + ", " +
-      (plan.graph.look_back ? "parts of rows look back, " : "") +
+      (walk.columns           ? "parts of neighbouring columns look back, "
+       : plan.graph.look_back ? "parts of rows look back, "
+                              : "") +
       access_text(module, plan, walk.vector) + (plan.origin ? ", rows start anywhere" : "");
 }
 

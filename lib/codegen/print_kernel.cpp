@@ -67,6 +67,7 @@ public:
     print_elements(phase);
     return std::move(text_);
   }
+  using WalkText::combine_structs;
   using WalkText::shared_struct;
 
 private:
@@ -141,8 +142,7 @@ private:
       }
       const std::string count =
           steps_ > 0 ? std::to_string(steps_ * vector_) : size_text(graph_.elements());
-      line(std::string(value_type(graph_[id].dtype)) + " t" + std::to_string(numbers_[id]) + "[" +
-           count + "];");
+      line(element_type(id) + " t" + std::to_string(numbers_[id]) + "[" + count + "];");
     };
     for (const ValueId id : phase.run_values)
       declare(id);
@@ -341,12 +341,16 @@ struct KernelBody {
   std::string text;
 };
 
-bool reduces_angles(const KernelPlan &plan) {
-  const std::vector<Value> &values = plan.graph.values;
-  return std::any_of(values.begin(), values.end(), [](const Value &value) {
-    const ir::OpCost cost = ir::op_cost(value.op);
+/// Blocks of a multiprocessor that registers have to suffice for; 0: as ptxas likes it.
+int least_blocks(const KernelPlan &plan) {
+  const auto reduces_angles = [](Op op) {
+    const ir::OpCost cost = ir::op_cost(op);
     return cost == ir::OpCost::angle || cost == ir::OpCost::series;
-  });
+  };
+  // Of columns one block loads while another waits for the part before.
+  if (const auto *row = std::get_if<RowWalk>(&plan.walk); row && row->columns)
+    return 2;
+  return combines(plan.graph) || any_computes(plan.graph, reduces_angles) ? 1 : plan.resident;
 }
 
 /// When the first of a kernel's two paths is taken.
@@ -374,6 +378,7 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
     body.text = printer.print(1);
     body.types = printer.shared_struct();
     body.shared = body.types.empty() ? "" : name + "_shared";
+    body.types = printer.combine_structs() + body.types;
     body.text = narrowed_sizes(plan, parameters, body.text) + body.text;
     return body;
   }
@@ -394,6 +399,7 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
     if (!is_part)
       declared = "  TC_SMEM(" + name + "_shared, memory);\n";
   }
+  body.types = aligned.combine_structs() + other.combine_structs() + body.types;
   body.text = narrowed_sizes(plan, parameters, bodies) + declared + bodies;
   return body;
 }
@@ -406,10 +412,10 @@ std::string pointer_text(DType dtype, bool is_const, bool restricted) {
 }
 
 std::string kernel_head(int block, const std::string &name, const std::string &parameters,
-                        int resident) {
+                        int least_blocks) {
   return "TC_KERNEL void __launch_bounds__(" + std::to_string(block) +
-         (resident > 0 ? ", " + std::to_string(resident) : "") + ") " + name + "(" + parameters +
-         ") {\n";
+         (least_blocks > 0 ? ", " + std::to_string(least_blocks) : "") + ") " + name + "(" +
+         parameters + ") {\n";
 }
 
 std::string export_line(const std::string &name, bool has_barriers, bool shared) {
@@ -432,8 +438,7 @@ std::string print_kernel(const ir::Module &module, const KernelPlan &plan,
                          const Parameters &parameters, const std::string &name) {
   const KernelBody body = print_body(module, plan, parameters, name, false);
   return body.types +
-         kernel_head(plan.block, name, parameter_list(plan, parameters),
-                     reduces_angles(plan) ? 1 : plan.resident) +
+         kernel_head(plan.block, name, parameter_list(plan, parameters), least_blocks(plan)) +
          body.text + "}\n" + export_line(name, plan.has_barriers, !body.shared.empty());
 }
 

@@ -29,12 +29,11 @@ struct Parameters {
 };
 
 // Pieces of kernel texts: "const float *TC_RESTRICT ", the line up to the brace, the last line.
-// `resident`: blocks a multiprocessor that have to fit its registers; 0: nothing is said. Large
-// angles are reduced in local memory: there ptxas spills to keep the most blocks resident unless
-// the head says that one is enough.
+// `least_blocks`: large angles are reduced in local memory, and tuples are many registers: there
+// ptxas spills to keep the most blocks resident unless the head says how few are enough.
 std::string pointer_text(DType dtype, bool is_const, bool restricted);
 std::string kernel_head(int block, const std::string &name, const std::string &parameters,
-                        int resident);
+                        int least_blocks);
 std::string export_line(const std::string &name, bool has_barriers, bool shared);
 
 /// A kernel as a device function that one of several parts of a launch calls: its first parameter

@@ -73,8 +73,12 @@ protected:
   /// A running value, or the array that the scan works in.
   void start_scan(ValueId id) {
     const Value &value = graph_[id];
-    const std::string type = scan_type(value), op = combiner(value.scan);
     const std::string number = std::to_string(numbers_[id]);
+    if (value.combine) {
+      start_combining(id);
+      return;
+    }
+    const std::string type = scan_type(value), op = combiner(value.scan);
     if (!graph_.scans_end_phases) {
       line(type + " c" + number + " = " + scan_start(value) + ";");
       return;
@@ -87,6 +91,16 @@ protected:
       line("  t" + number + "[k] = " + op + "::identity<" + type + ">();");
     }
   }
+  void start_combining(ValueId id) {
+    const std::string number = std::to_string(numbers_[id]);
+    if (!graph_.scans_end_phases) {
+      line("auto c" + number + " = " + combine_start(id) + ";");
+      return;
+    }
+    const std::string count = std::to_string(steps_ * vector_);
+    // Runs past the end combine what is there with what nobody asks for.
+    line(element_type(id) + " t" + number + "[" + count + "]" + (row_->guard_run ? " = {};" : ";"));
+  }
   /// Where a row is walked once more, what was carried to its end starts anew.
   void restart_scans(const PhasePlan &phase) {
     if (graph_.scans_end_phases)
@@ -95,7 +109,8 @@ protected:
       const Value &value = graph_[id];
       if (value.op == ir::Op::scan &&
           std::find(phase.reductions.begin(), phase.reductions.end(), id) == phase.reductions.end())
-        line("c" + std::to_string(numbers_[id]) + " = " + scan_start(value) + ";");
+        line("c" + std::to_string(numbers_[id]) + " = " +
+             (value.combine ? combine_start(id) : scan_start(value)) + ";");
     }
   }
   void finish_scan(ValueId id) {
@@ -104,14 +119,20 @@ protected:
       return;
     const std::string name = "a" + std::to_string(accumulators_.size());
     accumulators_[id] = name;
-    shared_.push_back(std::string(value_type(value.dtype)) + " " + name + "[" +
-                      std::to_string(std::max(1, row_->block() / 32)) + "]");
+    const int slots = row_->columns ? row_->block() : std::max(1, row_->block() / 32);
+    shared_.push_back(element_type(id) + " " + name + "[" + std::to_string(slots) + "]");
     if (graph_.look_back) {
       look_back(id, name);
       return;
     }
     // The order in which a sort leaves a row is that of threads.
     const int run = row_->order == RunOrder::by_thread ? steps_ * vector_ : vector_;
+    if (value.combine) {
+      line("tc_row_combine<" + combine_type(id) + ", " + std::to_string(row_->threads) + ", " +
+           std::to_string(run) + ">(t" + std::to_string(numbers_[id]) + ", shared." + name + ", " +
+           combine_start(id) + ");");
+      return;
+    }
     line("tc_row_scan<" + combiner(value.scan) + ", " + std::to_string(row_->threads) + ", " +
          std::to_string(run) + ">(t" + std::to_string(numbers_[id]) + ", shared." + name + ");");
     if (value.args.size() < 2)
@@ -126,20 +147,38 @@ protected:
   void look_back(ValueId id, const std::string &name) {
     const LookBack &parts = *graph_.look_back;
     const Value &value = graph_[id];
-    const auto number = std::count_if(graph_.values.begin(), graph_.values.begin() + id,
-                                      [](const Value &other) { return other.op == ir::Op::scan; });
-    const std::string type(value_type(total_dtype(value))), told = "told" + name.substr(1);
-    shared_.push_back("tc_look_back<" + type + ", " + std::to_string(row_->threads / 32) + "> " +
-                      told);
+    int64_t number = 0; // of the first member
+    for (ValueId other = 0; other < id; ++other)
+      if (graph_[other].op == ir::Op::scan)
+        number += static_cast<int64_t>(scanned_members(graph_[other]));
+    const std::string told = "told" + name.substr(1);
+    const std::string words = std::string(kExchange) + " + " +
+                              size_text(look_back_words(parts.rows, parts.parts, number)) + ", ";
+    const std::string apart = size_text(words_of_member(parts.rows, parts.parts)) + ", ";
+    const std::string array = "(t" + std::to_string(numbers_[id]) + ", shared." + name + ", ";
+    if (row_->columns) {
+      shared_.push_back("unsigned " + told);
+      line("if (threadIdx.x == 0)");
+      line("  shared." + told + " = tc_launch_of(counted);");
+      line("tc_column_combine<" + combine_type(id) + ", " + std::to_string(row_->rows) + ", " +
+           std::to_string(row_->threads) + ">" + array + "shared." + told + ", " + words + apart +
+           size_text(parts.rows) + ", " + index_text(parts.row) + ", " + index_text(parts.part) +
+           ");");
+      return;
+    }
+    const std::string type =
+        value.combine ? element_type(id) : std::string(value_type(total_dtype(value)));
+    shared_.push_back("tc_look_back<" + type + ", " +
+                      std::to_string(value.combine ? 2 : row_->threads / 32) + "> " + told);
     line("if (lane == 0)");
     line("  shared." + told + ".launch = tc_launch_of(counted);");
-    line("tc_part_scan<" + combiner(value.scan) + ", " + type + ", " +
-         std::to_string(row_->threads) + ", " + std::to_string(vector_) + ">(t" +
-         std::to_string(numbers_[id]) + ", shared." + name + ", shared." + told + ", " +
-         std::string(kExchange) + " + " +
-         size_text(look_back_words(parts.rows, parts.parts, number)) + ", " +
-         size_text(parts.rows) + ", " + index_text(parts.row) + ", " + size_text(parts.parts) +
-         ", " + index_text(parts.part) + ");");
+    line((value.combine ? "tc_part_combine<" + combine_type(id)
+                        : "tc_part_scan<" + combiner(value.scan) + ", " + type) +
+         (value.combine ? ", " + std::to_string(kTuplesTogether) : "") + ", " +
+         std::to_string(row_->threads) + ", " + std::to_string(vector_) + ">" + array + "shared." +
+         told + ", " + words + (value.combine ? apart : "") + size_text(parts.rows) + ", " +
+         index_text(parts.row) + ", " + size_text(parts.parts) + ", " + index_text(parts.part) +
+         ");");
   }
   /// Elements of the array that a row is sorted in: a thread's, or all of it.
   int64_t sorted_elements() const {
@@ -203,7 +242,8 @@ protected:
       }
       if (value.op == ir::Op::scan || value.op == ir::Op::sort) {
         if (value.op == ir::Op::sort || graph_.scans_end_phases)
-          line(use(id) + " = " + taken(scan_input(value), use(id)) + ";");
+          line(use(id) + " = " +
+               (value.combine ? combined_input(id) : taken(scan_input(value), use(id))) + ";");
         continue;
       }
       std::vector<ArgumentText> inputs;

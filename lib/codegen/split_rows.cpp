@@ -23,19 +23,24 @@ constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may tur
 constexpr int64_t kLongestScan = 1 << 16, kSmallestScanPart = 1 << 10, kScanPartBytes = 1 << 15;
 constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
+/// Tuples of a row that leave a multiprocessor room for another: while one loads, one combines.
+constexpr int64_t kHeldTuplesBytes = 1 << 15;
 /// Of parts that look back at those before them: elements a thread keeps, and threads. The larger a
 /// part, the less waiting counts, if nothing but sums is to be done: then two blocks' parts fill
 /// the registers of a multiprocessor. (Measured on an H200: sums of 67108864 floats 203 us in the
 /// smaller parts, 166 in the larger ones; logarithms of sums 171 and 249, maxima and their places
 /// 138 and 172, rows that start anywhere 75 and 83.)
 constexpr int64_t kThreadElements = 16, kThreadBytes = 128, kWideThreadBytes = 96;
-constexpr int64_t kSmallestLookBack = 1 << 10;
+constexpr int64_t kTuplePartBytes = 1 << 14, kSmallestLookBack = 1 << 10;
 constexpr int64_t kFewestThreads = 1 << 7, kSomeThreads = 1 << 8, kMostThreads = 1 << 9;
 constexpr int kLookBackBlocks = 4; // a multiprocessor, that are wanted of short rows
 /// Columns that are scanned: a thread carries a part of one. Threads a multiprocessor that hide
 /// what memory takes, and elements that are worth a thread, and three kernels.
 constexpr int64_t kColumnThreads = 1024, kSmallestColumnPart = 64;
 constexpr int64_t kSmallestColumns = 1 << 20;
+/// Columns that look back: bytes of tuples a thread has, and columns whose parts keep a GPU busy
+/// while each waits for the one before.
+constexpr int64_t kColumnBytes = 64, kFewestColumns = 2048;
 constexpr int64_t kWholeRuns = 256; // parts are multiples of it where runs are vectors
 
 /// Rows that one block takes at a time where neighbouring threads take neighbouring rows.
@@ -138,13 +143,16 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t bloc
   return {ceil_div(outermost, length), length};
 }
 
-/// Bytes of the widest elements that are scanned: four, unless they are wider.
+/// Bytes of the widest elements that are scanned, of each member at least four.
 int64_t scanned_bytes(const KernelGraph &graph) {
-  size_t bytes = 4;
-  for (const Value &value : graph.values)
-    if (value.op == Op::scan)
-      bytes = std::max(bytes, tensor::size_in_bytes(value.dtype));
-  return static_cast<int64_t>(bytes);
+  size_t widest = 4;
+  for (const Value &value : graph.values) {
+    size_t bytes = 0;
+    for (size_t k = 0; value.op == Op::scan && k < scanned_members(value); ++k)
+      bytes += std::max<size_t>(4, tensor::size_in_bytes(member_dtype(value, k)));
+    widest = std::max(widest, bytes);
+  }
+  return static_cast<int64_t>(widest);
 }
 
 /// Of rows that are scanned: parts that a block holds.
@@ -195,6 +203,7 @@ ReductionKind reduction_of(ir::ScanKind kind) {
   case ir::ScanKind::min:
     return ReductionKind::min;
   case ir::ScanKind::logsumexp:
+  case ir::ScanKind::combine: // Splitter::store_last
     break;
   }
   return ReductionKind::online_softmax_reduce;
@@ -251,20 +260,23 @@ public:
     return result;
   }
 
-  /// One kernel for all: a block a part, each of which looks back at those before it.
-  KernelGraph look_back(int threads, int64_t length) {
+  /// One kernel for all: a block a part, each of which looks back at those before it. `threads` of
+  /// a block, `length` and `columns`: as LookBack has them.
+  KernelGraph look_back(int threads, int64_t length, int columns = 0) {
     std::vector<ValueId> moved;
     KernelGraph graph = over_parts(graph_.phases, moved);
     for (const ValueId id : graph_.stores)
       graph.stores.push_back(moved[id]);
     finish(graph);
-    const auto scans = std::count_if(graph.values.begin(), graph.values.end(),
-                                     [](const Value &value) { return value.op == Op::scan; });
+    int64_t members = 0;
+    for (const Value &value : graph.values)
+      if (value.op == Op::scan)
+        members += static_cast<int64_t>(scanned_members(value));
     const Expr rows = graph_.rows();
     const BufferId exchange =
-        add_buffer("exchange", DType::i64, look_back_words(rows, parts_, scans));
+        add_buffer("exchange", DType::i64, look_back_words(rows, parts_, members));
     module_.buffers[exchange].role = ir::Buffer::Role::exchange;
-    graph.look_back = {exchange, threads, length, part_, row_, parts_, rows};
+    graph.look_back = {exchange, threads, length, part_, row_, parts_, rows, columns};
     return graph;
   }
 
@@ -301,7 +313,12 @@ private:
     const Value &value = graph_[id];
     const Expr rows = graph_.rows(), all = rows * parts_;
     Barrier barrier{id, {}, {}};
-    if (value.op == Op::scan) {
+    if (value.combine) {
+      for (const DType type : value.combine.code->types) {
+        barrier.partials.push_back(add_buffer("parts", type, all));
+        barrier.results.push_back(add_buffer("starts", type, all));
+      }
+    } else if (value.op == Op::scan) {
       barrier.partials = {add_buffer("parts", total_dtype(value), all)};
       barrier.results = {add_buffer("starts", total_dtype(value), all)};
     } else if (finds_position(value)) {
@@ -430,7 +447,9 @@ private:
       if (value.phase != phase)
         continue;
       const ValueId id = moved[barrier.id];
-      if (value.op == Op::scan) {
+      if (value.combine) {
+        store_last(graph, barrier, id, index);
+      } else if (value.op == Op::scan) {
         store(graph, Op::store_reduction, barrier.partials[0], index, total(graph, value, moved));
       } else if (finds_position(value)) {
         const Expr inside = symbolic::numel(std::span<const Expr>(graph_.element_sizes).subspan(1));
@@ -448,6 +467,17 @@ private:
     }
     finish(graph);
     return graph;
+  }
+  /// What a part's scan of tuples comes to: where its last element stands.
+  void store_last(KernelGraph &graph, const Barrier &barrier, ValueId scan, Expr index) const {
+    const ValueId place = position(graph, graph.element_variables[0]);
+    const ValueId end = position(graph, graph.element_sizes[0] - 1);
+    const ValueId is_last = compute(graph, Op::eq, DType::boolean, {place, end});
+    for (uint32_t i = 0; i < barrier.partials.size(); ++i) {
+      const DType type = member_dtype(graph[scan], i);
+      store(graph, Op::store, barrier.partials[i], index, item(graph, scan, type, i));
+      graph.values[graph.stores.back()].guard = is_last;
+    }
   }
   /// What a part adds to those behind it.
   ValueId total(KernelGraph &graph, const Value &scan, const std::vector<ValueId> &moved) const {
@@ -483,7 +513,7 @@ private:
         value.args.clear();
         for (const BufferId partial : barrier_of(id).partials)
           value.args.push_back(load(graph, partial, index));
-        if (value.op == Op::scan)
+        if (value.op == Op::scan && !value.combine)
           value.dtype = total_dtype(source);
         if (value.reduction == ReductionKind::welford_reduce)
           value.reduction = ReductionKind::welford_combine;
@@ -509,7 +539,9 @@ private:
         continue;
       const ValueId id = moved[barrier.id];
       if (value.op == Op::scan) {
-        store(graph, Op::store, barrier.results[0], index, id);
+        for (uint32_t i = 0; i < barrier.results.size(); ++i)
+          store(graph, Op::store, barrier.results[i], index,
+                value.combine ? item(graph, id, member_dtype(value, i), i) : id);
         continue;
       }
       const bool tuple = barrier.results.size() > 1;
@@ -535,7 +567,7 @@ private:
   void start_scans(KernelGraph &graph, std::vector<ValueId> &moved, uint32_t phase) const {
     KernelGraph starts = graph;
     starts.values.clear();
-    std::vector<std::pair<ValueId, ValueId>> of_scan; // where the scan is, where its start is
+    std::vector<std::pair<ValueId, std::vector<ValueId>>> of_scan; // where it is, its arguments
     for (const Barrier &barrier : barriers_) {
       const Value &scan = graph_[barrier.id];
       if (scan.op != Op::scan || scan.phase >= phase)
@@ -543,10 +575,17 @@ private:
       const ValueId follows =
           compute(starts, Op::ge, DType::boolean,
                   {position(starts, part_), constant(starts, int64_t{1}, DType::i64)});
-      const ValueId before = load(starts, barrier.results[0], row_ * parts_ + part_ - 1, follows);
+      std::vector<ValueId> before;
+      for (const BufferId result : barrier.results)
+        before.push_back(load(starts, result, row_ * parts_ + part_ - 1, follows));
+      if (scan.combine) {
+        before.push_back(follows);
+        of_scan.emplace_back(moved[barrier.id], std::move(before));
+        continue;
+      }
       const ValueId nothing = constant(starts, identity_of(scan.scan, scan.dtype), scan.dtype);
-      of_scan.emplace_back(moved[barrier.id],
-                           compute(starts, Op::where, scan.dtype, {follows, before, nothing}));
+      of_scan.push_back({moved[barrier.id],
+                         {compute(starts, Op::where, scan.dtype, {follows, before[0], nothing})}});
     }
     if (of_scan.empty())
       return;
@@ -561,7 +600,8 @@ private:
     for (ValueId &id : starts.stores)
       id += count;
     for (const auto &[scan, start] : of_scan)
-      starts.values[scan + count].args.push_back(start);
+      for (const ValueId argument : start)
+        starts.values[scan + count].args.push_back(argument);
     for (ValueId &id : moved)
       id = id == ir::kNone ? id : id + count;
     graph = std::move(starts);
@@ -623,7 +663,7 @@ LookBackPart choose_part(const KernelGraph &graph, std::optional<int64_t> rows,
     each = bytes > 4 ? std::max<int64_t>(1, kWideThreadBytes / bytes) : kThreadBytes / bytes;
   }
   LookBackPart part;
-  part.length = threads * each;
+  part.length = combines(graph) ? kTuplePartBytes / scanned_bytes(graph) : threads * each;
   if (rows && elements) {
     const int64_t wanted = int64_t{target.multiprocessors} * kLookBackBlocks;
     while (part.length > kSmallestLookBack && *rows * ceil_div(*elements, part.length) < wanted) {
@@ -632,9 +672,40 @@ LookBackPart choose_part(const KernelGraph &graph, std::optional<int64_t> rows,
     }
   }
   part.threads = static_cast<int>(threads);
-  if (anywhere)
+  if (anywhere && !combines(graph)) // of tuples a total has all that threads hold
     part.length -= kRun;
   return part;
+}
+
+/// Columns of tuples: a part of so many neighbours a block.
+struct ColumnParts {
+  int columns = 0;
+  int64_t length = 0;
+};
+/// Nothing if other ways take less: few columns, whose parts would wait for one another in a chain,
+/// and so many that each is one thread's.
+std::optional<ColumnParts> divide_among_columns(const ir::Module &module, const KernelGraph &graph,
+                                                const target::Target &target) {
+  const auto is_of_tuples = [](const Value &value) {
+    return value.op != Op::scan || value.combine;
+  };
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  if (!may_look_back(graph, target) || !prefers_columns(module, graph) ||
+      !std::all_of(graph.values.begin(), graph.values.end(), is_of_tuples) ||
+      (rows && (*rows < kFewestColumns || *rows >= target.multiprocessors * kColumnThreads)))
+    return std::nullopt;
+  size_t widest = 1;
+  for (const Value &value : graph.values)
+    if (value.level == Level::element && value.buffer != ir::kNone)
+      widest = std::max(widest, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  ColumnParts parts;
+  parts.columns = widest < 4 ? 64 : 32; // whole lines, or sectors
+  const int64_t lanes = kColumnPartBlock / parts.columns;
+  int64_t each = std::clamp<int64_t>(kColumnBytes / scanned_bytes(graph), 2, 16);
+  if (elements)
+    each = std::min(each, ceil_div(*elements, lanes));
+  parts.length = lanes * each;
+  return parts;
 }
 
 bool has_scan(const KernelGraph &graph) {
@@ -660,11 +731,12 @@ int64_t kernels_of(const KernelGraph &graph) {
 bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
   return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
     const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
-    bool reduces = false, scans = false;
+    bool reduces = false, scans = false, combines = false;
     for (const ir::BodyOp &op : body.ops) {
       // Reductions over everything may come with all loops counted as iteration loops.
       reduces = reduces || op.op == Op::store_reduction;
       scans = scans || op.op == Op::scan;
+      combines = combines || op.combine;
     }
     if (!reduces && !scans)
       return false;
@@ -672,6 +744,8 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
       return true;
     if (scans && all.value() >= kSmallestColumns)
       return true;
+    if (combines && rows.value() >= kFewestColumns)
+      return all.value() >= kSmallestRow;
     if (all.value() < kSmallestRow ||
         (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
       return all.value() >= kSmallestRow;
@@ -689,6 +763,11 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
              likely_elements = likely(module, graph.elements());
   const int64_t longest = longest_row(graph).value_or(INT64_MAX);
   if (has_scan(graph)) {
+    if (const auto columns = divide_among_columns(module, graph, target)) {
+      const Expr parts = symbolic::ceil_div(graph.elements(), columns->length);
+      return std::vector{Splitter(module, graph, parts, columns->length)
+                             .look_back(kColumnPartBlock, columns->length, columns->columns)};
+    }
     if (likely_rows && likely_elements && graph.element_sizes.size() == 1 &&
         prefers_columns(module, graph)) {
       auto division = divide_columns(*likely_rows, *likely_elements, target);
@@ -700,7 +779,8 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
     }
     const bool few = likely_rows && few_blocks(*likely_rows, target) && likely_elements &&
                      *likely_elements >= kSmallestRow;
-    if (!few && longest <= kLongestScan)
+    const int64_t held = combines(graph) ? kHeldTuplesBytes / scanned_bytes(graph) : kLongestScan;
+    if (!few && longest <= held)
       return std::nullopt;
     if (may_look_back(graph, target) && !prefers_columns(module, graph)) {
       const LookBackPart part = choose_part(graph, likely_rows, likely_elements, target);

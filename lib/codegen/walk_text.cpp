@@ -41,7 +41,9 @@ std::string WalkText::factor(Expr e) const {
 }
 
 void WalkText::coordinates() {
-  if (row_) {
+  if (row_ && row_->columns) {
+    column_parts();
+  } else if (row_) {
     const std::string threads = std::to_string(row_->threads);
     if (row_->rows == 1) {
       line("const int lane = static_cast<int>(threadIdx.x);");
@@ -73,7 +75,7 @@ void WalkText::coordinates() {
   declare_shared();
   if (graph_.look_back) { // what it takes to know the launch is done while loads are under way
     line("unsigned long long counted = 0;");
-    line("if (lane == 0)");
+    line(row_->columns ? "if (threadIdx.x == 0)" : "if (lane == 0)");
     line("  counted = tc_count_block(" + std::string(kExchange) + ");");
   }
 }
@@ -124,6 +126,21 @@ void WalkText::open_serial_rows() {
   line("const " + index_ + " last = first + " + chunk + " < " + rows + " ? first + " + chunk +
        " : " + rows + ";");
   open("for (" + index_ + " row = first; row < last; ++row)");
+  decompose(graph_.row_variables, graph_.row_sizes, "row");
+}
+
+/// Blocks have all columns of a part before any of the next.
+void WalkText::column_parts() {
+  const Expr rows = graph_.look_back->rows, groups = symbolic::ceil_div(rows, row_->rows);
+  const std::string columns = std::to_string(row_->rows), count = size_text(rows);
+  line("const int lane = static_cast<int>(threadIdx.x) / " + columns + ";");
+  line("const " + index_ + " column = " + remainder(as_index(block_), groups) + " * " + columns +
+       " + static_cast<int>(threadIdx.x) % " + columns + ";");
+  if (row_->guard_row) // threads past the end work on the last column and store nothing
+    line("const bool live = column < " + count + ";");
+  line("const " + index_ + " row = " + quotient(as_index(block_), groups) + " * " + factor(rows) +
+       " + " + (row_->guard_row ? "(live ? column : " + count + " - 1)" : std::string("column")) +
+       ";");
   decompose(graph_.row_variables, graph_.row_sizes, "row");
 }
 

@@ -18,7 +18,8 @@ public:
   /// its shared memory are parameters then.
   WalkText(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
            const std::string &name, const std::string &path, bool is_part)
-      : ReductionText(module, plan, parameters, name), path_(path), is_part_(is_part) {
+      : ReductionText(module, plan, parameters, name, path.empty() ? name : name + "_" + path),
+        path_(path), is_part_(is_part) {
     if (is_part)
       block_ = "block";
   }
@@ -42,6 +43,7 @@ protected:
   void coordinates();
   /// Whether it needs shared memory: tiles, and what warps of a block tell each other.
   bool has_shared() const;
+  void column_parts();
   void row_coordinates(const std::string &row, bool guard);
   /// A block of the serial plan walks its rows, each as a whole.
   void open_serial_rows();

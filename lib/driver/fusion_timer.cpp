@@ -90,6 +90,8 @@ private:
          {static_cast<int>(op.dtype), static_cast<int>(op.source_dtype),
           static_cast<int>(op.reduction), static_cast<int>(op.scan), static_cast<int>(op.mode)})
       add(part);
+    if (op.combine)
+      add_combine(*op.combine.code);
     add(op.item);
     add(op.block);
     std::visit([&](auto value) { add(value); }, op.constant);
@@ -98,6 +100,18 @@ private:
       hash_.add(symbolic::print(body.indices[op.index]));
     if (op.buffer != ir::kNone)
       add_buffer(op.buffer);
+  }
+  void add_combine(const ir::Combine &combine) {
+    for (const ir::CombineOp &op : combine.ops) {
+      hash_.add(ir::op_name(op.op));
+      add(static_cast<int>(op.dtype));
+      add(static_cast<int>(op.source_dtype));
+      std::visit([&](auto value) { add(value); }, op.constant);
+      for (const uint32_t arg : op.args)
+        add(arg);
+    }
+    for (const uint32_t result : combine.results)
+      add(result);
   }
   void add_buffer(BufferId id) {
     const auto [known, inserted] = numbers_.emplace(id, numbers_.size());

@@ -252,8 +252,10 @@ double ScanState::next(double x) {
     return real_ = std::isnan(real_) || real_ < x ? real_ : x;
   case ScanKind::logsumexp:
     return real_ = log_add_exp(real_, x);
+  case ScanKind::combine:
+    break;
   }
-  return real_;
+  throw support::InternalError("interpret", "scan", "tuples are combined elsewhere");
 }
 
 int64_t ScanState::next(int64_t x) {
@@ -271,9 +273,10 @@ int64_t ScanState::next(int64_t x) {
   case ScanKind::min:
     return exact_ = less(source_, x, exact_) ? x : exact_;
   case ScanKind::logsumexp:
+  case ScanKind::combine:
     break;
   }
-  throw support::InternalError("interpret", "logsumexp", "no meaning for integer inputs");
+  throw support::InternalError("interpret", "scan", "no meaning for integers of one input");
 }
 
 } // namespace tsc::interpret

@@ -361,6 +361,10 @@ private:
       made.code = Code::constant;
       set_constant(made, node.constant);
       return emit(std::move(made));
+    case Op::operand:
+      made.code = Code::operand;
+      made.number = std::get<int64_t>(node.constant);
+      return emit(std::move(made));
     case Op::index_expr: {
       Expr e = symbolic::substitute(node.expr, substitution_for(frame.key.index));
       const ValueId position = index(e, region);

@@ -292,17 +292,24 @@ void Machine::reduction(const ir::Operation &operation, const ir::Reduction &red
 }
 
 void Machine::scan(const ir::Operation &operation, const ir::Scan &scan) {
+  if (scan.kind == ir::ScanKind::combine)
+    return combine(operation, scan);
   const tensor::Layout &layout = module_.buffer(operation.outputs[0]).layout;
   // Loops: the output's dimensions without `axis`, then `axis`.
   auto axis = static_cast<std::ptrdiff_t>(scan.axis);
   tensor::Layout moved = layout;
+  if (scan.backwards) {
+    Expr &stride = moved.strides[scan.axis];
+    moved.offset += (moved.sizes[scan.axis] - 1) * stride;
+    stride = Expr(0) - stride;
+  }
   std::rotate(moved.sizes.begin() + axis, moved.sizes.begin() + axis + 1, moved.sizes.end());
   std::rotate(moved.strides.begin() + axis, moved.strides.begin() + axis + 1, moved.strides.end());
   std::vector<int64_t> positions = positions_of(moved);
   Domain domain{values_of(moved.sizes)};
   Storage &output = output_of(operation);
   TapeBuilder builder(module_, bindings_, round_);
-  ValueId value = builder.value(scan.input, output.dtype);
+  ValueId value = builder.value(scan.inputs[0], output.dtype);
   ScanState state(scan.kind, builder.dtype_of(value));
   Tape tape = finish(builder, {value}, operation);
   TapeRunner runner(tape, domain, by_buffer_, round_);

@@ -50,6 +50,7 @@ private:
   void scatter(const ir::Operation &operation, const ir::Scatter &scatter);
   void reduction(const ir::Operation &operation, const ir::Reduction &reduction);
   void scan(const ir::Operation &operation, const ir::Scan &scan);
+  void combine(const ir::Operation &operation, const ir::Scan &scan); // of tuples
   void sort(const ir::Operation &operation, const ir::Sort &sort);
   void sort_rows(const ir::Operation &operation, const ir::Extern &call);
   void matmul(const ir::Operation &operation, const ir::Extern &call);

@@ -100,6 +100,12 @@ void TapeRunner::execute(const Instruction &instruction, int64_t begin) {
     return select(instruction, points);
   case Code::apply:
     return apply(instruction, points);
+  case Code::operand: {
+    const Column &from = operands_.at(static_cast<size_t>(instruction.number));
+    if (instruction.is_float())
+      return points.for_each([&](size_t p) { floats[p] = from.floats[p]; });
+    return points.for_each([&](size_t p) { integers[p] = from.integers[p]; });
+  }
   }
 }
 

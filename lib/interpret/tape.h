@@ -35,6 +35,7 @@ struct Instruction {
     region,   // starts region `number`: the points of `region` where args[0] holds
     select,   // args[0] ? args[1] : constant, args[1] from another region
     apply,    // op(args)
+    operand,  // argument `number` of a combine function (TapeRunner::give)
   };
   Code code = Code::constant;
   Op op = Op::constant;
@@ -115,6 +116,12 @@ public:
   /// `storages` by buffer: where a buffer's bytes are.
   TapeRunner(const Tape &tape, const Domain &domain, const std::vector<Storage *> &storages,
              bool round);
+  /// Columns that instructions `operand` read from now on, by number; of the kinds that they have.
+  struct Column {
+    const double *floats = nullptr;
+    const int64_t *integers = nullptr;
+  };
+  void give(std::vector<Column> operands) { operands_ = std::move(operands); }
   /// Points [begin, begin + count); count <= kChunk.
   void run(int64_t begin, int64_t count);
   const double *floats(ValueId value) const;
@@ -141,6 +148,7 @@ private:
   std::vector<int64_t> integers_;
   std::vector<std::vector<uint32_t>> lists_; // by region
   std::vector<Points> points_;
+  std::vector<Column> operands_;
 };
 
 /// Columns of one kind: result[i] = op(args[0][i], ...) for operations on floats.

@@ -1,6 +1,7 @@
 // Traced loop bodies: the straight-line form of one operation, over loop variables z0, z1, ...
 #pragma once
 
+#include "ir/combine.h"
 #include "ir/ir.h"
 
 namespace tsc::ir {
@@ -17,6 +18,7 @@ struct BodyOp {
   DType source_dtype = DType::f32; // to_dtype, to_dtype_bitcast, reduction
   ReductionKind reduction = ReductionKind::sum;
   ScanKind scan = ScanKind::sum;
+  CombineFunction combine; // scan, of that kind
   StoreMode mode = StoreMode::plain;
   uint32_t item = 0;       // get_item
   bool descending = false; // sort

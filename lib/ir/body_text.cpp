@@ -183,10 +183,15 @@ private:
                                               "', " + value + ")");
       break;
     }
-    case Op::scan:
-      names_[id] = statement(submodules_[id], "self." + submodules_[id] + "((" + dtype + ",), (" +
-                                                  arguments(op) + ",))");
+    case Op::scan: {
+      std::string dtypes = dtype;
+      for (size_t i = 1; op.combine && i < op.args.size(); ++i)
+        dtypes += ", " + std::string(tensor::torch_name(op.combine.code->types[i]));
+      const std::string end = op.args.size() > 1 ? ")" : ",)"; // tuples of Python
+      names_[id] = statement(submodules_[id], "self." + submodules_[id] + "((" + dtypes + end +
+                                                  ", (" + arguments(op) + end + ")");
       break;
+    }
     case Op::sort:
       names_[id] = statement("sort", "ops.sort((" + dtype + ", torch.int64), (" + arguments(op) +
                                          ",), True, " + (op.descending ? "True" : "False") + ")");

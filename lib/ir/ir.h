@@ -51,6 +51,7 @@ enum class Op : uint8_t {
   load,       // LoopNode: element of a buffer. BodyOp: at an index
   constant,   // a scalar
   index_expr, // the value of an index expression, as `dtype`
+  operand,    // in a scan's combine function: argument `constant` (Scan::combined)
   // Structure
   view,   // LoopNode only: operand 0, reindexed; operands 1.. give run-time indices (see LoopNode)
   masked, // where(operand 0, operand 1, constant), operand 1 evaluated only where operand 0 holds
@@ -91,7 +92,7 @@ struct LoopNode {
   BufferId buffer = kNone; // load
   /// load: how to see the buffer's storage (absent: the buffer's own layout).
   std::optional<Layout> layout;
-  Scalar constant = 0.0;           // constant; masked: the value elsewhere
+  Scalar constant = 0.0;           // constant; masked: the value elsewhere; operand: which
   Expr expr;                       // index_expr
   DType source_dtype = DType::f32; // to_dtype, to_dtype_bitcast
   /// view with run-time indices: the extent that operand k + 1's value is held to, and how (of
@@ -117,7 +118,8 @@ enum class ReductionKind : uint8_t {
 };
 std::string_view reduction_name(ReductionKind kind); // as in the logs: "sum", "welford_reduce"
 size_t tuple_size(ReductionKind kind);               // values it yields: 1, 2 or 3
-enum class ScanKind : uint8_t { sum, prod, max, min, logsumexp };
+/// combine: tuples, by a function of the scan's own.
+enum class ScanKind : uint8_t { sum, prod, max, min, logsumexp, combine };
 /// How a scattered value meets what is there: in any order, each exactly once (but for plain).
 enum class StoreMode : uint8_t { plain, atomic_add, atomic_mul, atomic_max, atomic_min };
 std::string_view store_mode_name(StoreMode mode); // "atomic_add"; "" for plain
@@ -154,7 +156,12 @@ struct Reduction {
 struct Scan {
   ScanKind kind = ScanKind::sum;
   size_t axis = 0;
-  Operand input;
+  std::vector<Operand> inputs; // 1, or of `combine` one a member of the tuple
+  /// combine: f(a, b), one result a member, over Op::operand nodes: of n members 0 .. n - 1 are
+  /// those of a, what comes before, n .. 2n - 1 those of b. Associative; nothing else is asked.
+  std::vector<Operand> combined;
+  size_t item = 0;        // which member this buffer stores
+  bool backwards = false; // element i of the scan stands at size - 1 - i of the output
 };
 
 /// Sorts `length` elements along the last loop, stably: variables as in Scan. NaN is the largest

@@ -26,17 +26,12 @@ constexpr std::array kOps = {
   OpFacts{#name, operands, OpCost::cost, std::string_view(#continuity) == "jumps"},
 #include "ir/opcodes.def"
 #undef TSC_OP
-    OpFacts{"load", -1},
-    OpFacts{"constant", -1},
-    OpFacts{"index_expr", -1},
-    OpFacts{"view", -1},
-    OpFacts{"masked", -1},
-    OpFacts{"store", -1},
-    OpFacts{"store_reduction", -1},
-    OpFacts{"reduction", -1},
-    OpFacts{"scan", -1},
-    OpFacts{"sort", -1},
-    OpFacts{"get_item", -1},
+    OpFacts{"load", -1},         OpFacts{"constant", -1},
+    OpFacts{"index_expr", -1},   OpFacts{"operand", -1},
+    OpFacts{"view", -1},         OpFacts{"masked", -1},
+    OpFacts{"store", -1},        OpFacts{"store_reduction", -1},
+    OpFacts{"reduction", -1},    OpFacts{"scan", -1},
+    OpFacts{"sort", -1},         OpFacts{"get_item", -1},
     OpFacts{"set_indirect", -1},
 };
 static_assert(kOps.size() == static_cast<size_t>(Op::set_indirect) + 1);

@@ -276,6 +276,7 @@ private:
       break;
     }
     case Op::constant:
+    case Op::operand:
       op.constant = node.constant;
       break;
     case Op::index_expr:
@@ -356,11 +357,30 @@ Index name_variables(const Loops &loops, symbolic::SymbolSort sort, LoopBody &bo
   return index;
 }
 
+CombineFunction combine_of(const Module &module, const Scan &scan) {
+  LoopBody body;
+  Tracer tracer(module, body, true);
+  auto code = std::make_shared<Combine>();
+  for (const Operand &result : scan.combined) {
+    code->results.push_back(tracer.evaluate(result, {}));
+    code->types.push_back(module.loops[result.node].dtype);
+  }
+  for (const BodyOp &op : body.ops) {
+    const bool has_meaning =
+        op.op == Op::constant || op.op == Op::operand || operand_count(op.op) > 0;
+    if (!has_meaning || is_random(op.op))
+      throw support::InternalError("ir", "trace",
+                                   "a scan combines with ops." + std::string(op_name(op.op)));
+    code->ops.push_back({op.op, op.dtype, op.source_dtype, op.constant, op.args});
+  }
+  return {std::move(code)};
+}
+
 class OperationTracer {
 public:
   OperationTracer(const Module &module, const Operation &operation, const Index &index,
                   LoopBody &body)
-      : output_(operation.outputs[0]), layout_(module.buffer(output_).layout),
+      : module_(module), output_(operation.outputs[0]), layout_(module.buffer(output_).layout),
         dtype_(module.buffer(output_).dtype), index_(index), tracer_(module, body, true) {}
 
   void trace(const Pointwise &pointwise) {
@@ -394,7 +414,7 @@ public:
     uint32_t value = tracer_.emit(std::move(op), 0);
     const size_t count = tuple_size(reduction.kind);
     if (count > 1)
-      value = get_items(value, count)[reduction.item];
+      value = get_items(value, std::vector<DType>(count, dtype_))[reduction.item];
     store(Op::store_reduction, value,
           Index(index_.begin(), index_.begin() + iteration_rank(reduction)));
   }
@@ -404,11 +424,19 @@ public:
     op.op = Op::scan;
     op.dtype = dtype_;
     op.scan = scan.kind;
-    op.args = {tracer_.evaluate(scan.input, index_)};
+    std::vector<DType> types = {dtype_};
+    if (scan.kind == ScanKind::combine) {
+      op.combine = combine_of(module_, scan);
+      types = op.combine.code->types;
+      op.dtype = types[0];
+    }
+    for (const Operand &input : scan.inputs)
+      op.args.push_back(tracer_.evaluate(input, index_));
     const uint32_t scanned = tracer_.emit(std::move(op), 0);
     Index target(index_.begin(), index_.end() - 1);
-    target.insert(target.begin() + static_cast<std::ptrdiff_t>(scan.axis), index_.back());
-    store(Op::store, get_items(scanned, 1)[0], target);
+    target.insert(target.begin() + static_cast<std::ptrdiff_t>(scan.axis),
+                  scan.backwards ? layout_.sizes[scan.axis] - 1 - index_.back() : index_.back());
+    store(Op::store, get_items(scanned, types)[scan.item], target);
   }
 
   void trace(const Sort &sort) {
@@ -443,6 +471,7 @@ public:
   }
 
 private:
+  const Module &module_;
   BufferId output_;
   const Layout &layout_;
   DType dtype_;
@@ -453,12 +482,12 @@ private:
     return static_cast<std::ptrdiff_t>(index_.size() - reduction.reduction_sizes.size());
   }
 
-  std::vector<uint32_t> get_items(uint32_t tuple, size_t count) {
+  std::vector<uint32_t> get_items(uint32_t tuple, const std::vector<DType> &types) {
     std::vector<uint32_t> items;
-    for (size_t item = 0; item < count; ++item) {
+    for (size_t item = 0; item < types.size(); ++item) {
       BodyOp op;
       op.op = Op::get_item;
-      op.dtype = dtype_;
+      op.dtype = types[item];
       op.args = {tuple};
       op.item = static_cast<uint32_t>(item);
       items.push_back(tracer_.emit(std::move(op), 0));

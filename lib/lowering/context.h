@@ -98,7 +98,8 @@ struct Context {
   std::vector<std::vector<graph::NodeId>> users; // by NodeId, each user once, ascending
   std::vector<bool> returned;                    // by NodeId: a user output
   std::vector<bool> realized_lists;              // by position in Module::lists
-  std::vector<bool> weight_values; // by NodeId: find_weight_values, under policies that use it
+  std::vector<bool> weight_values;  // by NodeId: find_weight_values, under policies that use it
+  std::vector<bool> combine_values; // by NodeId: find_combine_values
   std::unordered_map<graph::NodeId, const graph::InputSpec *> input_specs;
   graph::NodeId current = 0;                                   // the node that is being lowered
   std::map<graph::NodeId, InPlaceUpdate> in_place;             // by the updating node

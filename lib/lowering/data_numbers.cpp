@@ -193,8 +193,9 @@ private:
       for (Operand &input : reduction->inputs)
         over(input, domain);
     } else if (auto *scan = std::get_if<ir::Scan>(&operation.kind)) {
-      support::require(is_resolved(scan->input.index), "lowering",
-                       "a number of the data decides where a scan reads");
+      for (const Operand &input : scan->inputs)
+        support::require(is_resolved(input.index), "lowering",
+                         "a number of the data decides where a scan reads");
     }
   }
 };

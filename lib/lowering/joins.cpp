@@ -111,6 +111,18 @@ NodeValue flip(Context &context, const ops::Call &call) {
       continue;
     index[k] = value.sizes[k] - 1 - ir::variable(k);
   }
+  if (value.index && !value.layout) { // what is flipped already may stand in memory as asked for
+    symbolic::Substitution at;
+    for (size_t k = 0; k < index.size(); ++k)
+      at.emplace(ir::variable(k), index[k]);
+    TensorValue back = value;
+    for (Expr &place : *back.index)
+      place = symbolic::simplify(symbolic::substitute(place, at), *context.ranges);
+    if (*back.index == identity_index(index.size()) && value.storage->sizes == value.sizes) {
+      back.index.reset();
+      return back;
+    }
+  }
   // A copy: no strides walk backwards.
   const Operand element = reindexed(operand_of(context, value), index);
   return tensor_of(context, view_loop(context, value.dtype, value.sizes, element));

@@ -2,6 +2,7 @@
 
 #include "graph/data_symbols.h"
 #include "lowering/build.h"
+#include "lowering/combine_scans.h"
 #include "lowering/context.h"
 #include "lowering/data_numbers.h"
 #include "lowering/in_place.h"
@@ -289,7 +290,7 @@ void mark_element(Context &context, TensorValue &value) {
 /// Values that leave the graph lie in memory as the graph says.
 void settle(Context &context, const graph::Node &node, NodeValue &value) {
   auto *tensor = std::get_if<TensorValue>(&value);
-  if (tensor == nullptr)
+  if (tensor == nullptr || context.combine_values[context.current])
     return;
   mark_element(context, *tensor);
   realize_by_policy(context, *tensor);
@@ -378,7 +379,8 @@ void gather_origins(ir::Module &module, ir::Operation &operation, std::vector<ui
   } else if (const auto *reduction = std::get_if<ir::Reduction>(&operation.kind)) {
     std::for_each(reduction->inputs.begin(), reduction->inputs.end(), push);
   } else if (const auto *scan = std::get_if<ir::Scan>(&operation.kind)) {
-    push(scan->input);
+    std::for_each(scan->inputs.begin(), scan->inputs.end(), push);
+    std::for_each(scan->combined.begin(), scan->combined.end(), push);
   } else if (const auto *sort = std::get_if<ir::Sort>(&operation.kind)) {
     push(sort->input);
   }
@@ -418,6 +420,7 @@ Context::Context(const graph::Graph &graph, const LoweringOptions &options)
     if (output.kind == graph::OutputKind::user && node != nullptr)
       returned[node->id] = true;
   }
+  combine_values = find_combine_values(graph);
   if (policy.compute_weights_ahead)
     weight_values = find_weight_values(graph);
   module.origins = origins_of(graph);

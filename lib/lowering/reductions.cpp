@@ -158,7 +158,7 @@ Lowering scan(ir::ScanKind kind) {
     ir::Scan scan;
     scan.kind = kind;
     scan.axis = axis;
-    scan.input = reindexed(operand_of(context, value), index);
+    scan.inputs = {reindexed(operand_of(context, value), index)};
     const BufferId buffer = register_buffer(context, value.sizes, dtype, result_device(context));
     register_operation(context, std::move(scan), {buffer});
     return tensor_of_buffer(context, buffer);

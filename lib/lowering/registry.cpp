@@ -16,6 +16,7 @@ const Registry &registry() {
     add_random(result);
     add_reductions(result);
     add_scans(result);
+    add_combine_scans(result);
     add_products(result);
     add_gathers(result);
     add_scatters(result);

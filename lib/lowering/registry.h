@@ -24,6 +24,7 @@ void add_creation(Registry &registry);
 void add_random(Registry &registry);
 void add_reductions(Registry &registry);
 void add_scans(Registry &registry);
+void add_combine_scans(Registry &registry);
 void add_products(Registry &registry);
 void add_gathers(Registry &registry);
 void add_scatters(Registry &registry);

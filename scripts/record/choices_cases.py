@@ -68,6 +68,18 @@ def slice_loops(c):
     c.case("associative_product", lambda x: combined(lambda a, b: [a * b], x), c.ints(6))
     c.case("associative_recurrence", lambda a, b: combined(lambda a, b, c, d: [a * c, b * c + d], a, b), c.randn(13, 2), c.randn(13, 2))
     c.case("associative_largest", lambda x: combined(lambda a, b: [torch.maximum(a, b)], x), c.randn(9))
+    recurrence = lambda a, b, c, d: [a * c, b * c + d]
+    c.case("associative_rows", lambda a, b: [y.movedim(0, 1) for y in combined(recurrence, a.movedim(1, 0), b.movedim(1, 0))], c.randn(3, 21), c.randn(3, 21))
+    c.case("associative_reverse", lambda a, b: [y.flip(0) for y in combined(recurrence, a.flip(0), b.flip(0))], c.randn(19, 3), c.randn(19, 3))
+    c.case("associative_halves", lambda a, b: combined(recurrence, a, b), c.randn(17, 4).sigmoid().bfloat16(), c.randn(17, 4).bfloat16())
+    c.case("associative_ints", lambda a, b: combined(recurrence, a, b), c.ints(15, 2).to(torch.int8), c.ints(15, 2).to(torch.int8))
+    c.case("associative_bools", lambda a: combined(lambda a, b: [a ^ b], a), c.ints(33) > 2)
+    c.case("associative_logs", lambda a, b: combined(lambda a, b, c, d: [a + c, torch.logaddexp(b + c, d)], a, b), c.randn(14, 2), c.randn(14, 2))
+    c.case("associative_place", lambda v, i: combined(lambda v, i, w, j: [torch.where(w > v, w, v), torch.where(w > v, j, i)], v, i), c.randn(23, 2), c.ints(23, 2))
+    c.case("associative_number", lambda a: combined(lambda a, b: [torch.maximum(a * 0.5 + 0.25, b) * torch.ones_like(b)], a), c.randn(2, 3))
+    c.case("associative_complex", lambda *xs: combined(lambda a, b, c, d, e, f, g, h: [a * e - b * f, a * f + b * e, c * e - d * f + g, c * f + d * e + h], *xs),
+           *(c.randn(18, 2) for _ in range(4)))
+    c.case("associative_used_once", lambda a, b: combined(recurrence, a.sigmoid(), b)[1].relu(), c.randn(13, 2), c.randn(13, 2))
     c.case("associative_one", lambda x: combined(lambda a, b: [torch.where(a > b, a, b)], x), c.randn(1, 4))
 
 

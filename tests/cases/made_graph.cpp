@@ -14,7 +14,7 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
   json graph = {{"format", "tsc-graph"}, {"version", 1}};
   for (const MadeInput &input : made.inputs) {
     json sizes = input.sizes;
-    if (is_dynamic && &input == made.inputs.data()) {
+    if (is_dynamic && (made.inputs_are_alike || &input == made.inputs.data())) {
       sizes[0] = "s0";
       graph["symbols"] = {{"s0", {2, nullptr}}};
     }
@@ -52,7 +52,7 @@ void check_made(const MadeGraph &made, const driver::Compilation &compilation,
     spec.low = input.low;
     spec.high = input.high;
     std::vector<int64_t> sizes = input.sizes;
-    if (inputs.empty() && first != 0)
+    if ((inputs.empty() || made.inputs_are_alike) && first != 0)
       sizes[0] = first;
     inputs.push_back(tensor::random_tensor(tensor::parse_dtype(input.dtype).value(), sizes, spec));
   }

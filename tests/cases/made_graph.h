@@ -23,13 +23,15 @@ struct MadeGraph {
   nlohmann::json calls; // name, target, arguments, perhaps keywords; "$x" is node x
   std::vector<std::string> outputs;
   std::vector<std::string> policy_options; // over the default policy's
+  bool inputs_are_alike = false;           // in their first dimension
 };
 
-/// `is_dynamic`: the first dimension of the first input is a symbol of at least 2.
+/// `is_dynamic`: the first dimension of the first input (or of all, if they are alike) is a symbol
+/// of at least 2.
 driver::Compilation compile_made(const MadeGraph &graph, bool is_dynamic);
 
 /// Runs with random inputs, each in each of `ways`, and checks that outputs agree with the
-/// reference. `first`: the first dimension of the first input; 0: as the graph says.
+/// reference. `first`: that dimension; 0: as the graph says.
 void check_made(const MadeGraph &graph, const driver::Compilation &compilation, int64_t first,
                 const std::vector<runtime::SessionOptions> &ways);
 

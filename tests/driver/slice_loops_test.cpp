@@ -210,6 +210,18 @@ TEST_CASE("functions of slices that cannot be computed are refused") {
         "elements, or use scan");
   const std::string larger = call("y", "aten.maximum.default", "[$a, $b]") + output("y");
   CHECK(refusal_of(over("higher_order.associative_scan", "[@f, [$x], []]", larger, "\"s0\"")) ==
+        "compiled");
+  const std::string mixed = call("turned", "aten.flip.default", "[$a, [0]]") +
+                            call("twice", "aten.flip.default", "[$turned, [0]]") +
+                            call("y", "aten.maximum.default", "[$twice, $b]") + output("y");
+  CHECK(refusal_of(over("higher_order.associative_scan", "[@f, [$x], []]", mixed)) ==
+        "TSC-O125 higher_order.associative_scan: its function calls aten.flip.default | combine "
+        "elements, or use scan");
+  const std::string viewed = call("row", "aten.unsqueeze.default", "[$a, 0]") +
+                             call("one", "aten.squeeze.dims", "[$row, [0]]") +
+                             call("y", "aten.maximum.default", "[$one, $b]") + output("y");
+  CHECK(refusal_of(over("higher_order.associative_scan", "[@f, [$x], []]", viewed)) == "compiled");
+  CHECK(refusal_of(over("higher_order.associative_scan", "[@f, [$x], []]", viewed, "\"s0\"")) ==
         "TSC-O125 higher_order.associative_scan over 's0' slices, a number is needed | make this "
         "value static when exporting");
 }

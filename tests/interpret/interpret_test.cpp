@@ -411,7 +411,8 @@ TEST_CASE("scans run along their axis") {
     made.kind = kind;
     made.axis = axis;
     // Loops: the other dimension, then the scanned one.
-    made.input = {load, axis == 1 ? std::vector<Expr>{i(0), i(1)} : std::vector<Expr>{i(1), i(0)}};
+    made.inputs = {
+        {load, axis == 1 ? std::vector<Expr>{i(0), i(1)} : std::vector<Expr>{i(1), i(0)}}};
     b.output(b.operation(made, input.dtype(), sizes));
     return interpret::run(b.module, {input}).outputs[0];
   };
@@ -427,6 +428,40 @@ TEST_CASE("scans run along their axis") {
   std::vector<double> logs = doubles_of(scan(ir::ScanKind::logsumexp, 1, z));
   CHECK(std::fabs(logs[1] - std::log(2.0)) < 1e-15);
   CHECK(logs[2] == logs[1]);
+}
+
+TEST_CASE("scans of tuples combine in the order of the row") {
+  // (a, b) then (c, d): (a c, b c + d), of [2, 3] along each dimension, forwards and backwards
+  const HostTensor x = floats(DType::f32, {2, 3}, {1, 2, 3, 4, 5, 6}),
+                   y = floats(DType::f32, {2, 3}, {1, 0, 2, 1, 3, 1});
+  const auto scan = [&](size_t axis, size_t item, bool backwards) {
+    ModuleBuilder b;
+    const LoopId left = b.load(b.input(DType::f32, {2, 3})),
+                 right = b.load(b.input(DType::f32, {2, 3}));
+    std::vector<LoopId> operands;
+    for (int64_t k = 0; k < 4; ++k) {
+      operands.push_back(b.op(Op::operand, DType::f32, {}));
+      b.module.loops.back().constant = k;
+    }
+    const LoopId product = b.op(Op::mul, DType::f32, {operands[1], operands[2]});
+    ir::Scan made;
+    made.kind = ir::ScanKind::combine;
+    made.axis = axis;
+    made.item = item;
+    made.backwards = backwards;
+    for (const LoopId input : {left, right})
+      made.inputs.push_back(
+          {input, axis == 1 ? std::vector<Expr>{i(0), i(1)} : std::vector<Expr>{i(1), i(0)}});
+    made.combined = {{b.op(Op::mul, DType::f32, {operands[0], operands[2]}), {}},
+                     {b.op(Op::add, DType::f32, {product, operands[3]}), {}}};
+    b.output(b.operation(made, DType::f32, {Expr(2), Expr(3)}));
+    return doubles_of(interpret::run(b.module, {x, y}).outputs[0]);
+  };
+  CHECK(scan(1, 0, false) == std::vector<double>{1, 2, 6, 4, 20, 120});
+  CHECK(scan(1, 1, false) == std::vector<double>{1, 2, 8, 1, 8, 49});
+  CHECK(scan(0, 1, false) == std::vector<double>{1, 0, 2, 5, 3, 13});
+  CHECK(scan(1, 1, true) == std::vector<double>{8, 2, 1, 49, 8, 1});
+  CHECK(scan(0, 0, true) == std::vector<double>{4, 10, 18, 1, 2, 3});
 }
 
 TEST_CASE("a masked region is evaluated only where its mask holds") {

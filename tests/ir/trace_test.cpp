@@ -151,7 +151,7 @@ TEST_CASE("a scan runs along the last loop and stores at the scanned axis") {
   const BufferId out = b.buffer("buf0", DType::f32, {4, 8});
   Scan scan;
   scan.axis = 0;
-  scan.input = {x, {variable(1), variable(0)}};
+  scan.inputs = {{x, {variable(1), variable(0)}}};
   const LoopBody body = trace(b.module, b.operation(scan, out));
   CHECK(body.iteration_count == 1);
   CHECK(to_text(b.module, body, "op0_loop_body") == R"(class op0_loop_body:
@@ -165,6 +165,53 @@ TEST_CASE("a scan runs along the last loop and stores at the scanned axis") {
         get_index_1 = self.get_index('index0')
         store = ops.store('buf0', get_index_1, getitem, None)
         return store)");
+}
+
+TEST_CASE("a scan of tuples has its combine function as data, and stores one member") {
+  ModuleBuilder b;
+  const LoopId x = b.load(b.buffer("x", DType::f32, {4, 8})),
+               y = b.load(b.buffer("y", DType::i64, {4, 8}));
+  std::vector<LoopId> operands; // floats 0 and 2, ints 1 and 3
+  for (int64_t k = 0; k < 4; ++k) {
+    operands.push_back(b.node(Op::operand, k % 2 ? DType::i64 : DType::f32, {1}, {}));
+    b.module.loops.back().constant = k;
+  }
+  const auto both = [&](Op op, DType dtype, LoopId left, LoopId right) {
+    return b.node(op, dtype, {1}, {b.at(left), b.at(right)});
+  };
+  Scan scan;
+  scan.kind = ScanKind::combine;
+  scan.axis = 1;
+  scan.inputs = {b.at(x), b.at(y)};
+  scan.combined = {{both(Op::mul, DType::f32, operands[2], operands[0]), {Expr(0)}},
+                   {both(Op::maximum, DType::i64, operands[1], operands[3]), {Expr(0)}}};
+  scan.item = 1;
+  scan.backwards = true;
+  const LoopBody body = trace(b.module, b.operation(scan, b.buffer("buf1", DType::i64, {4, 8})));
+  CHECK(to_text(b.module, body, "op1_loop_body") == R"(class op1_loop_body:
+    var_ranges = {z0: 4, z1: 8}
+    index0 = 8*z0 + z1
+    index1 = 8*z0 - z1 + 7
+    def body(self, ops):
+        get_index = self.get_index('index0')
+        load = ops.load('x', get_index)
+        get_index_1 = self.get_index('index0')
+        load_1 = ops.load('y', get_index_1)
+        scan1 = self.scan1((torch.float32, torch.int64), (load, load_1))
+        getitem = scan1[0]
+        getitem_1 = scan1[1]
+        get_index_2 = self.get_index('index1')
+        store = ops.store('buf1', get_index_2, getitem_1, None)
+        return store)");
+  scan.item = 0; // the other operation has a function of its own, which is the same
+  const LoopBody other = trace(b.module, b.operation(scan, b.buffer("buf0", DType::f32, {4, 8})));
+  CHECK(other.ops[2] == body.ops[2]);
+  const Combine &code = *body.ops[2].combine.code;
+  CHECK(code.types == std::vector<DType>{DType::f32, DType::i64});
+  REQUIRE(code.ops.size() == 6);
+  CHECK(code.ops[code.results[0]].op == Op::mul);
+  CHECK(code.ops[code.ops[code.results[0]].args[0]].constant == tensor::Scalar(int64_t{2}));
+  CHECK(code.ops[code.results[1]].op == Op::maximum);
 }
 
 TEST_CASE("a chain of 100,000 operations traces without recursion") {

@@ -263,7 +263,7 @@ private:
 
   Argument elementwise(const Node &node) {
     const TensorMeta &result = *node.value->tensor();
-    if (node.target == "aten.clone.default" || node.target == "tsc.clone_strided.default")
+    if (copies_elements(node.target))
       return value(node.args[0]).value;
     Arguments args;
     bool differ = false; // dtype promotion looks at ranks
@@ -446,6 +446,15 @@ bool stands_in_front(const Node &node) {
 }
 
 } // namespace
+
+bool is_elementwise(std::string_view target) {
+  const auto found = ways().find(target);
+  return found != ways().end() && found->second == Way::elementwise && target != "aten.view.dtype";
+}
+
+bool copies_elements(std::string_view target) {
+  return target == "aten.clone.default" || target == "tsc.clone_strided.default";
+}
 
 std::optional<std::string> unbatched_operator(const Graph &prepared) {
   for (const Node &node : prepared.nodes) {

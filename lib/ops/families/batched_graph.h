@@ -30,6 +30,11 @@ struct BatchedValue {
   bool is_batched = false;
 };
 
+/// Whether an operator that can reach lowering computes each element from those of its operands, of
+/// whatever sizes; and whether it only copies them.
+bool is_elementwise(std::string_view target);
+bool copies_elements(std::string_view target);
+
 /// The operator of `prepared` that cannot be computed for a batch, if there is one.
 std::optional<std::string> unbatched_operator(const Graph &prepared);
 

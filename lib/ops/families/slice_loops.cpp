@@ -3,6 +3,7 @@
 // that is short, else in a loop.
 #include "ops/families/assertions.h"
 #include "ops/families/batched_graph.h"
+#include "ops/families/combine_scans.h"
 #include "ops/families/control_flow.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/shape_rules.h"
@@ -287,7 +288,8 @@ std::string only_operator(const Graph &body) {
   return only->target;
 }
 
-/// x[i] = x[i - d] combined with x[i], for d = 1, 2, 4, ..
+/// One scan of elements where the function has nothing else to do; else x[i] = x[i - d] combined
+/// with x[i], for d = 1, 2, 4, ..
 Argument associative_scan(GraphBuilder &builder, const Call &call) {
   const Arguments &xs = list_of(call, "xs"), &others = list_of(call, "additional");
   Arguments carried; // the body takes two slices of each: the first counts as carried
@@ -302,6 +304,8 @@ Argument associative_scan(GraphBuilder &builder, const Call &call) {
   if (only == kAdd || only == kMul)
     return Arguments{builder.call(only == kAdd ? "aten.cumsum.default" : "aten.cumprod.default",
                                   {xs[0], 0}, {{"dtype", builder.meta(xs[0]).dtype}})};
+  if (std::optional<Argument> scanned = scanned_at_once(builder, call, loop.body, xs, others))
+    return std::move(*scanned);
   if (const std::optional<std::string> target = unbatched_operator(loop.body))
     call.refuse("TSC-O125", call.node().target + ": its function calls " + *target,
                 "combine elements, or use scan");
