@@ -121,12 +121,15 @@ std::string side_taken(const HostTensor &actual, const HostTensor &expected,
   if (!is_matrix)
     return "";
   const bool has_parts = tensor::is_complex(expected.dtype());
-  HostTensor turned =
-      with_signs_of(tensor::as_real(actual), tensor::as_real(expected), has_parts ? 2 : 1);
-  if (has_parts)
-    turned = tensor::as_complex(turned);
-  return tensor::compare(actual, turned, nullptr).ok ? said + "eager mode but for signs of columns"
-                                                     : "";
+  const auto turned = [&](const HostTensor &other) {
+    const HostTensor result =
+        with_signs_of(tensor::as_real(actual), tensor::as_real(other), has_parts ? 2 : 1);
+    return has_parts ? tensor::as_complex(result) : result;
+  };
+  const HostTensor wide = turned(reference);
+  return tensor::compare(actual, turned(expected), &wide).ok
+             ? said + "both but for signs of columns"
+             : "";
 }
 
 void differ(Verdict &verdict, const std::string &output, const std::string &reason) {

@@ -493,6 +493,16 @@ TEST_CASE("a tensor given for a result has its sizes and a dtype that can hold i
   CHECK(said({4, 3}, DType::i64, DType::f32).rfind(dtype, 0) == 0);
 }
 
+TEST_CASE("complex values are not put into a real tensor") {
+  SampleGraph sample;
+  Argument x = sample.input("x", DType::f32, {4}), z = sample.input("z", DType::c64, {2});
+  Argument at = sample.input("at", DType::i64, {2});
+  sample.call("put", "aten.index_put.default", {x, List{at}, z});
+  CHECK(
+      message_of(sample.finish({x})).rfind("error TSC-O070: aten.index_put.default: complex", 0) ==
+      0);
+}
+
 TEST_CASE("ways of writing that no graph can hold say what to write instead") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {4});

@@ -466,6 +466,11 @@ void add_scatters(Table &table) {
       .add_with_in_place("index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
                          "accumulate=False) -> Tensor")
       .shape([](const Call &call) {
+        if (tensor::is_complex(call.tensor("values").dtype) &&
+            !tensor::is_complex(call.tensor("self").dtype))
+          call.fail("TSC-O070",
+                    call.node().target + ": complex values are not written to a real tensor",
+                    "write their real or imaginary part");
         if (const std::optional<size_t> mask = only_mask(call))
           require_mask_fits(call, *mask);
         else

@@ -224,10 +224,9 @@ bool reads_numbers(const Loop &loop) {
 
 /// Slice after slice.
 Arguments in_order(GraphBuilder &builder, const Call &call, const Loop &loop) {
-  const bool is_short =
-      !reads_numbers(loop) && loop.length.is_integer() &&
-      static_cast<size_t>(loop.length.value()) <=
-          kMostNodesInLine / std::max<size_t>(1, loop.nodes());
+  const bool is_short = !reads_numbers(loop) && loop.length.is_integer() &&
+                        static_cast<size_t>(loop.length.value()) <=
+                            kMostNodesInLine / std::max<size_t>(1, loop.nodes());
   return is_short ? in_line(builder, loop) : in_a_loop(builder, call, loop);
 }
 
