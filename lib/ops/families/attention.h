@@ -6,8 +6,8 @@
 namespace tsc::ops {
 
 /// Marks the tsc.attention nodes that one kernel computes whole: they become
-/// tsc.attention.output_only, or with_sums where somebody takes their logsumexp. `deepest`: elements
-/// of a row that a kernel takes at most.
+/// tsc.attention.output_only, or with_sums where somebody takes their logsumexp. `deepest`:
+/// elements of a row that a kernel takes at most.
 void choose_fused_attention(graph::Graph &graph, int64_t deepest);
 
 /// Backward forms of attention (aten's names), which wait for what the target can do.
