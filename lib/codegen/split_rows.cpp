@@ -4,6 +4,7 @@
 #include "codegen/plan_steps.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -663,7 +664,10 @@ LookBackPart choose_part(const KernelGraph &graph, std::optional<int64_t> rows,
     each = bytes > 4 ? std::max<int64_t>(1, kWideThreadBytes / bytes) : kThreadBytes / bytes;
   }
   LookBackPart part;
-  part.length = combines(graph) ? kTuplePartBytes / scanned_bytes(graph) : threads * each;
+  part.length = threads * each;
+  if (combines(graph)) // as many runs as threads
+    part.length = static_cast<int64_t>(
+        std::bit_floor(static_cast<uint64_t>(kTuplePartBytes / scanned_bytes(graph))));
   if (rows && elements) {
     const int64_t wanted = int64_t{target.multiprocessors} * kLookBackBlocks;
     while (part.length > kSmallestLookBack && *rows * ceil_div(*elements, part.length) < wanted) {

@@ -72,7 +72,7 @@ std::vector<Case> cases() {
       {"middle", recurrence("float64"), {3, 300, 5}, 1},
       {"a long row", recurrence("float32"), {70003}, 0, 1, "look back", {2, 3000, 70003}},
       {"long rows", recurrence("float16"), {3, 66000}, 1, 1, "look back"},
-      {"more groups than lanes", affine("int8"), {9000011}, 0, 1, "look back"},
+      {"several groups of parts", affine("int8"), {600011}, 0, 1, "look back"},
       {"logarithms of a long row", logarithms(), {66001}, 0, 1, "look back"},
       {"places in a long row", largest_with_place(), {140001}, 0, 1, "look back"},
       {"the last of a long row", last(), {100003}, 0, 1, "look back"},
