@@ -29,9 +29,12 @@ class Watch(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.call = None
+        self.call, self.shares = None, False
 
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        tensors = [x for x in pytree.tree_leaves((arguments, named or {})) if isinstance(x, torch.Tensor) and x.layout == torch.strided and x.device.type != "meta"]
+        memory = [x.untyped_storage().data_ptr() for x in tensors if x.numel()]
+        self.shares = len(set(memory)) < len(memory) or any(n > 1 and s == 0 for x in tensors for n, s in zip(x.shape, x.stride()))
         kept = pytree.tree_map(lambda x: x.detach().clone() if isinstance(x, torch.Tensor) else x, (arguments, named or {}))
         self.call = (function, *kept)
         result = function(*arguments, **(named or {}))
@@ -41,8 +44,8 @@ class Watch(TorchDispatchMode):
 
 def argument_json(x, tensors):
     if isinstance(x, torch.Tensor):
-        if x.layout != torch.strided or x.is_quantized:
-            raise Refused("not strided")
+        if x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
+            raise Refused("not strided, or without memory")
         tensors.append(x)
         return {"node": f"input_{len(tensors) - 1}"}
     if x is None or isinstance(x, (bool, int, str)):
@@ -99,6 +102,8 @@ def record(sample, info, folder):
         said = f"{type(error).__name__}: {str(error)[:300]}"
     else:
         raise Refused("eager mode takes it")
+    if watch.call and watch.shares:
+        raise Refused("its tensors share memory, which inputs of a graph do not")
     call = watch.call or composite_call(info, arguments, sample.kwargs)
     if call is None:
         raise Refused(f"no operator was called: {said}")
