@@ -542,10 +542,12 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const auto rows = plan.graph.rows().as_integer();
     const bool short_ones =
         !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
-    walk.threads = in_order ? 1 : short_ones || pieces > 0 ? kPieceThreads : kLargestLoopedRow;
-    if (!in_order && !elements && !like)
-      if (const auto expected = likely(module, plan.graph.elements()))
+    if (!like) { // else those that it has
+      walk.threads = in_order ? 1 : short_ones || pieces > 0 ? kPieceThreads : kLargestLoopedRow;
+      if (const auto expected = likely(module, plan.graph.elements());
+          !in_order && !elements && expected)
         walk.threads = threads_for(*expected / walk.vector);
+    }
     walk.rows = std::max(1, pieces);
     if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
       walk.threads = request.chosen().threads;
