@@ -323,6 +323,8 @@ protected:
       return "t" + std::to_string(numbers_[value.args[0]]) + "." +
              std::string(item_name(graph_[value.args[0]].reduction, value.item));
     default: {
+      if (is_quick(id) && value.op == ir::Op::erf)
+        return "tc_quick_erf(" + use(value.args[0]) + ")";
       if (is_quick(id) && value.op == ir::Op::exp)
         return "tc_quick_exp(" + use(value.args[0]) + ")";
       if (divides_by_row(id))

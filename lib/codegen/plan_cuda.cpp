@@ -243,6 +243,15 @@ bool follows_maximum(const KernelGraph &graph, ValueId id) {
                      [&](ValueId arg) { return follows_maximum(graph, arg); });
 }
 
+/// x + 1: what a number near 0 has in its last places is not seen.
+bool adds_one(const KernelGraph &graph, const Value &value) {
+  return value.op == Op::add && std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) {
+           const auto *number =
+               graph[arg].op == Op::constant ? std::get_if<double>(&graph[arg].constant) : nullptr;
+           return number && *number == 1;
+         });
+}
+
 /// Exponentials of distances from a row's maximum need no digits that sums with the largest of them
 /// and results of 16 bits do not show; nor do quotients that are only stored so.
 void choose_quick(const ir::Module &module, KernelPlan &plan) {
@@ -253,6 +262,12 @@ void choose_quick(const ir::Module &module, KernelPlan &plan) {
     const Value &value = graph[id];
     if (value.op == Op::truediv)
       plan.quick[id] = plan.divides_by_row[id] && narrowed[id];
+    if (value.op == Op::erf && value.dtype == DType::f32)
+      plan.quick[id] =
+          std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &user) {
+            return std::find(user.args.begin(), user.args.end(), id) == user.args.end() ||
+                   adds_one(graph, user);
+          });
     if (value.op != Op::exp || value.dtype != DType::f32 || value.level != Level::element)
       continue;
     const Value &distance = graph[value.args[0]];
