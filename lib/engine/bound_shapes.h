@@ -146,11 +146,11 @@ struct BoundShapes {
   std::vector<uint32_t> lenders; // by lifetime: the output in whose memory it lies, or kOwnBlock
   int64_t scratch_offset = 0;    // of the products' scratch memory, behind all pieces
   int64_t workspace_bytes = 0;   // all of it
-  KeptMemory exchange; // of all Model::exchanges, one behind another
+  KeptMemory exchange;           // of all Model::exchanges, one behind another
   std::vector<int64_t> exchange_offsets;
   ResolvedSteps steps;     // up to the first part that is none of plain steps
   std::vector<Part> later; // that part and those behind it
-  Recordings recordings;         // the last: work that is recorded uses all of the above
+  Recordings recordings;   // the last: work that is recorded uses all of the above
 };
 
 /// Sets what every symbol may be before a run, from `symbols`.

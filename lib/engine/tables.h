@@ -62,15 +62,7 @@ struct Symbol {
   Size offset;
 };
 
-enum class Role : int32_t {
-  input,
-  weight,
-  output,
-  intermediate,
-  random_state,
-  failure,
-  exchange
-};
+enum class Role : int32_t { input, weight, output, intermediate, random_state, failure, exchange };
 struct Buffer {
   const char *name = "";
   DType dtype = DType::f32;

@@ -35,20 +35,20 @@ template <class Element> Part look_at(int64_t begin, int64_t end, const Element 
 }
 
 Part look_at(const HostTensor &tensor, int64_t begin, int64_t end) {
-  const auto at = [&](auto type) { return reinterpret_cast<const decltype(type) *>(tensor.data()); };
+  const auto at = [&](auto type) {
+    return reinterpret_cast<const decltype(type) *>(tensor.data());
+  };
   if (tensor.is_contiguous()) {
     if (tensor.dtype() == DType::f32)
       return look_at(begin, end, [p = at(float{})](int64_t i) { return double{p[i]}; });
     if (tensor.dtype() == DType::f64)
       return look_at(begin, end, [p = at(double{})](int64_t i) { return p[i]; });
     if (tensor.dtype() == DType::bf16)
-      return look_at(begin, end, [p = at(uint16_t{})](int64_t i) {
-        return double{bf16_to_float(p[i])};
-      });
+      return look_at(begin, end,
+                     [p = at(uint16_t{})](int64_t i) { return double{bf16_to_float(p[i])}; });
     if (tensor.dtype() == DType::f16)
-      return look_at(begin, end, [p = at(uint16_t{})](int64_t i) {
-        return double{f16_to_float(p[i])};
-      });
+      return look_at(begin, end,
+                     [p = at(uint16_t{})](int64_t i) { return double{f16_to_float(p[i])}; });
   }
   return look_at(begin, end, [&](int64_t i) { return tensor.get_double(i); });
 }
