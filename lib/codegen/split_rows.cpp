@@ -648,7 +648,7 @@ int64_t kept_bytes(const KernelGraph &graph) {
 LookBackPart choose_part(const KernelGraph &graph, std::optional<int64_t> rows,
                          std::optional<int64_t> elements, const target::Target &target) {
   constexpr int64_t kRun = 16;
-  const int64_t bytes = kept_bytes(graph);
+  const int64_t bytes = std::max<int64_t>(4, kept_bytes(graph));
   const auto known = graph.elements().as_integer();
   const bool anywhere = known && *known % kRun != 0 && !graph.rows().is_integer(1);
   int scans = 0;
