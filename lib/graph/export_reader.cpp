@@ -271,6 +271,7 @@ Graph read_export_program(const JsonValue &root, const std::string &label) {
     expect_only_keys(signature, {"input_specs", "output_specs"});
     std::vector<NamedInput> inputs = read_input_specs(member(module, "graph"), signature);
     std::vector<std::string> names;
+    names.reserve(inputs.size());
     for (const NamedInput &input : inputs)
       names.emplace_back(input.name == nullptr ? std::string_view() : expect_name(*input.name));
     SymbolNames symbols;
