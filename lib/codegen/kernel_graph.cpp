@@ -532,15 +532,19 @@ bool KernelGraph::finds_positions(ValueId id) const {
 std::optional<int64_t> likely(const ir::Module &module, Expr size) {
   if (size.is_integer())
     return size.value();
-  symbolic::Bindings values;
+  symbolic::Ranges values;
   for (const Expr symbol : symbolic::free_symbols(size)) {
     const auto range = std::find_if(module.symbols.begin(), module.symbols.end(),
                                     [&](const auto &row) { return row.symbol == symbol; });
     if (range == module.symbols.end() || !range->hint)
       return std::nullopt;
-    values.emplace(symbol, *range->hint);
+    values.set(symbol, {*range->hint, *range->hint});
   }
-  return symbolic::evaluate(size, values);
+  // A hint decides nothing but plans: what no memory has for it is not known, no error.
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const symbolic::Interval value = symbolic::bounds(size, values);
+  const bool is_number = value.low == value.high && value.low >= 0 && value.high <= kMost;
+  return is_number ? std::optional(value.low) : std::nullopt;
 }
 
 bool combines(const KernelGraph &graph) {

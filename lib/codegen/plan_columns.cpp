@@ -19,13 +19,15 @@ double time_of_blocks(const target::Target &target, int64_t blocks, int at_once,
   constexpr double kLatency = 800, kStart = 1000; // nanoseconds
   constexpr double kMostShares = 3; // of memory's bandwidth, that one multiprocessor may have
   const double share = target.bandwidth * 1e-9 / target.multiprocessors;
-  double time = 0;
-  for (int64_t left = (blocks + target.multiprocessors - 1) / target.multiprocessors; left > 0;
-       left -= at_once) {
-    const auto together = static_cast<double>(std::min<int64_t>(left, at_once));
-    time +=
-        kStart + together * bytes / std::min(together * in_flight / kLatency, kMostShares * share);
-  }
+  const auto round_of = [&](int64_t count) {
+    const auto together = static_cast<double>(count);
+    return kStart +
+           together * bytes / std::min(together * in_flight / kLatency, kMostShares * share);
+  };
+  const int64_t most = blocks / target.multiprocessors + (blocks % target.multiprocessors != 0);
+  const int64_t left_over = most % at_once;
+  const double time = static_cast<double>(most / at_once) * round_of(at_once) +
+                      (left_over > 0 ? round_of(left_over) : 0);
   return std::max(time, static_cast<double>(blocks) * bytes / (target.bandwidth * 1e-9));
 }
 
@@ -54,7 +56,7 @@ void choose_column_threads(const Request &request, const KernelPlan &plan, Colum
     const int at_once = std::max(
         1, std::min(target.max_threads_per_multiprocessor / block,
                     static_cast<int>(target.registers_per_multiprocessor / registers) / block));
-    const int64_t blocks = rows ? (*rows + walk.columns - 1) / walk.columns : 1;
+    const int64_t blocks = rows ? *rows / walk.columns + (*rows % walk.columns != 0) : 1;
     const double time =
         time_of_blocks(target, blocks, at_once,
                        static_cast<double>(elements.value_or(1 << 16)) * bytes * walk.columns,

@@ -1,5 +1,6 @@
 // Rows that are too long for a block, or too few for a GPU: what is done in parts agrees with the
 // reference.
+#include "graph/read.h"
 #include "made_graph.h"
 #include "tensor/host_tensor.h"
 #include "testing/catch.h"
@@ -273,6 +274,30 @@ void check_sorts(const std::vector<runtime::SessionOptions> &ways) {
 }
 
 } // namespace
+
+TEST_CASE("hints of nothing and of more than any memory decide nothing") {
+  for (const char *hint : {"0", "4611686018427387904"}) {
+    const std::string range = std::string("[0, null, ") + hint + "]";
+    const std::string text = R"({"format": "tsc-graph", "version": 1, "symbols": {"s0": )" + range +
+                             R"(, "s1": )" + range + R"(}, "nodes": [
+          {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": ["s0", "s1"]}},
+          {"name": "y", "op": "call_function", "target": "aten.sum.dim_IntList",
+           "args": [{"node": "x"}, [0]]},
+          {"name": "z", "op": "call_function", "target": "aten.cumsum.default",
+           "args": [{"node": "x"}, 1]},
+          {"name": "output", "op": "output", "args": [[{"node": "y"}, {"node": "z"}]]}]})";
+    const driver::Compilation compilation =
+        driver::compile(graph::parse_graph(text, "hint.json"), driver::CompileOptions{});
+    for (const runtime::SessionOptions &way : testing::host_ways()) {
+      const tensor::HostTensor x = tensor::random_tensor(tensor::DType::f32, {3, 5}, {.seed = 2});
+      const auto outputs = runtime::Session::create(compilation.program, {}, way)->run({x});
+      for (int64_t j = 0; j < 5; ++j)
+        CHECK(outputs[0].get_double(j) ==
+              Approx(x.get_double(j) + x.get_double(5 + j) + x.get_double(10 + j)));
+      CHECK(outputs[1].get_double(6) == Approx(x.get_double(5) + x.get_double(6)));
+    }
+  }
+}
 
 TEST_CASE("long rows sort as the standard library does") { check_sorts(testing::host_ways()); }
 
