@@ -1,5 +1,6 @@
 #include "codegen/split_rows.h"
 
+#include "codegen/part_graphs.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
@@ -13,7 +14,6 @@ namespace tsc::codegen {
 namespace {
 
 using ir::Op;
-using ir::ReductionKind;
 
 constexpr int64_t kSmallestRow = 1 << 15;  // elements that a block would take: some 10 microseconds
 constexpr int64_t kSmallestPart = 1 << 11; // elements of a part: enough for a block
@@ -56,13 +56,6 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
 }
-bool finds_position(const Value &value) {
-  return value.op == Op::reduction &&
-         (value.reduction == ReductionKind::argmax || value.reduction == ReductionKind::argmin);
-}
-/// A reduction or a scan: what needs all of a row before others go on.
-bool is_barrier(const Value &value) { return value.op == Op::reduction || value.op == Op::scan; }
-
 /// Whether parts of a row can be worked on apart.
 bool is_divisible(const ir::Module &module, const KernelGraph &graph) {
   const auto reads = [&](BufferId buffer, Expr index, bool elsewhere_only) {
@@ -183,431 +176,6 @@ std::optional<Division> divide_columns(int64_t rows, int64_t elements,
   const int64_t length = ceil_div(elements, parts);
   return Division{ceil_div(elements, length), length};
 }
-
-Expr flat_row(const KernelGraph &graph) {
-  Expr flat = 0, inner = 1;
-  for (size_t i = graph.row_variables.size(); i-- > 0;) {
-    flat = flat + graph.row_variables[i] * inner;
-    inner = inner * graph.row_sizes[i];
-  }
-  return flat;
-}
-
-ReductionKind reduction_of(ir::ScanKind kind) {
-  switch (kind) {
-  case ir::ScanKind::sum:
-    return ReductionKind::sum;
-  case ir::ScanKind::prod:
-    return ReductionKind::prod;
-  case ir::ScanKind::max:
-    return ReductionKind::max;
-  case ir::ScanKind::min:
-    return ReductionKind::min;
-  case ir::ScanKind::logsumexp:
-  case ir::ScanKind::combine: // Splitter::store_last
-    break;
-  }
-  return ReductionKind::online_softmax_reduce;
-}
-
-/// What changes nothing when it is scanned with others.
-tensor::Scalar identity_of(ir::ScanKind kind, DType dtype) {
-  if (kind == ir::ScanKind::sum || kind == ir::ScanKind::prod) {
-    const int64_t neutral = kind == ir::ScanKind::prod;
-    return tensor::is_floating(dtype) ? tensor::Scalar(static_cast<double>(neutral))
-                                      : tensor::Scalar(neutral);
-  }
-  const bool lowest = kind != ir::ScanKind::min;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (tensor::is_floating(dtype))
-    return lowest ? -kInfinity : kInfinity;
-  if (!tensor::is_signed(dtype) && lowest)
-    return int64_t{0};
-  const int bits = 8 * static_cast<int>(tensor::size_in_bytes(dtype));
-  const int64_t highest = INT64_MAX >> (64 - bits);
-  if (lowest || tensor::is_signed(dtype))
-    return lowest ? -highest - 1 : highest;
-  return static_cast<int64_t>(2 * static_cast<uint64_t>(highest) + 1); // of 64 bits: -1, cast
-}
-
-/// Kernels in the place of one. For each phase whose walk reduces or scans: one that reduces parts
-/// of rows, and one that merges them; then one that computes the elements, if any are stored.
-class Splitter {
-public:
-  Splitter(ir::Module &module, const KernelGraph &graph, Expr parts, Expr length)
-      : module_(module), graph_(graph), parts_(parts), length_(length), row_(flat_row(graph)),
-        part_(symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size())) {}
-
-  std::vector<KernelGraph> split() {
-    bool stores_elements = false;
-    for (const ValueId id : graph_.stores)
-      stores_elements = stores_elements || graph_[id].level == Level::element;
-    uint32_t last = 0;
-    for (ValueId id = 0; id < graph_.values.size(); ++id)
-      if (is_barrier(graph_[id])) {
-        add_barrier(id);
-        last = std::max(last, graph_[id].phase);
-      }
-    std::vector<KernelGraph> result;
-    for (uint32_t phase = 0; phase <= last; ++phase) {
-      if (std::none_of(barriers_.begin(), barriers_.end(),
-                       [&](const Barrier &barrier) { return phase_of(barrier) == phase; }))
-        continue;
-      result.push_back(parts_graph(phase));
-      result.push_back(merge_graph(phase, stores_elements || phase < last));
-    }
-    if (stores_elements)
-      result.push_back(elements_graph());
-    return result;
-  }
-
-  /// One kernel for all: a block a part, each of which looks back at those before it. `threads` of
-  /// a block, `length` and `columns`: as LookBack has them.
-  KernelGraph look_back(int threads, int64_t length, int columns = 0) {
-    std::vector<ValueId> moved;
-    KernelGraph graph = over_parts(graph_.phases, moved);
-    for (const ValueId id : graph_.stores)
-      graph.stores.push_back(moved[id]);
-    finish(graph);
-    int64_t members = 0;
-    for (const Value &value : graph.values)
-      if (value.op == Op::scan)
-        members += static_cast<int64_t>(scanned_members(value));
-    const Expr rows = graph_.rows();
-    const BufferId exchange =
-        add_buffer("exchange", DType::i64, look_back_words(rows, parts_, members));
-    module_.buffers[exchange].role = ir::Buffer::Role::exchange;
-    graph.look_back = {exchange, threads, length, part_, row_, parts_, rows, columns};
-    return graph;
-  }
-
-private:
-  /// A reduction or a scan, and where its parts are, and the results: for each item of a tuple, or
-  /// of a place (the value, then the position). A scan's results are what its parts start from.
-  struct Barrier {
-    ValueId id = ir::kNone;
-    std::vector<BufferId> partials, results;
-  };
-
-  ir::Module &module_;
-  const KernelGraph &graph_;
-  Expr parts_, length_, row_, part_;
-  std::vector<Barrier> barriers_;
-  bool has_stored_ = false; // what depends on no reduction
-
-  uint32_t phase_of(const Barrier &barrier) const { return graph_[barrier.id].phase; }
-  const Barrier &barrier_of(ValueId id) const {
-    return *std::find_if(barriers_.begin(), barriers_.end(),
-                         [&](const Barrier &barrier) { return barrier.id == id; });
-  }
-
-  BufferId add_buffer(const char *stem, DType dtype, Expr count) {
-    ir::Buffer buffer;
-    buffer.name = stem + std::to_string(module_.buffers.size());
-    buffer.dtype = tensor::is_reduced_float(dtype) ? DType::f32 : dtype;
-    buffer.layout = tensor::contiguous_layout({count});
-    buffer.role = ir::Buffer::Role::computed;
-    module_.buffers.push_back(std::move(buffer));
-    return static_cast<BufferId>(module_.buffers.size() - 1);
-  }
-  void add_barrier(ValueId id) {
-    const Value &value = graph_[id];
-    const Expr rows = graph_.rows(), all = rows * parts_;
-    Barrier barrier{id, {}, {}};
-    if (value.combine) {
-      for (const DType type : value.combine.code->types) {
-        barrier.partials.push_back(add_buffer("parts", type, all));
-        barrier.results.push_back(add_buffer("starts", type, all));
-      }
-    } else if (value.op == Op::scan) {
-      barrier.partials = {add_buffer("parts", total_dtype(value), all)};
-      barrier.results = {add_buffer("starts", total_dtype(value), all)};
-    } else if (finds_position(value)) {
-      barrier.partials = {add_buffer("parts", value.source_dtype, all),
-                          add_buffer("parts", DType::i64, all)};
-      barrier.results = {add_buffer("merged", DType::i64, rows)};
-    } else {
-      for (size_t i = 0; i < ir::tuple_size(value.reduction); ++i) {
-        barrier.partials.push_back(add_buffer("parts", value.dtype, all));
-        barrier.results.push_back(add_buffer("merged", value.dtype, rows));
-      }
-    }
-    barriers_.push_back(std::move(barrier));
-  }
-
-  // ---- values
-
-  static ValueId add(KernelGraph &graph, Value value) {
-    graph.values.push_back(std::move(value));
-    return static_cast<ValueId>(graph.values.size() - 1);
-  }
-  ValueId load(KernelGraph &graph, BufferId buffer, Expr index, ValueId guard = ir::kNone) const {
-    Value value;
-    value.op = Op::load;
-    value.buffer = buffer;
-    value.dtype = module_.buffer(buffer).dtype;
-    value.index = index;
-    value.guard = guard;
-    return add(graph, std::move(value));
-  }
-  void store(KernelGraph &graph, Op op, BufferId buffer, Expr index, ValueId stored) const {
-    Value value;
-    value.op = op;
-    value.dtype = module_.buffer(buffer).dtype;
-    value.buffer = buffer;
-    value.index = index;
-    value.args = {stored};
-    graph.stores.push_back(add(graph, std::move(value)));
-  }
-  static ValueId compute(KernelGraph &graph, Op op, DType dtype, std::vector<ValueId> args) {
-    Value value;
-    value.op = op;
-    value.dtype = dtype;
-    value.args = std::move(args);
-    return add(graph, std::move(value));
-  }
-  static ValueId item(KernelGraph &graph, ValueId tuple, DType dtype, uint32_t number) {
-    const ValueId id = compute(graph, Op::get_item, dtype, {tuple});
-    graph.values[id].item = number;
-    return id;
-  }
-  static ValueId constant(KernelGraph &graph, tensor::Scalar number, DType dtype) {
-    const ValueId id = compute(graph, Op::constant, dtype, {});
-    graph.values[id].constant = number;
-    return id;
-  }
-  static ValueId position(KernelGraph &graph, Expr index) {
-    const ValueId id = compute(graph, Op::index_expr, DType::i64, {});
-    graph.values[id].index = index;
-    return id;
-  }
-  static void renumber(Value &value, const std::vector<ValueId> &moved) {
-    for (ValueId &arg : value.args)
-      arg = moved[arg];
-    value.guard = value.guard == ir::kNone ? ir::kNone : moved[value.guard];
-  }
-
-  /// The reduction that `id` is, or is an item of, if it belongs to a phase before `phase`.
-  const Barrier *earlier(ValueId id, uint32_t phase) const {
-    const ValueId tuple = graph_[id].op == Op::get_item ? graph_[id].args[0] : id;
-    return graph_[tuple].op == Op::reduction && graph_[tuple].phase < phase ? &barrier_of(tuple)
-                                                                            : nullptr;
-  }
-  /// What a reduction of an earlier phase gave; nothing for a tuple, whose items are asked for.
-  ValueId result(KernelGraph &graph, ValueId id, const Barrier &barrier) const {
-    if (id == barrier.id && barrier.results.size() > 1)
-      return ir::kNone;
-    return load(graph, barrier.results[graph_[id].op == Op::get_item ? graph_[id].item : 0], row_);
-  }
-
-  // ---- kernels
-
-  /// The graph over parts of rows; what was reduced before `phase` is loaded. No stores.
-  KernelGraph over_parts(uint32_t phase, std::vector<ValueId> &moved) const {
-    KernelGraph graph = graph_;
-    graph.values.clear();
-    graph.stores.clear();
-    const Expr outermost = graph.element_variables[0], size = graph.element_sizes[0];
-    if (size == length_ * parts_)
-      graph.element_sizes[0] = length_;
-    else
-      graph.element_sizes[0] = symbolic::minimum(length_, size - part_ * length_);
-    if (!size.is_integer())
-      graph.element_sizes[0] = symbolic::maximum(0, graph.element_sizes[0]);
-    graph.ranges.set_size(outermost, length_);
-    graph.ranges.set_size(part_, parts_);
-    // Outermost: neighbouring rows stay neighbours where columns are reduced.
-    graph.row_variables.insert(graph.row_variables.begin(), part_);
-    graph.row_sizes.insert(graph.row_sizes.begin(), parts_);
-    const symbolic::Substitution place = {{outermost, part_ * length_ + outermost}};
-    moved.assign(graph_.values.size(), ir::kNone);
-    for (ValueId id = 0; id < graph_.values.size(); ++id) {
-      if (const Barrier *barrier = earlier(id, phase)) {
-        moved[id] = result(graph, id, *barrier);
-        continue;
-      }
-      Value value = graph_[id];
-      renumber(value, moved);
-      value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
-      moved[id] = add(graph, std::move(value));
-    }
-    return graph;
-  }
-  static void finish(KernelGraph &graph) {
-    remove_dead_values(graph);
-    assign_phases(graph);
-  }
-
-  KernelGraph parts_graph(uint32_t phase) const {
-    std::vector<ValueId> moved;
-    KernelGraph graph = over_parts(phase, moved);
-    start_scans(graph, moved, phase);
-    const Expr index = row_ * parts_ + part_;
-    for (const Barrier &barrier : barriers_) {
-      const Value &value = graph_[barrier.id];
-      if (value.phase != phase)
-        continue;
-      const ValueId id = moved[barrier.id];
-      if (value.combine) {
-        store_last(graph, barrier, id, index);
-      } else if (value.op == Op::scan) {
-        store(graph, Op::store_reduction, barrier.partials[0], index, total(graph, value, moved));
-      } else if (finds_position(value)) {
-        const Expr inside = symbolic::numel(std::span<const Expr>(graph_.element_sizes).subspan(1));
-        const ValueId first = position(graph, part_ * length_ * inside);
-        store(graph, Op::store_reduction, barrier.partials[0], index,
-              item(graph, id, value.source_dtype, 0));
-        store(graph, Op::store_reduction, barrier.partials[1], index,
-              compute(graph, Op::add, DType::i64, {id, first}));
-      } else {
-        const bool tuple = barrier.partials.size() > 1;
-        for (uint32_t i = 0; i < barrier.partials.size(); ++i)
-          store(graph, Op::store_reduction, barrier.partials[i], index,
-                tuple ? item(graph, id, value.dtype, i) : id);
-      }
-    }
-    finish(graph);
-    return graph;
-  }
-  /// What a part's scan of tuples comes to: where its last element stands.
-  void store_last(KernelGraph &graph, const Barrier &barrier, ValueId scan, Expr index) const {
-    const ValueId place = position(graph, graph.element_variables[0]);
-    const ValueId end = position(graph, graph.element_sizes[0] - 1);
-    const ValueId is_last = compute(graph, Op::eq, DType::boolean, {place, end});
-    for (uint32_t i = 0; i < barrier.partials.size(); ++i) {
-      const DType type = member_dtype(graph[scan], i);
-      store(graph, Op::store, barrier.partials[i], index, item(graph, scan, type, i));
-      graph.values[graph.stores.back()].guard = is_last;
-    }
-  }
-  /// What a part adds to those behind it.
-  ValueId total(KernelGraph &graph, const Value &scan, const std::vector<ValueId> &moved) const {
-    const ValueId id = compute(graph, Op::reduction, total_dtype(scan), {moved[scan.args[0]]});
-    graph.values[id].reduction = reduction_of(scan.scan);
-    graph.values[id].source_dtype = scan.dtype;
-    if (scan.scan != ir::ScanKind::logsumexp)
-      return id;
-    return compute(graph, Op::add, scan.dtype,
-                   {item(graph, id, scan.dtype, 0),
-                    compute(graph, Op::log, scan.dtype, {item(graph, id, scan.dtype, 1)})});
-  }
-
-  /// The parts that belong to `phase` to one result a row, and what is computed of those.
-  /// `is_asked_for`: kernels behind this one load them.
-  KernelGraph merge_graph(uint32_t phase, bool is_asked_for) {
-    KernelGraph graph = graph_;
-    const Expr part = symbolic::symbol(symbolic::SymbolSort::reduced);
-    const Expr index = row_ * parts_ + part;
-    graph.element_variables = {part};
-    graph.element_sizes = {parts_};
-    graph.ranges.set_size(part, parts_);
-    graph.values.clear();
-    graph.stores.clear();
-    std::vector<ValueId> moved(graph_.values.size(), ir::kNone);
-    const auto is_known = [&](ValueId id) { return id == ir::kNone || moved[id] != ir::kNone; };
-    for (ValueId id = 0; id < graph_.values.size(); ++id) {
-      const Value &source = graph_[id];
-      if (const Barrier *barrier = earlier(id, phase)) {
-        moved[id] = result(graph, id, *barrier);
-      } else if (is_barrier(source) && source.phase == phase) {
-        Value value = source;
-        value.args.clear();
-        for (const BufferId partial : barrier_of(id).partials)
-          value.args.push_back(load(graph, partial, index));
-        if (value.op == Op::scan && !value.combine)
-          value.dtype = total_dtype(source);
-        if (value.reduction == ReductionKind::welford_reduce)
-          value.reduction = ReductionKind::welford_combine;
-        value.source_dtype = graph.values[value.args[0]].dtype;
-        moved[id] = add(graph, std::move(value));
-      } else if (source.level == Level::row && is_known(source.guard) &&
-                 std::all_of(source.args.begin(), source.args.end(), is_known)) {
-        Value value = source;
-        renumber(value, moved);
-        moved[id] = add(graph, std::move(value));
-      }
-    }
-    for (const ValueId id : graph_.stores) {
-      const Value &value = graph_[id];
-      if (value.level == Level::row &&
-          (value.phase == phase + 1 || (value.phase == 0 && !has_stored_)))
-        graph.stores.push_back(moved[id]);
-    }
-    has_stored_ = true;
-    for (const Barrier &barrier : barriers_) {
-      const Value &value = graph_[barrier.id];
-      if (value.phase != phase || !is_asked_for)
-        continue;
-      const ValueId id = moved[barrier.id];
-      if (value.op == Op::scan) {
-        for (uint32_t i = 0; i < barrier.results.size(); ++i)
-          store(graph, Op::store, barrier.results[i], index,
-                value.combine ? item(graph, id, member_dtype(value, i), i) : id);
-        continue;
-      }
-      const bool tuple = barrier.results.size() > 1;
-      for (uint32_t i = 0; i < barrier.results.size(); ++i)
-        store(graph, Op::store_reduction, barrier.results[i], row_,
-              tuple ? item(graph, id, value.dtype, i) : id);
-    }
-    finish(graph);
-    return graph;
-  }
-
-  KernelGraph elements_graph() const {
-    std::vector<ValueId> moved;
-    KernelGraph graph = over_parts(graph_.phases, moved);
-    for (const ValueId id : graph_.stores)
-      if (graph_[id].level == Level::element)
-        graph.stores.push_back(moved[id]);
-    start_scans(graph, moved, graph_.phases);
-    finish(graph);
-    return graph;
-  }
-  /// Scans of phases before `phase` go on in a part where the part before it ended. Moves values.
-  void start_scans(KernelGraph &graph, std::vector<ValueId> &moved, uint32_t phase) const {
-    KernelGraph starts = graph;
-    starts.values.clear();
-    std::vector<std::pair<ValueId, std::vector<ValueId>>> of_scan; // where it is, its arguments
-    for (const Barrier &barrier : barriers_) {
-      const Value &scan = graph_[barrier.id];
-      if (scan.op != Op::scan || scan.phase >= phase)
-        continue;
-      const ValueId follows =
-          compute(starts, Op::ge, DType::boolean,
-                  {position(starts, part_), constant(starts, int64_t{1}, DType::i64)});
-      std::vector<ValueId> before;
-      for (const BufferId result : barrier.results)
-        before.push_back(load(starts, result, row_ * parts_ + part_ - 1, follows));
-      if (scan.combine) {
-        before.push_back(follows);
-        of_scan.emplace_back(moved[barrier.id], std::move(before));
-        continue;
-      }
-      const ValueId nothing = constant(starts, identity_of(scan.scan, scan.dtype), scan.dtype);
-      of_scan.push_back({moved[barrier.id],
-                         {compute(starts, Op::where, scan.dtype, {follows, before[0], nothing})}});
-    }
-    if (of_scan.empty())
-      return;
-    // They come first: arguments stand before their users.
-    const auto count = static_cast<ValueId>(starts.values.size());
-    for (Value value : graph.values) {
-      for (ValueId &arg : value.args)
-        arg += count;
-      value.guard = value.guard == ir::kNone ? ir::kNone : value.guard + count;
-      starts.values.push_back(std::move(value));
-    }
-    for (ValueId &id : starts.stores)
-      id += count;
-    for (const auto &[scan, start] : of_scan)
-      for (const ValueId argument : start)
-        starts.values[scan + count].args.push_back(argument);
-    for (ValueId &id : moved)
-      id = id == ir::kNone ? id : id + count;
-    graph = std::move(starts);
-  }
-};
 
 /// Whether parts of scanned rows can be blocks of one launch: everything that needs all of a row is
 /// a scan, and how many parts there are is known when shapes are bound.
@@ -769,8 +337,8 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   if (has_scan(graph)) {
     if (const auto columns = divide_among_columns(module, graph, target)) {
       const Expr parts = symbolic::ceil_div(graph.elements(), columns->length);
-      return std::vector{Splitter(module, graph, parts, columns->length)
-                             .look_back(kColumnPartBlock, columns->length, columns->columns)};
+      return std::vector{look_back_graph(module, graph, parts, columns->length, kColumnPartBlock,
+                                         columns->columns)};
     }
     if (likely_rows && likely_elements && graph.element_sizes.size() == 1 &&
         prefers_columns(module, graph)) {
@@ -779,7 +347,7 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
         return std::nullopt;
       if (!graph.elements().is_integer())
         division = in_parts(graph, division->parts);
-      return Splitter(module, graph, division->parts, division->length).split();
+      return graphs_of_parts(module, graph, division->parts, division->length);
     }
     const bool few = likely_rows && few_blocks(*likely_rows, target) && likely_elements &&
                      *likely_elements >= kSmallestRow;
@@ -789,13 +357,12 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
     if (may_look_back(graph, target) && !prefers_columns(module, graph)) {
       const LookBackPart part = choose_part(graph, likely_rows, likely_elements, target);
       const Expr parts = symbolic::ceil_div(graph.elements(), part.length);
-      return std::vector{
-          Splitter(module, graph, parts, part.length).look_back(part.threads, part.length)};
+      return std::vector{look_back_graph(module, graph, parts, part.length, part.threads)};
     }
     const auto division = divide_scan(graph, likely_rows, target);
     if (!division || graph.element_sizes.size() > 1)
       return std::nullopt;
-    return Splitter(module, graph, division->parts, division->length).split();
+    return graphs_of_parts(module, graph, division->parts, division->length);
   }
   if (!likely_rows)
     return std::nullopt;
@@ -810,7 +377,7 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   const Division division = divide(module, graph, blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
-  return Splitter(module, graph, division.parts, division.length).split();
+  return graphs_of_parts(module, graph, division.parts, division.length);
 }
 
 } // namespace tsc::codegen

@@ -1,0 +1,25 @@
+// Kernels over parts of rows, in the place of one over whole rows.
+#pragma once
+
+#include "codegen/kernel_graph.h"
+
+namespace tsc::codegen {
+
+/// A reduction or a scan: what needs all of a row before others go on.
+inline bool is_barrier(const Value &value) {
+  return value.op == ir::Op::reduction || value.op == ir::Op::scan;
+}
+
+/// For each phase of `graph` whose walk reduces or scans: a kernel that reduces parts of rows, and
+/// one that merges them; then one that computes the elements, if any are stored. `parts` of
+/// `length` of the outermost element loop, the last one what is left. Appends the buffers between
+/// them to `module`.
+std::vector<KernelGraph> graphs_of_parts(ir::Module &module, const KernelGraph &graph, Expr parts,
+                                         Expr length);
+
+/// One kernel for all: a block a part, each of which looks back at those before it. `length`,
+/// `threads`, `columns`: as LookBack has them. Appends what blocks tell each other to `module`.
+KernelGraph look_back_graph(ir::Module &module, const KernelGraph &graph, Expr parts,
+                            int64_t length, int threads, int columns = 0);
+
+} // namespace tsc::codegen
