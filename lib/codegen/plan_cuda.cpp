@@ -5,6 +5,7 @@
 
 #include "codegen/alignment.h"
 #include "support/diagnostic.h"
+#include "target/held_columns.h"
 
 #include <algorithm>
 #include <cmath>
@@ -198,18 +199,44 @@ bool leaves_threads_idle(const KernelGraph &graph, const target::Target &target)
          *rows * 4 <= int64_t{target.multiprocessors} * target.max_threads_per_multiprocessor;
 }
 
-void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan) {
+/// True of columns that are read back after their sums are known, and that a thread can hold: all
+/// of a column's loads are under way at once, none is made twice.
+bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
+  constexpr int64_t kFewest = 2048, kWidestStep = 1;
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  if (!elements || *elements > target::kLongestHeldColumn || (rows && *rows < kFewest) ||
+      graph.row_variables.empty() || graph.element_variables.empty() ||
+      !prefers_columns(module, graph))
+    return false;
+  int64_t words = 0;
+  bool stores = false;
+  for (const Value &value : graph.values) {
+    if (value.buffer == ir::kNone || value.level != Level::element)
+      continue;
+    const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
+    if (!step || !step->is_integer() || step->value() < 0 || step->value() > kWidestStep)
+      return false;
+    stores = stores || value.op == Op::store;
+    if (value.op == Op::load)
+      words += *elements * target::registers_of(tensor::size_in_bytes(value.dtype));
+  }
+  return stores && words <= target::kHeldColumnRegisters;
+}
+
+void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                     bool hold) {
   ColumnWalk walk;
   walk.columns = kRowBlock;
   walk.threads = 1;
   classify_accesses(module, plan, 1);
   plan.preloaded.assign(plan.graph.values.size(), false);
-  fill_phases(module, plan, group, false);
+  fill_phases(module, plan, group, hold);
   walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
   plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
   plan.block = walk.block();
   plan.walk = walk;
-  plan.description = "short rows, a thread a row, " + walks_text(plan, "row");
+  plan.description = hold ? "short columns, a thread a column, which it holds"
+                          : "short rows, a thread a row, " + walks_text(plan, "row");
 }
 
 /// Values that are only rounded to 16 bits or fewer: stored so, or factors of what is.
@@ -415,6 +442,8 @@ KernelPlan make_plan(const Request &request) {
           !plan_pointwise_rows(request, plan))
         plan_flat(request, plan);
     }
+  } else if (!whole_rows && !request.like && has_held_columns(request.module, plan.graph)) {
+    plan_short_rows(request.module, request.group, plan, true);
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
              (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {
@@ -430,7 +459,7 @@ KernelPlan make_plan(const Request &request) {
     if (!request.like && shares &&
         plan_wide_columns(request.module, request.group, plan, request.target, request.choice)) {
     } else if (short_rows) {
-      plan_short_rows(request.module, request.group, plan);
+      plan_short_rows(request.module, request.group, plan, false);
     } else {
       plan_columns(request, plan);
     }

@@ -1,4 +1,5 @@
 #include "scheduler/turn_loops.h"
+#include "target/held_columns.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -19,24 +20,34 @@ bool differs_in_accesses(Refusal refusal) {
 bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
   constexpr double kColumns = 32 * 8; // of a multiprocessor, at once
   constexpr double kOfCache = 0.5;
+  constexpr int64_t kManyColumns = 2048; // that are worth a thread each
   // A block has 32 columns: shorter ones are over before it has begun (log_softmax over 21 channels
-  // on an H200: 136 us in one kernel of such blocks, where memory takes 43).
+  // on an H200: 136 us in one kernel of such blocks, where memory takes 43). Those that a thread
+  // can hold have a kernel of their own.
   constexpr int64_t kShortest = 128;
   const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
   const target::Target *target = fusion.state.options.target;
   const auto count = rows.numel.as_integer(), length = rows.reduction_numel.as_integer(),
              all = elements.numel.as_integer();
   if (!target || target->is_host || !rows.reduces || elements.reduces || !count || !length ||
-      !all || *all != *count * *length || *length < kShortest)
+      !all || *all != *count * *length)
     return false;
-  double bytes = 0; // of an element that both read
+  double bytes = 0;  // of an element that both read
+  int64_t words = 0; // registers for the same
   for (const BufferId buffer : rows.buffers) {
     if (!std::binary_search(elements.buffers.begin(), elements.buffers.end(), buffer))
       continue;
     const ir::Buffer &shared = fusion.state.module.buffer(buffer);
     const auto held = shared.layout.storage_size().as_integer();
-    bytes += held && *held >= *all ? static_cast<double>(tensor::size_in_bytes(shared.dtype)) : 0;
+    if (!held || *held < *all)
+      continue;
+    bytes += static_cast<double>(tensor::size_in_bytes(shared.dtype));
+    words += *length * target::registers_of(tensor::size_in_bytes(shared.dtype));
   }
+  if (*length <= target::kLongestHeldColumn && words <= target::kHeldColumnRegisters)
+    return words > 0 && *count >= kManyColumns;
+  if (*length < kShortest)
+    return false;
   const double at_once = bytes * static_cast<double>(*length) * kColumns * target->multiprocessors;
   return bytes > 0 && at_once <= kOfCache * target->l2_bytes;
 }

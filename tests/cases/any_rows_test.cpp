@@ -17,6 +17,7 @@ struct Case {
 };
 
 constexpr const char *kAnywhere = "rows start anywhere", *kWide = "1 walk over the column, 16-byte";
+constexpr const char *kHeld = "a thread a column, which it holds";
 
 json one(const std::string &target, const json &arguments) {
   return json::array({{"y", target, arguments}});
@@ -232,7 +233,33 @@ std::vector<Case> columns() {
        {{"x", "float32", {3, 21, 4003}}},
        one("aten._softmax.default", {"$x", 1, false}),
        {"y"},
-       "2 walks over the column"},
+       kHeld},
+      {"probabilities of few channels, of 16 bits",
+       {{"x", "bfloat16", {2, 12, 3001}}},
+       one("aten._softmax.default", {"$x", 1, false}),
+       {"y"},
+       kHeld},
+      {"probabilities of more channels than a thread holds",
+       {{"x", "float32", {3, 33, 1001}}},
+       one("aten._softmax.default", {"$x", 1, false}),
+       {"y"},
+       "1 walk over the column"},
+      {"gradients of probabilities of channels",
+       {{"g", "float32", {3, 21, 1001}}, {"p", "float32", {3, 21, 1001}}},
+       one("aten._softmax_backward_data.default", {"$g", "$p", 1, {{"dtype", "float32"}}}),
+       {"y"},
+       kHeld},
+      {"deviations of channels",
+       {{"x", "float32", {2, 24, 2003}}, {"w", "float32", {24, 1}}},
+       {{"n", "aten.var_mean.correction", {"$x", {1}}, {{"correction", 0}, {"keepdim", true}}},
+        {"v", "operator.getitem", {"$n", 0}},
+        {"m", "operator.getitem", {"$n", 1}},
+        {"a", "aten.sub.Tensor", {"$x", "$m"}},
+        {"b", "aten.rsqrt.default", {"$v"}},
+        {"c", "aten.mul.Tensor", {"$a", "$b"}},
+        {"y", "aten.mul.Tensor", {"$c", "$w"}}},
+       {"y"},
+       ""},
       {"logarithms of probabilities of channels",
        {{"x", "float16", {2, 40, 1001}}},
        one("aten._log_softmax.default", {"$x", 1, false}),

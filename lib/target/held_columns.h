@@ -1,0 +1,16 @@
+// Which columns a thread holds in registers: the scheduler fuses readers of a column for it, and
+// the planner gives such columns a thread each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tsc::target {
+
+constexpr int64_t kLongestHeldColumn = 32;   // elements; the loop over them is unrolled
+constexpr int64_t kHeldColumnRegisters = 64; // of 32 bits, for a column's loads
+
+/// Registers of 32 bits for an element of `bytes`.
+constexpr int64_t registers_of(size_t bytes) { return bytes > 4 ? 2 : 1; }
+
+} // namespace tsc::target
