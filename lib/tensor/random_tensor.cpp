@@ -36,17 +36,45 @@ int64_t integer_between(uint64_t bits, int64_t low, int64_t high) {
   return static_cast<int64_t>(static_cast<uint64_t>(low) + step);
 }
 
-void fill(HostTensor &tensor, const RandomSpec &spec, int64_t begin, int64_t end) {
+double float_of(uint64_t bits, const RandomSpec &spec) {
+  return (spec.positive ? 0.5 + uniform(bits) : bell(bits)) * spec.scale;
+}
+
+/// Weights of a model are hundreds of millions of elements: their type is asked once, not for each.
+template <typename Stored, typename Convert>
+void fill_floats(HostTensor &tensor, const RandomSpec &spec, int64_t begin, int64_t end,
+                 Convert convert) {
+  auto *to = reinterpret_cast<Stored *>(tensor.data());
+  for (int64_t i = begin; i < end; ++i)
+    to[i] = convert(float_of(random_bits(spec.seed, static_cast<uint64_t>(i)), spec));
+}
+
+void fill_one_by_one(HostTensor &tensor, const RandomSpec &spec, int64_t begin, int64_t end) {
+  const DType dtype = tensor.dtype();
   for (int64_t i = begin; i < end; ++i) {
     uint64_t bits = random_bits(spec.seed, static_cast<uint64_t>(i));
-    if (tensor.dtype() == DType::boolean)
+    if (dtype == DType::boolean)
       tensor.set_int64(i, static_cast<int64_t>(bits >> 63));
-    else if (is_integral(tensor.dtype()))
+    else if (is_integral(dtype))
       tensor.set_int64(i, integer_between(bits, spec.low, std::max(spec.low, spec.high)));
-    else if (spec.positive)
-      tensor.set_double(i, (0.5 + uniform(bits)) * spec.scale);
     else
-      tensor.set_double(i, bell(bits) * spec.scale);
+      tensor.set_double(i, float_of(bits, spec));
+  }
+}
+
+void fill(HostTensor &tensor, const RandomSpec &spec, int64_t begin, int64_t end) {
+  const auto to_float = [](double value) { return static_cast<float>(value); };
+  switch (tensor.dtype()) {
+  case DType::f32:
+    return fill_floats<float>(tensor, spec, begin, end, to_float);
+  case DType::f16:
+    return fill_floats<uint16_t>(tensor, spec, begin, end,
+                                 [&](double value) { return float_to_f16(to_float(value)); });
+  case DType::bf16:
+    return fill_floats<uint16_t>(tensor, spec, begin, end,
+                                 [&](double value) { return float_to_bf16(to_float(value)); });
+  default:
+    return fill_one_by_one(tensor, spec, begin, end);
   }
 }
 
