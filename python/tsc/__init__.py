@@ -26,7 +26,7 @@ def expression_count():
 
 def __getattr__(name):
     if name == "backend":
-        from .backend import backend
+        from ._backend import backend
         return backend
     if name == "TscError":
         from ._library import TscError

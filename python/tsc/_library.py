@@ -111,5 +111,5 @@ class Handle:
 
     def __del__(self):
         handle = self.__dict__.get("_handle")
-        if handle:
+        if handle and library is not None:  # None: the interpreter is ending
             library().tsc_api_destroy(handle)

@@ -41,6 +41,26 @@ class Sizes:
         return self._static or tuple(p(values) if callable(p) else p for p in self._parts)
 
 
+def _view_call(node):
+    """A function of the viewed tensor and the symbols' values."""
+    def prepare(argument):
+        if isinstance(argument, torch.fx.Node):
+            argument = argument.meta["val"]
+        if isinstance(argument, torch.SymInt):
+            if argument.node.expr.is_number:
+                return lambda values: int(argument)
+            return evaluator(argument.node.expr)
+        if isinstance(argument, (list, tuple)):
+            parts = [prepare(one) for one in argument]
+            return lambda values: [part(values) for part in parts]
+        return lambda values: argument
+
+    arguments = [prepare(a) for a in node.args[1:]]
+    named = {key: prepare(a) for key, a in node.kwargs.items()}
+    return lambda tensor, values: node.target(tensor, *[a(values) for a in arguments],
+                                              **{key: a(values) for key, a in named.items()})
+
+
 class Compiled:
     """A module of which every node is tsc's. Takes and gives what the module does, as a list."""
 
@@ -60,6 +80,7 @@ class Compiled:
         output = next(n for n in module.graph.nodes if n.op == "output")
         results = output.args[0]
         self._is_single = not isinstance(results, (list, tuple))
+        self._views = converter.views
         self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
 
     @staticmethod
@@ -76,8 +97,19 @@ class Compiled:
                     found.setdefault(size.node.expr.name, (i, dimension))
         return found
 
-    @staticmethod
-    def _result(result, positions, computed):
+    def _result(self, result, positions, computed):
+        if isinstance(result, torch.fx.Node) and result in self._views:
+            root, chain = self._views[result]
+            base = self._result(root, positions, computed)
+            steps = [_view_call(node) for node in chain]
+
+            def replay(inputs, outputs, values):
+                tensor = base(inputs, outputs, values)
+                for step in steps:
+                    tensor = step(tensor, values)
+                return tensor
+
+            return replay
         if not isinstance(result, torch.fx.Node):
             return lambda inputs, outputs, values: result
         if result in positions:

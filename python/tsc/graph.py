@@ -103,6 +103,38 @@ def why_eager(node, random):
     return None
 
 
+def _is_view(node):
+    """A call that gives its first argument's memory, seen otherwise."""
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], torch.fx.Node):
+        return False
+    if getattr(node.target, "__name__", "") == "getitem":
+        return True  # of a list of views, or the chain ends at what made the list
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+        return False
+    return any(r.alias_info is not None for r in node.target._schema.returns)
+
+
+def views_of_results(results):
+    """{result: (root, views)}: results that are views of an input, or of memory that another result shows too. They
+    have to share it, as eager mode's do; so PyTorch makes them of the root, which costs no copy."""
+    chains = {}
+    for result in results:
+        if not isinstance(result, torch.fx.Node) or not isinstance(result.meta.get("val"), torch.Tensor):
+            continue
+        node, chain = result, []
+        while _is_view(node):
+            chain.append(node)
+            node = node.args[0]
+        while chain and not isinstance(node.meta.get("val"), torch.Tensor):
+            node = chain.pop()  # a list that no view made
+        chains[result] = node, chain[::-1]
+    count = {}
+    for root, _ in chains.values():
+        count[root] = count.get(root, 0) + 1
+    return {result: (root, chain) for result, (root, chain) in chains.items()
+            if chain and (root.op != "call_function" or count[root] > 1)}
+
+
 class Converter:
     """One module without submodules. `inputs` are the placeholders, or tensors of the module itself, that the program
     takes, in order; `outputs` its nodes that the program gives."""
@@ -112,6 +144,7 @@ class Converter:
         self.symbols = {}
         self.inputs, self.nodes, self.devices = [], [], set()
         self.outputs = []
+        self.views = {}  # results that are made of an input or output
 
     def convert(self):
         seen = set()
@@ -123,7 +156,10 @@ class Converter:
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
+                self.views = views_of_results(self._results(node))
                 for result in self._results(node):
+                    if result in self.views:
+                        result = self.views[result][0]
                     computed = isinstance(result, torch.fx.Node) and result.op == "call_function"
                     if computed and isinstance(result.meta.get("val"), torch.Tensor) and result not in seen:
                         seen.add(result)
