@@ -114,6 +114,14 @@ class Inference(Case):
             self.assert_same(self.compiled(model)(tokens), model(tokens), rtol=1e-4, atol=1e-5)
         self.all_compiled()
 
+    def test_constant_of_the_function(self):
+        def f(x):
+            return x + torch.tensor([1.0, 2.0, 3.0])
+
+        x = torch.randn(2, 3)
+        self.assert_same(self.compiled(f)(x), f(x))
+        self.assertGreater(tsc.last_report().compiled_nodes, 0, str(tsc.last_report()))
+
     def test_graph_breaks(self):
         def f(x):
             y = x + 1

@@ -73,14 +73,14 @@ class Compiled:
             if node in positions:
                 self._inputs.append((positions[node], None))
             else:
-                self._inputs.append((None, node.meta["val"]))
+                self._inputs.append((None, converter.constants[node]))
         self._symbols = self._find_symbols(placeholders)
         computed = {n: i for i, n in enumerate(converter.outputs)}
         self._layouts = [Sizes(n.meta["val"]) for n in converter.outputs]
         output = next(n for n in module.graph.nodes if n.op == "output")
         results = output.args[0]
         self._is_single = not isinstance(results, (list, tuple))
-        self._views = converter.views
+        self._views, self._constants = converter.views, converter.constants
         self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
 
     @staticmethod
@@ -114,6 +114,8 @@ class Compiled:
             return lambda inputs, outputs, values: result
         if result in positions:
             return lambda inputs, outputs, values, i=positions[result]: inputs[i]
+        if result in self._constants:
+            return lambda inputs, outputs, values: self._constants[result]
         if result in computed:
             return lambda inputs, outputs, values, i=computed[result]: outputs[i]
         value = result.meta.get("val")
@@ -122,8 +124,6 @@ class Compiled:
             return lambda inputs, outputs, values: evaluate(values)
         if isinstance(value, (int, torch.SymInt)):
             return lambda inputs, outputs, values: int(value)
-        if result.op == "get_attr":
-            return lambda inputs, outputs, values: value
         raise CannotConvert(result, f"a result of {type(value).__name__}")
 
     def __call__(self, *inputs):

@@ -144,6 +144,7 @@ class Converter:
         self.symbols = {}
         self.inputs, self.nodes, self.devices = [], [], set()
         self.outputs = []
+        self.constants = {}
         self.views = {}  # results that are made of an input or output
 
     def convert(self):
@@ -241,9 +242,10 @@ class Converter:
             value = getattr(value, part)
         if not isinstance(value, torch.Tensor):
             raise CannotConvert(node, f"an attribute of {type(value).__name__}")
+        self.constants[node] = value  # "val" may be a fake of it
         node.meta.setdefault("val", value)
         self.inputs.append(node)
-        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._value(node, value.detach())})
+        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._value(node, value)})
 
     def _call(self, node):
         value = node.meta.get("val")
