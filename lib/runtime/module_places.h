@@ -6,8 +6,8 @@
 
 namespace tsc::runtime {
 
-/// Paths of files that are there: beside the program, where the build puts modules, and where an
-/// installation does.
+/// Paths of files that are there: beside the library or program that this code is part of, where
+/// the build puts modules, and where an installation does.
 std::vector<std::string> module_places(const std::string &name);
 
 } // namespace tsc::runtime

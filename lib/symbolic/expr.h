@@ -116,6 +116,8 @@ struct ExprLess {
 };
 
 Expr integer(int64_t value);
+/// Expressions that the process holds: each content once, and none is ever freed.
+size_t expression_count();
 /// `number` is below kMostSymbols, and 0 for a sort of one symbol.
 Expr symbol(SymbolSort sort, size_t number = 0);
 /// The symbol of this spelling, if there is one: "s0" is, "s00" and "batch" are not.

@@ -34,6 +34,11 @@ public:
     return slot->node;
   }
 
+  size_t count() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return count_;
+  }
+
 private:
   struct Slot {
     uint64_t hash = 0;
@@ -61,10 +66,11 @@ private:
 };
 
 /// Lives until the process ends, so that static Exprs may outlive any other static.
-Shard &shard_of(uint64_t hash) {
+std::array<Shard, kShards> &all_shards() {
   static auto *shards = new std::array<Shard, kShards>;
-  return (*shards)[hash % kShards];
+  return *shards;
 }
+Shard &shard_of(uint64_t hash) { return all_shards()[hash % kShards]; }
 
 uint64_t hash_of(Kind kind, int64_t value) {
   return support::hash_combine(static_cast<uint64_t>(kind) + 1, static_cast<uint64_t>(value));
@@ -200,5 +206,12 @@ const std::string &Expr::spelling() const {
 }
 
 Expr integer(int64_t value) { return Expr(value); }
+
+size_t expression_count() {
+  size_t count = 0;
+  for (Shard &shard : all_shards())
+    count += shard.count();
+  return count;
+}
 
 } // namespace tsc::symbolic

@@ -1,0 +1,280 @@
+"""torch.compile(backend="tsc") on the host against eager mode."""
+import unittest
+
+import torch
+import torch.nn.functional as F
+from common import Case
+from torch import nn
+
+import tsc
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads = heads
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (t.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+                   for t in self.qkv(x).split(width, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class SmallGpt(nn.Module):
+    def __init__(self, words=50, width=32, heads=4, layers=2, longest=16):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(longest, width)
+        self.layers = nn.ModuleList(nn.ModuleList([
+            nn.LayerNorm(width), Attention(width, heads), nn.LayerNorm(width),
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))])
+            for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+
+    def forward(self, tokens):
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        for norm1, attention, norm2, perceptron in self.layers:
+            x = x + attention(norm1(x))
+            x = x + perceptron(norm2(x))
+        return self.head(self.norm(x))
+
+
+class Inference(Case):
+    def test_linear_relu(self):
+        model, x = nn.Sequential(nn.Linear(16, 32), nn.ReLU()), torch.randn(8, 16)
+        with torch.no_grad():
+            self.assert_same(self.compiled(model)(x), model(x))
+        self.all_compiled()
+
+    def test_dynamic_sizes_compile_once(self):
+        def f(x, y):
+            return torch.softmax(x @ y, dim=-1).sum(0), x.reshape(-1)
+
+        g = self.compiled(f, dynamic=True)
+        for rows in (4, 7, 33):
+            x, y = torch.randn(rows, 8), torch.randn(8, 5)
+            self.assert_same(g(x, y), f(x, y))
+        self.assertEqual(len(tsc.reports()), 1)
+        self.all_compiled()
+
+    def test_size_is_a_result(self):
+        def f(x):
+            return x * x.shape[0], x.shape[0] * 2 + x.shape[1]
+
+        g = self.compiled(f, dynamic=True)
+        for rows in (3, 5):
+            x = torch.randn(rows, 6)
+            self.assert_same(g(x), f(x))
+
+    def test_views_inputs_and_constants_as_results(self):
+        def f(x):
+            y = x * 2
+            return y.t(), y, x, x[1:], y.view(-1), 3
+
+        x = torch.randn(4, 6)
+        found, expected = self.compiled(f)(x), f(x)
+        self.assert_same(found, expected)
+        self.assertIs(found[2], x)
+        self.assertEqual(found[3].data_ptr(), x[1:].data_ptr())  # a view of the input, as eager mode's
+        self.assertEqual(found[0].data_ptr(), found[1].data_ptr())
+
+    def test_in_place(self):
+        def f(x, y):
+            x.add_(1)
+            y[1:3].mul_(x[0, 0])
+            return x + y.sum()
+
+        a, b = torch.randn(3, 4), torch.randn(5)
+        c, d = a.clone(), b.clone()
+        self.assert_same(self.compiled(f)(a, b), f(c, d))
+        self.assert_same((a, b), (c, d))
+        self.all_compiled()
+
+    def test_strides_of_inputs_and_outputs(self):
+        def f(x):
+            return torch.sin(x), x.permute(1, 0) + 1, F.conv2d(x[None, None], torch.ones(1, 1, 3, 3))
+
+        for x in (torch.randn(6, 8), torch.randn(8, 6).t(), torch.randn(12, 16)[::2, ::2], torch.randn(50)[1:49].view(6, 8)):
+            torch._dynamo.reset()
+            self.assert_same(self.compiled(f)(x), f(x))
+
+    def test_channels_last_network(self):
+        model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+                              nn.Conv2d(8, 8, 3, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)).eval()
+        x = torch.randn(2, 3, 16, 16).to(memory_format=torch.channels_last)
+        with torch.no_grad():
+            self.assert_same(self.compiled(model)(x), model(x), rtol=1e-4, atol=1e-5)
+        self.all_compiled()
+
+    def test_small_gpt(self):
+        model, tokens = SmallGpt().eval(), torch.randint(0, 50, (2, 12))
+        with torch.no_grad():
+            self.assert_same(self.compiled(model)(tokens), model(tokens), rtol=1e-4, atol=1e-5)
+        self.all_compiled()
+
+    def test_constant_of_the_function(self):
+        def f(x):
+            return x + torch.tensor([1.0, 2.0, 3.0])
+
+        x = torch.randn(2, 3)
+        self.assert_same(self.compiled(f)(x), f(x))
+        self.assertGreater(tsc.last_report().compiled_nodes, 0, str(tsc.last_report()))
+
+    def test_graph_breaks(self):
+        def f(x):
+            y = x + 1
+            if y.sum() > 0:
+                return y * 2
+            return y - 2
+
+        g = self.compiled(f)
+        for x in (torch.ones(4), -3 * torch.ones(4)):
+            self.assert_same(g(x), f(x))
+        self.assertGreaterEqual(len(tsc.reports()), 2)
+
+    def test_complex(self):
+        def f(x):
+            return torch.view_as_complex(x) * 2, torch.fft.fft(x[:, 0])
+
+        x = torch.randn(8, 2)
+        self.assert_same(self.compiled(f)(x), f(x))
+
+    def test_python_objects_stay(self):
+        def f(x):
+            return {"a": x + 1, "b": [x * 2, None]}
+
+        x = torch.randn(4)
+        self.assert_same(self.compiled(f)(x), f(x))
+
+    def test_dropout_draws_by_the_seed(self):
+        g = self.compiled(lambda x: F.dropout(x, 0.5))
+        x = torch.ones(1000)
+        torch.manual_seed(3)
+        a, b = g(x), g(x)
+        torch.manual_seed(3)
+        c = g(x)
+        self.assertTrue(torch.equal(a, c))
+        self.assertFalse(torch.equal(a, b))
+        self.assertTrue(300 < int((a == 0).sum()) < 700)
+
+    def test_random_numbers_of_eager_mode(self):
+        tsc.config.random = "eager"
+        g = self.compiled(lambda x: torch.rand(4) + x)
+        x = torch.ones(4)
+        torch.manual_seed(3)
+        a = g(x)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(a, torch.rand(4) + x))
+        self.assertTrue(any("config.random" in f.message for f in tsc.last_report().fallbacks))
+
+
+@torch.library.custom_op("tsc_test::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class Fallbacks(Case):
+    def test_unknown_operator_is_eager_and_reported(self):
+        def f(x):
+            return torch.sin(twice(torch.cos(x) + 1)) + 1
+
+        x = torch.randn(4, 5)
+        with self.assertLogs("tsc", "WARNING") as logs:
+            self.assert_same(self.compiled(f)(x), f(x))
+        report = tsc.last_report()
+        self.assertEqual([f.target for f in report.fallbacks], ["tsc_test.twice.default"])
+        self.assertEqual(report.fallbacks[0].nodes, ["twice"])
+        self.assertEqual(report.programs, 2)
+        self.assertEqual(report.compiled_nodes, report.nodes - 1)
+        self.assertIn("twice", logs.output[0])
+
+    def test_unknown_operator_between_dynamic_sizes(self):
+        def f(x):
+            return twice(x.reshape(-1) * x.shape[0]).view(x.shape) + 1
+
+        g = self.compiled(f, dynamic=True)
+        for rows in (4, 9):
+            x = torch.randn(rows, 5)
+            self.assert_same(g(x), f(x))
+        self.assertEqual(len(tsc.reports()), 1)
+
+    def test_no_compiler_is_no_error(self):
+        import os
+        from unittest.mock import patch
+        def f(x):
+            return torch.tanh(x * 1.2345678 + 0.25)
+
+        x = torch.randn(5)
+        with patch.dict(os.environ, {"PATH": "/nowhere", "CXX": "/nowhere/g++"}):
+            self.assert_same(self.compiled(f)(x), f(x))
+        self.assertIn("no C++ compiler", tsc.last_report().fallbacks[0].message)
+
+    def test_index_out_of_range_is_an_error(self):
+        g = self.compiled(lambda x, i: x[i])
+        x = torch.randn(5)
+        self.assert_same(g(x, torch.tensor([1, 4])), x[[1, 4]])
+        with self.assertRaises(Exception):
+            g(x, torch.tensor([1, 5]))
+
+
+class Training(Case):
+    def test_twenty_steps_are_those_of_eager_mode(self):
+        def make():
+            torch.manual_seed(0)
+            return nn.Sequential(nn.Linear(10, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4))
+
+        def train(model, step):
+            optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), []
+            torch.manual_seed(1)
+            for _ in range(20):
+                loss = F.cross_entropy(step(torch.randn(16, 10)), torch.randint(0, 4, (16,)))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.detach())
+            return torch.stack(losses), [p.detach() for p in model.parameters()]
+
+        a, b = make(), make()
+        found, expected = train(a, self.compiled(a)), train(b, b)
+        self.assert_same(found, expected, rtol=1e-4, atol=1e-5)
+        self.assertEqual([r.kind for r in tsc.reports()], ["forward", "backward"])
+        self.all_compiled()
+
+    def test_gradients_of_inputs_and_dynamic_sizes(self):
+        def f(x, w):
+            return (torch.tanh(x @ w) * x.shape[0]).mean(0)
+
+        g = self.compiled(f, dynamic=True)
+        for rows in (5, 8):
+            x, w = torch.randn(rows, 6), torch.randn(6, 3)
+            gradients = []
+            for function in (g, f):
+                xs, ws = x.clone().requires_grad_(), w.clone().requires_grad_()
+                function(xs, ws).square().sum().backward()
+                gradients.append((xs.grad, ws.grad))
+            self.assert_same(*gradients, rtol=1e-4, atol=1e-5)
+        self.all_compiled()
+
+    def test_batch_normalization_counts(self):
+        torch.manual_seed(0)
+        a = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        b = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        b.load_state_dict(a.state_dict())
+        g = self.compiled(a)
+        for _ in range(2):
+            x = torch.randn(2, 3, 8, 8)
+            g(x).sum().backward()
+            b(x).sum().backward()
+        self.assert_same(dict(a.named_buffers()), dict(b.named_buffers()), rtol=1e-4, atol=1e-5)
+        self.assert_same([p.grad for p in a.parameters()], [p.grad for p in b.parameters()], rtol=1e-3, atol=1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()

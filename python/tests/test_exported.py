@@ -1,0 +1,77 @@
+"""tsc.compile(exported_program) and tsc.load(folder)."""
+import copy
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy
+import torch
+from common import Case
+from torch import nn
+
+import tsc
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TSC = os.environ.get("TSC_BINARY", str(ROOT / "build" / "release" / "bin" / "tsc"))
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x, scale):
+        self.count.add_(1)
+        y = self.linear(x) * scale["by"]
+        return {"logits": y, "more": (y.sum(0), None)}
+
+
+class Exported(Case):
+    def test_structure_state_and_dynamic_sizes(self):
+        model = Counting().eval()
+        eager = copy.deepcopy(model)  # the export shares the model's tensors
+        batch = torch.export.Dim("batch", min=2, max=64)
+        args = (torch.randn(5, 4), {"by": torch.tensor(2.0)})
+        exported = torch.export.export(model, args, dynamic_shapes={"x": {0: batch}, "scale": {"by": None}})
+        call = tsc.compile(exported)
+        self.all_compiled()
+        for rows in (2, 7):
+            x, scale = torch.randn(rows, 4), {"by": torch.tensor(0.5)}
+            with torch.no_grad():
+                self.assert_same(call(x, scale), eager(x, scale))
+        self.assertEqual(int(exported.state_dict["count"]), 2)
+        with self.assertRaisesRegex(Exception, "65"):
+            call(torch.randn(65, 4), scale)
+        with self.assertRaisesRegex(TypeError, "structure"):
+            call(x)
+
+    def test_arrays_by_dlpack(self):
+        exported = torch.export.export(nn.Tanh(), (torch.randn(4),))
+        x = numpy.linspace(-1, 1, 4, dtype=numpy.float32)
+        torch.testing.assert_close(tsc.compile(exported)(x), torch.tanh(torch.from_numpy(x)))
+
+
+class Loaded(Case):
+    @unittest.skipUnless(os.path.exists(TSC), f"{TSC} is not built")
+    def test_folder(self):
+        model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+        batch = torch.export.Dim("batch", min=1, max=64)
+        exported = torch.export.export(model, (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
+        with tempfile.TemporaryDirectory() as folder:
+            torch.export.save(exported, folder + "/model.pt2")
+            subprocess.run([TSC, "compile", folder + "/model.pt2", "-o", folder + "/out"], check=True,
+                           capture_output=True)
+            call = tsc.load(folder + "/out", device="cpu")
+        for rows in (1, 9):
+            x = torch.randn(rows, 4)
+            with torch.no_grad():
+                self.assert_same(call(x), (model(x),))
+        with self.assertRaisesRegex(TypeError, "takes"):
+            call(x, x)
+
+
+if __name__ == "__main__":
+    unittest.main()

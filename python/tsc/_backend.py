@@ -1,0 +1,25 @@
+"""The backend of torch.compile."""
+import functools
+
+from torch._dynamo.backends.common import aot_autograd
+
+from .compiler import compile_graph
+
+
+def _compile(module, example_inputs, kind):
+    function = compile_graph(module, kind)
+
+    def run(inputs):
+        given = list(inputs)
+        inputs.clear()  # the caller's references go: what is dead can be freed
+        results = function(*given)
+        return list(results) if isinstance(results, (list, tuple)) else [results]
+
+    run._boxed_call = True
+    return run
+
+
+def backend(module, example_inputs, **options):
+    compilers = {name: functools.partial(_compile, kind=kind) for name, kind in (
+        ("fw_compiler", "forward"), ("bw_compiler", "backward"), ("inference_compiler", "inference"))}
+    return aot_autograd(**compilers)(module, example_inputs)

@@ -1,0 +1,16 @@
+"""What the user may choose, for all compilations from then on."""
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Config:
+    # Random operators (dropout, rand): "tsc" draws its own numbers, seeded from PyTorch's generator; "eager" leaves
+    # them to PyTorch, so that the numbers are PyTorch's.
+    random: str = "tsc"
+    # After each run on a GPU wait, and raise if an index or an assertion was out of range. The host always checks.
+    check_runs: bool = False
+    # More keys of the library's options, as in {"tf32": "conv", "deterministic": True}.
+    options: dict = field(default_factory=dict)
+
+
+config = Config()

@@ -1,0 +1,296 @@
+"""An FX graph -> a callable: programs of tsc, and PyTorch for what tsc does not have."""
+import time
+
+import torch
+from torch.fx.passes.split_module import split_module
+
+from . import _library, _report
+from ._config import config
+from ._library import Handle, TscError
+from .graph import CannotConvert, Converter, evaluator, why_eager
+from .program import Program
+
+
+def _options(device):
+    options = {"device": "cuda", "device_index": device.index or 0} if device.type == "cuda" else {"device": "host"}
+    options.update(config.options)
+    return options
+
+
+def _device_of(converter):
+    """One device for the program: the GPU if any tensor is there (docs/runtime.md)."""
+    gpus = [d for d in converter.devices if d.type == "cuda"]
+    return gpus[0] if gpus else torch.device("cpu")
+
+
+class Sizes:
+    """A tensor's layout as PyTorch has it, for the values that symbols have in a run."""
+
+    def __init__(self, value):
+        self.device = value.device
+        self._parts = [self._part(s) for s in value.stride()]
+        self._static = None if any(callable(p) for p in self._parts) else tuple(self._parts)
+
+    @staticmethod
+    def _part(size):
+        if isinstance(size, int) or size.node.expr.is_number:
+            return int(size)
+        return evaluator(size.node.expr)
+
+    def strides(self, values):
+        return self._static or tuple(p(values) if callable(p) else p for p in self._parts)
+
+
+def _view_call(node):
+    """A function of the viewed tensor and the symbols' values."""
+    def prepare(argument):
+        if isinstance(argument, torch.fx.Node):
+            argument = argument.meta["val"]
+        if isinstance(argument, torch.SymInt):
+            if argument.node.expr.is_number:
+                return lambda values: int(argument)
+            return evaluator(argument.node.expr)
+        if isinstance(argument, (list, tuple)):
+            parts = [prepare(one) for one in argument]
+            return lambda values: [part(values) for part in parts]
+        return lambda values: argument
+
+    arguments = [prepare(a) for a in node.args[1:]]
+    named = {key: prepare(a) for key, a in node.kwargs.items()}
+    return lambda tensor, values: node.target(tensor, *[a(values) for a in arguments],
+                                              **{key: a(values) for key, a in named.items()})
+
+
+class Compiled:
+    """A module of which every node is tsc's. Takes and gives what the module does, as a list."""
+
+    def __init__(self, module, converter, program):
+        self.program = program
+        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        positions = {n: i for i, n in enumerate(placeholders)}
+        self._inputs = []
+        for node in converter.inputs:
+            if node in positions:
+                self._inputs.append((positions[node], None))
+            else:
+                self._inputs.append((None, converter.constants[node]))
+        self._symbols = self._find_symbols(placeholders)
+        computed = {n: i for i, n in enumerate(converter.outputs)}
+        self._layouts = [Sizes(n.meta["val"]) for n in converter.outputs]
+        output = next(n for n in module.graph.nodes if n.op == "output")
+        results = output.args[0]
+        self._is_single = not isinstance(results, (list, tuple))
+        self._views, self._constants = converter.views, converter.constants
+        self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
+
+    @staticmethod
+    def _find_symbols(placeholders):
+        """Where each symbol's value is: the input's number and dimension (None: the input is the number)."""
+        found = {}
+        for i, node in enumerate(placeholders):
+            value = node.meta.get("val")
+            several = [(None, value)] if isinstance(value, torch.SymInt) else []
+            if isinstance(value, torch.Tensor):
+                several = [(d, s) for d, s in enumerate(value.shape) if isinstance(s, torch.SymInt)]
+            for dimension, size in several:
+                if size.node.expr.is_Symbol:
+                    found.setdefault(size.node.expr.name, (i, dimension))
+        return found
+
+    def _result(self, result, positions, computed):
+        if isinstance(result, torch.fx.Node) and result in self._views:
+            root, chain = self._views[result]
+            base = self._result(root, positions, computed)
+            steps = [_view_call(node) for node in chain]
+
+            def replay(inputs, outputs, values):
+                tensor = base(inputs, outputs, values)
+                for step in steps:
+                    tensor = step(tensor, values)
+                return tensor
+
+            return replay
+        if not isinstance(result, torch.fx.Node):
+            return lambda inputs, outputs, values: result
+        if result in positions:
+            return lambda inputs, outputs, values, i=positions[result]: inputs[i]
+        if result in self._constants:
+            return lambda inputs, outputs, values: self._constants[result]
+        if result in computed:
+            return lambda inputs, outputs, values, i=computed[result]: outputs[i]
+        value = result.meta.get("val")
+        if isinstance(value, torch.SymInt) and not value.node.expr.is_number:
+            evaluate = evaluator(value.node.expr)
+            return lambda inputs, outputs, values: evaluate(values)
+        if isinstance(value, (int, torch.SymInt)):
+            return lambda inputs, outputs, values: int(value)
+        raise CannotConvert(result, f"a result of {type(value).__name__}")
+
+    def __call__(self, *inputs):
+        values = {name: inputs[i] if d is None else inputs[i].shape[d] for name, (i, d) in self._symbols.items()}
+        outputs = []
+        if self.program is not None:
+            given = [constant if i is None else inputs[i] for i, constant in self._inputs]
+            for tensor, layout in zip(self.program(*given), self._layouts):
+                outputs.append(self._as_expected(tensor, layout, values))
+        results = [result(inputs, outputs, values) for result in self._results]
+        return results[0] if self._is_single else results
+
+    @staticmethod
+    def _as_expected(tensor, layout, values):
+        strides = layout.strides(values)
+        if tensor.device != layout.device:
+            tensor = tensor.to(layout.device)
+        if all(a == b or n == 1 for a, b, n in zip(tensor.stride(), strides, tensor.shape)) or tensor.numel() == 0:
+            return tensor if tensor.stride() == strides else tensor.as_strided(tensor.shape, strides)
+        return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def _calls(module):
+    return [n for n in module.graph.nodes if n.op == "call_function"]
+
+
+class Compiler:
+    def __init__(self, kind):
+        self.report = _report.Report(kind)
+
+    def _note(self, nodes, target, code, message):
+        self.report.fallbacks.append(_report.Fallback([n if isinstance(n, str) else n.name for n in nodes], target,
+                                                      code, message.strip().splitlines()[0] if message else ""))
+
+    def _program(self, module, converter, graph):
+        device = _device_of(converter)
+        program = Program(Handle.compile(graph, _options(device)), device)
+        self.report.programs += 1
+        self.report.compiled_nodes += len(_calls(module))
+        for name, key in (("kernels", "kernels"), ("library_calls", "library_calls"),
+                          ("kernels_from_cache", "from_cache")):
+            setattr(self.report, name, getattr(self.report, name) + program.description[key])
+        return program
+
+    def _whole(self, module):
+        """The module as one program. Errors: CannotConvert, TscError."""
+        converter = Converter(module)
+        graph = converter.convert()
+        if not converter.outputs:
+            return Compiled(module, converter, None)
+        return Compiled(module, converter, self._program(module, converter, graph))
+
+    def _refused(self, module):
+        """Nodes that PyTorch has to run, noted with their reasons; None: all of them."""
+        eager = {}
+        for node in _calls(module):
+            why = why_eager(node, config.random)
+            if why:
+                eager[node] = ("", why)
+        if not eager:
+            try:
+                converter = Converter(module)
+                graph = converter.convert()
+                problems = _library.check(graph, _options(_device_of(converter)))["problems"]
+            except CannotConvert as error:
+                if error.node.op != "call_function":
+                    self._note(_calls(module), "", "", f"{error.node.name}: {error}")
+                    return None
+                eager[error.node] = ("", str(error))
+                problems = []
+            except TscError as error:
+                self._note(_calls(module), "", "", str(error))
+                return None
+            named = {n.name: n for n in _calls(module)}
+            for problem in problems:
+                for name in problem["nodes"]:
+                    if name in named:
+                        eager[named[name]] = (problem["code"], problem["message"])
+        reasons = {}
+        for node, (code, message) in eager.items():
+            reasons.setdefault((str(node.target), code, message), []).append(node)
+        for (target, code, message), nodes in reasons.items():
+            self._note(nodes, target, code, message)
+        return set(eager)
+
+    def _split(self, module, eager):
+        """Runs of nodes that are tsc's and PyTorch's in turn."""
+        state = {"part": 0, "eager": None}
+
+        def part_of(node):
+            if isinstance(node.meta.get("val"), (torch.SymInt, int)) and node not in eager:
+                return state["part"]
+            is_eager = node in eager
+            # What a getitem picks from is in its part.
+            if getattr(node.target, "__name__", "") == "getitem" and node.args[0] in eager:
+                is_eager = True
+                eager.add(node)
+            if state["eager"] is not None and state["eager"] != is_eager:
+                state["part"] += 1
+            state["eager"] = is_eager
+            return state["part"]
+
+        return split_module(module, None, part_of, keep_original_order=True, keep_original_node_name=True)
+
+    def module(self, module, depth=0):
+        """A callable that takes and gives what `module` does; PyTorch runs what cannot be compiled."""
+        if not _calls(module):
+            return module
+        known = any(why_eager(n, config.random) for n in _calls(module))
+        failure = None
+        if not known:
+            try:
+                return self._whole(module)
+            except (CannotConvert, TscError) as error:
+                failure = error
+            if isinstance(failure, TscError) and failure.status in (_library.DEVICE, _library.INTERNAL,
+                                                                    _library.USAGE):
+                self._note(_calls(module), "", "", str(failure))
+                return module
+        eager = self._refused(module)
+        if eager is None:
+            return module
+        if not eager or depth > 4:
+            self._note(_calls(module), "", "", str(failure))
+            return module
+        if len(eager) == len(_calls(module)):
+            return module
+        split = self._split(module, eager)
+        names = {n.name for n in eager}
+        for name, part in list(split.named_children()):
+            if not isinstance(part, torch.fx.GraphModule):
+                continue
+            self._give_values(split, name, part)
+            if not any(n.name in names for n in _calls(part)):
+                split.add_module(name, _AsModule(self.module(part, depth + 1)))
+        split.recompile()
+        return split
+
+    @staticmethod
+    def _give_values(split, name, part):
+        """Placeholders of a part have the values of what they are given."""
+        call = next(n for n in split.graph.nodes if n.op == "call_module" and n.target == name)
+        placeholders = [n for n in part.graph.nodes if n.op == "placeholder"]
+        for placeholder, given in zip(placeholders, call.args):
+            if "val" not in placeholder.meta and isinstance(given, torch.fx.Node) and "val" in given.meta:
+                placeholder.meta["val"] = given.meta["val"]
+
+
+class _AsModule(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self._function = [function]  # no submodule: nothing to train or to move
+
+    def forward(self, *inputs):
+        return self._function[0](*inputs)
+
+
+def compile_graph(module, kind):
+    """`module`: functional aten nodes with "val" in their meta. Never refuses; what falls back is reported."""
+    start = time.monotonic()
+    compiler = Compiler(kind)
+    compiler.report.nodes = len(_calls(module))
+    try:
+        function = compiler.module(module)
+    except Exception as error:  # a defect of ours is no error of the user's
+        compiler._note(_calls(module), "", "", f"internal: {type(error).__name__}: {error}")
+        function = module
+    compiler.report.seconds = time.monotonic() - start
+    _report.add(compiler.report)
+    return function

@@ -1,0 +1,57 @@
+"""ExportedPrograms as callables."""
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from .compiler import compile_graph
+
+
+class ExportedCallable:
+    """Called as the exported module was; parameters and buffers are the program's own tensors, not copies."""
+
+    def __init__(self, exported):
+        exported = exported.run_decompositions({})
+        self._signature = exported.graph_signature
+        self._in_spec, self._out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
+        self._state = dict(exported.state_dict)
+        self._constants = dict(exported.constants)
+        self._function = compile_graph(exported.graph_module, "export")
+
+    def _given(self, spec, user):
+        if spec.kind == InputKind.USER_INPUT:
+            return next(user)
+        for where in (self._state, self._constants):
+            if spec.target in where:
+                return where[spec.target]
+        raise KeyError(f"the exported program has no {spec.target}")
+
+    def __call__(self, *args, **kwargs):
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        if spec != self._in_spec:
+            raise TypeError(f"the arguments have another structure than those of the export: {spec}, not "
+                            f"{self._in_spec}")
+        flat = [torch.from_dlpack(v) if not isinstance(v, torch.Tensor) and hasattr(v, "__dlpack__") else v
+                for v in flat]
+        user = iter(flat)
+        given = [self._given(s, user) for s in self._signature.input_specs]
+        with torch.no_grad():
+            results = self._function(*given)
+        results = list(results) if isinstance(results, (list, tuple)) else [results]
+        outputs = []
+        for one, result in zip(self._signature.output_specs, results):
+            if one.kind == OutputKind.BUFFER_MUTATION:
+                self._buffer(one.target).copy_(result)
+            elif one.kind == OutputKind.USER_INPUT_MUTATION:
+                position = next(i for i, s in enumerate(self._signature.input_specs)
+                                if getattr(s.arg, "name", None) == one.target)
+                given[position].copy_(result)
+            elif one.kind == OutputKind.USER_OUTPUT:
+                outputs.append(result)
+        return pytree.tree_unflatten(outputs, self._out_spec)
+
+    def _buffer(self, name):
+        return self._state[name] if name in self._state else self._constants[name]
+
+
+def compile_exported(exported):
+    return ExportedCallable(exported)

@@ -1,0 +1,309 @@
+"""FX graphs of aten operators -> tsc's graph JSON (docs/graph-format.md)."""
+import json
+import math
+
+import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.functions import (CeilDiv, CleanDiv, FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod)
+
+from ._library import DTYPES
+
+_DTYPES = {str(getattr(torch, name)) for name in DTYPES if hasattr(torch, name)} | {"torch.complex64",
+                                                                                     "torch.complex128"}
+_UNBOUND = 2**62  # an upper end from which on PyTorch means none
+
+
+class CannotConvert(Exception):
+    """A node that graph JSON does not hold: PyTorch runs it."""
+
+    def __init__(self, node, message):
+        super().__init__(message)
+        self.node = node
+
+
+def expression_of(value):
+    """Text over symbols of a SymInt, or the int that it is."""
+    if isinstance(value, int):
+        return int(value)
+    expr = value.node.expr
+    return int(expr) if expr.is_number else _text(expr)
+
+
+def _text(expr):
+    """The library's own spelling: every division is a function."""
+    if expr.is_Symbol:
+        return expr.name
+    if expr.is_Integer:
+        return str(int(expr))
+    args = [_text(a) for a in expr.args]
+    if expr.is_Add:
+        return "(" + " + ".join(args) + ")"
+    if expr.is_Mul:
+        return "(" + "*".join(args) + ")"
+    if expr.is_Pow and expr.args[1].is_Integer and expr.args[1] > 0:
+        return f"({args[0]})**{int(expr.args[1])}"
+    names = {FloorDiv: "FloorDiv", CleanDiv: "FloorDiv", ModularIndexing: "ModularIndexing", Mod: "Mod",
+             PythonMod: "Mod", CeilDiv: "CeilDiv"}
+    for kind, name in names.items():
+        if isinstance(expr, kind):
+            return f"{name}({', '.join(args)})"
+    for kind, name in ((Max, "Max"), (Min, "Min")):
+        if isinstance(expr, kind):
+            text = args[0]
+            for other in args[1:]:
+                text = f"{name}({text}, {other})"
+            return text
+    raise ValueError(f"{expr} is no expression of tsc's graphs")
+
+
+def symbols_of(value):
+    return set() if isinstance(value, int) else set(value.node.expr.free_symbols)
+
+
+def tensors_in(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from tensors_in(one)
+
+
+def why_no_value(value):
+    """Why graphs of tsc hold no such value; None if they do."""
+    if isinstance(value, (torch.SymFloat, torch.SymBool)):
+        return "a symbolic number that is no integer"
+    for tensor in tensors_in(value):
+        if tensor.layout != torch.strided or tensor.is_quantized:
+            return f"a tensor of layout {tensor.layout}"
+        if str(tensor.dtype) not in _DTYPES:
+            return f"a tensor of {tensor.dtype}"
+        if free_unbacked_symbols(tensor):
+            return "a size that the data decides"
+    if isinstance(value, torch.SymInt) and free_unbacked_symbols(value):
+        return "a number that the data decides"
+    return None
+
+
+def why_eager(node, random):
+    """Why PyTorch has to run a call that tsc's operator table is not even asked about; None if nothing is known."""
+    value = node.meta.get("val")
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return "a higher-order operator"
+    several = [value] + [n.meta.get("val") for n in node.all_input_nodes]
+    why = next((w for w in map(why_no_value, several) if w), None)
+    if why:
+        return why
+    if not isinstance(node.target, torch._ops.OpOverload):
+        is_getitem = getattr(node.target, "__name__", "") == "getitem"
+        return None if isinstance(value, (torch.SymInt, int)) or is_getitem else "no operator of PyTorch's"
+    if random == "eager" and torch.Tag.nondeterministic_seeded in node.target.tags:
+        return "config.random is 'eager'"
+    if node.target._schema.is_mutable:
+        return "an operator that works in place"
+    return None
+
+
+def _is_view(node):
+    """A call that gives its first argument's memory, seen otherwise."""
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], torch.fx.Node):
+        return False
+    if getattr(node.target, "__name__", "") == "getitem":
+        return True  # of a list of views, or the chain ends at what made the list
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+        return False
+    return any(r.alias_info is not None for r in node.target._schema.returns)
+
+
+def views_of_results(results):
+    """{result: (root, views)}: results that are views of an input, or of memory that another result shows too. They
+    have to share it, as eager mode's do; so PyTorch makes them of the root, which costs no copy."""
+    chains = {}
+    for result in results:
+        if not isinstance(result, torch.fx.Node) or not isinstance(result.meta.get("val"), torch.Tensor):
+            continue
+        node, chain = result, []
+        while _is_view(node):
+            chain.append(node)
+            node = node.args[0]
+        while chain and not isinstance(node.meta.get("val"), torch.Tensor):
+            node = chain.pop()  # a list that no view made
+        chains[result] = node, chain[::-1]
+    count = {}
+    for root, _ in chains.values():
+        count[root] = count.get(root, 0) + 1
+    return {result: (root, chain) for result, (root, chain) in chains.items()
+            if chain and (root.op != "call_function" or count[root] > 1)}
+
+
+class Converter:
+    """One module without submodules. `inputs` are the placeholders, or tensors of the module itself, that the program
+    takes, in order; `outputs` its nodes that the program gives."""
+
+    def __init__(self, module):
+        self.module = module
+        self.symbols = {}
+        self.inputs, self.nodes, self.devices = [], [], set()
+        self.outputs = []
+        self.constants = {}
+        self.views = {}  # results that are made of an input or output
+
+    def convert(self):
+        seen = set()
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder":
+                self._input(node, node.meta.get("val"))
+            elif node.op == "get_attr":
+                self._attribute(node)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                self.views = views_of_results(self._results(node))
+                for result in self._results(node):
+                    if result in self.views:
+                        result = self.views[result][0]
+                    computed = isinstance(result, torch.fx.Node) and result.op == "call_function"
+                    if computed and isinstance(result.meta.get("val"), torch.Tensor) and result not in seen:
+                        seen.add(result)
+                        self.outputs.append(result)
+            else:
+                raise CannotConvert(node, f"a node of kind {node.op}")
+        placeholders = [n for n in self.nodes if n["op"] == "placeholder"]
+        others = [n for n in self.nodes if n["op"] != "placeholder"]
+        output = {"name": "output", "op": "output", "args": [[{"node": n.name} for n in self.outputs]]}
+        if any(n["name"] == "output" for n in self.nodes):
+            output["name"] = "tsc_output"
+        graph = {"format": "tsc-graph", "version": 1, "symbols": self.symbols,
+                 "nodes": placeholders + others + [output]}
+        return json.dumps(graph).encode()
+
+    @staticmethod
+    def _results(node):
+        results = node.args[0]
+        return results if isinstance(results, (list, tuple)) else [results]
+
+    def _symbol(self, value):
+        env = value.node.shape_env
+        for symbol in value.node.expr.free_symbols:
+            if symbol.name in self.symbols:
+                continue
+            bounds = env.var_to_range.get(symbol)
+            low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
+            high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else None
+            entry = [max(low, 0), None if high is None or high >= _UNBOUND else high]
+            known = getattr(env, "backed_var_to_val", None) or getattr(env, "var_to_val", {})
+            hint = known.get(symbol)
+            if hint is not None and getattr(hint, "is_Integer", True):
+                entry.append(int(hint))
+            self.symbols[symbol.name] = entry
+
+    def _size(self, node, value):
+        if isinstance(value, int):
+            return int(value)
+        try:
+            text = expression_of(value)
+        except ValueError as error:
+            raise CannotConvert(node, str(error)) from None
+        self._symbol(value)
+        return text
+
+    def _value(self, node, value):
+        if isinstance(value, torch.Tensor):
+            if value.device.type not in ("cpu", "cuda"):
+                raise CannotConvert(node, f"a tensor on {value.device}")
+            self.devices.add(value.device)
+            device = "cpu" if value.device.type == "cpu" else f"cuda:{value.device.index or 0}"
+            return {"dtype": str(value.dtype)[len("torch."):], "size": [self._size(node, s) for s in value.shape],
+                    "stride": [self._size(node, s) for s in value.stride()], "device": device}
+        if isinstance(value, (list, tuple)):
+            return [self._value(node, one) for one in value]
+        if isinstance(value, torch.SymInt):
+            return {"int": self._size(node, value)}
+        if value is None:
+            return None
+        raise CannotConvert(node, f"a value of {type(value).__name__}")
+
+    def _input(self, node, value):
+        if isinstance(value, torch.Tensor):
+            why = why_no_value(value)
+            if why:
+                raise CannotConvert(node, why)
+            self.inputs.append(node)
+        elif isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
+            self.inputs.append(node)  # others are expressions over those
+        elif isinstance(value, (int, torch.SymInt)) or value is None:
+            return
+        else:
+            raise CannotConvert(node, f"an input of {type(value).__name__}")
+        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._value(node, value)})
+
+    def _attribute(self, node):
+        value = self.module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            raise CannotConvert(node, f"an attribute of {type(value).__name__}")
+        self.constants[node] = value  # "val" may be a fake of it
+        node.meta.setdefault("val", value)
+        self.inputs.append(node)
+        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._value(node, value)})
+
+    def _call(self, node):
+        value = node.meta.get("val")
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return  # its users have the expression
+        if isinstance(node.target, torch._ops.OpOverload):
+            target = str(node.target)
+        elif getattr(node.target, "__name__", "") == "getitem":
+            target = "operator.getitem"
+        else:
+            raise CannotConvert(node, f"a call of {node.target}")
+        entry = {"name": node.name, "op": "call_function", "target": target,
+                 "args": [self._argument(node, a) for a in node.args]}
+        if node.kwargs:
+            entry["kwargs"] = {k: self._argument(node, a) for k, a in node.kwargs.items()}
+        if value is not None:
+            entry["val"] = self._value(node, value)
+        if node.meta.get("stack_trace"):
+            entry["stack_trace"] = node.meta["stack_trace"]
+        self.nodes.append(entry)
+
+    def _argument(self, node, value):
+        if isinstance(value, torch.fx.Node):
+            of = value.meta.get("val")
+            if isinstance(of, (torch.SymInt, int)) and not isinstance(of, bool):
+                return self._argument(node, of)
+            return {"node": value.name}
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            if math.isfinite(value):
+                return value
+            return {"float": "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"}
+        if isinstance(value, torch.SymInt):
+            size = self._size(node, value)
+            return size if isinstance(size, int) else {"expr": size}
+        if isinstance(value, complex):
+            parts = [self._argument(node, part) for part in (value.real, value.imag)]
+            return {"complex": [p["float"] if isinstance(p, dict) else p for p in parts]}
+        if isinstance(value, (list, tuple)):
+            return [self._argument(node, one) for one in value]
+        if isinstance(value, torch.dtype):
+            return {"dtype": str(value)[len("torch."):]}
+        if isinstance(value, torch.device):
+            return {"device": str(value)}
+        if isinstance(value, torch.memory_format):
+            return {"memory_format": str(value)[len("torch."):]}
+        if isinstance(value, torch.layout):
+            return {"layout": str(value)[len("torch."):]}
+        raise CannotConvert(node, f"an argument of {type(value).__name__}")
+
+
+def evaluator(expr):
+    """A function of {symbol: int} for a sympy expression."""
+    def divide(a, b):
+        return a // b
+
+    code = compile(_text(expr), "<size>", "eval")
+    functions = {"FloorDiv": divide, "Mod": lambda a, b: a % b, "Max": max, "Min": min,
+                 "CeilDiv": lambda a, b: -(-a // b), "ModularIndexing": lambda a, b, m: a // b % m}
+    return lambda values: eval(code, functions, values)  # noqa: S307 (text that _text made)
