@@ -24,7 +24,7 @@ using support::ExitCode;
 using support::UserError;
 
 [[noreturn]] void bad_options(const std::string &message) {
-  throw UserError(ExitCode::usage, Diagnostic{"TSC-C024", "bad options: " + message, "", "", "", "",
+  throw UserError(ExitCode::usage, Diagnostic{"TSC-C031", "bad options: " + message, "", "", "", "",
                                               "docs/python.md lists the options"});
 }
 

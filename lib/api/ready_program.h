@@ -18,7 +18,7 @@ struct Options {
   driver::CompileOptions compile;
   runtime::SessionOptions session;
 };
-/// From the JSON of tsc_api.h; "" means none. Errors: UserError (usage) TSC-C024.
+/// From the JSON of tsc_api.h; "" means none. Errors: UserError (usage) TSC-C031.
 Options parse_options(std::string_view json);
 
 class ReadyProgram {

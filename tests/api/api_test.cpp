@@ -141,7 +141,7 @@ TEST_CASE("A graph that is refused says which nodes are") {
 TEST_CASE("Bad options, bytes and handles are statuses, not crashes") {
   CHECK(Program(kGraph, "{\"devise\": \"host\"}").status == TSC_API_USAGE);
   CHECK_THAT(tsc_api_error(), contains_text("nothing is called 'devise'"));
-  CHECK_THAT(tsc_api_error(), contains_text("TSC-C024"));
+  CHECK_THAT(tsc_api_error(), contains_text("TSC-C031"));
   CHECK(Program(kGraph, "{\"device\": \"tpu\"}").status == TSC_API_USAGE);
   CHECK(Program(kGraph, "{\"device\": 3}").status == TSC_API_USAGE);
   CHECK(Program(kGraph, "[").status == TSC_API_USAGE);
