@@ -244,6 +244,7 @@ std::string to_json(const driver::Compilation &compilation, const target::Target
   Json data = Builder(compilation, target).build();
   data["graph"] = graph;
   data["target"] = {{"name", target.name},
+                    {"host", target.is_host},
                     {"bandwidth", target.bandwidth},
                     {"flops_f32", target.flops_f32},
                     {"flops_16bit", target.flops_16bit}};

@@ -17,7 +17,7 @@ function open(id) {
   const state = states.get(id) || { query: "", filter: "", chosen: -1 };
   states.set(id, state);
   byId("search").value = state.query;
-  byId("search").disabled = byId("filter").disabled = id === "overview";
+  byId("search").disabled = byId("filter").hidden = id === "overview";
   if (id === "overview") { byId("filter").replaceChildren(); byId("main").replaceChildren(overview(report)); status(""); return; }
   filters(state);
   state.detail = make("div", { class: "detail", role: "region", "aria-label": "Details", "aria-live": "off" }, make("p", { class: "hint", text: current.empty || "Choose a row." }));

@@ -145,11 +145,11 @@ function kernelSection(report) {
 function stepSection(report) {
   const steps = report.raw.steps, most = Math.max(...steps.map((step) => step[12]), 1), measured = (i) => report.ms ? (report.ms[i] || 0) * 1e6 : null;
   return { id: "steps", title: "Launches", count: steps.length,
-    columns: [{ title: "step", number: true, width: 0.6, value: (i) => i }, { title: "name", width: 4, mono: true, value: (i) => steps[i][0] }, { title: "kind", value: (i) => steps[i][1] + (steps[i][6] ? ", once" : "") },
+    columns: [{ title: "step", number: true, width: 0.6, value: (i) => i }, { title: "name", width: 4, mono: true, value: (i) => steps[i][0] }, { title: "kind", width: 1.4, value: (i) => steps[i][1] + (steps[i][6] ? ", once" : "") },
       { title: "stream", number: true, width: 0.7, value: (i) => steps[i][4] }, { title: "bytes", number: true, value: (i) => bytesText(steps[i][10]), key: (i) => steps[i][10] },
       { title: "estimate", number: true, width: 1.3, value: (i) => timeText(steps[i][12]), key: (i) => steps[i][12], bar: (i) => steps[i][12] / most },
       { title: "of roof", number: true, width: 0.8, value: (i) => steps[i][12] ? percent(report.share(i)) : "", key: (i) => report.share(i) },
-      ...(report.ms ? [{ title: "measured", number: true, value: (i) => timeText(measured(i)), key: measured }, { title: "to estimate", number: true, value: (i) => steps[i][12] && measured(i) ? digits(measured(i) / steps[i][12]) + " x" : "", key: (i) => steps[i][12] ? measured(i) / steps[i][12] : 0 }] : [])],
+      ...(report.ms ? [{ title: "measured", number: true, value: (i) => timeText(measured(i)), key: measured }] : []), ...(report.ms && !report.raw.target.host ? [{ title: "to estimate", number: true, value: (i) => steps[i][12] && measured(i) ? digits(measured(i) / steps[i][12]) + " x" : "", key: (i) => steps[i][12] ? measured(i) / steps[i][12] : 0 }] : [])],
     filter: (i) => "stream " + steps[i][4] + (steps[i][5] ? ", device " + steps[i][5] : "") + ", " + steps[i][1], search: (i) => steps[i][0] + "\n" + steps[i][1] + "\n" + [...steps[i][8], ...steps[i][9]].map((b) => report.raw.buffers[b][0]).join("\n"),
     detail(i) {
       const [name, kind, kernel, groups, stream, device, once, waits, reads, writes, bytes, operations, nanoseconds] = steps[i];
@@ -234,12 +234,13 @@ function overview(report) {
   const roof = raw.steps.reduce((sum, step, i) => sum + (step[6] ? 0 : report.roof(i)), 0);
   return make("div", { class: "page" },
     make("div", { class: "cards" }, card(raw.before.length.toLocaleString("en"), "nodes as read"), card(raw.after.length.toLocaleString("en"), "nodes after the passes"), card(String(raw.kernels.length), "kernels"), card(String(raw.steps.length), "launches and calls"),
-      card(bytesText(report.total(10)), "moved in a run"), card(countText(report.total(11)), "operations in a run"), card(timeText(estimate), "estimated, " + raw.target.name), measured === null ? null : card(timeText(measured), "measured, steps alone, " + raw.measured.device),
-      card(timeText(roof), "roof: the machine's least"), report.peak ? card(bytesText(report.peak.bytes), "workspace alive at the peak") : null, card(timeText(compile * 1e6), "to compile")),
+      card(bytesText(report.total(10)), "moved in a run"), card(countText(report.total(11)), "operations in a run"), card(timeText(estimate), "estimated, " + raw.target.name), measured === null ? null : card(timeText(measured), "measured, " + raw.measured.device),
+      card(timeText(roof), "roof"), report.peak ? card(bytesText(report.peak.bytes), "workspace at the peak") : null, card(timeText(compile * 1e6), "to compile")),
     make("div", { class: "boxes" },
       make("div", { class: "box" }, part(report.ms ? "Longest steps, measured" : "Longest steps, estimated", meters(slow.map((i) => ({ name: link("steps", i, raw.steps[i][0]), value: report.ms ? report.ms[i] * 1e6 : raw.steps[i][12], text: timeText(report.ms ? report.ms[i] * 1e6 : raw.steps[i][12]) }))))),
       make("div", { class: "box" }, part("Longest passes", meters(passes.map((pass) => ({ name: pass[0], value: pass[1], text: timeText(pass[1] * 1e6) }))))),
       make("div", { class: "box" }, part("Decisions of fusion", meters([{ name: "fused", value: fused, text: String(fused) }, ...[...refused].sort((a, b) => b[1] - a[1]).map(([name, count]) => ({ name: "not: " + name, value: count, text: String(count) }))]))),
+      raw.target.host ? make("div", { class: "box" }, part("Planned for the host", make("p", { text: "Estimates and the roof are those of a GPU that the program can also run on; times measured on the host are not to be held against them." }))) : null,
       raw.choices.length ? make("div", { class: "box" }, part("Chosen for the graph as a whole", make("ul", {}, raw.choices.map((choice) => make("li", { text: choice }))))) : null));
 }
 
