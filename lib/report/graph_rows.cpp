@@ -39,8 +39,8 @@ private:
       graph::for_each_node(argument, add);
     for (const auto &[name, argument] : node.kwargs)
       graph::for_each_node(argument, add);
-    const std::string target =
-        node.target.empty() ? kKinds[static_cast<int>(node.kind)] : node.target;
+    const bool is_called = node.kind == graph::NodeKind::call_function;
+    const std::string target = is_called ? node.target : kKinds[static_cast<int>(node.kind)];
     Json row =
         Json::array({prefix + node.name, static_cast<int>(node.kind), texts_.number_of(target),
                      texts_.number_of(type_of(node.value)), texts_.number_of(node.nn_module_stack),

@@ -11,8 +11,11 @@ class Report {
       if (step[2] >= 0) this.stepsOfKernel[step[2]].push(i);
       for (const group of step[3]) this.stepsOfGroup[group].push(i);
     });
-    this.groupsOfKernel = raw.kernels.map(() => []);
-    raw.groups.forEach((group, i) => { for (const kernel of new Set(group[3])) this.groupsOfKernel[kernel].push(i); });
+    const groupsOfKernel = raw.kernels.map(() => new Set());
+    raw.groups.forEach((group, i) => { for (const kernel of group[3]) groupsOfKernel[kernel].add(i); });
+    // A kernel that copies between branches is none of a group's own: its step knows whom it serves.
+    for (const step of raw.steps) if (step[2] >= 0 && !groupsOfKernel[step[2]].size) for (const group of step[3]) groupsOfKernel[step[2]].add(group);
+    this.groupsOfKernel = groupsOfKernel.map((groups) => [...groups]);
     this.decisionsOfGroup = raw.groups.map(() => []);
     raw.decisions.forEach((decision, i) => {
       const a = raw.members[decision[0]][2], b = raw.members[decision[1]][2];
@@ -42,6 +45,7 @@ class Report {
     return [...new Set(this.raw.members.slice(first, first + count).flatMap((member) => member[3]))];
   }
   beforeOf(after) { return [...new Set(after.flatMap((node) => this.raw.after[node] ? this.raw.after[node][7] : []))]; }
+  groupLabel(g) { const work = this.groupWork(g); return this.groupName(g) + (work ? "  (" + work + ")" : ""); }
   /// What a group writes for the user: names of nodes, the shorter form of its operations.
   groupWork(g) { return this.beforeOf(this.afterOfGroup(g)).slice(0, 8).map((node) => this.raw.before[node][0]).join(", "); }
   /// Nanoseconds that the target needs at least; 0: not known.
@@ -118,5 +122,5 @@ function scaled(n, units) {
   while (n >= 1000 && at + 1 < units.length) { n /= 1000; ++at; }
   return (digits(n) + " " + units[at]).trim();
 }
-function digits(n) { return n === 0 ? "0" : n >= 100 ? n.toFixed(0) : n >= 10 ? n.toFixed(1) : n.toFixed(2); }
+function digits(n) { return Number.isInteger(n) && n < 1000 ? String(n) : n >= 100 ? n.toFixed(0) : n >= 10 ? n.toFixed(1) : n.toFixed(2); }
 function percent(share) { return Math.round(share * 100) + "%"; }

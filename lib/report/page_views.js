@@ -11,7 +11,7 @@ function links(section, list, name, most = 200) {
 function meters(rows) {
   const most = Math.max(...rows.map((row) => row.value), 1e-12);
   return rows.map((row) => { const bar = make("i"); bar.style.backgroundSize = 100 * row.value / most + "% 100%";
-    return make("div", { class: "meter" }, row.name instanceof Node ? row.name : make("span", { class: "name", text: row.name }), bar, make("b", { text: row.text })); });
+    return make("div", { class: "meter" }, row.name instanceof Node ? row.name : make("span", { class: "name", text: row.name, title: row.name }), bar, make("b", { text: row.text })); });
 }
 /// Source lines of nodes as read, each once.
 function sourceLines(report, nodes) {
@@ -42,7 +42,7 @@ function graphSection(report, id, title) {
         part("Used by", links(id, report.users[id][i], (n) => rows[n][0])),
         id === "before" ? part("After the passes", links("after", after, (n) => report.raw.after[n][0] + "  " + report.text(report.raw.after[n][2])))
                         : part("As read", links("before", row[7], (n) => report.raw.before[n][0] + "  " + report.text(report.raw.before[n][2]))),
-        part("Computed in", links("groups", groups, (g) => report.groupName(g))),
+        part("Computed in", links("groups", groups, (g) => report.groupLabel(g))),
         part("Source", frames.length ? make("pre", { class: "wrap", text: frames.map((frame) => frame.place + "\n    " + frame.code).join("\n") }) : make("p", { class: "quiet", text: "the file has none" }))];
     } };
 }
@@ -57,7 +57,7 @@ function moduleSection(report) {
       const after = [...new Set(modules[i].nodes.flatMap((node) => report.afterOfBefore[node]))];
       const groups = [...new Set(after.flatMap((node) => report.groupsOfAfter[node]))];
       return [make("h2", { class: "mono", text: modules[i].path }), facts([["class", modules[i].type], ["nodes", String(modules[i].nodes.length)]]),
-        part("Computed in", links("groups", groups, (g) => report.groupName(g))),
+        part("Computed in", links("groups", groups, (g) => report.groupLabel(g))),
         part("Source lines", sourceLines(report, modules[i].nodes)),
         part("Nodes", links("before", modules[i].nodes, (n) => report.raw.before[n][0] + "  " + report.text(report.raw.before[n][2])))];
     } };
@@ -107,7 +107,7 @@ function decisionSection(report) {
       const told = decisionText(report, d), [a, b] = rows[d], sides = [a, b].map((member) => report.raw.members[member][2]);
       return [make("h2", { class: "mono", text: told.names }), make("p", { class: told.fused ? "yes" : "no", text: told.what }), told.rest ? make("p", { text: told.rest }) : null,
         facts([["shared", bytesText(rows[d][3])]]),
-        part("Groups now", links("groups", [...new Set(sides)], (g) => report.groupName(g))),
+        part("Groups now", links("groups", [...new Set(sides)], (g) => report.groupLabel(g))),
         part("Source lines", sourceLines(report, report.beforeOf([a, b].flatMap((member) => report.raw.members[member][3]))))];
     } };
 }
@@ -137,7 +137,7 @@ function kernelSection(report) {
           make("div", {}, part("Source lines", sourceLines(report, before)),
             part("Nodes as read", links("before", before, (n) => report.raw.before[n][0] + "  " + report.text(report.raw.before[n][2]))),
             part("Nodes after the passes", links("after", after, (n) => report.raw.after[n][0] + "  " + report.text(report.raw.after[n][2]))),
-            part("Groups", links("groups", groups, (g) => report.groupName(g))),
+            part("Groups", links("groups", groups, (g) => report.groupLabel(g))),
             part("Steps", links("steps", report.stepsOfKernel[k], (s) => s + "  " + report.raw.steps[s][0]))))];
     } };
 }
@@ -158,7 +158,7 @@ function stepSection(report) {
         facts([["kind", kind + (once ? ", once, when weights are loaded" : "")], ["stream", String(stream)], ["device", String(device)], ["bytes", bytesText(bytes)], ["operations", countText(operations)], ["roof", timeText(report.roof(i))],
           ["estimate", timeText(nanoseconds)], ["of the roof", nanoseconds ? percent(report.share(i)) : ""], ["measured", report.ms ? timeText(measured(i)) : ""], ["alive", report.peak ? bytesText(report.peak.live[i]) + " of workspace" : ""]]),
         kernel >= 0 ? part("Kernel", links("kernels", [kernel], (k) => report.raw.kernels[k].name)) : null,
-        part("Groups", links("groups", groups, (g) => report.groupName(g))), part("Waits for", links("steps", waits, (s) => s + "  " + steps[s][0])),
+        part("Groups", links("groups", groups, (g) => report.groupLabel(g))), part("Waits for", links("steps", waits, (s) => s + "  " + steps[s][0])),
         part("Reads", make("ul", { class: "plain" }, reads.map(buffer))), part("Writes", make("ul", { class: "plain" }, writes.map(buffer))),
         part("Source lines", sourceLines(report, report.beforeOf(groups.flatMap((g) => report.afterOfGroup(g)))))].flat();
     } };
@@ -239,7 +239,7 @@ function overview(report) {
     make("div", { class: "boxes" },
       make("div", { class: "box" }, part(report.ms ? "Longest steps, measured" : "Longest steps, estimated", meters(slow.map((i) => ({ name: link("steps", i, raw.steps[i][0]), value: report.ms ? report.ms[i] * 1e6 : raw.steps[i][12], text: timeText(report.ms ? report.ms[i] * 1e6 : raw.steps[i][12]) }))))),
       make("div", { class: "box" }, part("Longest passes", meters(passes.map((pass) => ({ name: pass[0], value: pass[1], text: timeText(pass[1] * 1e6) }))))),
-      make("div", { class: "box" }, part("Decisions of fusion", meters([{ name: "fused", value: fused, text: String(fused) }, ...[...refused].sort((a, b) => b[1] - a[1]).map(([name, count]) => ({ name: "not: " + name, value: count, text: String(count) }))]))),
+      make("div", { class: "box" }, part("Fused, and why not", meters([{ name: "fused", value: fused, text: String(fused) }, ...[...refused].sort((a, b) => b[1] - a[1]).map(([name, count]) => ({ name, value: count, text: String(count) }))]))),
       raw.target.host ? make("div", { class: "box" }, part("Planned for the host", make("p", { text: "Estimates and the roof are those of a GPU that the program can also run on; times measured on the host are not to be held against them." }))) : null,
       raw.choices.length ? make("div", { class: "box" }, part("Chosen for the graph as a whole", make("ul", {}, raw.choices.map((choice) => make("li", { text: choice }))))) : null));
 }
@@ -261,7 +261,7 @@ function compareSection(report, other) {
   const shown = (row, value) => value === null ? "" : row.kind !== "total" || /time/.test(row.name) ? timeText(value) : /bytes|workspace/.test(row.name) ? bytesText(value) : countText(value);
   const change = (row) => row.a && row.b !== null ? row.b / row.a - 1 : null;
   return { id: "compare", title: "Compare", count: rows.length, picker: true, rows,
-    columns: [{ title: "what", value: (i) => rows[i].kind }, { title: "name", width: 4, mono: true, value: (i) => rows[i].name }, { title: "here", number: true, value: (i) => shown(rows[i], rows[i].a), key: (i) => rows[i].a || 0 }, { title: "there", number: true, value: (i) => shown(rows[i], rows[i].b), key: (i) => rows[i].b || 0 },
+    columns: [{ title: "what", width: 1.4, value: (i) => rows[i].kind }, { title: "name", width: 4, mono: true, value: (i) => rows[i].name }, { title: "here", number: true, value: (i) => shown(rows[i], rows[i].a), key: (i) => rows[i].a || 0 }, { title: "there", number: true, value: (i) => shown(rows[i], rows[i].b), key: (i) => rows[i].b || 0 },
       { title: "change", number: true, value: (i) => change(rows[i]) === null ? "" : (change(rows[i]) > 0 ? "+" : "") + (change(rows[i]) * 100).toFixed(1) + "%", key: (i) => change(rows[i]) || 0, tone: (i) => change(rows[i]) > 0.005 ? "no" : change(rows[i]) < -0.005 ? "yes" : "quiet" }],
     filter: (i) => rows[i].kind, search: (i) => rows[i].name, empty: other ? null : "Choose another report (.html, or its data as .json): totals, steps and passes of both are set side by side.",
     detail: (i) => [make("h2", { class: "mono", text: rows[i].name }), facts([["here", shown(rows[i], rows[i].a)], ["there", shown(rows[i], rows[i].b)]]),
