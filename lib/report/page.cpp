@@ -11,12 +11,8 @@ namespace {
 std::string in_script(std::string_view json) {
   std::string text;
   text.reserve(json.size() + json.size() / 16);
-  for (const char c : json) {
-    if (c == '<')
-      text += "\\u003c";
-    else
-      text += c;
-  }
+  for (const char c : json)
+    c == '<' ? text.append("\\u003c") : text.append(1, c);
   return text;
 }
 

@@ -143,7 +143,7 @@ function kernelSection(report) {
 }
 
 function stepSection(report) {
-  const steps = report.raw.steps, most = Math.max(...steps.map((step) => step[12]), 1), measured = (i) => report.ms ? (report.ms[i] || 0) * 1e6 : null;
+  const steps = report.raw.steps, most = Math.max(...steps.map((step) => step[12]), 1), measured = (i) => report.ms && !steps[i][6] ? (report.ms[i] || 0) * 1e6 : null;
   return { id: "steps", title: "Launches", count: steps.length,
     columns: [{ title: "step", number: true, width: 0.6, value: (i) => i }, { title: "name", width: 4, mono: true, value: (i) => steps[i][0] }, { title: "kind", width: 1.4, value: (i) => steps[i][1] + (steps[i][6] ? ", once" : "") },
       { title: "stream", number: true, width: 0.7, value: (i) => steps[i][4] }, { title: "bytes", number: true, value: (i) => bytesText(steps[i][10]), key: (i) => steps[i][10] },
