@@ -29,7 +29,7 @@ report::Measured measure(const Flags &flags, const driver::Compilation &compilat
   if (driver::has_collectives(program))
     throw support::UserError(
         support::ExitCode::usage,
-        support::Diagnostic{"TSC-C024",
+        support::Diagnostic{"TSC-C032",
                             "steps of a program that communicates cannot be timed alone",
                             flags.graph, "", "", "", "leave --run out, or give one rank's graph"});
   Progress progress;
@@ -59,7 +59,7 @@ void write(const std::string &path, const std::string &text) {
   file.close();
   if (!file)
     throw support::UserError(support::ExitCode::usage,
-                             support::Diagnostic{"TSC-C025", "the report cannot be written", path,
+                             support::Diagnostic{"TSC-C033", "the report cannot be written", path,
                                                  "", "", "",
                                                  "name a file in a folder that is there"});
 }

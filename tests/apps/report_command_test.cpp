@@ -48,11 +48,11 @@ TEST_CASE("what cannot be reported says so") {
   const std::string graph = place.file("linear.json", testing::linear_graph());
   const Outcome no_folder = place.run({"report", graph, "-o", "no/such/folder/report.html"});
   CHECK(no_folder.exit_code == 2);
-  CHECK_THAT(no_folder.err, contains_text("TSC-C025: the report cannot be written"));
+  CHECK_THAT(no_folder.err, contains_text("TSC-C033: the report cannot be written"));
   const Outcome ranks =
       place.run({"report", sample("seed_001.json"), "-o", "report.html", "--run", "--device=host"});
   CHECK(ranks.exit_code == 2);
   CHECK_THAT(ranks.err,
-             contains_text("TSC-C024: steps of a program that communicates cannot be timed alone"));
+             contains_text("TSC-C032: steps of a program that communicates cannot be timed alone"));
   CHECK(place.run({"report", graph, "-o", "report.html", "--device=host"}).exit_code == 2);
 }
