@@ -11,6 +11,7 @@ void add_run(CLI::App &app, int &exit_code);
 void add_dump_schedule(CLI::App &app, int &exit_code);
 void add_check(CLI::App &app, int &exit_code);
 void add_tune(CLI::App &app, int &exit_code);
+void add_report(CLI::App &app, int &exit_code);
 void add_explain(CLI::App &app, int &exit_code);
 
 } // namespace tsc::app

@@ -1,6 +1,7 @@
 #include "commands.h"
 #include "options.h"
 
+#include "driver/group_cost.h"
 #include "driver/group_kernels.h"
 #include "graph/symbol_names.h"
 #include "scheduler/cost.h"
@@ -69,21 +70,6 @@ std::string cost_text(const scheduler::Cost &cost) {
   return text;
 }
 
-/// What the scheduler expects of a group, but no less than its kernels' plans take of the machine.
-scheduler::Cost expected_cost(const Compilation &compilation, const scheduler::Group &group,
-                              const std::vector<uint32_t> &kernels, const target::Target &target) {
-  scheduler::Cost cost =
-      scheduler::cost_of(compilation.module, compilation.schedule, group, target);
-  double planned = 0;
-  for (const uint32_t kernel : kernels) {
-    const program::KernelEstimate &estimate = compilation.program.kernels[kernel].estimate;
-    if (estimate.is_known && group.list == ir::kNone) // else the launch is that of others, too
-      planned += estimate.planned() + scheduler::kernel_nanoseconds(target, 0);
-  }
-  cost.nanoseconds = std::max(cost.nanoseconds, planned);
-  return cost;
-}
-
 /// What a run does where the data decides a size.
 std::string definition_text(const ir::Module &module, const ir::Extern &call) {
   const symbolic::SymbolWriter name_of = graph::symbol_writer(module.symbols);
@@ -122,7 +108,10 @@ void explain_all(const Compilation &compilation, const target::Target &target) {
     for (uint32_t kernel : kernels[g])
       explain_kernel(compilation.program.kernels[kernel]);
     std::printf("  estimated on %s: %s\n", target.name.c_str(),
-                cost_text(expected_cost(compilation, group, kernels[g], target)).c_str());
+                cost_text(driver::expected_cost(compilation.program,
+                                                {compilation.module, compilation.schedule, group},
+                                                kernels[g], target))
+                    .c_str());
     if (const auto *call = std::get_if<ir::Extern>(&first.kind);
         call && call->library == ir::Library::sort) {
       const scheduler::SortWork work = scheduler::sort_work(compilation.module, *call);

@@ -79,6 +79,7 @@ int main(int argc, char **argv) {
   tsc::app::add_check(app, exit_code);
   tsc::app::add_tune(app, exit_code);
   tsc::app::add_explain(app, exit_code);
+  tsc::app::add_report(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -134,6 +134,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
     options.operators = driver::read_operators(flags.operators);
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
+  options.keep_as_read = flags.keep_as_read;
   std::optional<Progress> progress(std::in_place);
   progress->show("reading " + flags.graph);
   std::vector<std::string> passes;

@@ -24,6 +24,7 @@ struct CompileFlags {
   std::vector<std::string> dump_after;
   bool time_passes = false;
   bool record_scheduling = false; // keep what each step of the scheduler did
+  bool keep_as_read = false;      // keep the graph before its passes, too
 };
 /// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
 /// --combo-kernels, --tf32, --deterministic, --arch, --lock, --operators, --dump-after,

@@ -217,6 +217,10 @@ Compilation compile(graph::Graph graph, const CompileOptions &options) {
   state.target = &target::find_target(options.arch);
   if (!options.benchmark_fusion.empty())
     state.timing_device = timing_device(options.benchmark_fusion);
+  if (options.keep_as_read) {
+    state.result.as_read = graph;
+    state.result.as_read.weights.clear();
+  }
   state.result.graph = std::move(graph);
   state.last = std::chrono::steady_clock::now();
   const std::vector<graph::SymbolRange> symbols = state.result.graph.symbols;

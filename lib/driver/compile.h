@@ -39,6 +39,7 @@ struct CompileOptions {
   /// Operators that the user brought, or null (operators_folder.h).
   std::shared_ptr<const ops::CustomOperators> operators;
   bool record_scheduling = false; // fill Compilation::scheduling
+  bool keep_as_read = false;      // fill Compilation::as_read
   /// Called with the name of every pass (graph passes, lower, scheduler steps, generate) and a
   /// function that renders the state after it.
   std::function<void(std::string_view, const std::function<std::string()> &)> after;
@@ -51,6 +52,7 @@ struct PassTime {
 
 struct Compilation {
   graph::Graph graph;               // after the graph passes
+  graph::Graph as_read;             // before them, if that was asked: without weights
   std::vector<std::string> choices; // that they made for it as a whole, a sentence each
   ir::Module module;
   scheduler::Schedule schedule;
