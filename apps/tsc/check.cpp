@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "problems.h"
 
 #include "driver/check.h"
 #include "driver/operators_folder.h"
@@ -42,29 +43,6 @@ Result check_file(const std::string &path, const driver::CompileOptions &options
   return result;
 }
 
-json to_json(const driver::Problem &problem) {
-  const support::Diagnostic &diagnostic = problem.diagnostic;
-  json result = {{"code", diagnostic.code},          {"message", diagnostic.message},
-                 {"file", diagnostic.file},          {"place", diagnostic.place},
-                 {"node", diagnostic.node},          {"source_line", diagnostic.source_line},
-                 {"next_step", diagnostic.next_step}};
-  if (!problem.target.empty()) {
-    json arguments = json::array();
-    for (const ops::DescribedArgument &argument : problem.arguments)
-      arguments.push_back(
-          {{"name", argument.name}, {"value", argument.value}, {"type", argument.type}});
-    result["operator"] = problem.target;
-    result["arguments"] = arguments;
-  }
-  if (!problem.places.empty()) {
-    json places = json::array();
-    for (const driver::Place &place : problem.places)
-      places.push_back({{"node", place.node}, {"source_line", place.source_line}});
-    result["places"] = places;
-  }
-  return result;
-}
-
 int run(const Flags &flags) {
   driver::CompileOptions options;
   if (!flags.operators.empty())
@@ -78,7 +56,7 @@ int run(const Flags &flags) {
                              {"nodes", result.nodes},
                              {"exit_code", static_cast<int>(result.report.exit_code)},
                              {"problems", problems}}
-                            .dump(2)
+                            .dump(2, ' ', false, json::error_handler_t::replace)
                             .c_str());
   } else if (result.report.problems.empty()) {
     std::printf("%s: %zu nodes, no problems\n", flags.graph.c_str(), result.nodes);

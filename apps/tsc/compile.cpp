@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "idle_options.h"
 #include "options.h"
 
 #include "driver/inputs.h"
@@ -117,20 +118,29 @@ void print_summary(const Flags &flags, const std::vector<driver::Compilation> &p
         memory_text(report).c_str());
 }
 
-void run(const Flags &flags) {
-  if (!flags.emit_form.empty()) {
-    if (!flags.out.empty())
-      throw support::UserError(support::ExitCode::usage,
-                               support::Diagnostic{"TSC-C008", "-o and --emit exclude each other",
-                                                   "", "", "", "",
-                                                   "leave -o out: the form goes to stdout"});
-    std::optional<std::string> as_read = form_as_read(flags);
-    driver::Form form = form_of(flags.emit_form);
-    driver::Form last = form == driver::Form::cuda ? driver::Form::program : form;
-    std::string text = as_read ? *as_read : driver::render(compile_with_flags(flags, last), form);
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return;
-  }
+void print_form(const Flags &flags) {
+  if (!flags.out.empty())
+    throw support::UserError(support::ExitCode::usage,
+                             support::Diagnostic{"TSC-C008", "-o and --emit exclude each other", "",
+                                                 "", "", "",
+                                                 "leave -o out: the form goes to stdout"});
+  const std::optional<std::string> as_read = form_as_read(flags);
+  const driver::Form form = form_of(flags.emit_form);
+  const driver::Form last = form == driver::Form::cuda ? driver::Form::program : form;
+  std::string text = as_read ? *as_read : driver::render(compile_with_flags(flags, last), form);
+  if (flags.json)
+    text = nlohmann::json{{"form", flags.emit_form}, {"text", text}}.dump(
+               2, ' ', false, nlohmann::json::error_handler_t::replace) +
+           "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void run(const Flags &flags, const CLI::App &command) {
+  Situation situation;
+  situation.form = flags.emit_form;
+  refuse_idle_options(command, situation);
+  if (!flags.emit_form.empty())
+    return print_form(flags);
   if (flags.out.empty())
     throw support::UserError(
         support::ExitCode::usage,
@@ -178,8 +188,8 @@ void add_compile(CLI::App &app, int &exit_code) {
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
   command->add_flag("--json", flags->json, "print one JSON object");
-  command->callback([flags, &exit_code] {
-    run(*flags);
+  command->callback([flags, command, &exit_code] {
+    run(*flags, *command);
     exit_code = 0;
   });
 }

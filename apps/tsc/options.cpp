@@ -18,6 +18,44 @@
 #include <optional>
 
 namespace tsc::app {
+namespace {
+
+bool is_number(const std::string &text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+} // namespace
+
+CLI::Option *add_repeatable(CLI::App &command, const std::string &name,
+                            std::vector<std::string> &values, const std::string &text) {
+  // Else CLI11 takes all words that follow, the graph among them.
+  return command.add_option(name, values, text)->take_all()->allow_extra_args(false);
+}
+
+CLI::Validator whole_number() {
+  return {[](const std::string &text) {
+            constexpr size_t kMostDigits = 18; // of 64 bits
+            return is_number(text) && text.size() <= kMostDigits
+                       ? ""
+                       : "'" + text + "' is no whole number from 0 on";
+          },
+          "NUMBER"};
+}
+
+std::vector<std::string> words_of(int count, char **arguments) {
+  constexpr const char *kBench = "--bench";
+  std::vector<std::string> words;
+  bool only_files = false; // behind "--"
+  for (int i = 1; i < count; ++i) {
+    std::string word = arguments[i];
+    only_files = only_files || word == "--";
+    const bool has_number = i + 1 < count && is_number(arguments[i + 1]);
+    if (!only_files && word == kBench)
+      word += "=" + (has_number ? std::string(arguments[++i]) : std::to_string(kBenchRuns));
+    words.push_back(std::move(word));
+  }
+  return words;
+}
 
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name) {
   if (graph_name)
@@ -46,25 +84,22 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
       ->check(CLI::IsMember({"off", "conv", "on"}));
   command.add_flag("--deterministic", flags.deterministic,
                    "the same input gives the same bits: floats are never added atomically");
-  command
-      .add_option("--policy-option", flags.policy_options,
-                  "NAME=VALUE: one threshold of the policy; repeatable (docs/scheduler.md)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(command, "--policy-option", flags.policy_options,
+                 "NAME=VALUE: one threshold of the policy; repeatable (docs/scheduler.md)");
   command.add_option("--benchmark-fusion", flags.benchmark_fusion,
                      "time each pair of kernels against one fused kernel, and take the faster: on "
                      "host, host-cuda or cuda");
-  command.add_option(
-      "--arch", flags.archs,
+  add_repeatable(
+      command, "--arch", flags.archs,
       "what to plan for: an architecture as in sm_90, native (this machine's GPU), or host; "
       "repeatable");
-  command.add_option("--lock", flags.locks,
-                     "take the plans of this file, which tsc tune wrote; repeatable");
+  add_repeatable(command, "--lock", flags.locks,
+                 "take the plans of this file, which tsc tune wrote; repeatable");
   command.add_option("--operators", flags.operators,
                      "folder of operators of your own, with their kernels "
                      "(docs/custom-operators.md)");
-  command.add_option("--dump-after", flags.dump_after,
-                     "print the state after this pass to stderr; repeatable");
+  add_repeatable(command, "--dump-after", flags.dump_after,
+                 "print the state after this pass to stderr; repeatable");
   command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
 }
 

@@ -25,6 +25,17 @@ struct CompileFlags {
   bool time_passes = false;
   bool record_scheduling = false; // keep what each step of the scheduler did
 };
+/// An option that takes one value each time it is given.
+CLI::Option *add_repeatable(CLI::App &command, const std::string &name,
+                            std::vector<std::string> &values, const std::string &text);
+/// Decimal digits: CLI11 takes -1 for 2^64 - 1.
+CLI::Validator whole_number();
+/// Of run --bench without a number.
+inline constexpr int kBenchRuns = 100;
+/// The command line's words, the program's name left out. --bench takes the next word for its
+/// number only if that is one, so that it never swallows the graph.
+std::vector<std::string> words_of(int count, char **arguments);
+
 /// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
 /// --combo-kernels, --tf32, --deterministic, --arch, --lock, --operators, --dump-after,
 /// --time-passes.

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "idle_options.h"
 #include "options.h"
 #include "progress.h"
 #include "run_report.h"
@@ -215,7 +216,18 @@ private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-int run(const Flags &flags) {
+/// What is known of a run before anything is read, or behind `device`, before it begins.
+Situation situation_of(const Flags &flags, const std::string &device) {
+  Situation situation;
+  situation.from_folder = emit::is_emitted_folder(flags.graph);
+  situation.device = device;
+  situation.plan = flags.plan;
+  situation.data = flags.inputs;
+  return situation;
+}
+
+int run(const Flags &flags, const CLI::App &command) {
+  refuse_idle_options(command, situation_of(flags, flags.device));
   RunReport report;
   Stopwatch watch(report.stages);
   Subject subject = load(flags);
@@ -225,6 +237,7 @@ int run(const Flags &flags) {
     std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
   report.graph = flags.graph;
   report.device = choose_device(flags, program);
+  refuse_idle_options(command, situation_of(flags, report.device));
   watch.lap("device");
   const int64_t ranks = driver::check_world_size(program, flags.world_size, report.device);
   const Data data = load_data(flags, subject, ranks);
@@ -312,8 +325,10 @@ void add_run(CLI::App &app, int &exit_code) {
       ->check(CLI::IsMember({"serial", "cuda"}));
   command->add_flag("--reverse", flags->reverse,
                     "host, cuda plan: run a block's threads in reverse order");
-  command->add_option("--seed", flags->seed,
-                      "of the graph's random operators, as dropout in training (default: 0)");
+  command
+      ->add_option("--seed", flags->seed,
+                   "of the graph's random operators, as dropout in training (default: 0)")
+      ->check(whole_number());
   command
       ->add_option("--world-size", flags->world_size,
                    "of a graph with collectives: its ranks, which all run in this process on the "
@@ -322,13 +337,11 @@ void add_run(CLI::App &app, int &exit_code) {
   command->add_flag("--no-graphs", flags->no_graphs,
                     "GPU: launch each kernel in each run, instead of replaying a CUDA graph");
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
-      ->expected(0, 1)
-      ->default_str("100")
       ->check(CLI::Range(1, 1000000));
   command->add_flag("--no-cache", flags->no_cache,
                     "compile the kernels even if they are in the cache");
   command->add_flag("--json", flags->json, "print one JSON object");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  command->callback([flags, command, &exit_code] { exit_code = run(*flags, *command); });
 }
 
 } // namespace tsc::app
