@@ -2,8 +2,9 @@
 #include "problems.h"
 
 #include "driver/check.h"
+#include "driver/graph_source.h"
 #include "driver/operators_folder.h"
-#include "graph/read.h"
+#include "driver/shapes.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 struct Flags {
-  std::string graph, operators;
+  std::string graph, operators, shapes;
   bool json = false;
 };
 
@@ -29,7 +30,7 @@ struct Result {
 Result check_file(const std::string &path, const driver::CompileOptions &options) {
   Result result;
   try {
-    graph::Graph graph = graph::read_graph(path);
+    graph::Graph graph = driver::read_graph_from(path);
     result.nodes = graph.nodes.size();
     result.report = driver::check(std::move(graph), options);
   } catch (const support::UserError &error) {
@@ -47,6 +48,8 @@ int run(const Flags &flags) {
   driver::CompileOptions options;
   if (!flags.operators.empty())
     options.operators = driver::read_operators(flags.operators);
+  if (!flags.shapes.empty())
+    options.shapes = driver::parse_shapes(flags.shapes);
   const Result result = check_file(flags.graph, options);
   if (flags.json) {
     json problems = json::array();
@@ -73,9 +76,13 @@ void add_check(CLI::App &app, int &exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("check", "report every problem of a graph; nothing is written");
-  command->add_option("GRAPH", flags->graph, "graph JSON, torch.export model.json or .pt2 archive")
+  command
+      ->add_option("GRAPH", flags->graph,
+                   "graph JSON, torch.export model.json or .pt2 archive; - for standard input")
       ->required();
   command->add_option("--operators", flags->operators, "folder of operators of your own");
+  command->add_option("--shapes", flags->shapes,
+                      "NAME=SIZE,...: whether the graph has these symbols, and they these sizes");
   command->add_flag("--json", flags->json, "print one JSON object");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -12,5 +12,7 @@ void add_dump_schedule(CLI::App &app, int &exit_code);
 void add_check(CLI::App &app, int &exit_code);
 void add_tune(CLI::App &app, int &exit_code);
 void add_explain(CLI::App &app, int &exit_code);
+void add_verify(CLI::App &app, int &exit_code);
+void add_diff(CLI::App &app, int &exit_code);
 
 } // namespace tsc::app

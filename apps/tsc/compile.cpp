@@ -2,6 +2,7 @@
 #include "idle_options.h"
 #include "options.h"
 
+#include "driver/graph_source.h"
 #include "driver/inputs.h"
 #include "driver/memory_use.h"
 #include "emit/emit.h"
@@ -39,9 +40,9 @@ driver::Form form_of(const std::string &name) {
 /// The graph as it was read: no pass has run, so that its operators need not exist.
 std::optional<std::string> form_as_read(const Flags &flags) {
   if (flags.emit_form == "fx")
-    return graph::to_text(graph::read_graph(flags.graph)) + "\n";
+    return graph::to_text(driver::read_graph_from(flags.graph)) + "\n";
   if (flags.emit_form == "json")
-    return graph::to_json(graph::read_graph(flags.graph));
+    return graph::to_json(driver::read_graph_from(flags.graph));
   return std::nullopt;
 }
 

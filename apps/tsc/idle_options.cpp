@@ -31,6 +31,10 @@ bool is_no_gpu(const Situation &situation) {
 bool is_serial(const Situation &situation) {
   return situation.device == "cuda" || situation.plan == "serial";
 }
+bool has_data(const Situation &situation) {
+  return !situation.data.empty() && situation.data.rfind("random", 0) != 0;
+}
+bool writes_to_stdout(const Situation &situation) { return situation.outputs == "-"; }
 bool is_as_read(const Situation &situation) {
   return situation.form == "fx" || situation.form == "json";
 }
@@ -63,6 +67,26 @@ const std::vector<Rule> &rules() {
        is_no_gpu,
        "but on the GPU, which has CUDA graphs",
        "leave it out, or run on --device=cuda"},
+      {"run",
+       {"--shapes"},
+       has_data,
+       "with --inputs of a file, which says what the shapes are",
+       "leave it out, or take --inputs=random"},
+      {"run",
+       {"--json"},
+       writes_to_stdout,
+       "with --outputs=-: standard output has the tensors",
+       "leave it out, or write the outputs to a file"},
+      {"verify",
+       {"--plan"},
+       is_gpu,
+       "on the GPU, which has one plan",
+       "leave it out, or verify on --device=host"},
+      {"verify",
+       {"--shapes"},
+       has_data,
+       "with --inputs of a file, which says what the shapes are",
+       "leave it out, or take --inputs=random"},
       {"compile", kOfCompiling, is_as_read, "on the graph as it was read: nothing is compiled",
        "leave it out, or emit a form of the compilation: --emit=graph, ir, schedule, cuda, "
        "program"},

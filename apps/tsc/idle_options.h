@@ -14,6 +14,7 @@ struct Situation {
   std::string plan = "serial"; // of the host
   std::string form;            // --emit or --stage, or ""
   std::string data;            // --inputs, or ""
+  std::string outputs;         // --outputs, or ""
 };
 
 /// Throws UserError (usage) TSC-C024 with every option of `command` that was given and means

@@ -105,6 +105,8 @@ int main(int argc, char **argv) {
   tsc::app::add_check(app, exit_code);
   tsc::app::add_tune(app, exit_code);
   tsc::app::add_explain(app, exit_code);
+  tsc::app::add_verify(app, exit_code);
+  tsc::app::add_diff(app, exit_code);
   std::vector<std::string> words = tsc::app::words_of(argc, argv);
   const bool as_json = wants_json(words);
   std::reverse(words.begin(), words.end()); // as CLI11 takes them

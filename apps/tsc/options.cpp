@@ -2,8 +2,8 @@
 #include "progress.h"
 
 #include "driver/check.h"
+#include "driver/graph_source.h"
 #include "driver/operators_folder.h"
-#include "graph/read.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -62,7 +62,8 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
     command
         .add_option(
             graph_name, flags.graph,
-            std::string("graph JSON, torch.export model.json or .pt2 archive") +
+            std::string(
+                "graph JSON, torch.export model.json or .pt2 archive; - for standard input") +
                 (std::strchr(graph_name, '|') ? "; or a folder that tsc compile wrote" : ""))
         ->required();
   command.add_option("--policy", flags.policy,
@@ -98,6 +99,9 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
   command.add_option("--operators", flags.operators,
                      "folder of operators of your own, with their kernels "
                      "(docs/custom-operators.md)");
+  command.add_option("--shapes", flags.shapes,
+                     "NAME=SIZE,...: sizes of the graph's symbols, as batch=8,seq=512, which plans "
+                     "are made for and random inputs have");
   add_repeatable(command, "--dump-after", flags.dump_after,
                  "print the state after this pass to stderr; repeatable");
   command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
@@ -144,7 +148,11 @@ std::vector<driver::Compilation> compile_plans(const CompileFlags &flags, driver
   return plans;
 }
 
-driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
+driver::Shapes shapes_of(const CompileFlags &flags) {
+  return flags.shapes.empty() ? driver::Shapes() : driver::parse_shapes(flags.shapes);
+}
+
+driver::CompileOptions compile_options_of(const CompileFlags &flags, driver::Form last) {
   driver::CompileOptions options;
   options.policy = flags.policy;
   if (!flags.foreach_lists.empty())
@@ -169,6 +177,12 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
     options.operators = driver::read_operators(flags.operators);
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
+  options.shapes = shapes_of(flags);
+  return options;
+}
+
+driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
+  driver::CompileOptions options = compile_options_of(flags, last);
   std::optional<Progress> progress(std::in_place);
   progress->show("reading " + flags.graph);
   std::vector<std::string> passes;
@@ -180,7 +194,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
       std::fprintf(stderr, "# after %s\n%s\n", passes.back().c_str(), text().c_str());
   };
   auto start = std::chrono::steady_clock::now();
-  graph::Graph graph = graph::read_graph(flags.graph);
+  graph::Graph graph = driver::read_graph_from(flags.graph);
   double read_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   spdlog::info("{}: {} nodes", flags.graph, graph.nodes.size());
@@ -193,7 +207,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
       throw; // the command line's fault, or the machine's, not the file's
     // A pass stops at its own problems: what `tsc check` says has those of all passes. The graph
     // went into the pipeline; it is read again.
-    driver::CheckReport report = driver::check(graph::read_graph(flags.graph), options);
+    driver::CheckReport report = driver::check(driver::read_graph_from(flags.graph), options);
     if (!report.problems.empty())
       throw driver::CheckFailed(report, flags.graph);
     throw error.with_file(flags.graph);

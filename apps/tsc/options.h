@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/compile.h"
+#include "driver/shapes.h"
 
 #include <CLI/CLI.hpp>
 
@@ -21,6 +22,7 @@ struct CompileFlags {
   std::vector<std::string> locks;
   std::string operators;                    // folder, or ""
   std::string foreach_lists, combo_kernels; // on, off, or "": as the policy says
+  std::string shapes;                       // NAME=SIZE,...
   std::vector<std::string> dump_after;
   bool time_passes = false;
   bool record_scheduling = false; // keep what each step of the scheduler did
@@ -37,10 +39,14 @@ inline constexpr int kBenchRuns = 100;
 std::vector<std::string> words_of(int count, char **arguments);
 
 /// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
-/// --combo-kernels, --tf32, --deterministic, --arch, --lock, --operators, --dump-after,
-/// --time-passes.
+/// --combo-kernels, --tf32, --deterministic, --arch, --lock, --operators, --shapes,
+/// --dump-after, --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
 
+/// --shapes; none if it is not given.
+driver::Shapes shapes_of(const CompileFlags &flags);
+/// What the flags say of compiling, dumps and times apart. Throws as compile_with_flags.
+driver::CompileOptions compile_options_of(const CompileFlags &flags, driver::Form last);
 /// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr. Throws UserError (usage)
 /// TSC-C019 if several --arch are given.
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last);

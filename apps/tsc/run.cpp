@@ -179,9 +179,10 @@ Data load_data(const Flags &flags, const Subject &subject, int64_t ranks) {
   }
   collect([&] {
     if (driver::has_collectives(program))
-      data.inputs = driver::load_rank_inputs(program, inputs, ranks, hints, constants);
+      data.inputs =
+          driver::load_rank_inputs(program, inputs, ranks, hints, constants, shapes_of(flags));
     else
-      data.inputs = {driver::load_inputs(program, inputs, hints, constants)};
+      data.inputs = {driver::load_inputs(program, inputs, hints, constants, shapes_of(flags))};
   });
   if (problems.empty() && !flags.expect.empty())
     collect([&] {
@@ -223,6 +224,7 @@ Situation situation_of(const Flags &flags, const std::string &device) {
   situation.device = device;
   situation.plan = flags.plan;
   situation.data = flags.inputs;
+  situation.outputs = flags.outputs;
   return situation;
 }
 
@@ -292,7 +294,8 @@ int run(const Flags &flags, const CLI::App &command) {
       return result_name(program, rank, name);
     });
   watch.lap("outputs");
-  print_report(report, flags.json);
+  // What is written to stdout stands there alone.
+  print_report(report, flags.json, flags.outputs == "-" ? stderr : stdout);
   std::fputs(summaries.c_str(), stdout);
   bool agrees =
       std::all_of(report.comparisons.begin(), report.comparisons.end(),
@@ -312,7 +315,8 @@ void add_run(CLI::App &app, int &exit_code) {
       "FILE (.safetensors, .npz, folder of .npy) or random[:SEED] (default: random)");
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
-  command->add_option("--outputs", flags->outputs, "write the outputs to this file");
+  command->add_option("--outputs", flags->outputs,
+                      "write the outputs to this file; - for standard output, as .safetensors");
   command->add_option("--expect", flags->expect,
                       "compare the outputs with this file; exit code 1 if they differ");
   command
