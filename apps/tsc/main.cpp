@@ -1,6 +1,7 @@
 // The command line. Results go to stdout, everything else to stderr; exit codes are
 // support::ExitCode.
 #include "commands.h"
+#include "help.h"
 #include "options.h"
 #include "problems.h"
 #include "surroundings.h"
@@ -107,6 +108,7 @@ int main(int argc, char **argv) {
   tsc::app::add_explain(app, exit_code);
   tsc::app::add_verify(app, exit_code);
   tsc::app::add_diff(app, exit_code);
+  tsc::app::add_footers(app);
   std::vector<std::string> words = tsc::app::words_of(argc, argv);
   const bool as_json = wants_json(words);
   std::reverse(words.begin(), words.end()); // as CLI11 takes them

@@ -33,13 +33,16 @@ TEST_CASE("version and help go to stdout") {
   Outcome help = place.run({"--help"});
   CHECK(help.exit_code == 0);
   CHECK(help.err == "");
-  for (const char *command : {"compile", "run", "dump-schedule", "check", "tune", "explain"}) {
+  for (const char *command :
+       {"compile", "run", "dump-schedule", "check", "tune", "explain", "verify", "diff"}) {
     INFO(command);
     CHECK(help.out.find(command) != std::string::npos);
     Outcome own = place.run({command, "--help"});
     CHECK(own.exit_code == 0);
     CHECK(own.out.find(std::string("Usage: tsc ") + command) != std::string::npos);
     CHECK(own.err == "");
+    CHECK(own.out.find(std::string("Examples:\n  tsc ") + command + " ") != std::string::npos);
+    CHECK(own.out.find("\nExit codes: 0 ok, 1 numbers differ, ") != std::string::npos);
   }
 }
 
@@ -62,12 +65,11 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
   check_usage(place.run({"compile", graph, "-o", "out", "--emit=cuda"}),
               "error TSC-C008: -o and --emit exclude each other\n"
               "  next: leave -o out: the form goes to stdout\n");
-  check_usage(place.run({"explain", graph, "add"}),
-              "error TSC-C006: explain takes two names or none\n  next: add the second name\n");
-  check_usage(place.run({"explain", graph, "add", "unheard_of"}),
-              "error TSC-C005: nothing in the schedule is called 'unheard_of'\n"
-              "  next: name an operation (op3), a buffer (buf3) or a graph node; `tsc explain "
-              "GRAPH` lists them\n");
+  check_usage(
+      place.run({"explain", graph, "add", "unheard_of"}),
+      "error TSC-C005: nothing in the schedule is called 'unheard_of'\n"
+      "  next: name an operation (op3), a buffer (buf3), a kernel or a graph node; `tsc explain "
+      "GRAPH` lists them\n");
   check_usage(place.run({"compile", graph, "-o", "out", "--policy=fast"}),
               "error TSC-C002: unknown policy 'fast'\n"
               "  next: known policies: default, inductor-2.5\n");
@@ -169,10 +171,11 @@ TEST_CASE("misspelt commands and options name the nearest") {
 
 TEST_CASE("explain offers the nearest name") {
   Workplace place;
-  check_usage(place.run({"explain", sample("seed_004.json"), "add", "sum_2"}),
-              "error TSC-C005: nothing in the schedule is called 'sum_2'\n"
-              "  next: did you mean 'sum_1'? name an operation (op3), a buffer (buf3) or a graph "
-              "node; `tsc explain GRAPH` lists them\n");
+  check_usage(
+      place.run({"explain", sample("seed_004.json"), "add", "sum_2"}),
+      "error TSC-C005: nothing in the schedule is called 'sum_2'\n"
+      "  next: did you mean 'sum_1'? name an operation (op3), a buffer (buf3), a kernel or a graph "
+      "node; `tsc explain GRAPH` lists them\n");
 }
 
 TEST_CASE("an unknown architecture is refused with the nearest known one") {
