@@ -76,7 +76,7 @@ int usage_error(const CLI::App &app, const CLI::ParseError &error, bool as_json)
       tsc::support::UserError(
           tsc::support::ExitCode::usage,
           {.code = "TSC-C025",
-           .message = error.what(),
+           .message = std::string("the command line: ") + error.what(),
            .next_step =
                (near.empty() ? "" : "did you mean " + tsc::support::join(near, ", ") + "? ") +
                "see " + command + " --help"}),

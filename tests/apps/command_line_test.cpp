@@ -49,15 +49,16 @@ TEST_CASE("version and help go to stdout") {
 TEST_CASE("usage errors have exit code 2 and go to stderr") {
   Workplace place;
   const std::string graph = sample("seed_004.json");
-  check_usage(place.run({}), "error TSC-C025: A subcommand is required\n"
+  check_usage(place.run({}), "error TSC-C025: the command line: A subcommand is required\n"
                              "  next: see tsc --help\n");
-  check_usage(place.run({"run"}), "error TSC-C025: GRAPH|OUT is required\n"
+  check_usage(place.run({"run"}), "error TSC-C025: the command line: GRAPH|OUT is required\n"
                                   "  next: see tsc run --help\n");
   check_usage(place.run({"check", graph, "--bogus"}),
-              "error TSC-C025: The following argument was not expected: --bogus\n"
+              "error TSC-C025: the command line: The following argument was not expected: --bogus\n"
               "  next: see tsc check --help\n");
   check_usage(place.run({"check", graph, "--log-level", "loud"}),
-              "error TSC-C025: --log-level: loud not in {trace,debug,info,warn,error,off}\n"
+              "error TSC-C025: the command line: --log-level: loud not in "
+              "{trace,debug,info,warn,error,off}\n"
               "  next: see tsc check --help\n");
   check_usage(place.run({"compile", graph}),
               "error TSC-C004: no output folder\n"
@@ -159,13 +160,16 @@ TEST_CASE("thresholds of a policy can be set one by one") {
 TEST_CASE("misspelt commands and options name the nearest") {
   Workplace place;
   const std::string graph = sample("seed_004.json");
-  check_usage(place.run({"chek", graph}), "error TSC-C025: A subcommand is required\n"
-                                          "  next: did you mean check? see tsc --help\n");
-  check_usage(place.run({"run", graph, "--input=random"}),
-              "error TSC-C025: The following argument was not expected: --input=random\n"
-              "  next: did you mean --inputs? see tsc run --help\n");
+  check_usage(place.run({"chek", graph}),
+              "error TSC-C025: the command line: A subcommand is required\n"
+              "  next: did you mean check? see tsc --help\n");
+  check_usage(
+      place.run({"run", graph, "--input=random"}),
+      "error TSC-C025: the command line: The following argument was not expected: --input=random\n"
+      "  next: did you mean --inputs? see tsc run --help\n");
   check_usage(place.run({"compile", graph, "--emit=graf"}),
-              "error TSC-C025: --emit: graf not in {fx,json,graph,ir,schedule,cuda,program}\n"
+              "error TSC-C025: the command line: --emit: graf not in "
+              "{fx,json,graph,ir,schedule,cuda,program}\n"
               "  next: see tsc compile --help\n");
 }
 
@@ -326,7 +330,7 @@ TEST_CASE("options that would do nothing are refused") {
               "before\n"
               "  next: give it to tsc compile, or run the graph\n");
   check_usage(place.run({"run", graph, "--seed=-1"}),
-              "error TSC-C025: --seed: '-1' is no whole number from 0 on\n"
+              "error TSC-C025: the command line: --seed: '-1' is no whole number from 0 on\n"
               "  next: see tsc run --help\n");
   check_usage(place.run_after("export TSC_LOG=loud", {"check", graph}),
               "error TSC-C016: TSC_LOG is 'loud'\n"
