@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -34,8 +35,9 @@ CLI::Option *add_repeatable(CLI::App &command, const std::string &name,
 
 CLI::Validator whole_number() {
   return {[](const std::string &text) {
-            constexpr size_t kMostDigits = 18; // of 64 bits
-            return is_number(text) && text.size() <= kMostDigits
+            uint64_t value = 0;
+            const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+            return is_number(text) && read.ec == std::errc()
                        ? ""
                        : "'" + text + "' is no whole number from 0 on";
           },
