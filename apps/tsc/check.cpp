@@ -1,8 +1,10 @@
 #include "commands.h"
+#include "problems.h"
 
 #include "driver/check.h"
+#include "driver/graph_source.h"
 #include "driver/operators_folder.h"
-#include "graph/read.h"
+#include "driver/shapes.h"
 
 #include <nlohmann/json.hpp>
 
@@ -15,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 struct Flags {
-  std::string graph, operators;
+  std::string graph, operators, shapes;
   bool json = false;
 };
 
@@ -28,7 +30,7 @@ struct Result {
 Result check_file(const std::string &path, const driver::CompileOptions &options) {
   Result result;
   try {
-    graph::Graph graph = graph::read_graph(path);
+    graph::Graph graph = driver::read_graph_from(path);
     result.nodes = graph.nodes.size();
     result.report = driver::check(std::move(graph), options);
   } catch (const support::UserError &error) {
@@ -42,33 +44,12 @@ Result check_file(const std::string &path, const driver::CompileOptions &options
   return result;
 }
 
-json to_json(const driver::Problem &problem) {
-  const support::Diagnostic &diagnostic = problem.diagnostic;
-  json result = {{"code", diagnostic.code},          {"message", diagnostic.message},
-                 {"file", diagnostic.file},          {"place", diagnostic.place},
-                 {"node", diagnostic.node},          {"source_line", diagnostic.source_line},
-                 {"next_step", diagnostic.next_step}};
-  if (!problem.target.empty()) {
-    json arguments = json::array();
-    for (const ops::DescribedArgument &argument : problem.arguments)
-      arguments.push_back(
-          {{"name", argument.name}, {"value", argument.value}, {"type", argument.type}});
-    result["operator"] = problem.target;
-    result["arguments"] = arguments;
-  }
-  if (!problem.places.empty()) {
-    json places = json::array();
-    for (const driver::Place &place : problem.places)
-      places.push_back({{"node", place.node}, {"source_line", place.source_line}});
-    result["places"] = places;
-  }
-  return result;
-}
-
 int run(const Flags &flags) {
   driver::CompileOptions options;
   if (!flags.operators.empty())
     options.operators = driver::read_operators(flags.operators);
+  if (!flags.shapes.empty())
+    options.shapes = driver::parse_shapes(flags.shapes);
   const Result result = check_file(flags.graph, options);
   if (flags.json) {
     json problems = json::array();
@@ -78,7 +59,7 @@ int run(const Flags &flags) {
                              {"nodes", result.nodes},
                              {"exit_code", static_cast<int>(result.report.exit_code)},
                              {"problems", problems}}
-                            .dump(2)
+                            .dump(2, ' ', false, json::error_handler_t::replace)
                             .c_str());
   } else if (result.report.problems.empty()) {
     std::printf("%s: %zu nodes, no problems\n", flags.graph.c_str(), result.nodes);
@@ -95,9 +76,13 @@ void add_check(CLI::App &app, int &exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("check", "report every problem of a graph; nothing is written");
-  command->add_option("GRAPH", flags->graph, "graph JSON, torch.export model.json or .pt2 archive")
+  command
+      ->add_option("GRAPH", flags->graph,
+                   "graph JSON, torch.export model.json or .pt2 archive; - for standard input")
       ->required();
   command->add_option("--operators", flags->operators, "folder of operators of your own");
+  command->add_option("--shapes", flags->shapes,
+                      "NAME=SIZE,...: whether the graph has these symbols, and they these sizes");
   command->add_flag("--json", flags->json, "print one JSON object");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

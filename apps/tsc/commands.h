@@ -13,5 +13,7 @@ void add_check(CLI::App &app, int &exit_code);
 void add_tune(CLI::App &app, int &exit_code);
 void add_report(CLI::App &app, int &exit_code);
 void add_explain(CLI::App &app, int &exit_code);
+void add_verify(CLI::App &app, int &exit_code);
+void add_diff(CLI::App &app, int &exit_code);
 
 } // namespace tsc::app

@@ -1,6 +1,8 @@
 #include "commands.h"
+#include "idle_options.h"
 #include "options.h"
 
+#include "driver/graph_source.h"
 #include "driver/inputs.h"
 #include "driver/memory_use.h"
 #include "emit/emit.h"
@@ -38,9 +40,9 @@ driver::Form form_of(const std::string &name) {
 /// The graph as it was read: no pass has run, so that its operators need not exist.
 std::optional<std::string> form_as_read(const Flags &flags) {
   if (flags.emit_form == "fx")
-    return graph::to_text(graph::read_graph(flags.graph)) + "\n";
+    return graph::to_text(driver::read_graph_from(flags.graph)) + "\n";
   if (flags.emit_form == "json")
-    return graph::to_json(graph::read_graph(flags.graph));
+    return graph::to_json(driver::read_graph_from(flags.graph));
   return std::nullopt;
 }
 
@@ -117,20 +119,29 @@ void print_summary(const Flags &flags, const std::vector<driver::Compilation> &p
         memory_text(report).c_str());
 }
 
-void run(const Flags &flags) {
-  if (!flags.emit_form.empty()) {
-    if (!flags.out.empty())
-      throw support::UserError(support::ExitCode::usage,
-                               support::Diagnostic{"TSC-C008", "-o and --emit exclude each other",
-                                                   "", "", "", "",
-                                                   "leave -o out: the form goes to stdout"});
-    std::optional<std::string> as_read = form_as_read(flags);
-    driver::Form form = form_of(flags.emit_form);
-    driver::Form last = form == driver::Form::cuda ? driver::Form::program : form;
-    std::string text = as_read ? *as_read : driver::render(compile_with_flags(flags, last), form);
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return;
-  }
+void print_form(const Flags &flags) {
+  if (!flags.out.empty())
+    throw support::UserError(support::ExitCode::usage,
+                             support::Diagnostic{"TSC-C008", "-o and --emit exclude each other", "",
+                                                 "", "", "",
+                                                 "leave -o out: the form goes to stdout"});
+  const std::optional<std::string> as_read = form_as_read(flags);
+  const driver::Form form = form_of(flags.emit_form);
+  const driver::Form last = form == driver::Form::cuda ? driver::Form::program : form;
+  std::string text = as_read ? *as_read : driver::render(compile_with_flags(flags, last), form);
+  if (flags.json)
+    text = nlohmann::json{{"form", flags.emit_form}, {"text", text}}.dump(
+               2, ' ', false, nlohmann::json::error_handler_t::replace) +
+           "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void run(const Flags &flags, const CLI::App &command) {
+  Situation situation;
+  situation.form = flags.emit_form;
+  refuse_idle_options(command, situation);
+  if (!flags.emit_form.empty())
+    return print_form(flags);
   if (flags.out.empty())
     throw support::UserError(
         support::ExitCode::usage,
@@ -178,8 +189,8 @@ void add_compile(CLI::App &app, int &exit_code) {
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
   command->add_flag("--json", flags->json, "print one JSON object");
-  command->callback([flags, &exit_code] {
-    run(*flags);
+  command->callback([flags, command, &exit_code] {
+    run(*flags, *command);
     exit_code = 0;
   });
 }

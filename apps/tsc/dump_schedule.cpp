@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "idle_options.h"
 #include "options.h"
 
 #include "driver/group_kernels.h"
@@ -161,7 +162,10 @@ void add_dump_schedule(CLI::App &app, int &exit_code) {
       ->check(CLI::IsMember({"2.5", "2.11"}));
   command->add_flag("--no-code", flags->no_code, "leave the kernels' text out");
   command->add_flag("--json", flags->json, "print one object: the steps, or the log's blocks");
-  command->callback([flags, &exit_code] {
+  command->callback([flags, command, &exit_code] {
+    Situation situation;
+    situation.form = flags->stage;
+    refuse_idle_options(*command, situation);
     if (flags->stage == "init")
       run_init(*flags);
     else if (flags->stage == "partitions")

@@ -83,13 +83,19 @@ std::string definition_text(const ir::Module &module, const ir::Extern &call) {
   return text + "nothing bounds it, memory whose size it decides is allocated in the run";
 }
 
-void explain_all(const Compilation &compilation, const target::Target &target) {
+/// Groups with a node of `wanted`; all of them if that is empty.
+void explain_groups(const Compilation &compilation, const target::Target &target,
+                    const std::vector<scheduler::NodeId> &wanted) {
   for (const std::string &choice : compilation.choices)
-    std::printf("%s\n", choice.c_str());
+    if (wanted.empty())
+      std::printf("%s\n", choice.c_str());
   std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
   for (size_t g = 0; g < kernels.size(); ++g) {
     const scheduler::Group &group = compilation.schedule.groups[g];
-    if (group.node_class == scheduler::NodeClass::nop)
+    const bool is_wanted = std::any_of(wanted.begin(), wanted.end(), [&](scheduler::NodeId node) {
+      return std::find(group.members.begin(), group.members.end(), node) != group.members.end();
+    });
+    if (group.node_class == scheduler::NodeClass::nop || (!wanted.empty() && !is_wanted))
       continue;
     std::vector<std::string> members;
     for (scheduler::NodeId member : group.members)
@@ -124,6 +130,21 @@ void explain_all(const Compilation &compilation, const target::Target &target) {
   }
 }
 
+/// Members of the groups that the kernel called `name` computes.
+std::vector<scheduler::NodeId> nodes_of_kernel(const Compilation &compilation,
+                                               const std::string &name) {
+  std::vector<scheduler::NodeId> nodes;
+  const std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
+  for (size_t g = 0; g < kernels.size(); ++g)
+    if (std::any_of(kernels[g].begin(), kernels[g].end(), [&](uint32_t kernel) {
+          return compilation.program.kernels[kernel].name == name;
+        })) {
+      const std::vector<scheduler::NodeId> &members = compilation.schedule.groups[g].members;
+      nodes.insert(nodes.end(), members.begin(), members.end());
+    }
+  return nodes;
+}
+
 /// Everything that find_nodes finds.
 std::vector<std::string> known_names(const Compilation &compilation) {
   std::vector<std::string> names;
@@ -135,12 +156,16 @@ std::vector<std::string> known_names(const Compilation &compilation) {
     for (uint32_t origin : operation.origins)
       names.push_back(compilation.module.origins[origin].node);
   }
+  for (const program::Kernel &kernel : compilation.program.kernels)
+    names.push_back(kernel.name);
   return names;
 }
 
-/// Scheduler nodes that `name` (opN, bufN or a user's node) stands for.
+/// Scheduler nodes that `name` (opN, bufN, a kernel or a user's node) stands for.
 std::vector<scheduler::NodeId> find_nodes(const Compilation &compilation, const std::string &name) {
-  std::vector<scheduler::NodeId> found;
+  std::vector<scheduler::NodeId> found = nodes_of_kernel(compilation, name);
+  if (!found.empty())
+    return found;
   for (scheduler::NodeId node = 0; node < compilation.schedule.nodes.size(); ++node) {
     const ir::Operation &operation =
         compilation.module.operations[compilation.schedule.nodes[node].operation];
@@ -156,11 +181,11 @@ std::vector<scheduler::NodeId> find_nodes(const Compilation &compilation, const 
     std::string close = support::did_you_mean(name, known_names(compilation));
     throw support::UserError(
         support::ExitCode::usage,
-        support::Diagnostic{"TSC-C005", "nothing in the schedule is called '" + name + "'", "", "",
-                            "", "",
-                            (close.empty() ? "" : "did you mean '" + close + "'? ") +
-                                "name an operation (op3), a buffer (buf3) or a graph node; `tsc "
-                                "explain GRAPH` lists them"});
+        support::Diagnostic{
+            "TSC-C005", "nothing in the schedule is called '" + name + "'", "", "", "", "",
+            (close.empty() ? "" : "did you mean '" + close + "'? ") +
+                "name an operation (op3), a buffer (buf3), a kernel or a graph node; `tsc "
+                "explain GRAPH` lists them"});
   }
   return found;
 }
@@ -215,8 +240,10 @@ void explain_pair(const Compilation &compilation, const Flags &flags) {
 
 void run(const Flags &flags) {
   Compilation compilation = compile_with_flags(flags, driver::Form::program);
-  if (flags.first.empty())
-    explain_all(compilation, target::find_target(archs_of(flags).front()));
+  if (flags.second.empty())
+    explain_groups(compilation, target::find_target(archs_of(flags).front()),
+                   flags.first.empty() ? std::vector<scheduler::NodeId>()
+                                       : find_nodes(compilation, flags.first));
   else
     explain_pair(compilation, flags);
 }
@@ -226,15 +253,12 @@ void run(const Flags &flags) {
 void add_explain(CLI::App &app, int &exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand(
-      "explain", "why each kernel is what it is; why A and B are not in one kernel");
+      "explain",
+      "why each kernel is what it is, all or that of A; why A and B are not in one kernel");
   add_compile_flags(*command, *flags, "GRAPH");
-  CLI::Option *first = command->add_option("A", flags->first, "operation, buffer or graph node");
-  command->add_option("B", flags->second, "operation, buffer or graph node");
-  command->callback([flags, first, &exit_code] {
-    if (first->count() != 0 && flags->second.empty())
-      throw support::UserError(support::ExitCode::usage,
-                               support::Diagnostic{"TSC-C006", "explain takes two names or none",
-                                                   "", "", "", "", "add the second name"});
+  command->add_option("A", flags->first, "operation, buffer, kernel or graph node");
+  command->add_option("B", flags->second, "operation, buffer, kernel or graph node");
+  command->callback([flags, &exit_code] {
     run(*flags);
     exit_code = 0;
   });

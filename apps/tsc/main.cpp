@@ -1,26 +1,42 @@
 // The command line. Results go to stdout, everything else to stderr; exit codes are
 // support::ExitCode.
 #include "commands.h"
+#include "help.h"
+#include "options.h"
+#include "problems.h"
 #include "surroundings.h"
 
 #include "support/diagnostic.h"
+#include "support/text.h"
 #include "support/thread_pool.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 namespace {
+
+const std::vector<std::string> kLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
 void set_up_logging(const std::string &flag) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("tsc"));
   spdlog::set_pattern("%^%l%$: %v");
   const char *environment = std::getenv("TSC_LOG");
-  std::string level = !flag.empty() ? flag : environment ? environment : "warn";
+  const std::string level = !flag.empty()                 ? flag
+                            : environment && *environment ? environment
+                                                          : "warn";
+  if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end())
+    throw tsc::support::UserError(
+        tsc::support::ExitCode::usage,
+        {.code = "TSC-C016",
+         .message = "TSC_LOG is '" + level.substr(0, 40) + "'",
+         .next_step = "give " + tsc::support::join(kLevels, ", ") + ", or unset it"});
   spdlog::set_level(spdlog::level::from_str(level));
 }
 
@@ -39,32 +55,43 @@ std::string nearest(const CLI::App &app, const std::string &word) {
   return tsc::support::did_you_mean(word.substr(0, word.find('=')), known);
 }
 
-/// CLI11's own message, and the nearest word for each that was not understood.
-int usage_error(const CLI::App &app, const CLI::ParseError &error) {
-  const int code = app.exit(error);
-  if (code == 0) // --help, --version
-    return 0;
-  for (const std::string &word : app.remaining(true))
-    if (const std::string near = nearest(app, word); !near.empty())
-      std::fprintf(stderr, "did you mean %s?\n", near.c_str());
-  return static_cast<int>(tsc::support::ExitCode::usage);
+/// --json among the words, whatever else is wrong with them.
+bool wants_json(const std::vector<std::string> &words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::find(words.begin(), end, "--json") != end;
 }
 
-int fail(tsc::support::ExitCode code, const char *text) {
-  std::fprintf(stderr, "%s\n", text);
-  return static_cast<int>(code);
+/// CLI11's own message, and the nearest word for each that was not understood.
+int usage_error(const CLI::App &app, const CLI::ParseError &error, bool as_json) {
+  if (error.get_exit_code() == 0) // --help, --version
+    return app.exit(error);
+  std::vector<std::string> near;
+  for (const std::string &word : app.remaining(true))
+    if (const std::string known = nearest(app, word); !known.empty())
+      near.push_back(known);
+  std::string command = app.get_name();
+  for (const CLI::App *used : app.get_subcommands())
+    command += " " + used->get_name();
+  return tsc::app::report(
+      tsc::support::UserError(
+          tsc::support::ExitCode::usage,
+          {.code = "TSC-C025",
+           .message = std::string("the command line: ") + error.what(),
+           .next_step =
+               (near.empty() ? "" : "did you mean " + tsc::support::join(near, ", ") + "? ") +
+               "see " + command + " --help"}),
+      as_json);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  using tsc::support::ExitCode;
   tsc::app::set_up_process();
   CLI::App app{"tsc compiles PyTorch graphs to CUDA C++.", "tsc"};
   app.set_version_flag("--version", "tsc " TSC_VERSION);
   std::string log_level;
   app.add_option("--log-level", log_level, "trace, debug, info, warn, error or off (also TSC_LOG)")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+      ->check(CLI::IsMember(kLevels));
   app.require_subcommand(1);
   app.fallthrough();
   app.parse_complete_callback([&] {
@@ -80,19 +107,22 @@ int main(int argc, char **argv) {
   tsc::app::add_tune(app, exit_code);
   tsc::app::add_explain(app, exit_code);
   tsc::app::add_report(app, exit_code);
+  tsc::app::add_verify(app, exit_code);
+  tsc::app::add_diff(app, exit_code);
+  tsc::app::add_footers(app);
+  std::vector<std::string> words = tsc::app::words_of(argc, argv);
+  const bool as_json = wants_json(words);
+  std::reverse(words.begin(), words.end()); // as CLI11 takes them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::ParseError &error) {
-    return tsc::app::finish_output(usage_error(app, error));
+    exit_code = usage_error(app, error, as_json);
   } catch (const tsc::support::UserError &error) {
-    return fail(error.exit_code(), error.what());
+    exit_code = tsc::app::report(error, as_json);
   } catch (const std::bad_alloc &) {
     return tsc::app::report_out_of_memory();
   } catch (const std::exception &error) {
-    return fail(ExitCode::internal,
-                (std::string(error.what()) +
-                 "\n  next: this is a fault of tsc; please report it with the graph")
-                    .c_str());
+    exit_code = tsc::app::report_fault(error.what(), as_json);
   }
   return tsc::app::finish_output(exit_code);
 }

@@ -2,8 +2,8 @@
 #include "progress.h"
 
 #include "driver/check.h"
+#include "driver/graph_source.h"
 #include "driver/operators_folder.h"
-#include "graph/read.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -12,19 +12,60 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 
 namespace tsc::app {
+namespace {
+
+bool is_number(const std::string &text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+} // namespace
+
+CLI::Option *add_repeatable(CLI::App &command, const std::string &name,
+                            std::vector<std::string> &values, const std::string &text) {
+  // Else CLI11 takes all words that follow, the graph among them.
+  return command.add_option(name, values, text)->take_all()->allow_extra_args(false);
+}
+
+CLI::Validator whole_number() {
+  return {[](const std::string &text) {
+            uint64_t value = 0;
+            const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+            return is_number(text) && read.ec == std::errc()
+                       ? ""
+                       : "'" + text + "' is no whole number from 0 on";
+          },
+          "NUMBER"};
+}
+
+std::vector<std::string> words_of(int count, char **arguments) {
+  constexpr const char *kBench = "--bench";
+  std::vector<std::string> words;
+  bool only_files = false; // behind "--"
+  for (int i = 1; i < count; ++i) {
+    std::string word = arguments[i];
+    only_files = only_files || word == "--";
+    const bool has_number = i + 1 < count && is_number(arguments[i + 1]);
+    if (!only_files && word == kBench)
+      word += "=" + (has_number ? std::string(arguments[++i]) : std::to_string(kBenchRuns));
+    words.push_back(std::move(word));
+  }
+  return words;
+}
 
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name) {
   if (graph_name)
     command
         .add_option(
             graph_name, flags.graph,
-            std::string("graph JSON, torch.export model.json or .pt2 archive") +
+            std::string(
+                "graph JSON, torch.export model.json or .pt2 archive; - for standard input") +
                 (std::strchr(graph_name, '|') ? "; or a folder that tsc compile wrote" : ""))
         ->required();
   command.add_option("--policy", flags.policy,
@@ -46,25 +87,25 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
       ->check(CLI::IsMember({"off", "conv", "on"}));
   command.add_flag("--deterministic", flags.deterministic,
                    "the same input gives the same bits: floats are never added atomically");
-  command
-      .add_option("--policy-option", flags.policy_options,
-                  "NAME=VALUE: one threshold of the policy; repeatable (docs/scheduler.md)")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeatable(command, "--policy-option", flags.policy_options,
+                 "NAME=VALUE: one threshold of the policy; repeatable (docs/scheduler.md)");
   command.add_option("--benchmark-fusion", flags.benchmark_fusion,
                      "time each pair of kernels against one fused kernel, and take the faster: on "
                      "host, host-cuda or cuda");
-  command.add_option(
-      "--arch", flags.archs,
+  add_repeatable(
+      command, "--arch", flags.archs,
       "what to plan for: an architecture as in sm_90, native (this machine's GPU), or host; "
       "repeatable");
-  command.add_option("--lock", flags.locks,
-                     "take the plans of this file, which tsc tune wrote; repeatable");
+  add_repeatable(command, "--lock", flags.locks,
+                 "take the plans of this file, which tsc tune wrote; repeatable");
   command.add_option("--operators", flags.operators,
                      "folder of operators of your own, with their kernels "
                      "(docs/custom-operators.md)");
-  command.add_option("--dump-after", flags.dump_after,
-                     "print the state after this pass to stderr; repeatable");
+  command.add_option("--shapes", flags.shapes,
+                     "NAME=SIZE,...: sizes of the graph's symbols, as batch=8,seq=512, which plans "
+                     "are made for and random inputs have");
+  add_repeatable(command, "--dump-after", flags.dump_after,
+                 "print the state after this pass to stderr; repeatable");
   command.add_flag("--time-passes", flags.time_passes, "print the time of each pass to stderr");
 }
 
@@ -109,7 +150,11 @@ std::vector<driver::Compilation> compile_plans(const CompileFlags &flags, driver
   return plans;
 }
 
-driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
+driver::Shapes shapes_of(const CompileFlags &flags) {
+  return flags.shapes.empty() ? driver::Shapes() : driver::parse_shapes(flags.shapes);
+}
+
+driver::CompileOptions compile_options_of(const CompileFlags &flags, driver::Form last) {
   driver::CompileOptions options;
   options.policy = flags.policy;
   if (!flags.foreach_lists.empty())
@@ -135,6 +180,12 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
   options.last = last;
   options.record_scheduling = flags.record_scheduling;
   options.keep_as_read = flags.keep_as_read;
+  options.shapes = shapes_of(flags);
+  return options;
+}
+
+driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last) {
+  driver::CompileOptions options = compile_options_of(flags, last);
   std::optional<Progress> progress(std::in_place);
   progress->show("reading " + flags.graph);
   std::vector<std::string> passes;
@@ -146,7 +197,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
       std::fprintf(stderr, "# after %s\n%s\n", passes.back().c_str(), text().c_str());
   };
   auto start = std::chrono::steady_clock::now();
-  graph::Graph graph = graph::read_graph(flags.graph);
+  graph::Graph graph = driver::read_graph_from(flags.graph);
   double read_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   spdlog::info("{}: {} nodes", flags.graph, graph.nodes.size());
@@ -159,7 +210,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
       throw; // the command line's fault, or the machine's, not the file's
     // A pass stops at its own problems: what `tsc check` says has those of all passes. The graph
     // went into the pipeline; it is read again.
-    driver::CheckReport report = driver::check(graph::read_graph(flags.graph), options);
+    driver::CheckReport report = driver::check(driver::read_graph_from(flags.graph), options);
     if (!report.problems.empty())
       throw driver::CheckFailed(report, flags.graph);
     throw error.with_file(flags.graph);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/compile.h"
+#include "driver/shapes.h"
 
 #include <CLI/CLI.hpp>
 
@@ -21,16 +22,32 @@ struct CompileFlags {
   std::vector<std::string> locks;
   std::string operators;                    // folder, or ""
   std::string foreach_lists, combo_kernels; // on, off, or "": as the policy says
+  std::string shapes;                       // NAME=SIZE,...
   std::vector<std::string> dump_after;
   bool time_passes = false;
   bool record_scheduling = false; // keep what each step of the scheduler did
   bool keep_as_read = false;      // keep the graph before its passes, too
 };
+/// An option that takes one value each time it is given.
+CLI::Option *add_repeatable(CLI::App &command, const std::string &name,
+                            std::vector<std::string> &values, const std::string &text);
+/// Decimal digits: CLI11 takes -1 for 2^64 - 1.
+CLI::Validator whole_number();
+/// Of run --bench without a number.
+inline constexpr int kBenchRuns = 100;
+/// The command line's words, the program's name left out. --bench takes the next word for its
+/// number only if that is one, so that it never swallows the graph.
+std::vector<std::string> words_of(int count, char **arguments);
+
 /// Declares GRAPH (unless `graph_name` is null), --policy, --foreach-lists,
-/// --combo-kernels, --tf32, --deterministic, --arch, --lock, --operators, --dump-after,
-/// --time-passes.
+/// --combo-kernels, --tf32, --deterministic, --arch, --lock, --operators, --shapes,
+/// --dump-after, --time-passes.
 void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph_name);
 
+/// --shapes; none if it is not given.
+driver::Shapes shapes_of(const CompileFlags &flags);
+/// What the flags say of compiling, dumps and times apart. Throws as compile_with_flags.
+driver::CompileOptions compile_options_of(const CompileFlags &flags, driver::Form last);
 /// Reads GRAPH and compiles it up to `last`; dumps and times go to stderr. Throws UserError (usage)
 /// TSC-C019 if several --arch are given.
 driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form last);

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "idle_options.h"
 #include "options.h"
 #include "progress.h"
 #include "run_report.h"
@@ -178,9 +179,10 @@ Data load_data(const Flags &flags, const Subject &subject, int64_t ranks) {
   }
   collect([&] {
     if (driver::has_collectives(program))
-      data.inputs = driver::load_rank_inputs(program, inputs, ranks, hints, constants);
+      data.inputs =
+          driver::load_rank_inputs(program, inputs, ranks, hints, constants, shapes_of(flags));
     else
-      data.inputs = {driver::load_inputs(program, inputs, hints, constants)};
+      data.inputs = {driver::load_inputs(program, inputs, hints, constants, shapes_of(flags))};
   });
   if (problems.empty() && !flags.expect.empty())
     collect([&] {
@@ -215,7 +217,19 @@ private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-int run(const Flags &flags) {
+/// What is known of a run before anything is read, or behind `device`, before it begins.
+Situation situation_of(const Flags &flags, const std::string &device) {
+  Situation situation;
+  situation.from_folder = emit::is_emitted_folder(flags.graph);
+  situation.device = device;
+  situation.plan = flags.plan;
+  situation.data = flags.inputs;
+  situation.outputs = flags.outputs;
+  return situation;
+}
+
+int run(const Flags &flags, const CLI::App &command) {
+  refuse_idle_options(command, situation_of(flags, flags.device));
   RunReport report;
   Stopwatch watch(report.stages);
   Subject subject = load(flags);
@@ -225,6 +239,7 @@ int run(const Flags &flags) {
     std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
   report.graph = flags.graph;
   report.device = choose_device(flags, program);
+  refuse_idle_options(command, situation_of(flags, report.device));
   watch.lap("device");
   const int64_t ranks = driver::check_world_size(program, flags.world_size, report.device);
   const Data data = load_data(flags, subject, ranks);
@@ -279,7 +294,8 @@ int run(const Flags &flags) {
       return result_name(program, rank, name);
     });
   watch.lap("outputs");
-  print_report(report, flags.json);
+  // What is written to stdout stands there alone.
+  print_report(report, flags.json, flags.outputs == "-" ? stderr : stdout);
   std::fputs(summaries.c_str(), stdout);
   bool agrees =
       std::all_of(report.comparisons.begin(), report.comparisons.end(),
@@ -299,7 +315,8 @@ void add_run(CLI::App &app, int &exit_code) {
       "FILE (.safetensors, .npz, folder of .npy) or random[:SEED] (default: random)");
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
-  command->add_option("--outputs", flags->outputs, "write the outputs to this file");
+  command->add_option("--outputs", flags->outputs,
+                      "write the outputs to this file; - for standard output, as .safetensors");
   command->add_option("--expect", flags->expect,
                       "compare the outputs with this file; exit code 1 if they differ");
   command
@@ -312,8 +329,10 @@ void add_run(CLI::App &app, int &exit_code) {
       ->check(CLI::IsMember({"serial", "cuda"}));
   command->add_flag("--reverse", flags->reverse,
                     "host, cuda plan: run a block's threads in reverse order");
-  command->add_option("--seed", flags->seed,
-                      "of the graph's random operators, as dropout in training (default: 0)");
+  command
+      ->add_option("--seed", flags->seed,
+                   "of the graph's random operators, as dropout in training (default: 0)")
+      ->check(whole_number());
   command
       ->add_option("--world-size", flags->world_size,
                    "of a graph with collectives: its ranks, which all run in this process on the "
@@ -322,13 +341,11 @@ void add_run(CLI::App &app, int &exit_code) {
   command->add_flag("--no-graphs", flags->no_graphs,
                     "GPU: launch each kernel in each run, instead of replaying a CUDA graph");
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
-      ->expected(0, 1)
-      ->default_str("100")
       ->check(CLI::Range(1, 1000000));
   command->add_flag("--no-cache", flags->no_cache,
                     "compile the kernels even if they are in the cache");
   command->add_flag("--json", flags->json, "print one JSON object");
-  command->callback([flags, &exit_code] { exit_code = run(*flags); });
+  command->callback([flags, command, &exit_code] { exit_code = run(*flags, *command); });
 }
 
 } // namespace tsc::app

@@ -96,24 +96,25 @@ std::string describe_outputs(const program::Program &program,
   return text;
 }
 
-void print_report(const RunReport &report, bool json) {
+void print_report(const RunReport &report, bool json, std::FILE *stream) {
   if (json) {
-    std::printf("%s\n", to_json(report).dump(2).c_str());
+    std::fprintf(stream, "%s\n", to_json(report).dump(2).c_str());
     return;
   }
   double compile_ms = 0;
   for (const driver::PassTime &pass : report.passes)
     compile_ms += pass.milliseconds;
-  std::printf("device: %s\n", report.device.c_str());
-  std::printf("steps: %zu kernel launches, %zu library calls\n", report.timing.kernels,
-              report.timing.library_calls);
-  std::printf("compile: %.1f ms graph to kernels, %.1f ms kernels to code (%zu compiled, %zu from "
-              "the cache), %.1f ms weights\n",
-              compile_ms, report.timing.compile_ms, report.timing.compiled,
-              report.timing.from_cache, report.timing.load_ms);
-  std::printf("memory: %.1f MB workspace, %.1f MB weights\n",
-              static_cast<double>(report.timing.workspace_bytes) / 1e6,
-              static_cast<double>(report.timing.weight_bytes) / 1e6);
+  std::fprintf(stream, "device: %s\n", report.device.c_str());
+  std::fprintf(stream, "steps: %zu kernel launches, %zu library calls\n", report.timing.kernels,
+               report.timing.library_calls);
+  std::fprintf(stream,
+               "compile: %.1f ms graph to kernels, %.1f ms kernels to code (%zu compiled, %zu from "
+               "the cache), %.1f ms weights\n",
+               compile_ms, report.timing.compile_ms, report.timing.compiled,
+               report.timing.from_cache, report.timing.load_ms);
+  std::fprintf(stream, "memory: %.1f MB workspace, %.1f MB weights\n",
+               static_cast<double>(report.timing.workspace_bytes) / 1e6,
+               static_cast<double>(report.timing.weight_bytes) / 1e6);
   double all_ms = 0;
   std::string parts;
   for (const Stage &stage : report.stages) {
@@ -121,15 +122,16 @@ void print_report(const RunReport &report, bool json) {
     parts += (parts.empty() ? "" : ", ") + std::string(stage.name) + " " +
              std::to_string(std::lround(stage.milliseconds));
   }
-  std::printf("took: %.0f ms: %s\n", all_ms, parts.c_str());
+  std::fprintf(stream, "took: %.0f ms: %s\n", all_ms, parts.c_str());
   if (!report.samples_ms.empty()) {
     auto [low, high] = std::minmax_element(report.samples_ms.begin(), report.samples_ms.end());
-    std::printf("run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n",
-                median(report.samples_ms), *low, *high, report.samples_ms.size());
+    std::fprintf(stream, "run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n",
+                 median(report.samples_ms), *low, *high, report.samples_ms.size());
   }
   for (const driver::OutputAgreement &output : report.comparisons) {
     const tensor::Agreement &agreement = output.agreement;
-    std::printf(
+    std::fprintf(
+        stream,
         "%s: %s, relative error %.2e (bound %.0e), worst element %.2f of what is allowed%s%s\n",
         output.name.c_str(), agreement.ok ? "agrees" : "DIFFERS", agreement.norm_error,
         agreement.norm_bound, agreement.worst_element, agreement.reason.empty() ? "" : ": ",

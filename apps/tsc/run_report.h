@@ -6,6 +6,7 @@
 #include "runtime/session.h"
 #include "tensor/host_tensor.h"
 
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
@@ -31,6 +32,6 @@ struct RunReport {
 std::string describe_outputs(const program::Program &program,
                              const std::vector<tensor::HostTensor> &outputs,
                              const std::function<std::string(const std::string &)> &name_of);
-void print_report(const RunReport &report, bool json);
+void print_report(const RunReport &report, bool json, std::FILE *stream);
 
 } // namespace tsc::app

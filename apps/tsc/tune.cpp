@@ -110,7 +110,7 @@ void run(Flags flags) {
   progress.reset();
   lock.arch = target.name;
   lock.device = flags.device == "cuda" ? runtime::cuda_device_name() : flags.device;
-  if (!flags.out.empty()) {
+  if (!flags.out.empty() && flags.out != "-") {
     std::ofstream file(flags.out, std::ios::binary);
     file << to_text(lock);
     file.close();
@@ -119,6 +119,10 @@ void run(Flags flags) {
                                support::Diagnostic{"TSC-C023", "the lock cannot be written",
                                                    flags.out, "", "", "",
                                                    "name a file in a folder that is there"});
+  }
+  if (flags.out == "-" && !flags.json) {
+    std::fputs(to_text(lock).c_str(), stdout);
+    return;
   }
   const Summary summary = summarize(lock);
   if (flags.json) {
@@ -142,7 +146,8 @@ void add_tune(CLI::App &app, int &exit_code) {
   CLI::App *command =
       app.add_subcommand("tune", "time other plans of each kernel, and lock those that are faster");
   add_compile_flags(*command, *flags, "GRAPH");
-  command->add_option("-o,--out", flags->out, "the lock to write, for compile --lock");
+  command->add_option("-o,--out", flags->out,
+                      "the lock to write, for compile --lock; - for standard output");
   command->add_option("--inputs", flags->inputs, "FILE or random[:SEED] (the default)");
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED] (the default), for graphs that carry none");

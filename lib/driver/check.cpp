@@ -254,7 +254,10 @@ std::string to_string(const Problem &problem, const std::string &file) {
 }
 
 CheckFailed::CheckFailed(const CheckReport &report, const std::string &file)
-    : UserError(report.exit_code, diagnostics_of(report)) {
+    : UserError(report.exit_code, diagnostics_of(report)), problems_(report.problems) {
+  for (Problem &problem : problems_)
+    if (problem.diagnostic.file.empty())
+      problem.diagnostic.file = file;
   for (const Problem &problem : report.problems)
     text_ += (text_.empty() ? "" : "\n") + to_string(problem, file);
 }

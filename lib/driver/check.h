@@ -43,8 +43,10 @@ public:
   /// Precondition: `report` has problems.
   CheckFailed(const CheckReport &report, const std::string &file);
   const char *what() const noexcept override { return text_.c_str(); }
+  const std::vector<Problem> &problems() const { return problems_; } // with their file
 
 private:
+  std::vector<Problem> problems_;
   std::string text_;
 };
 

@@ -3,6 +3,7 @@
 #include "codegen/generate.h"
 #include "driver/fusion_timer.h"
 #include "driver/lock.h"
+#include "driver/shapes.h"
 #include "graph/read.h"
 #include "graph/symbol_names.h"
 #include "lowering/lower.h"
@@ -223,6 +224,8 @@ Compilation compile(graph::Graph graph, const CompileOptions &options) {
   }
   state.result.graph = std::move(graph);
   state.last = std::chrono::steady_clock::now();
+  if (!options.shapes.empty())
+    hint_shapes(state.result.graph.symbols, options.shapes);
   const std::vector<graph::SymbolRange> symbols = state.result.graph.symbols;
   try {
     for (const Stage &stage : kStages) {

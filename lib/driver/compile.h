@@ -9,6 +9,7 @@
 #include "target/policy.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,8 +32,9 @@ struct CompileOptions {
   bool deterministic = false;                       // the same
   /// Where pairs of kernels are timed against one fused kernel (fusion_timer.h); "": nowhere.
   std::string benchmark_fusion;
-  std::string arch = "sm_90"; // target::find_target
-  Form last = Form::program;  // stop when this form exists
+  std::string arch = "sm_90";            // target::find_target
+  std::map<std::string, int64_t> shapes; // that plans are made for (shapes.h)
+  Form last = Form::program;             // stop when this form exists
   /// Files of `tsc tune` (lock.h): plans that were found to be faster than the planner's. Of two
   /// entries for one kernel the later counts.
   std::vector<std::string> locks;

@@ -18,16 +18,8 @@ using support::ExitCode;
 using support::UserError;
 using tensor::HostTensor;
 
-/// Symbols set to a small value of their range.
-symbolic::Bindings concrete_symbols(const program::Program &program) {
-  symbolic::Bindings bindings;
-  for (const program::Symbol &symbol : program.symbols)
-    bindings[symbol.symbol] = std::clamp<int64_t>(8, symbol.low, symbol.high);
-  return bindings;
-}
-
-std::vector<int64_t> concrete_sizes(const program::Program &program, const tensor::Layout &layout) {
-  const symbolic::Bindings bindings = concrete_symbols(program);
+std::vector<int64_t> concrete_sizes(const symbolic::Bindings &bindings,
+                                    const tensor::Layout &layout) {
   std::vector<int64_t> sizes;
   for (symbolic::Expr size : layout.sizes)
     sizes.push_back(symbolic::evaluate(size, bindings));
@@ -146,19 +138,20 @@ std::map<std::string, DataHint> data_hints(const graph::Graph &graph) {
 
 std::vector<HostTensor> load_inputs(const program::Program &program, const DataSource &source,
                                     const std::map<std::string, DataHint> &hints,
-                                    const Constants &constants) {
+                                    const Constants &constants, const Shapes &shapes) {
   std::vector<HostTensor> inputs;
+  const symbolic::Bindings bindings = bind_shapes(program.symbols, shapes);
   if (source.random) {
     for (const program::InputInfo &input : program.inputs) {
       const program::Buffer &buffer = program.buffers[input.buffer];
       if (input.value) {
         inputs.emplace_back(tensor::DType::i64, std::vector<int64_t>{});
-        inputs.back().set_int64(0, symbolic::evaluate(*input.value, concrete_symbols(program)));
+        inputs.back().set_int64(0, symbolic::evaluate(*input.value, bindings));
         continue;
       }
       auto hint = hints.find(input.name);
       const DataHint chosen = hint == hints.end() ? DataHint{} : hint->second;
-      inputs.push_back(random_for(input.name, buffer.dtype, concrete_sizes(program, buffer.layout),
+      inputs.push_back(random_for(input.name, buffer.dtype, concrete_sizes(bindings, buffer.layout),
                                   source.seed, chosen, chosen.scale));
       if (buffer.is_complex)
         inputs.back() = tensor::as_complex(inputs.back());
@@ -176,7 +169,8 @@ class WeightLoader {
 public:
   WeightLoader(const program::Program &program, const tensor::TensorMap &from_graph,
                const std::optional<DataSource> &source)
-      : program_(program), from_graph_(from_graph), source_(source) {
+      : program_(program), bindings_(bind_shapes(program.symbols, {})), from_graph_(from_graph),
+        source_(source) {
     if (source && !source->random)
       file_ = tensor::read_tensors(source->path);
   }
@@ -193,6 +187,7 @@ public:
 
 private:
   const program::Program &program_;
+  const symbolic::Bindings bindings_;
   const tensor::TensorMap &from_graph_;
   const std::optional<DataSource> &source_;
   tensor::TensorMap file_, weights_;
@@ -207,7 +202,7 @@ private:
   }
 
   void load(const program::Buffer &buffer) {
-    const std::vector<int64_t> sizes = concrete_sizes(program_, buffer.layout);
+    const std::vector<int64_t> sizes = concrete_sizes(bindings_, buffer.layout);
     const HostTensor *tensor = nullptr;
     if (auto found = file_.find(buffer.weight); found != file_.end())
       tensor = &found->second;
@@ -216,7 +211,7 @@ private:
     if (tensor) {
       const HostTensor parts = tensor::as_real(*tensor); // also given as they are
       const program::Buffer seen = program::seen(buffer);
-      const std::vector<int64_t> seen_sizes = concrete_sizes(program_, seen.layout);
+      const std::vector<int64_t> seen_sizes = concrete_sizes(bindings_, seen.layout);
       const bool is_expected = tensor->dtype() == seen.dtype && tensor->sizes() == seen_sizes;
       if (!is_expected && (parts.dtype() != buffer.dtype || parts.sizes() != sizes))
         add("TSC-R122",

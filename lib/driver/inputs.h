@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/match_inputs.h"
+#include "driver/shapes.h"
 #include "graph/graph.h"
 #include "program/program.h"
 #include "tensor/host_tensor.h"
@@ -32,11 +33,13 @@ struct DataHint {
 std::map<std::string, DataHint> data_hints(const graph::Graph &graph);
 
 /// User inputs of `program`, in its order, from a file (match_inputs) or at random. Symbolic sizes
-/// of random inputs take a small value of their range. Errors: those of match_inputs.
+/// of random inputs are what `shapes` says, else small values. Errors: those of match_inputs and
+/// bind_shapes.
 std::vector<tensor::HostTensor> load_inputs(const program::Program &program,
                                             const DataSource &source,
                                             const std::map<std::string, DataHint> &hints,
-                                            const Constants &constants = {});
+                                            const Constants &constants = {},
+                                            const Shapes &shapes = {});
 
 /// All weights of `program`: those of the graph's own archive, overridden or supplied by `source`
 /// if given. A file may hold names that the graph does not take, as whole checkpoints do: each of

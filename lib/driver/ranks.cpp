@@ -75,7 +75,7 @@ std::string name_of_rank(int64_t rank, const std::string &name) {
 
 RankTensors load_rank_inputs(const program::Program &program, const DataSource &source,
                              int64_t ranks, const std::map<std::string, DataHint> &hints,
-                             const Constants &constants) {
+                             const Constants &constants, const Shapes &shapes) {
   RankTensors inputs;
   tensor::TensorMap file;
   if (!source.random)
@@ -84,7 +84,7 @@ RankTensors load_rank_inputs(const program::Program &program, const DataSource &
     if (source.random) {
       DataSource own = source;
       own.seed += static_cast<uint64_t>(rank);
-      inputs.push_back(load_inputs(program, own, hints, constants));
+      inputs.push_back(load_inputs(program, own, hints, constants, shapes));
     } else {
       inputs.push_back(match_inputs(program, tensors_of_rank(file, rank), source.path, constants));
     }

@@ -31,7 +31,7 @@ std::string name_of_rank(int64_t rank, const std::string &name);
 /// load_inputs for each rank; at random, each rank's seed is one more than that of the rank before.
 RankTensors load_rank_inputs(const program::Program &program, const DataSource &source,
                              int64_t ranks, const std::map<std::string, DataHint> &hints,
-                             const Constants &constants);
+                             const Constants &constants, const Shapes &shapes = {});
 
 /// run_reference on all ranks together.
 RankTensors run_reference_ranks(const Compilation &compilation, const RankTensors &inputs,

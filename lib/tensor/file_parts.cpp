@@ -45,7 +45,8 @@ HostTensor view_payload(const Payload &payload, uint64_t offset, DType dtype,
 }
 
 OutputFile::OutputFile(const std::string &path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  descriptor_ = path == "-" ? ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)
+                            : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0)
     fail_file("TSC-T005", std::string("cannot write the file: ") + std::strerror(errno), path);
 }

@@ -64,7 +64,7 @@ TensorMap read_tensors(const std::string &path);
 TensorMap parse_tensors(const std::shared_ptr<void> &owner, std::string_view bytes,
                         const std::string &label);
 /// Writes .safetensors, .npz (stored), or a folder of .npy, by the ending of `path` (none: a
-/// folder). Written aside, then renamed.
+/// folder). Written aside, then renamed. "-": .safetensors to standard output.
 void write_tensors(const std::string &path, const TensorMap &tensors);
 
 /// Deterministic random data, the same bytes on every machine (counter-based; no <random>

@@ -113,7 +113,9 @@ void write_tensors(const std::string &path, const TensorMap &tensors) {
   std::string trimmed = path;
   while (trimmed.size() > 1 && trimmed.back() == '/')
     trimmed.pop_back();
-  if (ends_with(trimmed, ".safetensors")) {
+  if (trimmed == "-") {
+    write_safetensors(trimmed, tensors);
+  } else if (ends_with(trimmed, ".safetensors")) {
     write_aside(trimmed, [&](const std::string &aside) { write_safetensors(aside, tensors); });
   } else if (ends_with(trimmed, ".npz")) {
     check_names(tensors, trimmed);

@@ -3,6 +3,8 @@
 
 #include "testing/catch.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -31,39 +33,44 @@ TEST_CASE("version and help go to stdout") {
   Outcome help = place.run({"--help"});
   CHECK(help.exit_code == 0);
   CHECK(help.err == "");
-  for (const char *command : {"compile", "run", "dump-schedule", "check", "tune", "explain"}) {
+  for (const char *command :
+       {"compile", "run", "dump-schedule", "check", "tune", "explain", "verify", "diff"}) {
     INFO(command);
     CHECK(help.out.find(command) != std::string::npos);
     Outcome own = place.run({command, "--help"});
     CHECK(own.exit_code == 0);
     CHECK(own.out.find(std::string("Usage: tsc ") + command) != std::string::npos);
     CHECK(own.err == "");
+    CHECK(own.out.find(std::string("Examples:\n  tsc ") + command + " ") != std::string::npos);
+    CHECK(own.out.find("\nExit codes: 0 ok, 1 numbers differ, ") != std::string::npos);
   }
 }
 
 TEST_CASE("usage errors have exit code 2 and go to stderr") {
   Workplace place;
   const std::string graph = sample("seed_004.json");
-  check_usage(place.run({}), "A subcommand is required\nRun with --help for more information.\n");
-  check_usage(place.run({"run"}), "GRAPH|OUT is required\nRun with --help for more information.\n");
-  check_usage(
-      place.run({"check", graph, "--bogus"}),
-      "The following argument was not expected: --bogus\nRun with --help for more information.\n");
+  check_usage(place.run({}), "error TSC-C025: the command line: A subcommand is required\n"
+                             "  next: see tsc --help\n");
+  check_usage(place.run({"run"}), "error TSC-C025: the command line: GRAPH|OUT is required\n"
+                                  "  next: see tsc run --help\n");
+  check_usage(place.run({"check", graph, "--bogus"}),
+              "error TSC-C025: the command line: The following argument was not expected: --bogus\n"
+              "  next: see tsc check --help\n");
   check_usage(place.run({"check", graph, "--log-level", "loud"}),
-              "--log-level: loud not in {trace,debug,info,warn,error,off}\n"
-              "Run with --help for more information.\n");
+              "error TSC-C025: the command line: --log-level: loud not in "
+              "{trace,debug,info,warn,error,off}\n"
+              "  next: see tsc check --help\n");
   check_usage(place.run({"compile", graph}),
               "error TSC-C004: no output folder\n"
               "  next: give one with -o OUT, or a form to print with --emit\n");
   check_usage(place.run({"compile", graph, "-o", "out", "--emit=cuda"}),
               "error TSC-C008: -o and --emit exclude each other\n"
               "  next: leave -o out: the form goes to stdout\n");
-  check_usage(place.run({"explain", graph, "add"}),
-              "error TSC-C006: explain takes two names or none\n  next: add the second name\n");
-  check_usage(place.run({"explain", graph, "add", "unheard_of"}),
-              "error TSC-C005: nothing in the schedule is called 'unheard_of'\n"
-              "  next: name an operation (op3), a buffer (buf3) or a graph node; `tsc explain "
-              "GRAPH` lists them\n");
+  check_usage(
+      place.run({"explain", graph, "add", "unheard_of"}),
+      "error TSC-C005: nothing in the schedule is called 'unheard_of'\n"
+      "  next: name an operation (op3), a buffer (buf3), a kernel or a graph node; `tsc explain "
+      "GRAPH` lists them\n");
   check_usage(place.run({"compile", graph, "-o", "out", "--policy=fast"}),
               "error TSC-C002: unknown policy 'fast'\n"
               "  next: known policies: default, inductor-2.5\n");
@@ -154,22 +161,25 @@ TEST_CASE("misspelt commands and options name the nearest") {
   Workplace place;
   const std::string graph = sample("seed_004.json");
   check_usage(place.run({"chek", graph}),
-              "A subcommand is required\nRun with --help for more information.\n"
-              "did you mean check?\n");
-  check_usage(place.run({"run", graph, "--input=random"}),
-              "The following argument was not expected: --input=random\n"
-              "Run with --help for more information.\ndid you mean --inputs?\n");
+              "error TSC-C025: the command line: A subcommand is required\n"
+              "  next: did you mean check? see tsc --help\n");
+  check_usage(
+      place.run({"run", graph, "--input=random"}),
+      "error TSC-C025: the command line: The following argument was not expected: --input=random\n"
+      "  next: did you mean --inputs? see tsc run --help\n");
   check_usage(place.run({"compile", graph, "--emit=graf"}),
-              "--emit: graf not in {fx,json,graph,ir,schedule,cuda,program}\n"
-              "Run with --help for more information.\n");
+              "error TSC-C025: the command line: --emit: graf not in "
+              "{fx,json,graph,ir,schedule,cuda,program}\n"
+              "  next: see tsc compile --help\n");
 }
 
 TEST_CASE("explain offers the nearest name") {
   Workplace place;
-  check_usage(place.run({"explain", sample("seed_004.json"), "add", "sum_2"}),
-              "error TSC-C005: nothing in the schedule is called 'sum_2'\n"
-              "  next: did you mean 'sum_1'? name an operation (op3), a buffer (buf3) or a graph "
-              "node; `tsc explain GRAPH` lists them\n");
+  check_usage(
+      place.run({"explain", sample("seed_004.json"), "add", "sum_2"}),
+      "error TSC-C005: nothing in the schedule is called 'sum_2'\n"
+      "  next: did you mean 'sum_1'? name an operation (op3), a buffer (buf3), a kernel or a graph "
+      "node; `tsc explain GRAPH` lists them\n");
 }
 
 TEST_CASE("an unknown architecture is refused with the nearest known one") {
@@ -252,4 +262,111 @@ TEST_CASE("progress is shown on a terminal only, on one line that goes away") {
       refused.err ==
       wipe + "reading nope.json ..." + wipe +
           "error TSC-T002: cannot read the file: No such file or directory\r\n  at nope.json\r\n");
+}
+
+TEST_CASE("options never swallow the graph") {
+  Workplace place;
+  const std::string graph = sample("anchors/softmax/model.json");
+  place.file("sm_90", testing::read_text(graph)); // a file may be called as a value is
+  for (const std::vector<std::string> &words : {std::vector<std::string>{"--arch", "sm_90", graph},
+                                                {"--arch", "sm_90", "sm_90"},
+                                                {"--policy-option", "max_fusion_size=8", graph},
+                                                {"--dump-after", "lower", graph}}) {
+    std::vector<std::string> arguments = {"compile", "--emit=program"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    const Outcome outcome = place.run(arguments);
+    INFO(words[0] << "\n" << outcome.err);
+    CHECK(outcome.exit_code == 0);
+  }
+  // A lock that is not there is asked for: the graph was not taken for one.
+  const Outcome lock = place.run({"compile", "--lock", "none.lock", graph, "-o", "out"});
+  CHECK(lock.exit_code == 3);
+  CHECK(lock.err.find("none.lock") != std::string::npos);
+  const auto samples = [&](const std::vector<std::string> &words) {
+    std::vector<std::string> arguments = {"run", "--device=host", "--json"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    const Outcome outcome = place.run(arguments);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return nlohmann::json::parse(outcome.out).at("samples").get<int>();
+  };
+  CHECK(samples({"--bench", graph}) == 100);
+  CHECK(samples({"--bench", "3", graph}) == 3);
+  CHECK(samples({"--bench=3", graph}) == 3);
+  CHECK(samples({graph, "--bench", "3"}) == 3);
+}
+
+TEST_CASE("options that would do nothing are refused") {
+  Workplace place;
+  const std::string graph = sample("anchors/softmax/model.json");
+  check_usage(place.run({"run", graph, "--device=reference", "--bench", "--reverse"}),
+              "error TSC-C024: --bench, --reverse do nothing on the reference, which computes "
+              "operation by operation\n"
+              "  next: leave it out, or run on --device=host or --device=cuda\n"
+              "error TSC-C024: --reverse does nothing but with --device=host --plan=cuda, which "
+              "runs a block's threads in an order\n"
+              "  next: leave it out, or add --device=host --plan=cuda\n");
+  check_usage(place.run({"run", graph, "--device=cuda", "--plan=serial"}),
+              "error TSC-C024: --plan does nothing on the GPU, which has one plan\n"
+              "  next: leave it out, or run on --device=host\n");
+  check_usage(place.run({"run", graph, "--device=host", "--no-graphs"}),
+              "error TSC-C024: --no-graphs does nothing but on the GPU, which has CUDA graphs\n"
+              "  next: leave it out, or run on --device=cuda\n");
+  check_usage(place.run({"compile", graph, "--emit=fx", "--arch=sm_90", "--policy=default"}),
+              "error TSC-C024: --policy, --arch do nothing on the graph as it was read: nothing "
+              "is compiled\n"
+              "  next: leave it out, or emit a form of the compilation: --emit=graph, ir, "
+              "schedule, cuda, program\n");
+  check_usage(place.run({"compile", graph, "--emit=cuda", "--weights=random"}),
+              "error TSC-C024: --weights does nothing with --emit: no weights are written\n"
+              "  next: leave it out, or write a folder with -o\n");
+  check_usage(place.run({"dump-schedule", graph, "--stage=init", "--no-code"}),
+              "error TSC-C024: --no-code does nothing on this stage, which is no log of "
+              "TorchInductor's form\n"
+              "  next: leave it out, or take --stage=pre-fusion or post-fusion\n");
+  REQUIRE(place.run({"compile", graph, "-o", "out"}).exit_code == 0);
+  check_usage(place.run({"run", "out", "--arch=sm_90", "--policy=default"}),
+              "error TSC-C024: --policy, --arch do nothing on a folder, which was compiled "
+              "before\n"
+              "  next: give it to tsc compile, or run the graph\n");
+  check_usage(place.run({"run", graph, "--seed=-1"}),
+              "error TSC-C025: the command line: --seed: '-1' is no whole number from 0 on\n"
+              "  next: see tsc run --help\n");
+  check_usage(place.run_after("export TSC_LOG=loud", {"check", graph}),
+              "error TSC-C016: TSC_LOG is 'loud'\n"
+              "  next: give trace, debug, info, warn, error, off, or unset it\n");
+}
+
+TEST_CASE("with --json errors are one object on stdout, with the same exit codes") {
+  Workplace place;
+  const auto check_error = [&](const std::vector<std::string> &arguments, int exit_code,
+                               const std::string &code) {
+    const Outcome outcome = place.run(arguments);
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.exit_code == exit_code);
+    CHECK(outcome.err == "");
+    const nlohmann::json report = nlohmann::json::parse(outcome.out);
+    CHECK(report.at("exit_code") == exit_code);
+    const nlohmann::json &problem = report.at("problems").at(0);
+    CHECK(problem.at("code") == code);
+    for (const char *key : {"message", "file", "place", "node", "source_line", "next_step"})
+      CHECK(problem.at(key).is_string());
+    return problem;
+  };
+  CHECK(check_error({"run", "--json"}, 2, "TSC-C025").at("next_step") == "see tsc run --help");
+  CHECK(check_error({"run", "nope.json", "--json"}, 3, "TSC-T002").at("file") == "nope.json");
+  check_error({"compile", sample("seed_004.json"), "--json"}, 2, "TSC-C004");
+  check_error({"run", sample("seed_004.json"), "--json", "--device=reference", "--bench"}, 2,
+              "TSC-C024");
+  place.file("bad.json", R"({"format": "tsc-graph", "version": 1, "nodes": [
+    {"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [2]}},
+    {"name": "a", "op": "call_function", "target": "aten.expp.default", "args": [{"node": "x"}]},
+    {"name": "output", "op": "output", "args": [[{"node": "a"}]]}]})");
+  CHECK(check_error({"dump-schedule", "bad.json", "--json"}, 4, "TSC-O001").at("operator") ==
+        "aten.expp.default");
+  const Outcome form = place.run({"compile", sample("seed_004.json"), "--emit=cuda", "--json"});
+  CHECK(form.exit_code == 0);
+  const nlohmann::json object = nlohmann::json::parse(form.out);
+  CHECK(object.at("form") == "cuda");
+  CHECK(object.at("text") == place.run({"compile", sample("seed_004.json"), "--emit=cuda"}).out);
 }

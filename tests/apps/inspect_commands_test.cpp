@@ -254,6 +254,15 @@ TEST_CASE("explain names each kernel's nodes, and why two are apart") {
   CHECK(count(all.out, "  kernel tsc_") == 2);
   CHECK(count(all.out, "  library call extern_kernels.mm\n") == 2);
   CHECK(all.out.find("  op2: neg, mul_1, exp, mul_2\n") != std::string::npos);
+  // One name: its kernel alone; a kernel is named as the nodes in it are.
+  const std::string seed = sample("seed_002.json");
+  const Outcome one = place.run({"explain", seed, "neg"});
+  CHECK(count(one.out, "  kernel tsc_") == 1);
+  CHECK(all.out.find(one.out) != std::string::npos);
+  const size_t at = one.out.find("tsc_");
+  const std::string kernel = one.out.substr(at, one.out.find('\n', at) - at);
+  CHECK(place.run({"explain", seed, kernel}).out == one.out);
+  CHECK(place.run({"explain", seed, kernel, "op2"}).out == "op2 and op2: in one kernel\n");
   Outcome same = place.run({"explain", sample("seed_004.json"), "add", "sum_1"});
   CHECK(same.exit_code == 0);
   CHECK(same.out == "op0 and op0: in one kernel\n");

@@ -139,3 +139,12 @@ TEST_CASE("a compiled folder runs its ranks too") {
   CHECK(outcome.exit_code == 0);
   CHECK(count(outcome.out, ": agrees, ") == 12);
 }
+
+TEST_CASE("a program of several ranks is not verified by itself") {
+  Workplace place;
+  const testing::Outcome outcome = place.run({"verify", sample("seed_001.json"), "--device=host"});
+  CHECK(outcome.exit_code == 4);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err == "error TSC-C029: a program that communicates is not verified by itself\n"
+                       "  next: compare its ranks with tsc run --expect\n");
+}

@@ -1,0 +1,61 @@
+#include "help.h"
+
+#include <string>
+#include <vector>
+
+namespace tsc::app {
+namespace {
+
+struct Footer {
+  const char *command;
+  std::vector<const char *> examples;
+  const char *pages; // of docs/
+};
+
+const std::vector<Footer> &footers() {
+  static const std::vector<Footer> kFooters = {
+      {"compile",
+       {"tsc compile model.pt2 -o out", "tsc compile --arch sm_90 --arch host model.pt2 -o out",
+        "tsc compile model.pt2 --emit=cuda"},
+       "program.md, abi.md, kernels.md"},
+      {"run",
+       {"tsc run model.pt2 --inputs inputs.safetensors --expect expected.npz",
+        "tsc run --bench model.pt2 --shapes batch=8,seq=512", "tsc run out --outputs y.npz"},
+       "runtime.md, numbers.md"},
+      {"dump-schedule",
+       {"tsc dump-schedule model.pt2 --no-code", "tsc dump-schedule model.pt2 --stage=init"},
+       "schedule-log.md, scheduler.md"},
+      {"check", {"tsc check model.pt2", "tsc check model.pt2 --json"}, "operators.md, errors.md"},
+      {"tune",
+       {"tsc tune model.pt2 -o tsc.lock", "tsc compile model.pt2 --lock tsc.lock -o out"},
+       "tuning.md"},
+      {"explain",
+       {"tsc explain model.pt2", "tsc explain model.pt2 tsc_fused_add_1f2e3d",
+        "tsc explain model.pt2 op0 op1"},
+       "scheduler.md, templates.md"},
+      {"verify",
+       {"tsc verify model.pt2", "tsc verify model.pt2 --device host --plan cuda"},
+       "numbers.md, testing.md"},
+      {"diff",
+       {"tsc diff before.pt2 after.pt2", "tsc diff out_of_yesterday model.pt2 --arch sm_90"},
+       "program.md, scheduler.md"},
+  };
+  return kFooters;
+}
+
+} // namespace
+
+void add_footers(CLI::App &app) {
+  for (const Footer &footer : footers()) {
+    std::string text = "Examples:\n";
+    for (const char *example : footer.examples)
+      text += std::string("  ") + example + "\n";
+    text += "\nExit codes: 0 ok, 1 numbers differ, 2 usage, 3 bad graph or input, 4 unsupported,\n"
+            "  5 device or library, 70 a fault of tsc\n"
+            "Pages of docs/: " +
+            std::string(footer.pages) + ", errors.md, command-line-json.md";
+    app.get_subcommand(footer.command)->footer(text);
+  }
+}
+
+} // namespace tsc::app

@@ -1,0 +1,112 @@
+#include "driver/diff.h"
+
+#include "scheduler/cost.h"
+#include "target/target.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace tsc::driver {
+namespace {
+
+using program::Kernel;
+using program::Program;
+
+class Totals {
+public:
+  Totals(const Program &program, const Shapes &shapes)
+      : program_(program), sizes_(bind_shapes(program.symbols, shapes)),
+        target_(target::find_target(program.archs.empty() ? "host" : program.archs.front())) {}
+
+  ProgramTotals run() {
+    totals_.kernels = program_.kernels.size();
+    for (const program::Step &step : program_.steps)
+      if (!step.once)
+        add(step);
+    return totals_;
+  }
+
+private:
+  const Program &program_;
+  const symbolic::Bindings sizes_;
+  const target::Target &target_;
+  ProgramTotals totals_;
+
+  double number(symbolic::Expr e) const {
+    return static_cast<double>(symbolic::evaluate(e, sizes_));
+  }
+
+  void add(const program::Step &step) {
+    ++totals_.steps;
+    if (const auto *launch = std::get_if<program::Launch>(&step.kind)) {
+      ++totals_.launches;
+      const Kernel &kernel = program_.kernels[launch->kernel];
+      const double bytes = number(kernel.bytes_read) + number(kernel.bytes_written);
+      totals_.bytes += bytes;
+      totals_.nanoseconds +=
+          kernel.estimate.is_known
+              ? kernel.estimate.planned() + scheduler::kernel_nanoseconds(target_, 0)
+              : scheduler::kernel_nanoseconds(target_, bytes);
+    } else if (const auto *product = std::get_if<program::Matmul>(&step.kind)) {
+      ++totals_.library_calls;
+      const double batch = number(product->batch), m = number(product->m), n = number(product->n),
+                   k = number(product->k);
+      const double bytes = batch * (m * k + k * n + m * n) *
+                           static_cast<double>(tensor::size_in_bytes(product->dtype));
+      totals_.bytes += bytes;
+      totals_.nanoseconds += scheduler::library_nanoseconds(target_, bytes, 2 * batch * m * n * k,
+                                                            product->dtype, product->tf32);
+    } else if (std::holds_alternative<program::Solver>(step.kind)) {
+      ++totals_.library_calls;
+    }
+  }
+};
+
+/// What makes two kernels one: the texts, which the name, found from the content, is part of.
+using Text = std::pair<std::string, std::string>;
+Text text_of(const Kernel &kernel) { return {kernel.cuda.text, kernel.serial.text}; }
+std::set<std::string> nodes_of(const Kernel &kernel) {
+  return {kernel.origins.begin(), kernel.origins.end()};
+}
+
+} // namespace
+
+ProgramTotals totals_of(const Program &program, const Shapes &shapes) {
+  return Totals(program, shapes).run();
+}
+
+ProgramDiff diff(const Program &before, const Program &after, const Shapes &shapes) {
+  ProgramDiff result;
+  result.before = totals_of(before, shapes);
+  result.after = totals_of(after, shapes);
+  std::multimap<Text, const Kernel *> left; // of `before`, not met in `after`
+  for (const Kernel &kernel : before.kernels)
+    left.emplace(text_of(kernel), &kernel);
+  std::vector<const Kernel *> fresh;
+  for (const Kernel &kernel : after.kernels) {
+    if (const auto found = left.find(text_of(kernel)); found != left.end()) {
+      ++result.same;
+      left.erase(found);
+    } else {
+      fresh.push_back(&kernel);
+    }
+  }
+  for (const Kernel &kernel : before.kernels) { // in the program's order
+    const auto old = std::find_if(left.begin(), left.end(),
+                                  [&](const auto &entry) { return entry.second == &kernel; });
+    if (old == left.end())
+      continue;
+    const auto same_nodes = std::find_if(fresh.begin(), fresh.end(), [&](const Kernel *each) {
+      return nodes_of(*each) == nodes_of(kernel);
+    });
+    result.changes.push_back({&kernel, same_nodes == fresh.end() ? nullptr : *same_nodes});
+    if (same_nodes != fresh.end())
+      fresh.erase(same_nodes);
+  }
+  for (const Kernel *kernel : fresh)
+    result.changes.push_back({nullptr, kernel});
+  return result;
+}
+
+} // namespace tsc::driver
