@@ -4,12 +4,14 @@
 #include "driver/inputs.h"
 #include "driver/memory_use.h"
 #include "emit/emit.h"
+#include "emit/model_name.h"
 #include "graph/read.h"
 #include "support/diagnostic.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -19,7 +21,7 @@ namespace {
 struct Flags : CompileFlags {
   std::string out;
   std::string emit_form;
-  std::string weights;
+  std::string weights, name;
   bool json = false;
 };
 
@@ -117,7 +119,17 @@ void print_summary(const Flags &flags, const std::vector<driver::Compilation> &p
         memory_text(report).c_str());
 }
 
+/// What the model is called: as asked for, as its file says, or as its file is called.
+std::string name_of(const Flags &flags, const program::Program &program) {
+  if (!flags.name.empty())
+    return flags.name;
+  return emit::model_name(program.name.empty() ? std::filesystem::path(flags.graph).stem().string()
+                                               : program.name);
+}
+
 void run(const Flags &flags) {
+  if (!flags.name.empty())
+    emit::check_model_name(flags.name);
   if (!flags.emit_form.empty()) {
     if (!flags.out.empty())
       throw support::UserError(support::ExitCode::usage,
@@ -153,8 +165,10 @@ void run(const Flags &flags) {
   options.weights = &weights;
   std::vector<program::Program> plans;
   plans.reserve(compilations.size());
-  for (driver::Compilation &each : compilations)
+  for (driver::Compilation &each : compilations) {
+    each.program.name = name_of(flags, each.program);
     plans.push_back(std::move(each.program));
+  }
   emit::emit(plans, flags.out, options);
   for (size_t i = 0; i < plans.size(); ++i)
     compilations[i].program = std::move(plans[i]);
@@ -177,6 +191,9 @@ void add_compile(CLI::App &app, int &exit_code) {
       ->check(CLI::IsMember({"fx", "json", "graph", "ir", "schedule", "cuda", "program"}));
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
+  command->add_option("--name", flags->name,
+                      "what the model is called in programs that link it (default: as the graph's "
+                      "file)");
   command->add_flag("--json", flags->json, "print one JSON object");
   command->callback([flags, &exit_code] {
     run(*flags);
