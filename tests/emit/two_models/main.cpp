@@ -5,7 +5,10 @@
 #include "shifter_model.h"
 #include "tsc_model.hpp"
 
+#include <cstdint>
 #include <cstdio>
+#include <exception>
+#include <vector>
 
 namespace {
 
