@@ -6,12 +6,14 @@
 #include "driver/inputs.h"
 #include "driver/memory_use.h"
 #include "emit/emit.h"
+#include "emit/model_name.h"
 #include "graph/read.h"
 #include "support/diagnostic.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -21,7 +23,7 @@ namespace {
 struct Flags : CompileFlags {
   std::string out;
   std::string emit_form;
-  std::string weights;
+  std::string weights, name;
   bool json = false;
 };
 
@@ -136,10 +138,20 @@ void print_form(const Flags &flags) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
+/// What the model is called: as asked for, as its file says, or as its file is called.
+std::string name_of(const Flags &flags, const program::Program &program) {
+  if (!flags.name.empty())
+    return flags.name;
+  return emit::model_name(program.name.empty() ? std::filesystem::path(flags.graph).stem().string()
+                                               : program.name);
+}
+
 void run(const Flags &flags, const CLI::App &command) {
   Situation situation;
   situation.form = flags.emit_form;
   refuse_idle_options(command, situation);
+  if (!flags.name.empty())
+    emit::check_model_name(flags.name);
   if (!flags.emit_form.empty())
     return print_form(flags);
   if (flags.out.empty())
@@ -164,8 +176,10 @@ void run(const Flags &flags, const CLI::App &command) {
   options.weights = &weights;
   std::vector<program::Program> plans;
   plans.reserve(compilations.size());
-  for (driver::Compilation &each : compilations)
+  for (driver::Compilation &each : compilations) {
+    each.program.name = name_of(flags, each.program);
     plans.push_back(std::move(each.program));
+  }
   emit::emit(plans, flags.out, options);
   for (size_t i = 0; i < plans.size(); ++i)
     compilations[i].program = std::move(plans[i]);
@@ -188,6 +202,9 @@ void add_compile(CLI::App &app, int &exit_code) {
       ->check(CLI::IsMember({"fx", "json", "graph", "ir", "schedule", "cuda", "program"}));
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
+  command->add_option("--name", flags->name,
+                      "what the model is called in programs that link it (default: as the graph's "
+                      "file)");
   command->add_flag("--json", flags->json, "print one JSON object");
   command->callback([flags, command, &exit_code] {
     run(*flags, *command);

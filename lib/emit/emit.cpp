@@ -3,6 +3,7 @@
 #include "emit/embedded_files.h"
 #include "emit/folder_writer.h"
 #include "emit/kernel_files.h"
+#include "emit/model_name.h"
 #include "emit/model_source.h"
 #include "emit/readme.h"
 #include "support/diagnostic.h"
@@ -152,6 +153,9 @@ void emit(std::span<const program::Program> given, const std::string &folder,
   for (size_t plan = 0; plan < plans.size(); ++plan)
     writer.write(program_file(plan, plans[plan]), program::to_json(plans[plan]));
   writer.write("model.cpp", model_source(plans));
+  const std::string name = model_name(plans.front().name);
+  writer.write(name + "_model.h", model_header(name));
+  writer.write("exports.map", exports(name));
   writer.write("README.md", readme(plans, !weights.empty()));
   write_kernels(plans, writer);
   for (const EmbeddedFile &file : embedded_files())

@@ -1,5 +1,7 @@
 #include "emit/kernel_files.h"
 
+#include "emit/model_name.h"
+
 #include "codegen/generate.h"
 #include "support/text.h"
 
@@ -144,7 +146,7 @@ std::string cmake_list(Plans plans, const std::vector<Unit> &units) {
     }
   }
   std::string text = "# What CMakeLists.txt needs to know of the program.\n";
-  text += "set(TSC_MODEL_NAME " + library_name(plans[0].name) + ")\n";
+  text += "set(TSC_MODEL_NAME " + model_name(plans[0].name) + ")\n";
   text += "set(TSC_PROGRAM_ARCHS" + gpu_archs(plans, all) + ")\n";
   text += std::string("set(TSC_HAS_MATMUL ") + (has_matmul ? "ON" : "OFF") + ")\n";
   text += std::string("set(TSC_HAS_SOLVER ") + (has_solver ? "ON" : "OFF") + ")\n";
@@ -159,14 +161,6 @@ std::string cmake_list(Plans plans, const std::vector<Unit> &units) {
 }
 
 } // namespace
-
-std::string library_name(const std::string &name) {
-  std::string result;
-  for (char c : name)
-    result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  // A letter first, and no clash with targets of the build.
-  return "tsc_" + (result.empty() ? "model" : result);
-}
 
 std::vector<program::Program> name_apart(std::span<const program::Program> plans) {
   std::vector<program::Program> named(plans.begin(), plans.end());

@@ -19,7 +19,4 @@ void write_kernels(std::span<const program::Program> plans, FolderWriter &writer
 /// bits of what decides it. Comments in front, which say where a kernel comes from, do not count.
 std::vector<program::Program> name_apart(std::span<const program::Program> plans);
 
-/// Letters, digits and underscores of `name`: for a library's name.
-std::string library_name(const std::string &name);
-
 } // namespace tsc::emit

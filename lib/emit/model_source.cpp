@@ -1,5 +1,6 @@
 #include "emit/model_source.h"
 
+#include "emit/model_name.h"
 #include "engine/tsc_model.h"
 #include "program/step_fields.h"
 #include "program/tables.h"
@@ -200,9 +201,12 @@ private:
     });
     table("Output", "kOutputs", tables_.outputs, [&](size_t i) {
       const Output &output = tables_.outputs[i];
-      return row({literal(output.name), std::to_string(output.buffer), text(output.view),
-                  text(output.is_mutation), literal(output.text)}) +
-             (output.buffer < 0 ? "" : comment(buffer_name(output.buffer)));
+      std::vector<std::string> fields = {literal(output.name), std::to_string(output.buffer),
+                                         text(output.view), text(output.is_mutation),
+                                         literal(output.text)};
+      if (*output.path != '\0')
+        fields.push_back(literal(output.path));
+      return row(fields) + (output.buffer < 0 ? "" : comment(buffer_name(output.buffer)));
     });
   }
   static std::string text_of(const Geometry &geometry) {
@@ -418,7 +422,12 @@ std::string model_source(std::span<const program::Program> plans) {
   text += "\n} // namespace\n\nTable<ArchPlan> arch_plans() {\n"
           "  static const ArchPlan kPlans[] = {\n" +
           rows + "  };\n  return {kPlans, " + std::to_string(plans.size()) +
-          "};\n}\n\n} // namespace tsc_engine\n";
+          "};\n}\n\n} // namespace tsc_engine\n\n";
+  // Both names are for others: each asks for what this library alone has.
+  for (const std::string &name :
+       {model_name(plans.front().name) + "_model", std::string("tsc_model")})
+    text += "extern \"C\" TSC_API const TscModel *" + name + "(void);\nconst TscModel *" + name +
+            "(void) { return tsc_engine::model_functions(); }\n";
   return text;
 }
 

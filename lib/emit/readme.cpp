@@ -1,6 +1,6 @@
 #include "emit/readme.h"
 
-#include "emit/kernel_files.h"
+#include "emit/model_name.h"
 #include "support/text.h"
 
 #include <unordered_set>
@@ -63,14 +63,19 @@ std::string kernels(std::span<const program::Program> plans) {
 
 std::string readme(std::span<const program::Program> plans, bool has_weights) {
   const program::Program &program = plans.front();
-  std::string library = library_name(program.name);
+  const std::string name = model_name(program.name);
   std::string text =
       "# " + cell(program.name) +
       "\n\nA model as C++ and CUDA, written by tsc. It builds alone:\n\n"
       "```\ncmake -S . -B ../build [-DTSC_DEVICE=cuda|host]\ncmake --build ../build\n"
       "../build/run_model --weights weights.safetensors\n```\n\n";
-  text += "This gives `lib" + library +
-          ".so` with the C ABI of `tsc_model.h`; `run_model.cpp` shows its use. "
+  text += "This gives `libtsc_" + name + ".so` with the C ABI of `tsc_model.h`, which `" + name +
+          "_model()` of `" + name +
+          "_model.h` gives (`tsc_model.hpp` is the same for C++ programs); "
+          "`run_model.cpp` shows its use. After `cmake --install ../build` other projects say "
+          "`find_package(" +
+          name + ")` and link `" + name + "::" + name +
+          "`; or they take this folder with `add_subdirectory`. "
           "On a GPU, kernels are compiled by nvcc if there is one at build time, else by NVRTC "
           "when weights are "
           "loaded";

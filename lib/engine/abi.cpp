@@ -25,7 +25,7 @@ namespace {
 
 using namespace tsc_engine;
 
-thread_local std::string create_error;
+thread_local std::string last_error;
 
 static_assert(TSC_F64 == static_cast<int>(DType::f64) &&
               TSC_F8E8M0FNU == static_cast<int>(DType::f8e8m0fnu) &&
@@ -61,9 +61,8 @@ template <class Body> TscStatus guarded(std::string &error, const Body &body) no
 
 /// The same for a call on an instance, which may be null.
 template <class Body> TscStatus guarded(TscInstance *instance, const Body &body) noexcept {
-  return instance == nullptr
-             ? failed(TSC_BAD_ARGUMENT, create_error, "the instance must not be null")
-             : guarded(instance->error, [&] { body(instance->instance); });
+  return instance == nullptr ? failed(TSC_BAD_ARGUMENT, last_error, "the instance must not be null")
+                             : guarded(instance->error, [&] { body(instance->instance); });
 }
 
 void need(const void *pointer, const char *what) {
@@ -109,6 +108,8 @@ public:
       outputs_.push_back(tensor(output.name, output.view, output.is_mutation));
       if (output.buffer < 0)
         outputs_.back().constant = output.text;
+      if (*output.path != '\0')
+        outputs_.back().path = output.path;
     }
     for (const Weight &weight : tables_.weights)
       weights_.push_back(tensor(weight.name, weight.view, weight.mutated));
@@ -179,21 +180,19 @@ WeightData weight_data(const TscTensorData &tensor) {
           static_cast<size_t>(tensor.rank)};
 }
 
-} // namespace
-
-const TscModelInfo *tsc_describe(void) {
+const TscModelInfo *describe(void) {
   try {
     static const Description kDescription;
     return kDescription.info();
   } catch (...) { // memory of the host
-    failed(TSC_OUT_OF_MEMORY, create_error, "out of host memory");
+    failed(TSC_OUT_OF_MEMORY, last_error, "out of host memory");
     return nullptr;
   }
 }
 
-TscStatus tsc_weights_create(int device, const TscTensorData *tensors, size_t count,
-                             TscWeights **weights) {
-  return guarded(create_error, [&] {
+TscStatus weights_create(int device, const TscTensorData *tensors, size_t count,
+                         TscWeights **weights) {
+  return guarded(last_error, [&] {
     need(weights, "the place for the weights");
     *weights = nullptr;
     need_array(tensors, count, "the array of tensors");
@@ -212,8 +211,8 @@ TscStatus tsc_weights_create(int device, const TscTensorData *tensors, size_t co
   });
 }
 
-TscStatus tsc_weights_load(int device, const char *path, TscWeights **weights) {
-  return guarded(create_error, [&] {
+TscStatus weights_load(int device, const char *path, TscWeights **weights) {
+  return guarded(last_error, [&] {
     need(weights, "the place for the weights");
     *weights = nullptr;
     need(path, "the path of the weights");
@@ -227,23 +226,23 @@ TscStatus tsc_weights_load(int device, const char *path, TscWeights **weights) {
   });
 }
 
-void tsc_weights_destroy(TscWeights *weights) { delete weights; }
-size_t tsc_weights_bytes(const TscWeights *weights) {
+void weights_destroy(TscWeights *weights) { delete weights; }
+size_t weights_bytes(const TscWeights *weights) {
   return weights == nullptr ? 0 : weights->set->bytes();
 }
 
-TscStatus tsc_instance_create(TscWeights *weights, TscInstance **instance) {
-  return guarded(create_error, [&] {
+TscStatus instance_create(TscWeights *weights, TscInstance **instance) {
+  return guarded(last_error, [&] {
     need(instance, "the place for the instance");
     *instance = nullptr;
     need(weights, "the weights");
     *instance = new TscInstance(weights->set);
   });
 }
-void tsc_instance_destroy(TscInstance *instance) { delete instance; }
+void instance_destroy(TscInstance *instance) { delete instance; }
 
-TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const *shapes,
-                            size_t *workspace_bytes) {
+TscStatus instance_bind(TscInstance *instance, const int64_t *const *shapes,
+                        size_t *workspace_bytes) {
   return guarded(instance, [&](Instance &bound) {
     const Tables &tables = bound.model().tables;
     need_array(shapes, tables.inputs.count, "the array of shapes");
@@ -260,8 +259,8 @@ TscStatus tsc_instance_bind(TscInstance *instance, const int64_t *const *shapes,
   });
 }
 
-TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *const *inputs,
-                           void *const *outputs, void *workspace) {
+TscStatus instance_run(TscInstance *instance, void *stream, void *const *inputs,
+                       void *const *outputs, void *workspace) {
   return guarded(instance, [&](Instance &bound) {
     const Tables &tables = bound.model().tables;
     need_array(inputs, tables.inputs.count, "the array of inputs");
@@ -270,11 +269,11 @@ TscStatus tsc_instance_run(TscInstance *instance, void *stream, void *const *inp
   });
 }
 
-TscStatus tsc_instance_check(TscInstance *instance, void *stream) {
+TscStatus instance_check(TscInstance *instance, void *stream) {
   return guarded(instance, [&](Instance &bound) { bound.check(stream); });
 }
 
-TscStatus tsc_instance_bytes(TscInstance *instance, size_t *inputs, size_t *outputs) {
+TscStatus instance_bytes(TscInstance *instance, size_t *inputs, size_t *outputs) {
   return guarded(instance, [&](Instance &bound) {
     bound.workspace_bytes(); // fails if no shapes are bound
     const Tables &tables = bound.model().tables;
@@ -285,8 +284,8 @@ TscStatus tsc_instance_bytes(TscInstance *instance, size_t *inputs, size_t *outp
   });
 }
 
-TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *sizes,
-                              int64_t *strides, int64_t *offset) {
+TscStatus instance_output(TscInstance *instance, size_t output, int64_t *sizes, int64_t *strides,
+                          int64_t *offset) {
   return guarded(instance, [&](Instance &bound) {
     if (output >= bound.model().tables.outputs.count)
       throw Error(Status::bad_argument, "output " + std::to_string(output) + " does not exist");
@@ -303,8 +302,7 @@ TscStatus tsc_instance_output(TscInstance *instance, size_t output, int64_t *siz
   });
 }
 
-TscStatus tsc_instance_output_memory(TscInstance *instance, size_t output, void *given,
-                                     void **memory) {
+TscStatus instance_output_memory(TscInstance *instance, size_t output, void *given, void **memory) {
   return guarded(instance, [&](Instance &bound) {
     if (output >= bound.model().tables.outputs.count)
       throw Error(Status::bad_argument, "output " + std::to_string(output) + " does not exist");
@@ -313,49 +311,49 @@ TscStatus tsc_instance_output_memory(TscInstance *instance, size_t output, void 
   });
 }
 
-void tsc_instance_set_graphs(TscInstance *instance, int on) {
+void instance_set_graphs(TscInstance *instance, int on) {
   if (instance != nullptr)
     instance->instance.set_recording(on != 0);
 }
 
-void tsc_instance_set_poison(TscInstance *instance, int on) {
+void instance_set_poison(TscInstance *instance, int on) {
   if (instance != nullptr)
     instance->instance.set_poison(on != 0);
 }
 
-TscStatus tsc_instance_set_seed(TscInstance *instance, void *stream, uint64_t seed, uint64_t call) {
+TscStatus instance_set_seed(TscInstance *instance, void *stream, uint64_t seed, uint64_t call) {
   return guarded(instance, [&](Instance &bound) { bound.set_seed(stream, seed, call); });
 }
 
-const char *tsc_instance_error(const TscInstance *instance) {
-  return instance == nullptr ? create_error.c_str() : instance->error.c_str();
+const char *instance_error(const TscInstance *instance) {
+  return instance == nullptr ? last_error.c_str() : instance->error.c_str();
 }
-const char *tsc_create_error(void) { return create_error.c_str(); }
+const char *create_error(void) { return last_error.c_str(); }
 
-TscStatus tsc_memory_allocate(TscWeights *weights, size_t bytes, void **memory) {
-  return guarded(create_error, [&] {
+TscStatus memory_allocate(TscWeights *weights, size_t bytes, void **memory) {
+  return guarded(last_error, [&] {
     need(memory, "the place for the memory");
     *memory = nullptr;
     need(weights, "the weights");
     *memory = weights->set->device().allocate(bytes);
   });
 }
-void tsc_memory_release(TscWeights *weights, void *memory) {
+void memory_release(TscWeights *weights, void *memory) {
   if (weights != nullptr && memory != nullptr)
     weights->set->device().release(memory);
 }
-TscStatus tsc_memory_upload(TscWeights *weights, void *to, const void *from_host, size_t bytes,
-                            void *stream) {
-  return guarded(create_error, [&] {
+TscStatus memory_upload(TscWeights *weights, void *to, const void *from_host, size_t bytes,
+                        void *stream) {
+  return guarded(last_error, [&] {
     need(weights, "the weights");
     need_array(to, bytes, "the memory that bytes are copied to");
     need_array(from_host, bytes, "the memory that bytes are copied from");
     weights->set->device().upload(to, from_host, bytes, stream);
   });
 }
-TscStatus tsc_memory_download(TscWeights *weights, void *to_host, const void *from, size_t bytes,
-                              void *stream) {
-  return guarded(create_error, [&] {
+TscStatus memory_download(TscWeights *weights, void *to_host, const void *from, size_t bytes,
+                          void *stream) {
+  return guarded(last_error, [&] {
     need(weights, "the weights");
     need_array(to_host, bytes, "the memory that bytes are copied to");
     need_array(from, bytes, "the memory that bytes are copied from");
@@ -363,3 +361,27 @@ TscStatus tsc_memory_download(TscWeights *weights, void *to_host, const void *fr
     weights->set->device().synchronize(stream);
   });
 }
+
+} // namespace
+
+namespace tsc_engine {
+
+const TscModel *model_functions() {
+  static const TscModel kFunctions = {
+      TSC_ABI_VERSION,     describe,
+      weights_create,      weights_load,
+      weights_destroy,     weights_bytes,
+      instance_create,     instance_destroy,
+      instance_bind,       instance_run,
+      instance_check,      instance_bytes,
+      instance_output,     instance_output_memory,
+      instance_set_poison, instance_set_graphs,
+      instance_set_seed,   instance_error,
+      create_error,        memory_allocate,
+      memory_release,      memory_upload,
+      memory_download,
+  };
+  return &kFunctions;
+}
+
+} // namespace tsc_engine

@@ -4,6 +4,7 @@
 
 #include "engine/arch_choice.h"
 #include "engine/engine.h"
+#include "tsc_model.h"
 
 namespace tsc_engine {
 
@@ -20,5 +21,9 @@ const char *model_device_name(); // "host" or "cuda"
 Arch model_device_arch(int index);
 /// Device number `index` with the kernels of plan number `plan`.
 std::shared_ptr<Device> open_model_device(int index, size_t plan);
+
+/// The C ABI over the model, by abi.cpp. What model.cpp exports gives this, and is called by nobody
+/// inside: of an exported name the process may hold another library's.
+const TscModel *model_functions();
 
 } // namespace tsc_engine

@@ -100,6 +100,7 @@ struct Output {
   TensorView view;
   bool is_mutation = false;
   const char *text = "";
+  const char *path = ""; // as in TscTensorInfo; "": not known
 };
 
 /// Launch geometry under one plan.

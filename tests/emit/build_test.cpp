@@ -63,7 +63,7 @@ bool builds(const fs::path &out, const fs::path &build, const std::string &optio
          succeeds(std::string(TSC_TEST_CMAKE) + " --build " + build.string() + " -j2", log);
 }
 
-/// Names that `library` defines for others, and the functions that the header declares.
+/// Names that `library` defines for others.
 std::set<std::string> exported(const fs::path &library, const fs::path &log) {
   REQUIRE(succeeds("nm -D --defined-only -P " + library.string(), log));
   std::istringstream lines(read_text(log));
@@ -72,41 +72,29 @@ std::set<std::string> exported(const fs::path &library, const fs::path &log) {
     names.insert(line.substr(0, line.find(' ')));
   return names;
 }
-std::set<std::string> declared(const fs::path &header) {
-  const std::string text = read_text(header);
-  std::set<std::string> names;
-  for (size_t at = text.find("TSC_API "); at != std::string::npos;
-       at = text.find("TSC_API ", at + 1)) {
-    const size_t end = text.find('(', at);
-    const size_t begin = text.find_last_of(" *\n", end) + 1;
-    if (text.compare(begin, 4, "tsc_") == 0)
-      names.insert(text.substr(begin, end - begin));
-  }
-  return names;
-}
-
 /// A built model, loaded into this process.
 struct Library {
   explicit Library(const fs::path &path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     REQUIRE(handle != nullptr);
+    const auto get = reinterpret_cast<TscModelFunction>(dlsym(handle, "tsc_model"));
+    REQUIRE(get != nullptr);
+    model = get();
+    REQUIRE(model->abi_version == TSC_ABI_VERSION);
   }
   ~Library() { dlclose(handle); }
-  template <class Function> Function *get(const char *name) const {
-    return reinterpret_cast<Function *>(dlsym(handle, name));
-  }
   void *handle;
+  const TscModel *model = nullptr;
 };
-#define TSC_CALL(name) library.get<decltype(name)>(#name)
 
 void misuse(const Library &library, const std::string &weights_file) {
   TscWeights *weights = nullptr;
   TscInstance *instance = nullptr;
   const auto refused = [&](TscStatus status) {
     CHECK(status == TSC_BAD_ARGUMENT);
-    return std::string(TSC_CALL(tsc_create_error)());
+    return std::string(library.model->create_error());
   };
-  const auto load = TSC_CALL(tsc_weights_load);
-  const auto create = TSC_CALL(tsc_weights_create);
+  const auto load = library.model->weights_load;
+  const auto create = library.model->weights_create;
   CHECK(refused(load(0, nullptr, &weights)) == "the path of the weights must not be null");
   CHECK(refused(load(0, weights_file.c_str(), nullptr)) ==
         "the place for the weights must not be null");
@@ -126,41 +114,41 @@ void misuse(const Library &library, const std::string &weights_file) {
   tensor.data = nullptr;
   CHECK(refused(create(0, &tensor, 1, &weights)).find("weight \"layer.w\" is missing") == 0);
   CHECK(weights == nullptr);
-  CHECK(refused(TSC_CALL(tsc_instance_create)(nullptr, &instance)) ==
+  CHECK(refused(library.model->instance_create(nullptr, &instance)) ==
         "the weights must not be null");
-  TSC_CALL(tsc_weights_destroy)(nullptr);
-  TSC_CALL(tsc_instance_destroy)(nullptr);
-  TSC_CALL(tsc_instance_set_poison)(nullptr, 1);
-  TSC_CALL(tsc_instance_set_graphs)(nullptr, 1);
-  TSC_CALL(tsc_memory_release)(nullptr, nullptr);
-  CHECK(TSC_CALL(tsc_weights_bytes)(nullptr) == 0);
+  library.model->weights_destroy(nullptr);
+  library.model->instance_destroy(nullptr);
+  library.model->instance_set_poison(nullptr, 1);
+  library.model->instance_set_graphs(nullptr, 1);
+  library.model->memory_release(nullptr, nullptr);
+  CHECK(library.model->weights_bytes(nullptr) == 0);
   const std::string no_instance = "the instance must not be null";
-  CHECK(refused(TSC_CALL(tsc_instance_bind)(nullptr, nullptr, nullptr)) == no_instance);
-  CHECK(refused(TSC_CALL(tsc_instance_run)(nullptr, nullptr, nullptr, nullptr, nullptr)) ==
+  CHECK(refused(library.model->instance_bind(nullptr, nullptr, nullptr)) == no_instance);
+  CHECK(refused(library.model->instance_run(nullptr, nullptr, nullptr, nullptr, nullptr)) ==
         no_instance);
-  CHECK(refused(TSC_CALL(tsc_instance_check)(nullptr, nullptr)) == no_instance);
-  CHECK(refused(TSC_CALL(tsc_instance_bytes)(nullptr, nullptr, nullptr)) == no_instance);
-  CHECK(refused(TSC_CALL(tsc_instance_output)(nullptr, 0, nullptr, nullptr, nullptr)) ==
+  CHECK(refused(library.model->instance_check(nullptr, nullptr)) == no_instance);
+  CHECK(refused(library.model->instance_bytes(nullptr, nullptr, nullptr)) == no_instance);
+  CHECK(refused(library.model->instance_output(nullptr, 0, nullptr, nullptr, nullptr)) ==
         no_instance);
-  CHECK(refused(TSC_CALL(tsc_instance_set_seed)(nullptr, nullptr, 0, 0)) == no_instance);
-  CHECK(TSC_CALL(tsc_instance_error)(nullptr) == no_instance);
+  CHECK(refused(library.model->instance_set_seed(nullptr, nullptr, 0, 0)) == no_instance);
+  CHECK(library.model->instance_error(nullptr) == no_instance);
 
   REQUIRE(load(0, weights_file.c_str(), &weights) == TSC_OK);
-  CHECK(refused(TSC_CALL(tsc_instance_create)(weights, nullptr)) ==
+  CHECK(refused(library.model->instance_create(weights, nullptr)) ==
         "the place for the instance must not be null");
-  REQUIRE(TSC_CALL(tsc_instance_create)(weights, &instance) == TSC_OK);
+  REQUIRE(library.model->instance_create(weights, &instance) == TSC_OK);
   const auto refused_here = [&](TscStatus status) {
     CHECK(status == TSC_BAD_ARGUMENT);
-    return std::string(TSC_CALL(tsc_instance_error)(instance));
+    return std::string(library.model->instance_error(instance));
   };
-  const auto bind = TSC_CALL(tsc_instance_bind);
-  const auto run = TSC_CALL(tsc_instance_run);
+  const auto bind = library.model->instance_bind;
+  const auto run = library.model->instance_run;
   void *inputs[1] = {nullptr}, *outputs[8] = {};
-  REQUIRE(TSC_CALL(tsc_describe)()->input_count == 1);
+  REQUIRE(library.model->describe()->input_count == 1);
   const std::string unbound = "no shapes are bound: call bind first";
   CHECK(refused_here(run(instance, nullptr, inputs, outputs, nullptr)) == unbound);
-  CHECK(refused_here(TSC_CALL(tsc_instance_bytes)(instance, nullptr, nullptr)) == unbound);
-  CHECK(refused_here(TSC_CALL(tsc_instance_output)(instance, 0, nullptr, nullptr, nullptr)) ==
+  CHECK(refused_here(library.model->instance_bytes(instance, nullptr, nullptr)) == unbound);
+  CHECK(refused_here(library.model->instance_output(instance, 0, nullptr, nullptr, nullptr)) ==
         unbound);
   CHECK(refused_here(bind(instance, nullptr, nullptr)) == "the array of shapes must not be null");
   const int64_t *shapes[1] = {nullptr};
@@ -181,20 +169,20 @@ void misuse(const Library &library, const std::string &weights_file) {
         "the array of outputs must not be null");
   CHECK(refused_here(run(instance, nullptr, inputs, outputs, nullptr)) ==
         "input \"x\" is null, but 80 bytes are needed");
-  CHECK(refused_here(TSC_CALL(tsc_instance_output)(instance, 99, nullptr, nullptr, nullptr)) ==
+  CHECK(refused_here(library.model->instance_output(instance, 99, nullptr, nullptr, nullptr)) ==
         "output 99 does not exist");
   void *memory = inputs;
-  CHECK(TSC_CALL(tsc_memory_allocate)(weights, SIZE_MAX, &memory) == TSC_OUT_OF_MEMORY);
+  CHECK(library.model->memory_allocate(weights, SIZE_MAX, &memory) == TSC_OUT_OF_MEMORY);
   CHECK(memory == nullptr);
-  CHECK(refused(TSC_CALL(tsc_memory_allocate)(weights, 1, nullptr)) ==
+  CHECK(refused(library.model->memory_allocate(weights, 1, nullptr)) ==
         "the place for the memory must not be null");
-  CHECK(refused(TSC_CALL(tsc_memory_upload)(weights, nullptr, kW, 4, nullptr)) ==
+  CHECK(refused(library.model->memory_upload(weights, nullptr, kW, 4, nullptr)) ==
         "the memory that bytes are copied to must not be null");
-  CHECK(refused(TSC_CALL(tsc_memory_download)(weights, nullptr, kW, 4, nullptr)) ==
+  CHECK(refused(library.model->memory_download(weights, nullptr, kW, 4, nullptr)) ==
         "the memory that bytes are copied to must not be null");
-  CHECK(TSC_CALL(tsc_memory_upload)(weights, nullptr, nullptr, 0, nullptr) == TSC_OK);
-  TSC_CALL(tsc_instance_destroy)(instance);
-  TSC_CALL(tsc_weights_destroy)(weights);
+  CHECK(library.model->memory_upload(weights, nullptr, nullptr, 0, nullptr) == TSC_OK);
+  library.model->instance_destroy(instance);
+  library.model->weights_destroy(weights);
 }
 
 } // namespace
@@ -205,17 +193,17 @@ namespace {
 std::string take_first(const Library &library, int64_t count, bool is_bounded) {
   TscWeights *weights = nullptr;
   TscInstance *instance = nullptr;
-  REQUIRE(TSC_CALL(tsc_weights_create)(0, nullptr, 0, &weights) == TSC_OK);
-  REQUIRE(TSC_CALL(tsc_instance_create)(weights, &instance) == TSC_OK);
-  CHECK(TSC_CALL(tsc_describe)()->reads_predicates == 1);
+  REQUIRE(library.model->weights_create(0, nullptr, 0, &weights) == TSC_OK);
+  REQUIRE(library.model->instance_create(weights, &instance) == TSC_OK);
+  CHECK(library.model->describe()->reads_predicates == 1);
   const int64_t rows = 5;
   const int64_t *shapes[] = {&rows, nullptr};
   size_t workspace_bytes = 0, input_bytes[2], output_bytes[1];
-  REQUIRE(TSC_CALL(tsc_instance_bind)(instance, shapes, &workspace_bytes) == TSC_OK);
-  REQUIRE(TSC_CALL(tsc_instance_bytes)(instance, input_bytes, output_bytes) == TSC_OK);
+  REQUIRE(library.model->instance_bind(instance, shapes, &workspace_bytes) == TSC_OK);
+  REQUIRE(library.model->instance_bytes(instance, input_bytes, output_bytes) == TSC_OK);
   CHECK(output_bytes[0] == (is_bounded ? 80 : 0));
   int64_t sizes[2] = {-1, -1};
-  const auto output = TSC_CALL(tsc_instance_output);
+  const auto output = library.model->instance_output;
   CHECK(output(instance, 0, sizes, nullptr, nullptr) == TSC_BAD_ARGUMENT);
   struct alignas(256) Memory {
     int64_t numbers[32] = {1, 2, 3, 4, 5};
@@ -225,23 +213,23 @@ std::string take_first(const Library &library, int64_t count, bool is_bounded) {
   n.numbers[0] = count;
   void *inputs[] = {x.numbers, n.numbers}, *outputs[] = {is_bounded ? z.numbers : nullptr};
   const TscStatus status =
-      TSC_CALL(tsc_instance_run)(instance, nullptr, inputs, outputs, workspace.numbers);
+      library.model->instance_run(instance, nullptr, inputs, outputs, workspace.numbers);
   std::string text;
   if (status != TSC_OK) {
     CHECK(status == TSC_ASSERTION_FAILED);
-    text = TSC_CALL(tsc_instance_error)(instance);
+    text = library.model->instance_error(instance);
     CHECK(output(instance, 0, sizes, nullptr, nullptr) == TSC_BAD_ARGUMENT);
   } else {
     void *memory = nullptr;
     REQUIRE(output(instance, 0, sizes, nullptr, nullptr) == TSC_OK);
-    REQUIRE(TSC_CALL(tsc_instance_output_memory)(instance, 0, outputs[0], &memory) == TSC_OK);
+    REQUIRE(library.model->instance_output_memory(instance, 0, outputs[0], &memory) == TSC_OK);
     CHECK((memory == outputs[0]) == is_bounded);
     text = std::to_string(sizes[0]) + " x " + std::to_string(sizes[1]) + ":";
     for (int64_t i = 0; i < sizes[0] * sizes[1]; ++i)
       text += " " + std::to_string(static_cast<const int64_t *>(memory)[i]);
   }
-  TSC_CALL(tsc_instance_destroy)(instance);
-  TSC_CALL(tsc_weights_destroy)(weights);
+  library.model->instance_destroy(instance);
+  library.model->weights_destroy(weights);
   return text;
 }
 
@@ -318,10 +306,47 @@ TEST_CASE("An emitted folder builds alone and runs on the host", "[emit]") {
   CHECK(read_text(log) == "bind: input \"x\", dimension 1: size 3, expected 4\n");
 
   const fs::path library = build / "libtsc_sample.so";
-  const std::set<std::string> functions = declared(out / "tsc_model.h");
-  CHECK(functions.size() == 22);
-  CHECK(exported(library, log) == functions);
+  CHECK(exported(library, log) == std::set<std::string>{"sample_model", "tsc_model"});
   misuse(Library(library), (out / "weights.safetensors").string());
+}
+
+TEST_CASE("A program takes two models, as folders or installed", "[emit]") {
+  TemporaryFolder temporary;
+  const fs::path log = temporary.path / "log", installed = temporary.path / "installed";
+  std::string folders, arguments;
+  for (const std::string name : {"scaler", "shifter"}) {
+    tensor::TensorMap map = weights();
+    if (name == "shifter") // the same tables and names of kernels, with another bias
+      map["layer.bias"].set_double(0, 1000);
+    emit::EmitOptions options;
+    options.weights = &map;
+    program::Program program = program::sample_program();
+    program.name = name;
+    const fs::path out = temporary.path / name;
+    emit::emit(program, out.string(), options);
+    folders += (folders.empty() ? "" : ";") + out.string();
+    arguments += " " + (installed / "share" / name / "weights.safetensors").string();
+  }
+  const std::string expected = R"(scaler: 73 0 243 137 22 483
+shifter: 1072 0 243 1136 22 483
+other: 1072 0 243 1136 22 483
+error 1: input "x", dimension 1: size 2, expected 4
+error 1: no output is called "logits"; there are output_0, output_1, output_2, mutated_layer.count
+)";
+  const fs::path source = fs::path(TSC_TEST_SOURCES) / "two_models",
+                 by_folder = temporary.path / "by_folder",
+                 by_package = temporary.path / "by_package";
+  REQUIRE(builds(source, by_folder,
+                 "-DTSC_DEVICE=host -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX=" +
+                     installed.string() + " \"-DMODELS=" + folders + "\"",
+                 log));
+  REQUIRE(succeeds(std::string(TSC_TEST_CMAKE) + " --install " + by_folder.string(), log));
+  CHECK(succeeds((by_folder / "two_models").string() + arguments, log));
+  CHECK(read_text(log) == expected);
+  fs::remove_all(by_folder); // what is installed stands alone
+  REQUIRE(builds(source, by_package, "-DCMAKE_PREFIX_PATH=" + installed.string(), log));
+  CHECK(succeeds((by_package / "two_models").string() + arguments, log));
+  CHECK(read_text(log) == expected);
 }
 
 #ifdef TSC_WITH_CUDA

@@ -1,4 +1,5 @@
 #include "emit/emit.h"
+#include "emit/model_name.h"
 #include "engine/tsc_model.h"
 #include "sample_program.h"
 #include "support/diagnostic.h"
@@ -40,7 +41,8 @@ TEST_CASE("A folder holds sources, tables, engine and program", "[emit]") {
   std::map<std::string, std::string> files = files_of(out);
   for (const char *name :
        {"program.json", "model.cpp", "README.md", "CMakeLists.txt", "sources.cmake", "tsc_model.h",
-        "run_model.cpp", "kernels/relu.cu", "kernels/serial/relu.cpp", "kernels/units/unit_0.cu",
+        "tsc_model.hpp", "sample_model.h", "exports.map", "install.cmake", "run_model.cpp",
+        "kernels/relu.cu", "kernels/serial/relu.cpp", "kernels/units/unit_0.cu",
         "prelude/tsc_prelude.h", "engine/engine.cpp", "engine/tables.h"})
     CHECK(files.count(name) == 1);
   CHECK(files.count("weights.safetensors") == 0);
@@ -56,6 +58,19 @@ TEST_CASE("A folder holds sources, tables, engine and program", "[emit]") {
   CHECK(emit::read_emitted_weights(out.string()).empty());
   // Nothing is left beside it.
   CHECK(std::distance(fs::directory_iterator(out.parent_path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("A model's name is an identifier of its own", "[emit]") {
+  CHECK(emit::model_name("resnet_50") == "resnet_50");
+  CHECK(emit::model_name("") == "model");
+  CHECK(emit::model_name("tsc") == "model_tsc");
+  CHECK(emit::model_name("_x") == "model__x");
+  CHECK(emit::model_name("50-layers \xc3\xa4.v2") == "model_50_layers____v2");
+  CHECK(emit::model_name(std::string(100, 'x')) == std::string(64, 'x'));
+  emit::check_model_name("gpt2");
+  CHECK_THROWS_WITH(emit::check_model_name("a-b"),
+                    contains_text("error TSC-E011: a model cannot be called 'a-b'") &&
+                        contains_text("as in --name=a_b"));
 }
 
 TEST_CASE("A folder holds the plans of several architectures", "[emit]") {

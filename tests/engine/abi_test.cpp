@@ -29,6 +29,8 @@ std::shared_ptr<Device> open_model_device(int index, size_t) {
 
 namespace {
 
+const TscModel &functions = *tsc_engine::model_functions();
+
 const float kW[12] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0};
 const float kBias[3] = {0, 0, 0};
 const int64_t kCount[] = {0};
@@ -41,7 +43,7 @@ const TscTensorData kTensors[] = {{"layer.w", kW, TSC_F32, 2, kWSizes},
 } // namespace
 
 TEST_CASE("The C ABI describes the model", "[engine]") {
-  const TscModelInfo *info = tsc_describe();
+  const TscModelInfo *info = functions.describe();
   CHECK(info->abi_version == TSC_ABI_VERSION);
   CHECK(std::strcmp(info->name, "sample") == 0);
   REQUIRE(info->input_count == 1);
@@ -59,16 +61,16 @@ TEST_CASE("The C ABI describes the model", "[engine]") {
 
 TEST_CASE("The C ABI runs the model", "[engine]") {
   TscWeights *weights = nullptr;
-  REQUIRE(tsc_weights_create(0, kTensors, 4, &weights) == TSC_OK);
+  REQUIRE(functions.weights_create(0, kTensors, 4, &weights) == TSC_OK);
   TscInstance *instance = nullptr;
-  REQUIRE(tsc_instance_create(weights, &instance) == TSC_OK);
-  tsc_weights_destroy(weights); // the instance keeps what it needs
+  REQUIRE(functions.instance_create(weights, &instance) == TSC_OK);
+  functions.weights_destroy(weights); // the instance keeps what it needs
   const int64_t sizes[] = {2, 4};
   const int64_t *shapes[] = {sizes};
   size_t workspace_bytes = 0;
-  REQUIRE(tsc_instance_bind(instance, shapes, &workspace_bytes) == TSC_OK);
+  REQUIRE(functions.instance_bind(instance, shapes, &workspace_bytes) == TSC_OK);
   size_t input_bytes[1], output_bytes[4];
-  REQUIRE(tsc_instance_bytes(instance, input_bytes, output_bytes) == TSC_OK);
+  REQUIRE(functions.instance_bytes(instance, input_bytes, output_bytes) == TSC_OK);
   CHECK(input_bytes[0] == 32);
   CHECK(output_bytes[0] == 24);
   alignas(256) static char workspace[4096];
@@ -76,38 +78,39 @@ TEST_CASE("The C ABI runs the model", "[engine]") {
   REQUIRE(workspace_bytes <= sizeof workspace);
   void *inputs[] = {x};
   void *outputs[] = {out, nullptr, same, nullptr};
-  tsc_instance_set_poison(instance, 1);
-  REQUIRE(tsc_instance_run(instance, nullptr, inputs, outputs, workspace) == TSC_OK);
-  CHECK(tsc_instance_check(instance, nullptr) == TSC_OK);
+  functions.instance_set_poison(instance, 1);
+  REQUIRE(functions.instance_run(instance, nullptr, inputs, outputs, workspace) == TSC_OK);
+  CHECK(functions.instance_check(instance, nullptr) == TSC_OK);
   CHECK(out[0] == 4);
   CHECK(out[3] == 0);
   CHECK(out[5] == 16);
   int64_t out_sizes[2], offset = -1;
-  REQUIRE(tsc_instance_output(instance, 0, out_sizes, nullptr, &offset) == TSC_OK);
+  REQUIRE(functions.instance_output(instance, 0, out_sizes, nullptr, &offset) == TSC_OK);
   CHECK(out_sizes[0] == 2);
   CHECK(out_sizes[1] == 3);
   CHECK(offset == 0);
-  tsc_instance_destroy(instance);
+  functions.instance_destroy(instance);
 }
 
 TEST_CASE("Failures cross the C ABI as status and text", "[engine]") {
   TscWeights *weights = nullptr;
-  CHECK(tsc_weights_create(0, kTensors, 2, &weights) == TSC_BAD_ARGUMENT);
+  CHECK(functions.weights_create(0, kTensors, 2, &weights) == TSC_BAD_ARGUMENT);
   CHECK(weights == nullptr);
-  CHECK(std::strcmp(tsc_create_error(), "weight \"layer.count\" is missing") == 0);
-  CHECK(tsc_weights_create(1, kTensors, 4, &weights) == TSC_DEVICE_FAILED);
-  CHECK(tsc_weights_load(0, "/nowhere", &weights) == TSC_BAD_ARGUMENT);
-  CHECK(std::strcmp(tsc_create_error(), "/nowhere: No such file or directory") == 0);
-  REQUIRE(tsc_weights_create(0, kTensors, 4, &weights) == TSC_OK);
+  CHECK(std::strcmp(functions.create_error(), "weight \"layer.count\" is missing") == 0);
+  CHECK(functions.weights_create(1, kTensors, 4, &weights) == TSC_DEVICE_FAILED);
+  CHECK(functions.weights_load(0, "/nowhere", &weights) == TSC_BAD_ARGUMENT);
+  CHECK(std::strcmp(functions.create_error(), "/nowhere: No such file or directory") == 0);
+  REQUIRE(functions.weights_create(0, kTensors, 4, &weights) == TSC_OK);
   TscInstance *instance = nullptr;
-  REQUIRE(tsc_instance_create(weights, &instance) == TSC_OK);
+  REQUIRE(functions.instance_create(weights, &instance) == TSC_OK);
   const int64_t sizes[] = {2, 9};
   const int64_t *shapes[] = {sizes};
-  CHECK(tsc_instance_bind(instance, shapes, nullptr) == TSC_BAD_ARGUMENT);
-  CHECK(std::strcmp(tsc_instance_error(instance), "input \"x\", dimension 1: size 9, expected 4") ==
-        0);
-  CHECK(tsc_instance_bytes(instance, nullptr, nullptr) == TSC_BAD_ARGUMENT); // nothing is bound
-  CHECK(tsc_instance_output(instance, 9, nullptr, nullptr, nullptr) == TSC_BAD_ARGUMENT);
-  tsc_instance_destroy(instance);
-  tsc_weights_destroy(weights);
+  CHECK(functions.instance_bind(instance, shapes, nullptr) == TSC_BAD_ARGUMENT);
+  CHECK(std::strcmp(functions.instance_error(instance),
+                    "input \"x\", dimension 1: size 9, expected 4") == 0);
+  CHECK(functions.instance_bytes(instance, nullptr, nullptr) ==
+        TSC_BAD_ARGUMENT); // nothing is bound
+  CHECK(functions.instance_output(instance, 9, nullptr, nullptr, nullptr) == TSC_BAD_ARGUMENT);
+  functions.instance_destroy(instance);
+  functions.weights_destroy(weights);
 }

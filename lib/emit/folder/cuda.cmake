@@ -1,24 +1,28 @@
 # A GPU as the device. NVRTC, cuBLASLt and cuSOLVER are loaded when first called: nothing links them.
 find_package(CUDAToolkit 12.8 REQUIRED)
-set(TSC_ARCHS "${TSC_PROGRAM_ARCHS}" CACHE STRING "GPUs that nvcc compiles for, sm_90 and so on")
+if(is_top_level)
+  set(TSC_ARCHS "${TSC_PROGRAM_ARCHS}" CACHE STRING "GPUs that nvcc compiles for, sm_90 and so on")
+elseif(NOT DEFINED TSC_ARCHS)
+  set(TSC_ARCHS "${TSC_PROGRAM_ARCHS}")
+endif()
 if(NOT TSC_ARCHS)
   message(FATAL_ERROR "TSC-E008: the program is planned for the host alone: compile it with tsc compile --arch=sm_90, or "
     "say with -DTSC_ARCHS=sm_90 which GPU shall run it as it is.")
 endif()
 find_program(TSC_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} DOC "nvcc; OFF: NVRTC compiles when weights are loaded")
 
-target_sources(${TSC_MODEL_NAME} PRIVATE
+target_sources(${target} PRIVATE
   device_cuda.cpp engine/cuda_compiler.cpp engine/cuda_device.cpp engine/cuda_library.cpp
   engine/cuda_matmul.cpp engine/cuda_plain_matmul.cpp engine/cuda_solver.cpp)
-target_include_directories(${TSC_MODEL_NAME} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-target_link_libraries(${TSC_MODEL_NAME} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
-set_target_properties(${TSC_MODEL_NAME} PROPERTIES
+target_include_directories(${target} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(${target} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
+set_target_properties(${target} PROPERTIES
   BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}" INSTALL_RPATH "${CUDAToolkit_LIBRARY_DIR}")
 file(GLOB kernel_files ${CMAKE_CURRENT_SOURCE_DIR}/kernels/*.cu ${CMAKE_CURRENT_SOURCE_DIR}/prelude/*.h)
 
 if(NOT TSC_NVCC)
   message(STATUS "Kernels: as text, compiled by NVRTC when weights are loaded")
-  target_compile_definitions(${TSC_MODEL_NAME} PRIVATE
+  target_compile_definitions(${target} PRIVATE
     TSC_MODEL_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}")
   set_source_files_properties(device_cuda.cpp PROPERTIES OBJECT_DEPENDS "${kernel_files}")
   return()
@@ -83,6 +87,6 @@ foreach(unit IN LISTS TSC_UNITS)
     VERBATIM)
   list(APPEND images ${image})
 endforeach()
-target_compile_definitions(${TSC_MODEL_NAME} PRIVATE
+target_compile_definitions(${target} PRIVATE
   TSC_EMBEDDED_IMAGES TSC_IMAGE_FOLDER="${CMAKE_CURRENT_BINARY_DIR}")
 set_source_files_properties(device_cuda.cpp PROPERTIES OBJECT_DEPENDS "${images}")

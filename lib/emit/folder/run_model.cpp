@@ -5,7 +5,7 @@
 // Inputs are FOLDER/INPUT.raw where there is such a file (contiguous elements), else pseudo-random;
 // outputs go to FOLDER/OUTPUT.raw. Sizes that depend on symbols take their lower bound unless
 // given. Tensors are taken as contiguous. --seed is that of the model's random numbers.
-#include "tsc_model.h"
+#include TSC_MODEL_HEADER
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,13 +18,15 @@
 
 namespace {
 
+const TscModel *const tsc = TSC_MODEL();
+
 [[noreturn]] void fail(const char *what, const char *why) {
   std::fprintf(stderr, "%s: %s\n", what, why);
   std::exit(1);
 }
 void check(TscStatus status, const char *what, const TscInstance *instance = nullptr) {
   if (status != TSC_OK)
-    fail(what, instance != nullptr ? tsc_instance_error(instance) : tsc_create_error());
+    fail(what, instance != nullptr ? tsc->instance_error(instance) : tsc->create_error());
 }
 
 /// Small numbers: floats in [-1, 1), integers 0 and 1, which are indices of almost anything.
@@ -140,14 +142,14 @@ int main(int argc, char **argv) {
       fail(argv[i], "expected --weights FILE, --data FOLDER, --seed N or INPUT=SIZE,SIZE,...");
   }
 
-  const TscModelInfo *model = tsc_describe();
+  const TscModelInfo *model = tsc->describe();
   TscWeights *weights = nullptr;
   if (model->weight_count == 0)
-    check(tsc_weights_create(0, nullptr, 0, &weights), "weights");
+    check(tsc->weights_create(0, nullptr, 0, &weights), "weights");
   else
-    check(tsc_weights_load(0, weights_path.c_str(), &weights), "weights");
+    check(tsc->weights_load(0, weights_path.c_str(), &weights), "weights");
   TscInstance *instance = nullptr;
-  check(tsc_instance_create(weights, &instance), "instance");
+  check(tsc->instance_create(weights, &instance), "instance");
 
   std::vector<std::vector<int64_t>> sizes;
   std::vector<const int64_t *> shapes;
@@ -156,12 +158,12 @@ int main(int argc, char **argv) {
   for (const std::vector<int64_t> &shape : sizes)
     shapes.push_back(shape.data());
   size_t workspace_bytes = 0;
-  check(tsc_instance_bind(instance, shapes.data(), &workspace_bytes), "bind", instance);
+  check(tsc->instance_bind(instance, shapes.data(), &workspace_bytes), "bind", instance);
   std::vector<size_t> input_bytes(model->input_count), output_bytes(model->output_count);
-  check(tsc_instance_bytes(instance, input_bytes.data(), output_bytes.data()), "bytes", instance);
+  check(tsc->instance_bytes(instance, input_bytes.data(), output_bytes.data()), "bytes", instance);
 
   void *workspace = nullptr;
-  check(tsc_memory_allocate(weights, workspace_bytes, &workspace), "workspace");
+  check(tsc->memory_allocate(weights, workspace_bytes, &workspace), "workspace");
   std::vector<void *> inputs(model->input_count), outputs(model->output_count);
   for (size_t i = 0; i < model->input_count; ++i) {
     std::vector<char> bytes = read_file(data + "/" + model->inputs[i].name + ".raw");
@@ -171,20 +173,20 @@ int main(int argc, char **argv) {
     }
     if (bytes.size() != input_bytes[i])
       fail(model->inputs[i].name, "its file has another size than the bound shape");
-    check(tsc_memory_allocate(weights, input_bytes[i], &inputs[i]), "input");
-    check(tsc_memory_upload(weights, inputs[i], bytes.data(), bytes.size(), nullptr), "upload");
+    check(tsc->memory_allocate(weights, input_bytes[i], &inputs[i]), "input");
+    check(tsc->memory_upload(weights, inputs[i], bytes.data(), bytes.size(), nullptr), "upload");
   }
   for (size_t i = 0; i < model->output_count; ++i)
-    check(tsc_memory_allocate(weights, output_bytes[i], &outputs[i]), "output");
+    check(tsc->memory_allocate(weights, output_bytes[i], &outputs[i]), "output");
 
   // Sizes that the data decides are known after the run.
   std::vector<bool> of_data(model->output_count, false);
   for (size_t i = 0; i < model->output_count; ++i)
     of_data[i] = model->outputs[i].constant == nullptr &&
-                 tsc_instance_output(instance, i, nullptr, nullptr, nullptr) != TSC_OK;
+                 tsc->instance_output(instance, i, nullptr, nullptr, nullptr) != TSC_OK;
 
-  check(tsc_instance_set_seed(instance, nullptr, seed, 0), "seed", instance);
-  check(tsc_instance_run(instance, nullptr, inputs.data(), outputs.data(), workspace), "run",
+  check(tsc->instance_set_seed(instance, nullptr, seed, 0), "seed", instance);
+  check(tsc->instance_run(instance, nullptr, inputs.data(), outputs.data(), workspace), "run",
         instance);
 
   for (size_t i = 0; i < model->output_count; ++i) {
@@ -195,13 +197,13 @@ int main(int argc, char **argv) {
     }
     std::vector<int64_t> shape(static_cast<size_t>(output.rank)), strides(shape.size());
     int64_t offset = 0;
-    check(tsc_instance_output(instance, i, shape.data(), strides.data(), &offset), "output",
+    check(tsc->instance_output(instance, i, shape.data(), strides.data(), &offset), "output",
           instance);
     std::vector<char> bytes(of_data[i] ? bytes_of(output, shape, strides, offset)
                                        : output_bytes[i]);
     void *memory = nullptr;
-    check(tsc_instance_output_memory(instance, i, outputs[i], &memory), "output", instance);
-    check(tsc_memory_download(weights, bytes.data(), memory, bytes.size(), nullptr), "download");
+    check(tsc->instance_output_memory(instance, i, outputs[i], &memory), "output", instance);
+    check(tsc->memory_download(weights, bytes.data(), memory, bytes.size(), nullptr), "download");
     std::printf("%s: [", output.name);
     for (size_t axis = 0; axis < shape.size(); ++axis)
       std::printf("%s%lld", axis == 0 ? "" : ", ", static_cast<long long>(shape[axis]));
@@ -219,11 +221,11 @@ int main(int argc, char **argv) {
     fail("stdout", "the results cannot be written");
 
   for (void *memory : inputs)
-    tsc_memory_release(weights, memory);
+    tsc->memory_release(weights, memory);
   for (void *memory : outputs)
-    tsc_memory_release(weights, memory);
-  tsc_memory_release(weights, workspace);
-  tsc_instance_destroy(instance);
-  tsc_weights_destroy(weights);
+    tsc->memory_release(weights, memory);
+  tsc->memory_release(weights, workspace);
+  tsc->instance_destroy(instance);
+  tsc->weights_destroy(weights);
   return 0;
 }

@@ -1,0 +1,15 @@
+# cpack -G "DEB;TGZ" in the build folder: what cmake --install lays down, stripped.
+set(CPACK_PACKAGE_NAME tsc)
+set(CPACK_PACKAGE_VENDOR tsc)
+set(CPACK_PACKAGE_CONTACT "the authors of tsc <tsc@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Compiler from PyTorch graphs to CUDA C++")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_GENERATOR "DEB;TGZ")
+set(CPACK_STRIP_FILES ON)
+# The compiler of the kernels that the host runs; CUDA comes from where the user has it.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake")
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+include(CPack)
