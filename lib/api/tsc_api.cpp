@@ -15,8 +15,6 @@ struct TscApiProgram {
 
 namespace {
 
-using tsc::api::ReadyProgram;
-
 struct Misuse {
   std::string text;
 };

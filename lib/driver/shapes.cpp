@@ -37,7 +37,9 @@ template <class Symbol> std::string known(const std::vector<Symbol> &symbols) {
 
 template <class Symbol> void check(const std::vector<Symbol> &symbols, const Shapes &shapes) {
   std::vector<Diagnostic> problems;
-  for (const auto &[name, size] : shapes) {
+  for (const auto &given : shapes) {
+    const std::string &name = given.first;
+    const auto size = given.second;
     const auto found = std::find_if(symbols.begin(), symbols.end(), [&](const Symbol &symbol) {
       return is_size(symbol) && name_of(symbol) == name;
     });

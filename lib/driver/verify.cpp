@@ -30,6 +30,7 @@ public:
       inputs.push_back(inputs_.at(input.name));
     const auto clones = [&] { // runs may write their inputs
       std::vector<HostTensor> own;
+      own.reserve(inputs.size());
       for (const HostTensor &input : inputs)
         own.push_back(input.clone());
       return own;
