@@ -8,6 +8,7 @@
 #include "emit/emit.h"
 #include "emit/model_name.h"
 #include "graph/read.h"
+#include "program/library_call.h"
 #include "support/diagnostic.h"
 
 #include <nlohmann/json.hpp>
@@ -55,10 +56,7 @@ StepCounts count_steps(const program::Program &program) {
   StepCounts counts;
   for (const program::Step &step : program.steps) {
     counts.launches += std::holds_alternative<program::Launch>(step.kind) ? 1 : 0;
-    counts.library_calls += std::holds_alternative<program::Matmul>(step.kind) ||
-                                    std::holds_alternative<program::Solver>(step.kind)
-                                ? 1
-                                : 0;
+    counts.library_calls += program::is_library_call(step) ? 1 : 0;
   }
   return counts;
 }

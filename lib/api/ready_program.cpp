@@ -4,10 +4,10 @@
 #include "emit/emit.h"
 #include "engine/arch_choice.h"
 #include "graph/read.h"
+#include "program/library_call.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "target/target.h"
-#include "tensor/complex_memory.h"
 
 #include <nlohmann/json.hpp>
 
@@ -94,15 +94,6 @@ std::string arch_here(const runtime::SessionOptions &options) {
   return native ? native->name : driver::CompileOptions().arch;
 }
 
-[[noreturn]] void rethrow(const tsc_engine::Error &error) {
-  throw UserError(
-      error.status == tsc_engine::Status::bad_argument ? ExitCode::bad_input : ExitCode::device,
-      Diagnostic{"TSC-R113", std::string("the program cannot be made ready: ") + error.what(), "",
-                 "", "", "",
-                 "give weights of the names, dtypes and shapes that "
-                 "the graph has"});
-}
-
 json describe_problem(const driver::Problem &problem) {
   json nodes = json::array();
   if (!problem.diagnostic.node.empty())
@@ -149,28 +140,7 @@ ReadyProgram::ReadyProgram(const program::Program &program, const tensor::Tensor
   device_ = is_cuda ? runtime::make_ready_cuda(program, options, timing)
                     : runtime::make_ready_host(program, options, timing);
   tables_ = program::build_tables(program);
-  tensor::HostTensor current; // alive until the next weight is asked for
-  const auto source = [&](const char *name) {
-    tsc_engine::WeightData data;
-    const auto found = weights.find(name);
-    if (found == weights.end())
-      return data;
-    current = tensor::as_real(found->second).contiguous();
-    static const std::byte kNothing{};
-    data.data = current.data() ? current.data() : &kNothing;
-    data.dtype = static_cast<tsc_engine::DType>(current.dtype());
-    data.sizes = current.sizes().data();
-    data.rank = current.sizes().size();
-    return data;
-  };
-  try {
-    auto model = std::make_shared<tsc_engine::Model>(tables_.tables, device_.plan);
-    auto set = std::make_shared<tsc_engine::WeightSet>(model, device_.device, source);
-    instance_ = std::make_unique<tsc_engine::Instance>(set);
-    instance_->set_recording(device_.use_graphs);
-  } catch (const tsc_engine::Error &error) {
-    rethrow(error);
-  }
+  instance_ = runtime::load_instance(device_, tables_, weights, timing.weight_bytes);
   description_ = describe(program, timing, options);
 }
 
@@ -196,10 +166,6 @@ std::string ReadyProgram::describe(const program::Program &program, const runtim
   bool draws = false;
   for (const program::Buffer &buffer : program.buffers)
     draws = draws || buffer.role == program::Role::random_state;
-  size_t library_calls = 0;
-  for (const program::Step &step : program.steps)
-    library_calls += std::holds_alternative<program::Matmul>(step.kind) ||
-                     std::holds_alternative<program::Solver>(step.kind);
   const bool is_cuda = options.device == runtime::DeviceKind::cuda;
   return json{{"name", program.name},
               {"device", is_cuda ? "cuda" : "host"},
@@ -207,7 +173,7 @@ std::string ReadyProgram::describe(const program::Program &program, const runtim
               {"inputs", std::move(inputs)},
               {"outputs", std::move(outputs)},
               {"kernels", program.kernels.size()},
-              {"library_calls", library_calls},
+              {"library_calls", program::count_library_calls(program)},
               {"compiled", timing.compiled},
               {"from_cache", timing.from_cache},
               {"compile_ms", timing.compile_ms}}

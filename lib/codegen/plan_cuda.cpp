@@ -199,14 +199,14 @@ bool leaves_threads_idle(const KernelGraph &graph, const target::Target &target)
          *rows * 4 <= int64_t{target.multiprocessors} * target.max_threads_per_multiprocessor;
 }
 
-/// True of columns that are read back after their sums are known, and that a thread can hold: all
-/// of a column's loads are under way at once, none is made twice.
+/// True of columns that are read back after their sums are known, and whose loads a thread can
+/// hold: all of them are under way at once, none is made twice.
 bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
-  constexpr int64_t kFewest = 2048, kWidestStep = 1;
+  constexpr int64_t kWidestStep = 1;
   const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
-  if (!elements || *elements > target::kLongestHeldColumn || (rows && *rows < kFewest) ||
-      graph.row_variables.empty() || graph.element_variables.empty() ||
-      !prefers_columns(module, graph))
+  if (graph.phases < 2 || !elements || *elements > target::kLongestHeldColumn ||
+      (rows && *rows < target::kFewestHeldColumns) || graph.row_variables.empty() ||
+      graph.element_variables.empty() || !prefers_columns(module, graph))
     return false;
   int64_t words = 0;
   bool stores = false;
@@ -237,6 +237,23 @@ void plan_short_rows(const ir::Module &module, const scheduler::Group &group, Ke
   plan.walk = walk;
   plan.description = hold ? "short columns, a thread a column, which it holds"
                           : "short rows, a thread a row, " + walks_text(plan, "row");
+}
+
+/// Nothing where what is computed and kept from one walk to the next is too much for a thread.
+bool plan_held_columns(const Request &request, KernelPlan &plan) {
+  if (request.like || !has_held_columns(request.module, plan.graph))
+    return false;
+  KernelPlan held = plan;
+  plan_short_rows(request.module, request.group, held, true);
+  int64_t words = 0;
+  for (ValueId id = 0; id < held.graph.values.size(); ++id)
+    if (held.kept[id])
+      words += held.graph.elements().value() *
+               target::registers_of(tensor::size_in_bytes(held.graph[id].dtype));
+  if (words > target::kKeptColumnRegisters)
+    return false;
+  plan = std::move(held);
+  return true;
 }
 
 /// Values that are only rounded to 16 bits or fewer: stored so, or factors of what is.
@@ -442,8 +459,7 @@ KernelPlan make_plan(const Request &request) {
           !plan_pointwise_rows(request, plan))
         plan_flat(request, plan);
     }
-  } else if (!whole_rows && !request.like && has_held_columns(request.module, plan.graph)) {
-    plan_short_rows(request.module, request.group, plan, true);
+  } else if (!whole_rows && plan_held_columns(request, plan)) {
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
              (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {

@@ -83,28 +83,32 @@ ProgramDiff diff(const Program &before, const Program &after, const Shapes &shap
   std::multimap<Text, const Kernel *> left; // of `before`, not met in `after`
   for (const Kernel &kernel : before.kernels)
     left.emplace(text_of(kernel), &kernel);
-  std::vector<const Kernel *> fresh;
+  std::multimap<std::set<std::string>, const Kernel *> by_nodes; // of `after`, not in `before`
   for (const Kernel &kernel : after.kernels) {
     if (const auto found = left.find(text_of(kernel)); found != left.end()) {
       ++result.same;
       left.erase(found);
     } else {
-      fresh.push_back(&kernel);
+      by_nodes.emplace(nodes_of(kernel), &kernel);
     }
   }
+  std::set<const Kernel *> gone;
+  for (const auto &entry : left)
+    gone.insert(entry.second);
   for (const Kernel &kernel : before.kernels) { // in the program's order
-    const auto old = std::find_if(left.begin(), left.end(),
-                                  [&](const auto &entry) { return entry.second == &kernel; });
-    if (old == left.end())
+    if (gone.count(&kernel) == 0)
       continue;
-    const auto same_nodes = std::find_if(fresh.begin(), fresh.end(), [&](const Kernel *each) {
-      return nodes_of(*each) == nodes_of(kernel);
-    });
-    result.changes.push_back({&kernel, same_nodes == fresh.end() ? nullptr : *same_nodes});
-    if (same_nodes != fresh.end())
-      fresh.erase(same_nodes);
+    const auto same_nodes = by_nodes.find(nodes_of(kernel));
+    result.changes.push_back({&kernel, nullptr});
+    if (same_nodes == by_nodes.end())
+      continue;
+    result.changes.back().after = same_nodes->second;
+    by_nodes.erase(same_nodes);
   }
-  for (const Kernel *kernel : fresh)
+  std::set<const Kernel *> added;
+  for (const auto &entry : by_nodes)
+    added.insert(entry.second);
+  for (const Kernel *kernel : added) // they lie in the program's order
     result.changes.push_back({nullptr, kernel});
   return result;
 }

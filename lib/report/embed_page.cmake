@@ -1,21 +1,12 @@
 # Writes OUTPUT, a C++ source with the files of FILES (a |-separated list) as raw strings, by name.
+include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/tsc_raw_string.cmake)
 set(text "// Generated from lib/report.\n#include \"report/page_files.h\"\n\n")
 string(APPEND text "namespace tsc::report {\n\nconst std::map<std::string, std::string> &page_files() {\n")
 string(APPEND text "  static const std::map<std::string, std::string> files = {\n")
 string(REPLACE "|" ";" FILES "${FILES}")
 foreach(path IN LISTS FILES)
   get_filename_component(name ${path} NAME)
-  # Brackets and semicolons are list syntax to CMake: the text must never pass as a list.
-  file(READ ${path} content)
-  string(LENGTH "${content}" length)
-  set(pieces "")
-  set(position 0)
-  # Compilers bound the length of one literal (64 KiB in the standard).
-  while(position LESS length)
-    string(SUBSTRING "${content}" ${position} 12000 piece)
-    string(APPEND pieces "R\"tsc(${piece})tsc\"\n")
-    math(EXPR position "${position} + 12000")
-  endwhile()
+  tsc_raw_string(${path} pieces)
   string(APPEND text "      {\"${name}\",\n${pieces}},\n")
 endforeach()
 string(APPEND text "  };\n  return files;\n}\n\n} // namespace tsc::report\n")

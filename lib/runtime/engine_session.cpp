@@ -1,5 +1,6 @@
 #include "runtime/engine_session.h"
 
+#include "program/library_call.h"
 #include "runtime/input_check.h"
 #include "support/diagnostic.h"
 #include "tensor/complex_memory.h"
@@ -104,8 +105,7 @@ public:
       if (step.once)
         continue;
       timing_.kernels += std::holds_alternative<program::Launch>(step.kind);
-      timing_.library_calls += std::holds_alternative<program::Matmul>(step.kind) ||
-                               std::holds_alternative<program::Solver>(step.kind);
+      timing_.library_calls += program::is_library_call(step);
     }
     tables_ = program::build_tables(program);
     load_weights(weights);
@@ -144,29 +144,7 @@ private:
 
 void EngineSession::load_weights(const tensor::TensorMap &weights) {
   const auto start = std::chrono::steady_clock::now();
-  HostTensor current; // alive until the next weight is asked for
-  const auto source = [&](const char *name) {
-    tsc_engine::WeightData data;
-    const auto found = weights.find(name);
-    if (found == weights.end())
-      return data;
-    current = tensor::as_real(found->second).contiguous();
-    static const std::byte kNothing{};
-    data.data = current.data() ? current.data() : &kNothing;
-    data.dtype = static_cast<tsc_engine::DType>(current.dtype());
-    data.sizes = current.sizes().data();
-    data.rank = current.sizes().size();
-    return data;
-  };
-  try {
-    auto model = std::make_shared<tsc_engine::Model>(tables_.tables, device_.plan);
-    auto set = std::make_shared<tsc_engine::WeightSet>(model, device_.device, source);
-    timing_.weight_bytes = set->bytes();
-    instance_ = std::make_unique<tsc_engine::Instance>(set);
-    instance_->set_recording(device_.use_graphs);
-  } catch (const tsc_engine::Error &error) {
-    rethrow(error, Activity::loading);
-  }
+  instance_ = load_instance(device_, tables_, weights, timing_.weight_bytes);
   workspace_ = std::make_unique<DeviceMemory>(*device_.device);
   timing_.load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -314,6 +292,36 @@ std::vector<double> EngineSession::time_steps(const std::vector<HostTensor> &giv
 }
 
 } // namespace
+
+std::unique_ptr<tsc_engine::Instance> load_instance(const ReadyDevice &device,
+                                                    const program::OwnedTables &tables,
+                                                    const tensor::TensorMap &weights,
+                                                    size_t &weight_bytes) {
+  HostTensor current; // alive until the next weight is asked for
+  const auto source = [&](const char *name) {
+    tsc_engine::WeightData data;
+    const auto found = weights.find(name);
+    if (found == weights.end())
+      return data;
+    current = tensor::as_real(found->second).contiguous();
+    static const std::byte kNothing{};
+    data.data = current.data() ? current.data() : &kNothing;
+    data.dtype = static_cast<tsc_engine::DType>(current.dtype());
+    data.sizes = current.sizes().data();
+    data.rank = current.sizes().size();
+    return data;
+  };
+  try {
+    auto model = std::make_shared<tsc_engine::Model>(tables.tables, device.plan);
+    auto set = std::make_shared<tsc_engine::WeightSet>(model, device.device, source);
+    weight_bytes = set->bytes();
+    auto instance = std::make_unique<tsc_engine::Instance>(set);
+    instance->set_recording(device.use_graphs);
+    return instance;
+  } catch (const tsc_engine::Error &error) {
+    rethrow(error, Activity::loading);
+  }
+}
 
 std::unique_ptr<Session> make_engine_session(const program::Program &program,
                                              const tensor::TensorMap &weights, ReadyDevice device,

@@ -24,6 +24,12 @@ struct ReadyDevice {
   bool use_graphs = false;
 };
 
+/// The program with its weights on the device; `weight_bytes`: how much they take there. Errors: as
+/// Session::create.
+std::unique_ptr<tsc_engine::Instance> load_instance(const ReadyDevice &device,
+                                                    const program::OwnedTables &tables,
+                                                    const tensor::TensorMap &weights,
+                                                    size_t &weight_bytes);
 /// Loads the weights. `timing`: what is known so far. Errors: as Session::create.
 std::unique_ptr<Session> make_engine_session(const program::Program &program,
                                              const tensor::TensorMap &weights, ReadyDevice device,

@@ -20,7 +20,6 @@ bool differs_in_accesses(Refusal refusal) {
 bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
   constexpr double kColumns = 32 * 8; // of a multiprocessor, at once
   constexpr double kOfCache = 0.5;
-  constexpr int64_t kManyColumns = 2048; // that are worth a thread each
   // A block has 32 columns: shorter ones are over before it has begun (log_softmax over 21 channels
   // on an H200: 136 us in one kernel of such blocks, where memory takes 43). Those that a thread
   // can hold have a kernel of their own.
@@ -45,7 +44,7 @@ bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
     words += *length * target::registers_of(tensor::size_in_bytes(shared.dtype));
   }
   if (*length <= target::kLongestHeldColumn && words <= target::kHeldColumnRegisters)
-    return words > 0 && *count >= kManyColumns;
+    return words > 0 && *count >= target::kFewestHeldColumns;
   if (*length < kShortest)
     return false;
   const double at_once = bytes * static_cast<double>(*length) * kColumns * target->multiprocessors;

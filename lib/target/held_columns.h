@@ -8,7 +8,10 @@
 namespace tsc::target {
 
 constexpr int64_t kLongestHeldColumn = 32;   // elements; the loop over them is unrolled
+constexpr int64_t kFewestHeldColumns = 2048; // that are worth a thread each
 constexpr int64_t kHeldColumnRegisters = 64; // of 32 bits, for a column's loads
+/// The same for what a thread keeps of them and of what it computed, from one walk to the next.
+constexpr int64_t kKeptColumnRegisters = 128;
 
 /// Registers of 32 bits for an element of `bytes`.
 constexpr int64_t registers_of(size_t bytes) { return bytes > 4 ? 2 : 1; }

@@ -3,7 +3,7 @@ import unittest
 
 import torch
 import torch.nn.functional as F
-from common import Case
+from backend_case import Case
 from torch import nn
 
 import tsc

@@ -8,7 +8,7 @@ import unittest
 
 import numpy
 import torch
-from common import Case
+from backend_case import Case
 from torch import nn
 
 import tsc
