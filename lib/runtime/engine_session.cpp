@@ -229,6 +229,7 @@ HostTensor EngineSession::download(size_t output) {
 /// Complex numbers as their parts.
 std::vector<HostTensor> parts_of(const std::vector<HostTensor> &inputs) {
   std::vector<HostTensor> parts;
+  parts.reserve(inputs.size());
   for (const HostTensor &input : inputs)
     parts.push_back(tensor::as_real(input));
   return parts;
