@@ -14,9 +14,12 @@ namespace {
 
 struct Shape {
   int depth = 0;
-  bool costly_mask = false; // in registers
-  int groups = 0;           // of warps that compute, 0: the form without wgmma
-  bool bulk = false;        // groups: bulk copies bring queries, keys and values
+  bool costly_mask = false;  // in registers
+  int groups = 0;            // of warps that compute, 0: the form without wgmma
+  bool bulk = false;         // groups: bulk copies bring queries, keys and values
+  int tiles = 0, stages = 0; // the form for few queries: rows of 16 of a block, steps at a time
+
+  bool few() const { return tiles > 0; }
 };
 
 /// The map by which bulk copies bring `rows` rows of a head; nothing where strides are not whole
@@ -51,7 +54,10 @@ public:
       : module_(module), call_(std::get<ir::Extern>(operation.kind)),
         out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
     shape_.depth = static_cast<int>(call_.inputs[0].layout.sizes[3].value());
-    if (target.has_wgmma) {
+    if (is_for_few()) {
+      shape_.tiles = tc_few_tiles(shape_.depth, block_rows().value());
+      shape_.stages = tc_few_stages(shape_.depth, target.shared_bytes_per_block);
+    } else if (target.has_wgmma) {
       const Expr rows = query().sizes[2];
       shape_.groups = tc_attention_groups(shape_.depth, call_.inputs.size() > 3,
                                           rows.is_integer() ? rows.value() : 0);
@@ -64,11 +70,15 @@ public:
       add_pointer(input.buffer, "in", true);
     for (const BufferId output : operation.outputs)
       add_pointer(output, "out", false);
-    if (operation.outputs.size() > 1)
+    if (call_.parts > 0)
+      for (size_t i = 3; i > 0; --i)
+        parts_.push_back(parameters_.list[parameters_.list.size() - i].name);
+    else if (operation.outputs.size() > 1)
       sums_ = parameters_.list.back().name;
     for (const ir::BufferView &input : call_.inputs)
       add_sizes(input.layout);
-    add_sizes(out_.layout);
+    if (call_.parts == 0)
+      add_sizes(out_.layout);
     for (size_t i = 0; i < maps_.size(); ++i)
       maps_[i].parameter =
           static_cast<uint32_t>(std::find(parameters_.storages.begin(), parameters_.storages.end(),
@@ -86,10 +96,12 @@ public:
   /// One each for queries, keys and values, or none.
   const std::vector<program::TensorMap> &maps() const { return maps_; }
   const tensor::Layout &query() const { return call_.inputs[0].layout; }
+  /// Queries of all heads that share keys.
+  Expr block_rows() const { return query().sizes[2] * group(); }
 
   std::string print(const std::string &name, int threads) const {
     const tensor::Layout &key = call_.inputs[1].layout;
-    const std::string type(storage_type(out_.dtype));
+    const std::string type(storage_type(module_.buffer(call_.inputs[0].buffer).dtype));
     std::string list;
     size_t pointer = 0;
     for (const program::KernelParameter &parameter : parameters_.list) {
@@ -105,7 +117,7 @@ public:
       list += ", TC_TENSOR_MAP query_map, TC_TENSOR_MAP key_map, TC_TENSOR_MAP value_map";
     // All registers that a thread can have: 256 threads a multiprocessor, or one block.
     const std::string blocks =
-        threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : 256 / threads);
+        threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : blocks_at_once(threads));
     std::string text = "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks +
                        ") " + name + "(" + list + ") {\n";
     text += "  tc_attention_problem<" + type + ", " + mask_type() + "> problem;\n";
@@ -119,7 +131,8 @@ public:
       out.sizes.insert(out.sizes.begin(), Expr(1));
       out.strides.insert(out.strides.begin(), Expr(0));
     }
-    text += rows("out", out_id_, out);
+    if (call_.parts == 0)
+      text += rows("out", out_id_, out);
     if (call_.inputs.size() > 3) {
       const tensor::Layout &mask = call_.inputs[3].layout;
       text += rows("mask.rows", call_.inputs[3].buffer, mask);
@@ -129,11 +142,12 @@ public:
     text += "  problem.columns = " + integer(key.sizes[2]) + ";\n";
     text += "  problem.heads = " + integer(query().sizes[1]) + ";\n";
     text += "  problem.batches = " + integer(query().sizes[0]) + ";\n";
-    text +=
-        "  problem.group = " + integer(symbolic::floor_div(query().sizes[1], key.sizes[1])) + ";\n";
+    text += "  problem.group = " + integer(group()) + ";\n";
     text += "  problem.scale = " + literal(call_.alpha, tensor::DType::f32) + ";\n";
     if (!sums_.empty())
       text += "  problem.sums = " + sums_ + ";\n";
+    if (shape_.few())
+      return text + few_text(threads) + "TC_EXPORT(" + name + ", 0)\n";
     const bool bulk = threads > 1 && shape_.bulk;
     if (bulk)
       for (const char *name : {"query_map", "key_map", "value_map"})
@@ -170,7 +184,41 @@ private:
   std::vector<program::TensorMap> maps_;
   std::set<Expr, symbolic::ExprLess> symbols_;
   size_t inputs_ = 0, results_ = 0;
-  std::string sums_; // the parameter that logarithms of sums go to, if any
+  std::string sums_;               // the parameter that logarithms of sums go to, if any
+  std::vector<std::string> parts_; // those of sums, bases and totals of parts
+
+  Expr group() const {
+    return symbolic::floor_div(query().sizes[1], call_.inputs[1].layout.sizes[1]);
+  }
+  /// Whether there are so few queries that blocks hold those of all heads that share keys.
+  bool is_for_few() const {
+    return call_.parts > 0 || (query().sizes[2].is_integer() && block_rows().is_integer() &&
+                               query().sizes[2].value() <= tc_few_products);
+  }
+  /// Blocks of a multiprocessor for which registers are shared out.
+  int blocks_at_once(int threads) const {
+    return shape_.few() ? (tc_attention_wide(shape_.depth) && shape_.depth > 128 ? 1 : 2)
+                        : 256 / threads;
+  }
+  std::string few_text(int threads) const {
+    const std::string depth = std::to_string(shape_.depth);
+    const int64_t parts = std::max<int64_t>(1, call_.parts);
+    const Expr steps = symbolic::ceil_div(
+        symbolic::ceil_div(call_.inputs[1].layout.sizes[2], Expr(tc_few_keys)), Expr(parts));
+    std::string text = "  tc_few_results parts = {";
+    for (const std::string &name : parts_)
+      text += name + ", ";
+    text += (parts_.empty() ? "nullptr, nullptr, nullptr, " : "") + std::to_string(parts) + ", " +
+            number(steps * Expr(tc_few_keys)) + "};\n";
+    if (threads > 1)
+      text += "  static_assert(tc_few_threads == " + std::to_string(threads) + " && tc_few_bytes(" +
+              depth + ", " + std::to_string(shape_.stages) +
+              ") == " + std::to_string(tc_few_bytes(shape_.depth, shape_.stages)) +
+              ", \"as the launch has it\");\n";
+    return text + "  tc_attention_few<" + depth + ", " + std::to_string(shape_.tiles) + ", " +
+           std::to_string(shape_.stages) + (call_.causal ? ", true" : ", false") +
+           (call_.parts > 0 ? ", true" : ", false") + ">(problem, parts);\n}\n";
+  }
 
   void make_maps() {
     if (shape_.groups == 0 || call_.inputs.size() > 3) // threads put keys in the order of the mask
@@ -243,8 +291,14 @@ Expr bytes_of(const ir::Module &module, const tensor::Layout &layout, BufferId b
   return count * Expr(static_cast<int64_t>(tensor::size_in_bytes(module.buffer(buffer).dtype)));
 }
 
-std::string plan_text(const Shape &shape) {
-  const auto number = [](int value) { return std::to_string(value); };
+std::string plan_text(const Shape &shape, int64_t parts) {
+  const auto number = [](int64_t value) { return std::to_string(value); };
+  if (shape.few())
+    return "attention of few queries, " + number(shape.tiles * 16) +
+           " rows of heads that share keys a block, keys in " +
+           number(std::max<int64_t>(1, parts)) + (parts > 1 ? " parts, " : " part, ") +
+           number(tc_few_keys) + " a step, " + number(shape.stages) +
+           " steps at a time, products on tensor cores";
   if (shape.groups > 0)
     return "attention, " + number(shape.groups * tc_group_rows) + " rows a block, " +
            number(shape.groups) + " groups of warps that compute and one " +
@@ -277,13 +331,18 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   kernel.bytes_written = 0;
   for (const BufferId output : operation.outputs)
     kernel.bytes_written += bytes_of(module, module.buffer(output).layout, output);
-  kernel.plan = plan_text(shape);
+  kernel.plan = plan_text(shape, call.parts);
   const int rows = groups ? shape.groups * tc_group_rows : tc_attention_rows;
   const Expr row_blocks = symbolic::ceil_div(query.sizes[2], Expr(rows));
   const auto variant = [&](int threads) {
     program::KernelVariant result;
     result.text = text.print(std::string(kKernelPlaceholder), threads);
-    if (groups) // blocks stay and compute one item after another
+    if (shape.few())
+      result.grid = {Expr(std::max<int64_t>(1, call.parts)),
+                     symbolic::ceil_div(text.block_rows(), Expr(16 * shape.tiles)) *
+                         call.inputs[1].layout.sizes[1],
+                     query.sizes[0]};
+    else if (groups) // blocks stay and compute one item after another
       result.grid = {symbolic::minimum(row_blocks * query.sizes[1] * query.sizes[0],
                                        Expr(target.multiprocessors)),
                      Expr(1), Expr(1)};
@@ -292,14 +351,17 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
     result.block = {threads, 1, 1};
     return result; // the host needs no shared memory
   };
-  kernel.cuda = variant(groups ? tc_attention_group_threads(shape.groups)
-                               : tc_attention_threads(shape.costly_mask));
-  kernel.cuda.shared_bytes = Expr(groups ? tc_attention_group_bytes(shape.depth, shape.groups)
-                                         : tc_attention_shared_bytes(shape.depth));
+  kernel.cuda = variant(shape.few() ? tc_few_threads
+                        : groups    ? tc_attention_group_threads(shape.groups)
+                                    : tc_attention_threads(shape.costly_mask));
+  kernel.cuda.shared_bytes = Expr(shape.few() ? tc_few_bytes(shape.depth, shape.stages)
+                                  : groups    ? tc_attention_group_bytes(shape.depth, shape.groups)
+                                              : tc_attention_shared_bytes(shape.depth));
   kernel.cuda.maps = text.maps();
   kernel.serial = variant(1);
-  const std::vector<std::string_view> includes = {groups ? "tc_attention_groups.h"
-                                                         : "tc_attention.h"};
+  const std::vector<std::string_view> includes = {shape.few() ? "tc_attention_few.h"
+                                                  : groups    ? "tc_attention_groups.h"
+                                                              : "tc_attention.h"};
   finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", includes);
   built.pointers = text.parameters().storages;
   built.sizes = text.parameters().sizes;

@@ -55,7 +55,16 @@ void run_graph_passes(State &state) {
   if (state.policy.fused_attention) // deeper: without wgmma, sums would not fit the registers
     pass_options.fused_attention = state.target->has_wgmma ? 256 : 128;
   if (state.policy.fused_attention)
+    pass_options.attention_parts = [&state](const tc_few_work &work) {
+      return scheduler::attention_parts(*state.target, work);
+    };
+  if (state.policy.fused_attention)
     pass_options.attention_backward = deepest_backward(*state.target);
+  if (state.policy.product_row_alignment > 1 && !state.target->is_host)
+    pass_options.pays_to_align = [&state](const ops::ProductCopies &work) {
+      return scheduler::pays_to_align(*state.target, work.operations, work.bytes, work.copied_bytes,
+                                      work.copies);
+    };
   pass_options.product_kernels =
       state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
   pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;

@@ -2,6 +2,7 @@
 #include "interpret/machine.h"
 
 #include "support/diagnostic.h"
+#include "templates/attention/tc_attention_geometry.h"
 
 #include <algorithm>
 #include <cmath>
@@ -43,6 +44,12 @@ double product_of(const double *one, const double *other, int64_t size) {
   return sum;
 }
 
+/// Weighted sums of values, what the weights are relative to, as exp(base), and their total.
+struct RowSums {
+  std::vector<double> sums;
+  double base = -INFINITY, total = 0;
+};
+
 double masked(double score, const View &mask, int64_t batch, int64_t head, int64_t row,
               int64_t column) {
   const double added = mask.at(batch, head, row, column);
@@ -51,6 +58,51 @@ double masked(double score, const View &mask, int64_t batch, int64_t head, int64
   return added != 0 ? score : -INFINITY;
 }
 
+/// The operands of one call, and of the head that is computed.
+struct Operands {
+  const ir::Extern &call;
+  View query, key, value;
+  std::optional<View> mask;
+  std::vector<double> queries, keys, values; // rows of the head
+
+  int64_t depth() const { return query.sizes[3]; }
+  int64_t columns() const { return key.sizes[2]; }
+
+  void take_head(int64_t batch, int64_t head) {
+    const int64_t group = query.sizes[1] / std::max<int64_t>(1, key.sizes[1]);
+    query.copy_head(batch, head, queries);
+    if (head % group == 0) {
+      key.copy_head(batch, head / group, keys);
+      value.copy_head(batch, head / group, values);
+    }
+  }
+  /// Over the keys `from` to `to` - 1.
+  RowSums row(int64_t batch, int64_t head, int64_t at, int64_t from, int64_t to) const {
+    const int64_t end = call.causal ? std::min(at + 1, to) : to, width = value.sizes[3];
+    std::vector<double> weights;
+    double largest = -INFINITY;
+    for (int64_t column = from; column < end; ++column) {
+      double score = call.alpha * product_of(queries.data() + at * depth(),
+                                             keys.data() + column * depth(), depth());
+      if (mask)
+        score = masked(score, *mask, batch, head, at, column);
+      weights.push_back(score);
+      largest = std::isnan(score) || score > largest ? score : largest;
+    }
+    RowSums result{std::vector<double>(static_cast<size_t>(width), 0.0), largest, 0};
+    const double base = largest == -INFINITY ? 0 : largest;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      const double weight = std::exp(weights[k] - base);
+      result.total += weight;
+      for (int64_t i = 0; i < width; ++i)
+        result.sums[static_cast<size_t>(i)] +=
+            weight * values[(static_cast<size_t>(from) + k) * static_cast<size_t>(width) +
+                            static_cast<size_t>(i)];
+    }
+    return result;
+  }
+};
+
 } // namespace
 
 void Machine::attention(const ir::Operation &operation, const ir::Extern &call) {
@@ -58,53 +110,58 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
     return View{&readable(input), value_of(input.layout.offset), values_of(input.layout.sizes),
                 values_of(input.layout.strides)};
   };
-  const View query = view_of(call.inputs[0]), key = view_of(call.inputs[1]),
-             value = view_of(call.inputs[2]);
-  const std::optional<View> mask =
-      call.inputs.size() > 3 ? std::optional<View>(view_of(call.inputs[3])) : std::nullopt;
+  Operands operands{call,
+                    view_of(call.inputs[0]),
+                    view_of(call.inputs[1]),
+                    view_of(call.inputs[2]),
+                    call.inputs.size() > 3 ? std::optional<View>(view_of(call.inputs[3]))
+                                           : std::nullopt,
+                    {},
+                    {},
+                    {}};
   Storage &output = output_of(operation);
   const std::vector<int64_t> positions =
       positions_of(module_.buffer(operation.outputs[0]).layout); // row-major over the sizes
-  const int64_t depth = query.sizes[3], value_depth = value.sizes[3], columns = key.sizes[2];
-  const int64_t group = query.sizes[1] / std::max<int64_t>(1, key.sizes[1]);
-  size_t next = 0, next_sum = 0;
-  Storage *log_sums = operation.outputs.size() > 1 ? &output_of(operation, 1) : nullptr;
-  std::vector<double> weights(static_cast<size_t>(columns)), sums;
-  std::vector<double> queries, keys, values; // of one head
-  for (int64_t batch = 0; batch < query.sizes[0]; ++batch)
-    for (int64_t head = 0; head < query.sizes[1]; ++head) {
-      query.copy_head(batch, head, queries);
-      if (head % group == 0) {
-        key.copy_head(batch, head / group, keys);
-        value.copy_head(batch, head / group, values);
+  std::vector<Storage *> more;
+  for (size_t i = 1; i < operation.outputs.size(); ++i)
+    more.push_back(&output_of(operation, i));
+  const int64_t rows = operands.query.sizes[2], heads = operands.query.sizes[1],
+                batches = operands.query.sizes[0];
+  const auto each_row = [&](auto &&function) {
+    for (int64_t batch = 0; batch < batches; ++batch)
+      for (int64_t head = 0; head < heads; ++head) {
+        operands.take_head(batch, head);
+        for (int64_t row = 0; row < rows; ++row)
+          function(batch, head, row, (batch * heads + head) * rows + row);
       }
-      for (int64_t row = 0; row < query.sizes[2]; ++row) {
-        const int64_t visible = call.causal ? std::min(row + 1, columns) : columns;
-        double largest = -INFINITY, total = 0;
-        for (int64_t column = 0; column < visible; ++column) {
-          double score = call.alpha * product_of(queries.data() + row * depth,
-                                                 keys.data() + column * depth, depth);
-          if (mask)
-            score = masked(score, *mask, batch, head, row, column);
-          weights[static_cast<size_t>(column)] = score;
-          largest = std::isnan(score) || score > largest ? score : largest;
-        }
-        const double base = largest == -INFINITY ? 0 : largest;
-        sums.assign(static_cast<size_t>(value_depth), 0.0);
-        for (int64_t column = 0; column < visible; ++column) {
-          const double weight = std::exp(weights[static_cast<size_t>(column)] - base);
-          total += weight;
-          for (int64_t i = 0; i < value_depth; ++i)
-            sums[static_cast<size_t>(i)] +=
-                weight * values[static_cast<size_t>(column * value_depth + i)];
-        }
-        if (log_sums)
-          store(*log_sums, static_cast<int64_t>(next_sum++),
-                total == 0 ? -INFINITY : base + std::log(total));
-        for (const double sum : sums)
-          store(output, positions[next++], total == 0 ? 0.0 : sum / total);
-      }
+  };
+  if (call.parts == 0) {
+    each_row([&](int64_t batch, int64_t head, int64_t row, int64_t place) {
+      const RowSums found = operands.row(batch, head, row, 0, operands.columns());
+      const auto width = static_cast<int64_t>(found.sums.size());
+      if (!more.empty())
+        store(*more[0], place, found.total == 0 ? -INFINITY : found.base + std::log(found.total));
+      for (int64_t i = 0; i < width; ++i)
+        store(output, positions[static_cast<size_t>(place * width + i)],
+              found.total == 0 ? 0.0 : found.sums[static_cast<size_t>(i)] / found.total);
+    });
+    return;
+  }
+  const int64_t keys = tc_few_part(operands.columns(), call.parts);
+  each_row([&](int64_t batch, int64_t head, int64_t row, int64_t place) {
+    for (int64_t part = 0; part < call.parts; ++part) {
+      const int64_t from = std::min(part * keys, operands.columns());
+      const RowSums found =
+          operands.row(batch, head, row, from, std::min(from + keys, operands.columns()));
+      const int64_t at = part * batches * heads * rows + place;
+      const auto width = static_cast<int64_t>(found.sums.size());
+      store(*more[0], at, found.base / std::log(2.0));
+      store(*more[1], at, found.total);
+      for (int64_t i = 0; i < width; ++i)
+        store(output, positions[static_cast<size_t>(at * width + i)],
+              found.sums[static_cast<size_t>(i)]);
     }
+  });
 }
 
 } // namespace tsc::interpret

@@ -192,7 +192,10 @@ enum class Library : uint8_t {
   /// out = softmax(alpha * query @ key^T + mask) @ value; inputs query, key, value[, mask], all of
   /// rank 4: [batch, heads, length, depth], the mask [batch, heads, rows, columns], broadcast
   /// dimensions with stride 0. Keys and values may have fewer heads, each shared by a group. A bool
-  /// mask hides where it is false.
+  /// mask hides where it is false. Outputs: the result[, the logarithms of the sums of weights, f32];
+  /// with `parts`, all f32 and of each of so many parts of the keys (the first tc_few_part of them,
+  /// the next ..): sums of weighted values [parts, batch, heads, length, depth], and [parts, batch,
+  /// heads, length] the powers of two that weights are relative to, and their totals.
   attention,
   /// Sorts the rows of inputs[0], [rows, length] and contiguous, as Sort does; for rows that no
   /// block holds. Outputs: the values in order, where each of them was (i64), or both in this
@@ -256,6 +259,7 @@ struct Extern {
   double alpha = 1, beta = 1;
   bool tf32 = false;                        // product of f32: factors may be rounded to TF32
   bool causal = false;                      // attention: row i sees columns 0 to i
+  int64_t parts = 0;                        // attention: what is yielded of each, 0: the result
   bool descending = false;                  // sort
   bool values = false;                      // sort: the first output is the values
   bool positions = false;                   // sort: the last output is where they were

@@ -64,6 +64,8 @@ NodeValue fused_attention(Context &context, const ops::Call &call) {
   kernel.library = ir::Library::attention;
   kernel.alpha = call.number("scale");
   kernel.causal = call.boolean("is_causal");
+  if (call.node().target == "tsc.attention_parts.default")
+    kernel.parts = call.integer("parts");
   for (const char *name : {"query", "key", "value"})
     kernel.inputs.push_back(rows_operand(context, tensor_argument(context, call, name)));
   if (call.has("attn_mask")) {

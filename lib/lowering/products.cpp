@@ -45,19 +45,37 @@ ir::BufferView operand_along(Context &context, TensorValue value, size_t terms) 
   return *strided_view(context, dense);
 }
 
+/// Whether lines of neighbouring elements start at multiples of `alignment`, as far as is known.
+bool lies_in_vectors(const ir::BufferView &factor, int64_t alignment) {
+  bool has_unit = false;
+  for (size_t k = factor.layout.rank(); k-- > 0;) {
+    if (factor.layout.sizes[k].is_integer(1))
+      continue;
+    if (!has_unit && factor.layout.strides[k].is_integer(1)) {
+      has_unit = true;
+      continue;
+    }
+    if (factor.layout.strides[k].is_integer() && factor.layout.strides[k].value() % alignment != 0)
+      return false;
+  }
+  return true;
+}
+
 /// Strides of a product's result, its rows padded to the policy's alignment. The CUDA device
 /// divides a product whose columns do not fill whole vectors, which needs aligned rows (bf16
 /// 8192x50257x768 on an H200: 6.7 ms whole, 0.9 divided; padding alone brings nothing). That pays
-/// for the copy that an unpadded graph output then takes, unless the product is small.
-std::vector<Expr> result_strides(const Context &context, const std::vector<Expr> &sizes,
-                                 tensor::DType dtype) {
+/// for the copy that an unpadded graph output then takes, unless the product is small, or a factor
+/// does not lie in whole vectors either.
+std::vector<Expr> result_strides(const Context &context, const ir::Extern &call,
+                                 const std::vector<Expr> &sizes, tensor::DType dtype) {
   constexpr int64_t kWorthPadding = 1 << 20; // elements
   const std::optional<int64_t> columns = sizes.back().as_integer();
   const std::optional<int64_t> count = symbolic::numel(sizes).as_integer();
   const int64_t alignment =
       context.policy.product_row_alignment / static_cast<int64_t>(tensor::size_in_bytes(dtype));
   if (alignment <= 1 || !tensor::is_floating(dtype) || !columns || !count ||
-      *columns % alignment == 0 || *count < kWorthPadding)
+      *columns % alignment == 0 || *count < kWorthPadding ||
+      !lies_in_vectors(call.inputs[0], alignment) || !lies_in_vectors(call.inputs[1], alignment))
     return tensor::contiguous_strides(sizes);
   std::vector<Expr> padded = sizes;
   padded.back() = Expr((*columns + alignment - 1) / alignment * alignment);
@@ -74,7 +92,7 @@ NodeValue call_library(Context &context, ir::Extern call) {
   const BufferId buffer =
       register_buffer(context, result.layout.sizes, result.dtype, result_device(context));
   ir::Buffer &out = context.module.buffers[buffer];
-  out.layout.strides = result_strides(context, result.layout.sizes, result.dtype);
+  out.layout.strides = result_strides(context, call, result.layout.sizes, result.dtype);
   out.layout_kind = ir::LayoutKind::movable;
   register_operation(context, std::move(call), {buffer});
   return tensor_of_buffer(context, buffer);

@@ -121,11 +121,75 @@ double library_nanoseconds(const target::Target &target, double bytes, double op
                                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 
+bool pays_to_align(const target::Target &target, double operations, double bytes,
+                   double copied_bytes, int copies) {
+  // Of what the library's kernels without vector accesses reach on an H200: 5000 x 4999 x 3001 of
+  // bf16 104 TFLOP/s, 4097 x 4097 x 4097 126.
+  constexpr double kUnalignedShare = 115.0 / 989;
+  const double apart =
+      std::max(compute_nanoseconds(operations, target.flops_16bit, kUnalignedShare),
+               memory_nanoseconds(target, bytes, kAchievedBandwidth));
+  const double aligned =
+      std::max(compute_nanoseconds(operations, target.flops_16bit, kLibraryShare),
+               memory_nanoseconds(target, bytes, kAchievedBandwidth));
+  return aligned + copies * kKernelStart +
+             memory_nanoseconds(target, copied_bytes, kAchievedBandwidth) <
+         apart;
+}
+
 double attention_nanoseconds(const target::Target &target, double bytes, double operations) {
   return kTemplateStart +
          std::max(compute_nanoseconds(operations, target.flops_16bit,
                                       target.has_wgmma ? kAttentionByGroupsShare : kAttentionShare),
                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
+}
+
+int64_t attention_parts(const target::Target &target, const tc_few_work &work) {
+  // Bytes a nanosecond that the loads under way in one block bring, 64 KiB each 1.6 us; not
+  // measured.
+  constexpr double kOfBlock = 40;
+  constexpr double kRound = 1000;        // nanoseconds: first loads, last stores
+  constexpr double kTogether = 2500;     // the kernel that puts parts together
+  constexpr double kManyQueriesKey = 15; // of a block of the other kernel, a key
+  const int stages = tc_few_stages(work.depth, target.shared_bytes_per_block);
+  const int at_once = std::clamp(
+      target.shared_bytes_per_multiprocessor / (tc_few_bytes(work.depth, stages) + 1024), 1, 3);
+  const int64_t slots = int64_t{target.multiprocessors} * at_once;
+  const int64_t rows = work.queries * (work.heads / std::max<long long>(1, work.key_heads));
+  const int64_t block_rows = 16 * tc_few_tiles(work.depth, rows);
+  const int64_t blocks = work.batches * work.key_heads * ((rows + block_rows - 1) / block_rows);
+  const double bandwidth = target.bandwidth * kAchievedBandwidth / 1e9; // bytes a nanosecond
+  int64_t best = 1;
+  double least = 0;
+  for (int64_t parts = 1; parts <= tc_few_parts; ++parts) {
+    const int64_t keys = tc_few_part(work.keys, parts);
+    if (parts > 1 && (parts - 1) * keys >= work.keys) // one would be empty
+      continue;
+    const double bytes = 4.0 * static_cast<double>(keys * work.depth);
+    const int64_t all = blocks * parts, last = all % slots;
+    double nanoseconds = static_cast<double>(all - last) * bytes / bandwidth +
+                         static_cast<double>((all + slots - 1) / slots) * kRound;
+    if (last > 0)
+      nanoseconds += std::max(static_cast<double>(last) * bytes / bandwidth, bytes / kOfBlock);
+    if (parts > 1)
+      nanoseconds +=
+          kTogether +
+          8.0 * static_cast<double>(parts * work.batches * work.heads * work.queries * work.depth) /
+              bandwidth;
+    if (parts == 1 || nanoseconds < least) {
+      least = nanoseconds;
+      best = parts;
+    }
+  }
+  if (work.queries > tc_few_products) {
+    const int64_t items = work.batches * work.heads; // a block takes 128 queries
+    const double other = static_cast<double>((items + target.multiprocessors - 1) /
+                                             target.multiprocessors * work.keys) *
+                         kManyQueriesKey;
+    if (work.queries > tc_few_queries || other <= least)
+      return 0;
+  }
+  return best;
 }
 
 double attention_backward_nanoseconds(const target::Target &target, double bytes,

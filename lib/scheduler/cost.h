@@ -4,6 +4,7 @@
 #pragma once
 
 #include "scheduler/schedule.h"
+#include "templates/attention/tc_attention_geometry.h"
 
 #include <functional>
 #include <string>
@@ -36,8 +37,17 @@ double kernel_nanoseconds(const target::Target &target, double bytes, double ope
 /// `tf32`: factors of f32 may be rounded.
 double library_nanoseconds(const target::Target &target, double bytes, double operations,
                            ir::DType dtype, bool tf32 = false);
+/// Whether `copies` of `copied_bytes` (read and written) pay that let a product of 16-bit floats
+/// have rows that start at whole vectors.
+bool pays_to_align(const target::Target &target, double operations, double bytes,
+                   double copied_bytes, int copies);
 /// Attention of 16-bit floats in a kernel of ours.
 double attention_nanoseconds(const target::Target &target, double bytes, double operations);
+/// Of attention of few queries of 16-bit floats: into how many parts blocks should divide the keys
+/// (tc_attention_few.h), so that enough of them are under way, and what results of parts cost is
+/// won: 1 where there are enough rows; 0 where the kernel of many queries is as fast, which is not
+/// asked for at most tc_few_products of them.
+int64_t attention_parts(const target::Target &target, const tc_few_work &work);
 /// A kernel of its backward pass.
 double attention_backward_nanoseconds(const target::Target &target, double bytes,
                                       double operations);

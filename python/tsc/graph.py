@@ -216,7 +216,7 @@ class Converter:
                     "stride": [self._size(node, s) for s in value.stride()], "device": device}
         if isinstance(value, (list, tuple)):
             return [self._value(node, one) for one in value]
-        if isinstance(value, torch.SymInt):
+        if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):  # the longest row, of attention
             return {"int": self._size(node, value)}
         if value is None:
             return None

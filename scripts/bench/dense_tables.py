@@ -1,6 +1,6 @@
 """Tables of products, attention and convolutions beside PyTorch on one GPU: python3 dense_tables.py TSC WORK [PART ...]
 
-Parts: products, attention, backward, decode, conv, fp32 (all unless some are named). TSC_LIBRARY names libtsc_api.so. Each
+Parts: products, attention, decode, conv, fp32 (all unless some are named). TSC_LIBRARY names libtsc_api.so. Each
 workload is exported, compiled by `tsc compile` and loaded into this process; contenders take turns, the L2 is flushed before
 each. Peers are eager mode (cuBLASLt, cuDNN with its search) and, for attention, each backend of PyTorch. The result is held
 against float64 where that is cheap, else against eager in float32. Rows go to WORK/dense.jsonl; the worst are printed last.
@@ -67,7 +67,7 @@ def products():
     for m, n, k in ((5000, 4999, 3001), (1000, 1000, 1000), (777, 333, 999), (4097, 4097, 4097), (123, 50257, 768),
                     (3000, 2048, 17), (65536, 64, 64), (31, 257, 100003)):
         product(f"odd_{m}x{n}x{k}", linear, m, n, k)
-    product("nn_3000x1111x2222", lambda a, b: a.t() @ b.t(), 2222, 1111, 3000)
+    product("turned_2222x1111x3000", lambda a, b: a.t() @ b, 3000, 3000, 2222)
     for b, m, n, k in ((96, 1024, 1024, 64), (96, 1024, 64, 1024), (192, 577, 577, 64), (64, 128, 128, 128),
                        (512, 33, 129, 65)):
         product(f"batch_{b}x{m}x{n}x{k}", lambda a, w: a @ w, m, n, k, batch=(b,))
@@ -113,38 +113,9 @@ def attention():
                  16.0 * heads * length * length * depth * (0.5 if causal else 1))
 
 
-def backward():
-    from torch.fx.experimental.proxy_tensor import make_fx
-    for depth in (64, 128):
-        for length in (1024, 4096, 8192):
-            for causal in (False, True):
-                heads, batch = 2048 // depth, max(1, 8192 // length)
-
-                def make(h=heads, n=length, d=depth, c=causal, b=batch):
-                    _, (q, k, v), _ = attention_of(h, n, d, c, b)
-                    grad = torch.randn_like(q)
-
-                    def step(q, k, v, grad):
-                        q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-                        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-                            out = F.scaled_dot_product_attention(q, k, v, is_causal=c)
-                        return torch.autograd.grad(out, (q, k, v), grad)
-
-                    def cudnn(q, k, v, grad):
-                        q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-                        with torch.enable_grad(), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                            out = F.scaled_dot_product_attention(q, k, v, is_causal=c)
-                            return torch.autograd.grad(out, (q, k, v), grad)
-                    with torch.enable_grad():
-                        graph = make_fx(step)(q, k, v, grad)
-                    return graph, (q, k, v, grad), {"cudnn_attention": cudnn}
-                workload("backward", f"attn_grad_d{depth}_l{length}_{'causal' if causal else 'full'}", make,
-                         14.0 * batch * heads * length * length * depth * (0.5 if causal else 1))
-
-
 def decode():
     for batch, length, kv in ((1, 4096, 8), (1, 32768, 8), (8, 4096, 8), (32, 2048, 8), (64, 4096, 8), (8, 4001, 32),
-                              (1, 16384, 32)):
+                              (1, 16384, 32), (2, 777, 32), (16, 8191, 4), (3, 100000, 2)):
         workload("decode", f"decode_b{batch}_l{length}_kv{kv}",
                  lambda b=batch, n=length, g=kv: attention_of(32, 1, 128, False, b, g, n), 4.0 * batch * 32 * length * 128)
 
@@ -308,7 +279,7 @@ def run_group(tsc, work, names, flush, out, seconds):
 
 def main():
     tsc, work = sys.argv[1:3]
-    parts = sys.argv[3:] or ["products", "attention", "backward", "decode", "conv", "fp32"]
+    parts = sys.argv[3:] or ["products", "attention", "decode", "conv", "fp32"]
     for part in parts:
         globals()[part]()
     os.makedirs(work, exist_ok=True)

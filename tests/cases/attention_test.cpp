@@ -66,7 +66,27 @@ std::vector<Case> large() {
           {256, 140, 140, "", true, 72, 8}};
 }
 
-void check_all(const std::vector<Case> &cases, const std::vector<runtime::SessionOptions> &ways) {
+/// Few queries: one part and several, tiles of 16, 32 and 64 rows and more of them, parts and rows
+/// that end within a step or a tile, every kind of mask.
+std::vector<Case> few() {
+  return {{128, 1, 1000, "", false, 8, 2},
+          {64, 1, 77, ""},
+          {128, 1, 1, ""},
+          {128, 5, 700, "", true, 4, 1},
+          {40, 16, 129, "bfloat16"},
+          {128, 1, 3000, "bool", false, 8, 2},
+          {72, 3, 4001, "", false, 4, 4, "float16"},
+          {256, 2, 500, "float32", false, 4, 2}};
+}
+/// As many as a block of the other kernel would hold in part.
+std::vector<Case> not_so_few() {
+  return {{64, 33, 2000, "", false, 4, 2},
+          {96, 64, 1500, "bfloat16", false, 2, 2},
+          {128, 16, 1200, "", false, 32, 2}};
+}
+
+void check_all(const std::vector<Case> &cases, const std::vector<runtime::SessionOptions> &ways,
+               const std::string &form = "groups of warps that compute") {
   for (const Case &each : cases) {
     const testing::MadeGraph graph = graph_of(each, 2);
     INFO(graph.name);
@@ -75,10 +95,12 @@ void check_all(const std::vector<Case> &cases, const std::vector<runtime::Sessio
     for (const program::Kernel &kernel : compilation.program.kernels)
       plans += kernel.plan + "\n";
     INFO(plans);
-    CHECK(plans.find("groups of warps that compute") != std::string::npos);
+    CHECK(plans.find(form) != std::string::npos);
     testing::check_made(graph, compilation, 0, ways);
   }
 }
+
+constexpr char kFew[] = "attention of few queries";
 
 /// Query, key and value are slices of one tensor.
 void check_batches(const std::vector<runtime::SessionOptions> &ways) {
@@ -107,6 +129,38 @@ TEST_CASE("attention of every depth and mask on the host") {
 TEST_CASE("attention of every depth and mask on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(small({8, 40, 64, 96, 128, 192, 256}, {64, 128, 256}), ways);
+}
+
+TEST_CASE("attention of few queries on the host") {
+  check_all({few()[0], few()[3], few()[4], few()[5]}, testing::host_ways(), kFew);
+}
+
+TEST_CASE("attention of few queries on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty()) {
+    check_all(few(), ways, kFew);
+    check_all(not_so_few(), ways, kFew);
+  }
+}
+
+TEST_CASE("keys that a model repeats for the heads of a group are taken as they are") {
+  testing::MadeGraph graph{"repeated heads",
+                           {{"q", "bfloat16", {2, 6, 5, 40}},
+                            {"k", "bfloat16", {2, 2, 90, 40}},
+                            {"v", "bfloat16", {2, 2, 90, 40}},
+                            {"m", "bfloat16", {2, 1, 5, 90}}},
+                           json::array(),
+                           {"y"},
+                           {}};
+  for (const std::string x : {"k", "v"}) {
+    graph.calls.push_back({x + "1", "aten.unsqueeze.default", {"$" + x, 2}});
+    graph.calls.push_back({x + "2", "aten.expand.default", {"$" + x + "1", {2, 2, 3, 90, 40}}});
+    graph.calls.push_back({x + "3", "aten.reshape.default", {"$" + x + "2", {2, 6, 90, 40}}});
+  }
+  graph.calls.push_back(
+      {"y", "aten.scaled_dot_product_attention.default", {"$q", "$k3", "$v3", "$m"}});
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  CHECK(compilation.program.kernels.size() == 1); // no copies
+  testing::check_made(graph, compilation, 0, testing::host_ways());
 }
 
 TEST_CASE("attention of more items than blocks on the GPU", "[gpu]") {

@@ -6,6 +6,7 @@
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
+#include "templates/attention/tc_attention_geometry.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +20,7 @@ using Sizes = std::vector<Expr>;
 constexpr std::string_view kAttention = "tsc.attention.default",
                            kOutputOnly = "tsc.attention.output_only",
                            kWithSums = "tsc.attention.with_sums",
+                           kInParts = "tsc.attention.in_parts",
                            kFused = "tsc.fused_attention.default",
                            kFusedWithSums = "tsc.fused_attention.with_sums";
 
@@ -86,7 +88,8 @@ std::vector<size_t> output_order(const TensorMeta &query, size_t rank) {
   return query.layout.rank() == rank ? tensor::stride_order(query.layout.strides) : order;
 }
 
-/// (output [batch.., rows, value_depth], logsumexp [batch.., rows]).
+} // namespace
+
 Value attention_value(const Call &call) {
   Shapes shapes = shapes_of(call);
   const TensorMeta &query = call.tensor("query");
@@ -97,6 +100,8 @@ Value attention_value(const Call &call) {
   Value output = tensor_value(query.dtype, sizes, strides, query.device);
   return Value{Value::List{output, contiguous_value(DType::f32, row_sizes, query.device)}};
 }
+
+namespace {
 
 /// `x` as [batch, rows, columns] with the batch dimensions merged, after broadcasting them to
 /// `batch`.
@@ -164,7 +169,8 @@ Probabilities probabilities(GraphBuilder &builder, const Argument &scores, bool 
   return result;
 }
 
-/// Gives the output the strides that attention_value promises.
+} // namespace
+
 Argument in_promised_order(GraphBuilder &builder, const Argument &output, const TensorMeta &query) {
   std::vector<size_t> order = output_order(query, builder.meta(output).layout.rank());
   if (std::is_sorted(order.begin(), order.end()))
@@ -178,6 +184,8 @@ Argument in_promised_order(GraphBuilder &builder, const Argument &output, const 
                            {{"memory_format", graph::MemoryFormat::contiguous}});
   return builder.call("aten.permute.default", {ordered, ints_argument(inverse)});
 }
+
+namespace {
 
 struct Attention {
   Argument output, weights; // [batch.., rows, value_depth], [batch.., rows, columns]
@@ -330,9 +338,8 @@ Argument safe_softmax(GraphBuilder &builder, const Call &call) {
 }
 
 /// Whether one kernel can compute this call of tsc.attention whole: 16-bit floats, a depth that
-/// fills 16-byte accesses, whole batches, more than a few rows.
+/// fills 16-byte accesses, whole batches.
 bool fits_one_kernel(const Call &call, int64_t deepest) {
-  constexpr int64_t kFewRows = 16;
   constexpr int64_t kMostBlocks = 65535; // along the second and third axis of a grid
   const Shapes shapes = shapes_of(call);
   const TensorMeta &query = call.tensor("query"), &key = call.tensor("key"),
@@ -347,9 +354,8 @@ bool fits_one_kernel(const Call &call, int64_t deepest) {
                      without_matrix(query.layout.sizes) == shapes.batch &&
                      without_matrix(key.layout.sizes) == shapes.key_batch &&
                      without_matrix(value.layout.sizes) == shapes.key_batch;
-  const bool large = !(shapes.rows.is_integer() && shapes.rows.value() <= kFewRows) &&
-                     !symbolic::numel(query.layout.sizes).is_integer(0) &&
-                     !shapes.columns.is_integer(0);
+  const bool large =
+      !symbolic::numel(query.layout.sizes).is_integer(0) && !shapes.columns.is_integer(0);
   const bool rows_together =
       attention_value(call).list()->front().tensor()->layout.strides.back().is_integer(1);
   const bool grid_fits = std::all_of(shapes.batch.begin(), shapes.batch.end(), [](Expr size) {
@@ -366,9 +372,30 @@ bool fits_one_kernel(const Call &call, int64_t deepest) {
          scale > 0 && std::isfinite(scale) && call.number("dropout_p") == 0;
 }
 
+/// The parts of a call that fits one kernel: 1: a kernel for few queries and its result, 0: the one
+/// for many; none: products.
+std::optional<int64_t> parts_of(const Call &call, const PassOptions &options) {
+  const Shapes shapes = shapes_of(call);
+  const auto known = [](Expr size, int64_t guess) {
+    return size.is_integer() ? static_cast<long long>(size.value()) : guess;
+  };
+  if (!shapes.rows.is_integer() || shapes.rows.value() > tc_few_queries)
+    return 0;
+  const Sizes &heads = shapes.batch, &key_heads = shapes.key_batch;
+  const bool fits = options.attention_parts && heads.back().is_integer() &&
+                    key_heads.back().is_integer() && shapes.depth.value() <= tc_few_depth;
+  if (!fits)
+    return shapes.rows.value() > tc_few_products ? std::optional<int64_t>(0) : std::nullopt;
+  constexpr int64_t kBatches = 1, kKeys = 4096; // guesses
+  return options.attention_parts({heads.size() > 1 ? known(heads.front(), kBatches) : 1,
+                                  heads.back().value(), key_heads.back().value(),
+                                  shapes.rows.value(), known(shapes.columns, kKeys),
+                                  static_cast<int>(shapes.depth.value())});
+}
+
 } // namespace
 
-void choose_fused_attention(Graph &graph, int64_t deepest) {
+void choose_fused_attention(Graph &graph, const PassOptions &options) {
   const std::vector<uint32_t> users = graph::count_users(graph);
   std::vector<bool> output_only(graph.nodes.size(), true); // by node: nobody takes its logsumexp
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -380,10 +407,20 @@ void choose_fused_attention(Graph &graph, int64_t deepest) {
   }
   const Operator &row = *find_operator(kAttention);
   const auto ranges = std::make_shared<const symbolic::Ranges>(graph.ranges());
-  for (graph::NodeId id = 0; id < graph.nodes.size(); ++id)
-    if (graph.node(id).target == kAttention &&
-        fits_one_kernel(Call(graph, graph.node(id), row.schema, ranges), deepest))
-      graph.nodes[id].target = output_only[id] ? kOutputOnly : kWithSums;
+  for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+    if (graph.node(id).target != kAttention)
+      continue;
+    const Call call(graph, graph.node(id), row.schema, ranges);
+    if (!fits_one_kernel(call, options.fused_attention))
+      continue;
+    const std::optional<int64_t> parts = parts_of(call, options);
+    if (!parts)
+      continue;
+    Node &node = graph.nodes[id];
+    node.target = *parts > 1 ? kInParts : output_only[id] ? kOutputOnly : kWithSums;
+    if (*parts > 1)
+      node.kwargs.emplace_back("parts", *parts);
+  }
 }
 
 void add_attention(Table &table) {

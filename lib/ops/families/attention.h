@@ -1,14 +1,25 @@
 // Attention as one node.
 #pragma once
 
+#include "ops/passes/passes.h"
+#include "ops/table/builder.h"
 #include "ops/table/operator.h"
 
 namespace tsc::ops {
 
+/// Calls of tsc.attention whose keys and values were repeated for the heads of a group (unsqueeze,
+/// expand, a copy, view) take them as they were before: nothing is repeated in memory.
+void share_heads(graph::Graph &graph);
+
 /// Marks the tsc.attention nodes that one kernel computes whole: they become
-/// tsc.attention.output_only, or with_sums where somebody takes their logsumexp. `deepest`:
-/// elements of a row that a kernel takes at most.
-void choose_fused_attention(graph::Graph &graph, int64_t deepest);
+/// tsc.attention.output_only, or with_sums where somebody takes their logsumexp, or in_parts where
+/// queries are few and `options` would have their keys in parts.
+void choose_fused_attention(graph::Graph &graph, const PassOptions &options);
+
+/// (output [batch.., rows, depth], logsumexp [batch.., rows]) of a call of tsc.attention.
+Value attention_value(const Call &call);
+/// Gives the output of attention the strides that attention_value promises.
+Argument in_promised_order(GraphBuilder &builder, const Argument &output, const TensorMeta &query);
 
 /// Backward forms of attention (aten's names), which wait for what the target can do.
 bool is_attention_backward(std::string_view target);

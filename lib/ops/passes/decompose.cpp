@@ -115,10 +115,11 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
       }))
     return graph;
   if (options.fused_attention > 0) {
+    share_heads(graph);
     // What decompositions made of sums that nobody takes is gone before it is asked who takes them.
     if (graph.stage != "post_grad" && !has_ordered_operators(graph))
       graph = remove_dead_nodes(std::move(graph));
-    choose_fused_attention(graph, options.fused_attention);
+    choose_fused_attention(graph, options);
   }
   return decompose_keeping(std::move(graph), {kConvolution, kSumAt},
                            {false, options.attention_backward});

@@ -8,11 +8,24 @@
 #include <string_view>
 #include <vector>
 
+struct tc_few_work; // templates/attention/tc_attention_geometry.h
+
 namespace tsc::ops {
 
+/// A product of 16-bit floats whose rows start anywhere, and copies that would mend it.
+struct ProductCopies {
+  double operations = 0, bytes = 0; // of the product
+  double copied_bytes = 0;          // read and written
+  int copies = 0;
+};
 struct PassOptions {
   int64_t fused_attention = 0;    // keep attention that one kernel can compute, up to this depth
   int64_t attention_backward = 0; // the same of its backward pass
+  /// Into how many parts keys are cut where queries are few; 0: as many queries are. May be empty:
+  /// products then.
+  std::function<int64_t(const tc_few_work &)> attention_parts;
+  /// Whether a product is so much faster in whole vectors that copies pay; may be empty: never.
+  std::function<bool(const ProductCopies &)> pays_to_align;
   bool product_kernels = false;   // products may read windows where they come from
   bool tf32_convolutions = false; // tell products that convolutions are made of from others
   bool sorted_sums = false;       // sums at run-time indices may be sorted, where that pays

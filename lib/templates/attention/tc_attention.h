@@ -59,6 +59,44 @@ TC_FN float *tc_attention_sums(const tc_attention_problem<T, Mask> &p, int batch
 
 #ifndef TC_DEVICE
 
+/// sums, over keys `from` to `to` - 1, of weights times values; weights are relative to
+/// exp(largest).
+template <int Depth, class T, class Mask>
+TC_FN void tc_attention_row(const tc_attention_problem<T, Mask> &p, int batch, int head, int row,
+                            int from, int to, float (&sums)[Depth], float &largest, float &total) {
+  const T *query = tc_row(p.query, batch, head, row);
+  float query_values[Depth];
+  for (int i = 0; i < Depth; ++i) {
+    query_values[i] = tc_get(query[i]);
+    sums[i] = 0.0f;
+  }
+  largest = -TC_INF;
+  total = 0.0f;
+  for (int column = from; column < to; ++column) {
+    const T *key = tc_row(p.key, batch, head / p.group, column);
+    const T *value = tc_row(p.value, batch, head / p.group, column);
+    float score = 0.0f;
+    for (int i = 0; i < Depth; ++i)
+      score += query_values[i] * tc_get(key[i]);
+    score *= p.scale;
+    if constexpr (Mask::present)
+      score += tc_mask_value(tc_row(p.mask.rows, batch, head, row)[column * p.mask.column_stride]);
+    if (score == -TC_INF)
+      continue;
+    if (score > largest) {
+      const float smaller = __builtin_expf(largest - score);
+      for (int i = 0; i < Depth; ++i)
+        sums[i] *= smaller;
+      total *= smaller;
+      largest = score;
+    }
+    const float weight = __builtin_expf(score - largest);
+    total += weight;
+    for (int i = 0; i < Depth; ++i)
+      sums[i] += weight * tc_get(value[i]);
+  }
+}
+
 /// Rows first to first + 127, before `end`.
 template <int Depth, bool Causal, class T, class Mask>
 TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first, int end, int head,
@@ -66,35 +104,9 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
   if (threadIdx.x != 0)
     return;
   for (int row = first; row < first + tc_attention_rows && row < end; ++row) {
-    const T *query = tc_row(p.query, batch, head, row);
-    float query_values[Depth], sums[Depth] = {}, largest = -TC_INF, total = 0.0f;
-    for (int i = 0; i < Depth; ++i)
-      query_values[i] = tc_get(query[i]);
+    float sums[Depth], largest, total;
     const int visible = Causal && row + 1 < p.columns ? row + 1 : p.columns;
-    for (int column = 0; column < visible; ++column) {
-      const T *key = tc_row(p.key, batch, head / p.group, column);
-      const T *value = tc_row(p.value, batch, head / p.group, column);
-      float score = 0.0f;
-      for (int i = 0; i < Depth; ++i)
-        score += query_values[i] * tc_get(key[i]);
-      score *= p.scale;
-      if constexpr (Mask::present)
-        score +=
-            tc_mask_value(tc_row(p.mask.rows, batch, head, row)[column * p.mask.column_stride]);
-      if (score == -TC_INF)
-        continue;
-      if (score > largest) {
-        const float smaller = __builtin_expf(largest - score);
-        for (int i = 0; i < Depth; ++i)
-          sums[i] *= smaller;
-        total *= smaller;
-        largest = score;
-      }
-      const float weight = __builtin_expf(score - largest);
-      total += weight;
-      for (int i = 0; i < Depth; ++i)
-        sums[i] += weight * tc_get(value[i]);
-    }
+    tc_attention_row<Depth>(p, batch, head, row, 0, visible, sums, largest, total);
     if (float *saved = tc_attention_sums(p, batch, head))
       saved[row] = total == 0.0f ? -TC_INF : largest + __builtin_logf(total);
     T *out = tc_row(p.out, batch, head, row);
@@ -141,18 +153,17 @@ TC_FN void tc_copy_rows(unsigned short *shared, const tc_rows<const T> &from, in
 }
 
 /// Scores of a step to start from, in the scores' own unit (before `scale`): the mask divided by
-/// the scale, finite where it is finite. Lane l has rows l / 4 and l / 4 + 8 of each 16, and
-/// columns l % 4 * 2 and the next of each 8.
+/// the scale, finite where it is finite. Lane l has rows l / 4 and l / 4 + 8 of each 16, whose
+/// masks are `lines`, and columns l % 4 * 2 and the next of each 8.
 template <int KeyTiles, class M, bool Pairs, bool Runs, class T>
-TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
-                           const tc_attention_problem<T, tc_mask<M, Pairs, Runs>> &p, int batch,
-                           int head, int row, int first_column) {
+TC_FN void tc_start_rows(float (&scores)[KeyTiles][4],
+                         const tc_attention_problem<T, tc_mask<M, Pairs, Runs>> &p,
+                         const M *const (&lines)[2], int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float inverse = 1.0f / p.scale;
   TC_UNROLL
   for (int half = 0; half < 2; ++half) {
-    const int at = row + lane / 4 + half * 8 < p.rows ? row + lane / 4 + half * 8 : p.rows - 1;
-    const M *mask = tc_row(p.mask.rows, batch, head, at);
+    const M *mask = lines[half];
     TC_UNROLL
     for (int n = 0; n < KeyTiles; ++n) {
       const int column = first_column + n * 8 + lane % 4 * 2;
@@ -178,6 +189,18 @@ TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
     }
   }
 }
+template <int KeyTiles, class M, bool Pairs, bool Runs, class T>
+TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
+                           const tc_attention_problem<T, tc_mask<M, Pairs, Runs>> &p, int batch,
+                           int head, int row, int first_column) {
+  const M *lines[2];
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const int at = row + static_cast<int>(threadIdx.x) % 32 / 4 + half * 8;
+    lines[half] = tc_row(p.mask.rows, batch, head, at < p.rows ? at : p.rows - 1);
+  }
+  tc_start_rows<KeyTiles>(scores, p, lines, first_column);
+}
 template <int KeyTiles, class T>
 TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
                            const tc_attention_problem<T, tc_no_mask> &, int, int, int, int) {
@@ -196,16 +219,17 @@ template <int Depth> struct tc_attention_state {
   float totals[2];                                    // of weights: this lane's share
 };
 
-/// Hides columns past the end, and under Causal those after the row's own.
+/// Hides columns past the end, and under Causal those after the row's own; `rows`: this lane's two.
 template <bool Causal, int KeyTiles>
-TC_FN void tc_hide(float (&scores)[KeyTiles][4], int row, int first_column, int columns) {
+TC_FN void tc_hide(float (&scores)[KeyTiles][4], const int (&rows)[2], int first_column,
+                   int columns) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
   for (int n = 0; n < KeyTiles; ++n)
     TC_UNROLL
   for (int j = 0; j < 4; ++j) {
     const int column = first_column + n * 8 + lane % 4 * 2 + j % 2;
-    if (column >= columns || (Causal && column > row + lane / 4 + j / 2 * 8))
+    if (column >= columns || (Causal && column > rows[j / 2]))
       scores[n][j] = -TC_INF;
   }
 }
@@ -399,7 +423,7 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
         const int row = first + warp_row + m * 16;
         if (first_column + tiles::keys > p.columns ||
             (Causal && first_column + tiles::keys > row + 1))
-          tc_hide<Causal>(scores[m], row, first_column, p.columns);
+          tc_hide<Causal>(scores[m], {row + lane / 4, row + lane / 4 + 8}, first_column, p.columns);
         tc_weigh<Depth>(scores[m], state[m], scale);
       }
       TC_UNROLL

@@ -72,3 +72,49 @@ TC_CONSTEXPR int tc_attention_group_bytes(int depth, int groups) {
                    2 * tc_attention_stages(depth) * tc_attention_group_keys(depth, groups);
   return rows * tc_group_line * tc_attention_blocks(depth) + tc_group_barriers + 1024;
 }
+
+// ---- few queries over many keys: blocks divide keys into parts, the warps of a block its steps
+
+constexpr int tc_few_threads = 128;
+constexpr int tc_few_keys = 64;     // of a step
+constexpr int tc_few_products = 16; // queries of a head for which a block's rows suffice anyway
+constexpr int tc_few_queries = 64;  // of a head, more are never few
+constexpr int tc_few_depth = 256;   // at most
+constexpr int tc_few_parts = 64;    // at most
+constexpr int tc_few_half = 115712; // bytes of a block, of which a multiprocessor holds two
+
+/// What the plan is made from; sizes that are not known are guessed.
+struct tc_few_work {
+  long long batches, heads, key_heads, queries, keys;
+  int depth;
+};
+/// Of 16 rows each, of a block that has `rows`: 1, 2 or 4, so that four warps share keys evenly.
+/// Sums of deep values leave registers for the scores of 32 keys a warp.
+TC_CONSTEXPR int tc_few_tiles(int depth, long long rows) {
+  return rows <= 16 ? 1 : rows <= 32 || depth > 128 ? 2 : 4;
+}
+/// Keys and values of a step.
+TC_CONSTEXPR int tc_few_step_bytes(int depth) {
+  return 2 * tc_few_keys * tc_attention_pitch(depth) * 2;
+}
+/// Steps in shared memory at a time: two blocks a multiprocessor where that leaves two each.
+TC_CONSTEXPR int tc_few_stages(int depth, int shared_limit) {
+  const int step = tc_few_step_bytes(depth);
+  const int most =
+      2 * step <= tc_few_half && tc_few_half < shared_limit ? tc_few_half : shared_limit;
+  int stages = 4;
+  while (stages > 2 && stages * step > most)
+    --stages;
+  return stages;
+}
+/// Dynamic shared memory of a block; what warps have found of its rows takes the place of steps.
+TC_CONSTEXPR int tc_few_bytes(int depth, int stages) {
+  const int found = 4 * 16 * (tc_attention_depth(depth) + 2) * static_cast<int>(sizeof(float));
+  const int steps = stages * tc_few_step_bytes(depth);
+  return steps > found ? steps : found;
+}
+/// Keys of a part, whole steps.
+TC_CONSTEXPR long long tc_few_part(long long columns, long long parts) {
+  const long long steps = (columns + tc_few_keys - 1) / tc_few_keys;
+  return (steps + parts - 1) / parts * tc_few_keys;
+}

@@ -1,0 +1,181 @@
+// Products of 16-bit floats whose rows do not start at whole vectors are filled up with zeros where
+// that pays: libraries have no fast kernel for them (5000 x 4999 x 3001 on an H200: 104 TFLOP/s of
+// 700). What computes a factor fills it up on the way; of a weight it is done once.
+#include "ops/passes/align_products.h"
+
+#include "ops/table/rewrite.h"
+#include "ops/table/shape_rules.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace tsc::ops {
+
+namespace {
+
+constexpr int64_t kVector = 8; // elements
+
+int64_t fill_of(int64_t size) { return (kVector - size % kVector) % kVector; }
+
+/// A factor with numbers for its sizes, [batch,] rows, columns.
+struct Factor {
+  const TensorMeta *meta = nullptr;
+  bool is_weight = false;
+  int64_t batch = 1, rows = 0, columns = 0;
+
+  /// Which of the two has neighbours in memory.
+  bool lies_along_columns() const { return !meta->layout.strides[first()].is_integer(1); }
+  int64_t along() const { return lies_along_columns() ? columns : rows; }
+  /// Whether lines start at whole vectors.
+  bool is_aligned() const {
+    for (size_t k = 0; k < meta->layout.rank(); ++k)
+      if (k != first() + (lies_along_columns() ? 1 : 0) && !meta->layout.sizes[k].is_integer(1) &&
+          !(meta->layout.strides[k].is_integer() && meta->layout.strides[k].value() % kVector == 0))
+        return false;
+    return meta->layout.offset.is_integer() && meta->layout.offset.value() % kVector == 0;
+  }
+  double bytes() const { return 2.0 * static_cast<double>(batch * rows * columns); }
+
+private:
+  size_t first() const { return meta->layout.rank() - 2; }
+};
+
+std::optional<Factor> factor_of(const Graph &graph, const Argument &argument) {
+  const graph::NodeRef *ref = argument.node();
+  if (ref == nullptr)
+    return std::nullopt;
+  Factor factor;
+  const Node *node = &graph.node(ref->id);
+  factor.meta = node->value ? node->value->tensor() : nullptr;
+  if (factor.meta == nullptr ||
+      (factor.meta->dtype != DType::f16 && factor.meta->dtype != DType::bf16))
+    return std::nullopt;
+  const std::vector<Expr> &sizes = factor.meta->layout.sizes;
+  if (sizes.size() < 2 ||
+      !std::all_of(sizes.begin(), sizes.end(), [](Expr size) { return size.is_integer(); }))
+    return std::nullopt;
+  factor.rows = sizes[sizes.size() - 2].value();
+  factor.columns = sizes.back().value();
+  factor.batch = sizes.size() > 2 ? sizes[0].value() : 1;
+  while (node->target == "aten.permute.default" && !node->args.empty() && node->args[0].node())
+    node = &graph.node(node->args[0].node()->id);
+  for (const graph::InputSpec &input : graph.inputs)
+    factor.is_weight = factor.is_weight ||
+                       (&graph.node(input.node) == node && input.kind != graph::InputKind::user);
+  return factor;
+}
+
+/// How far rows, terms and columns of a product are filled up.
+struct Fill {
+  int64_t rows = 0, terms = 0, columns = 0;
+  bool any() const { return rows + terms + columns > 0; }
+};
+
+class Products {
+public:
+  Products(Rewrite &rewrite, const PassOptions &options) : rewrite_(rewrite), options_(options) {}
+
+  /// What stands for the product, if it is filled up.
+  std::optional<Argument> aligned(const Node &node) {
+    const size_t first = node.target == "aten.addmm.default" ? 1 : 0;
+    if (node.args.size() < first + 2)
+      return std::nullopt;
+    const Graph &graph = rewrite_.builder().graph();
+    const std::optional<Factor> left = factor_of(graph, node.args[first]),
+                                right = factor_of(graph, node.args[first + 1]);
+    if (!left || !right)
+      return std::nullopt;
+    const Fill fill = fill_for(*left, *right);
+    if (!fill.any() || (first == 1 && fill.rows + fill.columns > 0) || !pays(*left, *right, fill))
+      return std::nullopt;
+    Node product = node;
+    product.args[first] = filled(node.args[first], fill.rows, fill.terms);
+    product.args[first + 1] = filled(node.args[first + 1], fill.terms, fill.columns);
+    GraphBuilder &builder = rewrite_.builder();
+    Argument result = builder.call(node.target, product.args, product.kwargs);
+    const size_t rank = left->meta->layout.rank();
+    const auto cut = [&](size_t dimension, int64_t fills, int64_t size) {
+      if (fills > 0)
+        result =
+            builder.call("aten.slice.Tensor", {result, static_cast<int64_t>(dimension), 0, size});
+    };
+    cut(rank - 2, fill.rows, left->rows);
+    cut(rank - 1, fill.columns, right->columns);
+    return result;
+  }
+
+private:
+  Rewrite &rewrite_;
+  const PassOptions &options_;
+
+  static Fill fill_for(const Factor &left, const Factor &right) {
+    Fill fill;
+    if ((left.lies_along_columns() && !left.is_aligned()) ||
+        (!right.lies_along_columns() && !right.is_aligned()))
+      fill.terms = fill_of(left.columns);
+    if (!left.lies_along_columns() && !left.is_aligned())
+      fill.rows = fill_of(left.rows);
+    if (right.lies_along_columns() && !right.is_aligned())
+      fill.columns = fill_of(right.columns);
+    return fill;
+  }
+  bool pays(const Factor &left, const Factor &right, const Fill &fill) const {
+    ProductCopies work;
+    const double rows = static_cast<double>(left.batch * left.rows),
+                 columns = static_cast<double>(right.columns);
+    work.operations = 2 * rows * columns * static_cast<double>(left.columns);
+    work.bytes = left.bytes() + right.bytes() + 2 * rows * columns;
+    const auto copy = [&](double bytes) {
+      work.copied_bytes += 2 * bytes;
+      ++work.copies;
+    };
+    if (fill.rows + fill.terms > 0 && !left.is_weight)
+      copy(left.bytes());
+    if (fill.terms + fill.columns > 0 && !right.is_weight)
+      copy(right.bytes());
+    if (fill.rows + fill.columns > 0)
+      copy(2 * rows * columns);
+    return options_.pays_to_align(work);
+  }
+  Argument filled(const Argument &factor, int64_t rows, int64_t columns) {
+    return rows + columns == 0
+               ? factor
+               : rewrite_.builder().call("aten.constant_pad_nd.default",
+                                         {factor, Arguments{0, columns, 0, rows}, 0});
+  }
+};
+
+bool is_product(std::string_view target) {
+  return target == "aten.mm.default" || target == "aten.bmm.default" ||
+         target == "aten.addmm.default" || target == "aten.mm.dtype" || target == "aten.bmm.dtype";
+}
+
+} // namespace
+
+graph::Graph align_products(graph::Graph graph, const PassOptions &options) {
+  if (!options.pays_to_align ||
+      std::none_of(graph.nodes.begin(), graph.nodes.end(),
+                   [](const Node &node) { return is_product(node.target); }))
+    return graph;
+  Rewrite rewrite(std::move(graph));
+  Products products(rewrite, options);
+  bool changed = false;
+  for (graph::NodeId id = 0; id < rewrite.source().nodes.size(); ++id) {
+    if (!is_product(rewrite.source().node(id).target)) {
+      rewrite.copy(id);
+      continue;
+    }
+    Node node = rewrite.take_mapped(id);
+    rewrite.builder().set_source(node);
+    if (std::optional<Argument> result = products.aligned(node)) {
+      rewrite.replace(id, std::move(*result));
+      changed = true;
+    } else {
+      rewrite.replace(id, graph::NodeRef{rewrite.builder().append(std::move(node))});
+    }
+  }
+  graph::Graph result = rewrite.take();
+  return changed ? decompose_keeping(std::move(result), {}, {options.product_kernels}) : result;
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,304 @@
+// Attention of few queries over many keys (decoding with a cache): memory is what it takes, so that
+// every key and value is read once and enough of them are under way.
+//
+// Queries of all heads that share keys are the rows of a block, at most 64, in tiles of 16. Keys
+// are cut into parts, one a block, and a step's 64 keys are shared by the warps of a block: a warp
+// has the rows of one tile and 16, 32 or 64 keys. At the end the warps' sums become one. Of several
+// parts a block leaves sums of weighted values, what weights are relative to and their totals, in
+// float32, and who reads them puts the parts together; of one part it leaves the result.
+#pragma once
+
+#include "tc_attention.h"
+
+/// Where results go. Of parts: [parts, batches, heads, rows], sums with a last dimension of depth;
+/// bases are powers of two.
+struct tc_few_results {
+  float *sums, *bases, *totals;
+  int parts;
+  long long keys; // of a part
+};
+
+template <class T, class Mask>
+TC_FN long long tc_few_place(const tc_attention_problem<T, Mask> &p, int part, int batch, int head,
+                             int row) {
+  return ((static_cast<long long>(part) * p.batches + batch) * p.heads + head) * p.rows + row;
+}
+/// The keys of a part that some query may see end before this one.
+template <bool Causal, class T, class Mask>
+TC_FN int tc_few_end(const tc_attention_problem<T, Mask> &p, const tc_few_results &to, int part) {
+  long long end = (part + 1) * to.keys;
+  end = end < p.columns ? end : p.columns;
+  return static_cast<int>(Causal && p.rows < end ? p.rows : end);
+}
+
+#ifndef TC_DEVICE
+
+/// Rows first to first + 63 of those that share the keys of `key_head`.
+template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask>
+TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to, int part,
+                        int key_head, int first, int batch) {
+  if (threadIdx.x != 0)
+    return;
+  const int from = static_cast<int>(part * to.keys), end = tc_few_end<Causal>(p, to, part);
+  for (int i = first; i < first + Tiles * 16 && i < p.group * p.rows; ++i) {
+    const int head = key_head * p.group + i / p.rows, row = i % p.rows;
+    float sums[Depth], largest, total;
+    tc_attention_row<Depth>(p, batch, head, row, from, Causal && row + 1 < end ? row + 1 : end,
+                            sums, largest, total);
+    if constexpr (Parts) {
+      const long long place = tc_few_place(p, part, batch, head, row);
+      to.bases[place] = largest * 1.4426950408889634f;
+      to.totals[place] = total;
+      for (int j = 0; j < Depth; ++j)
+        to.sums[place * Depth + j] = sums[j];
+    } else {
+      if (float *saved = tc_attention_sums(p, batch, head))
+        saved[row] = total == 0.0f ? -TC_INF : largest + __builtin_logf(total);
+      T *out = tc_row(p.out, batch, head, row);
+      for (int j = 0; j < Depth; ++j) // a row that sees nothing is zero
+        tc_store(out + j, total == 0.0f ? 0.0f : sums[j] / total);
+    }
+  }
+}
+
+#else
+
+template <int Depth, int Tiles> struct tc_few_tiles_of {
+  static constexpr int depth = tc_attention_depth(Depth), steps = depth / 16;
+  static constexpr int threads = tc_few_threads, pitch = tc_attention_pitch(Depth);
+  static constexpr int tensor = tc_few_keys * pitch; // elements of a step
+  static constexpr int rows = 16 * Tiles;
+  static constexpr int shares = 4 / Tiles; // of a step's keys
+  static constexpr int key_tiles = tc_few_keys / shares / 8;
+  /// Queries in registers, in steps of 16 terms; sums of deep values leave room for one.
+  static constexpr int held = Depth > 128 ? 1 : steps;
+};
+
+/// What a lane's two rows are.
+struct tc_few_lane {
+  int heads[2], rows[2];
+};
+
+/// The left operand of 16 terms from `16 * step` on; `queries`: the lane's two rows.
+template <int Depth, class T>
+TC_FN void tc_few_load(unsigned (&query)[4], const T *const (&queries)[2], int step) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half)
+    TC_UNROLL
+  for (int part = 0; part < 2; ++part) {
+    const int column = step * 16 + part * 8;
+    query[half + part * 2] =
+        column < Depth ? *reinterpret_cast<const unsigned *>(queries[half] + column + lane % 4 * 2)
+                       : 0u;
+  }
+}
+
+/// Scores, weights and sums of the warp's keys of a step.
+template <class Tiles, int Depth, bool Causal, class T, class Mask>
+TC_FN void tc_few_step(tc_attention_state<Depth> &state, float (&scores)[Tiles::key_tiles][4],
+                       unsigned (&query)[Tiles::held][4], const T *const (&queries)[2],
+                       const tc_attention_problem<T, Mask> &p, const tc_few_lane &own,
+                       const unsigned short *keys, const unsigned short *values, int first_column,
+                       int end) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TC_UNROLL
+  for (int k = 0; k < Tiles::steps; ++k)
+    TC_UNROLL
+  for (int n = 0; n < Tiles::key_tiles; n += 2) {
+    unsigned b[4];
+    tc_load_matrices<false>(b, tc_shared_address(keys +
+                                                 (n * 8 + lane / 16 * 8 + lane % 8) * Tiles::pitch +
+                                                 k * 16 + lane / 8 % 2 * 8));
+    tc_multiply(T{}, scores[n], query[k], b[0], b[1]);
+    tc_multiply(T{}, scores[n + 1], query[k], b[2], b[3]);
+  }
+  if (Causal || first_column + Tiles::key_tiles * 8 > end)
+    tc_hide<Causal>(scores, own.rows, first_column, end);
+  tc_weigh<Depth>(scores, state, p.scale * 1.4426950408889634f); // weights are powers of two
+  TC_UNROLL
+  for (int k = 0; k < Tiles::key_tiles / 2; ++k) {
+    unsigned weights[4];
+    TC_UNROLL
+    for (int i = 0; i < 4; ++i)
+      weights[i] =
+          tc_pack(T{}, scores[2 * k + i / 2][i % 2 * 2], scores[2 * k + i / 2][i % 2 * 2 + 1]);
+    TC_UNROLL
+    for (int n = 0; n < Tiles::depth / 8; n += 2) {
+      unsigned b[4];
+      tc_load_matrices<true>(
+          b, tc_shared_address(values + (k * 16 + lane / 8 % 2 * 8 + lane % 8) * Tiles::pitch +
+                               n * 8 + lane / 16 * 8));
+      tc_multiply(T{}, state.sums[n], weights, b[0], b[1]);
+      tc_multiply(T{}, state.sums[n + 1], weights, b[2], b[3]);
+    }
+  }
+}
+
+/// The warps' sums of the same rows, in shared memory; bases and totals behind them.
+template <class Tiles> struct tc_few_found {
+  float *sums; // [shares, rows, depth]
+  TC_MEMBER float *base(int share, int row) const {
+    return sums + Tiles::shares * Tiles::rows * Tiles::depth + share * Tiles::rows + row;
+  }
+  TC_MEMBER float *total(int share, int row) const {
+    return base(share, row) + Tiles::shares * Tiles::rows;
+  }
+};
+
+template <class Tiles, int Depth>
+TC_FN void tc_few_leave(const tc_few_found<Tiles> &found, tc_attention_state<Depth> &state,
+                        int share, int first_row) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row + lane / 4 + half * 8;
+    float total = state.totals[half];
+    total += __shfl_xor_sync(0xffffffffu, total, 1);
+    total += __shfl_xor_sync(0xffffffffu, total, 2);
+    if (lane % 4 == 0) {
+      *found.base(share, row) = state.largest[half];
+      *found.total(share, row) = total;
+    }
+    float *sums = found.sums + (share * Tiles::rows + row) * Tiles::depth + lane % 4 * 2;
+    TC_UNROLL
+    for (int n = 0; n < Tiles::depth / 8; ++n) {
+      sums[n * 8] = state.sums[n][half * 2];
+      sums[n * 8 + 1] = state.sums[n][half * 2 + 1];
+    }
+  }
+}
+
+/// All warps' sums as one; a thread has four neighbouring columns of a row.
+template <class Tiles, int Depth, bool Parts, class T, class Mask>
+TC_FN void tc_few_write(const tc_few_found<Tiles> &found, const tc_attention_problem<T, Mask> &p,
+                        const tc_few_results &to, int part, int key_head, int first, int batch) {
+  constexpr int columns = Depth / 4;
+  for (int word = static_cast<int>(threadIdx.x); word < Tiles::rows * columns;
+       word += Tiles::threads) {
+    const int in_block = word / columns, column = word % columns * 4, i = first + in_block;
+    if (i >= p.group * p.rows)
+      break;
+    const int head = key_head * p.group + i / p.rows, row = i % p.rows;
+    float largest = -TC_INF;
+    TC_UNROLL
+    for (int share = 0; share < Tiles::shares; ++share)
+      largest = fmaxf(largest, *found.base(share, in_block));
+    const float base = largest == -TC_INF ? 0.0f : largest;
+    float total = 0.0f, sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    TC_UNROLL
+    for (int share = 0; share < Tiles::shares; ++share) {
+      const float smaller = tc_fast_exp2(*found.base(share, in_block) - base);
+      total += smaller * *found.total(share, in_block);
+      TC_UNROLL
+      for (int j = 0; j < 4; ++j)
+        sums[j] +=
+            smaller * found.sums[(share * Tiles::rows + in_block) * Tiles::depth + column + j];
+    }
+    if constexpr (Parts) {
+      const long long place = tc_few_place(p, part, batch, head, row);
+      *reinterpret_cast<float4 *>(to.sums + place * Depth + column) =
+          make_float4(sums[0], sums[1], sums[2], sums[3]);
+      if (column == 0) {
+        to.bases[place] = largest;
+        to.totals[place] = total;
+      }
+    } else {
+      const float factor = total == 0.0f ? 0.0f : 1.0f / total; // a row that sees nothing is zero
+      T *out = tc_row(p.out, batch, head, row) + column;
+      *reinterpret_cast<uint2 *>(out) =
+          make_uint2(tc_pack(T{}, sums[0] * factor, sums[1] * factor),
+                     tc_pack(T{}, sums[2] * factor, sums[3] * factor));
+      if (float *saved = tc_attention_sums(p, batch, head); saved != nullptr && column == 0)
+        saved[row] = tc_log_of_sum(base, total);
+    }
+  }
+}
+
+template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask>
+TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to, int part,
+                        int key_head, int first, int batch) {
+  using tiles = tc_few_tiles_of<Depth, Tiles>;
+  TC_DYN_SMEM(unsigned short, shared);
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int tile = warp % Tiles, share = warp / Tiles;
+  const int from = static_cast<int>(part * to.keys), end = tc_few_end<Causal>(p, to, part);
+  const int steps = end > from ? (end - from + tc_few_keys - 1) / tc_few_keys : 0;
+  const auto copy_step = [&](int step) {
+    if (step < steps) {
+      unsigned short *keys = shared + step % Stages * 2 * tiles::tensor;
+      tc_copy_rows<tiles, Depth, tc_few_keys>(keys, p.key, batch, key_head,
+                                              from + step * tc_few_keys, end);
+      tc_copy_rows<tiles, Depth, tc_few_keys>(keys + tiles::tensor, p.value, batch, key_head,
+                                              from + step * tc_few_keys, end);
+    }
+    tc_async_end_group();
+  };
+  TC_UNROLL
+  for (int step = 0; step < Stages - 1; ++step)
+    copy_step(step);
+
+  tc_few_lane own;
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const int i = first + tile * 16 + lane / 4 + half * 8;
+    const int inside = i < p.group * p.rows ? i : p.group * p.rows - 1;
+    own.heads[half] = key_head * p.group + inside / p.rows;
+    own.rows[half] = inside % p.rows;
+  }
+  const T *const queries[2] = {tc_row(p.query, batch, own.heads[0], own.rows[0]),
+                               tc_row(p.query, batch, own.heads[1], own.rows[1])};
+  unsigned query[tiles::held][4];
+  if constexpr (tiles::held > 1) {
+    TC_UNROLL
+    for (int k = 0; k < tiles::steps; ++k)
+      tc_few_load<Depth>(query[k], queries, k);
+  }
+  tc_attention_state<Depth> state;
+  TC_UNROLL
+  for (int n = 0; n < tiles::depth / 8; ++n)
+    TC_UNROLL
+  for (int j = 0; j < 4; ++j)
+    state.sums[n][j] = 0.0f;
+  TC_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    state.largest[half] = -TC_INF;
+    state.totals[half] = 0.0f;
+  }
+  for (int step = 0; step < steps; ++step) {
+    const int first_column = from + step * tc_few_keys + share * tiles::key_tiles * 8;
+    float scores[tiles::key_tiles][4];
+    if constexpr (Mask::present)
+      tc_start_rows<tiles::key_tiles>(scores, p,
+                                      {tc_row(p.mask.rows, batch, own.heads[0], own.rows[0]),
+                                       tc_row(p.mask.rows, batch, own.heads[1], own.rows[1])},
+                                      first_column);
+    else
+      tc_start_scores<tiles::key_tiles>(scores, p, 0, 0, 0, 0);
+    tc_async_wait<Stages - 2>();
+    __syncthreads();
+    copy_step(step + Stages - 1); // where all warps have read the step before
+    const unsigned short *keys =
+        shared + step % Stages * 2 * tiles::tensor + share * tiles::key_tiles * 8 * tiles::pitch;
+    tc_few_step<tiles, Depth, Causal>(state, scores, query, queries, p, own, keys,
+                                      keys + tiles::tensor, first_column, end);
+  }
+  tc_async_wait<0>();
+  __syncthreads();
+  const tc_few_found<tiles> found = {reinterpret_cast<float *>(shared)};
+  tc_few_leave<tiles>(found, state, share, tile * 16);
+  __syncthreads();
+  tc_few_write<tiles, Depth, Parts>(found, p, to, part, key_head, first, batch);
+}
+
+#endif
+
+/// A block for each part, each 64 rows of each head of keys, and each batch.
+template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask>
+TC_FN void tc_attention_few(const tc_attention_problem<T, Mask> &p, const tc_few_results &to) {
+  const int blocks = (p.group * p.rows + Tiles * 16 - 1) / (Tiles * 16); // of a head
+  const int at = static_cast<int>(blockIdx.y);
+  tc_few_block<Depth, Tiles, Stages, Causal, Parts>(p, to, static_cast<int>(blockIdx.x),
+                                                    at / blocks, at % blocks * Tiles * 16,
+                                                    static_cast<int>(blockIdx.z));
+}

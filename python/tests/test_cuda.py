@@ -1,0 +1,92 @@
+"""The backend on CUDA tensors; without a GPU nothing here runs (scripts/gpu_check runs it)."""
+import unittest
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from backend_case import Case
+import tsc
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+class OnCuda(Case):
+    def setUp(self):
+        super().setUp()
+        tsc.config.check_runs = True
+
+    def tearDown(self):
+        tsc.config.check_runs = False
+        super().tearDown()
+
+    def check(self, function, *inputs, **options):
+        with torch.no_grad():
+            expected = function(*inputs)
+            compiled = self.compiled(function, **options)
+            for _ in range(3):  # the third replays a graph
+                found = compiled(*inputs)
+            self.assert_same(found, expected, rtol=2e-2, atol=2e-2)
+        self.all_compiled()
+        return compiled
+
+    def random(self, *sizes, dtype=torch.float32):
+        return torch.randn(sizes, device="cuda").to(dtype)
+
+    def test_modules(self):
+        self.check(nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 10)).cuda(), self.random(32, 64))
+        convolutions = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 3))
+        self.check(convolutions.cuda().eval(), self.random(2, 3, 32, 32))
+
+    def test_dynamic_sizes(self):
+        def f(x):
+            return x.cumsum(0) * x.mean()
+        compiled = self.check(f, self.random(7, 5), dynamic=True)
+        x = self.random(19, 5)
+        torch.testing.assert_close(compiled(x), f(x), rtol=1e-3, atol=1e-4)
+
+    def test_libraries(self):
+        self.check(lambda x: torch.fft.rfft(x).abs(), self.random(8, 100))
+        self.check(torch.linalg.inv, self.random(4, 8, 8) + 8 * torch.eye(8, device="cuda"))
+
+    def test_attention(self):
+        for queries, keys, heads in ((33, 33, 4), (1, 777, 2), (5, 300, 4)):
+            q = self.random(2, 4, queries, 64, dtype=torch.bfloat16)
+            k, v = (self.random(2, heads, keys, 64, dtype=torch.bfloat16) for _ in range(2))
+            self.check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), q, k, v)
+        q = self.random(2, 4, 100, 64, dtype=torch.bfloat16)
+        self.check(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), q)
+
+    def losses(self, compiled, attention):
+        torch.manual_seed(1)
+        layers = [nn.TransformerEncoderLayer(64, 2, 128, 0.0, batch_first=True, norm_first=True)] if attention else []
+        model = nn.Sequential(nn.Linear(64, 64), *layers, nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 10)).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+        step = self.compiled(model) if compiled else model
+        found = []
+        for i in range(20):
+            x = torch.randn(4, 32, 64, device="cuda", generator=torch.Generator("cuda").manual_seed(i))
+            with torch.autocast("cuda", torch.bfloat16, enabled=attention):
+                out = step(x).flatten(0, 1)
+            loss = F.cross_entropy(out.float(), torch.arange(128, device="cuda") % 10)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return found
+
+    def test_training(self):
+        for attention, tolerance in ((False, 1e-4), (True, 3e-2)):
+            torch._dynamo.reset()
+            expected, found = self.losses(False, attention), self.losses(True, attention)
+            for a, b in zip(found, expected):
+                self.assertAlmostEqual(a, b, delta=tolerance)
+            self.all_compiled()
+
+    def test_index_out_of_range(self):
+        table, places = self.random(4, 3), torch.tensor([1, 2, 9], device="cuda")
+        with self.assertRaisesRegex(Exception, "9 of input"):
+            self.compiled(lambda t, i: t[i])(table, places)
+
+
+if __name__ == "__main__":
+    unittest.main()
