@@ -13,6 +13,22 @@ namespace tsc::codegen {
 
 namespace {
 
+/// Whether finishing a result takes two or more functions or divisions that are many instructions
+/// each: the text of 64 runs of them takes the compiler a minute, and the batch norm of each result
+/// would be computed again for every row.
+bool is_heavy(std::string_view finish) {
+  constexpr std::string_view kMany[] = {
+      " / ",     "tc_reciprocal", "tc_sqrt", "tc_rsqrt", "tc_exp", "tc_log",  "tc_pow",
+      "tc_erf",  "tc_tanh",       "tc_sin",  "tc_cos",   "tc_tan", "tc_asin", "tc_acos",
+      "tc_atan", "tc_sigmoid",    "tc_gelu", "tc_silu",  "tc_fmod"};
+  size_t count = 0;
+  for (const std::string_view one : kMany)
+    for (size_t at = finish.find(one); at != std::string_view::npos;
+         at = finish.find(one, at + one.size()))
+      ++count;
+  return count > 1;
+}
+
 using ir::Op;
 using support::require;
 using symbolic::SymbolSort;
@@ -402,6 +418,7 @@ private:
     const std::string run = std::to_string(parts_.run);
     text += "struct " + name + "_finish {\n" + after.declarations +
             "  static constexpr int run = " + run +
+            ";\n  static constexpr bool heavy = " + (is_heavy(finish) ? "true" : "false") +
             ";\n  TC_MEMBER void operator()(int row, int column, const float (&results)[" + run +
             "]) const {\n" + finish + "  }\n};\n\n";
     std::string list;

@@ -103,15 +103,19 @@ TC_FN void tc_few_step(tc_attention_state<Depth> &state, float (&scores)[Tiles::
                        int end) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
-  for (int k = 0; k < Tiles::steps; ++k)
+  for (int k = 0; k < Tiles::steps; ++k) {
+    unsigned(&left)[4] = query[Tiles::held == 1 ? 0 : k];
+    if constexpr (Tiles::held == 1)
+      tc_few_load<Depth>(left, queries, k);
     TC_UNROLL
-  for (int n = 0; n < Tiles::key_tiles; n += 2) {
-    unsigned b[4];
-    tc_load_matrices<false>(b, tc_shared_address(keys +
-                                                 (n * 8 + lane / 16 * 8 + lane % 8) * Tiles::pitch +
-                                                 k * 16 + lane / 8 % 2 * 8));
-    tc_multiply(T{}, scores[n], query[k], b[0], b[1]);
-    tc_multiply(T{}, scores[n + 1], query[k], b[2], b[3]);
+    for (int n = 0; n < Tiles::key_tiles; n += 2) {
+      unsigned b[4];
+      tc_load_matrices<false>(
+          b, tc_shared_address(keys + (n * 8 + lane / 16 * 8 + lane % 8) * Tiles::pitch + k * 16 +
+                               lane / 8 % 2 * 8));
+      tc_multiply(T{}, scores[n], left, b[0], b[1]);
+      tc_multiply(T{}, scores[n + 1], left, b[2], b[3]);
+    }
   }
   if (Causal || first_column + Tiles::key_tiles * 8 > end)
     tc_hide<Causal>(scores, own.rows, first_column, end);

@@ -244,7 +244,7 @@ TC_FN void tc_product_runs(const float *staged, const Finish &finish, int first_
   constexpr int across = Tile::columns / 8;
   static_assert(Tile::rows * across % tc_product_threads == 0, "every thread has as many runs");
   const int thread = static_cast<int>(threadIdx.x);
-  TC_UNROLL
+#pragma unroll(Finish::heavy ? 1 : Tile::rows *across / tc_product_threads)
   for (int i = 0; i < Tile::rows * across / tc_product_threads; ++i) {
     // A row's runs need not divide the threads (192 columns).
     constexpr bool same_column = tc_product_threads % across == 0;

@@ -163,7 +163,7 @@ template <bool Whole, class Finish>
 TC_FN void tc_product_give_runs(const float *staged, const Finish &finish, int first_row,
                                 int first_column, int rows, int columns) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  TC_UNROLL
+#pragma unroll(Finish::heavy ? 1 : 4) // a text of heavy ones would take a minute to compile
   for (int i = 0; i < 4; ++i) {
     const int row = i * 4 + lane / 8, run = lane % 8 * 8;
     const float4 low = *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, run)),
