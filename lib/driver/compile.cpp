@@ -56,8 +56,7 @@ void run_graph_passes(State &state) {
     pass_options.fused_attention = state.target->has_wgmma ? 256 : 128;
   if (state.policy.fused_attention)
     pass_options.attention_backward = deepest_backward(*state.target);
-  if (state.target->has_wgmma && !state.policy.deterministic && state.policy.fused_attention)
-    pass_options.attention_backward += 100000; // TEMPORARY
+  pass_options.attention_backward_groups = state.target->has_wgmma && !state.policy.deterministic;
   pass_options.product_kernels =
       state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
   pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;

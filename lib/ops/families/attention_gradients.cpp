@@ -151,7 +151,7 @@ public:
         (mask->layout.rank() <= 4 && (mask->dtype == DType::boolean || mask->dtype == DType::f16 ||
                                       mask->dtype == DType::bf16 || mask->dtype == DType::f32));
     return typed && masked_well && depth && *depth % 8 == 0 && *depth >= 8 &&
-           *depth <= builder_.facilities().attention_backward % 100000 &&
+           *depth <= builder_.facilities().attention_backward &&
            shapes_.value_depth == shapes_.depth && !(wanted.size() > 3 && wanted[3]) &&
            !few(shapes_.rows, kFewRows) && !few(shapes_.columns, 0) && !few(shapes_.batch, 0) &&
            !few(shapes_.heads, 0) && grid_holds(shapes_.batch) && grid_holds(shapes_.heads) &&
@@ -170,7 +170,7 @@ private:
   /// else, without a mask, of sizes that are not 0.
   bool fits_groups(const std::vector<bool> &wanted) const {
     const auto some = [&](Expr size) { return symbolic::bounds(size, call_.ranges()).low >= 1; };
-    return builder_.facilities().attention_backward > 100000 && !mask_of(call_) && wanted[0] &&
+    return builder_.facilities().attention_backward_groups && !mask_of(call_) && wanted[0] &&
            (wanted[1] || wanted[2]) && some(shapes_.heads) && some(shapes_.key_heads) &&
            some(shapes_.rows) && some(shapes_.columns);
   }

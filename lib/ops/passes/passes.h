@@ -13,9 +13,10 @@ namespace tsc::ops {
 struct PassOptions {
   int64_t fused_attention = 0;    // keep attention that one kernel can compute, up to this depth
   int64_t attention_backward = 0; // the same of its backward pass
-  bool product_kernels = false;   // products may read windows where they come from
-  bool tf32_convolutions = false; // tell products that convolutions are made of from others
-  bool sorted_sums = false;       // sums at run-time indices may be sorted, where that pays
+  bool attention_backward_groups = false; // one that adds in the order in which blocks come
+  bool product_kernels = false;           // products may read windows where they come from
+  bool tf32_convolutions = false;         // tell products that convolutions are made of from others
+  bool sorted_sums = false;               // sums at run-time indices may be sorted, where that pays
   bool deterministic =
       false;           // the same bits from the same input: floats are never added atomically
   bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs

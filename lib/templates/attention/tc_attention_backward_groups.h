@@ -348,19 +348,25 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
     release(places.piece_full(group));
   }
 
-  TC_MEMBER void step(int first) {
+  TC_MEMBER void start_scores() {
     tc_barrier_wait(places.query_full(ring.stage), ring.parity);
     tc_wgmma_start();
     start_square(state.scores, places.keys(), places.query(ring.stage));
-    tc_barrier_wait(places.above_full(ring.stage), ring.parity);
-    start_square(state.passed, places.values(), places.above(ring.stage));
-    tc_wgmma_wait<1>();
+  }
+  /// A step whose scores have been started; those of the next one, if there are `more`, are started
+  /// before anything of this one is waited for that shared memory or registers do not need.
+  TC_MEMBER void step(int first, bool more) {
+    const int stage = ring.stage;
+    tc_barrier_wait(places.above_full(stage), ring.parity);
+    tc_wgmma_wait<0>();
     tc_wgmma_hold(state.scores);
+    tc_wgmma_start();
+    start_square(state.passed, places.values(), places.above(stage));
     weigh(first);
     if constexpr (tiles::early) {
       pack_weights();
       tc_wgmma_start();
-      start_sums(state.of_values, state.weights, places.above(ring.stage));
+      start_sums(state.of_values, state.weights, places.above(stage));
       tc_wgmma_wait<1>();
       tc_wgmma_hold(state.passed);
       pass();
@@ -369,23 +375,29 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
       tc_wgmma_hold(state.passed);
       pass();
       tc_wgmma_start();
-      start_sums(state.of_values, state.weights, places.above(ring.stage));
+      start_sums(state.of_values, state.weights, places.above(stage));
     }
+    tc_wgmma_start();
+    start_sums(state.of_keys, state.narrow, places.query(stage));
     store_passed();
     tc_wgmma_see_shared();
     tc_group_sync(1, 2 * tc_group_threads);
     tc_wgmma_start();
     start_queries();
-    start_sums(state.of_keys, state.narrow, places.query(ring.stage));
     tc_wgmma_wait<1>();
-    tc_wgmma_hold(state.of_queries);
-    release(places.above_free(ring.stage));
-    hand_over_queries();
-    tc_wgmma_wait<0>();
+    tc_wgmma_hold(state.of_values);
     tc_wgmma_hold(state.of_keys);
-    release(places.query_free(ring.stage));
+    release(places.above_free(stage));
+    release(places.query_free(stage));
     turn ^= 1;
     ring.next();
+    if (more)
+      tc_barrier_wait(places.query_full(ring.stage), ring.parity);
+    tc_wgmma_start();
+    start_square(state.scores, places.keys(), places.query(ring.stage));
+    tc_wgmma_wait<1>();
+    tc_wgmma_hold(state.of_queries);
+    hand_over_queries();
   }
 
   /// To memory: a thread has 2 of each 8 elements of a row; neighbours trade, so that each stores 4
@@ -429,10 +441,12 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
         tc_barrier_wait(places.keys_full(), own_parity);
         tc_barrier_wait(places.values_full(), own_parity);
         own_parity ^= 1;
-        for (int shared = 0; shared < p.group; ++shared)
-          for (int at = 0; at < steps.count; ++at)
-            step(steps.begin + at * tiles::queries);
-        tc_wgmma_hold(state.of_values);
+        start_scores();
+        for (int shared = p.group; shared > 0; --shared)
+          for (int at = steps.begin; at < p.rows; at += tiles::queries)
+            step(at, shared > 1 || at + tiles::queries < p.rows);
+        tc_wgmma_wait<0>();
+        tc_wgmma_hold(state.scores);
         release(places.own_free());
       }
       store(state.of_keys, p.scale, p.of_key, item.batch, item.head);
