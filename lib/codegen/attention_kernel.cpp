@@ -1,6 +1,7 @@
 #include "codegen/attention_kernel.h"
 
 #include "codegen/expression.h"
+#include "ir/custom_call.h"
 #include "support/hash.h"
 #include "support/text.h"
 #include "templates/attention/tc_attention_geometry.h"
@@ -26,24 +27,14 @@ struct Shape {
 /// words of 16 bytes, or not known to be positive.
 std::optional<program::TensorMap> map_of(const tensor::Layout &layout, int rows,
                                          const symbolic::Ranges &ranges) {
-  constexpr int kWord = 8; // elements
-  program::TensorMap map;
-  map.offset = layout.offset;
-  for (size_t k = 4; k-- > 0;) {
-    Expr stride = layout.strides[k];
-    if (k < 3 && layout.sizes[k].is_integer(1)) // any will do
-      stride = Expr(kWord);
-    else if (k < 3 &&
-             (symbolic::bounds(stride, ranges).low <= 0 ||
-              !symbolic::simplify(symbolic::mod(stride, Expr(kWord)), ranges).is_integer(0)))
-      return std::nullopt;
-    map.sizes.push_back(layout.sizes[k]);
-    map.strides.push_back(stride);
-  }
-  map.box = {tc_group_block, rows, 1, 1};
-  const Expr from = symbolic::simplify(symbolic::mod(layout.offset, Expr(kWord)), ranges);
-  if (!map.strides[0].is_integer(1) || !from.is_integer(0))
+  const std::optional<tensor::Layout> boxes = ir::boxes_of(layout, ranges);
+  if (!boxes)
     return std::nullopt;
+  program::TensorMap map;
+  map.offset = boxes->offset;
+  map.sizes.assign(boxes->sizes.rbegin(), boxes->sizes.rend());
+  map.strides.assign(boxes->strides.rbegin(), boxes->strides.rend());
+  map.box = {tc_group_block, rows, 1, 1};
   return map;
 }
 

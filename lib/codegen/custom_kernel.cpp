@@ -38,19 +38,29 @@ class SharedParameters {
 public:
   explicit SharedParameters(CustomKernelParts &parts) : parts_(parts) {}
 
-  std::string pointer(const ir::CustomArgument &argument, DType dtype) {
-    const bool is_const = argument.kind == Kind::input;
+  std::string pointer(Kind kind, size_t position, DType dtype) {
+    const bool is_const = kind == Kind::input;
     for (size_t i = 0; i < parts_.pointers.size(); ++i)
-      if (parts_.pointers[i].kind == argument.kind &&
-          parts_.pointers[i].position == argument.position)
+      if (parts_.pointers[i].kind == kind && parts_.pointers[i].position == position)
         return names_[i];
-    const std::string name = argument.kind == Kind::workspace
+    const std::string name = kind == Kind::workspace
                                  ? "workspace"
-                                 : (is_const ? "in" : "out") + std::to_string(argument.position);
+                                 : (is_const ? "in" : "out") + std::to_string(position);
     names_.push_back(name);
-    parts_.pointers.push_back({argument.kind, argument.position});
+    parts_.pointers.push_back({kind, position});
     pointers_.push_back({program::KernelParameter::Kind::pointer, name, dtype, is_const});
     return name;
+  }
+  std::string map(const ir::CustomArgument &argument, DType dtype) {
+    const std::string of = pointer(Kind::input, argument.position, dtype);
+    program::TensorMap map;
+    map.parameter =
+        static_cast<uint32_t>(std::find(names_.begin(), names_.end(), of) - names_.begin());
+    map.sizes.assign(argument.boxes.sizes.rbegin(), argument.boxes.sizes.rend());
+    map.strides.assign(argument.boxes.strides.rbegin(), argument.boxes.strides.rend());
+    map.box = argument.box;
+    parts_.kernel.cuda.maps.push_back(std::move(map));
+    return "map" + std::to_string(parts_.kernel.cuda.maps.size() - 1);
   }
   std::string size(Expr value) {
     const auto known = std::find(parts_.sizes.begin(), parts_.sizes.end(), value);
@@ -78,11 +88,13 @@ std::string argument_text(const ir::CustomArgument &argument, const std::vector<
                           const std::vector<DType> &results, SharedParameters &parameters) {
   switch (argument.kind) {
   case Kind::input:
-    return parameters.pointer(argument, inputs[argument.position]);
+    return parameters.pointer(argument.kind, argument.position, inputs[argument.position]);
   case Kind::result:
-    return parameters.pointer(argument, results[argument.position]);
+    return parameters.pointer(argument.kind, argument.position, results[argument.position]);
   case Kind::workspace:
-    return parameters.pointer(argument, DType::u8);
+    return parameters.pointer(argument.kind, argument.position, DType::u8);
+  case Kind::map:
+    return "&" + parameters.map(argument, inputs[argument.position]);
   case Kind::absent:
     return "nullptr";
   case Kind::number:
@@ -151,9 +163,13 @@ CustomKernelParts custom_kernel(const ir::CustomCall &call, const std::vector<DT
   kernel.parameters = parameters.list();
   const std::string list = parameter_list(kernel.parameters);
   const std::array<int, 3> &block = call.cuda.block;
-  const std::string threads = std::to_string(block[0] * block[1] * block[2]);
-  kernel.cuda.text =
-      whole_text(call.cuda, cuda, list, "__launch_bounds__(" + threads + ") ", "TC_HAS_BARRIERS");
+  std::string bounds = std::to_string(block[0] * block[1] * block[2]), maps;
+  if (call.cuda.blocks > 0)
+    bounds += ", " + std::to_string(call.cuda.blocks);
+  for (size_t i = 0; i < kernel.cuda.maps.size(); ++i)
+    maps += ", TC_TENSOR_MAP map" + std::to_string(i);
+  kernel.cuda.text = whole_text(call.cuda, cuda, list + maps, "__launch_bounds__(" + bounds + ") ",
+                                "TC_HAS_BARRIERS");
   kernel.cuda.grid = call.cuda.grid;
   kernel.cuda.block = block;
   kernel.cuda.shared_bytes = call.cuda.shared_bytes;

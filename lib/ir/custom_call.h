@@ -18,12 +18,19 @@ struct CustomArgument {
     workspace, // pointer to the workspace's first byte
     integer,   // `size`, over the symbols
     number,    // `number`
+    map,       // pointer to what bulk copies are told of input `position` (program::TensorMap); GPU
   } kind = Kind::input;
   size_t position = 0;
   Expr size = 0;
   double number = 0;
   std::string type; // integer, number: as C++ spells it, "int"
+  Layout boxes;     // map: sizes and strides from the outermost one on, as ir::boxes_of has them
+  std::vector<int> box; // map: elements that one copy brings, innermost dimension first
 };
+/// `layout` as bulk copies need it: dimensions of one element have strides of a 16-byte word of
+/// 16-bit elements. Nothing where strides are no whole words, or not known to be positive.
+std::optional<Layout> boxes_of(Layout layout, const symbolic::Ranges &ranges);
+
 /// A function in a text of the user's, or in a header of ours, and how it is called.
 struct CustomKernel {
   std::string file; // the text's name, for the messages of compilers; the header
@@ -34,6 +41,7 @@ struct CustomKernel {
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
   std::array<int, 3> block = {1, 1, 1};
   Expr shared_bytes = 0; // dynamic
+  int blocks = 0;        // of a multiprocessor: registers are shared out among so many; 0: not said
 };
 struct CustomCall {
   std::string name; // the operator's: "mylib.fused_rope.default"

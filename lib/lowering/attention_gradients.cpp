@@ -4,6 +4,7 @@
 #include "lowering/attention_operands.h"
 #include "lowering/registry.h"
 #include "lowering/tuple_call.h"
+#include "support/diagnostic.h"
 #include "templates/attention/tc_attention_backward_geometry.h"
 
 namespace tsc::lowering {
@@ -147,9 +148,192 @@ private:
   }
 };
 
+/// The three kernels of tc_attention_backward_groups.h, each an operator.
+class GroupCall {
+public:
+  GroupCall(Context &context, const ops::Call &call) : context_(context), call_(call) {
+    kernel_.kernel = call.node().target;
+    kernel_.ir_class = "FallbackKernel";
+    kernel_.library = ir::Library::user_kernel;
+    if (const graph::TensorMeta *one = call.node().value->tensor())
+      results_ = {*one};
+    else
+      for (const graph::Value &each : *call.node().value->list())
+        results_.push_back(*each.tensor());
+    for (const char *name : {"query", "key", "value", "above"})
+      add_boxes(name);
+    is_causal_ = call.boolean("is_causal");
+    depth_ = static_cast<int>(layout(0).sizes[3].value());
+  }
+
+  NodeValue start() {
+    support::require(results_[2].layout.sizes[3].is_integer(tc_backward_group_depth(depth_)),
+                     "lowering", "elements of what is added up are not those of the kernel");
+    kernel_.inputs.push_back(rows_operand(context_, tensor_argument(context_, call_, "out")));
+    add_dense("sums");
+    const auto kernel = [&](bool alone) {
+      ir::CustomKernel result = named("start<" + std::to_string(depth_), alone);
+      for (size_t i = 0; i < 3; ++i)
+        result.arguments.push_back(argument(Kind::result, i));
+      for (const size_t input : {3u, 4u, 5u})
+        result.arguments.push_back(argument(Kind::input, input));
+      for (const size_t input : {3u, 4u})
+        add_layout(result, input);
+      add_sizes(result, {layout(0).sizes[2], layout(0).sizes[0], layout(0).sizes[1]});
+      if (!alone)
+        launch_rows(result, 0);
+      return result;
+    };
+    return finish(kernel(false), kernel(true), 0);
+  }
+
+  NodeValue keys() {
+    add_saved();
+    const auto kernel = [&](bool alone) {
+      ir::CustomKernel result = named("keys<" + std::to_string(depth_) + causal(), alone);
+      for (const size_t i : {0u, 1u})
+        result.arguments.push_back(argument(Kind::result, i));
+      for (size_t i = 0; i < 7; ++i)
+        result.arguments.push_back(argument(Kind::input, i));
+      for (size_t i = 0; i < 4; ++i)
+        result.arguments.push_back(alone ? argument(Kind::absent) : map_of(i));
+      add_strides(result.arguments, results_[0], call_.integers("key_order"));
+      add_strides(result.arguments, results_[1], call_.integers("value_order"));
+      add_problem(result);
+      if (alone)
+        return result;
+      const std::vector<Expr> &key = layout(1).sizes;
+      result.grid[0] = symbolic::minimum(symbolic::ceil_div(key[2], Expr(tc_backward_group_keys)) *
+                                             key[1] * key[0],
+                                         Expr(context_.target->multiprocessors));
+      result.block = {tc_backward_group_threads, 1, 1};
+      result.shared_bytes = tc_backward_group_bytes(depth_);
+      result.blocks = 1;
+      return result;
+    };
+    return finish(kernel(false), kernel(true), 10);
+  }
+
+  NodeValue queries() {
+    add_saved();
+    // What is added up is there when what comes to keys is.
+    TensorValue after = tensor_argument(context_, call_, "after");
+    kernel_.inputs.push_back(realized_view(context_, after));
+    const auto kernel = [&](bool alone) {
+      ir::CustomKernel result = named("queries<" + std::to_string(depth_) + causal(), alone);
+      result.arguments.push_back(argument(Kind::result, 0));
+      for (size_t i = 0; i < 7; ++i)
+        result.arguments.push_back(argument(Kind::input, i));
+      add_strides(result.arguments, results_[0], call_.integers("query_order"));
+      add_problem(result);
+      if (!alone)
+        launch_rows(result, tc_backward_bytes(depth_, false, false));
+      return result;
+    };
+    return finish(kernel(false), kernel(true), 0);
+  }
+
+private:
+  Context &context_;
+  const ops::Call &call_;
+  std::vector<graph::TensorMeta> results_;
+  ir::Extern kernel_;
+  int depth_ = 0;
+  bool is_causal_ = false;
+
+  const tensor::Layout &layout(size_t input) const { return kernel_.inputs[input].layout; }
+  std::string causal() const { return is_causal_ ? ", true" : ", false"; }
+
+  /// What bulk copies take; copied where it lies otherwise (repeated heads).
+  void add_boxes(const char *name) {
+    TensorValue value = tensor_argument(context_, call_, name);
+    ir::BufferView view = rows_operand(context_, value);
+    if (!ir::boxes_of(view.layout, *context_.ranges)) {
+      TensorValue dense = copy(context_, value);
+      decide_layout_as(context_, dense.storage->buffer, tensor::contiguous_strides(dense.sizes));
+      view = rows_operand(context_, dense);
+    }
+    kernel_.inputs.push_back(view);
+  }
+  void add_dense(const char *name) {
+    TensorValue value = tensor_argument(context_, call_, name);
+    kernel_.inputs.push_back(
+        require_strides(context_, value, tensor::contiguous_strides(value.sizes)));
+  }
+  void add_saved() {
+    for (const char *name : {"sums", "share", "gathered"})
+      add_dense(name);
+  }
+  ir::CustomArgument map_of(size_t input) const {
+    ir::CustomArgument result = argument(Kind::map, input);
+    result.boxes = *ir::boxes_of(layout(input), *context_.ranges);
+    const bool is_query = input == 0 || input == 3;
+    result.box = {tc_group_block,
+                  is_query ? tc_backward_group_queries(depth_) : tc_backward_group_keys, 1, 1};
+    return result;
+  }
+  static ir::CustomKernel named(const std::string &start, bool alone) {
+    ir::CustomKernel result;
+    result.file = "tc_attention_backward_groups.h";
+    result.function = "tc_attention_backward_" + start + (alone ? ", true>" : ", false>");
+    return result;
+  }
+  void add_layout(ir::CustomKernel &kernel, size_t input) const {
+    for (size_t k = 0; k < 3; ++k)
+      kernel.arguments.push_back(integer(layout(input).strides[k], "long long"));
+  }
+  static void add_sizes(ir::CustomKernel &kernel, const std::vector<Expr> &sizes) {
+    for (const Expr size : sizes)
+      kernel.arguments.push_back(integer(size, "int"));
+  }
+  /// What both kernels of attention take last.
+  void add_problem(ir::CustomKernel &kernel) const {
+    for (size_t i = 0; i < 4; ++i)
+      add_layout(kernel, i);
+    const std::vector<Expr> &query = layout(0).sizes, &key = layout(1).sizes;
+    add_sizes(kernel,
+              {query[2], key[2], query[0], query[1],
+               symbolic::simplify(symbolic::floor_div(query[1], key[1]), *context_.ranges)});
+    kernel.arguments.push_back(argument(Kind::number));
+    kernel.arguments.back().number = call_.number("scale");
+    kernel.arguments.back().type = "float";
+  }
+  /// 128 rows of a head a block.
+  void launch_rows(ir::CustomKernel &kernel, int shared_bytes) const {
+    const std::vector<Expr> &query = layout(0).sizes;
+    kernel.grid = {symbolic::ceil_div(query[2], Expr(128)), query[1], query[0]};
+    kernel.block = {tc_backward_threads, 1, 1};
+    kernel.shared_bytes = shared_bytes;
+  }
+  /// `products`: floating point operations of matrix units, of a query, a key and an element.
+  NodeValue finish(ir::CustomKernel cuda, ir::CustomKernel host, int products) {
+    auto custom = std::make_shared<ir::CustomCall>();
+    custom->name = call_.node().target;
+    custom->results = results_.size();
+    custom->matrix_operations = symbolic::numel(layout(0).sizes) * layout(1).sizes[2] *
+                                Expr(products / (is_causal_ ? 2 : 1));
+    custom->cuda = std::move(cuda);
+    custom->host = std::move(host);
+    kernel_.custom = std::move(custom);
+    const NodeValue values = tuple_call(context_, std::move(kernel_), results_);
+    if (results_.size() == 1)
+      return std::get<std::vector<TensorValue>>(values)[0];
+    return values;
+  }
+};
+
 } // namespace
 
 void add_attention_gradients(Registry &registry) {
+  registry["attention_gradients_start"] = [](Context &context, const ops::Call &call) {
+    return GroupCall(context, call).start();
+  };
+  registry["attention_gathered_keys"] = [](Context &context, const ops::Call &call) {
+    return GroupCall(context, call).keys();
+  };
+  registry["attention_gathered_queries"] = [](Context &context, const ops::Call &call) {
+    return GroupCall(context, call).queries();
+  };
   registry["attention_query_gradient"] = [](Context &context, const ops::Call &call) {
     return BackwardCall(context, call, false).finish();
   };

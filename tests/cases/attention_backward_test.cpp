@@ -4,6 +4,8 @@
 #include "made_graph.h"
 #include "testing/catch.h"
 
+#include <algorithm>
+
 using namespace tsc;
 using nlohmann::json;
 
@@ -70,18 +72,35 @@ size_t kernels_of(const driver::Compilation &compilation, const std::string &tex
   return count;
 }
 
-/// Kernels on `ways` against the same graph without them.
+bool is_masked(const testing::MadeGraph &graph) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                     [](const testing::MadeInput &input) { return input.name == "m"; });
+}
+
+/// Kernels on `ways` against the same graph without them: those by groups of warps, which take no
+/// mask, and those that add nothing in the order in which blocks come.
 void check(const testing::MadeGraph &graph, bool is_dynamic, const std::vector<int64_t> &batches,
            const std::vector<runtime::SessionOptions> &ways) {
   INFO(graph.name);
-  const driver::Compilation compilation = testing::compile_made(graph, is_dynamic);
-  CHECK(kernels_of(compilation, "tc_attention_backward<") == 2);
-  testing::MadeGraph products = graph;
+  testing::MadeGraph in_order = graph, products = graph;
+  in_order.policy_options = {"deterministic=on"};
   products.policy_options = {"fused_attention=off"};
-  const driver::Compilation apart = testing::compile_made(products, is_dynamic);
+  const driver::Compilation compilation = testing::compile_made(graph, is_dynamic),
+                            ordered = testing::compile_made(in_order, is_dynamic),
+                            apart = testing::compile_made(products, is_dynamic);
+  const bool by_groups = !is_masked(graph);
+  for (const char *name : {"start<", "keys<", "queries<"})
+    CHECK(kernels_of(compilation, std::string("tc_attention_backward_") + name) ==
+          (by_groups ? 1 : 0));
+  CHECK(kernels_of(compilation, "tc_attention_backward<") == (by_groups ? 0 : 2));
+  CHECK(kernels_of(ordered, "tc_attention_backward<") == 2);
+  CHECK(kernels_of(ordered, "tc_attention_backward_") == 0);
   CHECK(kernels_of(apart, "tc_attention") == 0);
-  for (const int64_t batch : batches)
+  for (const int64_t batch : batches) {
     testing::check_made(graph, compilation, apart, batch, ways);
+    if (by_groups)
+      testing::check_made(graph, ordered, apart, batch, ways);
+  }
 }
 
 std::vector<Case> cases() {
@@ -161,6 +180,32 @@ void check_batches(const std::vector<runtime::SessionOptions> &ways) {
 }
 
 } // namespace
+
+TEST_CASE("attention's backward kernel by groups is planned with its maps and its memory") {
+  const driver::Compilation compilation =
+      testing::compile_made(graph_of({96, 300, 500, true}), false);
+  const auto kernel = std::find_if(
+      compilation.program.kernels.begin(), compilation.program.kernels.end(), [](const auto &each) {
+        return each.cuda.text.find("tc_attention_backward_keys<") != std::string::npos;
+      });
+  REQUIRE(kernel != compilation.program.kernels.end());
+  CHECK(kernel->cuda.text.find("__launch_bounds__(384, 1)") != std::string::npos);
+  CHECK(kernel->cuda.block[0] == 384);
+  // 4 blocks of 128 keys of 2 heads of 2 batches, fewer than multiprocessors.
+  CHECK(kernel->cuda.grid[0].is_integer(16));
+  CHECK(kernel->cuda.shared_bytes.is_integer(198912));
+  REQUIRE(kernel->cuda.maps.size() == 4);
+  const std::vector<int64_t> rows = {64, 128, 128, 64}, lengths = {300, 500, 500, 300};
+  for (size_t i = 0; i < 4; ++i) {
+    const program::TensorMap &map = kernel->cuda.maps[i];
+    CHECK(map.box == std::vector<int>{64, static_cast<int>(rows[i]), 1, 1});
+    CHECK(map.sizes[0].is_integer(96));
+    CHECK(map.sizes[1].is_integer(lengths[i]));
+    CHECK(map.strides[2].is_integer(lengths[i] * 96));
+    CHECK(kernel->parameters[map.parameter].is_const);
+  }
+  CHECK(kernel->serial.text.find("TC_TENSOR_MAP") == std::string::npos);
+}
 
 TEST_CASE("attention's backward kernels on the host") { check_all(cases(), testing::host_ways()); }
 TEST_CASE("attention's backward kernels on the GPU", "[gpu]") {

@@ -99,6 +99,8 @@ public:
   /// The same by kernels of ours: nothing of the size of the scores is ever stored.
   Arguments compute_in_kernels(const std::vector<bool> &wanted) const {
     const Shapes &s = shapes_;
+    if (fits_groups(wanted))
+      return compute_by_groups(wanted.size());
     const Sizes rows = {s.batch, s.heads, s.rows};
     const Term above = given(builder_, call_, call_.schema().parameters[0].name);
     const Term out = given(builder_, call_, "out");
@@ -163,6 +165,45 @@ private:
   const Call &call_;
   Shapes shapes_;
   DType dtype_;
+
+  /// Whether one kernel finds all of it, by wgmma and bulk copies: of queries and of something
+  /// else, without a mask, of sizes that are not 0.
+  bool fits_groups(const std::vector<bool> &wanted) const {
+    const auto some = [&](Expr size) { return symbolic::bounds(size, call_.ranges()).low >= 1; };
+    return builder_.facilities().attention_backward_groups && !mask_of(call_) && wanted[0] &&
+           (wanted[1] || wanted[2]) && some(shapes_.heads) && some(shapes_.key_heads) &&
+           some(shapes_.rows) && some(shapes_.columns);
+  }
+  /// What comes to queries is added up in memory that the first kernel clears. It reads all
+  /// operands of the second one, so that no other call has the same memory.
+  Arguments compute_by_groups(size_t count) const {
+    const Sizes rows = {shapes_.batch, shapes_.heads, shapes_.rows};
+    const Argument above = given(builder_, call_, call_.schema().parameters[0].name).value();
+    const Arguments operands = {above, call_["query"], call_["key"], call_["value"]};
+    const auto with = [&](Arguments list, const Arguments &more) {
+      list.insert(list.end(), more.begin(), more.end());
+      return list;
+    };
+    const Argument causal = call_["is_causal"];
+    const Argument start =
+        builder_.call("tsc.attention_gradients_start.default",
+                      with(operands, {given(builder_, call_, "out").value(),
+                                      reshaped(log_sums(), rows).value(), causal, scale()}));
+    const Arguments all =
+        with(operands, {builder_.item(start, 0), builder_.item(start, 1), builder_.item(start, 2)});
+    const Argument both = builder_.call("tsc.attention_gathered_keys.default",
+                                        with(all, {causal, scale(), ints_argument(order_of("key")),
+                                                   ints_argument(order_of("value"))}));
+    const Argument of_key = builder_.item(both, 0);
+    Arguments results(count);
+    results[0] = unordered(
+        builder_.call("tsc.attention_gathered_queries.default",
+                      with(all, {of_key, causal, scale(), ints_argument(order_of("query"))})),
+        "query");
+    results[1] = unordered(of_key, "key");
+    results[2] = unordered(builder_.item(both, 1), "value");
+    return results;
+  }
 
   /// Dimensions of the gradient of `parameter` as PyTorch lays them out, outermost first.
   std::vector<size_t> order_of(std::string_view parameter) const {
@@ -301,6 +342,42 @@ graph::Value gradient_value(const Call &call, std::string_view parameter, std::s
   return contiguous_value(meta.dtype, sizes, meta.device);
 }
 
+/// The same where what comes to queries is added up in memory: what is cleared and filled up first,
+/// the kernel, and what rounds the sums, `after` it.
+void add_group_kernels(Table &table) {
+  const std::string operands = "(Tensor above, Tensor query, Tensor key, Tensor value, ",
+                    saved = "Tensor sums, Tensor share, Tensor gathered, ",
+                    how = "bool is_causal, float scale";
+  table
+      .add(keep_text("tsc::attention_gradients_start" + operands + "Tensor out, Tensor sums, " +
+                     how + ") -> (Tensor sums, Tensor share, Tensor gathered)"))
+      .shape([](const Call &call) {
+        const TensorMeta &query = call.tensor("query");
+        Sizes sizes = query.layout.sizes;
+        // Filled up to whole steps; lowering holds it against the kernel's geometry.
+        sizes[2] = symbolic::ceil_div(sizes[2], Expr(128)) * Expr(128);
+        sizes[3] = Expr((sizes[3].value() + 63) / 64 * 64);
+        const Sizes rows(sizes.begin(), sizes.begin() + 3);
+        return graph::Value{graph::Value::List{contiguous_value(DType::f32, rows, query.device),
+                                               contiguous_value(DType::f32, rows, query.device),
+                                               contiguous_value(DType::f32, sizes, query.device)}};
+      })
+      .lowers("attention_gradients_start");
+  table
+      .add(keep_text("tsc::attention_gathered_keys" + operands + saved + how +
+                     ", int[] key_order, int[] value_order) -> (Tensor of_key, Tensor of_value)"))
+      .shape([](const Call &call) {
+        return graph::Value{graph::Value::List{gradient_value(call, "key", "key_order"),
+                                               gradient_value(call, "value", "value_order")}};
+      })
+      .lowers("attention_gathered_keys");
+  table
+      .add(keep_text("tsc::attention_gathered_queries" + operands + saved + "Tensor after, " + how +
+                     ", int[] query_order) -> Tensor"))
+      .shape([](const Call &call) { return gradient_value(call, "query", "query_order"); })
+      .lowers("attention_gathered_queries");
+}
+
 void add_kernels(Table &table) {
   const std::string operands =
       "(Tensor above, Tensor query, Tensor key, Tensor value, Tensor sums, Tensor share, Tensor? "
@@ -316,6 +393,7 @@ void add_kernels(Table &table) {
                                                gradient_value(call, "value", "value_order")}};
       })
       .lowers("attention_key_gradients");
+  add_group_kernels(table);
 }
 
 } // namespace

@@ -122,7 +122,7 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
     choose_fused_attention(graph, options);
   }
   return decompose_keeping(std::move(graph), {kConvolution, kSumAt},
-                           {false, options.attention_backward});
+                           {false, options.attention_backward, options.attention_backward_groups});
 }
 
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options) {

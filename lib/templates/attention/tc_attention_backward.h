@@ -27,10 +27,11 @@ template <class T, class M> struct tc_backward_problem {
   const float *sums, *shares;
   int rows, columns, heads, group; // queries, keys, heads of queries, those that share keys
   float scale;
+  long long saved_rows; // of a head, in sums and shares
 
   static constexpr bool masked = tc_is_mask<M>::value;
   TC_MEMBER long long saved(int batch, int head, int row) const {
-    return (static_cast<long long>(batch) * heads + head) * rows + row;
+    return (static_cast<long long>(batch) * heads + head) * saved_rows + row;
   }
   /// What a mask adds to a score.
   TC_MEMBER float added(int batch, int head, int row, int column) const {
@@ -304,6 +305,8 @@ TC_FN void tc_backward_block(const tc_backward_problem<T, M> &p, const tc_rows<T
                              const tc_rows<T> &other, int first, int head, int batch) {
   using shape = tc_backward_shape<Depth, Keys, tc_is_mask<M>::value>;
   TC_DYN_SMEM(unsigned short, shared);
+  if (static_cast<int>(threadIdx.x) >= shape::threads)
+    return; // planned for another device
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_row = warp * 16 * shape::tiles;
   const int key_head = Keys ? head : head / p.group;
@@ -437,7 +440,8 @@ TC_FN void tc_attention_backward(
                                        columns,
                                        heads,
                                        group,
-                                       scale};
+                                       scale,
+                                       rows};
   const tc_rows<T> of_own = {own, own_batch, own_head, own_row},
                    of_other = {other, other_batch, other_head, other_row};
   constexpr int together = tc_backward_rows(Depth, Keys, tc_is_mask<M>::value);

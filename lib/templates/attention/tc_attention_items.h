@@ -8,14 +8,14 @@
 struct tc_attention_item {
   int block, head, batch;
 };
-template <int Depth, bool Causal, class T, class Mask>
-TC_FN tc_attention_item tc_attention_item_of(const tc_attention_problem<T, Mask> &p, int item,
-                                             int blocks) {
-  const int heads = p.heads * p.batches;
+/// `fits`: the L2 holds what blocks at work share. Blocks are numbered from the shortest.
+template <bool Causal>
+TC_FN tc_attention_item tc_attention_item_of(int item, int blocks, int heads_a_batch, int batches,
+                                             bool fits) {
+  const int heads = heads_a_batch * batches;
   int head = item / blocks, block = item % blocks;
   if constexpr (Causal) {
-    // Neighbouring blocks of a head together; one at a time where the L2 holds all keys and values.
-    const bool fits = 4ll * Depth * p.columns * (heads / p.group) <= (32ll << 20);
+    // Neighbouring blocks of a head together; one at a time where the L2 holds everything.
     const int level = fits ? 1 : blocks < 32 ? 4 : (blocks + 7) / 8;
     const int first = item / (level * heads) * level; // counted from the longest
     const int here = blocks - first < level ? blocks - first : level;
@@ -23,7 +23,7 @@ TC_FN tc_attention_item tc_attention_item_of(const tc_attention_problem<T, Mask>
     head = rest / here;
     block = blocks - 1 - first - rest % here;
   }
-  return {block, head % p.heads, head / p.heads};
+  return {block, head % heads_a_batch, head / heads_a_batch};
 }
 /// The items that this block computes, one after another: every second round of the blocks goes
 /// backwards, which evens out what longer items cost.
@@ -40,7 +40,8 @@ template <int Depth, int Groups, bool Causal> struct tc_attention_walk {
     ++round;
     if (place >= items) // of the last round alone
       return false;
-    item = tc_attention_item_of<Depth, Causal>(p, place, blocks);
+    const bool fits = 4ll * Depth * p.columns * (p.heads * p.batches / p.group) <= (32ll << 20);
+    item = tc_attention_item_of<Causal>(place, blocks, p.heads, p.batches, fits);
     return true;
   }
 };

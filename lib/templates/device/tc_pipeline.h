@@ -89,6 +89,29 @@ TC_FN void tc_bulk_copy_tap(unsigned to, const tc_tensor_map *map, int channel,
                  "h"(static_cast<unsigned short>(tap[1])), "h"(static_cast<unsigned short>(tap[2]))
                  : "memory");
 }
+/// `bytes` from memory to shared memory, a multiple of 16 as both addresses are.
+TC_FN void tc_bulk_copy_bytes(unsigned to, const void *from, unsigned bytes, unsigned barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+               "[%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+/// Adds floats that lie in shared memory to those in memory, in the background; `bytes` and both
+/// addresses are multiples of 16. What threads have stored is added behind tc_bulk_see_stores, by
+/// each of them, and a barrier. The additions of a thread since the last tc_bulk_end_group are a
+/// group.
+TC_FN void tc_bulk_add(float *to, unsigned from, unsigned bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+      "r"(from), "r"(bytes)
+      : "memory");
+}
+TC_FN void tc_bulk_see_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+TC_FN void tc_bulk_end_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until shared memory has been read by all groups of this thread.
+TC_FN void tc_bulk_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+/// Until all groups of this thread are done.
+TC_FN void tc_bulk_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 TC_FN void tc_bulk_prepare(const tc_tensor_map *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

@@ -32,6 +32,15 @@ TC_FN void tc_shared_load(float (&to)[4], unsigned from) {
                : "r"(from)
                : "memory");
 }
+TC_FN void tc_shared_store(unsigned to, unsigned a) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(a) : "memory");
+}
+TC_FN void tc_shared_load(float (&to)[2], unsigned from) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(to[0]), "=f"(to[1])
+               : "r"(from)
+               : "memory");
+}
 /// To 10 bits of mantissa, the nearest, ties away from zero: what matrix units read as TF32.
 TC_FN unsigned tc_round_tf32(float x) {
   unsigned rounded;

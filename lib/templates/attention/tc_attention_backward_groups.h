@@ -1,0 +1,690 @@
+// What comes to queries, keys and values of attention where wgmma is (sm_90a): one kernel of five
+// products instead of two of seven (Shah et al., "FlashAttention-3"). A block holds 128 keys and
+// values and walks over the queries of all heads that share them. Two groups of warps compute 64
+// keys each, turned,
+//     scores = keys @ queries^T, passed = values @ above^T, weights = exp(scale * scores - sums),
+//     passed = weights * (passed - shares), of values += weights @ above, of keys += passed @
+//     queries,
+// so that what is multiplied second is the left operand in registers. What comes to queries is a
+// sum over blocks: passed goes to shared memory, each group multiplies a part of queries with all
+// keys of the block, and a third group, which also brings queries, adds the product to memory
+// (float32, in the order in which blocks come: not the same bits in every run).
+//
+// Three kernels: tc_attention_backward_start finds the share of every query and clears what is
+// added up, tc_attention_backward_keys is the one above, tc_attention_backward_queries rounds what
+// was added up. On another device they compute what tc_attention_backward.h does.
+#pragma once
+
+#include "tc_attention_backward.h"
+#include "tc_attention_items.h"
+#include "tc_pipeline.h"
+
+template <int Depth> struct tc_backward_group_tiles {
+  static constexpr int queries = tc_backward_group_queries(Depth);
+  static constexpr int keys = tc_backward_group_keys;
+  static constexpr int blocks = tc_attention_blocks(Depth);
+  static constexpr int depth = tc_backward_group_depth(Depth);
+  static constexpr int steps = (Depth + 15) / 16; // of 16 elements of depth
+  static constexpr int stages = tc_backward_group_stages;
+  static constexpr unsigned own_bytes = keys * tc_group_line * blocks;
+  static constexpr unsigned stage_bytes = queries * tc_group_line * blocks;
+  static constexpr unsigned passed_bytes = keys * queries * 2;
+  static constexpr unsigned piece_bytes = tc_backward_group_piece * 4;
+  static constexpr unsigned saved_bytes = queries * 4;
+  /// Of deep keys registers hold scores and weights: values are multiplied while what came to
+  /// scores is found.
+  static constexpr bool early = blocks > 1;
+  static constexpr int bring_registers = early ? 24 : 40, compute_registers = early ? 240 : 232;
+};
+
+/// What a block computes: `block`: of 128 keys; `head`: of keys.
+template <int Depth, bool Causal> struct tc_backward_walk {
+  int blocks, items, round = 0;
+  template <class Problem>
+  TC_MEMBER explicit tc_backward_walk(const Problem &p)
+      : blocks((p.columns + tc_backward_group_keys - 1) / tc_backward_group_keys),
+        items(blocks * (p.heads / p.group) * p.batches) {}
+  template <class Problem> TC_MEMBER bool next(const Problem &p, tc_attention_item &item) {
+    const int block = static_cast<int>(blockIdx.x), at_once = static_cast<int>(gridDim.x);
+    const int place = round * at_once + (round % 2 ? at_once - 1 - block : block);
+    ++round;
+    if (place >= items)
+      return false;
+    const bool fits = 8ll * Depth * p.rows * p.heads * p.batches <= (32ll << 20);
+    item = tc_attention_item_of<Causal>(place, blocks, p.heads / p.group, p.batches, fits);
+    item.block = blocks - 1 - item.block; // the first keys are seen by most
+    return true;
+  }
+};
+
+template <class T> struct tc_backward_group_problem : tc_backward_problem<T, tc_unmasked> {
+  tc_rows<T> of_key, of_value;
+  float *gathered; // what comes to queries, in pieces: [batch, head, step, group, 32, 128 threads]
+  const tc_tensor_map *query_map, *key_map, *value_map, *above_map;
+  int batches;
+};
+
+#ifndef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <int Depth, bool Causal, class T>
+TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
+  constexpr int together = tc_backward_rows(Depth, true, false);
+  tc_backward_walk<Depth, Causal> items(p);
+  for (tc_attention_item item; items.next(p, item);)
+    for (int first = 0; first < tc_backward_group_keys; first += together)
+      if (item.block * tc_backward_group_keys + first < p.columns)
+        tc_backward_block<Depth, true, Causal>(p, p.of_key, p.of_value,
+                                               item.block * tc_backward_group_keys + first,
+                                               item.head, item.batch);
+}
+
+#else
+
+/// Where things lie in shared memory.
+template <class Tiles> struct tc_backward_places {
+  unsigned start;
+  TC_MEMBER unsigned keys() const { return start; }
+  TC_MEMBER unsigned values() const { return start + Tiles::own_bytes; }
+  TC_MEMBER unsigned query(int stage) const {
+    return start + 2 * Tiles::own_bytes + static_cast<unsigned>(stage) * Tiles::stage_bytes;
+  }
+  TC_MEMBER unsigned above(int stage) const { return query(Tiles::stages + stage); }
+  TC_MEMBER unsigned passed(int turn) const {
+    return query(2 * Tiles::stages) + static_cast<unsigned>(turn) * Tiles::passed_bytes;
+  }
+  TC_MEMBER unsigned piece(int group) const {
+    return passed(2) + static_cast<unsigned>(group) * Tiles::piece_bytes;
+  }
+  TC_MEMBER unsigned sums(int stage) const {
+    return piece(2) + static_cast<unsigned>(stage) * Tiles::saved_bytes;
+  }
+  TC_MEMBER unsigned shares(int stage) const { return sums(Tiles::stages + stage); }
+  TC_MEMBER unsigned barrier(int i) const {
+    return sums(2 * Tiles::stages) + static_cast<unsigned>(i) * 8;
+  }
+  TC_MEMBER unsigned keys_full() const { return barrier(0); }
+  TC_MEMBER unsigned values_full() const { return barrier(1); }
+  TC_MEMBER unsigned own_free() const { return barrier(2); }
+  TC_MEMBER unsigned piece_full(int group) const { return barrier(3 + group); }
+  TC_MEMBER unsigned piece_free(int group) const { return barrier(5 + group); }
+  TC_MEMBER unsigned query_full(int stage) const { return barrier(7 + stage); }
+  TC_MEMBER unsigned query_free(int stage) const { return barrier(7 + Tiles::stages + stage); }
+  TC_MEMBER unsigned above_full(int stage) const { return barrier(7 + 2 * Tiles::stages + stage); }
+  TC_MEMBER unsigned above_free(int stage) const { return barrier(7 + 3 * Tiles::stages + stage); }
+};
+
+/// The steps of an item: those of one head of queries after another.
+template <class Tiles, bool Causal> struct tc_backward_steps {
+  int begin, count; // the first query; steps of a head
+  template <class Problem>
+  TC_MEMBER tc_backward_steps(const Problem &p, const tc_attention_item &item)
+      : begin(Causal ? item.block * Tiles::keys : 0),
+        count(begin < p.rows ? (p.rows - begin + Tiles::queries - 1) / Tiles::queries : 0) {}
+};
+
+// ---- bringing, and adding to memory
+
+template <class Tiles, int Lines>
+TC_FN void tc_backward_boxes(unsigned to, const tc_tensor_map *map, int first, int head, int batch,
+                             unsigned full) {
+  TC_UNROLL
+  for (int block = 0; block < Tiles::blocks; ++block)
+    tc_bulk_copy(to + block * (Lines * tc_group_line), map, block * tc_group_block, first, head,
+                 batch, full);
+}
+
+/// By one thread.
+template <class Tiles, int Depth, bool Causal, class T>
+TC_FN void tc_backward_bring(const tc_backward_group_problem<T> &p,
+                             const tc_backward_places<Tiles> &places) {
+  tc_backward_walk<Depth, Causal> items(p);
+  tc_ring<Tiles::stages> ring;
+  unsigned own_parity = 1;
+  for (tc_attention_item item; items.next(p, item);) {
+    const tc_backward_steps<Tiles, Causal> steps(p, item);
+    if (steps.count == 0)
+      continue;
+    tc_barrier_wait(places.own_free(), own_parity);
+    own_parity ^= 1;
+    tc_barrier_expect(places.keys_full(), Tiles::own_bytes);
+    tc_backward_boxes<Tiles, Tiles::keys>(places.keys(), p.key_map, item.block * Tiles::keys,
+                                          item.head, item.batch, places.keys_full());
+    bool more = true; // values are not on their way
+    for (int head = item.head * p.group; head < (item.head + 1) * p.group; ++head) {
+      long long saved = p.saved(item.batch, head, steps.begin);
+      for (int first = steps.begin; first < p.rows; first += Tiles::queries) {
+        tc_barrier_wait(places.query_free(ring.stage), ring.parity ^ 1);
+        tc_barrier_expect(places.query_full(ring.stage), Tiles::stage_bytes + Tiles::saved_bytes);
+        tc_backward_boxes<Tiles, Tiles::queries>(places.query(ring.stage), p.query_map, first, head,
+                                                 item.batch, places.query_full(ring.stage));
+        tc_bulk_copy_bytes(places.sums(ring.stage), p.sums + saved, Tiles::saved_bytes,
+                           places.query_full(ring.stage));
+        if (more) {
+          more = false;
+          tc_barrier_expect(places.values_full(), Tiles::own_bytes);
+          tc_backward_boxes<Tiles, Tiles::keys>(places.values(), p.value_map,
+                                                item.block * Tiles::keys, item.head, item.batch,
+                                                places.values_full());
+        }
+        tc_barrier_wait(places.above_free(ring.stage), ring.parity ^ 1);
+        tc_barrier_expect(places.above_full(ring.stage), Tiles::stage_bytes + Tiles::saved_bytes);
+        tc_backward_boxes<Tiles, Tiles::queries>(places.above(ring.stage), p.above_map, first, head,
+                                                 item.batch, places.above_full(ring.stage));
+        tc_bulk_copy_bytes(places.shares(ring.stage), p.shares + saved, Tiles::saved_bytes,
+                           places.above_full(ring.stage));
+        saved += Tiles::queries;
+        ring.next();
+      }
+    }
+  }
+}
+
+/// By one thread: what `group` found of every step.
+template <class Tiles, int Depth, bool Causal, class T>
+TC_FN void tc_backward_gather(const tc_backward_group_problem<T> &p,
+                              const tc_backward_places<Tiles> &places, int group) {
+  tc_backward_walk<Depth, Causal> items(p);
+  unsigned parity = 0;
+  for (tc_attention_item item; items.next(p, item);) {
+    const tc_backward_steps<Tiles, Causal> steps(p, item);
+    for (int shared = 0; shared < p.group; ++shared) {
+      float *to = p.gathered +
+                  p.saved(item.batch, item.head * p.group + shared, steps.begin) * Tiles::depth +
+                  group * tc_backward_group_piece;
+      for (int step = 0; step < steps.count; ++step) {
+        tc_barrier_wait(places.piece_full(group), parity);
+        parity ^= 1;
+        tc_bulk_add(to, places.piece(group), Tiles::piece_bytes);
+        tc_bulk_end_group();
+        tc_bulk_wait_read();
+        tc_barrier_arrive(places.piece_free(group));
+        to += 2 * tc_backward_group_piece;
+      }
+    }
+  }
+  tc_bulk_wait();
+}
+
+// ---- a group's work
+
+/// What a thread keeps of its two keys, 8 apart.
+template <class Tiles> struct tc_backward_group_state {
+  float of_keys[Tiles::depth / 2], of_values[Tiles::depth / 2];
+  float scores[Tiles::queries / 2], passed[Tiles::queries / 2];
+  float of_queries[32];
+  unsigned weights[Tiles::queries / 4], narrow[Tiles::queries / 4]; // as operands: narrow passed
+  int key;                                                          // the first of the two
+};
+
+template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group {
+  using tiles = Tiles;
+  const tc_backward_group_problem<T> &p;
+  const tc_backward_places<tiles> &places;
+  int group;
+  tc_backward_group_state<tiles> state;
+  tc_ring<tiles::stages> ring;
+  unsigned piece_parity; // of its being free
+  int turn;              // of the memory that `passed` goes to
+
+  TC_FN void release(unsigned barrier) {
+    if (threadIdx.x % 32 == 0)
+      tc_barrier_arrive(barrier);
+  }
+  /// to = own rows of `own` @ (rows of the stage)^T, started.
+  TC_MEMBER void start_square(float (&to)[tiles::queries / 2], unsigned own, unsigned stage) const {
+    const unsigned long long left = tc_wgmma_descriptor(own + static_cast<unsigned>(group) *
+                                                                  (tc_group_rows * tc_group_line),
+                                                        16),
+                             right = tc_wgmma_descriptor(stage, 16);
+    TC_UNROLL
+    for (int k = 0; k < tiles::steps; ++k)
+      tc_multiply_group<0, 0>(
+          T{}, to, tc_wgmma_further(left, k / 4 * (tiles::keys * tc_group_line) + k % 4 * 32),
+          tc_wgmma_further(right, k / 4 * (tiles::queries * tc_group_line) + k % 4 * 32),
+          k == 0 ? 0 : 1);
+    tc_wgmma_end_group();
+  }
+  /// sums += left @ rows of the stage, started.
+  TC_MEMBER void start_sums(float (&sums)[tiles::depth / 2],
+                            const unsigned (&left)[tiles::queries / 4], unsigned stage) const {
+    const unsigned long long first = tc_wgmma_descriptor(stage, tiles::queries * tc_group_line);
+    TC_UNROLL
+    for (int k = 0; k < tiles::queries / 16; ++k)
+      tc_multiply_group_turned(T{}, sums, left + 4 * k,
+                               tc_wgmma_further(first, k * 16 * tc_group_line));
+    tc_wgmma_end_group();
+  }
+  /// What comes to 64 queries from all keys of the block, started: of deep queries 64 elements,
+  /// else all of a half of the step's queries.
+  TC_MEMBER void start_queries() {
+    const unsigned half = static_cast<unsigned>(group) * (tiles::keys * tc_group_line);
+    const unsigned long long left = tc_wgmma_descriptor(
+                                 places.passed(turn) + (tiles::blocks == 1 ? half : 0), 16),
+                             right = tc_wgmma_descriptor(
+                                 places.keys() + (tiles::blocks == 1 ? 0 : half), 16);
+    TC_UNROLL
+    for (int k = 0; k < tiles::keys / 16; ++k)
+      tc_multiply_group<1, 1>(T{}, state.of_queries, tc_wgmma_further(left, k * 16 * tc_group_line),
+                              tc_wgmma_further(right, k * 16 * tc_group_line), k == 0 ? 0 : 1);
+    tc_wgmma_end_group();
+  }
+
+  /// work(n, numbers) for the two queries of each 8 that are a thread's; numbers saved at `saved`
+  /// are loaded two steps ahead.
+  template <class Work> TC_MEMBER void each_query(unsigned saved, const Work &work) const {
+    saved += static_cast<unsigned>(threadIdx.x) % 4 * 8;
+    float numbers[3][2];
+    tc_shared_load(numbers[0], saved);
+    tc_shared_load(numbers[1], saved + 32);
+    TC_UNROLL
+    for (int n = 0; n < tiles::queries / 8; ++n) {
+      if (n + 2 < tiles::queries / 8)
+        tc_shared_load(numbers[(n + 2) % 3], saved + (n + 2) * 32);
+      work(n, numbers[n % 3]);
+    }
+  }
+  /// Scores become weights. `first`: the step's first query.
+  TC_MEMBER void weigh(int first) {
+    constexpr float powers = 1.4426950408889634f; // weights are powers of two
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const float scale = p.scale * powers;
+    const int own_last = state.key / tc_group_rows * tc_group_rows + tc_group_rows - 1;
+    if (own_last >= p.columns || (Causal && first < own_last)) {
+      TC_UNROLL
+      for (int i = 0; i < tiles::queries / 2; ++i) {
+        const int key = state.key + i / 2 % 2 * 8, query = first + i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (key >= p.columns || (Causal && key > query))
+          state.scores[i] = -TC_INF;
+      }
+    }
+    each_query(places.sums(ring.stage), [&](int n, const float(&sums)[2]) {
+      TC_UNROLL
+      for (int j = 0; j < 4; ++j)
+        state.scores[4 * n + j] =
+            tc_fast_exp2(fmaf(state.scores[4 * n + j], scale, -powers * sums[j % 2]));
+    });
+  }
+  /// What came to results becomes what came to scores; both are packed.
+  TC_MEMBER void pass() {
+    each_query(places.shares(ring.stage), [&](int n, const float(&shares)[2]) {
+      TC_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const int i = 4 * n + half * 2;
+        if constexpr (!tiles::early)
+          state.weights[i / 2] = tc_pack(T{}, state.scores[i], state.scores[i + 1]);
+        state.narrow[i / 2] = tc_pack(T{}, state.scores[i] * (state.passed[i] - shares[0]),
+                                      state.scores[i + 1] * (state.passed[i + 1] - shares[1]));
+      }
+    });
+  }
+  TC_MEMBER void pack_weights() {
+    TC_UNROLL
+    for (int i = 0; i < tiles::queries / 4; ++i)
+      state.weights[i] = tc_pack(T{}, state.scores[2 * i], state.scores[2 * i + 1]);
+  }
+  /// To shared memory: a line of 64 queries a key.
+  TC_MEMBER void store_passed() const {
+    const int lane = static_cast<int>(threadIdx.x) % 32,
+              line = group * tc_group_rows + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + lane / 4;
+    const unsigned to = places.passed(turn) + static_cast<unsigned>(lane % 4) * 4;
+    TC_UNROLL
+    for (int i = 0; i < tiles::queries / 4; ++i)
+      tc_shared_store(to + i / 16 * (tiles::keys * tc_group_line) +
+                          tc_swizzled(line + i % 2 * 8, i / 2 % 8),
+                      state.narrow[i]);
+  }
+  TC_MEMBER void hand_over_queries() {
+    tc_barrier_wait(places.piece_free(group), piece_parity);
+    piece_parity ^= 1;
+    const unsigned to = places.piece(group) + threadIdx.x % tc_group_threads * 16;
+    TC_UNROLL
+    for (int i = 0; i < 8; ++i)
+      tc_shared_store(to + i * (tc_group_threads * 16), tc_float_bits(state.of_queries[4 * i]),
+                      tc_float_bits(state.of_queries[4 * i + 1]),
+                      tc_float_bits(state.of_queries[4 * i + 2]),
+                      tc_float_bits(state.of_queries[4 * i + 3]));
+    tc_bulk_see_stores();
+    __syncwarp();
+    release(places.piece_full(group));
+  }
+
+  TC_MEMBER void start_scores() {
+    tc_barrier_wait(places.query_full(ring.stage), ring.parity);
+    tc_wgmma_start();
+    start_square(state.scores, places.keys(), places.query(ring.stage));
+  }
+  /// A step whose scores have been started; those of the next one, if there are `more`, are started
+  /// before anything of this one is waited for that shared memory or registers do not need.
+  TC_MEMBER void step(int first, bool more) {
+    const int stage = ring.stage;
+    tc_barrier_wait(places.above_full(stage), ring.parity);
+    tc_wgmma_wait<0>();
+    tc_wgmma_hold(state.scores);
+    tc_wgmma_start();
+    start_square(state.passed, places.values(), places.above(stage));
+    weigh(first);
+    if constexpr (tiles::early) {
+      pack_weights();
+      tc_wgmma_start();
+      start_sums(state.of_values, state.weights, places.above(stage));
+      tc_wgmma_wait<1>();
+      tc_wgmma_hold(state.passed);
+      pass();
+    } else {
+      tc_wgmma_wait<0>();
+      tc_wgmma_hold(state.passed);
+      pass();
+      tc_wgmma_start();
+      start_sums(state.of_values, state.weights, places.above(stage));
+    }
+    tc_wgmma_start();
+    start_sums(state.of_keys, state.narrow, places.query(stage));
+    store_passed();
+    tc_wgmma_see_shared();
+    tc_group_sync(1, 2 * tc_group_threads);
+    tc_wgmma_start();
+    start_queries();
+    tc_wgmma_wait<1>();
+    tc_wgmma_hold(state.of_values);
+    tc_wgmma_hold(state.of_keys);
+    release(places.above_free(stage));
+    release(places.query_free(stage));
+    turn ^= 1;
+    ring.next();
+    if (more)
+      tc_barrier_wait(places.query_full(ring.stage), ring.parity);
+    tc_wgmma_start();
+    start_square(state.scores, places.keys(), places.query(ring.stage));
+    tc_wgmma_wait<1>();
+    tc_wgmma_hold(state.of_queries);
+    hand_over_queries();
+  }
+
+  /// To memory: a thread has 2 of each 8 elements of a row; neighbours trade, so that each stores 4
+  /// and a row's stores fill sectors.
+  TC_MEMBER void store(const float (&sums)[tiles::depth / 2], float factor, const tc_rows<T> &rows,
+                       int batch, int head) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const bool odd = lane % 2 != 0;
+    TC_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int row = state.key + half * 8;
+      T *to = tc_row(rows, batch, head, row < p.columns ? row : 0);
+      TC_UNROLL
+      for (int part = 0; part < tiles::depth / 16; ++part) {
+        const int at = part * 8 + half * 2;
+        const unsigned low = tc_pack(T{}, sums[at] * factor, sums[at + 1] * factor),
+                       high = tc_pack(T{}, sums[at + 4] * factor, sums[at + 5] * factor);
+        const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+        const int column = part * 16 + (odd ? 8 : 0) + lane % 4 / 2 * 4;
+        if (row < p.columns && column < Depth)
+          *reinterpret_cast<uint2 *>(to + column) =
+              odd ? make_uint2(got, high) : make_uint2(low, got);
+      }
+    }
+  }
+
+  TC_MEMBER void run() {
+    tc_backward_walk<Depth, Causal> items(p);
+    unsigned own_parity = 0;
+    piece_parity = 1;
+    turn = 0;
+    for (tc_attention_item item; items.next(p, item);) {
+      const tc_backward_steps<tiles, Causal> steps(p, item);
+      state.key = item.block * tiles::keys + group * tc_group_rows +
+                  static_cast<int>(threadIdx.x) / 32 % 4 * 16 +
+                  static_cast<int>(threadIdx.x) % 32 / 4;
+      TC_UNROLL
+      for (int i = 0; i < tiles::depth / 2; ++i)
+        state.of_keys[i] = state.of_values[i] = 0.0f;
+      if (steps.count > 0) {
+        tc_barrier_wait(places.keys_full(), own_parity);
+        tc_barrier_wait(places.values_full(), own_parity);
+        own_parity ^= 1;
+        start_scores();
+        for (int shared = p.group; shared > 0; --shared)
+          for (int at = steps.begin; at < p.rows; at += tiles::queries)
+            step(at, shared > 1 || at + tiles::queries < p.rows);
+        tc_wgmma_wait<0>();
+        tc_wgmma_hold(state.scores);
+        release(places.own_free());
+      }
+      store(state.of_keys, p.scale, p.of_key, item.batch, item.head);
+      store(state.of_values, 1.0f, p.of_value, item.batch, item.head);
+    }
+  }
+};
+
+template <int Depth, bool Causal, class T>
+TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
+  using tiles = tc_backward_group_tiles<Depth>;
+  TC_DYN_SMEM(unsigned char, shared);
+  const tc_backward_places<tiles> places{(tc_shared_address(shared) + 1023u) & ~1023u};
+  if (threadIdx.x == 0) {
+    constexpr int warps = 8; // that compute
+    tc_bulk_prepare(p.query_map);
+    tc_bulk_prepare(p.key_map);
+    tc_bulk_prepare(p.value_map);
+    tc_bulk_prepare(p.above_map);
+    tc_barrier_init(places.keys_full(), 1);
+    tc_barrier_init(places.values_full(), 1);
+    tc_barrier_init(places.own_free(), warps);
+    for (int i = 0; i < 2; ++i) {
+      tc_barrier_init(places.piece_full(i), warps / 2);
+      tc_barrier_init(places.piece_free(i), 1);
+    }
+    for (int stage = 0; stage < tiles::stages; ++stage) {
+      tc_barrier_init(places.query_full(stage), 1);
+      tc_barrier_init(places.above_full(stage), 1);
+      tc_barrier_init(places.query_free(stage), warps);
+      tc_barrier_init(places.above_free(stage), warps);
+    }
+    tc_barrier_fence_init();
+  }
+  __syncthreads();
+  const int group = static_cast<int>(threadIdx.x) / tc_group_threads;
+  if (group == 2) {
+    tc_registers_give<tiles::bring_registers>();
+    const int thread = static_cast<int>(threadIdx.x) % tc_group_threads;
+    if (thread == 0)
+      tc_backward_bring<tiles, Depth, Causal>(p, places);
+    else if (thread == 32 || thread == 64)
+      tc_backward_gather<tiles, Depth, Causal>(p, places, thread / 32 - 1);
+  } else {
+    tc_registers_take<tiles::compute_registers>();
+    tc_backward_group<tiles, Depth, Causal, T>{p, places, group, {}, {}, 0, 0}.run();
+  }
+}
+
+#endif
+
+/// Of every row of a head, filled up to whole steps: the logarithm of its sum of weights, infinite
+/// where no weight is left, and its share; what is added up is cleared. A block: 128 rows.
+template <int Depth, bool Alone, class T>
+TC_FN void tc_attention_backward_start(float *sums, float *shares, float *gathered, const T *above,
+                                       const T *out, const float *saved, long long above_batch,
+                                       long long above_head, long long above_row,
+                                       long long out_batch, long long out_head, long long out_row,
+                                       int rows, int batches, int heads) {
+  constexpr int depth = tc_backward_group_depth(Depth), words = depth / 8;
+  const tc_rows<const T> of_above = {above, above_batch, above_head, above_row},
+                         of_out = {out, out_batch, out_head, out_row};
+  const long long padded = tc_backward_group_rows(rows);
+  const auto finish = [&](int batch, int head, long long row, float share) {
+    const long long number = static_cast<long long>(batch) * heads + head;
+    const float sum = row < rows ? saved[number * rows + row] : -TC_INF;
+    sums[number * padded + row] = sum == -TC_INF ? TC_INF : sum;
+    shares[number * padded + row] = share;
+  };
+  if constexpr (Alone) {
+    for (int batch = 0; batch < batches; ++batch)
+      for (int head = 0; head < heads; ++head)
+        for (long long row = 0; row < padded; ++row) {
+          float share = 0.0f;
+          for (int i = 0; row < rows && i < Depth; ++i)
+            share += tc_get(tc_row(of_above, batch, head, static_cast<int>(row))[i]) *
+                     tc_get(tc_row(of_out, batch, head, static_cast<int>(row))[i]);
+          finish(batch, head, row, share);
+        }
+  } else {
+    const int head = static_cast<int>(blockIdx.y), batch = static_cast<int>(blockIdx.z),
+              word = static_cast<int>(threadIdx.x) % words;
+    TC_UNROLL
+    for (int k = 0; k < words; ++k) {
+      const int row = static_cast<int>(blockIdx.x) * 128 + k * (128 / words) +
+                      static_cast<int>(threadIdx.x) / words;
+      float share = 0.0f;
+      if (row < rows && word * 8 < Depth) {
+        const tc_vec<T, 8> a = tc_load_vec<8>(tc_row(of_above, batch, head, row) + word * 8),
+                           b = tc_load_vec<8>(tc_row(of_out, batch, head, row) + word * 8);
+        TC_UNROLL
+        for (int i = 0; i < 8; ++i)
+          share += tc_get(a.at[i]) * tc_get(b.at[i]);
+      }
+      TC_UNROLL
+      for (int across = 1; across < words; across *= 2)
+        share += tc_shfl_xor(share, across);
+      if (word == 0)
+        finish(batch, head, row, share);
+      float *cleared =
+          gathered + ((static_cast<long long>(batch) * heads + head) * padded + row) * depth;
+      TC_UNROLL
+      for (int i = 0; i < 2; ++i)
+        *reinterpret_cast<tc_vec<float, 4> *>(cleared + (i * words + word) * 4) = {};
+    }
+  }
+}
+
+/// What comes to keys (`own`) and values (`other`), and to `gathered`, which was cleared. `sums`
+/// and `shares` as tc_attention_backward_start leaves them.
+template <int Depth, bool Causal, bool Alone, class T>
+TC_FN void tc_attention_backward_keys(
+    T *own, T *other, const T *query, const T *key, const T *value, const T *above,
+    const float *sums, const float *shares, const float *gathered, const tc_tensor_map *query_map,
+    const tc_tensor_map *key_map, const tc_tensor_map *value_map, const tc_tensor_map *above_map,
+    long long own_batch, long long own_head, long long own_row, long long other_batch,
+    long long other_head, long long other_row, long long query_batch, long long query_head,
+    long long query_row, long long key_batch, long long key_head, long long key_row,
+    long long value_batch, long long value_head, long long value_row, long long above_batch,
+    long long above_head, long long above_row, int rows, int columns, int batches, int heads,
+    int group, float scale) {
+  const tc_backward_group_problem<T> p = {{{query, query_batch, query_head, query_row},
+                                           {key, key_batch, key_head, key_row},
+                                           {value, value_batch, value_head, value_row},
+                                           {above, above_batch, above_head, above_row},
+                                           {nullptr, 0, 0, 0},
+                                           0,
+                                           sums,
+                                           shares,
+                                           rows,
+                                           columns,
+                                           heads,
+                                           group,
+                                           scale,
+                                           tc_backward_group_rows(rows)},
+                                          {own, own_batch, own_head, own_row},
+                                          {other, other_batch, other_head, other_row},
+                                          const_cast<float *>(gathered),
+                                          query_map,
+                                          key_map,
+                                          value_map,
+                                          above_map,
+                                          batches};
+  if constexpr (Alone) {
+    constexpr int together = tc_backward_rows(Depth, true, false);
+    for (int batch = 0; batch < batches; ++batch)
+      for (int head = 0; head < heads / group; ++head)
+        for (int first = 0; first < columns; first += together)
+          tc_backward_block<Depth, true, Causal>(p, p.of_key, p.of_value, first, head, batch);
+  } else {
+    tc_backward_by_groups<Depth, Causal>(p);
+  }
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/// 128 rows, from the order in which threads of tc_backward_group hold them.
+template <int Depth, class T>
+TC_FN void tc_backward_round(const float *from, float scale, const tc_rows<T> &own, int first,
+                             int rows, int head, int batch) {
+  using tiles = tc_backward_group_tiles<Depth>;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+  const bool odd = lane % 2 != 0;
+  TC_UNROLL
+  for (int piece = 0; piece < 128 * tiles::depth / tc_backward_group_piece; ++piece) {
+    tc_vec<float, 4> sums[8];
+    TC_UNROLL
+    for (int i = 0; i < 8; ++i)
+      sums[i] = tc_load_vec<4>(from + piece * tc_backward_group_piece +
+                               (i * tc_group_threads + thread) * 4);
+    const int line = first + (tiles::blocks == 1 ? piece : piece / 2) * tc_group_rows +
+                     thread / 32 * 16 + lane / 4,
+              start = tiles::blocks == 1 ? 0 : piece % 2 * tc_group_block;
+    TC_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int row = line + half * 8;
+      T *to = tc_row(own, batch, head, row < rows ? row : 0);
+      TC_UNROLL
+      for (int part = 0; part < 4; ++part) {
+        const float *a = sums[part * 2].at + half * 2, *b = sums[part * 2 + 1].at + half * 2;
+        const unsigned low = tc_pack(T{}, a[0] * scale, a[1] * scale),
+                       high = tc_pack(T{}, b[0] * scale, b[1] * scale);
+        const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+        const int column = start + part * 16 + (odd ? 8 : 0) + lane % 4 / 2 * 4;
+        if (row < rows && column < Depth)
+          *reinterpret_cast<uint2 *>(to + column) =
+              odd ? make_uint2(got, high) : make_uint2(low, got);
+      }
+    }
+  }
+}
+
+#endif
+
+/// What comes to queries: what was added up where tc_attention_backward_keys did, else computed
+/// here.
+template <int Depth, bool Causal, bool Alone, class T>
+TC_FN void tc_attention_backward_queries(
+    T *own, const T *query, const T *key, const T *value, const T *above, const float *sums,
+    const float *shares, const float *gathered, long long own_batch, long long own_head,
+    long long own_row, long long query_batch, long long query_head, long long query_row,
+    long long key_batch, long long key_head, long long key_row, long long value_batch,
+    long long value_head, long long value_row, long long above_batch, long long above_head,
+    long long above_row, int rows, int columns, int batches, int heads, int group, float scale) {
+  const tc_rows<T> of_own = {own, own_batch, own_head, own_row};
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  static_assert(tc_backward_rows(Depth, false, false) == 128, "as tc_backward_round has it");
+  const int first = static_cast<int>(blockIdx.x) * 128, head = static_cast<int>(blockIdx.y),
+            batch = static_cast<int>(blockIdx.z);
+  const long long at =
+      (static_cast<long long>(batch) * heads + head) * tc_backward_group_rows(rows);
+  tc_backward_round<Depth>(gathered + (at + first) * tc_backward_group_depth(Depth), scale, of_own,
+                           first, rows, head, batch);
+#else
+  const tc_backward_problem<T, tc_unmasked> p = {{query, query_batch, query_head, query_row},
+                                                 {key, key_batch, key_head, key_row},
+                                                 {value, value_batch, value_head, value_row},
+                                                 {above, above_batch, above_head, above_row},
+                                                 {nullptr, 0, 0, 0},
+                                                 0,
+                                                 sums,
+                                                 shares,
+                                                 rows,
+                                                 columns,
+                                                 heads,
+                                                 group,
+                                                 scale,
+                                                 tc_backward_group_rows(rows)};
+  constexpr int together = tc_backward_rows(Depth, false, false);
+  if constexpr (Alone) {
+    for (int batch = 0; batch < batches; ++batch)
+      for (int head = 0; head < heads; ++head)
+        for (int first = 0; first < rows; first += together)
+          tc_backward_block<Depth, false, Causal>(p, of_own, tc_rows<T>{}, first, head, batch);
+  } else {
+    tc_backward_block<Depth, false, Causal>(
+        p, of_own, tc_rows<T>{}, static_cast<int>(blockIdx.x) * together,
+        static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z));
+  }
+#endif
+}
