@@ -1,6 +1,7 @@
 #include "codegen/attention_kernel.h"
 
 #include "codegen/expression.h"
+#include "codegen/score_text.h"
 #include "support/hash.h"
 #include "support/text.h"
 #include "templates/attention/tc_attention_geometry.h"
@@ -53,21 +54,32 @@ public:
     shape_.depth = static_cast<int>(call_.inputs[0].layout.sizes[3].value());
     if (target.has_wgmma) {
       const Expr rows = query().sizes[2];
-      shape_.groups = tc_attention_groups(shape_.depth, call_.inputs.size() > 3,
+      shape_.groups = tc_attention_groups(shape_.depth, is_masked(),
                                           rows.is_integer() ? rows.value() : 0);
     }
     make_maps();
     shape_.costly_mask =
-        call_.inputs.size() > 3 &&
-        !(together(2) && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
+        is_masked() &&
+        !(ir::added_mask(call_) && together(2) &&
+          tensor::size_in_bytes(module_.buffer(ir::added_mask(call_)->buffer).dtype) == 2);
     for (const ir::BufferView &input : call_.inputs)
       add_pointer(input.buffer, "in", true);
     for (const BufferId output : operation.outputs)
       add_pointer(output, "out", false);
     if (operation.outputs.size() > 1)
       sums_ = parameters_.list.back().name;
-    for (const ir::BufferView &input : call_.inputs)
-      add_sizes(input.layout);
+    if (call_.scores) {
+      parameters_.checks = function_checks(module_, *call_.scores);
+      add_function_sizes(module_, *call_.scores, symbols_);
+    }
+    if (!parameters_.checks.empty()) {
+      parameters_.list.push_back(
+          {program::KernelParameter::Kind::pointer, kFailure, tensor::DType::i64, false});
+      parameters_.storages.push_back(ir::kNone);
+      parameters_.restricted.push_back(false);
+    }
+    for (size_t i = 0; i < strided_inputs(); ++i)
+      add_sizes(call_.inputs[i].layout);
     add_sizes(out_.layout);
     for (size_t i = 0; i < maps_.size(); ++i)
       maps_[i].parameter =
@@ -79,6 +91,11 @@ public:
           {program::KernelParameter::Kind::size, size.spelling(), tensor::DType::i64, true});
       parameters_.sizes.push_back(size);
     }
+    if (!parameters_.checks.empty()) {
+      parameters_.list.push_back(
+          {program::KernelParameter::Kind::size, kCheck, tensor::DType::i64, true});
+      parameters_.sizes.push_back(number_of_check());
+    }
   }
 
   const Parameters &parameters() const { return parameters_; }
@@ -86,6 +103,7 @@ public:
   /// One each for queries, keys and values, or none.
   const std::vector<program::TensorMap> &maps() const { return maps_; }
   const tensor::Layout &query() const { return call_.inputs[0].layout; }
+  bool functions_call_series() const { return functions("").has_series; }
 
   std::string print(const std::string &name, int threads) const {
     const tensor::Layout &key = call_.inputs[1].layout;
@@ -97,18 +115,19 @@ public:
       if (parameter.kind == program::KernelParameter::Kind::size)
         list += "long long " + parameter.name;
       else
-        list += (parameter.is_const ? "const " : "") +
-                std::string(storage_type(module_.buffer(parameters_.storages[pointer++]).dtype)) +
-                " *TC_RESTRICT " + parameter.name;
+        list += pointer_text(parameter.dtype, parameter.is_const,
+                             parameters_.restricted[pointer++]) +
+                parameter.name;
     }
     if (threads > 1 && shape_.bulk)
       list += ", TC_TENSOR_MAP query_map, TC_TENSOR_MAP key_map, TC_TENSOR_MAP value_map";
     // All registers that a thread can have: 256 threads a multiprocessor, or one block.
     const std::string blocks =
         threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : 256 / threads);
-    std::string text = "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks +
+    std::string text = call_.scores ? functions(name).structure : "";
+    text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks +
                        ") " + name + "(" + list + ") {\n";
-    text += "  tc_attention_problem<" + type + ", " + mask_type() + "> problem;\n";
+    text += "  tc_attention_problem<" + type + ", " + mask_type(name) + "> problem;\n";
     for (size_t i = 0; i < 3; ++i)
       text += rows(i == 0   ? "query"
                    : i == 1 ? "key"
@@ -120,11 +139,12 @@ public:
       out.strides.insert(out.strides.begin(), Expr(0));
     }
     text += rows("out", out_id_, out);
-    if (call_.inputs.size() > 3) {
-      const tensor::Layout &mask = call_.inputs[3].layout;
-      text += rows("mask.rows", call_.inputs[3].buffer, mask);
-      text += "  problem.mask.column_stride = " + number(mask.strides[3]) + ";\n";
+    if (const ir::BufferView *mask = ir::added_mask(call_)) {
+      text += rows("mask.rows", mask->buffer, mask->layout);
+      text += "  problem.mask.column_stride = " + number(mask->layout.strides[3]) + ";\n";
     }
+    if (call_.scores)
+      text += function_members(name);
     text += "  problem.rows = " + integer(query().sizes[2]) + ";\n";
     text += "  problem.columns = " + integer(key.sizes[2]) + ";\n";
     text += "  problem.heads = " + integer(query().sizes[1]) + ";\n";
@@ -146,7 +166,7 @@ public:
               ") == " + std::to_string(tc_attention_group_bytes(shape_.depth, shape_.groups)) +
               ", \"as the launch has it\");\n";
     else if (threads > 1)
-      text += "  static_assert(tc_attention_threads(" + mask_type() +
+      text += "  static_assert(tc_attention_threads(" + mask_type(name) +
               "::costly) == " + std::to_string(threads) + " && tc_attention_shared_bytes(" + depth +
               ") == " + std::to_string(tc_attention_shared_bytes(shape_.depth)) +
               ", \"as the launch has it\");\n";
@@ -172,8 +192,43 @@ private:
   size_t inputs_ = 0, results_ = 0;
   std::string sums_; // the parameter that logarithms of sums go to, if any
 
+  bool is_masked() const { return call_.scores || ir::added_mask(call_); }
+  /// Of the call: those that the text itself steps through.
+  size_t strided_inputs() const {
+    return !call_.scores ? call_.inputs.size() : call_.scores->block_rows > 0 ? 7 : 3;
+  }
+  ScoreText functions(const std::string &name) const {
+    return score_text(module_, *call_.scores, parameters_, name + "_scores");
+  }
+  /// One of the lists of blocks: numbers and places.
+  std::string block_list(size_t first) const {
+    std::string text;
+    for (size_t i = first; i < first + 2; ++i) {
+      const ir::BufferView &view = call_.inputs[i];
+      const std::string offset =
+          view.layout.offset.is_integer(0) ? "" : " + " + number(view.layout.offset);
+      text += (i > first ? ", " : "") + parameters_.name_of(module_.storage_of(view.buffer)) +
+              offset;
+      for (size_t k = 0; k < view.layout.rank(); ++k)
+        text += ", " + (view.layout.sizes[k].is_integer(1) ? std::string("0")
+                                                           : number(view.layout.strides[k]));
+    }
+    return "{" + text + "}";
+  }
+  std::string function_members(const std::string &name) const {
+    std::string text;
+    for (const std::string &member : functions(name).members)
+      text += "  problem.mask." + member + " = " + member + ";\n";
+    if (call_.scores->block_rows > 0) {
+      text += "  problem.mask.in_part = " + block_list(3) + ";\n";
+      text += "  problem.mask.whole = " + block_list(5) + ";\n";
+    }
+    return text;
+  }
+
   void make_maps() {
-    if (shape_.groups == 0 || call_.inputs.size() > 3) // threads put keys in the order of the mask
+    // Threads put keys in the order of a mask.
+    if (shape_.groups == 0 || ir::added_mask(call_))
       return;
     for (size_t i = 0; i < 3; ++i) {
       const int rows = i == 0 ? shape_.groups * tc_group_rows
@@ -219,17 +274,19 @@ private:
   }
   /// `count` neighbours of a row lie in one aligned run, and no row ends within.
   bool together(int64_t count) const {
-    const tensor::Layout &mask = call_.inputs[3].layout;
+    const tensor::Layout &mask = ir::added_mask(call_)->layout;
     const auto whole = [&](Expr e) {
       return symbolic::simplify(symbolic::mod(e, Expr(count)), module_.ranges).is_integer(0);
     };
     return mask.strides[3].is_integer(1) && whole(mask.strides[0]) && whole(mask.strides[1]) &&
            whole(mask.strides[2]) && whole(mask.offset) && whole(mask.sizes[3]);
   }
-  std::string mask_type() const {
-    if (call_.inputs.size() < 4)
+  std::string mask_type(const std::string &name) const {
+    if (call_.scores)
+      return name + "_scores";
+    if (!ir::added_mask(call_))
       return "tc_no_mask";
-    const tensor::DType dtype = module_.buffer(call_.inputs[3].buffer).dtype;
+    const tensor::DType dtype = module_.buffer(ir::added_mask(call_)->buffer).dtype;
     return "tc_mask<" + std::string(storage_type(dtype)) + ", " + (together(2) ? "true" : "false") +
            ", " + (together(8) ? "true" : "false") + ">";
   }
@@ -278,6 +335,9 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   for (const BufferId output : operation.outputs)
     kernel.bytes_written += bytes_of(module, module.buffer(output).layout, output);
   kernel.plan = plan_text(shape);
+  if (call.scores)
+    kernel.plan += std::string(", functions of scores where they are") +
+                   (call.scores->block_rows > 0 ? ", steps by lists of blocks" : "");
   const int rows = groups ? shape.groups * tc_group_rows : tc_attention_rows;
   const Expr row_blocks = symbolic::ceil_div(query.sizes[2], Expr(rows));
   const auto variant = [&](int threads) {
@@ -298,11 +358,13 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
                                          : tc_attention_shared_bytes(shape.depth));
   kernel.cuda.maps = text.maps();
   kernel.serial = variant(1);
-  const std::vector<std::string_view> includes = {groups ? "tc_attention_groups.h"
-                                                         : "tc_attention.h"};
+  std::vector<std::string_view> includes = {groups ? "tc_attention_groups.h" : "tc_attention.h"};
+  if (call.scores && text.functions_call_series())
+    includes.push_back("tc_special.h");
   finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", includes);
   built.pointers = text.parameters().storages;
   built.sizes = text.parameters().sizes;
+  built.checks = text.parameters().checks;
   return built;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace tsc::interpret {
 namespace {
@@ -51,6 +52,43 @@ double masked(double score, const View &mask, int64_t batch, int64_t head, int64
   return added != 0 ? score : -INFINITY;
 }
 
+/// The functions of scores: of all columns of a row at a time.
+class ScoreRows {
+public:
+  ScoreRows(Tape score, ValueId changed, std::optional<Tape> seen, ValueId shown,
+            std::vector<int64_t> sizes, const std::vector<Storage *> &storages, bool round)
+      : domain_{std::move(sizes)}, score_(std::move(score)), seen_(std::move(seen)),
+        changed_(changed), shown_(shown), scores_(score_, domain_, storages, round) {
+    if (seen_)
+      masks_.emplace(*seen_, domain_, storages, round);
+  }
+
+  void apply(std::vector<double> &scores, int64_t batch, int64_t head, int64_t row) {
+    const auto columns = static_cast<int64_t>(scores.size());
+    const int64_t first =
+        ((batch * domain_.sizes[1] + head) * domain_.sizes[2] + row) * domain_.sizes[3];
+    for (int64_t begin = 0; begin < columns; begin += TapeRunner::kChunk) {
+      const int64_t count = std::min(TapeRunner::kChunk, columns - begin);
+      double *part = scores.data() + begin;
+      scores_.give({{part, nullptr}});
+      scores_.run(first + begin, count);
+      if (masks_)
+        masks_->run(first + begin, count);
+      for (int64_t i = 0; i < count; ++i)
+        part[i] = masks_ && masks_->integers(shown_)[i] == 0 ? -INFINITY
+                                                              : scores_.floats(changed_)[i];
+    }
+  }
+
+private:
+  Domain domain_;
+  Tape score_;
+  std::optional<Tape> seen_;
+  ValueId changed_, shown_;
+  TapeRunner scores_;
+  std::optional<TapeRunner> masks_;
+};
+
 } // namespace
 
 void Machine::attention(const ir::Operation &operation, const ir::Extern &call) {
@@ -60,8 +98,9 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
   };
   const View query = view_of(call.inputs[0]), key = view_of(call.inputs[1]),
              value = view_of(call.inputs[2]);
-  const std::optional<View> mask =
-      call.inputs.size() > 3 ? std::optional<View>(view_of(call.inputs[3])) : std::nullopt;
+  View mask; // without a storage: there is none
+  if (const ir::BufferView *added = ir::added_mask(call))
+    mask = view_of(*added);
   Storage &output = output_of(operation);
   const std::vector<int64_t> positions =
       positions_of(module_.buffer(operation.outputs[0]).layout); // row-major over the sizes
@@ -71,6 +110,16 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
   Storage *log_sums = operation.outputs.size() > 1 ? &output_of(operation, 1) : nullptr;
   std::vector<double> weights(static_cast<size_t>(columns)), sums;
   std::vector<double> queries, keys, values; // of one head
+  std::optional<ScoreRows> functions;
+  if (call.scores) {
+    TapeBuilder score(module_, bindings_, round_), seen(module_, bindings_, round_);
+    const ValueId changed = score.value(call.scores->score, ir::DType::f32);
+    const ValueId shown = call.scores->seen ? seen.value(*call.scores->seen, ir::DType::boolean) : 0;
+    functions.emplace(finish(score, {changed}, operation), changed,
+                      call.scores->seen ? std::optional(finish(seen, {shown}, operation))
+                                        : std::nullopt,
+                      shown, values_of(call.scores->sizes), by_buffer_, round_);
+  }
   for (int64_t batch = 0; batch < query.sizes[0]; ++batch)
     for (int64_t head = 0; head < query.sizes[1]; ++head) {
       query.copy_head(batch, head, queries);
@@ -84,9 +133,14 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
         for (int64_t column = 0; column < visible; ++column) {
           double score = call.alpha * product_of(queries.data() + row * depth,
                                                  keys.data() + column * depth, depth);
-          if (mask)
-            score = masked(score, *mask, batch, head, row, column);
+          if (mask.storage)
+            score = masked(score, mask, batch, head, row, column);
           weights[static_cast<size_t>(column)] = score;
+        }
+        if (functions)
+          functions->apply(weights, batch, head, row);
+        for (int64_t column = 0; column < visible; ++column) {
+          const double score = weights[static_cast<size_t>(column)];
           largest = std::isnan(score) || score > largest ? score : largest;
         }
         const double base = largest == -INFINITY ? 0 : largest;

@@ -22,6 +22,7 @@ struct Facilities {
   bool product_kernels = false; // which read a convolution's windows where they come from
   /// Elements of a row that kernels of attention's backward pass take at most; 0: there are none.
   int64_t attention_backward = 0;
+  int64_t attention = 0; // the same of those of its forward pass
 };
 
 class GraphBuilder {
