@@ -350,6 +350,7 @@ TEST_CASE("attention compiles for sm_80 and sm_90a with functions at the scores"
       const program::Program program =
           compile(nodes, target::Tf32::off, "sm_90", subgraphs).program;
       REQUIRE(program.kernels.size() == 1);
-      check(program, what, {{"sm_90", 0}});
+      // Sums of 256 elements leave few registers: what lists say of the next step may go to memory.
+      check(program, what, {{"sm_90", depth > 128 ? 8 : 0}});
     }
 }
