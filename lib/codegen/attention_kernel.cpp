@@ -1,6 +1,7 @@
 #include "codegen/attention_kernel.h"
 
 #include "codegen/expression.h"
+#include "codegen/score_text.h"
 #include "ir/custom_call.h"
 #include "support/hash.h"
 #include "support/text.h"
@@ -50,13 +51,14 @@ public:
       shape_.stages = tc_few_stages(shape_.depth, target.shared_bytes_per_block);
     } else if (target.has_wgmma) {
       const Expr rows = query().sizes[2];
-      shape_.groups = tc_attention_groups(shape_.depth, call_.inputs.size() > 3,
-                                          rows.is_integer() ? rows.value() : 0);
+      shape_.groups =
+          tc_attention_groups(shape_.depth, is_masked(), rows.is_integer() ? rows.value() : 0);
     }
     make_maps();
     shape_.costly_mask =
-        call_.inputs.size() > 3 &&
-        !(together(2) && tensor::size_in_bytes(module_.buffer(call_.inputs[3].buffer).dtype) == 2);
+        is_masked() &&
+        !(ir::added_mask(call_) && together(2) &&
+          tensor::size_in_bytes(module_.buffer(ir::added_mask(call_)->buffer).dtype) == 2);
     for (const ir::BufferView &input : call_.inputs)
       add_pointer(input.buffer, "in", true);
     for (const BufferId output : operation.outputs)
@@ -66,8 +68,18 @@ public:
         parts_.push_back(parameters_.list[parameters_.list.size() - i].name);
     else if (operation.outputs.size() > 1)
       sums_ = parameters_.list.back().name;
-    for (const ir::BufferView &input : call_.inputs)
-      add_sizes(input.layout);
+    if (call_.scores) {
+      parameters_.checks = function_checks(module_, *call_.scores);
+      add_function_sizes(module_, *call_.scores, symbols_);
+    }
+    if (!parameters_.checks.empty()) {
+      parameters_.list.push_back(
+          {program::KernelParameter::Kind::pointer, kFailure, tensor::DType::i64, false});
+      parameters_.storages.push_back(ir::kNone);
+      parameters_.restricted.push_back(false);
+    }
+    for (size_t i = 0; i < strided_inputs(); ++i)
+      add_sizes(call_.inputs[i].layout);
     if (call_.parts == 0)
       add_sizes(out_.layout);
     for (size_t i = 0; i < maps_.size(); ++i)
@@ -80,6 +92,11 @@ public:
           {program::KernelParameter::Kind::size, size.spelling(), tensor::DType::i64, true});
       parameters_.sizes.push_back(size);
     }
+    if (!parameters_.checks.empty()) {
+      parameters_.list.push_back(
+          {program::KernelParameter::Kind::size, kCheck, tensor::DType::i64, true});
+      parameters_.sizes.push_back(number_of_check());
+    }
   }
 
   const Parameters &parameters() const { return parameters_; }
@@ -89,6 +106,7 @@ public:
   const tensor::Layout &query() const { return call_.inputs[0].layout; }
   /// Queries of all heads that share keys.
   Expr block_rows() const { return query().sizes[2] * group(); }
+  bool functions_call_series() const { return functions("").has_series; }
 
   std::string print(const std::string &name, int threads) const {
     const tensor::Layout &key = call_.inputs[1].layout;
@@ -100,18 +118,19 @@ public:
       if (parameter.kind == program::KernelParameter::Kind::size)
         list += "long long " + parameter.name;
       else
-        list += (parameter.is_const ? "const " : "") +
-                std::string(storage_type(module_.buffer(parameters_.storages[pointer++]).dtype)) +
-                " *TC_RESTRICT " + parameter.name;
+        list +=
+            pointer_text(parameter.dtype, parameter.is_const, parameters_.restricted[pointer++]) +
+            parameter.name;
     }
     if (threads > 1 && shape_.bulk)
       list += ", TC_TENSOR_MAP query_map, TC_TENSOR_MAP key_map, TC_TENSOR_MAP value_map";
     // All registers that a thread can have: 256 threads a multiprocessor, or one block.
     const std::string blocks =
         threads == 1 ? "" : ", " + std::to_string(shape_.groups > 0 ? 1 : blocks_at_once(threads));
-    std::string text = "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks +
-                       ") " + name + "(" + list + ") {\n";
-    text += "  tc_attention_problem<" + type + ", " + mask_type() + "> problem;\n";
+    std::string text = call_.scores ? functions(name).structure : "";
+    text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) + blocks + ") " + name +
+            "(" + list + ") {\n";
+    text += "  tc_attention_problem<" + type + ", " + mask_type(name) + "> problem;\n";
     for (size_t i = 0; i < 3; ++i)
       text += rows(i == 0   ? "query"
                    : i == 1 ? "key"
@@ -124,11 +143,12 @@ public:
     }
     if (call_.parts == 0)
       text += rows("out", out_id_, out);
-    if (call_.inputs.size() > 3) {
-      const tensor::Layout &mask = call_.inputs[3].layout;
-      text += rows("mask.rows", call_.inputs[3].buffer, mask);
-      text += "  problem.mask.column_stride = " + number(mask.strides[3]) + ";\n";
+    if (const ir::BufferView *mask = ir::added_mask(call_)) {
+      text += rows("mask.rows", mask->buffer, mask->layout);
+      text += "  problem.mask.column_stride = " + number(mask->layout.strides[3]) + ";\n";
     }
+    if (call_.scores)
+      text += function_members(name);
     text += "  problem.rows = " + integer(query().sizes[2]) + ";\n";
     text += "  problem.columns = " + integer(key.sizes[2]) + ";\n";
     text += "  problem.heads = " + integer(query().sizes[1]) + ";\n";
@@ -151,7 +171,7 @@ public:
               ") == " + std::to_string(tc_attention_group_bytes(shape_.depth, shape_.groups)) +
               ", \"as the launch has it\");\n";
     else if (threads > 1)
-      text += "  static_assert(tc_attention_threads(" + mask_type() +
+      text += "  static_assert(tc_attention_threads(" + mask_type(name) +
               "::costly) == " + std::to_string(threads) + " && tc_attention_shared_bytes(" + depth +
               ") == " + std::to_string(tc_attention_shared_bytes(shape_.depth)) +
               ", \"as the launch has it\");\n";
@@ -183,6 +203,8 @@ private:
   }
   /// Whether there are so few queries that blocks hold those of all heads that share keys.
   bool is_for_few() const {
+    if (call_.scores)
+      return false;
     return call_.parts > 0 || (query().sizes[2].is_integer() && block_rows().is_integer() &&
                                query().sizes[2].value() <= tc_few_products);
   }
@@ -211,8 +233,43 @@ private:
            (call_.parts > 0 ? ", true" : ", false") + ">(problem, parts);\n}\n";
   }
 
+  bool is_masked() const { return call_.scores || ir::added_mask(call_); }
+  /// Of the call: those that the text itself steps through.
+  size_t strided_inputs() const {
+    return !call_.scores ? call_.inputs.size() : call_.scores->block_rows > 0 ? 7 : 3;
+  }
+  ScoreText functions(const std::string &name) const {
+    return score_text(module_, *call_.scores, parameters_, name + "_scores");
+  }
+  /// One of the lists of blocks: numbers and places.
+  std::string block_list(size_t first) const {
+    std::string text;
+    for (size_t i = first; i < first + 2; ++i) {
+      const ir::BufferView &view = call_.inputs[i];
+      const std::string offset =
+          view.layout.offset.is_integer(0) ? "" : " + " + number(view.layout.offset);
+      text +=
+          (i > first ? ", " : "") + parameters_.name_of(module_.storage_of(view.buffer)) + offset;
+      for (size_t k = 0; k < view.layout.rank(); ++k)
+        text += ", " + (view.layout.sizes[k].is_integer(1) ? std::string("0")
+                                                           : number(view.layout.strides[k]));
+    }
+    return "{" + text + "}";
+  }
+  std::string function_members(const std::string &name) const {
+    std::string text;
+    for (const std::string &member : functions(name).members)
+      text += "  problem.mask." + member + " = " + member + ";\n";
+    if (call_.scores->block_rows > 0) {
+      text += "  problem.mask.in_part = " + block_list(3) + ";\n";
+      text += "  problem.mask.whole = " + block_list(5) + ";\n";
+    }
+    return text;
+  }
+
   void make_maps() {
-    if (shape_.groups == 0 || call_.inputs.size() > 3) // threads put keys in the order of the mask
+    // Threads put keys in the order of a mask.
+    if (shape_.groups == 0 || ir::added_mask(call_))
       return;
     for (size_t i = 0; i < 3; ++i) {
       const int rows = i == 0 ? shape_.groups * tc_group_rows
@@ -258,17 +315,19 @@ private:
   }
   /// `count` neighbours of a row lie in one aligned run, and no row ends within.
   bool together(int64_t count) const {
-    const tensor::Layout &mask = call_.inputs[3].layout;
+    const tensor::Layout &mask = ir::added_mask(call_)->layout;
     const auto whole = [&](Expr e) {
       return symbolic::simplify(symbolic::mod(e, Expr(count)), module_.ranges).is_integer(0);
     };
     return mask.strides[3].is_integer(1) && whole(mask.strides[0]) && whole(mask.strides[1]) &&
            whole(mask.strides[2]) && whole(mask.offset) && whole(mask.sizes[3]);
   }
-  std::string mask_type() const {
-    if (call_.inputs.size() < 4)
+  std::string mask_type(const std::string &name) const {
+    if (call_.scores)
+      return name + "_scores";
+    if (!ir::added_mask(call_))
       return "tc_no_mask";
-    const tensor::DType dtype = module_.buffer(call_.inputs[3].buffer).dtype;
+    const tensor::DType dtype = module_.buffer(ir::added_mask(call_)->buffer).dtype;
     return "tc_mask<" + std::string(storage_type(dtype)) + ", " + (together(2) ? "true" : "false") +
            ", " + (together(8) ? "true" : "false") + ">";
   }
@@ -323,6 +382,9 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
   for (const BufferId output : operation.outputs)
     kernel.bytes_written += bytes_of(module, module.buffer(output).layout, output);
   kernel.plan = plan_text(shape, call.parts);
+  if (call.scores)
+    kernel.plan += std::string(", functions of scores where they are") +
+                   (call.scores->block_rows > 0 ? ", steps by lists of blocks" : "");
   const int rows = groups ? shape.groups * tc_group_rows : tc_attention_rows;
   const Expr row_blocks = symbolic::ceil_div(query.sizes[2], Expr(rows));
   const auto variant = [&](int threads) {
@@ -350,12 +412,15 @@ BuiltKernel build_attention(const ir::Module &module, const scheduler::Schedule 
                                               : tc_attention_shared_bytes(shape.depth));
   kernel.cuda.maps = text.maps();
   kernel.serial = variant(1);
-  const std::vector<std::string_view> includes = {shape.few() ? "tc_attention_few.h"
-                                                  : groups    ? "tc_attention_groups.h"
-                                                              : "tc_attention.h"};
+  std::vector<std::string_view> includes = {shape.few() ? "tc_attention_few.h"
+                                            : groups    ? "tc_attention_groups.h"
+                                                        : "tc_attention.h"};
+  if (call.scores && text.functions_call_series())
+    includes.push_back("tc_special.h");
   finish_kernel(built, origins_of(module, schedule, group), "attention, row by row", includes);
   built.pointers = text.parameters().storages;
   built.sizes = text.parameters().sizes;
+  built.checks = text.parameters().checks;
   return built;
 }
 

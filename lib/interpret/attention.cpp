@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace tsc::interpret {
 namespace {
@@ -58,11 +59,49 @@ double masked(double score, const View &mask, int64_t batch, int64_t head, int64
   return added != 0 ? score : -INFINITY;
 }
 
+/// The functions of scores: of all columns of a row at a time.
+class ScoreRows {
+public:
+  ScoreRows(Tape score, ValueId changed, std::optional<Tape> seen, ValueId shown,
+            std::vector<int64_t> sizes, const std::vector<Storage *> &storages, bool round)
+      : domain_{std::move(sizes)}, score_(std::move(score)), seen_(std::move(seen)),
+        changed_(changed), shown_(shown), scores_(score_, domain_, storages, round) {
+    if (seen_)
+      masks_.emplace(*seen_, domain_, storages, round);
+  }
+
+  void apply(std::vector<double> &scores, int64_t batch, int64_t head, int64_t row) {
+    const auto columns = static_cast<int64_t>(scores.size());
+    const int64_t first =
+        ((batch * domain_.sizes[1] + head) * domain_.sizes[2] + row) * domain_.sizes[3];
+    for (int64_t begin = 0; begin < columns; begin += TapeRunner::kChunk) {
+      const int64_t count = std::min(TapeRunner::kChunk, columns - begin);
+      double *part = scores.data() + begin;
+      scores_.give({{part, nullptr}});
+      scores_.run(first + begin, count);
+      if (masks_)
+        masks_->run(first + begin, count);
+      for (int64_t i = 0; i < count; ++i)
+        part[i] =
+            masks_ && masks_->integers(shown_)[i] == 0 ? -INFINITY : scores_.floats(changed_)[i];
+    }
+  }
+
+private:
+  Domain domain_;
+  Tape score_;
+  std::optional<Tape> seen_;
+  ValueId changed_, shown_;
+  TapeRunner scores_;
+  std::optional<TapeRunner> masks_;
+};
+
 /// The operands of one call, and of the head that is computed.
 struct Operands {
   const ir::Extern &call;
   View query, key, value;
   std::optional<View> mask;
+  std::optional<ScoreRows> functions;
   std::vector<double> queries, keys, values; // rows of the head
 
   int64_t depth() const { return query.sizes[3]; }
@@ -77,7 +116,7 @@ struct Operands {
     }
   }
   /// Over the keys `from` to `to` - 1.
-  RowSums row(int64_t batch, int64_t head, int64_t at, int64_t from, int64_t to) const {
+  RowSums row(int64_t batch, int64_t head, int64_t at, int64_t from, int64_t to) {
     const int64_t end = call.causal ? std::min(at + 1, to) : to, width = value.sizes[3];
     std::vector<double> weights;
     double largest = -INFINITY;
@@ -87,8 +126,11 @@ struct Operands {
       if (mask)
         score = masked(score, *mask, batch, head, at, column);
       weights.push_back(score);
-      largest = std::isnan(score) || score > largest ? score : largest;
     }
+    if (functions) // of all columns
+      functions->apply(weights, batch, head, at);
+    for (const double score : weights)
+      largest = std::isnan(score) || score > largest ? score : largest;
     RowSums result{std::vector<double>(static_cast<size_t>(width), 0.0), largest, 0};
     const double base = largest == -INFINITY ? 0 : largest;
     for (size_t k = 0; k < weights.size(); ++k) {
@@ -114,11 +156,23 @@ void Machine::attention(const ir::Operation &operation, const ir::Extern &call) 
                     view_of(call.inputs[0]),
                     view_of(call.inputs[1]),
                     view_of(call.inputs[2]),
-                    call.inputs.size() > 3 ? std::optional<View>(view_of(call.inputs[3]))
-                                           : std::nullopt,
+                    std::nullopt,
+                    std::nullopt,
                     {},
                     {},
                     {}};
+  if (const ir::BufferView *added = ir::added_mask(call))
+    operands.mask = view_of(*added);
+  if (call.scores) {
+    TapeBuilder score(module_, bindings_, round_), seen(module_, bindings_, round_);
+    const ValueId changed = score.value(call.scores->score, ir::DType::f32);
+    const ValueId shown =
+        call.scores->seen ? seen.value(*call.scores->seen, ir::DType::boolean) : 0;
+    operands.functions.emplace(finish(score, {changed}, operation), changed,
+                               call.scores->seen ? std::optional(finish(seen, {shown}, operation))
+                                                 : std::nullopt,
+                               shown, values_of(call.scores->sizes), by_buffer_, round_);
+  }
   Storage &output = output_of(operation);
   const std::vector<int64_t> positions =
       positions_of(module_.buffer(operation.outputs[0]).layout); // row-major over the sizes

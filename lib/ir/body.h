@@ -64,6 +64,10 @@ LoopBody trace(const Module &module, const Operation &operation,
 /// simplified: for counting operations and reads while lowering decides what to realize.
 LoopBody trace_value(const Module &module, LoopId node);
 
+/// The body that evaluates `operand` at variable(k) in [0, sizes[k]); its result is `result`.
+LoopBody trace_operand(const Module &module, const Operand &operand, std::span<const Expr> sizes,
+                       uint32_t &result);
+
 /// The same body over other loops: variable i is replaced by old_variables[i].
 LoopBody reindex(const LoopBody &body, std::vector<Expr> variables, std::vector<Expr> sizes,
                  size_t iteration_count, std::span<const Expr> old_variables);

@@ -251,6 +251,17 @@ struct Solver {
   Expr batch = 1, m = 0, n = 0, k = 0;
   bool has_info = false; // the tuple's last item
 };
+/// Attention whose scores go through a function, over variables [batch, head, row, column].
+struct ScoreFunctions {
+  std::vector<Expr> sizes;     // of the four variables
+  Operand score;               // what becomes of a score, f32; Op::operand is the score before it
+  std::optional<Operand> seen; // bool: whether it counts; absent: it does
+  /// Rows and columns of the blocks that lists say to compute, or 0: there are no lists. They are
+  /// inputs[3] to inputs[6], i32: how many blocks of columns count in part for
+  /// [batch, head, block of rows], which [batch, head, block of rows, place]; and two of those that
+  /// count whole. Each may have one batch or head for all. What no list names is not seen.
+  int64_t block_rows = 0, block_columns = 0;
+};
 struct Extern {
   std::string kernel;                       // as in the logs: "extern_kernels.mm"
   std::string ir_class = "ExternKernelOut"; // as in the logs
@@ -260,6 +271,8 @@ struct Extern {
   bool tf32 = false;                        // product of f32: factors may be rounded to TF32
   bool causal = false;                      // attention: row i sees columns 0 to i
   int64_t parts = 0;                        // attention: what is yielded of each, 0: the result
+  /// attention: inputs from [3] on are then its lists, and what the functions read.
+  std::shared_ptr<const ScoreFunctions> scores;
   bool descending = false;                  // sort
   bool values = false;                      // sort: the first output is the values
   bool positions = false;                   // sort: the last output is where they were
@@ -274,6 +287,11 @@ struct Extern {
   std::optional<Expr> bound;                // define_size: the most that it can be
   Solver solver;                            // solver
 };
+
+/// Of attention: the tensor that is added to the scores, or null.
+inline const BufferView *added_mask(const Extern &call) {
+  return !call.scores && call.inputs.size() > 3 ? &call.inputs[3] : nullptr;
+}
 
 /// Layouts that are not plain memory.
 enum class LayoutKind : uint8_t {

@@ -560,4 +560,18 @@ LoopBody trace_value(const Module &module, LoopId node) {
   return body;
 }
 
+LoopBody trace_operand(const Module &module, const Operand &operand, std::span<const Expr> sizes,
+                       uint32_t &result) {
+  LoopBody body;
+  Index index;
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    index.push_back(sizes[k].is_integer(1) ? Expr(0) : variable(k));
+    body.variables.push_back(variable(k));
+    body.sizes.push_back(sizes[k]);
+  }
+  body.iteration_count = sizes.size();
+  result = Tracer(module, body, true).evaluate(operand, index);
+  return body;
+}
+
 } // namespace tsc::ir

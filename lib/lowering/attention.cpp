@@ -3,6 +3,7 @@
 #include "lowering/registry.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tsc::lowering {
 
@@ -57,22 +58,20 @@ ir::BufferView mask_operand(Context &context, TensorValue value, const tensor::L
 
 namespace {
 
-NodeValue fused_attention(Context &context, const ops::Call &call) {
+/// The call of a kernel that computes attention, and its first three operands.
+ir::Extern attention_of(Context &context, const ops::Call &call, const char *name) {
   ir::Extern kernel;
-  kernel.kernel = "tsc.fused_attention";
+  kernel.kernel = name;
   kernel.ir_class = "TemplateBuffer";
   kernel.library = ir::Library::attention;
   kernel.alpha = call.number("scale");
-  kernel.causal = call.boolean("is_causal");
-  if (call.node().target == "tsc.attention_parts.default")
-    kernel.parts = call.integer("parts");
-  for (const char *name : {"query", "key", "value"})
-    kernel.inputs.push_back(rows_operand(context, tensor_argument(context, call, name)));
-  if (call.has("attn_mask")) {
-    const tensor::Layout query = kernel.inputs[0].layout;
-    kernel.inputs.push_back(mask_operand(context, tensor_argument(context, call, "attn_mask"),
-                                         query, kernel.inputs[1].layout.sizes[2]));
-  }
+  for (const char *operand : {"query", "key", "value"})
+    kernel.inputs.push_back(rows_operand(context, tensor_argument(context, call, operand)));
+  return kernel;
+}
+
+/// Registers it; its results lie as the node's value says.
+NodeValue registered(Context &context, const ops::Call &call, ir::Extern kernel) {
   const graph::Value &result = *call.node().value;
   std::vector<BufferId> outputs;
   std::vector<TensorValue> values;
@@ -95,8 +94,90 @@ NodeValue fused_attention(Context &context, const ops::Call &call) {
   return values;
 }
 
+NodeValue fused_attention(Context &context, const ops::Call &call) {
+  ir::Extern kernel = attention_of(context, call, "tsc.fused_attention");
+  kernel.causal = call.boolean("is_causal");
+  if (call.node().target == "tsc.attention_parts.default")
+    kernel.parts = call.integer("parts");
+  if (call.has("attn_mask")) {
+    const tensor::Layout query = kernel.inputs[0].layout;
+    kernel.inputs.push_back(mask_operand(context, tensor_argument(context, call, "attn_mask"),
+                                         query, kernel.inputs[1].layout.sizes[2]));
+  }
+  return registered(context, call, std::move(kernel));
+}
+
+/// The buffers that loops under `roots` read, each once, in the order in which they are met.
+std::vector<ir::BufferView> buffers_read(Context &context, const std::vector<LoopId> &roots) {
+  std::vector<ir::BufferView> found;
+  std::vector<LoopId> open = roots;
+  std::set<LoopId> seen(open.begin(), open.end());
+  for (size_t i = 0; i < open.size(); ++i) {
+    const LoopNode &node = context.module.loops[open[i]];
+    for (const Operand &operand : node.operands)
+      if (seen.insert(operand.node).second)
+        open.push_back(operand.node);
+    const bool is_new =
+        node.op == Op::load && std::none_of(found.begin(), found.end(), [&](const auto &each) {
+          return each.buffer == node.buffer;
+        });
+    if (!is_new)
+      continue;
+    const BufferId buffer = node.buffer;
+    decide_layout(context, buffer);
+    const ir::Buffer &memory = context.module.buffer(buffer);
+    found.push_back({buffer, memory.layout, memory.dtype});
+  }
+  return found;
+}
+
+NodeValue fused_flex_attention(Context &context, const ops::Call &call) {
+  ir::Extern kernel = attention_of(context, call, "tsc.fused_flex_attention");
+  auto scores = std::make_shared<ir::ScoreFunctions>();
+  const std::vector<Expr> &query = kernel.inputs[0].layout.sizes;
+  scores->sizes = {query[0], query[1], query[2], kernel.inputs[1].layout.sizes[2]};
+  scores->score =
+      broadcast_operand(context, tensor_argument(context, call, "score"), scores->sizes);
+  std::vector<LoopId> roots = {scores->score.node};
+  if (call.has("seen")) {
+    scores->seen =
+        broadcast_operand(context, tensor_argument(context, call, "seen"), scores->sizes);
+    roots.push_back(scores->seen->node);
+  }
+  std::vector<TensorValue> lists = tensor_arguments(context, call, "lists");
+  if (!lists.empty()) {
+    const std::vector<int64_t> block = call.integers("block");
+    scores->block_rows = block[0];
+    scores->block_columns = block[1];
+  }
+  for (TensorValue &list : lists)
+    kernel.inputs.push_back(realized_view(context, list));
+  for (ir::BufferView &read : buffers_read(context, roots))
+    kernel.inputs.push_back(std::move(read));
+  kernel.scores = std::move(scores);
+  return registered(context, call, std::move(kernel));
+}
+
+/// Number 0: the score, which is there inside the kernel alone. Others: where it stands.
+NodeValue score_operand(Context &context, const ops::Call &call) {
+  const graph::TensorMeta &meta = result_meta(context);
+  const int64_t number = call.integer("number");
+  LoopNode node;
+  node.op = number == 0 ? Op::operand : Op::index_expr;
+  node.dtype = meta.dtype;
+  node.sizes = meta.layout.sizes;
+  node.constant = int64_t{0};
+  if (number > 0)
+    node.expr = ir::variable(static_cast<size_t>(number - 1));
+  return tensor_of(context, add_loop(context, std::move(node)));
+}
+
 } // namespace
 
-void add_attention(Registry &registry) { registry["fused_attention"] = fused_attention; }
+void add_attention(Registry &registry) {
+  registry["fused_attention"] = fused_attention;
+  registry["fused_flex_attention"] = fused_flex_attention;
+  registry["score_operand"] = score_operand;
+}
 
 } // namespace tsc::lowering

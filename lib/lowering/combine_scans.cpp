@@ -5,6 +5,7 @@
 #include "lowering/registry.h"
 #include "lowering/views.h"
 #include "ops/families/combine_scans.h"
+#include "ops/families/flex_attention.h"
 
 #include <algorithm>
 
@@ -98,9 +99,10 @@ std::vector<bool> find_combine_values(const graph::Graph &graph) {
   std::vector<bool> found(graph.nodes.size(), false);
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
     const graph::Node &node = graph.nodes[id];
-    if (node.kind != graph::NodeKind::call_function || node.target == kScan)
-      continue; // a scan's results are tensors again
-    found[id] = node.target == ops::kCombineOperand;
+    if (node.kind != graph::NodeKind::call_function || node.target == kScan ||
+        ops::is_fused_flex_attention(node.target))
+      continue; // their results are tensors again
+    found[id] = node.target == ops::kCombineOperand || node.target == ops::kScoreOperand;
     const auto add = [&](graph::NodeRef argument) { found[id] = found[id] || found[argument.id]; };
     for (const graph::Argument &argument : node.args)
       graph::for_each_node(argument, add);

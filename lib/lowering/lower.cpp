@@ -1,3 +1,4 @@
+#include "ir/body.h"
 #include "lowering/lower.h"
 
 #include "graph/data_symbols.h"
@@ -287,6 +288,20 @@ void mark_element(Context &context, TensorValue &value) {
     context.module.operations[id].list = *list;
 }
 
+/// What a function reads that is computed for every score, or every pair of tuples, is in memory.
+void realize_for_functions(Context &context, TensorValue &value) {
+  Storage &storage = *value.storage;
+  const std::vector<graph::NodeId> &users = context.users[context.current];
+  if (storage.realized() || std::none_of(users.begin(), users.end(), [&](graph::NodeId user) {
+        return context.combine_values[user];
+      }))
+    return;
+  const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
+  if (std::any_of(body.ops.begin(), body.ops.end(),
+                  [](const ir::BodyOp &op) { return op.op == Op::load; }))
+    realize(context, storage);
+}
+
 /// Values that leave the graph lie in memory as the graph says.
 void settle(Context &context, const graph::Node &node, NodeValue &value) {
   auto *tensor = std::get_if<TensorValue>(&value);
@@ -294,6 +309,7 @@ void settle(Context &context, const graph::Node &node, NodeValue &value) {
     return;
   mark_element(context, *tensor);
   realize_by_policy(context, *tensor);
+  realize_for_functions(context, *tensor);
   if (context.policy.compute_weights_ahead)
     realize_ahead(context, *tensor);
   const auto &users = context.users[context.current];

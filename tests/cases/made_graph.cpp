@@ -11,7 +11,7 @@ namespace tsc::testing {
 using nlohmann::json;
 
 driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
-  json graph = {{"format", "tsc-graph"}, {"version", 1}};
+  json graph = {{"format", "tsc-graph"}, {"version", 1}, {"subgraphs", made.subgraphs}};
   for (const MadeInput &input : made.inputs) {
     json sizes = input.sizes;
     if (is_dynamic && (made.inputs_are_alike || &input == made.inputs.data())) {

@@ -480,3 +480,67 @@ TEST_CASE("a mask that a forward and a backward pass share is drawn once") {
   check_run(*session(compilation, runtime::Plan::cuda), compilation,
             {ramp({64, 64}), ramp({64, 64})}, 0, 0);
 }
+
+namespace {
+
+/// x [4] -> what a branch on its sum draws, and rows that a loop of three rounds draws.
+const char *const kBranches = R"({"format": "tsc-graph", "version": 1, "subgraphs": {
+  "yes": {"nodes": [{"name": "a", "op": "placeholder", "val": {"dtype": "float32", "size": [4]}},
+    {"name": "u", "op": "call_function", "target": "aten.rand_like.default", "args": [{"node": "a"}]},
+    {"name": "output", "op": "output", "args": [[{"node": "u"}]]}]},
+  "no": {"nodes": [{"name": "a", "op": "placeholder", "val": {"dtype": "float32", "size": [4]}},
+    {"name": "u", "op": "call_function", "target": "aten.rand_like.default", "args": [{"node": "a"}]},
+    {"name": "n", "op": "call_function", "target": "aten.neg.default", "args": [{"node": "u"}]},
+    {"name": "output", "op": "output", "args": [[{"node": "n"}]]}]},
+  "goes_on": {"nodes": [{"name": "i", "op": "placeholder", "val": {"dtype": "int64", "size": []}},
+    {"name": "r", "op": "placeholder", "val": {"dtype": "float32", "size": [12]}},
+    {"name": "c", "op": "call_function", "target": "aten.lt.Scalar", "args": [{"node": "i"}, 3]},
+    {"name": "output", "op": "output", "args": [{"node": "c"}]}]},
+  "round": {"nodes": [{"name": "i", "op": "placeholder", "val": {"dtype": "int64", "size": []}},
+    {"name": "r", "op": "placeholder", "val": {"dtype": "float32", "size": [12]}},
+    {"name": "u", "op": "call_function", "target": "aten.rand.default", "args": [[4]]},
+    {"name": "s", "op": "call_function", "target": "aten.slice.Tensor", "args": [{"node": "r"}, 0, 4, 12]},
+    {"name": "t", "op": "call_function", "target": "aten.cat.default", "args": [[{"node": "s"}, {"node": "u"}]]},
+    {"name": "j", "op": "call_function", "target": "aten.add.Tensor", "args": [{"node": "i"}, 1]},
+    {"name": "output", "op": "output", "args": [[{"node": "j"}, {"node": "t"}]]}]}},
+  "nodes": [{"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [4]}},
+    {"name": "before", "op": "call_function", "target": "aten.rand_like.default", "args": [{"node": "x"}]},
+    {"name": "sum", "op": "call_function", "target": "aten.sum.default", "args": [{"node": "x"}]},
+    {"name": "p", "op": "call_function", "target": "aten.gt.Scalar", "args": [{"node": "sum"}, 0]},
+    {"name": "cond", "op": "call_function", "target": "higher_order.cond",
+     "args": [{"node": "p"}, {"graph": "yes"}, {"graph": "no"}, [{"node": "x"}]]},
+    {"name": "branch", "op": "call_function", "target": "operator.getitem", "args": [{"node": "cond"}, 0]},
+    {"name": "zero", "op": "call_function", "target": "aten.full.default", "args": [[], 0],
+     "kwargs": {"dtype": {"dtype": "int64"}}},
+    {"name": "zeros", "op": "call_function", "target": "aten.full.default", "args": [[12], 0.0]},
+    {"name": "loop", "op": "call_function", "target": "higher_order.while_loop",
+     "args": [{"graph": "goes_on"}, {"graph": "round"}, [{"node": "zero"}, {"node": "zeros"}], []]},
+    {"name": "rows", "op": "call_function", "target": "operator.getitem", "args": [{"node": "loop"}, 1]},
+    {"name": "output", "op": "output", "args": [[{"node": "before"}, {"node": "branch"}, {"node": "rows"}]]}]})";
+
+} // namespace
+
+TEST_CASE("branches and loops draw numbers of their own, every round others") {
+  const driver::Compilation compilation =
+      driver::compile(graph::parse_graph(kBranches, "random"), {});
+  HostTensor x(tensor::DType::f32, {4});
+  for (const double sign : {1.0, -1.0}) {
+    for (int64_t i = 0; i < 4; ++i)
+      x.set_double(i, sign);
+    for (const runtime::Plan plan : {runtime::Plan::serial, runtime::Plan::cuda}) {
+      const auto running = session(compilation, plan);
+      for (uint64_t call = 0; call < 2; ++call)
+        check_run(*running, compilation, {x}, 0, call);
+    }
+    std::vector<double> all;
+    for (const uint64_t call : {0, 1})
+      for (const HostTensor &output : on_reference(compilation, {x}, 0, call))
+        for (const double value : doubles(output))
+          all.push_back(std::abs(value));
+    std::sort(all.begin(), all.end());
+    CHECK(all.size() == 40);
+    CHECK(std::adjacent_find(all.begin(), all.end()) == all.end()); // none twice
+    CHECK(all.front() > 0);
+    CHECK(all.back() < 1);
+  }
+}

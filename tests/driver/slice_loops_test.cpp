@@ -144,6 +144,35 @@ TEST_CASE("flex_attention refuses functions that elements do not have") {
         "compute with elements, and look them up by index");
 }
 
+TEST_CASE("gradients of what a score function captures are sums at indices") {
+  const std::string places = kPlaces + input("g", "[]") + input("t", "[4]");
+  const auto backward = [&](const std::string &joint) {
+    return read(
+        input("q", "[1, 2, 3, 8]") + input("k", "[1, 2, 4, 8]") + input("v", "[1, 2, 4, 8]") +
+            input("out", "[1, 2, 3, 8]") + input("sums", "[1, 2, 3]") +
+            input("above", "[1, 2, 3, 8]") + input("t", "[4]") +
+            call("flex", "higher_order.flex_attention_backward",
+                 R"([$q, $k, $v, $out, $sums, $above, null, @score, @joint,
+                     [128, 128, null, @mask], 0.25, {"dict": {}}, [$t]])") +
+            call("all", "operator.getitem", "[$flex, 3]") +
+            call("first", "operator.getitem", "[$all, 0]") + output("first"),
+        "{" +
+            subgraph("score", input("s", "[]") + kPlaces + input("t", "[4]") +
+                                  call("at", "aten.index.Tensor", "[$t, [$j]]") +
+                                  call("y", "aten.add.Tensor", "[$s, $at]") + output("y")) +
+            ", " +
+            subgraph("mask", kPlaces + call("y", "aten.ge.Scalar", "[$i, 0]") + output("y")) +
+            ", " + subgraph("joint", input("s", "[]") + places + joint) + "}");
+  };
+  const std::string result = R"({"name": "output", "op": "output", "args": [[{"node": "g"}, null,
+      null, null, null, {"node": "y"}]]})";
+  CHECK(refusal_of(backward(call("y", "flex_lib.zeros_and_scatter.default", "[[4], [$j], $g]") +
+                            result)) == "compiled");
+  CHECK(refusal_of(backward(call("y", "aten.mul.Tensor", "[$t, $g]") + result)) ==
+        "TSC-O190 higher_order.flex_attention_backward: what comes to captured tensor 0 is no sum "
+        "at indices | look its elements up by index in the score function");
+}
+
 TEST_CASE("a scan of many slices, or of a symbol's number of them, is a loop") {
   const auto scan = [](const std::string &rows) {
     return read(input("x", "[" + rows + ", 2]", "int64") + input("c", "[2]", "int64") +

@@ -39,11 +39,13 @@ json call(const std::string &name, const std::string &target, const json &args,
 
 /// A graph whose last node is what it returns.
 driver::Compilation compile(json nodes, target::Tf32 tf32 = target::Tf32::off,
-                            std::string_view arch = "sm_90", bool deterministic = false) {
+                            std::string_view arch = "sm_90", bool deterministic = false,
+                            const json &subgraphs = json::object()) {
   nodes.push_back({{"name", "output"},
                    {"op", "output"},
                    {"args", json::array({json::array({reference(nodes.back().at("name"))})})}});
-  const json graph = {{"format", "tsc-graph"}, {"version", 1}, {"nodes", nodes}};
+  const json graph = {
+      {"format", "tsc-graph"}, {"version", 1}, {"subgraphs", subgraphs}, {"nodes", nodes}};
   driver::CompileOptions options;
   options.tf32 = tf32;
   options.arch = arch;
@@ -298,4 +300,69 @@ TEST_CASE("sorts by digits compile for sm_80 and sm_90a without spills") {
       CHECK(compiled.log.find("warning") == std::string::npos);
     }
   }
+}
+
+namespace {
+
+/// A graph of single elements that yields its last node.
+json function(std::vector<std::string> elements, const std::vector<json> &calls) {
+  json nodes = json::array();
+  for (const std::string &name : elements)
+    nodes.push_back(input(name, name == "s" ? "float32" : "int32", {}));
+  nodes.push_back(input("table", "float32", {4, 383}));
+  for (const json &each : calls)
+    nodes.push_back(each);
+  nodes.push_back(
+      {{"name", "output"}, {"op", "output"}, {"args", {reference(calls.back().at("name"))}}});
+  return {{"nodes", nodes}};
+}
+
+} // namespace
+
+TEST_CASE("attention compiles for sm_80 and sm_90a with functions at the scores") {
+  const json sub = call("apart", "aten.sub.Tensor", {reference("i"), reference("j")});
+  const json subgraphs = {
+      {"score",
+       function({"s", "b", "h", "i", "j"},
+                {sub, call("at", "aten.add.Tensor", {reference("apart"), 191}),
+                 call("bias", "aten.index.Tensor",
+                      json::array({reference("table"), {reference("h"), reference("at")}})),
+                 call("sum", "aten.add.Tensor", {reference("s"), reference("bias")}),
+                 call("tanh", "aten.tanh.default", json::array({reference("sum")}))})},
+      {"mask", function({"b", "h", "i", "j"},
+                        {call("seen", "aten.ge.Tensor", {reference("i"), reference("j")})})}};
+  for (const int64_t depth : {40, 64, 128, 256})
+    for (const bool lists : {false, true}) {
+      json nodes = json::array({input("q", "bfloat16", {2, 4, 192, depth})});
+      for (const char *name : {"k", "v"})
+        nodes.push_back(input(name, "bfloat16", {2, 4, 192, depth}));
+      nodes.push_back(input("table", "float32", {4, 383}));
+      json mask = json::array();
+      if (lists) {
+        nodes.push_back(input("counts", "int32", {1, 1, 2}));
+        nodes.push_back(input("places", "int32", {1, 1, 2, 2}));
+        const json counts = reference("counts"), places = reference("places");
+        mask = {192, 192, counts, places, counts, places, nullptr, nullptr, nullptr, nullptr};
+      }
+      mask.insert(mask.end(), {128, 128, {{"graph", "mask"}}});
+      const json others = json::array({reference("table")});
+      nodes.push_back(call("flex", "higher_order.flex_attention",
+                           {reference("q"), reference("k"), reference("v"), {{"graph", "score"}},
+                            mask, 0.125, {{"dict", json::object()}}, others, others}));
+      nodes.push_back(call("y", "operator.getitem", {reference("flex"), 0}));
+      const std::string what =
+          "functions, depth " + std::to_string(depth) + (lists ? ", lists of blocks" : "");
+      INFO(what);
+      if (depth <= 128) {
+        const program::Program program =
+            compile(nodes, target::Tf32::off, "sm_80", subgraphs).program;
+        REQUIRE(program.kernels.size() == 1);
+        check(program, what, {{"sm_80", 0}, {"sm_90", 0}});
+      }
+      const program::Program program =
+          compile(nodes, target::Tf32::off, "sm_90", subgraphs).program;
+      REQUIRE(program.kernels.size() == 1);
+      // Sums of 256 elements leave few registers: what lists say of the next step may go to memory.
+      check(program, what, {{"sm_90", depth > 128 ? 8 : 0}});
+    }
 }

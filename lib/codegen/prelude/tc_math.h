@@ -308,7 +308,8 @@ TC_FN float tc_minimum(float x, float y) { return x < y || x != x ? x : y; }
 #endif
 TC_FN double tc_maximum(double x, double y) { return tc_gt(x, y) || x != x ? x : y; }
 TC_FN double tc_minimum(double x, double y) { return tc_lt(x, y) || x != x ? x : y; }
-template <class T> TC_FN T tc_relu(T x) { return tc_maximum(x, T(0)); }
+/// Of -0.0 it is -0.0 on the host and 0.0 on a GPU, as PyTorch has it.
+template <class T> TC_FN T tc_relu(T x) { return tc_maximum(T(0), x); }
 
 template <class T> TC_FN T tc_sign(T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }
 /// 0 for NaN.

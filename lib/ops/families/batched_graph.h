@@ -35,6 +35,10 @@ struct BatchedValue {
 bool is_elementwise(std::string_view target);
 bool copies_elements(std::string_view target);
 
+/// Whether each element of the results of `prepared` is computed from single elements: by
+/// elementwise operators, views and look-ups.
+bool computes_single_elements(const Graph &prepared);
+
 /// The operator of `prepared` that cannot be computed for a batch, if there is one.
 std::optional<std::string> unbatched_operator(const Graph &prepared);
 

@@ -38,17 +38,59 @@ Value embedding_value(const Call &call) {
   return contiguous_value(weight.dtype, sizes, weight.device);
 }
 
+bool is_mask(const TensorMeta &meta) {
+  return meta.dtype == DType::boolean || meta.dtype == DType::u8;
+}
+
+/// How many places the masks of index_put pick that stand beside other indices: as many as these
+/// have elements, or as there are values; nullopt if those are one for all. Refused: other indices
+/// of several dimensions.
+std::optional<Expr> picked_beside(const Call &call) {
+  size_t dims = 0, indexed = 0, first = SIZE_MAX, end = 0, masks = 0; // of self
+  for (const Argument &item : *call["indices"].list()) {
+    const Value *value = call.value_of(item);
+    const TensorMeta *meta = value ? value->tensor() : nullptr;
+    const size_t covered = meta && is_mask(*meta) ? meta->layout.rank() : 1;
+    dims += covered;
+    if (meta == nullptr)
+      continue;
+    first = std::min(first, dims - covered);
+    end = dims;
+    indexed += covered;
+    if (is_mask(*meta)) {
+      ++masks;
+      continue;
+    }
+    if (meta->layout.rank() > 1)
+      call.refuse("TSC-O004",
+                  call.node().target + " with a mask and an index of " +
+                      std::to_string(meta->layout.rank()) + " dimensions",
+                  "use torch.where, or integer indices");
+    if (meta->layout.rank() == 1 && !meta->layout.sizes[0].is_integer(1))
+      return meta->layout.sizes[0];
+  }
+  const Sizes &values = call.tensor("values").layout.sizes;
+  const size_t rank = call.tensor("self").layout.rank();
+  const size_t behind = rank - std::min(rank, end - first == indexed ? end : indexed);
+  if (values.size() > behind && !values[values.size() - behind - 1].is_integer(1))
+    return values[values.size() - behind - 1];
+  if (masks > 1)
+    call.refuse("TSC-O004", call.node().target + " with several masks and one value for all places",
+                "use torch.where, or integer indices");
+  return std::nullopt;
+}
+
 /// What stands for `mask` among indices: one of as many elements as it picks for each dimension.
 void add_mask(const Call &call, const TensorMeta &mask,
               std::vector<std::optional<TensorMeta>> &metas) {
   const Sizes &self = call.tensor("self").layout.sizes, &sizes = mask.layout.sizes;
   const bool is_put = call.schema().parameters.size() > 2; // values
-  const std::optional<Expr> count = is_put ? std::nullopt : masked_size(call);
+  const std::optional<Expr> count =
+      is_put ? picked_beside(call).value_or(Expr(1)) : masked_size(call);
   if (!count || sizes.empty())
     call.refuse("TSC-O004",
                 call.node().target +
-                    (is_put ? " with a mask and another index" : " with a mask of no dimensions") +
-                    ": the result's size depends on data",
+                    " with a mask of no dimensions: the result's size depends on data",
                 "use torch.where, or integer indices");
   bool fits = metas.size() + sizes.size() <= self.size();
   for (size_t i = 0; fits && i < sizes.size(); ++i)
@@ -77,7 +119,7 @@ std::vector<std::optional<TensorMeta>> index_metas(const Call &call) {
       continue;
     }
     const TensorMeta &meta = *value->tensor();
-    if (meta.dtype == DType::boolean || meta.dtype == DType::u8) {
+    if (is_mask(meta)) {
       add_mask(call, meta, metas);
       continue;
     }
@@ -205,7 +247,7 @@ std::optional<size_t> only_mask(const Call &call) {
     const Value *value = call.value_of((*list)[i]);
     if (!value || !value->tensor())
       continue;
-    if (at || (value->tensor()->dtype != DType::boolean && value->tensor()->dtype != DType::u8))
+    if (at || !is_mask(*value->tensor()))
       return std::nullopt;
     at = i;
   }
@@ -286,8 +328,71 @@ Argument masked_put(GraphBuilder &builder, const Call &call, size_t at) {
   return builder.call(kWhere, {mask, source, call["self"]});
 }
 
+/// Whether a mask stands among the indices.
+bool has_mask(const Call &call) {
+  const Arguments *list = call["indices"].list();
+  return list && std::any_of(list->begin(), list->end(), [&](const Argument &item) {
+           const Value *value = call.value_of(item);
+           return value && value->tensor() && is_mask(*value->tensor());
+         });
+}
+
+/// self[.., mask, index, ..] = values: the places that a mask picks in the place of the mask. Where
+/// nothing says how many these are, all places, and what the mask leaves out keeps what is there.
+Argument put_beside_masks(GraphBuilder &builder, const Call &call) {
+  const std::optional<Expr> count = picked_beside(call);
+  Arguments indices;
+  Argument kept; // the mask, where all places stand for it
+  for (const Argument &item : *call["indices"].list()) {
+    const Value *value = call.value_of(item);
+    if (!value || !value->tensor() || !is_mask(*value->tensor())) {
+      indices.push_back(item);
+      continue;
+    }
+    const Sizes sizes = value->tensor()->layout.sizes;
+    const Argument mask = builder.call("aten.reshape.default",
+                                       {convert(builder, item, DType::boolean), Arguments{-1}});
+    Argument places;
+    if (count) {
+      places = true_places(builder, mask, *count, true);
+    } else {
+      kept = mask;
+      places = builder.call("aten.arange.default", {size_argument(symbolic::numel(sizes))},
+                            {{"dtype", DType::i64}, {"device", value->tensor()->device}});
+    }
+    for (Argument &index : unflattened(builder, places, sizes))
+      indices.push_back(std::move(index));
+  }
+  if (count)
+    return builder.call("aten.index_put.default",
+                        {call["self"], indices, call["values"], call["accumulate"]});
+  const TensorMeta self = call.tensor("self");
+  const Argument there = builder.call("aten.index.Tensor", {call["self"], indices});
+  size_t first = indices.size(), last = 0, given = 0;
+  for (size_t i = 0; i < indices.size(); ++i)
+    if (indices[i].node()) {
+      first = std::min(first, i);
+      last = i;
+      ++given;
+    }
+  const size_t before = last - first + 1 == given ? first : 0; // where the places stand
+  Sizes sizes(builder.meta(there).layout.rank() - before, Expr(1));
+  sizes[0] = builder.meta(kept).layout.sizes[0];
+  const Argument holds = builder.call("aten.reshape.default", {kept, sizes_argument(sizes)});
+  const bool adds = call.boolean("accumulate");
+  const Argument values = convert(
+      builder,
+      builder.call(kWhere, {holds, convert(builder, call["values"], self.dtype),
+                            adds ? builder.call("aten.zeros_like.default", {there}) : there}),
+      self.dtype);
+  return builder.call("aten.index_put.default",
+                      {call["self"], indices, values, call["accumulate"]});
+}
+
 Argument index_put(GraphBuilder &builder, const Call &call) {
   const std::optional<size_t> mask = only_mask(call);
+  if (!mask && has_mask(call))
+    return put_beside_masks(builder, call);
   return mask ? masked_put(builder, call, *mask) : builder.keep(call);
 }
 

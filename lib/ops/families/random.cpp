@@ -340,12 +340,14 @@ Argument randperm(GraphBuilder &builder, const Call &call) {
   return convert(builder, builder.item(sorted, 1), call.dtype("dtype").value_or(DType::i64));
 }
 
-/// Negative elements times a slope: drawn for each in training, else the middle one.
+/// (result, slopes): negative elements times a slope, drawn for each in training, else the middle
+/// one. Slopes of others are 1; where none is drawn they are None.
 Argument random_leaky_relu(GraphBuilder &builder, const Call &call) {
   const double low = call.number("lower"), high = call.number("upper");
   const TensorMeta self = call.tensor("self");
   if (!call.boolean("training"))
-    return builder.call("aten.leaky_relu.default", {call["self"], (low + high) / 2});
+    return Arguments{builder.call("aten.leaky_relu.default", {call["self"], (low + high) / 2}),
+                     graph::None{}};
   if (!(low <= high))
     call.fail("TSC-O032",
               call.node().target + ": nothing lies between " + support::python_repr(low) + " and " +
@@ -353,9 +355,13 @@ Argument random_leaky_relu(GraphBuilder &builder, const Call &call) {
               "pass from <= to");
   Argument x = widen(builder, call["self"]);
   DrawnTensor slopes{self.layout.sizes, builder.meta(x).dtype, self.device};
-  Argument leak = builder.call(kMul, {x, draw_uniform(builder, slopes, low, high)});
-  Argument positive = builder.call("aten.gt.Tensor", {x, 0});
-  return convert(builder, builder.call(kWhere, {positive, x, leak}), self.dtype);
+  const Argument positive = builder.call("aten.gt.Tensor", {x, 0});
+  const Argument slope =
+      builder.call(kWhere, {positive, 1.0, draw_uniform(builder, slopes, low, high)});
+  return Arguments{convert(builder,
+                           builder.call(kWhere, {positive, x, builder.call(kMul, {x, slope})}),
+                           self.dtype),
+                   convert(builder, slope, self.dtype)};
 }
 
 } // namespace
@@ -376,7 +382,19 @@ void add_random(Table &table) {
   table
       .add_with_in_place("rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, "
                          "bool training=False, Generator? generator=None) -> Tensor")
-      .decompose(random_leaky_relu);
+      .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
+        return (*random_leaky_relu(builder, call).list())[0];
+      });
+  // The slopes are written to `noise`, for a backward pass.
+  table
+      .add("rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar "
+           "upper=0.3333333333333333, bool training=False, Generator? generator=None) -> (Tensor, "
+           "Tensor noise_out)")
+      .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
+        const Argument results = random_leaky_relu(builder, call);
+        const Argument &slopes = (*results.list())[1];
+        return Arguments{(*results.list())[0], slopes.is_none() ? call["noise"] : slopes};
+      });
 }
 
 } // namespace tsc::ops

@@ -1,6 +1,7 @@
 #include "ops/passes/decompose.h"
 
 #include "ops/families/attention.h"
+#include "ops/families/flex_attention.h"
 #include "ops/families/row_sums.h"
 #include "ops/passes/clean_up.h"
 #include "ops/passes/convolution_layouts.h"
@@ -95,7 +96,7 @@ graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::strin
 }
 
 graph::Graph decompose(graph::Graph graph, const PassOptions &) {
-  std::unordered_set<std::string_view> kept = {kAttention, kConvolution, kSumAt};
+  std::unordered_set<std::string_view> kept = {kAttention, kFlexAttention, kConvolution, kSumAt};
   kept.insert(attention_backward_forms().begin(), attention_backward_forms().end());
   return decompose_keeping(std::move(graph), std::move(kept));
 }
@@ -111,7 +112,8 @@ bool calls(const Graph &graph, std::string_view target) {
 
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
-        return node.target == kAttention || is_attention_backward(node.target);
+        return node.target == kAttention || node.target == kFlexAttention ||
+               is_attention_backward(node.target);
       }))
     return graph;
   if (options.fused_attention > 0) {
@@ -120,9 +122,11 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
     if (graph.stage != "post_grad" && !has_ordered_operators(graph))
       graph = remove_dead_nodes(std::move(graph));
     choose_fused_attention(graph, options);
+    mark_flex_attention(graph);
   }
   return decompose_keeping(std::move(graph), {kConvolution, kSumAt},
-                           {false, options.attention_backward, options.attention_backward_groups});
+                           {false, options.attention_backward, options.attention_backward_groups,
+                            options.fused_attention});
 }
 
 graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &options) {

@@ -1,7 +1,6 @@
 #include "graph/data_symbols.h"
 #include "ops/families/assertions.h"
 #include "ops/families/control_flow.h"
-#include "ops/families/draws.h"
 #include "ops/passes/branch_results.h"
 #include "ops/passes/clean_up.h"
 #include "ops/passes/data_sizes.h"
@@ -87,10 +86,6 @@ Graph bind_operands(Graph subgraph, const Node &call, const Arguments &operands,
 void check_subgraph(const Graph &subgraph, const Node &call) {
   if (has_ordered_operators(subgraph))
     refuse(call, "a subgraph communicates", "do it outside of the branch");
-  for (const Node &node : subgraph.nodes)
-    if (is_draw(node.target))
-      refuse(call, "a subgraph draws random numbers",
-             "draw before the branch and pass the numbers as operands");
   for (const graph::OutputSpec &output : subgraph.outputs) {
     if (output.kind != graph::OutputKind::user)
       refuse(call, "a subgraph writes to its operand " + output.target,

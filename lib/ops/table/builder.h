@@ -24,6 +24,7 @@ struct Facilities {
   int64_t attention_backward = 0;
   /// One of them adds what comes to queries to memory, in the order in which blocks come.
   bool attention_backward_groups = false;
+  int64_t attention = 0; // the same of those of its forward pass
 };
 
 class GraphBuilder {

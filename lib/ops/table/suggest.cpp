@@ -98,8 +98,6 @@ constexpr Replacement kReplacements[] = {
     {"higher_order.invoke_quant", "call its function directly"},
     {"higher_order.while_loop_stack_output",
      "gradients of while_loop are not compiled: use a loop over a fixed number, or scan"},
-    {"higher_order.flex_attention_backward",
-     "gradients of flex_attention are not compiled: use scaled_dot_product_attention with a mask"},
     {"higher_order.triton_kernel_wrapper_mutation", kTriton},
     {"higher_order.triton_kernel_wrapper_functional", kTriton},
     {"_c10d_functional.", kRanks},

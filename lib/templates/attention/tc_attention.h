@@ -20,19 +20,89 @@ template <class T> TC_FN T *tc_row(const tc_rows<T> &rows, int batch, int head, 
 }
 
 struct tc_no_mask {
-  static constexpr bool present = false, costly = false;
+  static constexpr bool present = false, costly = false, computed = false, listed = false;
 };
 /// Added to the scores; of bool, false hides. Pairs: elements 2 i and 2 i + 1 of a row can be
 /// loaded at once.
 /// Runs: so can elements 8 i to 8 i + 7.
 template <class M, bool Pairs, bool Runs> struct tc_mask {
-  static constexpr bool present = true;
+  static constexpr bool present = true, computed = false, listed = false;
   static constexpr bool costly = !Pairs || sizeof(M) != 2; // in registers
   tc_rows<const M> rows;
   long long column_stride;
 };
 TC_FN float tc_mask_value(bool visible) { return visible ? 0.0f : -TC_INF; }
 template <class M> TC_FN float tc_mask_value(M added) { return tc_get(added); }
+
+/// Which blocks of columns count for a block of rows: how many, and their numbers.
+struct tc_block_list {
+  const int *counts;
+  long long count_batch, count_head, count_row; // strides
+  const int *places;
+  long long batch_stride, head_stride, row_stride, stride;
+};
+/// What the structure of a kernel's functions starts with. It has changed(score, batch, head, row,
+/// column), what becomes of a score, and seen(batch, head, row, column), whether it counts (Hides;
+/// else all do). Lists of blocks, if BlockRows is not 0, leave out columns that nobody sees.
+template <bool Hides, int BlockRows, int BlockColumns> struct tc_score_functions {
+  static constexpr bool present = true, costly = true, computed = true, hides = Hides;
+  /// The rows that a block of threads computes have one list.
+  static constexpr bool listed = BlockRows > 0 && BlockRows % tc_attention_rows == 0;
+  static constexpr int block_rows = BlockRows, block_columns = BlockColumns;
+  tc_block_list in_part, whole; // blocks of which some elements are seen, and of which all are
+};
+
+/// The steps of `Keys` columns that rows from `first` on walk over, before column `end`.
+template <int Keys, class Mask, bool Listed = Mask::listed> struct tc_attention_steps {
+  int count;
+  template <class Problem>
+  TC_MEMBER tc_attention_steps(const Problem &, int, int, int, int end)
+      : count((end + Keys - 1) / Keys) {}
+  TC_MEMBER int key(int step) const { return step * Keys; }
+  TC_MEMBER bool is_whole(int) const { return false; } // whether all of its elements are seen
+};
+template <int Keys, class Mask> struct tc_attention_steps<Keys, Mask, true> {
+  const int *in_part, *whole;
+  long long part_stride, whole_stride;
+  int parts, together, across, count; // blocks in part; steps a block; blocks of columns; steps
+  template <class Problem>
+  TC_MEMBER tc_attention_steps(const Problem &p, int batch, int head, int first, int end) {
+    const int block = first / Mask::block_rows;
+    const auto places = [&](const tc_block_list &list) {
+      return list.places + batch * list.batch_stride + head * list.head_stride +
+             block * list.row_stride;
+    };
+    const auto blocks = [&](const tc_block_list &list) {
+      const int number =
+          list.counts[batch * list.count_batch + head * list.count_head + block * list.count_row];
+      return number < 0 ? 0 : number > across ? across : number;
+    };
+    in_part = places(p.mask.in_part);
+    whole = places(p.mask.whole);
+    part_stride = p.mask.in_part.stride;
+    whole_stride = p.mask.whole.stride;
+    // A block that holds all columns is as long as they are.
+    together = ((Mask::block_columns < end ? Mask::block_columns : end) + Keys - 1) / Keys;
+    across = (end - 1) / Mask::block_columns + 1;
+    parts = blocks(p.mask.in_part);
+    count = (parts + blocks(p.mask.whole)) * together;
+  }
+  /// Of a number that is no block's, columns that are not there.
+  TC_MEMBER int key(int step) const {
+    const int at = step / together;
+    const int number = at < parts ? in_part[at * part_stride] : whole[(at - parts) * whole_stride];
+    const int block = number < 0 || number > across ? across : number;
+    return block * Mask::block_columns + step % together * Keys;
+  }
+  TC_MEMBER bool is_whole(int step) const { return step / together >= parts; }
+};
+/// Those of kernels whose steps have no more columns than a block, else all steps.
+template <int Keys, class Mask> TC_FN constexpr bool tc_steps_by_lists() {
+  if constexpr (Mask::listed)
+    return Mask::block_columns % Keys == 0;
+  else
+    return false;
+}
 
 struct tc_tensor_map; // tc_pipeline.h
 
@@ -59,11 +129,12 @@ TC_FN float *tc_attention_sums(const tc_attention_problem<T, Mask> &p, int batch
 
 #ifndef TC_DEVICE
 
-/// sums, over keys `from` to `to` - 1, of weights times values; weights are relative to
+/// sums, over the columns of `steps`, of weights times values; weights are relative to
 /// exp(largest).
-template <int Depth, class T, class Mask>
+template <int Depth, class T, class Mask, class Steps>
 TC_FN void tc_attention_row(const tc_attention_problem<T, Mask> &p, int batch, int head, int row,
-                            int from, int to, float (&sums)[Depth], float &largest, float &total) {
+                            const Steps &steps, float (&sums)[Depth], float &largest,
+                            float &total) {
   const T *query = tc_row(p.query, batch, head, row);
   float query_values[Depth];
   for (int i = 0; i < Depth; ++i) {
@@ -72,14 +143,21 @@ TC_FN void tc_attention_row(const tc_attention_problem<T, Mask> &p, int batch, i
   }
   largest = -TC_INF;
   total = 0.0f;
-  for (int column = from; column < to; ++column) {
+  for (int step = 0; step < steps.count; ++step) {
+    const int column = steps.key(step);
+    if (column >= p.columns)
+      continue;
     const T *key = tc_row(p.key, batch, head / p.group, column);
     const T *value = tc_row(p.value, batch, head / p.group, column);
     float score = 0.0f;
     for (int i = 0; i < Depth; ++i)
       score += query_values[i] * tc_get(key[i]);
     score *= p.scale;
-    if constexpr (Mask::present)
+    if constexpr (Mask::computed)
+      score = steps.is_whole(step) || p.mask.seen(batch, head, row, column)
+                  ? p.mask.changed(score, batch, head, row, column)
+                  : -TC_INF;
+    else if constexpr (Mask::present)
       score += tc_mask_value(tc_row(p.mask.rows, batch, head, row)[column * p.mask.column_stride]);
     if (score == -TC_INF)
       continue;
@@ -106,7 +184,8 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
   for (int row = first; row < first + tc_attention_rows && row < end; ++row) {
     float sums[Depth], largest, total;
     const int visible = Causal && row + 1 < p.columns ? row + 1 : p.columns;
-    tc_attention_row<Depth>(p, batch, head, row, 0, visible, sums, largest, total);
+    const tc_attention_steps<1, Mask> steps(p, batch, head, first, visible);
+    tc_attention_row<Depth>(p, batch, head, row, steps, sums, largest, total);
     if (float *saved = tc_attention_sums(p, batch, head))
       saved[row] = total == 0.0f ? -TC_INF : largest + __builtin_logf(total);
     T *out = tc_row(p.out, batch, head, row);
@@ -201,14 +280,48 @@ TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
   }
   tc_start_rows<KeyTiles>(scores, p, lines, first_column);
 }
-template <int KeyTiles, class T>
-TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
-                           const tc_attention_problem<T, tc_no_mask> &, int, int, int, int) {
+template <int KeyTiles, class T, class Mask>
+TC_FN void tc_start_scores(float (&scores)[KeyTiles][4], const tc_attention_problem<T, Mask> &, int,
+                           int, int, int) {
   TC_UNROLL
   for (int n = 0; n < KeyTiles; ++n)
     TC_UNROLL
   for (int j = 0; j < 4; ++j)
     scores[n][j] = 0.0f;
+}
+
+/// Calls f(n, j, row, column) for each score of a lane, its place within rows and columns.
+template <int KeyTiles, class T, class Mask, class F>
+TC_FN void tc_for_scores(const tc_attention_problem<T, Mask> &p, int row, int first_column, F f) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TC_UNROLL
+  for (int n = 0; n < KeyTiles; ++n)
+    TC_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    const int at = row + lane / 4 + j / 2 * 8, column = first_column + n * 8 + lane % 4 * 2 + j % 2;
+    f(n, j, at < p.rows ? at : p.rows - 1, column < p.columns ? column : p.columns - 1);
+  }
+}
+/// Which of a lane's scores are seen: bit 4 n + j.
+template <int KeyTiles, class T, class Mask>
+TC_FN unsigned tc_seen_scores(const tc_attention_problem<T, Mask> &p, int batch, int head, int row,
+                              int first_column) {
+  static_assert(KeyTiles <= 8, "they are the bits of a word");
+  unsigned seen = 0;
+  tc_for_scores<KeyTiles>(p, row, first_column, [&](int n, int j, int at, int column) {
+    seen |= (p.mask.seen(batch, head, at, column) ? 1u : 0u) << (n * 4 + j);
+  });
+  return seen;
+}
+/// Scores as products become scores as they count.
+template <int KeyTiles, class T, class Mask>
+TC_FN void tc_change_scores(float (&scores)[KeyTiles][4], const tc_attention_problem<T, Mask> &p,
+                            unsigned seen, int batch, int head, int row, int first_column) {
+  tc_for_scores<KeyTiles>(p, row, first_column, [&](int n, int j, int at, int column) {
+    scores[n][j] = (seen >> (n * 4 + j) & 1u) != 0
+                       ? p.mask.changed(scores[n][j] * p.scale, batch, head, at, column)
+                       : -TC_INF;
+  });
 }
 
 /// What a warp keeps of 16 rows.
@@ -356,21 +469,25 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
 
   const int end =
       Causal && first + tc_attention_rows < p.columns ? first + tc_attention_rows : p.columns;
-  const int steps = (end + tiles::keys - 1) / tiles::keys;
+  const tc_attention_steps<tiles::keys, Mask, tc_steps_by_lists<tiles::keys, Mask>()> walk(
+      p, batch, head, first, end);
+  const int steps = walk.count;
   const auto copy_step = [&](int step) {
     unsigned short *keys = stages + step % 2 * 2 * tiles::stage;
-    tc_copy_rows<tiles, Depth, tiles::keys>(keys, p.key, batch, key_head, step * tiles::keys,
+    tc_copy_rows<tiles, Depth, tiles::keys>(keys, p.key, batch, key_head, walk.key(step),
                                             p.columns);
     tc_copy_rows<tiles, Depth, tiles::keys>(keys + tiles::stage, p.value, batch, key_head,
-                                            step * tiles::keys, p.columns);
+                                            walk.key(step), p.columns);
     tc_async_end_group();
   };
-  const float scale = p.scale * 1.4426950408889634f; // weights are powers of two
+  // Weights are powers of two; functions of scores have scaled them.
+  const float scale = (Mask::computed ? 1.0f : p.scale) * 1.4426950408889634f;
   if (steps > 0)
     copy_step(0);
   for (int step = 0; step < steps; ++step) {
-    const int first_column = step * tiles::keys;
+    const int first_column = walk.key(step);
     float scores[tiles::row_tiles][key_tiles][4];
+    unsigned seen[tiles::row_tiles]; // by functions
     if (step + 1 < steps)
       copy_step(step + 1);
     TC_UNROLL
@@ -378,7 +495,19 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
       tc_start_scores<key_tiles>(scores[m], p, batch, head, first + warp_row + m * 16,
                                  first_column);
     bool sees = !Causal || first_column <= first + warp_row + 16 * tiles::row_tiles - 1;
-    if constexpr (Mask::present) { // nobody computes what no row of the warp sees
+    if constexpr (Mask::computed) {
+      unsigned any = 0;
+      TC_UNROLL
+      for (int m = 0; m < tiles::row_tiles; ++m) {
+        seen[m] = ~0u;
+        if constexpr (Mask::hides)
+          if (!walk.is_whole(step))
+            seen[m] =
+                tc_seen_scores<key_tiles>(p, batch, head, first + warp_row + m * 16, first_column);
+        any |= seen[m];
+      }
+      sees = __any_sync(0xffffffffu, any != 0);
+    } else if constexpr (Mask::present) { // nobody computes what no row of the warp sees
       bool visible = false;
       TC_UNROLL
       for (int m = 0; m < tiles::row_tiles; ++m)
@@ -421,6 +550,8 @@ TC_FN void tc_attention_block(const tc_attention_problem<T, Mask> &p, int first,
       TC_UNROLL
       for (int m = 0; m < tiles::row_tiles; ++m) {
         const int row = first + warp_row + m * 16;
+        if constexpr (Mask::computed)
+          tc_change_scores<key_tiles>(scores[m], p, seen[m], batch, head, row, first_column);
         if (first_column + tiles::keys > p.columns ||
             (Causal && first_column + tiles::keys > row + 1))
           tc_hide<Causal>(scores[m], {row + lane / 4, row + lane / 4 + 8}, first_column, p.columns);

@@ -33,6 +33,13 @@ TC_FN int tc_few_end(const tc_attention_problem<T, Mask> &p, const tc_few_result
 
 #ifndef TC_DEVICE
 
+/// Neighbouring columns.
+struct tc_few_columns {
+  int first, count;
+  TC_MEMBER int key(int step) const { return first + step; }
+  TC_MEMBER bool is_whole(int) const { return false; }
+};
+
 /// Rows first to first + 63 of those that share the keys of `key_head`.
 template <int Depth, int Tiles, int Stages, bool Causal, bool Parts, class T, class Mask>
 TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_results &to, int part,
@@ -43,8 +50,9 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
   for (int i = first; i < first + Tiles * 16 && i < p.group * p.rows; ++i) {
     const int head = key_head * p.group + i / p.rows, row = i % p.rows;
     float sums[Depth], largest, total;
-    tc_attention_row<Depth>(p, batch, head, row, from, Causal && row + 1 < end ? row + 1 : end,
-                            sums, largest, total);
+    const int visible = Causal && row + 1 < end ? row + 1 : end;
+    const tc_few_columns columns = {from, visible > from ? visible - from : 0};
+    tc_attention_row<Depth>(p, batch, head, row, columns, sums, largest, total);
     if constexpr (Parts) {
       const long long place = tc_few_place(p, part, batch, head, row);
       to.bases[place] = largest * 1.4426950408889634f;

@@ -44,6 +44,10 @@ template <class Tiles> struct tc_group_places {
   TC_MEMBER unsigned values_free(int stage) const { return barrier(2 + 3 * Tiles::stages + stage); }
 };
 
+template <class Tiles, class Mask>
+using tc_group_steps =
+    tc_attention_steps<Tiles::keys, Mask, tc_steps_by_lists<Tiles::keys, Mask>()>;
+
 // ---- bringing
 
 /// Starts copying `Lines` rows from `first` on; what lies past `count` rows or Depth elements is
@@ -117,7 +121,9 @@ TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
                                                p.query.row_stride, first, p.rows);
       tc_barrier_arrive_after_copies(places.query_full());
     }
-    for (int column = 0; column < end; column += Tiles::keys) {
+    const tc_group_steps<Tiles, Mask> steps(p, item.batch, item.head, first, end);
+    for (int step = 0; step < steps.count; ++step) {
+      const int column = steps.key(step);
       tc_barrier_wait(places.keys_free(ring.stage), ring.parity ^ 1);
       bring(places.keys(ring.stage), keys, p.key.row_stride, p.key_map, column,
             places.keys_full(ring.stage));
@@ -254,16 +260,17 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
   }
 
   /// The same with a mask: what it hides altogether is not computed.
-  TC_MEMBER void walk_masked(int own, int steps, const tc_attention_item &item, float scale) {
+  TC_MEMBER void walk_masked(int own, const tc_group_steps<tiles, Mask> &steps,
+                             const tc_attention_item &item, float scale) {
     tc_group_mask<tiles, Mask> mask;
-    const auto load = [&](int first_key) {
-      mask.load(p.mask, item.batch, item.head, state.row, p.rows, first_key, p.columns);
+    const auto load = [&](int step, int first_key) {
+      mask.load(p, item.batch, item.head, state.row, first_key, steps.is_whole(step));
     };
-    for (int step = 0; step < steps; ++step) {
-      const int first_key = step * tiles::keys;
+    for (int step = 0; step < steps.count; ++step) {
+      const int first_key = steps.key(step);
       bool sees = step < own;
       if constexpr (mask.early) {
-        load(first_key);
+        load(step, first_key);
         sees = tc_group_any(1 + tiles::groups + group, tc_group_threads,
                             sees && mask.sees(first_key, p.columns));
       }
@@ -281,7 +288,7 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       tc_wgmma_hold(state.scores);
       release_keys();
       if constexpr (!mask.early)
-        load(first_key);
+        load(step, first_key);
       mask.add(state.scores, scale);
       hide(first_key);
       tc_group_weigh<true>(state, smaller, scale);
@@ -340,8 +347,9 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       const int own_end = own_first >= p.rows                         ? 0
                           : Causal && own_first + tc_group_rows < end ? own_first + tc_group_rows
                                                                       : end;
-      const int steps = (end + tiles::keys - 1) / tiles::keys,
-                own = (own_end + tiles::keys - 1) / tiles::keys;
+      const tc_group_steps<tiles, Mask> steps(p, item.batch, item.head, first, end);
+      const int own =
+          Mask::computed && own_end > 0 ? steps.count : (own_end + tiles::keys - 1) / tiles::keys;
       state.row = own_first + static_cast<int>(threadIdx.x) / 32 % 4 * 16 +
                   static_cast<int>(threadIdx.x) % 32 / 4;
       TC_UNROLL
@@ -362,7 +370,7 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       if constexpr (Mask::present)
         walk_masked(own, steps, item, scale);
       else
-        walk(own, steps, scale);
+        walk(own, steps.count, scale);
       store(item.batch, item.head);
     }
   }
@@ -370,7 +378,8 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
 
 template <int Depth, int Groups, bool Causal, bool Bulk, class T, class Mask>
 TC_FN void tc_attention_by_groups(const tc_attention_problem<T, Mask> &p) {
-  using tiles = tc_group_tiles<Depth, Groups, Mask::present, Bulk>;
+  using tiles =
+      tc_group_tiles<Depth, Groups, Mask::present, Mask::present && !Mask::computed, Bulk>;
   TC_DYN_SMEM(unsigned char, shared);
   const tc_group_places<tiles> places{(tc_shared_address(shared) + 1023u) & ~1023u};
   if (threadIdx.x == 0) {

@@ -17,9 +17,10 @@ template <bool Ordered> TC_FN constexpr int tc_attention_key(int i, int lane) {
                  : i / 4 * 8 + lane % 4 * 2 + i % 2;
 }
 
-/// `Bulk`: bulk copies bring queries, keys and values, else threads do.
-template <int Depth, int Groups, bool Masked, bool Bulk> struct tc_group_tiles {
-  static constexpr bool bulk = Bulk, ordered = Masked;
+/// `Bulk`: bulk copies bring queries, keys and values, else threads do. `Ordered`: keys are in the
+/// order of a mask in memory.
+template <int Depth, int Groups, bool Masked, bool Ordered, bool Bulk> struct tc_group_tiles {
+  static constexpr bool bulk = Bulk, ordered = Ordered;
   static constexpr int groups = Groups;
   static constexpr int rows = groups * tc_group_rows;
   static constexpr int keys = tc_attention_group_keys(Depth, Groups);
@@ -157,7 +158,62 @@ TC_FN void tc_group_shrink(tc_group_state<Tiles> &state, const float (&smaller)[
 /// The mask of a thread's scores of a step, added in powers of two.
 /// -inf hides; a number that is finite stays finite, so that it drowns a score and rows that are
 /// masked throughout have equal weights.
-template <class Tiles, class Mask> struct tc_group_mask;
+/// Functions are computed where the scores are. Which scores count is found before, a bit each;
+/// steps without any are not computed.
+template <class Tiles, class Mask> struct tc_group_mask {
+  static_assert(Mask::computed && !Tiles::ordered, "others are tensors");
+  static constexpr bool early = Mask::hides;
+  static constexpr int count = Tiles::keys / 2; // scores of a thread
+  const Mask *functions;
+  float scale;
+  int batch, head, row, rows, first_key, columns;
+  unsigned seen[count / 32];
+
+  template <class F> TC_MEMBER void for_scores(F f) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    TC_UNROLL
+    for (int i = 0; i < count; ++i) {
+      const int at = row + i / 2 % 2 * 8, key = first_key + tc_attention_key<false>(i, lane);
+      f(i, at < rows ? at : rows - 1, key < columns ? key : columns - 1);
+    }
+  }
+  template <class Problem>
+  TC_MEMBER void load(const Problem &p, int of_batch, int of_head, int of_row, int key,
+                      bool whole) {
+    functions = &p.mask;
+    scale = p.scale;
+    batch = of_batch;
+    head = of_head;
+    row = of_row;
+    rows = p.rows;
+    first_key = key;
+    columns = p.columns;
+    TC_UNROLL
+    for (int word = 0; word < count / 32; ++word)
+      seen[word] = whole || !Mask::hides ? ~0u : 0u;
+    if constexpr (Mask::hides)
+      if (!whole)
+        for_scores([&](int i, int at, int column) {
+          seen[i / 32] |= (functions->seen(batch, head, at, column) ? 1u : 0u) << i % 32;
+        });
+  }
+  TC_MEMBER bool sees(int, int) const {
+    bool result = false;
+    TC_UNROLL
+    for (int word = 0; word < count / 32; ++word)
+      result = result || seen[word] != 0;
+    return result;
+  }
+  /// Scores as they count, in powers of two.
+  TC_MEMBER void add(float (&scores)[count], float) const {
+    for_scores([&](int i, int at, int column) {
+      scores[i] =
+          (seen[i / 32] >> i % 32 & 1u) != 0
+              ? functions->changed(scores[i] * scale, batch, head, at, column) * 1.4426950408889634f
+              : -TC_INF;
+    });
+  }
+};
 
 template <class Tiles> struct tc_group_mask<Tiles, tc_no_mask> {};
 
@@ -169,8 +225,10 @@ struct tc_group_mask<Tiles, tc_mask<M, Pairs, Runs>> {
   static constexpr bool early = Tiles::depth <= 64 || (Tiles::depth <= 128 && sizeof(M) <= 2);
   tc_vec<M, 8> added[2][runs]; // of the two rows: runs of 8 keys
 
-  TC_MEMBER void load(const tc_mask<M, Pairs, Runs> &mask, int batch, int head, int row, int rows,
-                      int first_key, int columns) {
+  template <class Problem>
+  TC_MEMBER void load(const Problem &p, int batch, int head, int row, int first_key, bool) {
+    const tc_mask<M, Pairs, Runs> &mask = p.mask;
+    const int rows = p.rows, columns = p.columns;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     TC_UNROLL
     for (int half = 0; half < 2; ++half) {

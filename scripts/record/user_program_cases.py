@@ -1,0 +1,47 @@
+"""Cases of programs that users write and that once went wrong or were refused here; tests/cases/user_programs.
+
+    python3 scripts/record/user_program_cases.py
+"""
+import torch
+import torch.nn.functional as F
+
+from recorder import Family
+
+
+def masks_beside_indices(c):
+    mask, at = torch.tensor([True, False, True, True, False]), torch.tensor([1, 3, 0])
+    x, values = c.randn(5, 4), c.randn(3)
+
+    def put(*indices, shape=(5, 4), accumulate=False):
+        def f(x, mask, at, values):
+            given = tuple(mask if i == "mask" else at if i == "at" else torch.tensor(i) if i is not None else slice(None) for i in indices)
+            if accumulate:
+                return x.view(shape).index_put(given, values, True)
+            result = x.view(shape).clone()
+            result[given] = values
+            return result
+
+        return f
+
+    c.case("mask_beside_as_many", put("mask", "at"), x, mask, at, values)
+    c.case("mask_beside_as_many_added", put("mask", "at", accumulate=True), x, mask, at, values)
+    c.case("mask_beside_one", put("mask", 2), x, mask, at, torch.tensor(7.0))
+    c.case("mask_beside_one_of_values", put("mask", [0]), x, mask, at, values)
+    c.case("mask_beside_one_added", put("mask", 1, accumulate=True), x, mask, at, values[:1])
+    c.case("mask_apart", put("mask", None, 1, shape=(5, 2, 2)), x, mask, at, values[:, None])
+    c.case("mask_apart_one", put("mask", None, [1], shape=(5, 2, 2)), x, mask, at, torch.tensor(3.0))
+    c.case("mask_of_two_dimensions_beside", lambda x, m, v: x.view(2, 5, 2).index_put((m, torch.tensor([1])), v), x, c.bools(2, 5), torch.tensor(3.0))
+    c.case("masks_beside_each_other", lambda x, m, n, v: x.index_put((m, n), v), x, mask, torch.tensor([True, False, True, True]), values)
+
+
+def activations(c):
+    zeros = torch.tensor([1.0, -1.0, 0.0, -2.5]) * 0
+    c.case("relu_of_negative_zero", lambda x: (torch.signbit(F.relu(x)), F.relu(x)), zeros)
+    c.case("rrelu_functional", lambda x, noise: torch.ops.aten.rrelu_with_noise_functional(x, noise, 0.1, 0.3, False), c.randn(3, 5), c.randn(3, 5))
+
+
+if __name__ == "__main__":
+    family = Family("user_programs")
+    masks_beside_indices(family)
+    activations(family)
+    family.write()
