@@ -221,8 +221,13 @@ enum class Library : uint8_t {
   gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
                   // for the concatenations of all ranks
   tuple_item,     // inputs[0]: the tuple; output `item` of it
-  all_gather,     // inputs[0]: this rank's part; writes inputs[1], all ranks' parts in order
-  reduce_scatter, // inputs[0]: `group.size` equal parts; output: this rank's, reduced over ranks
+  // Collectives read inputs[0] and write inputs[1] (which may be the same), or, where there is
+  // none, the output.
+  all_gather,     // this rank's part; all ranks' parts in order
+  reduce_scatter, // `group.size` equal parts; this rank's, reduced over ranks
+  all_reduce,     // a tensor; the same reduced over ranks
+  broadcast,      // a tensor; that of rank `root` of the group
+  all_to_all,     // parts of `sends` elements for each rank; parts of `receives` from each
   wait,           // inputs[0]: what a collective writes or yields; done when it is
   split_copy_out, // inputs[0]: [ranks, columns]; writes inputs[1..], their columns in order
   chunk_concat,   // inputs[0..n-2]; writes inputs[n-1], [ranks, ..]: row r holds chunk r of each,
@@ -239,7 +244,7 @@ bool is_collective(Library library);
 struct CustomCall; // ir/custom_call.h
 struct ProcessGroup {
   std::string name;
-  int64_t size = 1; // ranks
+  int64_t size = 1; // ranks; 0: nothing says how many
 };
 /// What is asked of a library; engine/solver.h says what the routines are.
 struct Solver {
@@ -254,17 +259,19 @@ struct Extern {
   Library library = Library::matmul;
   std::vector<BufferView> inputs;
   double alpha = 1, beta = 1;
-  bool tf32 = false;                        // product of f32: factors may be rounded to TF32
-  bool causal = false;                      // attention: row i sees columns 0 to i
-  bool descending = false;                  // sort
-  bool values = false;                      // sort: the first output is the values
-  bool positions = false;                   // sort: the last output is where they were
-  ProcessGroup group;                       // collectives
-  std::string reduction;                    // reduce_scatter: "sum", "avg", "max"
-  size_t item = 0;                          // tuple_item
-  std::vector<uint32_t> subgraphs;          // of the module: conditional {true, false}, while_loop
-  std::optional<Expr> condition;            // conditional: over sizes, 1 or 0
-  size_t carried = 0;                       // while_loop
+  bool tf32 = false;                 // product of f32: factors may be rounded to TF32
+  bool causal = false;               // attention: row i sees columns 0 to i
+  bool descending = false;           // sort
+  bool values = false;               // sort: the first output is the values
+  bool positions = false;            // sort: the last output is where they were
+  ProcessGroup group;                // collectives
+  std::string reduction;             // reduce_scatter, all_reduce: of tensor::kRankReductions
+  int64_t root = 0;                  // broadcast
+  std::vector<Expr> sends, receives; // all_to_all: elements, by rank
+  size_t item = 0;                   // tuple_item
+  std::vector<uint32_t> subgraphs;   // of the module: conditional {true, false}, while_loop
+  std::optional<Expr> condition;     // conditional: over sizes, 1 or 0
+  size_t carried = 0;                // while_loop
   std::shared_ptr<const CustomCall> custom; // user_kernel
   Expr symbol;                              // define_size
   std::optional<Expr> bound;                // define_size: the most that it can be

@@ -127,8 +127,10 @@ TEST_CASE("what does not fit together is refused") {
   {
     Sample s;
     const Argument x = f32(s, "x", {4});
+    CHECK(s.problem(kReduce, {x, "premul_sum", 2, "0"}) ==
+          "TSC-O117: the reduction 'premul_sum' is not supported");
     CHECK(s.problem(kReduce, {x, "bxor", 2, "0"}) ==
-          "TSC-O117: the reduction 'bxor' is not supported");
+          "TSC-O117: the reduction 'bxor' of torch.float32 is not supported");
   }
   {
     Sample s;
