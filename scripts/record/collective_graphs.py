@@ -77,10 +77,12 @@ def forms(ranks=3):
     return g.finish(results)
 
 
-def tensor_parallel(ranks=2, rows=4, features=6, hidden=5):
+def tensor_parallel(ranks=2, rows=4, features=6, hidden=5, scale_weights=None):
     """Two layers of a perceptron, the first cut by columns, the second by rows; then rows of the sequence."""
     g = Graph("tensor_parallel")
     x, first, second, scale = g.input([rows, features]), g.input([features, hidden]), g.input([hidden, features]), g.input([features])
+    if scale_weights:
+        first, second = (g.call("aten.mul.Tensor", weight, scale_weights) for weight in (first, second))
     inner = g.call("aten.relu.default", g.call("aten.mm.default", x, first))
     y = g.collective("all_reduce", g.call("aten.mm.default", inner, second), "sum", "0")
     y = g.call("aten.add.Tensor", g.call("aten.mul.Tensor", y, scale), x)
