@@ -71,7 +71,8 @@ std::map<std::string, int64_t> group_sizes(const Program &program) {
   for (const Step &step : program.steps)
     if (const auto *collective = std::get_if<Collective>(&step.kind)) {
       int64_t &size = sizes[collective->group];
-      size = std::max(size, collective->ranks);
+      if (size == 0)
+        size = collective->ranks;
     }
   return sizes;
 }

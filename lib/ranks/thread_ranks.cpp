@@ -29,11 +29,11 @@ public:
   /// What every rank gives, in order; valid until the rank calls `leave`.
   const std::vector<const Pieces *> &enter(int64_t rank, const Pieces &pieces) {
     pieces_[static_cast<size_t>(rank)] = &pieces;
-    wait_for_all();
+    wait_for_all(true);
     return pieces_;
   }
-  /// What was laid down may change afterwards.
-  void leave() { wait_for_all(); }
+  /// What was laid down may change afterwards. All who entered come here, whatever else happens.
+  void leave() { wait_for_all(false); }
 
   void abandon() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -49,9 +49,9 @@ private:
   uint64_t round_ = 0;
   bool abandoned_ = false;
 
-  void wait_for_all() {
+  void wait_for_all(bool may_stop) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (abandoned_)
+    if (may_stop && abandoned_)
       throw Abandoned{};
     const uint64_t round = round_;
     if (++here_ == pieces_.size()) {
@@ -60,7 +60,7 @@ private:
       all_here_.notify_all();
       return;
     }
-    all_here_.wait(lock, [&] { return round_ != round || abandoned_; });
+    all_here_.wait(lock, [&] { return round_ != round || (may_stop && abandoned_); });
     if (round_ == round)
       throw Abandoned{};
   }
@@ -76,21 +76,23 @@ public:
   void exchange(const tsc_engine::CollectiveCall &call, const Pieces &pieces,
                 const std::vector<Room> &rooms) override {
     const std::vector<const Pieces *> &all = meeting_.enter(rank_, pieces);
+    std::string misfit; // thrown once nobody reads this rank's pieces any more
     for (size_t r = 0; r < rooms.size(); ++r) {
       const Piece &piece = (*all[r])[static_cast<size_t>(rank_)];
       if (piece.bytes != rooms[r].bytes)
-        throw support::UserError(
-            support::ExitCode::bad_input,
-            {.code = "TSC-R052",
-             .message = "rank " + std::to_string(rank_) + " of the group has room for " +
-                        std::to_string(rooms[r].bytes) + " bytes from rank " + std::to_string(r) +
-                        ", which gives " + std::to_string(piece.bytes) + ", in step " + call.step,
-             .node = call.node,
-             .next_step = "give the ranks inputs whose parts fit each other"});
-      if (piece.bytes > 0)
+        misfit = "rank " + std::to_string(rank_) + " of the group has room for " +
+                 std::to_string(rooms[r].bytes) + " bytes from rank " + std::to_string(r) +
+                 ", which gives " + std::to_string(piece.bytes) + ", in step " + call.step;
+      else if (piece.bytes > 0)
         std::memcpy(rooms[r].data, piece.data, piece.bytes);
     }
     meeting_.leave();
+    if (!misfit.empty())
+      throw support::UserError(support::ExitCode::bad_input,
+                               {.code = "TSC-R052",
+                                .message = misfit,
+                                .node = call.node,
+                                .next_step = "give the ranks inputs whose parts fit each other"});
   }
 
 private:

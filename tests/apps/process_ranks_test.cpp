@@ -189,6 +189,7 @@ TEST_CASE("a rank that fails ends all of them with a code") {
     CHECK(contains(outcome.err, fault.code));
     CHECK(contains(outcome.err, fault.text));
     CHECK(contains(outcome.err, " of 3: "));
+    CHECK(contains(outcome.err, "error TSC-R050: rank") == contains(fault.fault, "do=kill"));
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(14));
   }
   CHECK(processes_with(place.path("")) == 0);
@@ -234,6 +235,19 @@ TEST_CASE("ranks that do not fit each other are told apart before they communica
     CHECK(contains(ranks.errors[1], "error TSC-"));
     CHECK(ranks.seconds < 10);
   }
+}
+
+TEST_CASE("the others are told what a rank that fails says") {
+  Workplace place;
+  const Port port(false);
+  const std::string words = recorded("sum") + "--device=host --no-cache --collective-timeout=5";
+  std::vector<std::string> variables = places(port.number(), 2);
+  variables[1] += " PATH=/nowhere CXX=";
+  const Ranks ranks = run_ranks(place, variables, {words, words});
+  INFO(ranks.errors[0] << ranks.errors[1]);
+  CHECK(ranks.exit_codes == std::vector<int>{5, 5});
+  CHECK(contains(ranks.errors[1], "error TSC-R010: no C++ compiler was found"));
+  CHECK(contains(ranks.errors[0], "error TSC-R051: rank 0 of 2: rank 1 failed: error TSC-R010"));
 }
 
 TEST_CASE("a store that cannot be made or found is an error") {
