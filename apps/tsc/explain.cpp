@@ -3,6 +3,8 @@
 
 #include "driver/group_cost.h"
 #include "driver/group_kernels.h"
+#include "driver/network.h"
+#include "driver/ranks.h"
 #include "graph/symbol_names.h"
 #include "scheduler/cost.h"
 #include "scheduler/schedule.h"
@@ -20,6 +22,9 @@ namespace {
 
 struct Flags : CompileFlags {
   std::string first, second;
+  std::string network, mesh;
+  std::vector<std::string> groups;
+  int64_t world_size = 0;
 };
 
 using driver::Compilation;
@@ -238,8 +243,35 @@ void explain_pair(const Compilation &compilation, const Flags &flags) {
   }
 }
 
+/// What each collective takes on a network, and how much of that the rest hides.
+void explain_network(const Compilation &compilation, const Flags &flags) {
+  const ranks::GroupTable table =
+      driver::group_table(compilation.program, {flags.world_size, flags.groups, flags.mesh});
+  const driver::Network network = driver::read_network(flags.network, table.world);
+  const target::Target &target = target::find_target(archs_of(flags).front());
+  const driver::CommunicationPlan plan =
+      driver::plan_communication(compilation, target, network, table);
+  std::printf("%lld ranks on %s, each %s\n", static_cast<long long>(table.world),
+              network.name.c_str(), target.name.c_str());
+  for (const driver::PlannedCollective &collective : plan.collectives)
+    std::printf("%s: %s in group '%s' of %zu ranks, %.3g MB: %.1f us, %.1f exposed (node %s)\n",
+                collective.name.c_str(), collective.what.c_str(), collective.group.c_str(),
+                table.members(collective.group, 0).size(), collective.bytes * 1e-6,
+                collective.seconds * 1e6, collective.exposed * 1e6, collective.node.c_str());
+  const double hidden = plan.communicating - plan.exposed;
+  std::printf("a run: %.1f us: computes %.1f, communicates %.1f, of which %.1f hidden and %.1f "
+              "exposed\n",
+              plan.total * 1e6, plan.computing * 1e6, plan.communicating * 1e6, hidden * 1e6,
+              plan.exposed * 1e6);
+  if (plan.memory >= 0)
+    std::printf("memory of a rank: %.3f MB, inputs apart\n",
+                static_cast<double>(plan.memory) * 1e-6);
+}
+
 void run(const Flags &flags) {
   Compilation compilation = compile_with_flags(flags, driver::Form::program);
+  if (!flags.network.empty())
+    return explain_network(compilation, flags);
   if (flags.second.empty())
     explain_groups(compilation, target::find_target(archs_of(flags).front()),
                    flags.first.empty() ? std::vector<scheduler::NodeId>()
@@ -258,6 +290,16 @@ void add_explain(CLI::App &app, int &exit_code) {
   add_compile_flags(*command, *flags, "GRAPH");
   command->add_option("A", flags->first, "operation, buffer, kernel or graph node");
   command->add_option("B", flags->second, "operation, buffer, kernel or graph node");
+  CLI::Option *network = command->add_option(
+      "--network", flags->network,
+      "of a graph with collectives: what each takes on the network that this file describes, and "
+      "how much of it is hidden (docs/collectives.md)");
+  command->add_option("--world-size", flags->world_size, "with --network: the number of ranks")
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(network);
+  add_repeatable(*command, "--group", flags->groups, "with --network: as in tsc run")
+      ->needs(network);
+  command->add_option("--mesh", flags->mesh, "with --network: as in tsc run")->needs(network);
   command->callback([flags, &exit_code] {
     run(*flags);
     exit_code = 0;

@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "idle_options.h"
+#include "launch_ranks.h"
 #include "options.h"
 #include "progress.h"
 #include "run_report.h"
@@ -7,10 +8,13 @@
 #include "driver/expected.h"
 #include "driver/inputs.h"
 #include "driver/match_inputs.h"
+#include "driver/process_ranks.h"
 #include "driver/ranks.h"
 #include "driver/reference.h"
 #include "emit/emit.h"
 #include "engine/arch_choice.h"
+#include "ranks/launcher.h"
+#include "runtime/cuda_ranks.h"
 #include "support/diagnostic.h"
 #include "target/target.h"
 #include "tensor/mapped_file.h"
@@ -33,7 +37,18 @@ struct Flags : CompileFlags {
   int bench = 0;
   uint64_t seed = 0;
   int64_t world_size = 0;
+  std::vector<std::string> groups;
+  std::string mesh;
+  double collective_timeout = 300;
+  bool processes = false;
   bool reverse = false, no_cache = false, no_graphs = false, json = false;
+};
+
+/// The ranks of this process: all of them, or one.
+struct Ranks {
+  std::optional<ranks::Place> place; // of one
+  ranks::GroupTable table;
+  int64_t first = 0, count = 1;
 };
 
 /// What is run: a graph, compiled now, or an emitted folder.
@@ -92,10 +107,11 @@ Subject load(Flags flags) {
   return subject;
 }
 
-std::string choose_device(const Flags &flags, const program::Program &program) {
+std::string choose_device(const Flags &flags, const program::Program &program,
+                          const std::optional<ranks::Place> &place) {
   if (!flags.device.empty())
     return flags.device;
-  if (driver::has_collectives(program))
+  if (driver::has_collectives(program) && !place)
     return "host";
   std::string why;
   if (runtime::cuda_available(&why))
@@ -121,24 +137,38 @@ std::string result_name(const program::Program &program, size_t rank, const std:
                                           : name;
 }
 
+/// Where this process writes: one rank of several has a file of its own, "y.rank_0.npz".
+std::string outputs_path(const Flags &flags, const Ranks &ranks) {
+  if (!ranks.place)
+    return flags.outputs;
+  if (ranks.place->is_launched)
+    return outputs_of_launched_rank(ranks.first);
+  std::filesystem::path path = flags.outputs;
+  const std::string name =
+      path.stem().string() + ".rank_" + std::to_string(ranks.first) + path.extension().string();
+  return flags.outputs == "-" ? flags.outputs : path.replace_filename(name).string();
+}
+
 void write_outputs(const program::Program &program, const driver::RankTensors &outputs,
-                   const std::string &path) {
+                   int64_t first_rank, const std::string &path) {
   tensor::TensorMap named;
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
     for (size_t i = 0; i < program.outputs.size(); ++i)
       if (program.outputs[i].buffer >= 0)
-        named[result_name(program, rank, program.outputs[i].name)] = outputs[rank][i];
+        named[result_name(program, static_cast<size_t>(first_rank) + rank,
+                          program.outputs[i].name)] = outputs[rank][i];
   }
   tensor::write_tensors(path, named);
 }
 
 std::vector<driver::OutputAgreement> compare(const program::Program &program,
-                                             const driver::RankTensors &outputs,
+                                             const driver::RankTensors &outputs, int64_t first_rank,
                                              const tensor::TensorMap &expected) {
   std::vector<driver::OutputAgreement> all;
-  for (size_t rank = 0; rank < outputs.size(); ++rank) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const size_t rank = static_cast<size_t>(first_rank) + i;
     const tensor::TensorMap own = driver::tensors_of_rank(expected, static_cast<int64_t>(rank));
-    for (driver::OutputAgreement &one : driver::compare_outputs(program, outputs[rank], own)) {
+    for (driver::OutputAgreement &one : driver::compare_outputs(program, outputs[i], own)) {
       one.name = result_name(program, rank, one.name);
       all.push_back(std::move(one));
     }
@@ -153,7 +183,7 @@ struct Data {
 };
 
 /// All problems of all files in one report; nothing has run yet.
-Data load_data(const Flags &flags, const Subject &subject, int64_t ranks) {
+Data load_data(const Flags &flags, const Subject &subject, const Ranks &ranks) {
   const program::Program &program = subject.compilation.program;
   Data data;
   std::vector<support::Diagnostic> problems;
@@ -179,18 +209,19 @@ Data load_data(const Flags &flags, const Subject &subject, int64_t ranks) {
   }
   collect([&] {
     if (driver::has_collectives(program))
-      data.inputs =
-          driver::load_rank_inputs(program, inputs, ranks, hints, constants, shapes_of(flags));
+      data.inputs = driver::load_rank_inputs(program, inputs, ranks.first, ranks.count, hints,
+                                             constants, shapes_of(flags));
     else
       data.inputs = {driver::load_inputs(program, inputs, hints, constants, shapes_of(flags))};
   });
   if (problems.empty() && !flags.expect.empty())
     collect([&] {
       data.expected = tensor::read_tensors(flags.expect);
-      for (size_t rank = 0; rank < data.inputs.size(); ++rank)
-        driver::check_expected(program, driver::output_sizes(program, data.inputs[rank]),
-                               driver::tensors_of_rank(data.expected, static_cast<int64_t>(rank)),
-                               flags.expect);
+      for (size_t i = 0; i < data.inputs.size(); ++i)
+        driver::check_expected(
+            program, driver::output_sizes(program, data.inputs[i]),
+            driver::tensors_of_rank(data.expected, ranks.first + static_cast<int64_t>(i)),
+            flags.expect);
     });
   std::vector<std::string> warnings;
   collect([&] {
@@ -228,40 +259,76 @@ Situation situation_of(const Flags &flags, const std::string &device) {
   return situation;
 }
 
-int run(const Flags &flags, const CLI::App &command) {
-  refuse_idle_options(command, situation_of(flags, flags.device));
-  RunReport report;
-  Stopwatch watch(report.stages);
-  Subject subject = load(flags);
-  watch.lap("graph");
-  const program::Program &program = subject.compilation.program;
-  if (flags.inputs.empty() && !program.inputs.empty())
-    std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
-  report.graph = flags.graph;
-  report.device = choose_device(flags, program);
-  refuse_idle_options(command, situation_of(flags, report.device));
-  watch.lap("device");
-  const int64_t ranks = driver::check_world_size(program, flags.world_size, report.device);
-  const Data data = load_data(flags, subject, ranks);
-  report.passes = subject.compilation.times;
-  watch.lap("data");
-  driver::RankTensors outputs;
-  if (report.device == "reference") {
-    if (subject.from_folder)
+/// One process a rank: on GPUs, and where it is asked for.
+bool is_to_launch(const Flags &flags, const std::optional<ranks::Place> &place) {
+  return !place && flags.world_size > 0 && (flags.processes || flags.device == "cuda");
+}
+
+/// The ranks of a program, and which of them are this process's.
+Ranks ranks_of(const Flags &flags, const program::Program &program,
+               const std::optional<ranks::Place> &place) {
+  Ranks ranks;
+  driver::RanksAsked asked{flags.world_size, flags.groups, flags.mesh};
+  if (driver::has_collectives(program) && place) {
+    if (flags.world_size != 0 && flags.world_size != place->world)
       throw support::UserError(
           support::ExitCode::usage,
-          support::Diagnostic{"TSC-C007", "the reference device runs graphs, not compiled folders",
-                              flags.graph, "", "", "",
-                              "give the graph the folder was compiled from"});
+          support::Diagnostic{
+              "TSC-C053",
+              "--world-size is " + std::to_string(flags.world_size) + ", and this is one of " +
+                  std::to_string(place->world) + " ranks by the environment",
+              "", "", "", "", "leave --world-size out, or unset RANK and WORLD_SIZE"});
+    ranks.place = place;
+    ranks.first = place->rank;
+    asked.world_size = place->world;
+  }
+  ranks.table = driver::group_table(program, asked);
+  if (!ranks.place)
+    ranks.count = ranks.table.world;
+  return ranks;
+}
+
+/// One rank of several processes.
+void run_rank(const Flags &flags, const Subject &subject, const Ranks &ranks, const Data &data,
+              RunReport &report, driver::RankTensors &outputs) {
+  const ranks::Place &place = *ranks.place;
+  driver::ProcessRank how;
+  how.device = report.device;
+  how.table = ranks.table;
+  how.session = session_options(flags, report.device);
+  how.seed = flags.seed;
+  how.bench = flags.bench;
+  if (how.device == "cuda") {
+    runtime::need_cuda_device(place.rank, place.local_rank);
+    how.session.device_index = static_cast<int>(place.local_rank);
+  }
+  Progress progress;
+  progress.show("meeting the other ranks");
+  ranks::World::Options options;
+  options.timeout_seconds = flags.collective_timeout;
+  ranks::World world(place, options);
+  driver::ProcessRun run =
+      driver::run_process_rank(world, subject.compilation, data.inputs[0], data.weights, how);
+  outputs = {std::move(run.outputs)};
+  report.timing = run.timing;
+  report.samples_ms = std::move(run.samples_ms);
+}
+
+void run_in_this_process(const Flags &flags, const Subject &subject, const Ranks &ranks,
+                         const Data &data, RunReport &report, Stopwatch &watch,
+                         driver::RankTensors &outputs) {
+  const program::Program &program = subject.compilation.program;
+  if (report.device == "reference") {
     driver::ReferenceOptions options;
     options.seed = flags.seed;
-    outputs = driver::run_reference_ranks(subject.compilation, data.inputs, data.weights, options);
+    outputs = driver::run_reference_ranks(subject.compilation, data.inputs, data.weights,
+                                          {ranks.table}, options);
     watch.lap("run");
   } else if (driver::has_collectives(program)) {
     Progress progress;
     progress.show("compiling kernels and running all ranks");
     driver::RankRun run =
-        driver::run_ranks_on_host(program, data.inputs, data.weights,
+        driver::run_ranks_on_host(program, data.inputs, data.weights, ranks.table,
                                   session_options(flags, report.device), flags.seed, flags.bench);
     outputs = std::move(run.outputs);
     report.timing = run.timing;
@@ -283,24 +350,97 @@ int run(const Flags &flags, const CLI::App &command) {
     }
     report.timing = session->timing();
   }
+}
+
+/// Writes, compares and prints what a run left. Returns the exit code.
+int finish(const Flags &flags, const program::Program &program, const Ranks &ranks,
+           const Data &data, const driver::RankTensors &outputs, RunReport &report,
+           Stopwatch &watch) {
   tensor::check_files_unchanged(); // nothing of what was computed is of a file that changed
   if (!flags.outputs.empty())
-    write_outputs(program, outputs, flags.outputs);
+    write_outputs(program, outputs, ranks.first, outputs_path(flags, ranks));
   if (!flags.expect.empty())
-    report.comparisons = compare(program, outputs, data.expected);
+    report.comparisons = compare(program, outputs, ranks.first, data.expected);
   std::string summaries;
-  for (size_t rank = 0; rank < outputs.size() && flags.outputs.empty() && !flags.json; ++rank)
-    summaries += describe_outputs(program, outputs[rank], [&](const std::string &name) {
-      return result_name(program, rank, name);
+  for (size_t i = 0; i < outputs.size() && flags.outputs.empty() && !flags.json; ++i)
+    summaries += describe_outputs(program, outputs[i], [&](const std::string &name) {
+      return result_name(program, static_cast<size_t>(ranks.first) + i, name);
     });
   watch.lap("outputs");
   // What is written to stdout stands there alone.
-  print_report(report, flags.json, flags.outputs == "-" ? stderr : stdout);
+  std::FILE *stream = flags.outputs == "-" ? stderr : stdout;
+  if (ranks.place && ranks.first != 0 && !flags.json)
+    print_comparisons(report, stream);
+  else
+    print_report(report, flags.json, stream);
   std::fputs(summaries.c_str(), stdout);
   bool agrees =
       std::all_of(report.comparisons.begin(), report.comparisons.end(),
                   [](const driver::OutputAgreement &output) { return output.agreement.ok; });
   return static_cast<int>(agrees ? support::ExitCode::ok : support::ExitCode::numbers_differ);
+}
+
+int run(const Flags &flags, const CLI::App &command) {
+  ranks::end_with_launcher();
+  refuse_idle_options(command, situation_of(flags, flags.device));
+  const std::optional<ranks::Place> place = ranks::place_in_environment();
+  if (is_to_launch(flags, place))
+    return launch_ranks({flags.world_size, flags.device, flags.outputs, flags.json});
+  RunReport report;
+  Stopwatch watch(report.stages);
+  Subject subject = load(flags);
+  watch.lap("graph");
+  const program::Program &program = subject.compilation.program;
+  if (flags.inputs.empty() && !program.inputs.empty())
+    std::fprintf(stderr, "note: no --inputs; the inputs are random (seed 0)\n");
+  report.graph = flags.graph;
+  report.device = choose_device(flags, program, place);
+  refuse_idle_options(command, situation_of(flags, report.device));
+  watch.lap("device");
+  if (report.device == "reference" && subject.from_folder)
+    throw support::UserError(
+        support::ExitCode::usage,
+        support::Diagnostic{"TSC-C007", "the reference device runs graphs, not compiled folders",
+                            flags.graph, "", "", "",
+                            "give the graph the folder was compiled from"});
+  const Ranks ranks = ranks_of(flags, program, place);
+  const Data data = load_data(flags, subject, ranks);
+  report.passes = subject.compilation.times;
+  watch.lap("data");
+  driver::RankTensors outputs;
+  if (ranks.place) {
+    run_rank(flags, subject, ranks, data, report, outputs);
+    watch.lap("kernels, weights and run");
+  } else if (driver::has_collectives(program) && report.device == "cuda") {
+    throw support::UserError(support::ExitCode::usage,
+                             {.code = "TSC-C011",
+                              .message = "ranks on GPUs are processes, and --world-size is not "
+                                         "given",
+                              .next_step = "give --world-size, or start the ranks with torchrun"});
+  } else {
+    run_in_this_process(flags, subject, ranks, data, report, watch, outputs);
+  }
+  return finish(flags, program, ranks, data, outputs, report, watch);
+}
+
+void add_rank_options(CLI::App &command, Flags &flags) {
+  command
+      .add_option("--world-size", flags.world_size,
+                  "of a graph with collectives: its ranks. On GPUs each is a process; else all run "
+                  "in this process. rank_R/NAME in files of tensors is rank R's")
+      ->check(CLI::Range(1, 4096));
+  command.add_flag("--processes", flags.processes,
+                   "with --world-size: each rank is a process, on the host and the reference too");
+  add_repeatable(command, "--group", flags.groups,
+                 "NAME=0,1/2,3: the ranks of a group that is smaller than the world; each rank is "
+                 "in one of the lists");
+  command.add_option("--mesh", flags.mesh,
+                     "NAME=SIZE,NAME=SIZE: groups that are the dimensions of a mesh of all ranks");
+  command
+      .add_option("--collective-timeout", flags.collective_timeout,
+                  "seconds that a collective, or a rank to come, may take before all ranks end "
+                  "(default: 300)")
+      ->check(CLI::Range(0.001, 1e6));
 }
 
 } // namespace
@@ -333,11 +473,7 @@ void add_run(CLI::App &app, int &exit_code) {
       ->add_option("--seed", flags->seed,
                    "of the graph's random operators, as dropout in training (default: 0)")
       ->check(whole_number());
-  command
-      ->add_option("--world-size", flags->world_size,
-                   "of a graph with collectives: its ranks, which all run in this process on the "
-                   "host or the reference; rank_R/NAME in files of tensors is rank R's")
-      ->check(CLI::Range(1, 4096));
+  add_rank_options(*command, *flags);
   command->add_flag("--no-graphs", flags->no_graphs,
                     "GPU: launch each kernel in each run, instead of replaying a CUDA graph");
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")

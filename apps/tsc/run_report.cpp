@@ -128,6 +128,10 @@ void print_report(const RunReport &report, bool json, std::FILE *stream) {
     std::fprintf(stream, "run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n",
                  median(report.samples_ms), *low, *high, report.samples_ms.size());
   }
+  print_comparisons(report, stream);
+}
+
+void print_comparisons(const RunReport &report, std::FILE *stream) {
   for (const driver::OutputAgreement &output : report.comparisons) {
     const tensor::Agreement &agreement = output.agreement;
     std::fprintf(

@@ -33,5 +33,7 @@ std::string describe_outputs(const program::Program &program,
                              const std::vector<tensor::HostTensor> &outputs,
                              const std::function<std::string(const std::string &)> &name_of);
 void print_report(const RunReport &report, bool json, std::FILE *stream);
+/// Of the report what is of one rank alone.
+void print_comparisons(const RunReport &report, std::FILE *stream);
 
 } // namespace tsc::app

@@ -1,8 +1,11 @@
 #include "codegen/communication_steps.h"
 
 #include "support/diagnostic.h"
+#include "tensor/rank_reductions.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace tsc::codegen {
 
@@ -33,6 +36,9 @@ public:
       break;
     case Library::all_gather:
     case Library::reduce_scatter:
+    case Library::all_reduce:
+    case Library::broadcast:
+    case Library::all_to_all:
       collective();
       break;
     case Library::split_copy_out:
@@ -124,22 +130,34 @@ private:
   }
 
   void collective() {
+    using Kind = program::Collective::Kind;
+    static constexpr std::array kKinds = {
+        std::pair{Library::all_gather, "all_gather"},
+        std::pair{Library::reduce_scatter, "reduce_scatter"},
+        std::pair{Library::all_reduce, "all_reduce"}, std::pair{Library::broadcast, "broadcast"},
+        std::pair{Library::all_to_all, "all_to_all"}}; // in the order of Kind
+    const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                   [&](const auto &entry) { return entry.first == call_.library; });
     program::Collective step;
-    const bool gathers = call_.library == Library::all_gather;
-    const BufferView to = gathers ? call_.inputs[1] : whole(operation_.outputs[0]);
-    step.kind =
-        gathers ? program::Collective::Kind::all_gather : program::Collective::Kind::reduce_scatter;
-    if (call_.reduction == "avg")
-      step.reduction = program::Collective::Reduction::average;
-    else if (call_.reduction == "max")
-      step.reduction = program::Collective::Reduction::maximum;
+    step.kind = static_cast<Kind>(kind - kKinds.begin());
+    const BufferView to = call_.inputs.size() > 1 ? call_.inputs[1] : whole(operation_.outputs[0]);
+    const auto reduction =
+        std::find(tensor::kRankReductions.begin(), tensor::kRankReductions.end(), call_.reduction);
+    if (reduction != tensor::kRankReductions.end())
+      step.reduction =
+          static_cast<tsc_engine::Reduction>(reduction - tensor::kRankReductions.begin());
     step.dtype = to.dtype;
     step.ranks = call_.group.size;
     step.group = call_.group.name;
     step.from = operand(call_.inputs[0], 0, false);
     step.to = operand(to, 0, true);
-    step.count = gathers ? numel(call_.inputs[0]) : numel(to);
-    steps_.push_back({std::move(step), name(gathers ? "all_gather" : "reduce_scatter")});
+    if (step.kind != Kind::all_to_all)
+      step.count = step.kind == Kind::reduce_scatter ? numel(to) : numel(call_.inputs[0]);
+    step.sends = call_.sends;
+    step.receives = call_.receives;
+    step.root = call_.root;
+    step.node = operation_.origins.empty() ? "" : module_.origins[operation_.origins[0]].node;
+    steps_.push_back({std::move(step), name(kind->second)});
   }
 
   /// Columns of [ranks, columns] into the tensors that they belong to, rank by rank.

@@ -251,8 +251,8 @@ std::vector<HostTensor> match_inputs(const program::Program &program, const tens
   return InputMatcher(program, file, path, constants).run();
 }
 
-std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,
-                                               const std::vector<HostTensor> &inputs) {
+symbolic::Bindings input_sizes(const program::Program &program,
+                               const std::vector<HostTensor> &inputs) {
   symbolic::Bindings symbols;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const std::vector<Expr> sizes =
@@ -260,6 +260,12 @@ std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,
     for (size_t axis = 0; axis < sizes.size(); ++axis)
       symbols.try_emplace(sizes[axis], inputs[i].sizes()[axis]);
   }
+  return symbols;
+}
+
+std::vector<std::vector<int64_t>> output_sizes(const program::Program &program,
+                                               const std::vector<HostTensor> &inputs) {
+  const symbolic::Bindings symbols = input_sizes(program, inputs);
   std::vector<std::vector<int64_t>> result;
   for (const program::OutputInfo &output : program.outputs) {
     result.emplace_back();

@@ -30,6 +30,10 @@ std::vector<tensor::HostTensor> match_inputs(const program::Program &program,
                                              const tensor::TensorMap &file, const std::string &path,
                                              const Constants &constants = {});
 
+/// What the sizes of inputs are that are symbols (or expressions of them).
+symbolic::Bindings input_sizes(const program::Program &program,
+                               const std::vector<tensor::HostTensor> &inputs);
+
 /// A size that only the run shows.
 inline constexpr int64_t kUnknownSize = -1;
 /// Sizes of every output for inputs that fit; none of a constant.

@@ -89,14 +89,15 @@ void check(const ir::Module &module, int64_t number, const std::string &failure)
 } // namespace
 
 RankTensors run_reference_ranks(const Compilation &compilation, const RankTensors &inputs,
-                                const tensor::TensorMap &weights, const ReferenceOptions &options) {
+                                const tensor::TensorMap &weights, const interpret::Links &links,
+                                const ReferenceOptions &options) {
   const ir::Module &module = compilation.module;
   RankTensors all;
   for (const std::vector<tensor::HostTensor> &own : inputs)
     all.push_back(module_inputs(module, own, weights, options));
   RankTensors outputs;
   for (interpret::Result &result :
-       interpret::run_ranks(module, all, options.round_buffers, run_user_kernel)) {
+       interpret::run_ranks(module, all, links, options.round_buffers, run_user_kernel)) {
     for (size_t i = module.outputs.size(); i-- > 0;)
       if (shows(module, module.outputs[i], is_failure) ||
           shows(module, module.outputs[i], is_random_state)) {
@@ -117,7 +118,7 @@ std::vector<tensor::HostTensor> run_reference(const Compilation &compilation,
                                               const std::vector<tensor::HostTensor> &inputs,
                                               const tensor::TensorMap &weights,
                                               const ReferenceOptions &options) {
-  return std::move(run_reference_ranks(compilation, {inputs}, weights, options)[0]);
+  return std::move(run_reference_ranks(compilation, {inputs}, weights, {}, options)[0]);
 }
 
 } // namespace tsc::driver

@@ -273,16 +273,20 @@ private:
       const Fill &fill = tables_.fills[i];
       return row({text_of(fill.to), text(fill.bytes)});
     });
-    static const char *const kKinds[] = {"CollectiveKind::all_gather",
-                                         "CollectiveKind::reduce_scatter"};
-    static const char *const kReductions[] = {"Reduction::sum", "Reduction::average",
-                                              "Reduction::maximum"};
+    static const char *const kKinds[] = {
+        "CollectiveKind::all_gather", "CollectiveKind::reduce_scatter",
+        "CollectiveKind::all_reduce", "CollectiveKind::broadcast", "CollectiveKind::all_to_all"};
+    static const char *const kReductions[] = {
+        "Reduction::sum",     "Reduction::average", "Reduction::maximum", "Reduction::minimum",
+        "Reduction::product", "Reduction::bit_and", "Reduction::bit_or",  "Reduction::bit_xor"};
     table("Collective", "kCollectives", tables_.collectives, [&](size_t i) {
       const Collective &collective = tables_.collectives[i];
       return row({kKinds[static_cast<size_t>(collective.kind)],
                   kReductions[static_cast<size_t>(collective.reduction)], text(collective.dtype),
                   std::to_string(collective.ranks), literal(collective.group),
-                  text_of(collective.from), text_of(collective.to), text(collective.count)});
+                  text_of(collective.from), text_of(collective.to), text(collective.count),
+                  text(collective.sends), text(collective.receives),
+                  std::to_string(collective.root), literal(collective.node)});
     });
   }
   void control() {

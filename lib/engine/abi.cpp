@@ -5,6 +5,7 @@
 #include "engine/weights_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <new>
@@ -12,12 +13,40 @@
 
 struct TscWeights {
   std::shared_ptr<tsc_engine::WeightSet> set;
+  int device = 0;
 };
+
+namespace {
+
+/// The groups that an instance was given, each with a connection of its own.
+class GivenGroups final : public tsc_engine::Groups {
+public:
+  tsc_engine::Communicator *find(const char *name) override {
+    const auto found = groups_.find(name);
+    return found == groups_.end() ? nullptr : found->second->find("");
+  }
+  void check() override {
+    for (auto &entry : groups_)
+      entry.second->check();
+  }
+  void set(const char *name, std::unique_ptr<tsc_engine::Groups> connection) {
+    groups_[name] = std::move(connection);
+  }
+
+private:
+  std::map<std::string, std::unique_ptr<tsc_engine::Groups>> groups_;
+};
+
+} // namespace
+
 struct TscInstance {
-  explicit TscInstance(std::shared_ptr<tsc_engine::WeightSet> set) : instance(std::move(set)) {
+  TscInstance(std::shared_ptr<tsc_engine::WeightSet> set, int device)
+      : instance(std::move(set)), device(device) {
     instance.set_recording(true);
   }
+  GivenGroups groups;
   tsc_engine::Instance instance;
+  int device;
   std::string error;
 };
 
@@ -156,6 +185,7 @@ private:
 std::unique_ptr<TscWeights> create_weights(int device, const WeightSource &source) {
   auto created = std::make_unique<TscWeights>();
   const size_t plan = plan_for(device);
+  created->device = device;
   created->set =
       std::make_shared<WeightSet>(models()[plan], open_model_device(device, plan), source);
   return created;
@@ -236,7 +266,7 @@ TscStatus instance_create(TscWeights *weights, TscInstance **instance) {
     need(instance, "the place for the instance");
     *instance = nullptr;
     need(weights, "the weights");
-    *instance = new TscInstance(weights->set);
+    *instance = new TscInstance(weights->set, weights->device);
   });
 }
 void instance_destroy(TscInstance *instance) { delete instance; }
@@ -362,24 +392,105 @@ TscStatus memory_download(TscWeights *weights, void *to_host, const void *from, 
   });
 }
 
+/// By name, in the order in which the program first names them: how many ranks they have.
+const std::vector<std::pair<const char *, int64_t>> &groups_of_model() {
+  static const std::vector<std::pair<const char *, int64_t>> kGroups = [] {
+    std::vector<std::pair<const char *, int64_t>> groups;
+    for (const Collective &collective : arch_plans()[0].tables->collectives) {
+      const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto &group) {
+        return std::strcmp(group.first, collective.group) == 0;
+      });
+      if (found == groups.end())
+        groups.emplace_back(collective.group, collective.ranks);
+      else
+        found->second = std::max(found->second, collective.ranks);
+    }
+    return groups;
+  }();
+  return kGroups;
+}
+
+const char *group_name(size_t index, int64_t *ranks) {
+  try {
+    if (index >= groups_of_model().size())
+      return nullptr;
+    if (ranks != nullptr)
+      *ranks = groups_of_model()[index].second;
+    return groups_of_model()[index].first;
+  } catch (...) { // memory of the host
+    failed(TSC_OUT_OF_MEMORY, last_error, "out of host memory");
+    return nullptr;
+  }
+}
+
+TscStatus connect(TscInstance *instance, const char *name, const ModelGroup &group) {
+  return guarded(instance, [&](Instance &connected) {
+    need(name, "the name of the group");
+    const auto &groups = groups_of_model();
+    if (std::none_of(groups.begin(), groups.end(),
+                     [&](const auto &known) { return std::strcmp(known.first, name) == 0; }))
+      throw Error(Status::bad_argument, std::string("the model has no group '") + name + "'");
+    if (group.communicator == nullptr && (group.rank < 0 || group.rank >= group.ranks))
+      throw Error(Status::bad_argument, "rank " + std::to_string(group.rank) + " is none of " +
+                                            std::to_string(group.ranks));
+    instance->groups.set(name, connect_model_group(instance->device, group));
+    connected.set_groups(&instance->groups);
+  });
+}
+
+TscStatus instance_set_communicator(TscInstance *instance, const char *group, void *nccl_comm) {
+  if (instance != nullptr && nccl_comm == nullptr)
+    return failed(TSC_BAD_ARGUMENT, instance->error, "the communicator must not be null");
+  ModelGroup given;
+  given.communicator = nccl_comm;
+  return connect(instance, group, given);
+}
+TscStatus communicator_id(void *id) {
+  return guarded(last_error, [&] {
+    need(id, "the place for the id");
+    make_model_communicator_id(id);
+  });
+}
+TscStatus instance_make_communicator(TscInstance *instance, const char *group, const void *id,
+                                     int64_t rank, int64_t ranks, double timeout_seconds) {
+  if (instance != nullptr && id == nullptr)
+    return failed(TSC_BAD_ARGUMENT, instance->error, "the id must not be null");
+  return connect(instance, group, {nullptr, id, rank, ranks, timeout_seconds});
+}
+
 } // namespace
 
 namespace tsc_engine {
 
 const TscModel *model_functions() {
   static const TscModel kFunctions = {
-      TSC_ABI_VERSION,     describe,
-      weights_create,      weights_load,
-      weights_destroy,     weights_bytes,
-      instance_create,     instance_destroy,
-      instance_bind,       instance_run,
-      instance_check,      instance_bytes,
-      instance_output,     instance_output_memory,
-      instance_set_poison, instance_set_graphs,
-      instance_set_seed,   instance_error,
-      create_error,        memory_allocate,
-      memory_release,      memory_upload,
+      TSC_ABI_VERSION,
+      describe,
+      weights_create,
+      weights_load,
+      weights_destroy,
+      weights_bytes,
+      instance_create,
+      instance_destroy,
+      instance_bind,
+      instance_run,
+      instance_check,
+      instance_bytes,
+      instance_output,
+      instance_output_memory,
+      instance_set_poison,
+      instance_set_graphs,
+      instance_set_seed,
+      instance_error,
+      create_error,
+      memory_allocate,
+      memory_release,
+      memory_upload,
       memory_download,
+      group_name,
+      instance_set_communicator,
+      communicator_id,
+      instance_make_communicator,
   };
   return &kFunctions;
 }

@@ -349,24 +349,47 @@ private:
     result_.fills.push_back(resolved);
   }
 
+  std::vector<int64_t> sizes(const Range &range) {
+    std::vector<int64_t> values;
+    for (int32_t i = 0; i < range.count; ++i)
+      values.push_back(size(tables_.sizes[static_cast<size_t>(range.first + i)]));
+    return values;
+  }
+
   /// Kept even if nothing is to be exchanged: all ranks must meet.
   void resolve(const Collective &collective) {
     ResolvedCollective resolved;
     resolved.row = &collective;
     resolved.count = size(collective.count);
-    const int64_t own =
-        multiply(resolved.count, static_cast<int64_t>(size_in_bytes(collective.dtype)));
-    const int64_t all = multiply(own, collective.ranks);
-    const bool gathers = collective.kind == CollectiveKind::all_gather;
+    resolved.sends = sizes(collective.sends);
+    resolved.receives = sizes(collective.receives);
+    const auto bytes = [&](int64_t elements) {
+      return multiply(elements, static_cast<int64_t>(size_in_bytes(collective.dtype)));
+    };
+    const auto sum = [](const std::vector<int64_t> &parts) {
+      int64_t total = 0;
+      for (const int64_t part : parts)
+        total = add(total, part);
+      return total;
+    };
+    const int64_t own = bytes(resolved.count);
+    int64_t from = own, to = own;
+    if (collective.kind == CollectiveKind::all_gather)
+      to = multiply(own, collective.ranks);
+    else if (collective.kind == CollectiveKind::reduce_scatter)
+      from = multiply(own, collective.ranks);
+    else if (collective.kind == CollectiveKind::all_to_all) {
+      from = bytes(sum(resolved.sends));
+      to = bytes(sum(resolved.receives));
+    }
     resolved.from =
         slot(collective.from.buffer,
-             multiply(size(collective.from.offset), element_bytes(collective.from.buffer)),
-             gathers ? own : all);
-    resolved.to = slot(collective.to.buffer,
-                       multiply(size(collective.to.offset), element_bytes(collective.to.buffer)),
-                       gathers ? all : own);
+             multiply(size(collective.from.offset), element_bytes(collective.from.buffer)), from);
+    resolved.to =
+        slot(collective.to.buffer,
+             multiply(size(collective.to.offset), element_bytes(collective.to.buffer)), to);
     add_step(StepKind::collective, result_.collectives.size());
-    result_.collectives.push_back(resolved);
+    result_.collectives.push_back(std::move(resolved));
   }
 
   const Model &model_;
@@ -380,23 +403,33 @@ private:
   bool once_ = false;
 };
 
-void communicate(Communicator *communicator, const ResolvedCollective &collective, const char *from,
-                 char *to, Stream stream) {
+void communicate(Groups *groups, const ResolvedCollective &collective, const char *step,
+                 const char *from, char *to, Stream stream) {
   const Collective &row = *collective.row;
-  if (communicator == nullptr || communicator->ranks() != row.ranks)
+  Communicator *communicator = groups == nullptr ? nullptr : groups->find(row.group);
+  if (communicator == nullptr || (row.ranks != 0 && communicator->ranks() != row.ranks) ||
+      (row.kind == CollectiveKind::all_to_all &&
+       communicator->ranks() != static_cast<int64_t>(collective.sends.size())))
     throw Error(Status::bad_argument,
-                "it communicates among " + std::to_string(row.ranks) + " ranks, and this run has " +
+                "it communicates among " + (row.ranks == 0 ? "the" : std::to_string(row.ranks)) +
+                    " ranks of group '" + row.group + "', and this run has " +
                     std::to_string(communicator == nullptr ? 1 : communicator->ranks()));
-  if (row.kind == CollectiveKind::all_gather)
-    communicator->all_gather(
-        from, to, static_cast<size_t>(collective.count) * size_in_bytes(row.dtype), stream);
-  else
-    communicator->reduce_scatter(from, to, collective.count, row.dtype, row.reduction, stream);
+  CollectiveCall call;
+  call.kind = row.kind;
+  call.reduction = row.reduction;
+  call.dtype = row.dtype;
+  call.count = collective.count;
+  call.root = row.root;
+  call.sends = collective.sends.data();
+  call.receives = collective.receives.data();
+  call.step = step;
+  call.node = row.node;
+  communicator->run(call, from, to, stream);
 }
 
 void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
-              const std::vector<char *> &bases, void *scratch, Stream stream,
-              Communicator *communicator) {
+              const std::vector<char *> &bases, void *scratch, Stream stream, Groups *groups,
+              const Tables &tables) {
   auto address = [&](const AddressSlot &slot) { return bases[slot.buffer] + slot.offset; };
   if (step.kind == StepKind::launch) {
     const ResolvedLaunch &launch = steps.launches[step.position];
@@ -423,7 +456,8 @@ void run_step(Device &device, ResolvedSteps &steps, const ResolvedStep &step,
     device.fill(address(fill.to), 0, static_cast<size_t>(fill.bytes), stream);
   } else if (step.kind == StepKind::collective) {
     const ResolvedCollective &collective = steps.collectives[step.position];
-    communicate(communicator, collective, address(collective.from), address(collective.to), stream);
+    communicate(groups, collective, tables.steps[step.step].name, address(collective.from),
+                address(collective.to), stream);
   }
 }
 
@@ -435,7 +469,7 @@ struct StepRunner {
   void *scratch;
   RunStreams &streams;
   Stream stream; // the caller's
-  Communicator *communicator;
+  Groups *groups;
   const StepTimer *timer; // or null
 
   void run(size_t begin, size_t end) {
@@ -460,11 +494,12 @@ struct StepRunner {
         named(step, [&] {
           if (timer != nullptr) {
             (*timer)(step.step, [&](Stream on) {
-              run_step(device, steps, step, bases, scratch, on, communicator);
+              run_step(device, steps, step, bases, scratch, on, groups, model.tables);
             });
             return;
           }
-          run_step(device, steps, step, bases, scratch, streams.before(step.step), communicator);
+          run_step(device, steps, step, bases, scratch, streams.before(step.step), groups,
+                   model.tables);
           streams.after(step.step);
         });
       }
@@ -566,7 +601,7 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
-               Communicator *communicator, const StepTimer *timer) {
+               Groups *groups, const StepTimer *timer) {
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
@@ -580,7 +615,7 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
   }
   streams.begin(stream);
   try {
-    StepRunner{model, device, steps, bases, scratch, streams, stream, communicator, timer}.run(
+    StepRunner{model, device, steps, bases, scratch, streams, stream, groups, timer}.run(
         0, steps.steps.size());
   } catch (...) {
     streams.end(); // whoever waits for the caller's stream finds nothing at work

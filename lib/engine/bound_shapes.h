@@ -52,6 +52,7 @@ struct ResolvedCollective {
   const Collective *row = nullptr;
   AddressSlot from, to;
   int64_t count = 0; // elements
+  std::vector<int64_t> sends, receives;
 };
 /// A step whose `first` and `second` steps (in ResolvedSteps::steps) follow it.
 struct ResolvedControl {
@@ -95,11 +96,11 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
                             uint32_t end);
 /// Runs them, waiting for the stream where a predicate in memory decides what runs next: `bases`
 /// holds the memory of every buffer, `scratch` has steps.scratch_bytes. Whatever `streams` there
-/// are, the run begins and ends on `stream`. Without a communicator collectives are refused.
+/// are, the run begins and ends on `stream`. Without groups collectives are refused.
 /// With a timer (or null) steps are done by it, in order.
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
-               Communicator *communicator, const StepTimer *timer);
+               Groups *groups, const StepTimer *timer);
 
 /// What a run does where steps define symbols, in order: each part once what was done before it has
 /// said which sizes there are.

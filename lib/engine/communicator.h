@@ -1,6 +1,7 @@
 // What ranks do together. A rank is one run of the program with inputs of its own; a Communicator
-// is its connection to the others. Whoever runs several ranks implements it (on the host: one
-// process, a thread a rank).
+// is its connection to the others of one group, Groups are all of them. Who runs several ranks
+// implements both: on the host threads or processes (lib/ranks), on GPUs NCCL
+// (cuda_communicator.h).
 #pragma once
 
 #include "engine/device.h"
@@ -9,21 +10,59 @@
 
 namespace tsc_engine {
 
-enum class Reduction : int32_t { sum, average, maximum };
+enum class Reduction : int32_t {
+  sum,
+  average,
+  maximum,
+  minimum,
+  product,
+  bit_and,
+  bit_or,
+  bit_xor
+};
+
+/// What a collective does with `from` and `to`, contiguous device memory that does not overlap
+/// (all_reduce and broadcast may have both at one place).
+enum class CollectiveKind : int32_t {
+  all_gather,     // `to`: the `count` elements of every rank's `from`, in the order of ranks
+  reduce_scatter, // `from`: `count` elements for each rank; `to`: those for this rank, reduced
+  all_reduce,     // `to`: the `count` elements of `from`, reduced over ranks
+  broadcast,      // `to`: the `count` elements of rank `root`'s `from`
+  all_to_all,     // `from`: sends[r] elements for each rank r, `to`: receives[r] of each, in order
+  barrier         // no memory
+};
+
+/// Reductions add up in the order of ranks, in f32 (f64, int64 for those), and round once where the
+/// host computes; NCCL has an order of its own. Of bools the sum is "or", the product "and".
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::barrier;
+  Reduction reduction = Reduction::sum;
+  DType dtype = DType::u8;
+  int64_t count = 0; // elements
+  int64_t root = 0;  // a rank of the group
+  const int64_t *sends = nullptr, *receives = nullptr;
+  const char *step = "", *node = ""; // for errors
+};
 
 class Communicator {
 public:
   virtual ~Communicator() = default;
-  virtual int64_t rank() const = 0;
+  virtual int64_t rank() const = 0; // in the group
   virtual int64_t ranks() const = 0;
+  /// Queued on the stream. All ranks of the group make the same calls in the same order. Errors:
+  /// Error (device) where another rank or the connection failed.
+  virtual void run(const CollectiveCall &call, const void *from, void *to, Stream stream) = 0;
+};
 
-  /// `to` gets the `bytes` of every rank's `from`, one after the other in the order of ranks.
-  /// Device memory; no overlap.
-  virtual void all_gather(const void *from, void *to, size_t bytes, Stream stream) = 0;
-  /// `from` holds `count` elements for each rank; `to` gets those for this rank, reduced over all
-  /// ranks: accumulated in f32 (f64, int64 for those) in the order of ranks, then rounded.
-  virtual void reduce_scatter(const void *from, void *to, int64_t count, DType dtype,
-                              Reduction reduction, Stream stream) = 0;
+/// The groups that one rank belongs to.
+class Groups {
+public:
+  virtual ~Groups() = default;
+  /// Null if there is none of that name. The communicator is the groups'.
+  virtual Communicator *find(const char *name) = 0;
+  /// Throws Error (device) if communication failed since the groups were made: what runs left is
+  /// not to be used then. Called when a run's streams are done.
+  virtual void check() {}
 };
 
 } // namespace tsc_engine

@@ -11,9 +11,15 @@ CudaLibrary::CudaLibrary(const std::string &name, int major) : name_(name) {
   const std::string file = "lib" + name + ".so." + std::to_string(major);
   // By the loader's paths first, the caller's RUNPATH among them, then where toolkits are
   // installed.
+  open({file, "/usr/local/cuda/lib64/" + file, "/usr/local/cuda/targets/x86_64-linux/lib/" + file,
+        "/usr/local/cuda/lib/" + file});
+}
+
+CudaLibrary::CudaLibrary(const std::string &path) : name_(path) { open({path}); }
+
+void CudaLibrary::open(const std::vector<std::string> &places) {
   std::string why;
-  for (const std::string &path : {file, "/usr/local/cuda/lib64/" + file,
-                                  "/usr/local/cuda/targets/x86_64-linux/lib/" + file}) {
+  for (const std::string &path : places) {
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_)
       return;
@@ -21,7 +27,7 @@ CudaLibrary::CudaLibrary(const std::string &name, int major) : name_(name) {
     if (why.empty() && text)
       why = text;
   }
-  throw Error(Status::device, "CUDA's library " + file + " cannot be loaded (" + why +
+  throw Error(Status::device, "CUDA's library " + places[0] + " cannot be loaded (" + why +
                                   "); install the CUDA toolkit, or set LD_LIBRARY_PATH");
 }
 

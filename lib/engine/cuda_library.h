@@ -5,6 +5,7 @@
 #include "engine/device.h"
 
 #include <string>
+#include <vector>
 
 namespace tsc_engine {
 
@@ -14,6 +15,8 @@ public:
   /// `name` without lib and .so ("nvrtc"), of this major version. Errors: Error (device) saying
   /// what was tried.
   CudaLibrary(const std::string &name, int major);
+  /// The file `path` and no other.
+  explicit CudaLibrary(const std::string &path);
   /// Loads what lies beside this library under a name that begins with `prefix` and that it opens
   /// by name itself, where the loader's paths may not lead. What cannot be loaded is left to its
   /// report.
@@ -25,6 +28,7 @@ public:
 
 private:
   void *address(const char *symbol) const;
+  void open(const std::vector<std::string> &places);
   std::string name_;
   void *handle_ = nullptr;
 };

@@ -184,7 +184,8 @@ public:
   void set_seed(Stream stream, uint64_t seed, uint64_t call);
 
   /// Waits for the stream, and throws Error (assertion) naming the first assertion about data that
-  /// did not hold in any run since the last check, or the first value that was out of range. What
+  /// did not hold in any run since the last check, or the first value that was out of range; Error
+  /// (device) if communication failed. What
   /// such a run left in outputs and mutated
   /// tensors is not to be used. The host checks at the end of each run.
   void check(Stream stream);
@@ -197,8 +198,8 @@ public:
   void set_recording(bool recording) {
     is_recording_ = recording && !reads_predicates(model().tables);
   }
-  /// The connection to the other ranks, which must outlive the runs. Null: there are none.
-  void set_communicator(Communicator *communicator) { communicator_ = communicator; }
+  /// The connections to the other ranks, which must outlive the runs. Null: there are none.
+  void set_groups(Groups *groups) { groups_ = groups; }
   const Model &model() const { return weights_->model(); }
   WeightSet &weights() const { return *weights_; }
 
@@ -250,7 +251,7 @@ private:
   std::unique_ptr<RunStreams> streams_;
   bool poison_ = false, is_recording_ = false;
   std::vector<void *> addresses_; // what a recording depends on: all that the caller gives to a run
-  Communicator *communicator_ = nullptr;
+  Groups *groups_ = nullptr;
 };
 
 /// Row-major without gaps; strides of single elements do not count, an empty tensor is.

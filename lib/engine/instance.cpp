@@ -258,7 +258,13 @@ Instance::~Instance() {
     weights_->device().release(random_state_);
 }
 
-void Instance::check(Stream stream) { failure_->check(model().tables, stream); }
+void Instance::check(Stream stream) {
+  if (groups_ != nullptr) { // before values are looked at that nobody sent
+    weights_->device().synchronize(stream);
+    groups_->check();
+  }
+  failure_->check(model().tables, stream);
+}
 
 char *Instance::random_state() {
   if (random_state_ == nullptr) {
@@ -400,8 +406,8 @@ void Instance::queue(Stream stream, void *const *outputs, void *workspace, const
   if (poison_)
     poison(stream, outputs, workspace);
   char *scratch = static_cast<char *>(workspace) + bound_->scratch_offset;
-  run_steps(model(), weights_->device(), bound_->steps, bases_, scratch, *streams_, stream,
-            communicator_, timer);
+  run_steps(model(), weights_->device(), bound_->steps, bases_, scratch, *streams_, stream, groups_,
+            timer);
   run_parts(bound_->later, stream, scratch, timer);
   if (!bound_->later.empty())
     check_views(model(), bound_->symbols.data(), bound_->buffer_bytes, true);
@@ -421,7 +427,7 @@ void *Instance::output_memory(size_t output, void *given) const {
 }
 
 bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
-  if (!is_recording_ || communicator_ != nullptr)
+  if (!is_recording_ || groups_ != nullptr)
     return false;
   size_t next = 0;
   for (size_t i = 0; i < model().tables.inputs.count; ++i)

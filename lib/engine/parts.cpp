@@ -196,7 +196,7 @@ void Instance::run_parts(std::vector<Part> &parts, Stream stream, void *scratch,
       run_control(part, stream, scratch, timer);
     } else {
       run_steps(model(), weights_->device(), resolved(part), bases_, scratch, *streams_, stream,
-                communicator_, timer);
+                groups_, timer);
     }
 }
 

@@ -160,16 +160,18 @@ struct Fill { // zeros
   Operand to;
   Size bytes;
 };
-/// What all ranks do together; see communicator.h.
-enum class CollectiveKind : int32_t { all_gather, reduce_scatter };
+/// What all ranks of a group do together; see communicator.h.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_gather;
   Reduction reduction = Reduction::sum;
   DType dtype = DType::f32;
-  int64_t ranks = 1;
+  int64_t ranks = 1; // 0: as many as the group has
   const char *group = "";
   Operand from, to;
-  Size count; // elements that a rank gives (all_gather) or gets (reduce_scatter)
+  Size count; // elements that a rank gives (all_gather), gets (reduce_scatter) or has; see there
+  Range sends = {}, receives = {}; // all_to_all: of Tables::sizes
+  int64_t root = 0;                // broadcast
+  const char *node = "";           // of the graph
 };
 /// The `then_steps` steps that follow run if it holds, else the `else_steps` ones after those. The
 /// host reads the predicate, a bool; without one the condition, a size, decides.

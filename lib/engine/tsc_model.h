@@ -181,7 +181,25 @@ typedef struct TscModel {
                              void *stream);
   TscStatus (*memory_download)(TscWeights *weights, void *to_host, const void *from, size_t bytes,
                                void *stream); /* waits for the stream */
+
+  /* For models that communicate: the groups of ranks that their collectives name. Number `index`
+   * from 0 on; null behind the last. *ranks (may be null) is how many ranks the group has, 0 where
+   * nothing says that. */
+  const char *(*group_name)(size_t index, int64_t *ranks);
+  /* Before the first run each group that the model names gets a communicator of NCCL, on all ranks:
+   * the caller's own (an ncclComm_t of the weights' device, which outlives the instance; a
+   * collective that hangs is the caller's to abort), */
+  TscStatus (*instance_set_communicator)(TscInstance *instance, const char *group, void *nccl_comm);
+  /* or one that is made here of an id (TSC_COMMUNICATOR_ID_BYTES), which one rank gets and brings
+   * to the others. All ranks of the group call it at once; ranks that do not come, and collectives
+   * that do not end, within the time are TSC_DEVICE_FAILED of this call, of instance_run or of
+   * instance_check. Communicators of one instance are made in one order on all ranks. Host builds
+   * have none: TSC_BAD_ARGUMENT. */
+  TscStatus (*communicator_id)(void *id);
+  TscStatus (*instance_make_communicator)(TscInstance *instance, const char *group, const void *id,
+                                          int64_t rank, int64_t ranks, double timeout_seconds);
 } TscModel;
+#define TSC_COMMUNICATOR_ID_BYTES 128
 
 /* Of the library that a handle of dlopen stands for: dlsym(handle, "tsc_model"). A program that
  * links models calls NAME_model() of each one's header NAME_model.h: that name is the model's own.

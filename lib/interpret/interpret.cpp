@@ -28,7 +28,7 @@ tensor::HostTensor read_output(const Machine &machine, const ir::Output &output)
 
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers) {
-  Result result = std::move(run_ranks(module, {inputs}, round_buffers)[0]);
+  Result result = std::move(run_ranks(module, {inputs}, {}, round_buffers)[0]);
   check(result);
   return result;
 }
@@ -40,7 +40,8 @@ void check(const Result &result) {
 
 std::vector<Result> run_ranks(const ir::Module &module,
                               const std::vector<std::vector<tensor::HostTensor>> &inputs,
-                              bool round_buffers, const UserKernelRunner &kernels) {
+                              const Links &links, bool round_buffers,
+                              const UserKernelRunner &kernels) {
   std::deque<Machine> machines; // one a rank
   for (const std::vector<tensor::HostTensor> &own : inputs) {
     Machine &machine = machines.emplace_back(module, bind_sizes(module, own), round_buffers);
@@ -50,7 +51,7 @@ std::vector<Result> run_ranks(const ir::Module &module,
   }
   for (const ir::Operation &operation : module.operations) {
     if (is_communication(operation)) {
-      communicate(module, operation, machines);
+      communicate(module, operation, machines, links);
       continue;
     }
     for (Machine &machine : machines)

@@ -3,8 +3,10 @@
 // unless it is float64, and to its buffer's dtype where it is stored; sums once, at their end.
 #pragma once
 
+#include "engine/communicator.h"
 #include "ir/custom_call.h"
 #include "ir/ir.h"
+#include "ranks/group_table.h"
 #include "tensor/host_tensor.h"
 
 #include <functional>
@@ -39,11 +41,19 @@ void check(const Result &result);
 Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inputs,
            bool round_buffers = true);
 
-/// The same on several ranks at once, inputs[rank]: collectives exchange what the ranks hold. The
-/// number of ranks is that of the module's groups. One result a rank. `kernels` runs what users
-/// brought, and is needed for modules with such calls.
+/// How ranks reach each other. Without `groups` all of them run here, numbered from 0; else one
+/// does, number `rank`, and the others are behind these connections.
+struct Links {
+  ranks::GroupTable table;
+  tsc_engine::Groups *groups = nullptr;
+  int64_t rank = 0;
+};
+
+/// The same on several ranks at once, inputs[rank]: collectives exchange what the ranks hold. One
+/// result a rank. `kernels` runs what users brought, and is needed for modules with such calls.
 std::vector<Result> run_ranks(const ir::Module &module,
                               const std::vector<std::vector<tensor::HostTensor>> &inputs,
-                              bool round_buffers = true, const UserKernelRunner &kernels = nullptr);
+                              const Links &links, bool round_buffers = true,
+                              const UserKernelRunner &kernels = nullptr);
 
 } // namespace tsc::interpret

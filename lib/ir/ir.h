@@ -192,7 +192,8 @@ enum class Library : uint8_t {
   /// out = softmax(alpha * query @ key^T + mask) @ value; inputs query, key, value[, mask], all of
   /// rank 4: [batch, heads, length, depth], the mask [batch, heads, rows, columns], broadcast
   /// dimensions with stride 0. Keys and values may have fewer heads, each shared by a group. A bool
-  /// mask hides where it is false. Outputs: the result[, the logarithms of the sums of weights, f32];
+  /// mask hides where it is false. Outputs: the result[, the logarithms of the sums of weights,
+  /// f32];
   /// with `parts`, all f32 and of each of so many parts of the keys (the first tc_few_part of them,
   /// the next ..): sums of weighted values [parts, batch, heads, length, depth], and [parts, batch,
   /// heads, length] the powers of two that weights are relative to, and their totals.
@@ -224,8 +225,13 @@ enum class Library : uint8_t {
   gather_copy_in, // inputs: this rank's shards; outputs a tuple: their concatenation, and memory
                   // for the concatenations of all ranks
   tuple_item,     // inputs[0]: the tuple; output `item` of it
-  all_gather,     // inputs[0]: this rank's part; writes inputs[1], all ranks' parts in order
-  reduce_scatter, // inputs[0]: `group.size` equal parts; output: this rank's, reduced over ranks
+  // Collectives read inputs[0] and write inputs[1] (which may be the same), or, where there is
+  // none, the output.
+  all_gather,     // this rank's part; all ranks' parts in order
+  reduce_scatter, // `group.size` equal parts; this rank's, reduced over ranks
+  all_reduce,     // a tensor; the same reduced over ranks
+  broadcast,      // a tensor; that of rank `root` of the group
+  all_to_all,     // parts of `sends` elements for each rank; parts of `receives` from each
   wait,           // inputs[0]: what a collective writes or yields; done when it is
   split_copy_out, // inputs[0]: [ranks, columns]; writes inputs[1..], their columns in order
   chunk_concat,   // inputs[0..n-2]; writes inputs[n-1], [ranks, ..]: row r holds chunk r of each,
@@ -242,7 +248,7 @@ bool is_collective(Library library);
 struct CustomCall; // ir/custom_call.h
 struct ProcessGroup {
   std::string name;
-  int64_t size = 1; // ranks
+  int64_t size = 1; // ranks; 0: nothing says how many
 };
 /// What is asked of a library; engine/solver.h says what the routines are.
 struct Solver {
@@ -268,20 +274,22 @@ struct Extern {
   Library library = Library::matmul;
   std::vector<BufferView> inputs;
   double alpha = 1, beta = 1;
-  bool tf32 = false;                        // product of f32: factors may be rounded to TF32
-  bool causal = false;                      // attention: row i sees columns 0 to i
-  int64_t parts = 0;                        // attention: what is yielded of each, 0: the result
+  bool tf32 = false;   // product of f32: factors may be rounded to TF32
+  bool causal = false; // attention: row i sees columns 0 to i
+  int64_t parts = 0;   // attention: what is yielded of each, 0: the result
   /// attention: inputs from [3] on are then its lists, and what the functions read.
   std::shared_ptr<const ScoreFunctions> scores;
-  bool descending = false;                  // sort
-  bool values = false;                      // sort: the first output is the values
-  bool positions = false;                   // sort: the last output is where they were
-  ProcessGroup group;                       // collectives
-  std::string reduction;                    // reduce_scatter: "sum", "avg", "max"
-  size_t item = 0;                          // tuple_item
-  std::vector<uint32_t> subgraphs;          // of the module: conditional {true, false}, while_loop
-  std::optional<Expr> condition;            // conditional: over sizes, 1 or 0
-  size_t carried = 0;                       // while_loop
+  bool descending = false;           // sort
+  bool values = false;               // sort: the first output is the values
+  bool positions = false;            // sort: the last output is where they were
+  ProcessGroup group;                // collectives
+  std::string reduction;             // reduce_scatter, all_reduce: of tensor::kRankReductions
+  int64_t root = 0;                  // broadcast
+  std::vector<Expr> sends, receives; // all_to_all: elements, by rank
+  size_t item = 0;                   // tuple_item
+  std::vector<uint32_t> subgraphs;   // of the module: conditional {true, false}, while_loop
+  std::optional<Expr> condition;     // conditional: over sizes, 1 or 0
+  size_t carried = 0;                // while_loop
   std::shared_ptr<const CustomCall> custom; // user_kernel
   Expr symbol;                              // define_size
   std::optional<Expr> bound;                // define_size: the most that it can be

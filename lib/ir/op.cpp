@@ -142,7 +142,7 @@ bool has_subgraphs(Library library) {
 bool is_between_ranks(Library library) { return library >= Library::gather_copy_in; }
 
 bool is_collective(Library library) {
-  return library == Library::all_gather || library == Library::reduce_scatter;
+  return library >= Library::all_gather && library <= Library::all_to_all;
 }
 
 std::string failure_text(const DataCheck &check, int64_t value, int64_t extent) {

@@ -14,6 +14,8 @@
 #include "support/diagnostic.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 namespace tsc::lowering {
 
@@ -151,8 +153,15 @@ private:
   bool has_side_effects_ = true;
 };
 
+bool has_parameter(const ops::Call &call, std::string_view name) {
+  const auto &parameters = call.schema().parameters;
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [&](const auto &parameter) { return parameter.name == name; });
+}
+
 ir::ProcessGroup group_of(const ops::Call &call) {
-  return {call.string("group_name").value_or(""), call.integer("group_size")};
+  return {call.string("group_name").value_or(""),
+          has_parameter(call, "group_size") ? call.integer("group_size") : 0};
 }
 
 BufferId add_tensor(Context &context, const graph::TensorMeta &meta) {
@@ -186,29 +195,82 @@ NodeValue gather_copy_in(Context &context, const ops::Call &call) {
   return values;
 }
 
-NodeValue all_gather(Context &context, const ops::Call &call) {
-  TensorValue out = tensor_argument(context, call, "out");
-  const ir::BufferView part = read_argument(context, call, "input");
-  const ir::BufferView whole = written_view(context, call, out);
-  CallBuilder builder(context, ir::Library::all_gather,
-                      "torch.ops._c10d_functional.all_gather_into_tensor_out.default",
-                      "_CollectiveKernel");
-  builder.call().group = group_of(call);
-  builder.input(part).input(whole).no_result(result_device(context));
-  builder.aliases(part.buffer).aliases(whole.buffer).writes(part.buffer).writes(whole.buffer).add();
-  return out;
+/// Whether the call's result lies where its input does.
+bool is_in_place(const ops::Call &call) {
+  const auto &parameters = call.schema().parameters;
+  return std::any_of(parameters.begin(), parameters.end(), [](const auto &parameter) {
+    return parameter.name == "input" && ops::is_written(parameter);
+  });
 }
 
-NodeValue reduce_scatter(Context &context, const ops::Call &call) {
-  const ir::BufferView input = read_argument(context, call, "input");
-  CallBuilder builder(context, ir::Library::reduce_scatter,
-                      "torch.ops._c10d_functional.reduce_scatter_tensor.default",
+/// A collective of what `input` holds: into a tensor of its own, into `out` where the call has that
+/// parameter, or in place. `details`: the library, and what only that kind has.
+NodeValue add_collective(Context &context, const ops::Call &call, ir::Extern details) {
+  CallBuilder builder(context, details.library, "torch.ops." + call.node().target,
                       "_CollectiveKernel");
-  builder.call().group = group_of(call);
-  builder.call().reduction = *call.string("reduce_op");
-  const BufferId result = add_tensor(context, result_meta(context));
-  builder.input(input).result(result).add();
-  return tensor_of_buffer(context, result);
+  details.kernel = builder.call().kernel;
+  details.ir_class = builder.call().ir_class;
+  if (details.group.size == 0)
+    details.group = group_of(call);
+  builder.call() = std::move(details);
+  const bool has_out = has_parameter(call, "out");
+  if (!has_out && !is_in_place(call)) {
+    const ir::BufferView input = read_argument(context, call, "input");
+    const BufferId result = add_tensor(context, result_meta(context));
+    builder.input(input).result(result).add();
+    return tensor_of_buffer(context, result);
+  }
+  TensorValue target = tensor_argument(context, call, has_out ? "out" : "input");
+  std::optional<ir::BufferView> part;
+  if (has_out)
+    part = read_argument(context, call, "input");
+  const ir::BufferView whole = written_view(context, call, target);
+  builder.input(part.value_or(whole)).input(whole).no_result(result_device(context));
+  if (part)
+    builder.aliases(part->buffer);
+  builder.aliases(whole.buffer);
+  if (part)
+    builder.writes(part->buffer);
+  builder.writes(whole.buffer).add();
+  return target;
+}
+
+ir::Extern details_of(ir::Library library) {
+  ir::Extern details;
+  details.library = library;
+  details.group.size = 0; // not known yet
+  return details;
+}
+
+NodeValue all_gather(Context &context, const ops::Call &call) {
+  return add_collective(context, call, details_of(ir::Library::all_gather));
+}
+NodeValue reduce_scatter(Context &context, const ops::Call &call) {
+  ir::Extern details = details_of(ir::Library::reduce_scatter);
+  details.reduction = *call.string("reduce_op");
+  return add_collective(context, call, std::move(details));
+}
+NodeValue all_reduce(Context &context, const ops::Call &call) {
+  ir::Extern details = details_of(ir::Library::all_reduce);
+  details.reduction = *call.string("reduce_op");
+  return add_collective(context, call, std::move(details));
+}
+NodeValue broadcast(Context &context, const ops::Call &call) {
+  ir::Extern details = details_of(ir::Library::broadcast);
+  details.root = call.integer("src");
+  return add_collective(context, call, std::move(details));
+}
+NodeValue all_to_all(Context &context, const ops::Call &call) {
+  ir::Extern details = details_of(ir::Library::all_to_all);
+  const graph::TensorMeta input = call.tensor("input");
+  const std::vector<Expr> row(input.layout.sizes.begin() + 1, input.layout.sizes.end());
+  for (const Expr rows : call.sizes("input_split_sizes"))
+    details.sends.push_back(rows * symbolic::numel(row));
+  for (const Expr rows : call.sizes("output_split_sizes"))
+    details.receives.push_back(rows * symbolic::numel(row));
+  details.group = {call.string("group_name").value_or(""),
+                   static_cast<int64_t>(details.sends.size())};
+  return add_collective(context, call, std::move(details));
 }
 
 /// What a collective that made `buffer` reads: it is in use until the collective is done.
@@ -327,20 +389,20 @@ void lower_set_inputs(Context &context) {
 }
 
 void check_groups(const ir::Module &module) {
-  const ir::ProcessGroup *first = nullptr;
+  std::map<std::string, int64_t> sizes;
   for (const ir::Operation &operation : module.operations) {
     const auto *call = std::get_if<ir::Extern>(&operation.kind);
-    if (call == nullptr || !ir::is_collective(call->library))
+    if (call == nullptr || !ir::is_collective(call->library) || call->group.size == 0)
       continue;
-    if (first == nullptr)
-      first = &call->group;
-    if (call->group.size != first->size) {
+    const int64_t size = sizes.emplace(call->group.name, call->group.size).first->second;
+    if (call->group.size != size) {
       support::Diagnostic problem;
       problem.code = "TSC-O122";
-      problem.message = "collectives of one graph are among " + std::to_string(first->size) +
-                        " and among " + std::to_string(call->group.size) + " ranks";
+      problem.message = "the group '" + call->group.name + "' has " + std::to_string(size) +
+                        " ranks in one collective, and " + std::to_string(call->group.size) +
+                        " in another";
       problem.node = module.origins[operation.origins.front()].node;
-      problem.next_step = "all collectives of a graph are among the ranks that run it";
+      problem.next_step = "give groups of different ranks different names";
       throw support::UserError(support::ExitCode::unsupported, problem);
     }
   }
@@ -350,6 +412,9 @@ void add_collectives(Registry &registry) {
   registry["gather_copy_in"] = gather_copy_in;
   registry["all_gather"] = all_gather;
   registry["reduce_scatter"] = reduce_scatter;
+  registry["all_reduce"] = all_reduce;
+  registry["broadcast"] = broadcast;
+  registry["all_to_all"] = all_to_all;
   registry["wait"] = wait;
   registry["split_copy_out"] = split_copy_out;
   registry["chunk_concat"] = chunk_concat;

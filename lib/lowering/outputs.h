@@ -17,7 +17,8 @@ void lower_results(Context &context, const std::vector<graph::TensorMeta> &resul
 /// Adds an output for each input whose storage was set: its new value. Runs after lower_outputs.
 void lower_set_inputs(Context &context);
 
-/// Throws UserError (unsupported) TSC-O122 unless all collectives are among equally many ranks.
+/// Throws UserError (unsupported) TSC-O122 if a group has more ranks in one collective than in
+/// another.
 void check_groups(const ir::Module &module);
 
 } // namespace tsc::lowering

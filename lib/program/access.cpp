@@ -66,11 +66,15 @@ int64_t shared_bytes(const Program &program) {
   return most;
 }
 
-int64_t world_size(const Program &program) {
+std::map<std::string, int64_t> group_sizes(const Program &program) {
+  std::map<std::string, int64_t> sizes;
   for (const Step &step : program.steps)
-    if (const auto *collective = std::get_if<Collective>(&step.kind))
-      return collective->ranks;
-  return 1;
+    if (const auto *collective = std::get_if<Collective>(&step.kind)) {
+      int64_t &size = sizes[collective->group];
+      if (size == 0)
+        size = collective->ranks;
+    }
+  return sizes;
 }
 
 } // namespace tsc::program

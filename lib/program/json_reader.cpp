@@ -292,6 +292,10 @@ struct FieldReader {
   void number(std::string_view name, double &value) const { value = at->at(name).number(); }
   void flag(std::string_view name, bool &value) const { value = at->flag(name, false); }
   void text(std::string_view name, std::string &value) const { value = at->at(name).text(); }
+  void label(std::string_view name, std::string &value) const {
+    if (const Cursor word = at->optional(name); word.exists())
+      value = word.text();
+  }
   void dtype(std::string_view name, DType &value) const { value = at->at(name).dtype(); }
   void dtype(std::string_view name, std::optional<DType> &value) const {
     if (const Cursor word = at->optional(name); word.exists())

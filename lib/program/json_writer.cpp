@@ -168,6 +168,10 @@ struct FieldWriter {
       at(name) = true;
   }
   void text(std::string_view name, const std::string &value) const { at(name) = value; }
+  void label(std::string_view name, const std::string &value) const {
+    if (!value.empty())
+      at(name) = value;
+  }
   void dtype(std::string_view name, DType value) const { at(name) = tensor::short_name(value); }
   void dtype(std::string_view name, const std::optional<DType> &value) const {
     if (value)

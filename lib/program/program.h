@@ -1,6 +1,7 @@
 // The compiled artefact as data, complete: what runs it needs nothing else but the weights.
 #pragma once
 
+#include "engine/communicator.h"
 #include "engine/solver.h"
 #include "symbolic/expr.h"
 #include "tensor/dtype.h"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -172,13 +174,20 @@ struct Collective {
   enum class Kind : uint8_t {
     all_gather,     // `to` holds the `count` elements of each rank's `from`, in the order of ranks
     reduce_scatter, // `from` holds `count` elements for each rank; `to` gets this rank's, reduced
+    all_reduce,     // `to` gets the `count` elements of `from`, reduced; may be the same memory
+    broadcast,      // `to` gets the `count` elements of rank `root`'s `from`; likewise
+    all_to_all,     // `from` holds sends[r] elements for each rank, `to` gets receives[r] of each
   } kind = Kind::all_gather;
-  enum class Reduction : uint8_t { sum, average, maximum } reduction = Reduction::sum;
+  using Reduction = tsc_engine::Reduction;
+  Reduction reduction = Reduction::sum;
   DType dtype = DType::f32;
-  int64_t ranks = 1;
+  int64_t ranks = 1; // of the group; 0: nothing says how many
   std::string group;
   Operand from, to;
   Expr count = 0; // elements
+  std::vector<Expr> sends = {}, receives = {};
+  int64_t root = 0;
+  std::string node = ""; // of the graph
 };
 /// The `then_steps` steps that follow run if it holds, else the `else_steps` steps after those.
 /// What decides: a bool in memory, which the host reads (a run waits for it), or, without a
@@ -291,9 +300,9 @@ std::optional<Binding> binding_of(const Program &program, size_t symbol);
 /// The Define step that says what symbol number `symbol` is; null if none does.
 const Define *definition_of(const Program &program, size_t symbol);
 
-/// The ranks that run the program together: those of its collectives, 1 without any. Groups of
-/// different sizes are an error of validation.
-int64_t world_size(const Program &program);
+/// By name: how many ranks the groups of its collectives have; 0 where nothing says that. Empty for
+/// a program that does not communicate.
+std::map<std::string, int64_t> group_sizes(const Program &program);
 
 /// The most dynamic shared memory that a block of its kernels for GPUs asks for, bytes, as far as
 /// no size of a run decides it.

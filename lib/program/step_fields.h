@@ -6,6 +6,7 @@
 //   integer(name, int64_t &, low, high)       both inclusive
 //   number(name, double &)
 //   text(name, std::string &)
+//   label(name, std::string &)                left out of program.json where it is empty
 //   flag(name, bool &)                        left out of program.json where it does not hold
 //   dtype(name, DType &), and an optional one that is left out of program.json
 //   word(name, enumerator &, names)           one of a kind's own words
@@ -18,6 +19,7 @@
 #pragma once
 
 #include "program/program.h"
+#include "tensor/rank_reductions.h"
 
 #include <array>
 #include <string_view>
@@ -29,8 +31,8 @@ namespace tsc::program {
 constexpr std::array<std::string_view, std::variant_size_v<decltype(Step::kind)>> kStepKindNames = {
     "launch",      "matmul",     "copy",  "fill",   "collective",
     "conditional", "while_loop", "event", "define", "solver"};
-constexpr std::array<std::string_view, 2> kCollectiveNames = {"all_gather", "reduce_scatter"};
-constexpr std::array<std::string_view, 3> kReductionNames = {"sum", "avg", "max"};
+constexpr std::array<std::string_view, 5> kCollectiveNames = {
+    "all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all"};
 
 constexpr std::array<std::string_view, tsc_engine::kRoutines> kRoutineNames = {
     "cholesky",        "lu",  "lu_solve", "triangular_solve", "qr",   "orthogonal",
@@ -71,14 +73,23 @@ template <FieldsOf<Fill> S, class Visitor> void visit_fields(S &step, Visitor &&
 }
 template <FieldsOf<Collective> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
   fields.word("collective", step.kind, kCollectiveNames);
-  if (step.kind == Collective::Kind::reduce_scatter)
-    fields.word("reduction", step.reduction, kReductionNames);
+  using Kind = Collective::Kind;
+  if (step.kind == Kind::reduce_scatter || step.kind == Kind::all_reduce)
+    fields.word("reduction", step.reduction, tensor::kRankReductions);
   fields.dtype("dtype", step.dtype);
-  fields.integer("ranks", step.ranks, 1, 1 << 20);
+  fields.integer("ranks", step.ranks, 0, 1 << 20);
   fields.text("group", step.group);
   fields.reads("from", step.from);
   fields.writes("to", step.to);
-  fields.size("count", step.count, "element count");
+  if (step.kind == Kind::all_to_all) {
+    fields.expressions("sends", step.sends);
+    fields.expressions("receives", step.receives);
+  } else {
+    fields.size("count", step.count, "element count");
+  }
+  if (step.kind == Kind::broadcast)
+    fields.integer("root", step.root, 0, 1 << 20);
+  fields.label("node", step.node);
 }
 template <FieldsOf<Conditional> S, class Visitor> void visit_fields(S &step, Visitor &&fields) {
   fields.predicate("predicate", step.predicate);
@@ -128,6 +139,7 @@ public:
   template <class... Rest> void number(Rest &&...) {}
   template <class... Rest> void flag(Rest &&...) {}
   template <class... Rest> void text(Rest &&...) {}
+  template <class... Rest> void label(Rest &&...) {}
   template <class... Rest> void dtype(Rest &&...) {}
   template <class... Rest> void word(Rest &&...) {}
   template <class... Rest> void size(Rest &&...) {}

@@ -467,13 +467,17 @@ private:
   int32_t add(const Collective &collective) {
     engine::Collective row;
     row.kind = static_cast<engine::CollectiveKind>(collective.kind);
-    row.reduction = static_cast<engine::Reduction>(collective.reduction);
+    row.reduction = collective.reduction;
     row.dtype = convert(collective.dtype);
     row.ranks = collective.ranks;
     row.group = text(collective.group);
     row.from = operand(collective.from);
     row.to = operand(collective.to);
     row.count = expressions_.size(collective.count);
+    row.sends = sizes(collective.sends);
+    row.receives = sizes(collective.receives);
+    row.root = collective.root;
+    row.node = text(collective.node);
     return append(storage_.collectives, row);
   }
 

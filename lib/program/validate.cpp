@@ -41,6 +41,7 @@ template <class Function> struct SizeVisitor {
   template <class... Rest> void number(Rest &&...) const {}
   template <class... Rest> void flag(Rest &&...) const {}
   template <class... Rest> void text(Rest &&...) const {}
+  template <class... Rest> void label(Rest &&...) const {}
   template <class... Rest> void dtype(Rest &&...) const {}
   template <class... Rest> void word(Rest &&...) const {}
   void size(std::string_view, Expr e, const char *) const { see(e); }
@@ -416,6 +417,7 @@ private:
     void number(std::string_view, double) const {}
     void flag(std::string_view, bool) const {}
     void text(std::string_view, const std::string &) const {}
+    void label(std::string_view, const std::string &) const {}
     template <class Word, class Names> void word(std::string_view, Word, const Names &) const {}
     void dtype(std::string_view, DType dtype) const { self->check_dtype(dtype, *where); }
     void dtype(std::string_view, const std::optional<DType> &dtype) const {
@@ -521,12 +523,24 @@ private:
              where);
   }
   void check_whole(const Collective &collective, const std::string &where) {
-    if (collective.ranks < 1)
+    using Kind = Collective::Kind;
+    const int64_t most = group_sizes(program_).at(collective.group);
+    const bool scales =
+        collective.kind == Kind::all_gather || collective.kind == Kind::reduce_scatter;
+    if (collective.ranks < (scales ? 1 : 0))
       report("TSC-P007", "a group of " + std::to_string(collective.ranks) + " ranks", where);
-    else if (collective.ranks != world_size(program_))
+    else if (collective.ranks != 0 && collective.ranks != most)
       report("TSC-P009",
              "a group of " + std::to_string(collective.ranks) + " ranks beside one of " +
-                 std::to_string(world_size(program_)),
+                 std::to_string(most),
+             where);
+    else if (collective.kind == Kind::all_to_all &&
+             (static_cast<int64_t>(collective.sends.size()) != collective.ranks ||
+              collective.receives.size() != collective.sends.size()))
+      report("TSC-P009", "parts for another number of ranks than the group has", where);
+    else if (most != 0 && collective.root >= most)
+      report("TSC-P009",
+             "rank " + std::to_string(collective.root) + " in a group of " + std::to_string(most),
              where);
   }
 

@@ -2,6 +2,7 @@
 // CUDA.
 #pragma once
 
+#include "engine/cuda_communicator.h"
 #include "engine/cuda_compiler.h"
 #include "engine/cuda_device.h"
 
@@ -11,8 +12,8 @@
 
 namespace tsc::runtime {
 
-/// What the module exports as tsc_cuda_module(). Its functions are those of engine/cuda_device.h
-/// and engine/cuda_compiler.h; errors leave as tsc_engine::Error.
+/// What the module exports as tsc_cuda_module(). Its functions are those of engine/cuda_device.h,
+/// engine/cuda_compiler.h and engine/cuda_communicator.h; errors leave as tsc_engine::Error.
 struct CudaModule {
   int version;
   std::unique_ptr<tsc_engine::CudaDevice> (*make_device)(const tsc_engine::CudaDeviceOptions &);
@@ -22,8 +23,10 @@ struct CudaModule {
                                      const std::vector<tsc_engine::CudaHeader> &headers,
                                      const std::string &arch);
   std::string (*compiler_identity)();
+  std::unique_ptr<tsc_engine::Groups> (*make_groups)(const tsc_engine::CudaGroupsOptions &);
+  tsc_engine::NcclId (*make_nccl_id)();
 };
-inline constexpr int kCudaModuleVersion = 2;
+inline constexpr int kCudaModuleVersion = 3;
 
 /// The module, which stays loaded; null where it is not there or cannot be loaded, and why.
 const CudaModule *load_cuda_module(std::string &why);

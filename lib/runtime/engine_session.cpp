@@ -117,9 +117,7 @@ public:
 
   std::vector<HostTensor> run(const std::vector<HostTensor> &inputs) override;
   void set_seed(uint64_t seed) override { instance_->set_seed(device_.stream, seed, 0); }
-  void set_communicator(tsc_engine::Communicator *communicator) override {
-    instance_->set_communicator(communicator);
-  }
+  void set_groups(tsc_engine::Groups *groups) override { instance_->set_groups(groups); }
   std::vector<double> bench(const std::vector<HostTensor> &inputs, int repeats) override;
   std::vector<double> time_steps(const std::vector<HostTensor> &inputs, int repeats) override;
   const Timing &timing() const override { return timing_; }

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace tsc_engine {
-class Communicator;
+class Groups;
 }
 
 namespace tsc::runtime {
@@ -55,9 +55,9 @@ public:
   /// The next run draws the numbers of (seed, 0), the one after it those of (seed, 1), ...; a new
   /// session starts so with seed 0.
   virtual void set_seed(uint64_t seed) = 0;
-  /// The connection to the other ranks of a program with collectives, for all runs from now on; it
-  /// must outlive them. Null: there is none, and collectives are refused.
-  virtual void set_communicator(tsc_engine::Communicator *communicator) = 0;
+  /// The connections to the other ranks of a program with collectives, for all runs from now on;
+  /// they must outlive them. Null: there are none, and collectives are refused.
+  virtual void set_groups(tsc_engine::Groups *groups) = 0;
   /// Milliseconds per run (events on the GPU, L2 flushed between runs; wall clock on the host),
   /// `repeats` samples.
   virtual std::vector<double> bench(const std::vector<tensor::HostTensor> &inputs, int repeats) = 0;

@@ -34,14 +34,20 @@ double loop_operations(const ir::Module &module, const ir::LoopBody &body) {
   return static_cast<double>(count) * elements(module, body.sizes);
 }
 
-/// Rings: every rank sends n - 1 of n parts, one after the other.
+/// Rings: every rank sends n - 1 of n parts, one after the other; reduced for all twice.
 Cost estimate_collective(const ir::Module &module, const ir::Extern &call,
                          const target::Target &target) {
-  const auto ranks = static_cast<double>(std::max<int64_t>(call.group.size, 1));
-  const ir::BufferView &whole =
-      call.library == ir::Library::all_gather ? call.inputs[1] : call.inputs[0];
+  // Where nothing says how many there are, the fewest that communicate.
+  const auto ranks = static_cast<double>(call.group.size == 0 ? 2 : call.group.size);
   Cost estimate;
-  estimate.bytes = bytes_of(module, whole) * (ranks - 1) / ranks;
+  const double bytes = bytes_of(module, call.inputs[0]);
+  if (call.library == ir::Library::all_gather)
+    estimate.bytes = bytes * (ranks - 1);
+  else if (call.library == ir::Library::broadcast)
+    estimate.bytes = ranks > 1 ? bytes : 0;
+  else
+    estimate.bytes =
+        bytes * (ranks - 1) / ranks * (call.library == ir::Library::all_reduce ? 2 : 1);
   const double sending = target.link_bandwidth > 0 ? estimate.bytes / target.link_bandwidth : 0;
   estimate.nanoseconds = (sending + (ranks - 1) * kLinkLatency) * kNanoseconds;
   return estimate;
@@ -76,6 +82,9 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
     return estimate;
   case ir::Library::all_gather:
   case ir::Library::reduce_scatter:
+  case ir::Library::all_reduce:
+  case ir::Library::broadcast:
+  case ir::Library::all_to_all:
     return estimate_collective(module, call, target);
   case ir::Library::sort:
     return radix_sort_cost(target, sort_work(module, call));

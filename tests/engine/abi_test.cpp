@@ -24,6 +24,12 @@ std::shared_ptr<Device> open_model_device(int index, size_t) {
     throw Error(Status::device, "there is only device 0");
   return std::make_shared<TestDevice>();
 }
+std::unique_ptr<Groups> connect_model_group(int, const ModelGroup &) {
+  throw Error(Status::bad_argument, "no communicators here");
+}
+void make_model_communicator_id(void *) {
+  throw Error(Status::bad_argument, "no communicators here");
+}
 
 } // namespace tsc_engine
 
@@ -111,6 +117,31 @@ TEST_CASE("Failures cross the C ABI as status and text", "[engine]") {
   CHECK(functions.instance_bytes(instance, nullptr, nullptr) ==
         TSC_BAD_ARGUMENT); // nothing is bound
   CHECK(functions.instance_output(instance, 9, nullptr, nullptr, nullptr) == TSC_BAD_ARGUMENT);
+  functions.instance_destroy(instance);
+  functions.weights_destroy(weights);
+}
+
+TEST_CASE("The C ABI connects the groups that the model names, and no others", "[engine]") {
+  TscWeights *weights = nullptr;
+  REQUIRE(functions.weights_create(0, kTensors, 4, &weights) == TSC_OK);
+  TscInstance *instance = nullptr;
+  REQUIRE(functions.instance_create(weights, &instance) == TSC_OK);
+  int64_t ranks = 7;
+  CHECK(functions.group_name(0, &ranks) == nullptr); // the sample does not communicate
+  int handle = 0;
+  CHECK(functions.instance_set_communicator(instance, "0", &handle) == TSC_BAD_ARGUMENT);
+  CHECK(std::string(functions.instance_error(instance)) == "the model has no group '0'");
+  CHECK(functions.instance_set_communicator(instance, "0", nullptr) == TSC_BAD_ARGUMENT);
+  CHECK(std::string(functions.instance_error(instance)) == "the communicator must not be null");
+  CHECK(functions.instance_set_communicator(instance, nullptr, &handle) == TSC_BAD_ARGUMENT);
+  CHECK(functions.instance_set_communicator(nullptr, "0", &handle) == TSC_BAD_ARGUMENT);
+  CHECK(functions.instance_make_communicator(instance, "0", nullptr, 0, 2, 1) == TSC_BAD_ARGUMENT);
+  CHECK(std::string(functions.instance_error(instance)) == "the id must not be null");
+  char id[TSC_COMMUNICATOR_ID_BYTES] = {};
+  CHECK(functions.instance_make_communicator(instance, "0", id, 2, 2, 1) == TSC_BAD_ARGUMENT);
+  CHECK(functions.communicator_id(nullptr) == TSC_BAD_ARGUMENT);
+  CHECK(functions.communicator_id(id) == TSC_BAD_ARGUMENT);
+  CHECK(std::string(functions.create_error()) == "no communicators here");
   functions.instance_destroy(instance);
   functions.weights_destroy(weights);
 }

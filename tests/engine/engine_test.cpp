@@ -335,18 +335,31 @@ TEST_CASE("A buffer over folded memory is no larger than what was folded", "[eng
 namespace {
 
 /// One of two ranks, the other one's memory being a constant.
-class HalfPair final : public Communicator {
+class HalfPair final : public Communicator, public Groups {
 public:
   int64_t rank() const override { return 1; }
   int64_t ranks() const override { return 2; }
-  void all_gather(const void *from, void *to, size_t bytes, Stream) override {
+  Communicator *find(const char *name) override {
+    return std::string(name) == "pair" ? this : nullptr;
+  }
+  void check() override {
+    if (has_failed)
+      throw Error(Status::device, "the other half is gone");
+  }
+  void run(const CollectiveCall &call, const void *from, void *to, Stream) override {
+    calls.push_back(std::string(call.step) + " of " + call.node);
+    if (call.kind == CollectiveKind::all_to_all) {
+      CHECK(std::vector<int64_t>(call.sends, call.sends + 2) == std::vector<int64_t>{2, 6});
+      CHECK(std::vector<int64_t>(call.receives, call.receives + 2) == std::vector<int64_t>{8, 8});
+      return;
+    }
+    CHECK(call.kind == CollectiveKind::all_gather);
+    const size_t bytes = static_cast<size_t>(call.count) * size_in_bytes(call.dtype);
     std::memset(to, 0, bytes);
     std::memcpy(static_cast<char *>(to) + bytes, from, bytes);
   }
-  void reduce_scatter(const void *, void *, int64_t, tsc_engine::DType, tsc_engine::Reduction,
-                      Stream) override {
-    throw Error(Status::internal, "not asked for");
-  }
+  std::vector<std::string> calls;
+  bool has_failed = false;
 };
 
 } // namespace
@@ -358,6 +371,8 @@ TEST_CASE("Collectives go through the communicator, and are refused without", "[
   const auto gathered = static_cast<uint32_t>(program.buffers.size() - 1);
   program::Collective gather;
   gather.ranks = 2;
+  gather.group = "pair";
+  gather.node = "ag0";
   gather.from = {0, 0};
   gather.to = {gathered, 0};
   gather.count = 4 * s0;
@@ -380,13 +395,50 @@ TEST_CASE("Collectives go through the communicator, and are refused without", "[
   } catch (const Error &refused) {
     error = refused.what();
   }
-  CHECK(error == "step 5 (gather): it communicates among 2 ranks, and this run has 1");
+  CHECK(error ==
+        "step 5 (gather): it communicates among 2 ranks of group 'pair', and this run has 1");
   HalfPair pair;
-  instance.set_communicator(&pair);
+  instance.set_groups(&pair);
   instance.run(nullptr, inputs, outputs, workspace.bytes);
   const auto *result = reinterpret_cast<const float *>(all.bytes);
   for (int i = 0; i < 16; ++i)
     CHECK(result[i] == (i <= 8 ? 0.0f : static_cast<float>(i - 7))); // element 8 was cleared
+  CHECK(pair.calls == std::vector<std::string>{"gather of ag0"});
+  pair.has_failed = true;
+  try {
+    instance.run(nullptr, inputs, outputs, workspace.bytes);
+    CHECK(false);
+  } catch (const Error &failed) {
+    CHECK(std::string(failed.what()) == "the other half is gone");
+  }
+}
+
+TEST_CASE("Parts of an exchange among all ranks follow from the shapes", "[engine]") {
+  program::Program program = program::sample_program();
+  const symbolic::Expr s0 = symbolic::symbol(symbolic::SymbolSort::size, 0);
+  program.buffers.push_back(program::make_buffer("received", program::Role::output, {8 * s0}));
+  const auto received = static_cast<uint32_t>(program.buffers.size() - 1);
+  program::Collective exchange;
+  exchange.kind = program::Collective::Kind::all_to_all;
+  exchange.ranks = 2;
+  exchange.group = "pair";
+  exchange.from = {0, 0};
+  exchange.to = {received, 0};
+  exchange.sends = {s0, 3 * s0};
+  exchange.receives = {4 * s0, 4 * s0};
+  program.steps.push_back({exchange, "exchange"});
+  program.outputs.push_back(
+      {"output_3", received, program.buffers[received].layout, program::DType::f32, false, ""});
+  Sample sample(program);
+  Instance instance(sample.weights);
+  REQUIRE(error_of_bind(instance, 2, 4).empty());
+  static Memory workspace, input, out, same, count, all;
+  void *inputs[] = {input.bytes};
+  void *outputs[] = {out.bytes, nullptr, same.bytes, count.bytes, all.bytes};
+  HalfPair pair;
+  instance.set_groups(&pair);
+  instance.run(nullptr, inputs, outputs, workspace.bytes);
+  CHECK(pair.calls == std::vector<std::string>{"exchange of "});
 }
 
 TEST_CASE("Sizes beyond 64 bits are errors", "[engine]") {

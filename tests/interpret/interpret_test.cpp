@@ -659,16 +659,20 @@ ir::Module scatter_module(DType dtype, int64_t length, int64_t size, const std::
 TEST_CASE("ranks reduce element by element and keep their own part") {
   const std::vector<std::vector<HostTensor>> given = {{floats(DType::f32, {4}, {1, -2, 3, kNan})},
                                                       {floats(DType::f32, {4}, {5, -7, kInf, 1})}};
+  interpret::Links links;
+  links.table.world = 2;
   const auto results = [&](const std::string &reduction) {
     std::vector<std::vector<double>> parts;
     for (interpret::Result &rank :
-         interpret::run_ranks(scatter_module(DType::f32, 4, 2, reduction), given))
+         interpret::run_ranks(scatter_module(DType::f32, 4, 2, reduction), given, links))
       parts.push_back(doubles_of(rank.outputs[0]));
     return parts;
   };
   CHECK(results("sum")[0] == std::vector<double>{6, -9});
   CHECK(results("avg")[0] == std::vector<double>{3, -4.5});
   CHECK(results("max")[0] == std::vector<double>{5, -2});
+  CHECK(results("min")[0] == std::vector<double>{1, -7});
+  CHECK(results("product")[0] == std::vector<double>{5, 14});
   const std::vector<double> maximum = results("max")[1];
   CHECK(maximum[0] == kInf);
   CHECK(std::isnan(maximum[1]));

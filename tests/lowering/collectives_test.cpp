@@ -101,12 +101,12 @@ TEST_CASE("what is written is contiguous, and what is set lies alike") {
   CHECK(problem_of(other) == "error TSC-O120: set_ of a tensor to memory that lies otherwise");
 }
 
-TEST_CASE("all collectives of a graph are among equally many ranks") {
+TEST_CASE("a group has equally many ranks in all collectives of a graph") {
   GraphMaker maker;
   const NodeRef x = maker.input("x", DType::f32, {8});
   const char *const reduce = "_c10d_functional.reduce_scatter_tensor.default";
   const NodeRef half = maker.call(reduce, {x, "sum", 2, "0"});
-  maker.output(maker.call(reduce, {half, "sum", 4, "1"}));
-  CHECK(problem_of(maker) ==
-        "error TSC-O122: collectives of one graph are among 2 and among 4 ranks");
+  maker.output(maker.call(reduce, {half, "sum", 4, "0"}));
+  CHECK(problem_of(maker) == "error TSC-O122: the group '0' has 2 ranks in one collective, and 4 "
+                             "in another");
 }

@@ -127,8 +127,33 @@ TEST_CASE("what does not fit together is refused") {
   {
     Sample s;
     const Argument x = f32(s, "x", {4});
+    CHECK(s.problem(kReduce, {x, "premul_sum", 2, "0"}) ==
+          "TSC-O117: the reduction 'premul_sum' is not supported");
+  }
+  {
+    Sample s;
+    const Argument x = f32(s, "x", {4});
+    CHECK(
+        s.problem("_c10d_functional.all_to_all_single.default", {x, List{2, 2}, List{1, 2}, "0"}) ==
+        "TSC-O111: the parts that are sent have 3 rows, the input 4");
+  }
+  {
+    Sample s;
+    const Argument x = f32(s, "x", {4});
+    CHECK(s.problem("_c10d_functional.all_to_all_single.default", {x, List{4}, List{2, 2}, "0"}) ==
+          "TSC-O113: 2 parts that are sent, and 1 that are received");
+  }
+  {
+    Sample s;
+    const Argument x = f32(s, "x", {4});
+    CHECK(s.problem("_c10d_functional.broadcast.default", {x, -1, "0"}) ==
+          "TSC-O110: rank -1 of a group");
+  }
+  {
+    Sample s;
+    const Argument x = f32(s, "x", {4});
     CHECK(s.problem(kReduce, {x, "bxor", 2, "0"}) ==
-          "TSC-O117: the reduction 'bxor' is not supported");
+          "TSC-O117: the reduction 'bxor' of torch.float32 is not supported");
   }
   {
     Sample s;

@@ -1,5 +1,5 @@
+#include "ranks/thread_ranks.h"
 #include "runtime/content_cache.h"
-#include "runtime/local_ranks.h"
 #include "runtime/process.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
@@ -241,10 +241,15 @@ TEST_CASE("ranks that cannot all be started are an error") {
     const rlimit limit = {uint64_t{1} << 30, uint64_t{1} << 30}; // stacks of 8 MiB
     setrlimit(RLIMIT_AS, &limit);
     try {
-      run_local_ranks(4096, [](int64_t, tsc_engine::Communicator &others) {
+      tsc::ranks::GroupTable table;
+      table.world = 4096;
+      tsc::ranks::run_ranks_as_threads(table, [](int64_t, tsc_engine::Groups &others) {
         char byte = 0;
         std::vector<char> all(4096);
-        others.all_gather(&byte, all.data(), 1, nullptr);
+        tsc_engine::CollectiveCall call;
+        call.kind = tsc_engine::CollectiveKind::all_gather;
+        call.count = 1;
+        others.find("")->run(call, &byte, all.data(), nullptr);
       });
     } catch (const tsc::support::UserError &error) {
       const std::string what = error.what();

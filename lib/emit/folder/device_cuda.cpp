@@ -1,8 +1,11 @@
 // A GPU as the model's device. The library carries its kernels: as images that nvcc made
 // (TSC_EMBEDDED_IMAGES), else as text that NVRTC compiles for the GPU present when weights are
 // loaded.
+#include "engine/cuda_communicator.h"
 #include "engine/cuda_device.h"
 #include "engine/model_hooks.h"
+
+#include <cstring>
 
 #ifndef TSC_EMBEDDED_IMAGES
 #include "engine/cuda_compiler.h"
@@ -93,6 +96,27 @@ std::shared_ptr<Device> open_model_device(int index, size_t plan) {
     options.images.push_back({cubin.data(), cubin.size()});
 #endif
   return make_cuda_device(options);
+}
+
+std::unique_ptr<Groups> connect_model_group(int index, const ModelGroup &group) {
+  CudaGroupsOptions options;
+  options.device_index = index;
+  options.timeout_seconds = group.timeout_seconds;
+  CudaGroup own;
+  own.names = {""};
+  own.rank = group.rank;
+  own.ranks = group.ranks;
+  own.communicator = group.communicator;
+  if (group.id != nullptr)
+    std::memcpy(own.id.bytes, group.id, sizeof own.id.bytes);
+  options.groups.push_back(std::move(own));
+  return make_cuda_groups(options);
+}
+
+void make_model_communicator_id(void *id) {
+  static_assert(sizeof(NcclId) == TSC_COMMUNICATOR_ID_BYTES);
+  const NcclId made = make_nccl_id();
+  std::memcpy(id, made.bytes, sizeof made.bytes);
 }
 
 } // namespace tsc_engine

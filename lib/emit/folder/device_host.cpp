@@ -29,4 +29,15 @@ std::shared_ptr<Device> open_model_device(int index, size_t plan) {
   return make_host_device(std::move(kernels), HostDeviceOptions());
 }
 
+namespace {
+
+[[noreturn]] void refuse_ranks() {
+  throw Error(Status::bad_argument, "a build for the host has no communicators");
+}
+
+} // namespace
+
+std::unique_ptr<Groups> connect_model_group(int, const ModelGroup &) { refuse_ranks(); }
+void make_model_communicator_id(void *) { refuse_ranks(); }
+
 } // namespace tsc_engine

@@ -1,12 +1,16 @@
 // Example of the C ABI: runs the model once and prints each output's shape and checksum.
 //
-//   run_model [--weights FILE] [--data FOLDER] [--seed N] [INPUT=SIZE,SIZE,...]...
+//   run_model [--weights FILE] [--data FOLDER] [--seed N] [--rank R --ranks N --id FILE]
+//             [INPUT=SIZE,SIZE,...]...
 //
 // Inputs are FOLDER/INPUT.raw where there is such a file (contiguous elements), else pseudo-random;
 // outputs go to FOLDER/OUTPUT.raw. Sizes that depend on symbols take their lower bound unless
-// given. Tensors are taken as contiguous. --seed is that of the model's random numbers.
+// given. Tensors are taken as contiguous. --seed is that of the model's random numbers. A model
+// that communicates runs in N processes of one machine, rank R on GPU R: rank 0 writes the ids of
+// its groups to FILE.0, FILE.1, ..., which must not be there before, and the others read them.
 #include TSC_MODEL_HEADER
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +18,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -116,6 +121,37 @@ std::vector<char> read_file(const std::string &path) {
   return std::vector<char>(std::istreambuf_iterator<char>(file), {});
 }
 
+/// Which of several processes this is.
+struct Ranks {
+  int64_t rank = 0, ranks = 1;
+  std::string id_file;
+};
+
+/// The model's groups, all of which are all ranks.
+void connect(TscInstance *instance, const Ranks &ranks) {
+  for (size_t i = 0; const char *group = tsc->group_name(i, nullptr); ++i) {
+    const std::string path = ranks.id_file + "." + std::to_string(i);
+    std::vector<char> id(TSC_COMMUNICATOR_ID_BYTES);
+    if (ranks.rank == 0) {
+      check(tsc->communicator_id(id.data()), "the id of a group");
+      std::ofstream(path + ".new", std::ios::binary)
+          .write(id.data(), static_cast<std::streamsize>(id.size()));
+      if (std::rename((path + ".new").c_str(), path.c_str()) != 0)
+        fail(path.c_str(), "cannot be written");
+    }
+    for (int tries = 0; ranks.rank != 0 && tries < 600; ++tries) { // a minute
+      id = read_file(path);
+      if (!id.empty())
+        break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (id.size() != TSC_COMMUNICATOR_ID_BYTES)
+      fail(path.c_str(), "is no id of a group");
+    check(tsc->instance_make_communicator(instance, group, id.data(), ranks.rank, ranks.ranks, 60),
+          group, instance);
+  }
+}
+
 uint64_t checksum(const std::vector<char> &bytes) { // FNV-1a
   uint64_t hash = 0xcbf29ce484222325ull;
   for (char byte : bytes)
@@ -129,6 +165,7 @@ int main(int argc, char **argv) {
   std::string weights_path = "weights.safetensors", data;
   std::map<std::string, std::string> shapes_given;
   uint64_t seed = 0;
+  Ranks ranks;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     size_t equals = argument.find('=');
@@ -136,20 +173,29 @@ int main(int argc, char **argv) {
       (argument == "--data" ? data : weights_path) = argv[++i];
     else if (argument == "--seed" && i + 1 < argc)
       seed = std::strtoull(argv[++i], nullptr, 10);
+    else if ((argument == "--rank" || argument == "--ranks") && i + 1 < argc)
+      (argument == "--rank" ? ranks.rank : ranks.ranks) = std::strtoll(argv[++i], nullptr, 10);
+    else if (argument == "--id" && i + 1 < argc)
+      ranks.id_file = argv[++i];
     else if (equals != std::string::npos)
       shapes_given[argument.substr(0, equals)] = argument.substr(equals + 1);
     else
-      fail(argv[i], "expected --weights FILE, --data FOLDER, --seed N or INPUT=SIZE,SIZE,...");
+      fail(argv[i],
+           "expected --weights FILE, --data FOLDER, --seed N, --rank R, --ranks N, --id FILE or "
+           "INPUT=SIZE,SIZE,...");
   }
 
   const TscModelInfo *model = tsc->describe();
   TscWeights *weights = nullptr;
   if (model->weight_count == 0)
-    check(tsc->weights_create(0, nullptr, 0, &weights), "weights");
+    check(tsc->weights_create(static_cast<int>(ranks.rank), nullptr, 0, &weights), "weights");
   else
-    check(tsc->weights_load(0, weights_path.c_str(), &weights), "weights");
+    check(tsc->weights_load(static_cast<int>(ranks.rank), weights_path.c_str(), &weights),
+          "weights");
   TscInstance *instance = nullptr;
   check(tsc->instance_create(weights, &instance), "instance");
+  if (ranks.ranks > 1)
+    connect(instance, ranks);
 
   std::vector<std::vector<int64_t>> sizes;
   std::vector<const int64_t *> shapes;
@@ -188,6 +234,7 @@ int main(int argc, char **argv) {
   check(tsc->instance_set_seed(instance, nullptr, seed, 0), "seed", instance);
   check(tsc->instance_run(instance, nullptr, inputs.data(), outputs.data(), workspace), "run",
         instance);
+  check(tsc->instance_check(instance, nullptr), "check", instance);
 
   for (size_t i = 0; i < model->output_count; ++i) {
     const TscTensorInfo &output = model->outputs[i];

@@ -1,11 +1,13 @@
 // Communication between ranks, and the operators that FSDP2 puts around it: copies into and out of
 // gathered memory, storage that is set and freed. Their schemas are PyTorch's; all of them work in
 // place and in order.
+#include "ops/table/builder.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
+#include "support/text.h"
+#include "tensor/rank_reductions.h"
 
 #include <algorithm>
-#include <array>
 
 namespace tsc::ops {
 namespace {
@@ -133,25 +135,41 @@ Value set_value(const Call &call) {
   return Value{};
 }
 
-Value all_gather_value(const Call &call) {
+Value gather_into_value(const Call &call) {
   const TensorMeta input = call.tensor("input"), out = call.tensor("out");
   require_equal(call, numel(out), numel(input) * Expr(rank_count(call, "group_size")), "out");
   require_dtype(call, input.dtype, out.dtype, "the input");
   return *call.value_of(call["out"]);
 }
 
-Value reduce_scatter_value(const Call &call) {
-  constexpr std::array<std::string_view, 3> kReductions = {"sum", "avg", "max"};
+/// Every rank's tensor, one after the other along the first dimension.
+Value all_gather_value(const Call &call) {
   const TensorMeta input = call.tensor("input");
+  const Expr ranks(rank_count(call, "group_size"));
+  std::vector<Expr> sizes = input.layout.sizes;
+  if (sizes.empty())
+    sizes = {Expr(1)};
+  sizes[0] = sizes[0] * ranks;
+  return contiguous_value(input.dtype, std::move(sizes), input.device);
+}
+
+void require_reduction(const Call &call, DType dtype) {
   const std::string operation = call.string("reduce_op").value_or("");
-  if (std::find(kReductions.begin(), kReductions.end(), operation) == kReductions.end())
+  const std::vector<std::string> names(tensor::kRankReductions.begin(),
+                                       tensor::kRankReductions.end());
+  if (std::find(names.begin(), names.end(), operation) == names.end())
     call.refuse("TSC-O117", "the reduction " + quoted(operation) + " is not supported",
-                "reduce with 'sum', 'avg' or 'max'");
-  if (operation == "avg" && !tensor::is_floating(input.dtype))
+                "reduce with one of " + support::join(names, ", "));
+  const bool is_bitwise = operation[0] == 'b';
+  if (is_bitwise ? tensor::is_floating(dtype) : operation == "avg" && !tensor::is_floating(dtype))
     call.refuse("TSC-O117",
-                "the reduction 'avg' of " + std::string(tensor::torch_name(input.dtype)) +
-                    " is not supported",
-                "reduce with 'sum' and divide as you need");
+                "the reduction " + quoted(operation) + " of " +
+                    std::string(tensor::torch_name(dtype)) + " is not supported",
+                is_bitwise ? "reduce integers bit by bit"
+                           : "reduce with 'sum' and divide as you need");
+}
+
+std::vector<Expr> scattered_sizes(const Call &call, const TensorMeta &input) {
   std::vector<Expr> sizes = input.layout.sizes;
   const Expr ranks(rank_count(call, "group_size"));
   if (sizes.empty() ||
@@ -160,7 +178,84 @@ Value reduce_scatter_value(const Call &call) {
               "the first dimension does not divide among " + symbolic::print(ranks) + " ranks",
               "pad it: each rank gets an equal part");
   sizes[0] = symbolic::floor_div(sizes[0], ranks);
+  return sizes;
+}
+
+Value reduce_scatter_value(const Call &call) {
+  const TensorMeta input = call.tensor("input");
+  require_reduction(call, input.dtype);
+  return contiguous_value(input.dtype, scattered_sizes(call, input), input.device);
+}
+
+Value reduce_scatter_into_value(const Call &call) {
+  const TensorMeta input = call.tensor("input"), out = call.tensor("out");
+  require_reduction(call, input.dtype);
+  require_equal(call, numel(out), symbolic::numel(scattered_sizes(call, input)), "out");
+  require_dtype(call, input.dtype, out.dtype, "the input");
+  return *call.value_of(call["out"]);
+}
+
+Value as_contiguous(const Call &call) {
+  const TensorMeta input = call.tensor("input");
+  return contiguous_value(input.dtype, input.layout.sizes, input.device);
+}
+Value all_reduce_value(const Call &call) {
+  require_reduction(call, call.tensor("input").dtype);
+  return as_contiguous(call);
+}
+Value all_reduce_in_place_value(const Call &call) {
+  require_reduction(call, call.tensor("input").dtype);
+  return *call.value_of(call["input"]);
+}
+
+/// A rank of the group, of which nothing says here how many there are.
+void require_rank(const Call &call) {
+  const int64_t rank = call.integer("src");
+  if (rank < 0 || rank >= kMostRanks)
+    call.fail("TSC-O110", "rank " + std::to_string(rank) + " of a group",
+              "ranks are numbered from 0");
+}
+
+/// Rows of the input for each rank, and rows of each rank.
+Value all_to_all_value(const Call &call) {
+  const TensorMeta input = call.tensor("input");
+  const std::vector<Expr> sends = call.sizes("input_split_sizes");
+  const std::vector<Expr> receives = call.sizes("output_split_sizes");
+  if (input.layout.rank() == 0)
+    call.fail("TSC-O116", "a tensor without dimensions has no parts", "give it one dimension");
+  if (sends.size() != receives.size() || sends.empty())
+    call.fail("TSC-O113",
+              std::to_string(sends.size()) + " parts that are sent, and " +
+                  std::to_string(receives.size()) + " that are received",
+              "give one of each for every rank of the group");
+  const auto sum = [](const std::vector<Expr> &parts) {
+    Expr total(0);
+    for (const Expr part : parts)
+      total += part;
+    return total;
+  };
+  if (!taken_equal(call, sum(sends), input.layout.sizes[0]))
+    call.fail("TSC-O111",
+              "the parts that are sent have " + symbolic::print(sum(sends)) + " rows, the input " +
+                  symbolic::print(input.layout.sizes[0]),
+              "send every row to one rank");
+  std::vector<Expr> sizes = input.layout.sizes;
+  sizes[0] = sum(receives);
   return contiguous_value(input.dtype, std::move(sizes), input.device);
+}
+
+/// One call of `target` for each tensor of the list that is the first argument.
+Decomposition for_each_tensor(std::string_view target) {
+  return [target](GraphBuilder &builder, const Call &call) -> graph::Argument {
+    graph::Argument::List results;
+    for (const graph::Argument &tensor : *call["inputs"].list()) {
+      Arguments own = {tensor};
+      for (size_t i = 1; i < call.schema().parameters.size(); ++i)
+        own.push_back(call[call.schema().parameters[i].name]);
+      results.push_back(builder.call(target, std::move(own)));
+    }
+    return results;
+  };
 }
 
 } // namespace
@@ -182,12 +277,57 @@ void add_collectives(Table &table) {
   add(
       "inductor::resize_storage_bytes_(Tensor(a!) variable, SymInt new_size) -> ()",
       [](const Call &) { return Value{}; }, "resize_storage");
-  add("_c10d_functional::all_gather_into_tensor_out(Tensor input, int group_size, str group_name, "
-      "*, Tensor(a!) out) -> Tensor(a!)",
-      all_gather_value, "all_gather");
-  add("_c10d_functional::reduce_scatter_tensor(Tensor input, str reduce_op, int group_size, str "
-      "group_name) -> Tensor",
-      reduce_scatter_value, "reduce_scatter");
+  const std::string group = "int group_size, str group_name", functional = "_c10d_functional::";
+  const std::string gather = "all_gather_into_tensor", scatter = "reduce_scatter_tensor";
+  add(keep_text(functional + gather + "_out(Tensor input, " + group +
+                ", *, Tensor(a!) out) -> Tensor(a!)"),
+      gather_into_value, "all_gather");
+  add(keep_text(functional + scatter + "_out(Tensor input, str reduce_op, " + group +
+                ", *, Tensor(a!) out) -> Tensor(a!)"),
+      reduce_scatter_into_value, "reduce_scatter");
+  // Those that autograd sees through compute the same.
+  for (const std::string &space : {functional, std::string("_c10d_functional_autograd::")}) {
+    add(keep_text(space + gather + "(Tensor input, " + group + ") -> Tensor"), all_gather_value,
+        "all_gather");
+    add(keep_text(space + scatter + "(Tensor input, str reduce_op, " + group + ") -> Tensor"),
+        reduce_scatter_value, "reduce_scatter");
+    add(keep_text(space + "all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] "
+                          "input_split_sizes, str group_name) -> Tensor"),
+        all_to_all_value, "all_to_all");
+  }
+  add("_c10d_functional::all_reduce(Tensor input, str reduce_op, str group_name) -> Tensor",
+      all_reduce_value, "all_reduce");
+  add("_c10d_functional::all_reduce_(Tensor(a!) input, str reduce_op, str group_name) -> "
+      "Tensor(a!)",
+      all_reduce_in_place_value, "all_reduce");
+  add(
+      "_c10d_functional::broadcast(Tensor input, int src, str group_name) -> Tensor",
+      [](const Call &call) {
+        require_rank(call);
+        return as_contiguous(call);
+      },
+      "broadcast");
+  add(
+      "_c10d_functional::broadcast_(Tensor(a!) input, int src, str group_name) -> Tensor(a!)",
+      [](const Call &call) {
+        require_rank(call);
+        return *call.value_of(call["input"]);
+      },
+      "broadcast");
+  const auto add_list = [&](const std::string &schema, std::string_view target) {
+    table.add(keep_text(functional + schema))
+        .effect(Effect::ordered)
+        .decompose(for_each_tensor(target));
+  };
+  add_list("all_reduce_coalesced(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]",
+           "_c10d_functional.all_reduce.default");
+  add_list("all_reduce_coalesced_(Tensor(a!)[] inputs, str reduce_op, str group_name) -> "
+           "Tensor[]",
+           "_c10d_functional.all_reduce_.default");
+  add_list(gather + "_coalesced(Tensor[] inputs, " + group + ") -> Tensor[]",
+           "_c10d_functional.all_gather_into_tensor.default");
+  add_list(scatter + "_coalesced(Tensor[] inputs, str reduce_op, " + group + ") -> Tensor[]",
+           "_c10d_functional.reduce_scatter_tensor.default");
   add(
       "_c10d_functional::wait_tensor(Tensor tensor) -> Tensor",
       [](const Call &call) { return *call.value_of(call["tensor"]); }, "wait");

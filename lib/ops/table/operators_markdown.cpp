@@ -48,7 +48,10 @@ std::string notes(const Operator &row) {
 bool is_of_library(std::string_view lowering) {
   static constexpr std::string_view kKeys[] = {"addmm",
                                                "all_gather",
+                                               "all_reduce",
+                                               "all_to_all",
                                                "bmm",
+                                               "broadcast",
                                                "cholesky",
                                                "eigen",
                                                "ldl",
