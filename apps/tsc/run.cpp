@@ -29,7 +29,7 @@ namespace tsc::app {
 namespace {
 
 struct Flags : CompileFlags {
-  std::string inputs, weights, outputs, expect, device, plan = "serial";
+  std::string inputs, weights, outputs, expect, device, plan = "serial", profile;
   int bench = 0;
   uint64_t seed = 0;
   int64_t world_size = 0;
@@ -208,7 +208,9 @@ public:
   explicit Stopwatch(std::vector<Stage> &stages) : stages_(stages) {}
   void lap(const char *name) {
     const auto now = std::chrono::steady_clock::now();
-    stages_.push_back({name, std::chrono::duration<double, std::milli>(now - last_).count()});
+    stages_.push_back(
+        {name, std::chrono::duration<double, std::milli>(now - last_).count(),
+         std::chrono::duration<double, std::micro>(last_.time_since_epoch()).count()});
     last_ = now;
   }
 
@@ -228,6 +230,94 @@ Situation situation_of(const Flags &flags, const std::string &device) {
   return situation;
 }
 
+/// One run operation by operation, which is what is profiled.
+driver::RankTensors run_on_reference(const Flags &flags, const Subject &subject, const Data &data,
+                                     RunReport &report) {
+  if (subject.from_folder)
+    throw support::UserError(
+        support::ExitCode::usage,
+        support::Diagnostic{"TSC-C007", "the reference device runs graphs, not compiled folders",
+                            flags.graph, "", "", "",
+                            "give the graph the folder was compiled from"});
+  driver::ReferenceOptions options;
+  options.seed = flags.seed;
+  runtime::RunSpan span;
+  options.mark = [&](size_t operation, bool begins) {
+    const double now = runtime::now_us();
+    if (begins)
+      span.steps.push_back({static_cast<uint32_t>(operation), now, 0, now, 0});
+    else
+      span.steps.back().took_us = span.steps.back().queued_for_us =
+          now - span.steps.back().began_us;
+  };
+  span.began_us = runtime::now_us();
+  driver::RankTensors outputs =
+      driver::run_reference_ranks(subject.compilation, data.inputs, data.weights, options);
+  span.took_us = span.queued_for_us = runtime::now_us() - span.began_us;
+  if (!flags.profile.empty()) {
+    report.profile.steps = profiled_operations(subject.compilation.module);
+    report.profile.by_rank = {{std::move(span)}};
+  }
+  return outputs;
+}
+
+driver::RankTensors run_ranks(const Flags &flags, const program::Program &program, const Data &data,
+                              RunReport &report) {
+  Progress progress;
+  progress.show("compiling kernels and running all ranks");
+  driver::RankRun run = driver::run_ranks_on_host(
+      program, data.inputs, data.weights, session_options(flags, report.device), flags.seed,
+      {flags.bench, flags.profile.empty() ? 0 : kProfiledRuns});
+  report.timing = run.timing;
+  report.samples_ms = std::move(run.samples_ms);
+  if (!flags.profile.empty()) {
+    report.profile.steps = profiled_steps(program);
+    report.profile.by_rank = std::move(run.profiles);
+  }
+  return std::move(run.outputs);
+}
+
+driver::RankTensors run_alone(const Flags &flags, const program::Program &program, const Data &data,
+                              RunReport &report, Stopwatch &watch) {
+  Progress progress;
+  progress.show("compiling kernels");
+  std::unique_ptr<runtime::Session> session =
+      runtime::Session::create(program, data.weights, session_options(flags, report.device));
+  watch.lap("kernels and weights");
+  progress.show("running");
+  session->set_seed(flags.seed);
+  driver::RankTensors outputs = {session->run(data.inputs[0])};
+  watch.lap("run");
+  if (flags.bench > 0) {
+    report.samples_ms = session->bench(data.inputs[0], flags.bench);
+    watch.lap("bench");
+  }
+  if (!flags.profile.empty()) {
+    report.profile.steps = profiled_steps(program);
+    report.profile.by_rank = {session->profile(data.inputs[0], kProfiledRuns)};
+    watch.lap("profile");
+  }
+  report.timing = session->timing();
+  return outputs;
+}
+
+driver::RankTensors execute(const Flags &flags, const Subject &subject, const Data &data,
+                            RunReport &report, Stopwatch &watch) {
+  const program::Program &program = subject.compilation.program;
+  report.profile.file = flags.profile;
+  report.profile.device = report.device;
+  if (report.device == "reference") {
+    driver::RankTensors outputs = run_on_reference(flags, subject, data, report);
+    watch.lap("run");
+    return outputs;
+  }
+  if (!driver::has_collectives(program))
+    return run_alone(flags, program, data, report, watch);
+  driver::RankTensors outputs = run_ranks(flags, program, data, report);
+  watch.lap("kernels, weights and run");
+  return outputs;
+}
+
 int run(const Flags &flags, const CLI::App &command) {
   refuse_idle_options(command, situation_of(flags, flags.device));
   RunReport report;
@@ -245,44 +335,7 @@ int run(const Flags &flags, const CLI::App &command) {
   const Data data = load_data(flags, subject, ranks);
   report.passes = subject.compilation.times;
   watch.lap("data");
-  driver::RankTensors outputs;
-  if (report.device == "reference") {
-    if (subject.from_folder)
-      throw support::UserError(
-          support::ExitCode::usage,
-          support::Diagnostic{"TSC-C007", "the reference device runs graphs, not compiled folders",
-                              flags.graph, "", "", "",
-                              "give the graph the folder was compiled from"});
-    driver::ReferenceOptions options;
-    options.seed = flags.seed;
-    outputs = driver::run_reference_ranks(subject.compilation, data.inputs, data.weights, options);
-    watch.lap("run");
-  } else if (driver::has_collectives(program)) {
-    Progress progress;
-    progress.show("compiling kernels and running all ranks");
-    driver::RankRun run =
-        driver::run_ranks_on_host(program, data.inputs, data.weights,
-                                  session_options(flags, report.device), flags.seed, flags.bench);
-    outputs = std::move(run.outputs);
-    report.timing = run.timing;
-    report.samples_ms = std::move(run.samples_ms);
-    watch.lap("kernels, weights and run");
-  } else {
-    Progress progress;
-    progress.show("compiling kernels");
-    std::unique_ptr<runtime::Session> session =
-        runtime::Session::create(program, data.weights, session_options(flags, report.device));
-    watch.lap("kernels and weights");
-    progress.show("running");
-    session->set_seed(flags.seed);
-    outputs = {session->run(data.inputs[0])};
-    watch.lap("run");
-    if (flags.bench > 0) {
-      report.samples_ms = session->bench(data.inputs[0], flags.bench);
-      watch.lap("bench");
-    }
-    report.timing = session->timing();
-  }
+  const driver::RankTensors outputs = execute(flags, subject, data, report, watch);
   tensor::check_files_unchanged(); // nothing of what was computed is of a file that changed
   if (!flags.outputs.empty())
     write_outputs(program, outputs, flags.outputs);
@@ -294,6 +347,8 @@ int run(const Flags &flags, const CLI::App &command) {
       return result_name(program, rank, name);
     });
   watch.lap("outputs");
+  if (!flags.profile.empty())
+    write_trace(report.profile, report.stages, report.passes);
   // What is written to stdout stands there alone.
   print_report(report, flags.json, flags.outputs == "-" ? stderr : stdout);
   std::fputs(summaries.c_str(), stdout);
@@ -342,6 +397,9 @@ void add_run(CLI::App &app, int &exit_code) {
                     "GPU: launch each kernel in each run, instead of replaying a CUDA graph");
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
       ->check(CLI::Range(1, 1000000));
+  command->add_option("--profile", flags->profile,
+                      "write what happened when to this file: a trace that Perfetto and Chrome "
+                      "open; and print what each step took in 10 runs");
   command->add_flag("--no-cache", flags->no_cache,
                     "compile the kernels even if they are in the cache");
   command->add_flag("--json", flags->json, "print one JSON object");

@@ -23,6 +23,9 @@ struct UserKernelCall {
 };
 /// Runs a call: fills its results.
 using UserKernelRunner = std::function<void(UserKernelCall &)>;
+/// Is told of each operation before it is evaluated (`begins`), and after. By its number in the
+/// module.
+using OperationMark = std::function<void(size_t operation, bool begins)>;
 
 struct Result {
   /// Parallel to module.outputs; 0-d for scalars, empty for None.
@@ -41,9 +44,10 @@ Result run(const ir::Module &module, const std::vector<tensor::HostTensor> &inpu
 
 /// The same on several ranks at once, inputs[rank]: collectives exchange what the ranks hold. The
 /// number of ranks is that of the module's groups. One result a rank. `kernels` runs what users
-/// brought, and is needed for modules with such calls.
+/// brought, and is needed for modules with such calls. All ranks do an operation, then the next.
 std::vector<Result> run_ranks(const ir::Module &module,
                               const std::vector<std::vector<tensor::HostTensor>> &inputs,
-                              bool round_buffers = true, const UserKernelRunner &kernels = nullptr);
+                              bool round_buffers = true, const UserKernelRunner &kernels = nullptr,
+                              const OperationMark &mark = nullptr);
 
 } // namespace tsc::interpret

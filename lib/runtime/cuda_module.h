@@ -23,7 +23,7 @@ struct CudaModule {
                                      const std::string &arch);
   std::string (*compiler_identity)();
 };
-inline constexpr int kCudaModuleVersion = 2;
+inline constexpr int kCudaModuleVersion = 3;
 
 /// The module, which stays loaded; null where it is not there or cannot be loaded, and why.
 const CudaModule *load_cuda_module(std::string &why);
