@@ -35,7 +35,8 @@ struct State {
   void finished(std::string_view name, const std::function<std::string()> &text) {
     auto now = std::chrono::steady_clock::now();
     result.times.push_back(
-        {std::string(name), std::chrono::duration<double, std::milli>(now - last).count()});
+        {std::string(name), std::chrono::duration<double, std::milli>(now - last).count(),
+         std::chrono::duration<double, std::micro>(last.time_since_epoch()).count()});
     if (options->after)
       options->after(name, text);
     last = std::chrono::steady_clock::now();
