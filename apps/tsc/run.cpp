@@ -30,6 +30,7 @@ namespace {
 
 struct Flags : CompileFlags {
   std::string inputs, weights, outputs, expect, device, plan = "serial", profile;
+  std::string output_names = "numbers";
   int bench = 0;
   uint64_t seed = 0;
   int64_t world_size = 0;
@@ -121,15 +122,29 @@ std::string result_name(const program::Program &program, size_t rank, const std:
                                           : name;
 }
 
+/// What each output is called in files: output_N, or its path where it has one of its own.
+std::vector<std::string> names_of_outputs(const program::Program &program, bool by_path) {
+  std::vector<std::string> names;
+  for (const program::OutputInfo &output : program.outputs)
+    names.push_back(output.name);
+  const std::vector<std::string> paths = program::output_paths(program);
+  for (size_t i = 0; i < names.size() && by_path; ++i)
+    if (!paths[i].empty() && std::count(paths.begin(), paths.end(), paths[i]) == 1 &&
+        std::count(names.begin(), names.end(), paths[i]) == 0)
+      names[i] = paths[i];
+  return names;
+}
+
 void write_outputs(const program::Program &program, const driver::RankTensors &outputs,
-                   const std::string &path) {
+                   const Flags &flags) {
+  const std::vector<std::string> names = names_of_outputs(program, flags.output_names == "paths");
   tensor::TensorMap named;
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
     for (size_t i = 0; i < program.outputs.size(); ++i)
       if (program.outputs[i].buffer >= 0)
-        named[result_name(program, rank, program.outputs[i].name)] = outputs[rank][i];
+        named[result_name(program, rank, names[i])] = outputs[rank][i];
   }
-  tensor::write_tensors(path, named);
+  tensor::write_tensors(flags.outputs, named);
 }
 
 std::vector<driver::OutputAgreement> compare(const program::Program &program,
@@ -338,7 +353,7 @@ int run(const Flags &flags, const CLI::App &command) {
   const driver::RankTensors outputs = execute(flags, subject, data, report, watch);
   tensor::check_files_unchanged(); // nothing of what was computed is of a file that changed
   if (!flags.outputs.empty())
-    write_outputs(program, outputs, flags.outputs);
+    write_outputs(program, outputs, flags);
   if (!flags.expect.empty())
     report.comparisons = compare(program, outputs, data.expected);
   std::string summaries;
@@ -367,11 +382,17 @@ void add_run(CLI::App &app, int &exit_code) {
   add_compile_flags(*command, *flags, "GRAPH|OUT");
   command->add_option(
       "--inputs", flags->inputs,
-      "FILE (.safetensors, .npz, folder of .npy) or random[:SEED] (default: random)");
+      "FILE (.safetensors, .npz, folder of .npy; - for standard input) or random[:SEED] "
+      "(default: random)");
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
   command->add_option("--outputs", flags->outputs,
                       "write the outputs to this file; - for standard output, as .safetensors");
+  command
+      ->add_option("--output-names", flags->output_names,
+                   "in that file: numbers (output_0, as always), or paths, as the model has them "
+                   "(logits, past.0.key), where the export kept them")
+      ->check(CLI::IsMember({"numbers", "paths"}));
   command->add_option("--expect", flags->expect,
                       "compare the outputs with this file; exit code 1 if they differ");
   command
