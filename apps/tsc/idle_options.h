@@ -21,4 +21,7 @@ struct Situation {
 /// nothing in `situation`.
 void refuse_idle_options(const CLI::App &command, const Situation &situation);
 
+/// Throws UserError (usage) TSC-C071 if several options are to read standard input ("-").
+void refuse_shared_input(const CLI::App &command);
+
 } // namespace tsc::app
