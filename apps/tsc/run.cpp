@@ -35,6 +35,7 @@ namespace {
 
 struct Flags : CompileFlags {
   std::string inputs, weights, outputs, expect, device, plan = "serial", profile;
+  std::string output_names = "numbers";
   int bench = 0;
   uint64_t seed = 0;
   int64_t world_size = 0;
@@ -154,16 +155,30 @@ std::string outputs_path(const Flags &flags, const Ranks &ranks) {
   return flags.outputs == "-" ? flags.outputs : path_of_rank(flags.outputs, ranks.first);
 }
 
-void write_outputs(const program::Program &program, const driver::RankTensors &outputs,
-                   int64_t first_rank, const std::string &path) {
+/// What each output is called in files: output_N, or its path where it has one of its own.
+std::vector<std::string> names_of_outputs(const program::Program &program, bool by_path) {
+  std::vector<std::string> names;
+  for (const program::OutputInfo &output : program.outputs)
+    names.push_back(output.name);
+  const std::vector<std::string> paths = program::output_paths(program);
+  for (size_t i = 0; i < names.size() && by_path; ++i)
+    if (!paths[i].empty() && std::count(paths.begin(), paths.end(), paths[i]) == 1 &&
+        std::count(names.begin(), names.end(), paths[i]) == 0)
+      names[i] = paths[i];
+  return names;
+}
+
+void write_outputs(const Flags &flags, const program::Program &program,
+                   const driver::RankTensors &outputs, const Ranks &ranks) {
+  const std::vector<std::string> names = names_of_outputs(program, flags.output_names == "paths");
   tensor::TensorMap named;
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
     for (size_t i = 0; i < program.outputs.size(); ++i)
       if (program.outputs[i].buffer >= 0)
-        named[result_name(program, static_cast<size_t>(first_rank) + rank,
-                          program.outputs[i].name)] = outputs[rank][i];
+        named[result_name(program, static_cast<size_t>(ranks.first) + rank, names[i])] =
+            outputs[rank][i];
   }
-  tensor::write_tensors(path, named);
+  tensor::write_tensors(outputs_path(flags, ranks), named);
 }
 
 std::vector<driver::OutputAgreement> compare(const program::Program &program,
@@ -422,7 +437,7 @@ int finish(const Flags &flags, const program::Program &program, const Ranks &ran
            Stopwatch &watch) {
   tensor::check_files_unchanged(); // nothing of what was computed is of a file that changed
   if (!flags.outputs.empty())
-    write_outputs(program, outputs, ranks.first, outputs_path(flags, ranks));
+    write_outputs(flags, program, outputs, ranks);
   if (!flags.expect.empty())
     report.comparisons = compare(program, outputs, ranks.first, data.expected);
   std::string summaries;
@@ -451,7 +466,8 @@ int run(const Flags &flags, const CLI::App &command) {
   refuse_idle_options(command, situation_of(flags, flags.device));
   const std::optional<ranks::Place> place = ranks::place_in_environment();
   if (is_to_launch(flags, place))
-    return launch_ranks({flags.world_size, flags.device, flags.outputs, flags.json});
+    return launch_ranks({flags.world_size, flags.device, flags.outputs, flags.json,
+                         !readers_of_standard_input(command).empty()});
   RunReport report;
   Stopwatch watch(report.stages);
   Subject subject = load(flags);
@@ -506,11 +522,17 @@ void add_run(CLI::App &app, int &exit_code) {
   add_compile_flags(*command, *flags, "GRAPH|OUT");
   command->add_option(
       "--inputs", flags->inputs,
-      "FILE (.safetensors, .npz, folder of .npy) or random[:SEED] (default: random)");
+      "FILE (.safetensors, .npz, folder of .npy; - for standard input) or random[:SEED] "
+      "(default: random)");
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
   command->add_option("--outputs", flags->outputs,
                       "write the outputs to this file; - for standard output, as .safetensors");
+  command
+      ->add_option("--output-names", flags->output_names,
+                   "in that file: numbers (output_0, as always), or paths, as the model has them "
+                   "(logits, past.0.key), where the export kept them")
+      ->check(CLI::IsMember({"numbers", "paths"}));
   command->add_option("--expect", flags->expect,
                       "compare the outputs with this file; exit code 1 if they differ");
   command

@@ -63,6 +63,12 @@ void print_bench(const RunReport &report, std::FILE *stream) {
                summary.p50, summary.p90, summary.p99, summary.runs_per_second, warm_up.c_str());
 }
 
+/// " (logits)"; positions alone say nothing that the number does not.
+std::string in_brackets(const std::string &path) {
+  const bool is_told = path.find_first_not_of("0123456789.") != std::string::npos;
+  return is_told ? " (" + path + ")" : "";
+}
+
 nlohmann::json number(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(support::python_repr(value));
 }
@@ -77,6 +83,7 @@ nlohmann::json to_json(const RunReport &report) {
   nlohmann::json comparisons = nlohmann::json::array();
   for (const driver::OutputAgreement &output : report.comparisons)
     comparisons.push_back({{"name", output.name},
+                           {"path", output.path},
                            {"agrees", output.agreement.ok},
                            {"norm_error", number(output.agreement.norm_error)},
                            {"norm_bound", output.agreement.norm_bound},
@@ -108,9 +115,10 @@ std::string describe_outputs(const program::Program &program,
                              const std::vector<tensor::HostTensor> &outputs,
                              const std::function<std::string(const std::string &)> &name_of) {
   std::string text;
+  const std::vector<std::string> paths = program::output_paths(program);
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const program::OutputInfo &info = program.outputs[i];
-    text += name_of(info.name) + ": ";
+    text += name_of(info.name) + in_brackets(paths[i]) + ": ";
     if (info.buffer < 0) {
       text += info.text + "\n";
       continue;
@@ -169,10 +177,10 @@ void print_comparisons(const RunReport &report, std::FILE *stream) {
     const tensor::Agreement &agreement = output.agreement;
     std::fprintf(
         stream,
-        "%s: %s, relative error %.2e (bound %.0e), worst element %.2f of what is allowed%s%s\n",
-        output.name.c_str(), agreement.ok ? "agrees" : "DIFFERS", agreement.norm_error,
-        agreement.norm_bound, agreement.worst_element, agreement.reason.empty() ? "" : ": ",
-        agreement.reason.c_str());
+        "%s%s: %s, relative error %.2e (bound %.0e), worst element %.2f of what is allowed%s%s\n",
+        output.name.c_str(), in_brackets(output.path).c_str(), agreement.ok ? "agrees" : "DIFFERS",
+        agreement.norm_error, agreement.norm_bound, agreement.worst_element,
+        agreement.reason.empty() ? "" : ": ", agreement.reason.c_str());
   }
 }
 

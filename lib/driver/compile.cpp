@@ -169,6 +169,7 @@ void generate(State &state) {
       state.result.unlocked.push_back(state.result.program.kernels[kernel.kernel].name);
   state.result.program.name = state.result.graph.name;
   mark_complex(state.result.graph, state.result.program);
+  state.result.program.structure = state.result.graph.structure;
   require_sound(state.result.program);
   require_fits(state.result.program, *state.target);
   state.finished("generate", [&] { return render(state.result, Form::cuda); });
