@@ -1,5 +1,6 @@
 """torch.compile(backend="tsc") on the host against eager mode."""
 import unittest
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -7,6 +8,7 @@ from backend_case import Case
 from torch import nn
 
 import tsc
+from tsc._library import TscError
 
 
 class Attention(nn.Module):
@@ -215,6 +217,19 @@ class Fallbacks(Case):
         with patch.dict(os.environ, {"PATH": "/nowhere", "CXX": "/nowhere/g++"}):
             self.assert_same(self.compiled(f)(x), f(x))
         self.assertIn("no C++ compiler", tsc.last_report().fallbacks[0].message)
+
+    def test_sizes_that_the_program_refuses_run_in_eager_mode(self):
+        def f(x):
+            return torch.relu(x) + 1
+        g = self.compiled(f)
+        x = torch.randn(3, 4)
+        self.assert_same(g(x), f(x))
+        refusal = TscError(3, "TSC-R100: sizes s0 and 4 are equal")
+        refusal.is_of_sizes = True
+        with mock.patch("tsc.program.Program._bind", side_effect=refusal):
+            self.assert_same(g(x), f(x))
+            self.assert_same(g(x), f(x))
+        self.assertEqual([one.message for one in tsc.last_report().fallbacks], [str(refusal)])
 
     def test_index_out_of_range_is_an_error(self):
         g = self.compiled(lambda x, i: x[i])

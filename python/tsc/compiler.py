@@ -64,8 +64,10 @@ def _view_call(node):
 class Compiled:
     """A module of which every node is tsc's. Takes and gives what the module does, as a list."""
 
-    def __init__(self, module, converter, program):
+    def __init__(self, module, converter, program, on_refusal=None):
+        """`on_refusal`: told of the error where the program does not take sizes; the module then runs in eager mode."""
         self.program = program
+        self._module, self._on_refusal = module, on_refusal
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         positions = {n: i for i, n in enumerate(placeholders)}
         self._inputs = []
@@ -131,7 +133,14 @@ class Compiled:
         outputs = []
         if self.program is not None:
             given = [constant if i is None else inputs[i] for i, constant in self._inputs]
-            for tensor, layout in zip(self.program(*given), self._layouts):
+            try:
+                tensors = self.program(*given)
+            except TscError as error:
+                if self._on_refusal is None or not getattr(error, "is_of_sizes", False):
+                    raise
+                self._on_refusal(error)
+                return self._module(*inputs)
+            for tensor, layout in zip(tensors, self._layouts):
                 outputs.append(self._as_expected(tensor, layout, values))
         results = [result(inputs, outputs, values) for result in self._results]
         return results[0] if self._is_single else results
@@ -174,7 +183,13 @@ class Compiler:
         graph = converter.convert()
         if not converter.outputs:
             return Compiled(module, converter, None)
-        return Compiled(module, converter, self._program(module, converter, graph))
+        program = self._program(module, converter, graph)
+
+        def note(error):
+            """Sizes that Dynamo's symbols allow and the program does not."""
+            if not any(f.message == str(error).strip().splitlines()[0] for f in self.report.fallbacks):
+                self._note(_calls(module), "", "", str(error))
+        return Compiled(module, converter, program, None if self.report.kind == "export" else note)
 
     def _refused(self, module):
         """Nodes that PyTorch has to run, noted with their reasons; None: all of them."""

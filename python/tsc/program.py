@@ -5,7 +5,7 @@ import threading
 import torch
 
 from ._config import config
-from ._library import DTYPES, Tensor
+from ._library import DTYPES, Tensor, TscError
 
 CODES = {getattr(torch, name): code for code, name in enumerate(DTYPES) if hasattr(torch, name)}
 _INT64 = DTYPES.index("int64")
@@ -67,7 +67,11 @@ class Program:
             array[i] = Tensor(None, CODES.get(value.dtype, -1), value.dim(), sizes, None)
         workspace = ctypes.c_size_t()
         self._last = None, None
-        self._handle.bind(array, len(tensors), ctypes.byref(workspace))
+        try:
+            self._handle.bind(array, len(tensors), ctypes.byref(workspace))
+        except TscError as error:
+            error.is_of_sizes = True  # nothing has run
+            raise
         self._last = shapes, Bound(self._handle, self._inputs, workspace.value)
         return self._last[1]
 
