@@ -388,7 +388,7 @@ tensor::Structure read_structure(const Cursor &at) {
   try {
     return tensor::structure_from_json(at.json->dump());
   } catch (const std::invalid_argument &error) {
-    at.fail("TSC-P003", error.what());
+    at.fail("TSC-P003", std::string("the structure cannot be read: ") + error.what());
   }
 }
 
