@@ -15,5 +15,7 @@ void add_report(CLI::App &app, int &exit_code);
 void add_explain(CLI::App &app, int &exit_code);
 void add_verify(CLI::App &app, int &exit_code);
 void add_diff(CLI::App &app, int &exit_code);
+/// completion and manual: the last, as they describe the others.
+void add_describe_commands(CLI::App &app, int &exit_code);
 
 } // namespace tsc::app

@@ -1,16 +1,16 @@
 #include "commands.h"
+#include "explanation.h"
 #include "options.h"
 
-#include "driver/group_cost.h"
 #include "driver/group_kernels.h"
 #include "driver/network.h"
 #include "driver/ranks.h"
-#include "graph/symbol_names.h"
-#include "scheduler/cost.h"
 #include "scheduler/schedule.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 #include "target/target.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -25,114 +25,13 @@ struct Flags : CompileFlags {
   std::string network, mesh;
   std::vector<std::string> groups;
   int64_t world_size = 0;
+  bool json = false;
 };
 
 using driver::Compilation;
 
 const std::string &operation_name(const Compilation &compilation, scheduler::NodeId node) {
   return compilation.module.operations[compilation.schedule.nodes[node].operation].name;
-}
-
-/// The user's nodes behind one scheduler node.
-std::string user_nodes(const Compilation &compilation, scheduler::NodeId node) {
-  std::vector<std::string> names;
-  const ir::Operation &operation =
-      compilation.module.operations[compilation.schedule.nodes[node].operation];
-  for (uint32_t origin : operation.origins) {
-    // A composite operator is the origin of each of its parts.
-    const std::string &name = compilation.module.origins[origin].node;
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(name);
-  }
-  return support::join(names, ", ");
-}
-
-void explain_kernel(const program::Kernel &kernel) {
-  std::printf("  kernel %s\n  plan: %s\n  reads %s bytes, writes %s bytes\n", kernel.name.c_str(),
-              kernel.plan.c_str(), symbolic::print(kernel.bytes_read).c_str(),
-              symbolic::print(kernel.bytes_written).c_str());
-  const program::KernelEstimate &estimate = kernel.estimate;
-  if (!estimate.is_known)
-    return;
-  const auto us = [](double nanoseconds) { return nanoseconds * 1e-3; };
-  std::printf("  fills: %lld blocks, %.1f waves, %lld threads in flight; %.1f sectors an access",
-              static_cast<long long>(estimate.blocks), estimate.waves,
-              static_cast<long long>(estimate.threads_in_flight), estimate.sectors);
-  if (estimate.read_again > 0)
-    std::printf("; %.3g MB read again", estimate.read_again * 1e-6);
-  std::printf(
-      "\n  roof: %.0f%%: memory %.1f us, arithmetic %.1f; accesses %.1f, instructions %.1f, "
-      "latency %.1f\n",
-      estimate.share() * 100, us(estimate.memory), us(estimate.arithmetic), us(estimate.accesses),
-      us(estimate.instructions), us(estimate.latency));
-}
-
-/// "12.3 us: 8.39 MB, 12.9 GFLOP", by the cost model that the scheduler goes by.
-std::string cost_text(const scheduler::Cost &cost) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%.1f us: %.3g MB, %.3g GFLOP", cost.nanoseconds * 1e-3,
-                cost.bytes * 1e-6, cost.operations * 1e-9);
-  return text;
-}
-
-/// What a run does where the data decides a size.
-std::string definition_text(const ir::Module &module, const ir::Extern &call) {
-  const symbolic::SymbolWriter name_of = graph::symbol_writer(module.symbols);
-  std::string text = "the run waits for the device, and the host reads the size " +
-                     symbolic::print(call.symbol, name_of) + ": ";
-  const int64_t high = module.ranges.interval_of(call.symbol).high;
-  if (call.bound)
-    return text + "at most " + symbolic::print(*call.bound, name_of);
-  if (high < INT64_MAX - 1)
-    return text + "at most " + std::to_string(high);
-  return text + "nothing bounds it, memory whose size it decides is allocated in the run";
-}
-
-/// Groups with a node of `wanted`; all of them if that is empty.
-void explain_groups(const Compilation &compilation, const target::Target &target,
-                    const std::vector<scheduler::NodeId> &wanted) {
-  for (const std::string &choice : compilation.choices)
-    if (wanted.empty())
-      std::printf("%s\n", choice.c_str());
-  std::vector<std::vector<uint32_t>> kernels = driver::kernels_of_groups(compilation);
-  for (size_t g = 0; g < kernels.size(); ++g) {
-    const scheduler::Group &group = compilation.schedule.groups[g];
-    const bool is_wanted = std::any_of(wanted.begin(), wanted.end(), [&](scheduler::NodeId node) {
-      return std::find(group.members.begin(), group.members.end(), node) != group.members.end();
-    });
-    if (group.node_class == scheduler::NodeClass::nop || (!wanted.empty() && !is_wanted))
-      continue;
-    std::vector<std::string> members;
-    for (scheduler::NodeId member : group.members)
-      members.push_back(operation_name(compilation, member));
-    const ir::Operation &first =
-        compilation.module.operations[compilation.schedule.nodes[group.members[0]].operation];
-    const auto *call = std::get_if<ir::Extern>(&first.kind);
-    if (call && call->library == ir::Library::tuple_item)
-      continue; // is there with its tuple
-    std::printf("%s:\n", support::join(members, " + ").c_str());
-    if (call && call->library == ir::Library::define_size)
-      std::printf("  %s\n", definition_text(compilation.module, *call).c_str());
-    else if (call && kernels[g].empty())
-      std::printf("  library call %s%s\n", call->kernel.c_str(),
-                  call->tf32 ? ", factors rounded to TF32" : "");
-    for (uint32_t kernel : kernels[g])
-      explain_kernel(compilation.program.kernels[kernel]);
-    std::printf("  estimated on %s: %s\n", target.name.c_str(),
-                cost_text(driver::expected_cost(compilation.program,
-                                                {compilation.module, compilation.schedule, group},
-                                                kernels[g], target))
-                    .c_str());
-    if (const auto *call = std::get_if<ir::Extern>(&first.kind);
-        call && call->library == ir::Library::sort) {
-      const scheduler::SortWork work = scheduler::sort_work(compilation.module, *call);
-      std::printf("  by digits; merging sorted chunks would take %.1f us\n",
-                  1e-3 * scheduler::merge_sort_nanoseconds(target, work));
-    }
-    for (scheduler::NodeId member : group.members)
-      std::printf("  %s: %s\n", operation_name(compilation, member).c_str(),
-                  user_nodes(compilation, member).c_str());
-  }
 }
 
 /// Members of the groups that the kernel called `name` computes.
@@ -195,52 +94,103 @@ std::vector<scheduler::NodeId> find_nodes(const Compilation &compilation, const 
   return found;
 }
 
-void explain_pair(const Compilation &compilation, const Flags &flags) {
-  std::vector<scheduler::NodeId> first = find_nodes(compilation, flags.first);
-  std::vector<scheduler::NodeId> second = find_nodes(compilation, flags.second);
+/// What is known of two operations.
+struct PairExplanation {
+  std::string first, second;
+  std::string outcome; // "one kernel", "one launch", "apart", "never candidates"
+  std::vector<scheduler::FusionDecision> decisions;
+};
+
+std::vector<PairExplanation> explain_pairs(const Compilation &compilation, const Flags &flags) {
+  const std::vector<scheduler::NodeId> first = find_nodes(compilation, flags.first);
+  const std::vector<scheduler::NodeId> second = find_nodes(compilation, flags.second);
+  const std::vector<scheduler::Group> &groups = compilation.schedule.groups;
   std::map<scheduler::NodeId, size_t> group_of;
-  for (size_t g = 0; g < compilation.schedule.groups.size(); ++g)
-    for (scheduler::NodeId member : compilation.schedule.groups[g].members)
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const scheduler::NodeId member : groups[g].members)
       group_of[member] = g;
-  for (scheduler::NodeId a : first) {
-    for (scheduler::NodeId b : second) {
-      std::string names = operation_name(compilation, a) + " and " + operation_name(compilation, b);
-      if (group_of.at(a) == group_of.at(b)) {
-        std::printf("%s: in one kernel\n", names.c_str());
-        for (const scheduler::FusionDecision &decision : compilation.schedule.decisions)
-          if (group_of.at(decision.first) == group_of.at(a) && !decision.detail.empty() &&
-              decision.refusal == scheduler::Refusal::none)
-            std::printf("  %s\n", decision.detail.c_str());
-        continue;
-      }
-      bool told = false;
+  std::vector<PairExplanation> pairs;
+  for (const scheduler::NodeId a : first)
+    for (const scheduler::NodeId b : second) {
+      PairExplanation &pair = pairs.emplace_back();
+      pair.first = operation_name(compilation, a);
+      pair.second = operation_name(compilation, b);
+      const size_t one = group_of.at(a), other = group_of.at(b);
       for (const scheduler::FusionDecision &decision : compilation.schedule.decisions) {
-        bool same = group_of.at(decision.first) == group_of.at(a) &&
-                    group_of.at(decision.second) == group_of.at(b);
-        bool swapped = group_of.at(decision.first) == group_of.at(b) &&
-                       group_of.at(decision.second) == group_of.at(a);
-        if ((!same && !swapped) || decision.refusal == scheduler::Refusal::none)
-          continue;
-        const std::string why(scheduler::to_string(decision.refusal));
-        if (decision.round == 0)
-          std::printf("%s: not in one launch: %s. %s\n", names.c_str(), why.c_str(),
-                      decision.detail.c_str());
-        else
-          std::printf("%s: not fused in round %d: %s, %lld shared bytes. %s\n", names.c_str(),
-                      decision.round, why.c_str(), static_cast<long long>(decision.shared_bytes),
-                      decision.detail.c_str());
-        told = true;
+        const size_t x = group_of.at(decision.first), y = group_of.at(decision.second);
+        const bool is_about = (x == one && y == other) || (x == other && y == one);
+        const bool is_fused = decision.refusal == scheduler::Refusal::none;
+        if (is_about && is_fused == (one == other) && (!is_fused || !decision.detail.empty()))
+          pair.decisions.push_back(decision);
       }
-      const uint32_t list = compilation.schedule.groups[group_of.at(a)].list;
-      if (list != ir::kNone && list == compilation.schedule.groups[group_of.at(b)].list) {
-        std::printf("%s: two kernels of one launch\n", names.c_str());
-        told = true;
-      }
-      if (!told)
-        std::printf("%s: never candidates: they share no buffer, or other users of it are nearer\n",
-                    names.c_str());
+      const uint32_t list = groups[one].list;
+      pair.outcome = one == other                                      ? "one kernel"
+                     : list != ir::kNone && list == groups[other].list ? "one launch"
+                     : pair.decisions.empty()                          ? "never candidates"
+                                                                       : "apart";
     }
+  return pairs;
+}
+
+void print(const PairExplanation &pair) {
+  const std::string names = pair.first + " and " + pair.second;
+  if (pair.outcome == "one kernel")
+    std::printf("%s: in one kernel\n", names.c_str());
+  for (const scheduler::FusionDecision &decision : pair.decisions) {
+    const std::string why(scheduler::to_string(decision.refusal));
+    if (decision.refusal == scheduler::Refusal::none)
+      std::printf("  %s\n", decision.detail.c_str());
+    else if (decision.round == 0)
+      std::printf("%s: not in one launch: %s. %s\n", names.c_str(), why.c_str(),
+                  decision.detail.c_str());
+    else
+      std::printf("%s: not fused in round %d: %s, %lld shared bytes. %s\n", names.c_str(),
+                  decision.round, why.c_str(), static_cast<long long>(decision.shared_bytes),
+                  decision.detail.c_str());
   }
+  if (pair.outcome == "one launch")
+    std::printf("%s: two kernels of one launch\n", names.c_str());
+  if (pair.outcome == "never candidates")
+    std::printf("%s: never candidates: they share no buffer, or other users of it are nearer\n",
+                names.c_str());
+}
+
+nlohmann::json to_json(const PairExplanation &pair) {
+  nlohmann::json decisions = nlohmann::json::array();
+  for (const scheduler::FusionDecision &decision : pair.decisions)
+    decisions.push_back({{"refusal", std::string(scheduler::to_string(decision.refusal))},
+                         {"detail", decision.detail},
+                         {"shared_bytes", decision.shared_bytes},
+                         {"round", decision.round}});
+  return {{"first", pair.first},
+          {"second", pair.second},
+          {"outcome", pair.outcome},
+          {"decisions", decisions}};
+}
+
+void print_json(const nlohmann::json &object) {
+  std::printf("%s\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+nlohmann::json to_json(const driver::CommunicationPlan &plan, const ranks::GroupTable &table) {
+  nlohmann::json collectives = nlohmann::json::array();
+  for (const driver::PlannedCollective &collective : plan.collectives)
+    collectives.push_back({{"name", collective.name},
+                           {"kind", collective.what},
+                           {"group", collective.group},
+                           {"ranks", table.members(collective.group, 0).size()},
+                           {"node", collective.node},
+                           {"bytes", collective.bytes},
+                           {"us", collective.seconds * 1e6},
+                           {"exposed_us", collective.exposed * 1e6}});
+  return {
+      {"ranks", table.world},
+      {"collectives", collectives},
+      {"run_us", plan.total * 1e6},
+      {"computing_us", plan.computing * 1e6},
+      {"communicating_us", plan.communicating * 1e6},
+      {"exposed_us", plan.exposed * 1e6},
+      {"memory_bytes", plan.memory >= 0 ? nlohmann::json(plan.memory) : nlohmann::json(nullptr)}};
 }
 
 /// What each collective takes on a network, and how much of that the rest hides.
@@ -251,6 +201,13 @@ void explain_network(const Compilation &compilation, const Flags &flags) {
   const target::Target &target = target::find_target(archs_of(flags).front());
   const driver::CommunicationPlan plan =
       driver::plan_communication(compilation, target, network, table);
+  if (flags.json) {
+    nlohmann::json object = to_json(plan, table);
+    object["graph"] = flags.graph;
+    object["arch"] = target.name;
+    object["network"] = network.name;
+    return print_json(object);
+  }
   std::printf("%lld ranks on %s, each %s\n", static_cast<long long>(table.world),
               network.name.c_str(), target.name.c_str());
   for (const driver::PlannedCollective &collective : plan.collectives)
@@ -269,15 +226,37 @@ void explain_network(const Compilation &compilation, const Flags &flags) {
 }
 
 void run(const Flags &flags) {
-  Compilation compilation = compile_with_flags(flags, driver::Form::program);
+  const Compilation compilation = compile_with_flags(flags, driver::Form::program);
   if (!flags.network.empty())
     return explain_network(compilation, flags);
-  if (flags.second.empty())
-    explain_groups(compilation, target::find_target(archs_of(flags).front()),
-                   flags.first.empty() ? std::vector<scheduler::NodeId>()
-                                       : find_nodes(compilation, flags.first));
-  else
-    explain_pair(compilation, flags);
+  const target::Target &target = target::find_target(archs_of(flags).front());
+  if (!flags.second.empty()) {
+    nlohmann::json pairs = nlohmann::json::array();
+    for (const PairExplanation &pair : explain_pairs(compilation, flags))
+      if (flags.json)
+        pairs.push_back(to_json(pair));
+      else
+        print(pair);
+    if (flags.json)
+      print_json({{"graph", flags.graph}, {"arch", target.name}, {"pairs", pairs}});
+    return;
+  }
+  const std::vector<scheduler::NodeId> wanted =
+      flags.first.empty() ? std::vector<scheduler::NodeId>() : find_nodes(compilation, flags.first);
+  nlohmann::json groups = nlohmann::json::array();
+  if (!flags.json && wanted.empty())
+    for (const std::string &choice : compilation.choices)
+      std::printf("%s\n", choice.c_str());
+  for (const GroupExplanation &group : explain_groups(compilation, target, wanted))
+    if (flags.json)
+      groups.push_back(to_json(group, compilation.program));
+    else
+      std::fputs(to_text(group, compilation.program, target).c_str(), stdout);
+  if (flags.json)
+    print_json({{"graph", flags.graph},
+                {"arch", target.name},
+                {"choices", compilation.choices},
+                {"groups", groups}});
 }
 
 } // namespace
@@ -290,6 +269,7 @@ void add_explain(CLI::App &app, int &exit_code) {
   add_compile_flags(*command, *flags, "GRAPH");
   command->add_option("A", flags->first, "operation, buffer, kernel or graph node");
   command->add_option("B", flags->second, "operation, buffer, kernel or graph node");
+  command->add_flag("--json", flags->json, "print one JSON object");
   CLI::Option *network = command->add_option(
       "--network", flags->network,
       "of a graph with collectives: what each takes on the network that this file describes, and "

@@ -1,5 +1,8 @@
 #include "help.h"
 
+#include "support/text.h"
+
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -42,21 +45,44 @@ const std::vector<Footer> &footers() {
       {"diff",
        {"tsc diff before.pt2 after.pt2", "tsc diff out_of_yesterday model.pt2 --arch sm_90"},
        "program.md, scheduler.md"},
+      {"completion", {"source <(tsc completion bash)"}, "install.md"},
+      {"manual", {"tsc manual man | man -l -", "tsc manual markdown run"}, "README.md"},
   };
   return kFooters;
 }
 
+const Footer &footer_of(const std::string &name) {
+  return *std::find_if(footers().begin(), footers().end(),
+                       [&](const Footer &footer) { return footer.command == name; });
+}
+
 } // namespace
+
+std::vector<std::string> examples_of(const std::string &name) {
+  const Footer &footer = footer_of(name);
+  return {footer.examples.begin(), footer.examples.end()};
+}
+
+std::vector<std::string> pages_of(const std::string &name) {
+  std::vector<std::string> pages;
+  for (const std::string &page : support::split(footer_of(name).pages, ','))
+    pages.push_back(page.substr(page.find_first_not_of(' ')));
+  pages.insert(pages.end(), {"errors.md", "command-line-json.md"});
+  return pages;
+}
 
 void add_footers(CLI::App &app) {
   for (const Footer &footer : footers()) {
     std::string text = "Examples:\n";
     for (const char *example : footer.examples)
       text += std::string("  ") + example + "\n";
-    text += "\nExit codes: 0 ok, 1 numbers differ, 2 usage, 3 bad graph or input, 4 unsupported,\n"
-            "  5 device or library, 70 a fault of tsc\n"
-            "Pages of docs/: " +
-            std::string(footer.pages) + ", errors.md, command-line-json.md";
+    text += "\nExit codes:";
+    for (const ExitCodeRow &row : kExitCodes)
+      text += (row.code == 0   ? " "
+               : row.code == 5 ? ",\n  "
+                               : ", ") +
+              std::to_string(row.code) + " " + row.text;
+    text += "\nPages of docs/: " + support::join(pages_of(footer.command), ", ");
     app.get_subcommand(footer.command)->footer(text);
   }
 }

@@ -131,4 +131,24 @@ void refuse_idle_options(const CLI::App &command, const Situation &situation) {
     throw support::UserError(support::ExitCode::usage, std::move(problems));
 }
 
+std::vector<std::string> readers_of_standard_input(const CLI::App &command) {
+  std::vector<std::string> readers;
+  for (const CLI::Option *option : command.get_options()) {
+    const bool is_output = option->check_lname("out") || option->check_lname("outputs");
+    if (!is_output && option->count() > 0 && option->results().front() == "-")
+      readers.push_back(option->get_name(!option->nonpositional()));
+  }
+  return readers;
+}
+
+void refuse_shared_input(const CLI::App &command) {
+  const std::vector<std::string> readers = readers_of_standard_input(command);
+  if (readers.size() > 1)
+    throw support::UserError(
+        support::ExitCode::usage,
+        {.code = "TSC-C071",
+         .message = "only one of " + support::join(readers, ", ") + " can be standard input",
+         .next_step = "give a file for the others"});
+}
+
 } // namespace tsc::app

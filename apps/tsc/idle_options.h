@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace tsc::app {
 
@@ -20,5 +21,10 @@ struct Situation {
 /// Throws UserError (usage) TSC-C024 with every option of `command` that was given and means
 /// nothing in `situation`.
 void refuse_idle_options(const CLI::App &command, const Situation &situation);
+
+/// The options that are to read standard input ("-").
+std::vector<std::string> readers_of_standard_input(const CLI::App &command);
+/// Throws UserError (usage) TSC-C071 if there are several.
+void refuse_shared_input(const CLI::App &command);
 
 } // namespace tsc::app

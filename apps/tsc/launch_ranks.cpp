@@ -4,6 +4,7 @@
 #include "runtime/cuda_ranks.h"
 #include "runtime/process.h"
 #include "support/diagnostic.h"
+#include "support/standard_input.h"
 #include "support/text.h"
 #include "tensor/host_tensor.h"
 
@@ -101,6 +102,21 @@ void print_results(const std::vector<LaunchedRank> &ranks, const LaunchRequest &
   }
 }
 
+/// Standard input as a file in `folder`, as each rank is to read all of it.
+std::string write_input(const std::string &folder) {
+  std::string path = folder + "/input";
+  std::ofstream file(path, std::ios::binary);
+  file << *support::standard_input();
+  file.close();
+  if (!file)
+    throw support::UserError(support::ExitCode::device,
+                             {.code = "TSC-R014",
+                              .message = "standard input cannot be written aside for the ranks",
+                              .file = path,
+                              .next_step = "see whether the disk is full, or give a file"});
+  return path;
+}
+
 void merge_outputs(const LaunchRequest &request) {
   tensor::TensorMap all;
   for (int64_t rank = 0; rank < request.ranks; ++rank)
@@ -122,12 +138,14 @@ int launch_ranks(const LaunchRequest &request) {
   if (request.device == "cuda")
     runtime::need_cuda_device(request.ranks - 1, request.ranks - 1);
   std::optional<runtime::TemporaryFolder> folder;
-  if (!request.outputs.empty())
+  if (!request.outputs.empty() || request.reads_input)
     setenv(kFolder, folder.emplace().path().c_str(), 1);
   const std::vector<std::string> command = own_command();
   ranks::LaunchOptions options;
   options.ranks = request.ranks;
   options.arguments = [&](int64_t) { return command; };
+  if (request.reads_input)
+    options.input = write_input(folder->path());
   const std::vector<LaunchedRank> results = ranks::launch(options);
   print_messages(results);
   const int exit_code = exit_code_of(results);

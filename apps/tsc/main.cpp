@@ -2,6 +2,7 @@
 // support::ExitCode.
 #include "commands.h"
 #include "help.h"
+#include "idle_options.h"
 #include "options.h"
 #include "problems.h"
 #include "surroundings.h"
@@ -96,6 +97,8 @@ int main(int argc, char **argv) {
   app.fallthrough();
   app.parse_complete_callback([&] {
     set_up_logging(log_level);
+    for (const CLI::App *command : app.get_subcommands())
+      tsc::app::refuse_shared_input(*command);
     tsc::support::parallelism(); // refuses what TSC_THREADS may say
   });
 
@@ -109,6 +112,7 @@ int main(int argc, char **argv) {
   tsc::app::add_report(app, exit_code);
   tsc::app::add_verify(app, exit_code);
   tsc::app::add_diff(app, exit_code);
+  tsc::app::add_describe_commands(app, exit_code);
   tsc::app::add_footers(app);
   std::vector<std::string> words = tsc::app::words_of(argc, argv);
   const bool as_json = wants_json(words);

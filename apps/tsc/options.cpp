@@ -197,6 +197,8 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
       std::fprintf(stderr, "# after %s\n%s\n", passes.back().c_str(), text().c_str());
   };
   auto start = std::chrono::steady_clock::now();
+  const double began_us =
+      std::chrono::duration<double, std::micro>(start.time_since_epoch()).count();
   graph::Graph graph = driver::read_graph_from(flags.graph);
   double read_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -220,7 +222,7 @@ driver::Compilation compile_with_flags(const CompileFlags &flags, driver::Form l
     std::fprintf(stderr, "note: %s %s no plan for %zu kernels, which are planned as without: %s\n",
                  support::join(flags.locks, ", ").c_str(), flags.locks.size() == 1 ? "has" : "have",
                  compilation.unlocked.size(), support::join(compilation.unlocked, ", ").c_str());
-  compilation.times.insert(compilation.times.begin(), driver::PassTime{"read", read_ms});
+  compilation.times.insert(compilation.times.begin(), driver::PassTime{"read", read_ms, began_us});
   for (const std::string &name : flags.dump_after) {
     if (std::find(passes.begin(), passes.end(), name) == passes.end())
       throw support::UserError(support::ExitCode::usage,

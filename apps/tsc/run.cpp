@@ -8,6 +8,7 @@
 #include "driver/expected.h"
 #include "driver/inputs.h"
 #include "driver/match_inputs.h"
+#include "driver/operation_spans.h"
 #include "driver/process_ranks.h"
 #include "driver/ranks.h"
 #include "driver/reference.h"
@@ -33,7 +34,8 @@ namespace tsc::app {
 namespace {
 
 struct Flags : CompileFlags {
-  std::string inputs, weights, outputs, expect, device, plan = "serial";
+  std::string inputs, weights, outputs, expect, device, plan = "serial", profile;
+  std::string output_names = "numbers";
   int bench = 0;
   uint64_t seed = 0;
   int64_t world_size = 0;
@@ -137,28 +139,46 @@ std::string result_name(const program::Program &program, size_t rank, const std:
                                           : name;
 }
 
+/// "y.rank_0.npz": one rank's part of "y.npz".
+std::string path_of_rank(std::filesystem::path path, int64_t rank) {
+  const std::string name =
+      path.stem().string() + ".rank_" + std::to_string(rank) + path.extension().string();
+  return path.replace_filename(name).string();
+}
+
 /// Where this process writes: one rank of several has a file of its own, "y.rank_0.npz".
 std::string outputs_path(const Flags &flags, const Ranks &ranks) {
   if (!ranks.place)
     return flags.outputs;
   if (ranks.place->is_launched)
     return outputs_of_launched_rank(ranks.first);
-  std::filesystem::path path = flags.outputs;
-  const std::string name =
-      path.stem().string() + ".rank_" + std::to_string(ranks.first) + path.extension().string();
-  return flags.outputs == "-" ? flags.outputs : path.replace_filename(name).string();
+  return flags.outputs == "-" ? flags.outputs : path_of_rank(flags.outputs, ranks.first);
 }
 
-void write_outputs(const program::Program &program, const driver::RankTensors &outputs,
-                   int64_t first_rank, const std::string &path) {
+/// What each output is called in files: output_N, or its path where it has one of its own.
+std::vector<std::string> names_of_outputs(const program::Program &program, bool by_path) {
+  std::vector<std::string> names;
+  for (const program::OutputInfo &output : program.outputs)
+    names.push_back(output.name);
+  const std::vector<std::string> paths = program::output_paths(program);
+  for (size_t i = 0; i < names.size() && by_path; ++i)
+    if (!paths[i].empty() && std::count(paths.begin(), paths.end(), paths[i]) == 1 &&
+        std::count(names.begin(), names.end(), paths[i]) == 0)
+      names[i] = paths[i];
+  return names;
+}
+
+void write_outputs(const Flags &flags, const program::Program &program,
+                   const driver::RankTensors &outputs, const Ranks &ranks) {
+  const std::vector<std::string> names = names_of_outputs(program, flags.output_names == "paths");
   tensor::TensorMap named;
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
     for (size_t i = 0; i < program.outputs.size(); ++i)
       if (program.outputs[i].buffer >= 0)
-        named[result_name(program, static_cast<size_t>(first_rank) + rank,
-                          program.outputs[i].name)] = outputs[rank][i];
+        named[result_name(program, static_cast<size_t>(ranks.first) + rank, names[i])] =
+            outputs[rank][i];
   }
-  tensor::write_tensors(path, named);
+  tensor::write_tensors(outputs_path(flags, ranks), named);
 }
 
 std::vector<driver::OutputAgreement> compare(const program::Program &program,
@@ -239,7 +259,9 @@ public:
   explicit Stopwatch(std::vector<Stage> &stages) : stages_(stages) {}
   void lap(const char *name) {
     const auto now = std::chrono::steady_clock::now();
-    stages_.push_back({name, std::chrono::duration<double, std::milli>(now - last_).count()});
+    stages_.push_back(
+        {name, std::chrono::duration<double, std::milli>(now - last_).count(),
+         std::chrono::duration<double, std::micro>(last_.time_since_epoch()).count()});
     last_ = now;
   }
 
@@ -288,16 +310,20 @@ Ranks ranks_of(const Flags &flags, const program::Program &program,
   return ranks;
 }
 
+driver::RepeatedRuns repeated_runs(const Flags &flags) {
+  return {flags.bench, flags.profile.empty() ? 0 : kProfiledRuns};
+}
+
 /// One rank of several processes.
-void run_rank(const Flags &flags, const Subject &subject, const Ranks &ranks, const Data &data,
-              RunReport &report, driver::RankTensors &outputs) {
+driver::RankTensors run_rank(const Flags &flags, const Subject &subject, const Ranks &ranks,
+                             const Data &data, RunReport &report) {
   const ranks::Place &place = *ranks.place;
   driver::ProcessRank how;
   how.device = report.device;
   how.table = ranks.table;
   how.session = session_options(flags, report.device);
   how.seed = flags.seed;
-  how.bench = flags.bench;
+  how.repeated = repeated_runs(flags);
   if (how.device == "cuda") {
     runtime::need_cuda_device(place.rank, place.local_rank);
     how.session.device_index = static_cast<int>(place.local_rank);
@@ -309,47 +335,100 @@ void run_rank(const Flags &flags, const Subject &subject, const Ranks &ranks, co
   ranks::World world(place, options);
   driver::ProcessRun run =
       driver::run_process_rank(world, subject.compilation, data.inputs[0], data.weights, how);
-  outputs = {std::move(run.outputs)};
   report.timing = run.timing;
   report.samples_ms = std::move(run.samples_ms);
+  if (!flags.profile.empty()) {
+    report.profile.steps = how.device == "reference"
+                               ? profiled_operations(subject.compilation.module)
+                               : profiled_steps(subject.compilation.program);
+    report.profile.by_rank = {std::move(run.profile)};
+    report.profile.rank = ranks.first;
+  }
+  return {std::move(run.outputs)};
 }
 
-void run_in_this_process(const Flags &flags, const Subject &subject, const Ranks &ranks,
-                         const Data &data, RunReport &report, Stopwatch &watch,
-                         driver::RankTensors &outputs) {
-  const program::Program &program = subject.compilation.program;
-  if (report.device == "reference") {
-    driver::ReferenceOptions options;
-    options.seed = flags.seed;
-    outputs = driver::run_reference_ranks(subject.compilation, data.inputs, data.weights,
-                                          {ranks.table}, options);
-    watch.lap("run");
-  } else if (driver::has_collectives(program)) {
-    Progress progress;
-    progress.show("compiling kernels and running all ranks");
-    driver::RankRun run =
-        driver::run_ranks_on_host(program, data.inputs, data.weights, ranks.table,
-                                  session_options(flags, report.device), flags.seed, flags.bench);
-    outputs = std::move(run.outputs);
-    report.timing = run.timing;
-    report.samples_ms = std::move(run.samples_ms);
-    watch.lap("kernels, weights and run");
-  } else {
-    Progress progress;
-    progress.show("compiling kernels");
-    std::unique_ptr<runtime::Session> session =
-        runtime::Session::create(program, data.weights, session_options(flags, report.device));
-    watch.lap("kernels and weights");
-    progress.show("running");
-    session->set_seed(flags.seed);
-    outputs = {session->run(data.inputs[0])};
-    watch.lap("run");
-    if (flags.bench > 0) {
-      report.samples_ms = session->bench(data.inputs[0], flags.bench);
-      watch.lap("bench");
-    }
-    report.timing = session->timing();
+/// One run operation by operation, which is what is profiled.
+driver::RankTensors run_on_reference(const Flags &flags, const Subject &subject, const Ranks &ranks,
+                                     const Data &data, RunReport &report) {
+  driver::ReferenceOptions options;
+  options.seed = flags.seed;
+  driver::OperationSpans spans(options);
+  driver::RankTensors outputs = driver::run_reference_ranks(subject.compilation, data.inputs,
+                                                            data.weights, {ranks.table}, options);
+  if (!flags.profile.empty()) {
+    report.profile.steps = profiled_operations(subject.compilation.module);
+    report.profile.by_rank = {{spans.finish()}};
   }
+  return outputs;
+}
+
+driver::RankTensors run_ranks(const Flags &flags, const program::Program &program,
+                              const Ranks &ranks, const Data &data, RunReport &report) {
+  Progress progress;
+  progress.show("compiling kernels and running all ranks");
+  driver::RankRun run = driver::run_ranks_on_host(program, data.inputs, data.weights, ranks.table,
+                                                  session_options(flags, report.device), flags.seed,
+                                                  repeated_runs(flags));
+  report.timing = run.timing;
+  report.samples_ms = std::move(run.samples_ms);
+  if (!flags.profile.empty()) {
+    report.profile.steps = profiled_steps(program);
+    report.profile.by_rank = std::move(run.profiles);
+  }
+  return std::move(run.outputs);
+}
+
+driver::RankTensors run_alone(const Flags &flags, const program::Program &program, const Data &data,
+                              RunReport &report, Stopwatch &watch) {
+  Progress progress;
+  progress.show("compiling kernels");
+  std::unique_ptr<runtime::Session> session =
+      runtime::Session::create(program, data.weights, session_options(flags, report.device));
+  watch.lap("kernels and weights");
+  progress.show("running");
+  session->set_seed(flags.seed);
+  driver::RankTensors outputs = {session->run(data.inputs[0])};
+  watch.lap("run");
+  if (flags.bench > 0) {
+    report.samples_ms = session->bench(data.inputs[0], flags.bench);
+    watch.lap("bench");
+  }
+  if (!flags.profile.empty()) {
+    report.profile.steps = profiled_steps(program);
+    report.profile.by_rank = {session->profile(data.inputs[0], kProfiledRuns)};
+    watch.lap("profile");
+  }
+  report.timing = session->timing();
+  return outputs;
+}
+
+driver::RankTensors execute(const Flags &flags, const Subject &subject, const Ranks &ranks,
+                            const Data &data, RunReport &report, Stopwatch &watch) {
+  const program::Program &program = subject.compilation.program;
+  if (!flags.profile.empty())
+    report.profile.file = ranks.place ? path_of_rank(flags.profile, ranks.first) : flags.profile;
+  report.profile.device = report.device;
+  if (ranks.place) {
+    driver::RankTensors outputs = run_rank(flags, subject, ranks, data, report);
+    watch.lap("kernels, weights and run");
+    return outputs;
+  }
+  if (report.device == "reference") {
+    driver::RankTensors outputs = run_on_reference(flags, subject, ranks, data, report);
+    watch.lap("run");
+    return outputs;
+  }
+  if (!driver::has_collectives(program))
+    return run_alone(flags, program, data, report, watch);
+  if (report.device == "cuda")
+    throw support::UserError(support::ExitCode::usage,
+                             {.code = "TSC-C011",
+                              .message = "ranks on GPUs are processes, and --world-size is not "
+                                         "given",
+                              .next_step = "give --world-size, or start the ranks with torchrun"});
+  driver::RankTensors outputs = run_ranks(flags, program, ranks, data, report);
+  watch.lap("kernels, weights and run");
+  return outputs;
 }
 
 /// Writes, compares and prints what a run left. Returns the exit code.
@@ -358,7 +437,7 @@ int finish(const Flags &flags, const program::Program &program, const Ranks &ran
            Stopwatch &watch) {
   tensor::check_files_unchanged(); // nothing of what was computed is of a file that changed
   if (!flags.outputs.empty())
-    write_outputs(program, outputs, ranks.first, outputs_path(flags, ranks));
+    write_outputs(flags, program, outputs, ranks);
   if (!flags.expect.empty())
     report.comparisons = compare(program, outputs, ranks.first, data.expected);
   std::string summaries;
@@ -367,6 +446,8 @@ int finish(const Flags &flags, const program::Program &program, const Ranks &ran
       return result_name(program, static_cast<size_t>(ranks.first) + i, name);
     });
   watch.lap("outputs");
+  if (!flags.profile.empty())
+    write_trace(report.profile, report.stages, report.passes);
   // What is written to stdout stands there alone.
   std::FILE *stream = flags.outputs == "-" ? stderr : stdout;
   if (ranks.place && ranks.first != 0 && !flags.json)
@@ -385,7 +466,8 @@ int run(const Flags &flags, const CLI::App &command) {
   refuse_idle_options(command, situation_of(flags, flags.device));
   const std::optional<ranks::Place> place = ranks::place_in_environment();
   if (is_to_launch(flags, place))
-    return launch_ranks({flags.world_size, flags.device, flags.outputs, flags.json});
+    return launch_ranks({flags.world_size, flags.device, flags.outputs, flags.json,
+                         !readers_of_standard_input(command).empty()});
   RunReport report;
   Stopwatch watch(report.stages);
   Subject subject = load(flags);
@@ -407,19 +489,7 @@ int run(const Flags &flags, const CLI::App &command) {
   const Data data = load_data(flags, subject, ranks);
   report.passes = subject.compilation.times;
   watch.lap("data");
-  driver::RankTensors outputs;
-  if (ranks.place) {
-    run_rank(flags, subject, ranks, data, report, outputs);
-    watch.lap("kernels, weights and run");
-  } else if (driver::has_collectives(program) && report.device == "cuda") {
-    throw support::UserError(support::ExitCode::usage,
-                             {.code = "TSC-C011",
-                              .message = "ranks on GPUs are processes, and --world-size is not "
-                                         "given",
-                              .next_step = "give --world-size, or start the ranks with torchrun"});
-  } else {
-    run_in_this_process(flags, subject, ranks, data, report, watch, outputs);
-  }
+  const driver::RankTensors outputs = execute(flags, subject, ranks, data, report, watch);
   return finish(flags, program, ranks, data, outputs, report, watch);
 }
 
@@ -452,11 +522,17 @@ void add_run(CLI::App &app, int &exit_code) {
   add_compile_flags(*command, *flags, "GRAPH|OUT");
   command->add_option(
       "--inputs", flags->inputs,
-      "FILE (.safetensors, .npz, folder of .npy) or random[:SEED] (default: random)");
+      "FILE (.safetensors, .npz, folder of .npy; - for standard input) or random[:SEED] "
+      "(default: random)");
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
   command->add_option("--outputs", flags->outputs,
                       "write the outputs to this file; - for standard output, as .safetensors");
+  command
+      ->add_option("--output-names", flags->output_names,
+                   "in that file: numbers (output_0, as always), or paths, as the model has them "
+                   "(logits, past.0.key), where the export kept them")
+      ->check(CLI::IsMember({"numbers", "paths"}));
   command->add_option("--expect", flags->expect,
                       "compare the outputs with this file; exit code 1 if they differ");
   command
@@ -478,6 +554,9 @@ void add_run(CLI::App &app, int &exit_code) {
                     "GPU: launch each kernel in each run, instead of replaying a CUDA graph");
   command->add_option("--bench", flags->bench, "time this many runs (100 if no number is given)")
       ->check(CLI::Range(1, 1000000));
+  command->add_option("--profile", flags->profile,
+                      "write what happened when to this file: a trace that Perfetto and Chrome "
+                      "open; and print what each step took in 10 runs");
   command->add_flag("--no-cache", flags->no_cache,
                     "compile the kernels even if they are in the cache");
   command->add_flag("--json", flags->json, "print one JSON object");

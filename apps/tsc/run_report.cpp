@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace tsc::app {
 namespace {
@@ -21,9 +22,51 @@ std::string shape_text(const std::vector<int64_t> &sizes) {
   return "[" + support::join(parts, ", ") + "]";
 }
 
-double median(std::vector<double> samples) {
+/// What --bench says, milliseconds.
+struct BenchSummary {
+  double p50, p90, p99, low, high, runs_per_second;
+};
+
+BenchSummary summarize(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
+  const double sum = std::accumulate(samples.begin(), samples.end(), 0.0);
+  return {quantile(samples, 0.5),  quantile(samples, 0.9),
+          quantile(samples, 0.99), samples.front(),
+          samples.back(),          sum > 0 ? 1000 * static_cast<double>(samples.size()) / sum : 0};
+}
+
+nlohmann::json to_json(const std::vector<double> &samples_ms,
+                       const std::vector<double> &warm_up_ms) {
+  const BenchSummary summary = summarize(samples_ms);
+  return {{"median_ms", summary.p50},
+          {"p50_ms", summary.p50},
+          {"p90_ms", summary.p90},
+          {"p99_ms", summary.p99},
+          {"min_ms", summary.low},
+          {"max_ms", summary.high},
+          {"runs_per_second", summary.runs_per_second},
+          {"warm_up_ms", warm_up_ms},
+          {"samples", samples_ms.size()}};
+}
+
+void print_bench(const RunReport &report, std::FILE *stream) {
+  const BenchSummary summary = summarize(report.samples_ms);
+  std::string warm_up;
+  for (const double milliseconds : report.timing.warm_up_ms) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%s%.4f", warm_up.empty() ? "" : ", ", milliseconds);
+    warm_up += text;
+  }
+  std::fprintf(stream, "run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n", summary.p50,
+               summary.low, summary.high, report.samples_ms.size());
+  std::fprintf(stream, "     p50 %.4f ms, p90 %.4f, p99 %.4f; %.1f runs a second; warm-up %s ms\n",
+               summary.p50, summary.p90, summary.p99, summary.runs_per_second, warm_up.c_str());
+}
+
+/// " (logits)"; positions alone say nothing that the number does not.
+std::string in_brackets(const std::string &path) {
+  const bool is_told = path.find_first_not_of("0123456789.") != std::string::npos;
+  return is_told ? " (" + path + ")" : "";
 }
 
 nlohmann::json number(double value) {
@@ -40,6 +83,7 @@ nlohmann::json to_json(const RunReport &report) {
   nlohmann::json comparisons = nlohmann::json::array();
   for (const driver::OutputAgreement &output : report.comparisons)
     comparisons.push_back({{"name", output.name},
+                           {"path", output.path},
                            {"agrees", output.agreement.ok},
                            {"norm_error", number(output.agreement.norm_error)},
                            {"norm_bound", output.agreement.norm_bound},
@@ -58,13 +102,10 @@ nlohmann::json to_json(const RunReport &report) {
                          {"load_ms", report.timing.load_ms},
                          {"stages_ms", stages},
                          {"comparisons", comparisons}};
-  if (!report.samples_ms.empty()) {
-    auto [low, high] = std::minmax_element(report.samples_ms.begin(), report.samples_ms.end());
-    json["median_ms"] = median(report.samples_ms);
-    json["min_ms"] = *low;
-    json["max_ms"] = *high;
-    json["samples"] = report.samples_ms.size();
-  }
+  if (!report.samples_ms.empty())
+    json.update(to_json(report.samples_ms, report.timing.warm_up_ms));
+  if (!report.profile.file.empty())
+    json["profile"] = to_json(report.profile);
   return json;
 }
 
@@ -74,9 +115,10 @@ std::string describe_outputs(const program::Program &program,
                              const std::vector<tensor::HostTensor> &outputs,
                              const std::function<std::string(const std::string &)> &name_of) {
   std::string text;
+  const std::vector<std::string> paths = program::output_paths(program);
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const program::OutputInfo &info = program.outputs[i];
-    text += name_of(info.name) + ": ";
+    text += name_of(info.name) + in_brackets(paths[i]) + ": ";
     if (info.buffer < 0) {
       text += info.text + "\n";
       continue;
@@ -123,11 +165,10 @@ void print_report(const RunReport &report, bool json, std::FILE *stream) {
              std::to_string(std::lround(stage.milliseconds));
   }
   std::fprintf(stream, "took: %.0f ms: %s\n", all_ms, parts.c_str());
-  if (!report.samples_ms.empty()) {
-    auto [low, high] = std::minmax_element(report.samples_ms.begin(), report.samples_ms.end());
-    std::fprintf(stream, "run: median %.4f ms (min %.4f, max %.4f, %zu samples)\n",
-                 median(report.samples_ms), *low, *high, report.samples_ms.size());
-  }
+  if (!report.samples_ms.empty())
+    print_bench(report, stream);
+  if (!report.profile.file.empty())
+    std::fputs(to_text(report.profile).c_str(), stream);
   print_comparisons(report, stream);
 }
 
@@ -136,10 +177,10 @@ void print_comparisons(const RunReport &report, std::FILE *stream) {
     const tensor::Agreement &agreement = output.agreement;
     std::fprintf(
         stream,
-        "%s: %s, relative error %.2e (bound %.0e), worst element %.2f of what is allowed%s%s\n",
-        output.name.c_str(), agreement.ok ? "agrees" : "DIFFERS", agreement.norm_error,
-        agreement.norm_bound, agreement.worst_element, agreement.reason.empty() ? "" : ": ",
-        agreement.reason.c_str());
+        "%s%s: %s, relative error %.2e (bound %.0e), worst element %.2f of what is allowed%s%s\n",
+        output.name.c_str(), in_brackets(output.path).c_str(), agreement.ok ? "agrees" : "DIFFERS",
+        agreement.norm_error, agreement.norm_bound, agreement.worst_element,
+        agreement.reason.empty() ? "" : ": ", agreement.reason.c_str());
   }
 }
 

@@ -1,6 +1,8 @@
 // What `tsc run` prints.
 #pragma once
 
+#include "profile.h"
+
 #include "driver/compile.h"
 #include "driver/expected.h"
 #include "runtime/session.h"
@@ -13,11 +15,6 @@
 
 namespace tsc::app {
 
-/// A stretch of the command's own time, to the millisecond on the wall.
-struct Stage {
-  const char *name;
-  double milliseconds;
-};
 struct RunReport {
   std::string graph, device;
   runtime::Timing timing;
@@ -25,6 +22,7 @@ struct RunReport {
   std::vector<driver::OutputAgreement> comparisons;
   std::vector<double> samples_ms; // --bench
   std::vector<Stage> stages;      // in order, up to the report itself
+  Profile profile;                // --profile
 };
 
 /// Shape, dtype, min, max, mean and NaN count of each output.

@@ -156,27 +156,33 @@ std::string ReadyProgram::describe(const program::Program &program, const runtim
                       {"is_complex", buffer.is_complex},
                       {"mutated", input.mutated}});
   }
-  for (const program::OutputInfo &output : program.outputs)
+  const std::vector<std::string> paths = program::output_paths(program);
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const program::OutputInfo &output = program.outputs[i];
     outputs.push_back({{"name", output.name},
+                       {"path", paths[i]},
                        {"dtype", tensor::torch_name(output.dtype)},
                        {"rank", output.layout.sizes.size()},
                        {"is_complex", output.is_complex},
                        {"constant", output.buffer < 0 ? json(output.text) : json()},
                        {"mutation", output.is_mutation}});
+  }
   bool draws = false;
   for (const program::Buffer &buffer : program.buffers)
     draws = draws || buffer.role == program::Role::random_state;
   const bool is_cuda = options.device == runtime::DeviceKind::cuda;
-  return json{{"name", program.name},
-              {"device", is_cuda ? "cuda" : "host"},
-              {"draws", draws},
-              {"inputs", std::move(inputs)},
-              {"outputs", std::move(outputs)},
-              {"kernels", program.kernels.size()},
-              {"library_calls", program::count_library_calls(program)},
-              {"compiled", timing.compiled},
-              {"from_cache", timing.from_cache},
-              {"compile_ms", timing.compile_ms}}
+  return json{
+      {"name", program.name},
+      {"device", is_cuda ? "cuda" : "host"},
+      {"draws", draws},
+      {"inputs", std::move(inputs)},
+      {"outputs", std::move(outputs)},
+      {"structure", program.structure ? json::parse(tensor::to_json(*program.structure)) : json()},
+      {"kernels", program.kernels.size()},
+      {"library_calls", program::count_library_calls(program)},
+      {"compiled", timing.compiled},
+      {"from_cache", timing.from_cache},
+      {"compile_ms", timing.compile_ms}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

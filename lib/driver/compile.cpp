@@ -35,7 +35,8 @@ struct State {
   void finished(std::string_view name, const std::function<std::string()> &text) {
     auto now = std::chrono::steady_clock::now();
     result.times.push_back(
-        {std::string(name), std::chrono::duration<double, std::milli>(now - last).count()});
+        {std::string(name), std::chrono::duration<double, std::milli>(now - last).count(),
+         std::chrono::duration<double, std::micro>(last.time_since_epoch()).count()});
     if (options->after)
       options->after(name, text);
     last = std::chrono::steady_clock::now();
@@ -168,6 +169,7 @@ void generate(State &state) {
       state.result.unlocked.push_back(state.result.program.kernels[kernel.kernel].name);
   state.result.program.name = state.result.graph.name;
   mark_complex(state.result.graph, state.result.program);
+  state.result.program.structure = state.result.graph.structure;
   require_sound(state.result.program);
   require_fits(state.result.program, *state.target);
   state.finished("generate", [&] { return render(state.result, Form::cuda); });

@@ -50,6 +50,7 @@ struct CompileOptions {
 struct PassTime {
   std::string name;
   double milliseconds = 0;
+  double began_us = 0; // of the steady clock
 };
 
 struct Compilation {

@@ -5,6 +5,7 @@
 #include "support/text.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace tsc::driver {
@@ -22,10 +23,34 @@ bool same_sizes(const std::vector<int64_t> &computed, const std::vector<int64_t>
                     [](int64_t a, int64_t b) { return a == b || a == kUnknownSize; });
 }
 
+/// What is called by its path gets its output's name.
+tensor::TensorMap by_output_name(const program::Program &program,
+                                 const tensor::TensorMap &expected) {
+  std::map<std::string, std::string> names;
+  const std::vector<std::string> paths = program::output_paths(program);
+  for (size_t i = 0; i < paths.size(); ++i)
+    if (const std::string &name = program.outputs[i].name; !paths[i].empty()) {
+      names.emplace(paths[i], name);
+      names.emplace("reference_" + paths[i], reference_name(name));
+    }
+  for (const program::OutputInfo &output : program.outputs) { // own names come first
+    names[output.name] = output.name;
+    names[reference_name(output.name)] = reference_name(output.name);
+  }
+  tensor::TensorMap renamed;
+  for (const auto &[name, tensor] : expected) {
+    const auto found = names.find(name);
+    const std::string &own = found == names.end() ? name : found->second;
+    renamed.emplace(own != name && expected.count(own) != 0 ? name : own, tensor); // twice: unknown
+  }
+  return renamed;
+}
+
 } // namespace
 
 void check_expected(const program::Program &program, const std::vector<std::vector<int64_t>> &sizes,
-                    const tensor::TensorMap &expected, const std::string &path) {
+                    const tensor::TensorMap &given, const std::string &path) {
+  const tensor::TensorMap expected = by_output_name(program, given);
   std::vector<Diagnostic> problems;
   const auto add = [&](const char *code, std::string message, std::string next_step) {
     problems.push_back({code, std::move(message), path, "", "", "", std::move(next_step)});
@@ -82,7 +107,9 @@ void check_expected(const program::Program &program, const std::vector<std::vect
 
 std::vector<OutputAgreement> compare_outputs(const program::Program &program,
                                              const std::vector<tensor::HostTensor> &outputs,
-                                             const tensor::TensorMap &expected) {
+                                             const tensor::TensorMap &given) {
+  const tensor::TensorMap expected = by_output_name(program, given);
+  const std::vector<std::string> paths = program::output_paths(program);
   std::vector<OutputAgreement> results;
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     if (program.outputs[i].buffer < 0)
@@ -90,8 +117,9 @@ std::vector<OutputAgreement> compare_outputs(const program::Program &program,
     const std::string &name = program.outputs[i].name;
     const auto reference = expected.find(reference_name(name));
     results.push_back(
-        {name, tensor::compare(outputs[i], expected.at(name),
-                               reference != expected.end() ? &reference->second : nullptr)});
+        {name, paths[i],
+         tensor::compare(outputs[i], expected.at(name),
+                         reference != expected.end() ? &reference->second : nullptr)});
   }
   return results;
 }

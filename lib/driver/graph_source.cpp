@@ -1,17 +1,14 @@
 #include "driver/graph_source.h"
 
 #include "graph/read.h"
-
-#include <iostream>
-#include <iterator>
+#include "support/standard_input.h"
 
 namespace tsc::driver {
 
 graph::Graph read_graph_from(const std::string &path) {
   if (path != "-")
     return graph::read_graph(path);
-  static const std::string kBytes{std::istreambuf_iterator<char>(std::cin), {}};
-  return graph::parse_graph(kBytes, path);
+  return graph::parse_graph(*support::standard_input(), path);
 }
 
 } // namespace tsc::driver

@@ -1,6 +1,7 @@
 #include "driver/process_ranks.h"
 
 #include "driver/match_inputs.h"
+#include "driver/operation_spans.h"
 #include "program/step_fields.h"
 #include "ranks/socket_groups.h"
 #include "runtime/cuda_ranks.h"
@@ -30,7 +31,8 @@ std::string record_of(const program::Program &program, const ProcessRank &how,
   text += "architecture: " + support::join(program.archs, ", ") + "\n";
   text += "program: hash " + support::ContentHash().add(program::to_json(program)).hex() + "\n";
   text += "groups: " + how.table.text() + "\n";
-  text += "runs: " + std::to_string(how.bench) + " timed\n";
+  text += "runs: " + std::to_string(how.repeated.bench) + " timed, " +
+          std::to_string(how.repeated.profiled) + " profiled\n";
   size_t number = 0;
   for (const program::Step &step : program.steps) {
     const auto *collective = std::get_if<program::Collective>(&step.kind);
@@ -99,8 +101,10 @@ ProcessRun run_session(ranks::World &world, const program::Program &program,
   session->set_groups(groups.get());
   session->set_seed(how.seed);
   result.outputs = session->run(inputs);
-  if (how.bench > 0)
-    result.samples_ms = session->bench(inputs, how.bench);
+  if (how.repeated.bench > 0)
+    result.samples_ms = session->bench(inputs, how.repeated.bench);
+  if (how.repeated.profiled > 0)
+    result.profile = session->profile(inputs, how.repeated.profiled);
   result.timing = session->timing();
   world.exchange("done", ""); // what another rank still needs of this one's memory is there
   return result;
@@ -112,9 +116,12 @@ ProcessRun run_reference_rank(ranks::World &world, const Compilation &compilatio
   const std::unique_ptr<tsc_engine::Groups> groups = connect(world, compilation.program, how);
   ReferenceOptions options;
   options.seed = how.seed;
+  OperationSpans spans(options);
   ProcessRun result;
   result.outputs = std::move(run_reference_ranks(
       compilation, {inputs}, weights, {how.table, groups.get(), world.rank()}, options)[0]);
+  if (how.repeated.profiled > 0)
+    result.profile = {spans.finish()};
   world.exchange("done", "");
   return result;
 }

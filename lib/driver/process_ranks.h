@@ -13,12 +13,14 @@ struct ProcessRank {
   ranks::GroupTable table;
   runtime::SessionOptions session; // of host and cuda
   uint64_t seed = 0;
-  int bench = 0;
+  RepeatedRuns repeated;
 };
 struct ProcessRun {
   std::vector<tensor::HostTensor> outputs;
   runtime::Timing timing;
   std::vector<double> samples_ms; // if `bench` is not 0
+  /// If `profiled` is not 0: so many runs of a session, the one of the reference.
+  std::vector<runtime::RunSpan> profile;
 };
 
 /// Meets the others, compares with them what each is about to run, runs, and says goodbye. All

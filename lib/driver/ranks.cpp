@@ -132,23 +132,27 @@ RankTensors load_rank_inputs(const program::Program &program, const DataSource &
 
 RankRun run_ranks_on_host(const program::Program &program, const RankTensors &inputs,
                           const tensor::TensorMap &weights, const ranks::GroupTable &table,
-                          const runtime::SessionOptions &options, uint64_t seed, int bench) {
+                          const runtime::SessionOptions &options, uint64_t seed,
+                          const RepeatedRuns &repeated) {
   std::vector<std::unique_ptr<runtime::Session>> sessions;
   for (size_t rank = 0; rank < inputs.size(); ++rank) // the first compiles, the others find it
     sessions.push_back(runtime::Session::create(program, weights, options));
   RankRun result;
   result.outputs.resize(inputs.size());
+  result.profiles.resize(repeated.profiled > 0 ? inputs.size() : 0);
   ranks::run_ranks_as_threads(table, [&](int64_t number, tsc_engine::Groups &others) {
     const auto rank = static_cast<size_t>(number);
     runtime::Session &session = *sessions[rank];
     session.set_groups(&others);
     session.set_seed(seed);
     result.outputs[rank] = session.run(inputs[rank]);
-    if (bench == 0)
-      return;
-    std::vector<double> samples = session.bench(inputs[rank], bench);
-    if (rank == 0)
-      result.samples_ms = std::move(samples);
+    if (repeated.bench > 0) {
+      std::vector<double> samples = session.bench(inputs[rank], repeated.bench);
+      if (rank == 0)
+        result.samples_ms = std::move(samples);
+    }
+    if (repeated.profiled > 0)
+      result.profiles[rank] = session.profile(inputs[rank], repeated.profiled);
   });
   result.timing = sessions[0]->timing();
   return result;

@@ -52,12 +52,18 @@ RankTensors run_reference_ranks(const Compilation &compilation, const RankTensor
 
 struct RankRun {
   RankTensors outputs;
-  runtime::Timing timing;         // of rank 0
-  std::vector<double> samples_ms; // of rank 0, if `bench` is not 0
+  runtime::Timing timing;                              // of rank 0
+  std::vector<double> samples_ms;                      // of rank 0, if `bench` is not 0
+  std::vector<std::vector<runtime::RunSpan>> profiles; // by rank, if `profiled` is not 0
+};
+/// What is done after the first run.
+struct RepeatedRuns {
+  int bench = 0, profiled = 0;
 };
 /// A session a rank, each on a thread of its own, on the host.
 RankRun run_ranks_on_host(const program::Program &program, const RankTensors &inputs,
                           const tensor::TensorMap &weights, const ranks::GroupTable &table,
-                          const runtime::SessionOptions &options, uint64_t seed, int bench);
+                          const runtime::SessionOptions &options, uint64_t seed,
+                          const RepeatedRuns &repeated);
 
 } // namespace tsc::driver

@@ -96,8 +96,8 @@ RankTensors run_reference_ranks(const Compilation &compilation, const RankTensor
   for (const std::vector<tensor::HostTensor> &own : inputs)
     all.push_back(module_inputs(module, own, weights, options));
   RankTensors outputs;
-  for (interpret::Result &result :
-       interpret::run_ranks(module, all, links, options.round_buffers, run_user_kernel)) {
+  for (interpret::Result &result : interpret::run_ranks(module, all, links, options.round_buffers,
+                                                        run_user_kernel, options.mark)) {
     for (size_t i = module.outputs.size(); i-- > 0;)
       if (shows(module, module.outputs[i], is_failure) ||
           shows(module, module.outputs[i], is_random_state)) {

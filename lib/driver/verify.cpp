@@ -45,11 +45,12 @@ public:
     const auto session = runtime::Session::create(program, weights_, options_.session);
     session->set_seed(options_.seed);
     const std::vector<HostTensor> actual = session->run(clones());
+    const std::vector<std::string> paths = program::output_paths(program);
     std::vector<OutputAgreement> results;
     for (size_t i = 0; i < program.outputs.size(); ++i)
       if (program.outputs[i].buffer >= 0) {
-        results.push_back(
-            {program.outputs[i].name, tensor::compare(actual[i], expected[i], &truth[i])});
+        results.push_back({program.outputs[i].name, paths[i],
+                           tensor::compare(actual[i], expected[i], &truth[i])});
         if (positions)
           positions->push_back(i);
       }

@@ -470,7 +470,7 @@ struct StepRunner {
   RunStreams &streams;
   Stream stream; // the caller's
   Groups *groups;
-  const StepTimer *timer; // or null
+  const StepWatch *watch; // or null
 
   void run(size_t begin, size_t end) {
     for (size_t i = begin; i < end;) {
@@ -492,14 +492,17 @@ struct StepRunner {
         i = middle + control.second;
       } else {
         named(step, [&] {
-          if (timer != nullptr) {
-            (*timer)(step.step, [&](Stream on) {
+          const ShownRange range(device, model.tables.steps[step.step].name);
+          if (watch != nullptr && watch->timer) {
+            watch->timer(step.step, [&](Stream on) {
               run_step(device, steps, step, bases, scratch, on, groups, model.tables);
             });
             return;
           }
-          run_step(device, steps, step, bases, scratch, streams.before(step.step), groups,
-                   model.tables);
+          const Stream on = streams.before(step.step);
+          mark(step, on, true);
+          run_step(device, steps, step, bases, scratch, on, groups, model.tables);
+          mark(step, on, false);
           streams.after(step.step);
         });
       }
@@ -507,6 +510,18 @@ struct StepRunner {
   }
 
 private:
+  /// What profilers show the step's queueing as.
+  struct ShownRange {
+    ShownRange(Device &device, const char *name) : device(device) { device.begin_range(name); }
+    ~ShownRange() { device.end_range(); }
+    ShownRange(const ShownRange &) = delete;
+    ShownRange &operator=(const ShownRange &) = delete;
+    Device &device;
+  };
+  void mark(const ResolvedStep &step, Stream on, bool begins) const {
+    if (watch != nullptr && watch->mark)
+      watch->mark(step.step, on, begins);
+  }
   /// Reads the predicate, for which the stream must be done.
   bool holds(const ResolvedStep &step, const ResolvedControl &control) {
     if (!control.has_predicate)
@@ -601,7 +616,7 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
-               Groups *groups, const StepTimer *timer) {
+               Groups *groups, const StepWatch *watch) {
   for (size_t i = 0; i < steps.slots.size(); ++i)
     steps.values[steps.slot_values[i]] =
         reinterpret_cast<intptr_t>(bases[steps.slots[i].buffer] + steps.slots[i].offset);
@@ -615,7 +630,7 @@ void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
   }
   streams.begin(stream);
   try {
-    StepRunner{model, device, steps, bases, scratch, streams, stream, groups, timer}.run(
+    StepRunner{model, device, steps, bases, scratch, streams, stream, groups, watch}.run(
         0, steps.steps.size());
   } catch (...) {
     streams.end(); // whoever waits for the caller's stream finds nothing at work

@@ -97,10 +97,10 @@ ResolvedSteps resolve_steps(const Model &model, Device &device, const int64_t *s
 /// Runs them, waiting for the stream where a predicate in memory decides what runs next: `bases`
 /// holds the memory of every buffer, `scratch` has steps.scratch_bytes. Whatever `streams` there
 /// are, the run begins and ends on `stream`. Without groups collectives are refused.
-/// With a timer (or null) steps are done by it, in order.
+/// `watch`: who looks on, or null; with a timer steps are done by it, in order.
 void run_steps(const Model &model, Device &device, ResolvedSteps &steps,
                const std::vector<char *> &bases, void *scratch, RunStreams &streams, Stream stream,
-               Groups *groups, const StepTimer *timer);
+               Groups *groups, const StepWatch *watch);
 
 /// What a run does where steps define symbols, in order: each part once what was done before it has
 /// said which sizes there are.

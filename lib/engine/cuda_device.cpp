@@ -6,6 +6,10 @@
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h> // headers alone: calls go nowhere unless a profiler is attached
+#define TSC_WITH_NVTX
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -165,6 +169,23 @@ public:
     if (event != nullptr)
       cudaEventDestroy(static_cast<cudaEvent_t>(event));
   }
+  Event make_timed_event() override {
+    make_current();
+    cudaEvent_t event = nullptr;
+    check_cuda(cudaEventCreate(&event), "cudaEventCreate");
+    return event;
+  }
+  double milliseconds_between(Event first, Event second) override {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(first),
+                                    static_cast<cudaEvent_t>(second)),
+               "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds);
+  }
+#ifdef TSC_WITH_NVTX
+  void begin_range(const char *name) override { nvtxRangePushA(name); }
+  void end_range() override { nvtxRangePop(); }
+#endif
   void record(Event event, Stream stream) override {
     make_current();
     check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)),

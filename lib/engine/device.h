@@ -136,6 +136,14 @@ public:
   virtual void record(Event, Stream) {}
   /// What `stream` gets from now on waits until the event, as last recorded, is reached.
   virtual void wait(Stream, Event) {}
+  /// An event that remembers when it was reached, released as others; null on a device that does
+  /// not time.
+  virtual Event make_timed_event() { return nullptr; }
+  /// Between two that were reached: `first` when it was last recorded, then `second`.
+  virtual double milliseconds_between(Event /*first*/, Event /*second*/) { return 0; }
+  /// Names what this thread queues from here to the matching end, for profilers that ask (NVTX).
+  virtual void begin_range(const char * /*name*/) {}
+  virtual void end_range() {}
 
   /// What `queue` queues on the stream that it is given, and by events on others, as one piece of
   /// work; nothing of it runs. `earlier`, or null: a recording of the same work with other

@@ -45,6 +45,14 @@ struct Lifetime {
 /// Does a step by calling `run`, once or more, and so learns how long it takes. `step`: its number
 /// in the tables.
 using StepTimer = std::function<void(uint32_t step, const std::function<void(Stream)> &run)>;
+/// Is told when a step is queued: right before its work is on `stream` (`begins`), and right behind
+/// it.
+using StepMark = std::function<void(uint32_t step, Stream stream, bool begins)>;
+/// Who looks on while steps are queued: one of the two.
+struct StepWatch {
+  StepTimer timer;
+  StepMark mark;
+};
 
 /// Whether a run waits for the device: to find out what runs next or how large something is, or in
 /// a library of linear algebra. Such a run cannot be captured.
@@ -158,6 +166,9 @@ public:
   /// are not to be used. Precondition: as run.
   void time_steps(Stream stream, void *const *inputs, void *const *outputs, void *workspace,
                   const StepTimer &timer);
+  /// A run as any, on all its streams, but never recorded. Precondition: as run.
+  void run_marked(Stream stream, void *const *inputs, void *const *outputs, void *workspace,
+                  const StepMark &mark);
 
   /// Where output number `output` of the last run is: `given`, what the caller gave for it, or, if
   /// output_bytes was 0 because nothing bounds its size, memory of the instance's, good until the
@@ -210,9 +221,9 @@ private:
   /// Queues a run that was recorded, or records it; false if it has to be queued step by step.
   bool replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace);
   void check_arguments(void *const *inputs, void *const *outputs, void *workspace) const;
-  /// Queues a run, step by step; `timer` may be null.
+  /// Queues a run, step by step; `watch` may be null.
   void queue(Stream stream, void *const *outputs, void *workspace,
-             const StepTimer *timer = nullptr);
+             const StepWatch *watch = nullptr);
   void poison(Stream stream, void *const *outputs, void *workspace);
   void copy_outputs(Stream stream, void *const *outputs);
 
@@ -224,8 +235,8 @@ private:
   /// Memory for what a symbol that was just defined decides, and nothing bounded before.
   void grow(Stream stream);
   /// Does the parts in order; what they define is not known before.
-  void run_parts(std::vector<Part> &parts, Stream stream, void *scratch, const StepTimer *timer);
-  void run_control(Part &part, Stream stream, void *scratch, const StepTimer *timer);
+  void run_parts(std::vector<Part> &parts, Stream stream, void *scratch, const StepWatch *watch);
+  void run_control(Part &part, Stream stream, void *scratch, const StepWatch *watch);
   /// The symbols that the parts define, and the memory that they decide, are not known any more.
   void forget(const std::vector<Part> &parts);
   /// The steps of a part, for the symbols as they are.

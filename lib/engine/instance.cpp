@@ -389,7 +389,19 @@ void Instance::time_steps(Stream stream, void *const *inputs, void *const *outpu
   reset_data_sizes();
   check_arguments(inputs, outputs, workspace);
   set_bases(inputs, outputs, workspace);
-  queue(stream, outputs, workspace, &timer);
+  const StepWatch watch = {timer, nullptr};
+  queue(stream, outputs, workspace, &watch);
+}
+
+void Instance::run_marked(Stream stream, void *const *inputs, void *const *outputs, void *workspace,
+                          const StepMark &mark) {
+  reset_data_sizes();
+  check_arguments(inputs, outputs, workspace);
+  set_bases(inputs, outputs, workspace);
+  const StepWatch watch = {nullptr, mark};
+  queue(stream, outputs, workspace, &watch);
+  if (weights_->device().is_host())
+    check(stream);
 }
 
 void Instance::run(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
@@ -402,13 +414,13 @@ void Instance::run(Stream stream, void *const *inputs, void *const *outputs, voi
     check(stream);
 }
 
-void Instance::queue(Stream stream, void *const *outputs, void *workspace, const StepTimer *timer) {
+void Instance::queue(Stream stream, void *const *outputs, void *workspace, const StepWatch *watch) {
   if (poison_)
     poison(stream, outputs, workspace);
   char *scratch = static_cast<char *>(workspace) + bound_->scratch_offset;
   run_steps(model(), weights_->device(), bound_->steps, bases_, scratch, *streams_, stream, groups_,
-            timer);
-  run_parts(bound_->later, stream, scratch, timer);
+            watch);
+  run_parts(bound_->later, stream, scratch, watch);
   if (!bound_->later.empty())
     check_views(model(), bound_->symbols.data(), bound_->buffer_bytes, true);
   bound_->is_complete = true;

@@ -187,30 +187,30 @@ ResolvedSteps &Instance::resolved(Part &part) {
 }
 
 void Instance::run_parts(std::vector<Part> &parts, Stream stream, void *scratch,
-                         const StepTimer *timer) {
+                         const StepWatch *watch) {
   for (Part &part : parts)
     if (part.kind == Part::Kind::define) {
       define_symbol(part.begin, stream);
       grow(stream);
     } else if (part.kind == Part::Kind::control) {
-      run_control(part, stream, scratch, timer);
+      run_control(part, stream, scratch, watch);
     } else {
       run_steps(model(), weights_->device(), resolved(part), bases_, scratch, *streams_, stream,
-                groups_, timer);
+                groups_, watch);
     }
 }
 
-void Instance::run_control(Part &part, Stream stream, void *scratch, const StepTimer *timer) {
+void Instance::run_control(Part &part, Stream stream, void *scratch, const StepWatch *watch) {
   if (model().tables.steps[part.begin].kind == StepKind::conditional) {
-    run_parts(holds(part.begin, stream) ? part.first : part.second, stream, scratch, timer);
+    run_parts(holds(part.begin, stream) ? part.first : part.second, stream, scratch, watch);
     return;
   }
-  run_parts(part.first, stream, scratch, timer);
+  run_parts(part.first, stream, scratch, watch);
   for (size_t rounds = 1; holds(part.begin, stream) && !is_lost(rounds, stream); ++rounds) {
-    run_parts(part.second, stream, scratch, timer);
+    run_parts(part.second, stream, scratch, watch);
     forget(part.second);
     forget(part.first);
-    run_parts(part.first, stream, scratch, timer);
+    run_parts(part.first, stream, scratch, watch);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "graph/data_symbols.h"
 #include "graph/export_graph.h"
 #include "graph/export_values.h"
+#include "graph/output_structure.h"
 
 #include <set>
 
@@ -283,6 +284,7 @@ Graph read_export_program(const JsonValue &root, const std::string &label) {
       graph.inputs.push_back(std::move(input.spec));
     for (const JsonValue &spec : expect_array(member(signature, "output_specs")))
       graph.outputs.push_back(read_output_spec(spec, reader));
+    graph.structure = read_treespec(module, graph.outputs);
     graph.symbols = read_ranges(member(root, "range_constraints"), symbols);
     declare_symbols(graph, graph, symbols);
     for (SymbolRange &range : graph.symbols)

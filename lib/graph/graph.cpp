@@ -88,7 +88,7 @@ bool operator==(const Graph &a, const Graph &b) {
   return a.name == b.name && a.stage == b.stage &&
          std::ranges::equal(a.nodes, b.nodes, same_node) &&
          std::ranges::equal(a.inputs, b.inputs, same_input) &&
-         std::ranges::equal(a.outputs, b.outputs, same_output) &&
+         std::ranges::equal(a.outputs, b.outputs, same_output) && a.structure == b.structure &&
          std::ranges::equal(a.symbols, b.symbols, same_range) && a.subgraphs == b.subgraphs &&
          std::ranges::equal(constants, others, [](const auto &x, const auto &y) {
            return x.first == y.first && same_tensor(*x.second, *y.second);

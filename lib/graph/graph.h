@@ -8,6 +8,7 @@
 #include "tensor/dtype.h"
 #include "tensor/host_tensor.h"
 #include "tensor/layout.h"
+#include "tensor/structure.h"
 
 #include <map>
 #include <memory>
@@ -191,6 +192,8 @@ struct Graph {
   std::vector<Node> nodes;         // placeholders first; the last node is the output node
   std::vector<InputSpec> inputs;   // in placeholder order
   std::vector<OutputSpec> outputs; // mutations first, as in torch.export
+  /// How those that are no mutations lie in what the user's model gives, if the file says it.
+  std::optional<tensor::Structure> structure;
   std::vector<SymbolRange> symbols;
   std::map<std::string, Graph> subgraphs;
   /// Parameters, buffers and constants that came with the file, by qualified name (mapped, not

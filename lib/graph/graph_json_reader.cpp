@@ -1,5 +1,6 @@
 #include "graph/check_signature.h"
 #include "graph/graph_json.h"
+#include "graph/output_structure.h"
 #include "graph/problems.h"
 
 #include <algorithm>
@@ -272,7 +273,7 @@ private:
     const JsonValue *signature = optional_member(root_, "signature");
     const JsonValue *inputs = nullptr, *outputs = nullptr;
     if (signature != nullptr) {
-      expect_only_keys(*signature, {"inputs", "outputs"});
+      expect_only_keys(*signature, {"inputs", "outputs", "structure"});
       inputs = optional_member(*signature, "inputs");
       outputs = optional_member(*signature, "outputs");
     }
@@ -295,6 +296,9 @@ private:
     else
       for (const JsonValue &output : expect_array(*outputs))
         graph_.outputs.push_back(read_output(output));
+    const JsonValue *structure = signature == nullptr ? nullptr : signature->find("structure");
+    if (structure != nullptr)
+      graph_.structure = read_structure(*structure, graph_.outputs);
   }
 
   InputSpec read_input(const JsonValue &value) {

@@ -370,7 +370,10 @@ private:
       }
       text_ += '}';
     }
-    text_ += (graph_.outputs.empty() ? "]\n" : "\n" + indent + "  ]\n") + indent + "}";
+    text_ += graph_.outputs.empty() ? "]" : "\n" + indent + "  ]";
+    if (graph_.structure)
+      text_ += ",\n" + indent + "  \"structure\": " + tensor::to_json(*graph_.structure);
+    text_ += "\n" + indent + "}";
   }
 
   void write_input(const InputSpec &input) {

@@ -41,7 +41,7 @@ void check(const Result &result) {
 std::vector<Result> run_ranks(const ir::Module &module,
                               const std::vector<std::vector<tensor::HostTensor>> &inputs,
                               const Links &links, bool round_buffers,
-                              const UserKernelRunner &kernels) {
+                              const UserKernelRunner &kernels, const OperationMark &mark) {
   std::deque<Machine> machines; // one a rank
   for (const std::vector<tensor::HostTensor> &own : inputs) {
     Machine &machine = machines.emplace_back(module, bind_sizes(module, own), round_buffers);
@@ -49,13 +49,18 @@ std::vector<Result> run_ranks(const ir::Module &module,
     for (size_t i = 0; i < own.size(); ++i)
       machine.set_input(module.inputs[i], own[i]);
   }
-  for (const ir::Operation &operation : module.operations) {
+  for (size_t i = 0; i < module.operations.size(); ++i) {
+    const ir::Operation &operation = module.operations[i];
+    if (mark)
+      mark(i, true);
     if (is_communication(operation)) {
       communicate(module, operation, machines, links);
-      continue;
+    } else {
+      for (Machine &machine : machines)
+        machine.execute(operation);
     }
-    for (Machine &machine : machines)
-      machine.execute(operation);
+    if (mark)
+      mark(i, false);
   }
   std::vector<Result> results(inputs.size());
   for (size_t rank = 0; rank < results.size(); ++rank) {

@@ -25,6 +25,9 @@ struct UserKernelCall {
 };
 /// Runs a call: fills its results.
 using UserKernelRunner = std::function<void(UserKernelCall &)>;
+/// Is told of each operation before it is evaluated (`begins`), and after. By its number in the
+/// module.
+using OperationMark = std::function<void(size_t operation, bool begins)>;
 
 struct Result {
   /// Parallel to module.outputs; 0-d for scalars, empty for None.
@@ -51,9 +54,11 @@ struct Links {
 
 /// The same on several ranks at once, inputs[rank]: collectives exchange what the ranks hold. One
 /// result a rank. `kernels` runs what users brought, and is needed for modules with such calls.
+/// All ranks here do an operation, then the next.
 std::vector<Result> run_ranks(const ir::Module &module,
                               const std::vector<std::vector<tensor::HostTensor>> &inputs,
                               const Links &links, bool round_buffers = true,
-                              const UserKernelRunner &kernels = nullptr);
+                              const UserKernelRunner &kernels = nullptr,
+                              const OperationMark &mark = nullptr);
 
 } // namespace tsc::interpret

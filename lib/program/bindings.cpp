@@ -89,4 +89,16 @@ template <class Row> Row as_complex(Row row) {
 Buffer seen(const Buffer &buffer) { return as_complex(buffer); }
 OutputInfo seen(const OutputInfo &output) { return as_complex(output); }
 
+std::vector<std::string> output_paths(const Program &program) {
+  std::vector<std::string> paths(program.outputs.size());
+  if (!program.structure)
+    return paths;
+  size_t next = 0;
+  const std::vector<std::string> of_leaves = tensor::paths_of(*program.structure);
+  for (size_t i = 0; i < paths.size(); ++i)
+    if (!program.outputs[i].is_mutation)
+      paths[i] = of_leaves.at(next++);
+  return paths;
+}
+
 } // namespace tsc::program

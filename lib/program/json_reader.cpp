@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <stdexcept>
 
 namespace tsc::program {
 namespace {
@@ -383,6 +384,14 @@ void read(const Cursor &at, SizeAssertion &row) {
   row.condition = at.at("condition").expression();
 }
 
+tensor::Structure read_structure(const Cursor &at) {
+  try {
+    return tensor::structure_from_json(at.json->dump());
+  } catch (const std::invalid_argument &error) {
+    at.fail("TSC-P003", std::string("the structure cannot be read: ") + error.what());
+  }
+}
+
 Program read_program(const Cursor &root) {
   Program program;
   if (root.at("format").text() != kFormat)
@@ -397,6 +406,8 @@ Program read_program(const Cursor &root) {
   read_all(root, "symbols", program.symbols);
   read_all(root, "inputs", program.inputs);
   read_all(root, "outputs", program.outputs);
+  if (const Cursor structure = root.optional("structure"); structure.exists())
+    program.structure = read_structure(structure);
   read_all(root, "buffers", program.buffers);
   read_all(root, "kernels", program.kernels);
   read_all(root, "steps", program.steps);

@@ -282,6 +282,8 @@ std::string to_json(const Program &program) {
                {"buffers", write_all(program.buffers)},
                {"kernels", write_all(program.kernels)},
                {"steps", write_all(program.steps)}};
+  if (program.structure)
+    root["structure"] = Json::parse(tensor::to_json(*program.structure));
   if (!program.assertions.empty())
     root["assertions"] = write_all(program.assertions);
   if (!program.size_assertions.empty())

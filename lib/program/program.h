@@ -6,6 +6,7 @@
 #include "symbolic/expr.h"
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
+#include "tensor/structure.h"
 
 #include <algorithm>
 #include <array>
@@ -283,6 +284,8 @@ struct Program {
   std::vector<Step> steps;
   std::vector<InputInfo> inputs;
   std::vector<OutputInfo> outputs;
+  /// How outputs that are no mutations lie in what the user's model gives, if that is known.
+  std::optional<tensor::Structure> structure;
   std::vector<Assertion> assertions;
   std::vector<SizeAssertion> size_assertions;
 };
@@ -297,6 +300,9 @@ struct Binding {
 };
 /// Nothing if no input says what symbol number `symbol` is.
 std::optional<Binding> binding_of(const Program &program, size_t symbol);
+/// By output: where it is in what the user's model gives (tensor::paths_of); "" if it is a mutation,
+/// or that is not known.
+std::vector<std::string> output_paths(const Program &program);
 /// The Define step that says what symbol number `symbol` is; null if none does.
 const Define *definition_of(const Program &program, size_t symbol);
 

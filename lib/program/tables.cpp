@@ -189,8 +189,9 @@ public:
       add_buffer(buffer);
     for (const InputInfo &input : program_.inputs)
       add_input(input);
-    for (const OutputInfo &output : program_.outputs)
-      add_output(output);
+    const std::vector<std::string> paths = output_paths(program_);
+    for (size_t i = 0; i < program_.outputs.size(); ++i)
+      add_output(program_.outputs[i], paths[i]);
     for (const Kernel &kernel : program_.kernels)
       add_kernel(kernel);
     for (const Step &step : program_.steps)
@@ -280,7 +281,7 @@ private:
     return entry->second;
   }
 
-  void add_output(const OutputInfo &output) {
+  void add_output(const OutputInfo &output, const std::string &path) {
     engine::Output row;
     row.name = text(output.name);
     row.buffer = static_cast<int32_t>(output.buffer);
@@ -288,6 +289,7 @@ private:
       row.view = view(output.dtype, output.layout);
     row.is_mutation = output.is_mutation;
     row.text = text(output.text);
+    row.path = text(path);
     storage_.outputs.push_back(row);
   }
 

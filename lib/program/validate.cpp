@@ -613,6 +613,14 @@ private:
           !may_pass(program_.buffers[static_cast<size_t>(output.buffer)].role))
         check_dtype(output.dtype, place("outputs", i));
     }
+    const auto results = static_cast<size_t>(
+        std::count_if(program_.outputs.begin(), program_.outputs.end(),
+                      [](const OutputInfo &output) { return !output.is_mutation; }));
+    if (program_.structure && tensor::count_leaves(*program_.structure) != results)
+      report("TSC-P009",
+             "the structure has " + std::to_string(tensor::count_leaves(*program_.structure)) +
+                 " results, the program " + std::to_string(results),
+             "/structure");
   }
 
   const Program &program_;

@@ -9,11 +9,11 @@
 namespace tsc::ranks {
 namespace {
 
-[[noreturn]] void refuse(const std::string &option, const std::string &text,
+[[noreturn]] void refuse(const std::string &option, const std::string &text, const char *code,
                          const std::string &why) {
   throw support::UserError(
       support::ExitCode::usage,
-      {.code = "TSC-C051",
+      {.code = code,
        .message = option + " '" + text + "' " + why,
        .next_step = option == "--mesh" ? "give NAME=SIZE,NAME=SIZE, whose product is the number of "
                                          "ranks"
@@ -31,7 +31,7 @@ int64_t number(const std::string &text) {
 void add_group(GroupTable &table, const std::string &text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    refuse("--group", text, "has no name");
+    refuse("--group", text, "TSC-C051", "has no name");
   std::vector<std::vector<int64_t>> lists;
   std::vector<bool> seen(static_cast<size_t>(table.world), false);
   size_t count = 0;
@@ -40,23 +40,23 @@ void add_group(GroupTable &table, const std::string &text) {
     for (const std::string &word : support::split(list, ',')) {
       const int64_t rank = number(word);
       if (rank < 0 || rank >= table.world)
-        refuse("--group", text,
+        refuse("--group", text, "TSC-C051",
                "has '" + word + "', no rank of 0 to " + std::to_string(table.world - 1));
       if (seen[static_cast<size_t>(rank)])
-        refuse("--group", text, "has rank " + word + " twice");
+        refuse("--group", text, "TSC-C051", "has rank " + word + " twice");
       seen[static_cast<size_t>(rank)] = true;
       ++count;
       lists.back().push_back(rank);
     }
     if (lists.back().size() != lists.front().size())
-      refuse("--group", text, "has lists of different lengths");
+      refuse("--group", text, "TSC-C051", "has lists of different lengths");
   }
   if (count != seen.size())
-    refuse("--group", text,
+    refuse("--group", text, "TSC-C051",
            "leaves out rank " +
                std::to_string(std::find(seen.begin(), seen.end(), false) - seen.begin()));
   if (!table.groups.emplace(text.substr(0, equals), std::move(lists)).second)
-    refuse("--group", text, "describes a group for the second time");
+    refuse("--group", text, "TSC-C051", "describes a group for the second time");
 }
 
 void add_mesh(GroupTable &table, const std::string &text) {
@@ -66,14 +66,14 @@ void add_mesh(GroupTable &table, const std::string &text) {
     const size_t equals = part.find('=');
     const int64_t size = equals == std::string::npos ? -1 : number(part.substr(equals + 1));
     if (size < 1 || equals == 0)
-      refuse("--mesh", text, "has '" + part + "', which is no NAME=SIZE");
+      refuse("--mesh", text, "TSC-C051", "has '" + part + "', which is no NAME=SIZE");
     dimensions.emplace_back(part.substr(0, equals), size);
     product *= size;
     if (product > table.world)
       break;
   }
   if (product != table.world)
-    refuse("--mesh", text, "does not have " + std::to_string(table.world) + " ranks");
+    refuse("--mesh", text, "TSC-C051", "does not have " + std::to_string(table.world) + " ranks");
   int64_t stride = table.world;
   for (const auto &[name, size] : dimensions) {
     stride /= size;
@@ -85,7 +85,7 @@ void add_mesh(GroupTable &table, const std::string &text) {
           lists.back().push_back(first + i * stride);
       }
     if (!table.groups.emplace(name, std::move(lists)).second)
-      refuse("--mesh", text, "describes the group '" + name + "' for the second time");
+      refuse("--mesh", text, "TSC-C051", "describes the group '" + name + "' for the second time");
   }
 }
 

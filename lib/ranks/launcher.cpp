@@ -116,10 +116,10 @@ void make_pipe(support::Descriptor &reader, support::Descriptor &writer) {
 
 /// A child in a process group of its own; 0 and `error` if it cannot be started.
 pid_t spawn(const std::vector<std::string> &arguments, const std::vector<std::string> &environment,
-            int out, int err, int &error) {
+            const std::string &input, int out, int err, int &error) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 0, input.c_str(), O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out, 1);
   posix_spawn_file_actions_adddup2(&actions, err, 2);
   posix_spawnattr_t attributes;
@@ -147,7 +147,7 @@ void Launch::start(int64_t rank) {
     const support::SignalsWait registered; // no child without its registration
     child.pid =
         spawn(options_.arguments(rank), environment_of(rank, options_.ranks, server_->port()),
-              out.get(), err.get(), error);
+              options_.input, out.get(), err.get(), error);
     if (child.pid != 0)
       child.on_signal.emplace(child.pid);
   } catch (const WireError &) {

@@ -13,6 +13,7 @@ struct LaunchOptions {
   /// The program and its arguments, by rank. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
   /// MASTER_PORT and TSC_LAUNCHED are set for it.
   std::function<std::vector<std::string>(int64_t rank)> arguments;
+  std::string input = "/dev/null"; // what each reads as standard input
   /// Of the others once one has failed: then they are ended.
   double grace_seconds = 10;
 };

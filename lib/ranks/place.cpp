@@ -24,9 +24,10 @@ std::string text_of(const char *name) {
   return value == nullptr ? "" : value;
 }
 
-[[noreturn]] void refuse(const std::string &message, const std::string &next_step) {
+[[noreturn]] void refuse(const char *code, const std::string &message,
+                         const std::string &next_step) {
   throw support::UserError(support::ExitCode::usage,
-                           {.code = "TSC-C050", .message = message, .next_step = next_step});
+                           {.code = code, .message = message, .next_step = next_step});
 }
 
 int port_of_store() {
@@ -46,11 +47,13 @@ std::optional<Place> place_by(const Names &names) {
   if (!rank && !world)
     return std::nullopt;
   if (!rank || !world)
-    refuse(std::string(rank ? names.rank : names.world) + " is set, and " +
+    refuse("TSC-C050",
+           std::string(rank ? names.rank : names.world) + " is set, and " +
                (rank ? names.world : names.rank) + " is not",
            "set both, as torchrun does, or neither");
   if (*rank >= *world)
-    refuse(std::string(names.rank) + "=" + std::to_string(*rank) + " is no rank of " + names.world +
+    refuse("TSC-C050",
+           std::string(names.rank) + "=" + std::to_string(*rank) + " is no rank of " + names.world +
                "=" + std::to_string(*world),
            "ranks are numbered from 0");
   Place place;

@@ -103,6 +103,7 @@ public:
 
 private:
   void send(const Message &message);
+  const bool is_launched_; // the store is the launcher's
   std::mutex mutex_;
   support::Descriptor socket_;
   std::string bytes_;

@@ -105,7 +105,7 @@ std::optional<std::string> StoreClient::get(const std::string &key, Clock::time_
 void StoreClient::say_goodbye() { ask({words::kGoodbye}, Clock::now()); }
 
 StoreWatch::StoreWatch(const Place &place, Clock::time_point deadline)
-    : socket_(join(place, words::kWatches, deadline)) {}
+    : is_launched_(place.is_launched), socket_(join(place, words::kWatches, deadline)) {}
 
 void StoreWatch::send(const Message &message) {
   std::string bytes;
@@ -128,7 +128,11 @@ std::optional<Failure> StoreWatch::look(std::chrono::milliseconds patience) {
       failure.begun.push_back(std::stoull((*message)[i]));
     return failure;
   } catch (const WireError &) {
-    return Failure{"TSC-R040", "", -1, {}};
+    return Failure{"TSC-R040",
+                   is_launched_ ? "the process that started the ranks is gone"
+                                : "rank 0, which holds the store, is gone",
+                   -1,
+                   {}};
   }
 }
 

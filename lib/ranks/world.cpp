@@ -150,12 +150,8 @@ UserError World::failure() {
 
 /// Precondition: mutex_ is held.
 UserError World::describe(const Failure &failure) const {
-  std::string text = failure.text;
-  if (text.empty()) // the connection to the store is gone
-    text = place_.is_launched ? "the process that started the ranks is gone"
-                              : "rank 0, which holds the store, is gone";
   std::string message =
-      "rank " + std::to_string(rank()) + " of " + std::to_string(size()) + ": " + text;
+      "rank " + std::to_string(rank()) + " of " + std::to_string(size()) + ": " + failure.text;
   const uint64_t begun = begun_;
   if (begun == 0) {
     message += "; no collective has begun here";

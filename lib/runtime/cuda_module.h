@@ -26,7 +26,7 @@ struct CudaModule {
   std::unique_ptr<tsc_engine::Groups> (*make_groups)(const tsc_engine::CudaGroupsOptions &);
   tsc_engine::NcclId (*make_nccl_id)();
 };
-inline constexpr int kCudaModuleVersion = 3;
+inline constexpr int kCudaModuleVersion = 4;
 
 /// The module, which stays loaded; null where it is not there or cannot be loaded, and why.
 const CudaModule *load_cuda_module(std::string &why);

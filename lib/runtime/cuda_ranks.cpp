@@ -59,7 +59,10 @@ void connect_world(ranks::World &world, tsc_engine::CudaGroupsOptions &options) 
       ranks::meet_fault(world.rank(), done, FaultPoint::after);
   };
   options.on_failure = [&world](const tsc_engine::CudaGroupsFailure &failure) {
-    world.fail(failure.timed_out ? "TSC-R041" : "TSC-R042", failure.text);
+    if (failure.timed_out)
+      world.fail("TSC-R041", "on the GPU: " + failure.text);
+    else
+      world.fail("TSC-R042", "on the GPU: " + failure.text);
   };
   options.before = [&world, called](const tsc_engine::CollectiveCall &) {
     ranks::meet_fault(world.rank(), ++*called, FaultPoint::before);
@@ -101,7 +104,7 @@ std::unique_ptr<tsc_engine::Groups> make_cuda_ranks(ranks::World &world,
   try {
     return module.make_groups(options);
   } catch (const tsc_engine::Error &error) {
-    world.fail("TSC-R042", error.what());
+    world.fail("TSC-R042", std::string("groups cannot be made: ") + error.what());
     world.throw_failure();
   }
 }

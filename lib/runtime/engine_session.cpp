@@ -120,10 +120,12 @@ public:
   void set_groups(tsc_engine::Groups *groups) override { instance_->set_groups(groups); }
   std::vector<double> bench(const std::vector<HostTensor> &inputs, int repeats) override;
   std::vector<double> time_steps(const std::vector<HostTensor> &inputs, int repeats) override;
+  std::vector<RunSpan> profile(const std::vector<HostTensor> &inputs, int repeats) override;
   const Timing &timing() const override { return timing_; }
 
 private:
   void load_weights(const tensor::TensorMap &weights);
+  void warm_up(int runs);
   void bind(const std::vector<HostTensor> &inputs);
   void upload(const std::vector<HostTensor> &inputs);
   HostTensor download(size_t output);
@@ -258,6 +260,7 @@ std::vector<double> EngineSession::bench(const std::vector<HostTensor> &given, i
   try {
     upload(inputs);
     instance_->set_poison(false);
+    warm_up(2);
     return device_.time(
         [this](tsc_engine::Stream stream) {
           instance_->run(stream, input_pointers_.data(), output_pointers_.data(),
@@ -267,6 +270,99 @@ std::vector<double> EngineSession::bench(const std::vector<HostTensor> &given, i
   } catch (const tsc_engine::Error &error) {
     rethrow(error, Activity::running);
   }
+}
+
+/// The first run allocates what is left to allocate, the second records what later ones replay.
+void EngineSession::warm_up(int runs) {
+  timing_.warm_up_ms.clear();
+  for (int i = 0; i < runs; ++i) {
+    const double began = now_us();
+    instance_->run(device_.stream, input_pointers_.data(), output_pointers_.data(),
+                   workspace_->reserve(0));
+    device_.device->synchronize(device_.stream);
+    timing_.warm_up_ms.push_back((now_us() - began) / 1000);
+  }
+}
+
+/// The events of one run: where it begins and ends, and before and behind each step.
+class StepEvents {
+public:
+  StepEvents(tsc_engine::Device &device, tsc_engine::Stream stream)
+      : device_(device), stream_(stream) {}
+  ~StepEvents() {
+    for (const tsc_engine::Event event : events_)
+      device_.release_event(event);
+  }
+  StepEvents(const StepEvents &) = delete;
+  StepEvents &operator=(const StepEvents &) = delete;
+
+  void begin_run() {
+    used_ = 0;
+    span_ = {};
+    device_.synchronize(stream_);
+    span_.began_us = now_us(); // the stream is idle: its first event is reached now
+    device_.record(next(), stream_);
+  }
+  void mark(uint32_t step, tsc_engine::Stream stream, bool begins) {
+    if (begins)
+      span_.steps.push_back({step, now_us(), 0, 0, 0});
+    device_.record(next(), stream);
+    if (!begins)
+      span_.steps.back().queued_for_us = now_us() - span_.steps.back().queued_us;
+  }
+  RunSpan end_run() {
+    span_.queued_for_us = now_us() - span_.began_us;
+    device_.record(next(), stream_);
+    device_.synchronize(stream_);
+    const auto since_start = [&](size_t event) {
+      return 1000 * device_.milliseconds_between(events_[0], events_[event]);
+    };
+    for (size_t i = 0; i < span_.steps.size(); ++i) {
+      StepSpan &step = span_.steps[i];
+      const double began = since_start(1 + 2 * i);
+      step.began_us = span_.began_us + began;
+      step.took_us = since_start(2 + 2 * i) - began;
+    }
+    span_.took_us = since_start(used_ - 1);
+    return std::move(span_);
+  }
+
+private:
+  tsc_engine::Event next() {
+    if (used_ == events_.size())
+      events_.push_back(device_.make_timed_event());
+    return events_[used_++];
+  }
+  tsc_engine::Device &device_;
+  const tsc_engine::Stream stream_;
+  std::vector<tsc_engine::Event> events_; // kept from run to run
+  size_t used_ = 0;
+  RunSpan span_;
+};
+
+std::vector<RunSpan> EngineSession::profile(const std::vector<HostTensor> &given, int repeats) {
+  const std::vector<HostTensor> inputs = parts_of(given);
+  bind(inputs);
+  std::vector<RunSpan> runs;
+  try {
+    upload(inputs);
+    instance_->set_poison(false);
+    StepEvents events(*device_.device, device_.stream);
+    for (int i = -2; i < repeats; ++i) {
+      events.begin_run();
+      instance_->run_marked(device_.stream, input_pointers_.data(), output_pointers_.data(),
+                            workspace_->reserve(0),
+                            [&](uint32_t step, tsc_engine::Stream stream, bool begins) {
+                              events.mark(step, stream, begins);
+                            });
+      RunSpan run = events.end_run();
+      if (i >= 0)
+        runs.push_back(std::move(run));
+    }
+  } catch (const tsc_engine::Error &error) {
+    rethrow(error, Activity::running);
+  }
+  return runs;
 }
 
 std::vector<double> EngineSession::time_steps(const std::vector<HostTensor> &given, int repeats) {

@@ -2,7 +2,15 @@
 
 #include "runtime/engine_session.h"
 
+#include <chrono>
+
 namespace tsc::runtime {
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 std::unique_ptr<Session> Session::create(const program::Program &program,
                                          const tensor::TensorMap &weights,

@@ -34,6 +34,18 @@ struct Timing {
   double load_ms = 0;                    // weights
   size_t kernels = 0, library_calls = 0; // steps of one run
   size_t workspace_bytes = 0, weight_bytes = 0;
+  std::vector<double> warm_up_ms; // of the last bench: its runs that are no samples, in order
+};
+
+/// When a step of a run was queued and when it was at work: microseconds of the steady clock.
+struct StepSpan {
+  uint32_t step = 0; // of program.steps; in a loop once a round
+  double queued_us = 0, queued_for_us = 0;
+  double began_us = 0, took_us = 0; // on the GPU by events, and the clocks are put side by side
+};
+struct RunSpan {
+  double began_us = 0, queued_for_us = 0, took_us = 0;
+  std::vector<StepSpan> steps;
 };
 
 /// A program made ready on a device. Not thread-safe; several sessions may exist.
@@ -66,8 +78,16 @@ public:
   /// numbers is ignored.
   virtual std::vector<double> time_steps(const std::vector<tensor::HostTensor> &inputs,
                                          int repeats) = 0;
+  /// What happens in each of `repeats` runs, after two that are not looked at. A GPU is given step
+  /// by step what it replays as a graph otherwise, and events between the steps, which take time
+  /// themselves.
+  virtual std::vector<RunSpan> profile(const std::vector<tensor::HostTensor> &inputs,
+                                       int repeats) = 0;
   virtual const Timing &timing() const = 0;
 };
+
+/// Now, as spans have it.
+double now_us();
 
 /// The architecture of the first GPU ("sm_90"); "" if there is none or the CUDA module is missing,
 /// and `why` (may be null) says so.

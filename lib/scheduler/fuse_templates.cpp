@@ -198,8 +198,7 @@ private:
     TemplateParts parts;
     parts.root = node;
     if (const std::string why = describe(parts); !why.empty()) {
-      if (is_taken(out_of(node).dtype))
-        refuse(node, node, Refusal::no_template, why);
+      refuse(node, node, Refusal::no_template, why);
       return;
     }
     const std::optional<Side> after = find_after(at, parts), before = find_before(at, after);
@@ -317,36 +316,68 @@ private:
     });
   }
 
+  /// Why a group cannot be beside a product in its kernel; no text: it can.
+  struct Objection {
+    Refusal refusal = Refusal::none;
+    std::string text;
+    NodeId other = ir::kNone; // of the group; kNone: there is none
+  };
+
   /// The group that alone reads the product's results, if it does so where they lie. `parts` gets
   /// the run that it allows.
   std::optional<Side> find_after(size_t at, TemplateParts &parts) {
     const NodeId node = groups_[at].members[0];
+    Side side;
+    const Objection objection = object_after(at, parts, side);
+    if (objection.refusal == Refusal::none)
+      return side;
+    refuse(node, objection.other == ir::kNone ? node : objection.other, objection.refusal,
+           objection.text);
+    return std::nullopt;
+  }
+
+  Objection object_after(size_t at, TemplateParts &parts, Side &side) const {
+    const NodeId node = groups_[at].members[0];
     const BufferId out = state_.operation(node).outputs[0];
     const std::vector<User> &users = state_.schedule.users[out];
-    if (users.empty() || users[0].node == ir::kNone || !state_.owns_memory(out))
-      return std::nullopt;
-    const uint32_t found = group_of_[users[0].node];
-    if (!users_are(out, [&](NodeId user) { return group_of_[user] == found; }))
-      return std::nullopt;
+    if (users.empty() || users[0].node == ir::kNone)
+      return {Refusal::no_template, "nothing in the graph reads its results but the caller"};
+    const NodeId reader = users[0].node;
+    if (!state_.owns_memory(out))
+      return {Refusal::no_template, "its results are part of other memory, to be stored", reader};
+    const uint32_t found = group_of_[reader];
+    for (const User &user : users)
+      if (!user.is_weak && (user.node == ir::kNone || group_of_[user.node] != found))
+        return {Refusal::no_template,
+                "its results are read by " +
+                    (user.node == ir::kNone ? std::string("the caller")
+                                            : state_.operation(user.node).name) +
+                    ", too, and have to be stored",
+                reader};
     const Group &group = groups_[found];
-    if (group.node_class != NodeClass::scheduler || group.list != ir::kNone || found <= at ||
-        found - at > kFarthest)
-      return std::nullopt;
+    if (group.node_class != NodeClass::scheduler)
+      return {Refusal::not_loops, "what reads its results is no kernel over loops", reader};
+    if (group.list != ir::kNone)
+      return {Refusal::no_template, "what reads its results is launched with others", reader};
+    if (found <= at || found - at > kFarthest)
+      return {Refusal::far_apart,
+              "what reads its results runs more than " + std::to_string(kFarthest) + " steps later",
+              reader};
     const bool in_runs =
         std::all_of(group.bodies.begin(), group.bodies.end(),
                     [&](const ir::LoopBody &body) { return has_whole_runs(body, parts.run); });
     const int run = in_runs ? parts.run : 1;
-    const std::string fits = unfit(group, out, parts.rows * parts.columns, run);
-    if (!fits.empty() || writes_between(at, found + 1, {{at}})) {
-      if (!fits.empty())
-        refuse(node, group.members[0], Refusal::shapes, fits);
-      return std::nullopt;
-    }
+    const std::string unfitting = unfit(group, out, parts.rows * parts.columns, run);
+    if (!unfitting.empty())
+      return {Refusal::shapes, unfitting, group.members[0]};
+    if (writes_between(at, found + 1, {{at}}))
+      return {Refusal::intermediate_nodes,
+              "what it reads is overwritten before its results are read", reader};
     parts.run = run;
-    Side side{found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
+    side = {found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
     for (const ir::LoopBody &body : group.bodies)
       side.instructions += instructions_of(body, *constant(buffer(out).layout.sizes[1]));
-    return side;
+    return {};
   }
 
   /// Why loops cannot work on runs of `run` elements of `shared`, which has `count`.
@@ -369,28 +400,57 @@ private:
   }
 
   /// The group that computes the left operand for this product alone.
-  std::optional<Side> find_before(size_t at, const std::optional<Side> &after) const {
+  std::optional<Side> find_before(size_t at, const std::optional<Side> &after) {
+    const NodeId node = groups_[at].members[0];
+    Side side;
+    const Objection objection = object_before(at, after, side);
+    if (objection.refusal == Refusal::none)
+      return side;
+    if (objection.other != ir::kNone) // an input or a weight is nobody's work
+      refuse(node, objection.other, objection.refusal, objection.text);
+    return std::nullopt;
+  }
+
+  Objection object_before(size_t at, const std::optional<Side> &after, Side &side) const {
     const NodeId node = groups_[at].members[0];
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const BufferId left = call.inputs[0].buffer;
     const NodeId producer = state_.producer[left];
-    if (producer == ir::kNone || !state_.owns_memory(left) || call.inputs[1].buffer == left ||
-        (call.inputs.size() > 2 && call.inputs[2].buffer == left))
-      return std::nullopt;
+    if (producer == ir::kNone)
+      return {Refusal::no_shared_data, ""};
     const size_t found = group_of_[producer];
     const Group &group = groups_[found];
     const tensor::Layout &layout = call.inputs[0].layout;
-    if (group.node_class != NodeClass::scheduler || group.list != ir::kNone ||
-        group.members.size() != 1 || found >= at || at - found > kFarthest ||
-        !layout.is_contiguous() || !layout.offset.is_integer(0) ||
+    if (group.node_class != NodeClass::scheduler)
+      return {Refusal::not_loops, "its left operand is not computed by a kernel over loops",
+              producer};
+    if (!state_.owns_memory(left) || !layout.is_contiguous() || !layout.offset.is_integer(0))
+      return {Refusal::shapes, "its left operand is not a whole buffer, row by row", producer};
+    if (call.inputs[1].buffer == left ||
+        (call.inputs.size() > 2 && call.inputs[2].buffer == left) ||
         !users_are(left, [&](NodeId user) { return user == node; }))
-      return std::nullopt;
+      return {Refusal::no_template, "its left operand is read elsewhere, too, and has to be stored",
+              producer};
+    if (group.list != ir::kNone || group.members.size() != 1)
+      return {Refusal::no_template, "the kernel of its left operand computes something else, too",
+              producer};
+    if (found >= at || at - found > kFarthest)
+      return {Refusal::far_apart,
+              "its left operand is computed more than " + std::to_string(kFarthest) +
+                  " steps before",
+              producer};
     const auto count = constant(symbolic::numel(layout.sizes));
     if (!count || !unfit(group, left, *count, word_of(buffer(left).dtype)).empty() ||
-        !is_copy(state_, group.bodies[0], buffer(left).dtype) ||
-        writes_between(found, after ? after->group + 1 : at, {{found}}))
-      return std::nullopt;
-    return Side{found, bytes_of(group, left, false), bytes_of(group, left, true), 0};
+        !is_copy(state_, group.bodies[0], buffer(left).dtype))
+      return {Refusal::shapes,
+              "its left operand is computed, not only moved: a product's kernel takes copies, "
+              "windows and zeros around them",
+              producer};
+    if (writes_between(found, after ? after->group + 1 : at, {{found}}))
+      return {Refusal::intermediate_nodes, "what its left operand is made of is overwritten before",
+              producer};
+    side = {found, bytes_of(group, left, false), bytes_of(group, left, true), 0};
+    return {};
   }
 
   /// Whether bulk copies may be expected to bring the left operand, windows of known sizes whose

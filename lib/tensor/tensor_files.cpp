@@ -1,4 +1,5 @@
 // read_tensors and write_tensors: which format, and folders of .npy.
+#include "support/standard_input.h"
 #include "tensor/file_parts.h"
 #include "tensor/mapped_file.h"
 #include "tensor/npy.h"
@@ -102,6 +103,10 @@ TensorMap parse_tensors(const std::shared_ptr<void> &owner, std::string_view byt
 }
 
 TensorMap read_tensors(const std::string &path) {
+  if (path == "-") {
+    const std::shared_ptr<const std::string> bytes = support::standard_input();
+    return parse_tensors(std::const_pointer_cast<std::string>(bytes), *bytes, path);
+  }
   std::error_code error;
   if (fs::is_directory(path, error))
     return read_folder(path);

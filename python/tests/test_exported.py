@@ -12,6 +12,7 @@ from backend_case import Case
 from torch import nn
 
 import tsc
+from tsc import _structure
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TSC = os.environ.get("TSC_BINARY", str(ROOT / "build" / "release" / "bin" / "tsc"))
@@ -68,9 +69,31 @@ class Loaded(Case):
         for rows in (1, 9):
             x = torch.randn(rows, 4)
             with torch.no_grad():
-                self.assert_same(call(x), (model(x),))
+                self.assert_same(call(x), model(x))
+                self.assert_same(call.flat(x), (model(x),))
         with self.assertRaisesRegex(TypeError, "takes"):
             call(x, x)
+
+    @unittest.skipUnless(os.path.exists(TSC), f"{TSC} is not built")
+    def test_structure(self):
+        model = Counting().eval()
+        args = (torch.randn(5, 4), {"by": torch.tensor(2.0)})
+        exported = torch.export.export(model, args)
+        with tempfile.TemporaryDirectory() as folder:
+            torch.export.save(exported, folder + "/model.pt2")
+            subprocess.run([TSC, "compile", folder + "/model.pt2", "-o", folder + "/out"], check=True,
+                           capture_output=True)
+            call = tsc.load(folder + "/out", device="cpu")
+        with torch.no_grad():
+            self.assert_same(call(args[0], args[1]["by"]), model(*args))
+        self.assertEqual([info["path"] for info in call.description["outputs"]], ["", "logits", "more.0", "more.1"])
+        self.assertEqual(len(call.flat(args[0], args[1]["by"])), 4)
+
+    def test_records(self):
+        structure = {"record": "other.Output", "fields": [["logits", "*"], ["loss", None], ["past", {"list": ["*"]}]]}
+        built = _structure.build(structure, iter([1, 2]))
+        self.assertEqual((built.logits, built.loss, built.past), (1, None, [2]))
+        self.assertEqual(type(built).__name__, "Output")
 
 
 if __name__ == "__main__":

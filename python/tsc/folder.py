@@ -3,19 +3,23 @@ import torch
 
 from ._config import config
 from ._library import Handle
+from ._structure import build
 from .program import Program
 
 
 def load_folder(folder, device=None):
-    """A callable: inputs by position or by name, a tuple of outputs (None for constants). `device`: "cpu", "cuda"
-    or a torch.device; the GPU if PyTorch has one."""
+    """A callable: inputs by position or by name. It gives what the model did, in the model's own structure, where the
+    export kept it, else a tuple; `.flat` gives a tuple of all outputs (constants are None, mutated inputs and buffers
+    come first). `device`: "cpu", "cuda" or a torch.device; the GPU if PyTorch has one."""
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     options = {"device": "cuda", "device_index": device.index or 0} if device.type == "cuda" else {"device": "host"}
     options.update(config.options)
     program = Program(Handle.load(folder, options), device)
     names = [info["name"] for info in program.description["inputs"]]
 
-    def run(*inputs, **named):
+    structure, outputs = program.description["structure"], program.description["outputs"]
+
+    def flat(*inputs, **named):
         given = dict(zip(names, inputs))
         given.update(named)
         missing = [name for name in names if name not in given]
@@ -26,5 +30,11 @@ def load_folder(folder, device=None):
                   for v in values]
         return tuple(program(*values))
 
-    run.description = program.description
+    def run(*inputs, **named):
+        results = flat(*inputs, **named)
+        if structure is None:
+            return results
+        return build(structure, (r for r, info in zip(results, outputs) if not info["mutation"]))
+
+    run.flat, run.description = flat, program.description
     return run

@@ -353,3 +353,63 @@ TEST_CASE("the graph as it was read is printed in both forms, though operators a
     report.replace(at, folder.size() + 9, "loops.json");
   CHECK(report == written.err);
 }
+
+TEST_CASE("explain says why what reads a product is not in its kernel") {
+  Workplace place;
+  // (y, relu(y)) of y = x @ w: the product is read twice. Of 62 columns: no template takes it.
+  const auto graph = [&](const std::string &columns, const std::string &results) {
+    return place.file("g.json",
+                      R"({"format": "tsc-graph", "version": 1, "nodes": [
+          {"name": "x", "op": "placeholder", "val": {"dtype": "float16", "size": [4096, 64]}},
+          {"name": "w", "op": "placeholder", "val": {"dtype": "float16", "size": [64, )" +
+                          columns + R"(]}},
+          {"name": "y", "op": "call_function", "target": "aten.mm.default",
+           "args": [{"node": "x"}, {"node": "w"}]},
+          {"name": "z", "op": "call_function", "target": "aten.relu.default", "args": [{"node": "y"}]},
+          {"name": "output", "op": "output", "args": [[)" +
+                          results + "]]}]}");
+  };
+  const auto explain = [&](const std::string &file, const std::vector<std::string> &more = {}) {
+    std::vector<std::string> arguments = {"explain", file, "--arch=sm_90", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = place.run(arguments);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return nlohmann::json::parse(outcome.out);
+  };
+  const std::string z = R"({"node": "z"})", both = R"({"node": "y"}, {"node": "z"})";
+  nlohmann::json report = explain(graph("64", z));
+  REQUIRE(report.at("groups").size() == 1);
+  nlohmann::json group = report.at("groups").at(0);
+  CHECK(report.at("arch") == "sm_90");
+  CHECK(group.at("library_call").is_null());
+  CHECK(group.at("kernels").size() == 1);
+  CHECK(group.at("members").at(1).at("nodes") == nlohmann::json({"z"}));
+  CHECK(group.at("cost").at("operations") >= 2.0 * 4096 * 64 * 64);
+  CHECK(group.at("decisions").at(0).at("refusal") == "fused");
+  CHECK(group.at("decisions").at(0).at("detail").get<std::string>().find(": apart ") !=
+        std::string::npos);
+
+  report = explain(graph("64", both));
+  REQUIRE(report.at("groups").size() == 2);
+  group = report.at("groups").at(0);
+  CHECK(group.at("library_call") == "extern_kernels.mm");
+  CHECK(group.at("kernels").empty());
+  CHECK(group.at("cost").at("operations") == 2.0 * 4096 * 64 * 64);
+  CHECK(group.at("cost").at("bytes") == 2.0 * (2 * 4096 * 64 + 64 * 64));
+  REQUIRE(group.at("decisions").size() == 1);
+  CHECK(group.at("decisions").at(0).at("second") == "op1");
+  CHECK(group.at("decisions").at(0).at("detail") ==
+        "op0: its results are read by the caller, too, and have to be stored");
+  const Outcome text = place.run({"explain", "g.json", "--arch=sm_90", "y"});
+  CHECK(text.out.find("  without op1: no kernel of ours computes this product. op0: its results "
+                      "are read by the caller, too, and have to be stored\n") != std::string::npos);
+
+  group = explain(graph("62", z)).at("groups").at(0);
+  CHECK(group.at("decisions").at(0).at("detail") ==
+        "op0: its matrices are not of known sizes in runs of 16 bytes");
+  const nlohmann::json pairs = explain(graph("64", both), {"y", "z"}).at("pairs");
+  REQUIRE(pairs.size() == 1);
+  CHECK(pairs.at(0).at("outcome") == "apart");
+  CHECK(pairs.at(0).at("decisions").at(0).at("shared_bytes") == 0);
+}

@@ -151,6 +151,17 @@ TEST_CASE("ranks that are processes compute what threads compute") {
   CHECK(contains(json.out, "\"ranks\": 3"));
 }
 
+TEST_CASE("every rank reads all of standard input") {
+  Workplace place;
+  const std::string words =
+      "run " + fsdp("sum", "graph.json") + " --expect " + fsdp("sum", "expected.safetensors") +
+      " --inputs - --world-size=2 --device=host --processes < " + fsdp("sum", "inputs.safetensors");
+  const Outcome outcome = launch(place, "", words);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(count(outcome.out, ": agrees, ") == 2);
+}
+
 TEST_CASE("ranks that another program starts find each other") {
   Workplace place;
   const Port port(false);

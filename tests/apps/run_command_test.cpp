@@ -676,3 +676,44 @@ TEST_CASE("another order of the groups shrinks the workspace and changes no numb
   CHECK(run("on") < 2 * product);
   CHECK(testing::read_text(place.path("on.npz")) == testing::read_text(place.path("off.npz")));
 }
+
+TEST_CASE("outputs have their paths in the model's result, and keep their numbers") {
+  Workplace place;
+  std::string graph = testing::linear_graph();
+  const std::string end = R"("outputs": [{"kind": "user", "value": {"node": "z"}}]}})";
+  graph.replace(graph.find(end), end.size(),
+                R"("outputs": [{"kind": "user", "value": {"node": "z"}}],
+                    "structure": {"dict": [["logits", "*"]]}}})");
+  place.file("graph.json", graph);
+  const std::vector<std::string> run = {"run", "graph.json", "--device=host", "--inputs=random",
+                                        "--weights=random"};
+  const auto with = [&](const std::vector<std::string> &more) {
+    std::vector<std::string> arguments = run;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return place.run(arguments);
+  };
+  CHECK(with({}).out.find("\noutput_0 (logits): torch.float32 [2, 3] min ") != std::string::npos);
+  REQUIRE(with({"--outputs=numbers.npz"}).exit_code == 0);
+  REQUIRE(with({"--outputs=paths.npz", "--output-names=paths"}).exit_code == 0);
+  const tensor::TensorMap numbers = tensor::read_tensors(place.path("numbers.npz"));
+  const tensor::TensorMap paths = tensor::read_tensors(place.path("paths.npz"));
+  REQUIRE(numbers.count("output_0") == 1);
+  REQUIRE(paths.count("logits") == 1);
+  CHECK(paths.size() == 1);
+  CHECK(std::memcmp(numbers.at("output_0").data(), paths.at("logits").data(), 24) == 0);
+  for (const char *file : {"numbers.npz", "paths.npz"}) {
+    const Outcome outcome = with({"--expect", file});
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.out.find("output_0 (logits): agrees, ") != std::string::npos);
+  }
+  place.tensors("both.npz", {{"logits", paths.at("logits")}, {"output_0", paths.at("logits")}});
+  CHECK(with({"--expect=both.npz"})
+            .err.find("TSC-R123: the file holds 'logits', which is no output of the graph") !=
+        std::string::npos);
+  // A folder says the same, and so do the tables of its library.
+  REQUIRE(place.run({"compile", "graph.json", "--arch=host", "--weights=random", "-o", "out"})
+              .exit_code == 0);
+  CHECK(place.run({"run", "out", "--device=host", "--inputs=random"})
+            .out.find("\noutput_0 (logits): ") != std::string::npos);
+  CHECK(testing::read_text(place.path("out/model.cpp")).find("\"logits\"") != std::string::npos);
+}

@@ -322,6 +322,8 @@ TEST_CASE("A program takes two models, as folders or installed", "[emit]") {
     options.weights = &map;
     program::Program program = program::sample_program();
     program.name = name;
+    program.structure = tensor::structure_from_json(
+        R"({"dict": [["result", "*"], ["none", "*"], ["more", {"list": ["*"]}]]})");
     const fs::path out = temporary.path / name;
     emit::emit(program, out.string(), options);
     folders += (folders.empty() ? "" : ";") + out.string();
@@ -331,7 +333,7 @@ TEST_CASE("A program takes two models, as folders or installed", "[emit]") {
 shifter: 1072 0 243 1136 22 483
 other: 1072 0 243 1136 22 483
 error 1: input "x", dimension 1: size 2, expected 4
-error 1: no output is called "logits"; there are output_0, output_1, output_2, mutated_layer.count
+error 1: no output is called "logits"; there are result, none, more.0, mutated_layer.count
 )";
   const fs::path source = fs::path(TSC_TEST_SOURCES) / "two_models",
                  by_folder = temporary.path / "by_folder",

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 using namespace tsc;
 using namespace tsc_engine;
@@ -22,7 +23,8 @@ using program::kSize;
 using program::random_program;
 
 /// What a run writes, one output behind the other.
-std::vector<float> run(const Program &program, TestDevice &device_to_use) {
+std::vector<float> run(const Program &program, TestDevice &device_to_use,
+                       const StepMark *mark = nullptr) {
   const program::OwnedTables owned = program::build_tables(program);
   const auto model = std::make_shared<const Model>(owned.tables, tsc_engine::Plan::cuda);
   // Not the test's to delete.
@@ -44,7 +46,10 @@ std::vector<float> run(const Program &program, TestDevice &device_to_use) {
   void *inputs[] = {x};
   // Twice: a second run begins while nothing waits for the first.
   for (int round = 0; round < 2; ++round)
-    instance.run(nullptr, inputs, outputs.data(), workspace);
+    if (mark != nullptr)
+      instance.run_marked(nullptr, inputs, outputs.data(), workspace, *mark);
+    else
+      instance.run(nullptr, inputs, outputs.data(), workspace);
   device->synchronize(nullptr);
   std::vector<float> results;
   for (void *output : outputs) {
@@ -243,6 +248,31 @@ TEST_CASE("Runs of the same shapes are recorded and replayed, whatever the addre
     CHECK(are_equal(run_on(refused, 0), expected));
   }
   CHECK(device.recorded == before + 5);
+}
+
+TEST_CASE("A run that is looked at marks each step on its stream, and gives the same numbers",
+          "[engine]") {
+  size_t several = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    Program program = random_program(random, 1 + seed % 4);
+    program::add_waits(program);
+    StreamDevice device(seed), plain(seed);
+    std::vector<uint32_t> marked;
+    std::set<Stream> streams;
+    const StepMark mark = [&](uint32_t step, Stream stream, bool begins) {
+      streams.insert(stream);
+      if (begins)
+        marked.push_back(step);
+      else
+        CHECK(marked.back() == step);
+    };
+    CHECK(are_equal(run(program, device, &mark), run(program, plain)));
+    CHECK(std::is_sorted(marked.begin(), marked.begin() + static_cast<long>(marked.size() / 2)));
+    CHECK(marked.size() > program.steps.size()); // those with nothing to do are left out
+    several += streams.size() > 1;
+  }
+  CHECK(several > 10);
 }
 
 TEST_CASE("What a condition may leave out orders nothing behind it", "[engine]") {

@@ -201,6 +201,35 @@ TEST_CASE("a signature must say what the graph says") {
   CHECK(outputs(R"({"kind": "gradient", "value": {"node": "a"}, "target": "x"})") == "nothing");
 }
 
+TEST_CASE("a structure must hold the results that the graph gives") {
+  const auto with = [](const std::string &structure) {
+    return report("{\"node\": \"a\"}]]}]}",
+                  "{\"node\": \"a\"}]]}], \"signature\": {\"structure\": " + structure + "}}");
+  };
+  for (const char *sound : {R"("*")", R"({"tuple": ["*"]})", R"({"list": [null, "*"]})",
+                            R"({"dict": [["logits", "*"], ["more", {"tuple": []}]]})",
+                            R"({"record": "Pair", "fields": [["left", "*"], ["right", null]]})"})
+    CHECK(with(sound) == "nothing");
+  const std::string next = "\n  next: leave it out, or write it as docs/graph-format.md says";
+  CHECK(with(R"({"tuple": ["*", "*"]})") ==
+        "error TSC-G070: the structure of results has 2 of them, the graph gives 1\n  at g.json: "
+        "/signature/structure" +
+            next);
+  CHECK(with("null").rfind("error TSC-G070: the structure of results has 0 of them", 0) == 0);
+  for (const char *unknown :
+       {R"("x")", "3", "[]", "{}", R"({"set": ["*"]})", R"({"fields": [["a", "*"]]})",
+        R"({"tuple": ["*"], "list": []})", R"({"record": "Pair", "tuple": ["*"]})"})
+    CHECK(with(unknown).rfind("error TSC-G070: the structure of results ", 0) == 0);
+  CHECK(with(R"({"dict": ["*"]})") ==
+        "error TSC-G070: the structure of results has a part here that is no pair of a key and "
+        "what it is of\n  at g.json: /signature/structure/dict/0" +
+            next);
+  std::string deep = "\"*\"";
+  for (int i = 0; i < 100; ++i)
+    deep = "{\"tuple\": [" + deep + "]}";
+  CHECK(with(deep).rfind("error TSC-G070: ", 0) == 0);
+}
+
 TEST_CASE("arguments and constants of rare kinds that are malformed") {
   auto argument = [](const std::string &json) { return report("{\"node\": \"x\"}]", json + "]"); };
   CHECK(argument(R"({"complex": [1]})")

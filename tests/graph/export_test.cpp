@@ -404,3 +404,21 @@ TEST_CASE("every prefix of a program is an error, never a crash") {
   for (size_t length = 0; length < text.size(); ++length)
     CHECK_THROWS_AS(parse_graph(text.substr(0, length), "m.json"), UserError);
 }
+
+TEST_CASE("exports keep the structure of what the model gives") {
+  for (const char *version : {"2.8", "2.9", "2.10", "2.11"}) {
+    INFO(version);
+    const Graph graph =
+        read_graph(source_path("tests/graph/data/" + std::string(version) + "/nested.pt2"));
+    REQUIRE(graph.structure);
+    CHECK(tsc::tensor::to_json(*graph.structure) ==
+          R"({"tuple":[{"dict":[["sum","*"],["list",{"list":[{"record":"Pair","fields":)"
+          R"([["left","*"],["right","*"]]},"*",{"tuple":["*","*","*"]}]}]]},"*","*"]})");
+    CHECK(tsc::tensor::paths_of(*graph.structure) ==
+          std::vector<std::string>{"0.sum", "0.list.0.left", "0.list.0.right", "0.list.1",
+                                   "0.list.2.0", "0.list.2.1", "0.list.2.2", "1", "2"});
+  }
+  const Graph single = read_graph(source_path("tests/graph/data/2.11/weights.pt2"));
+  REQUIRE(single.structure);
+  CHECK(tsc::tensor::paths_of(*single.structure) == std::vector<std::string>{""});
+}

@@ -1,3 +1,4 @@
+#include "program/tables.h"
 #include "sample_program.h"
 #include "support/diagnostic.h"
 
@@ -41,6 +42,35 @@ TEST_CASE("A program survives JSON", "[program]") {
   CHECK(again.buffers[7].alias_of == 6);
   CHECK(again.outputs[1].text == "None");
   CHECK(again.outputs[1].buffer == -1);
+}
+
+TEST_CASE("The structure of results survives JSON, and gives outputs their paths", "[program]") {
+  Program sample = program::sample_program();
+  CHECK(program::output_paths(sample) == std::vector<std::string>(sample.outputs.size()));
+  tensor::Structure structure;
+  structure.kind = tensor::Structure::Kind::dict;
+  for (size_t i = 0; i < sample.outputs.size(); ++i) {
+    if (sample.outputs[i].is_mutation)
+      continue;
+    structure.keys.push_back("key" + std::to_string(i));
+    structure.children.emplace_back();
+  }
+  sample.structure = structure;
+  const std::string text = program::to_json(sample);
+  const Program again = program::from_json(text, "p.json");
+  CHECK(program::to_json(again) == text);
+  CHECK(again.structure == structure);
+  const std::vector<std::string> paths = program::output_paths(again);
+  const program::OwnedTables tables = program::build_tables(again);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    CHECK(paths[i] == (sample.outputs[i].is_mutation ? "" : "key" + std::to_string(i)));
+    CHECK(tables.tables.outputs[i].path == paths[i]);
+  }
+  sample.structure->children.emplace_back();
+  sample.structure->keys.push_back("more");
+  CHECK(error_of(program::to_json(sample)).rfind("error TSC-P009: the structure has ", 0) == 0);
+  CHECK(error_of(replaced(text, "\"structure\": {", "\"structure\": {\"x\": 1,"))
+            .rfind("error TSC-P003: ", 0) == 0);
 }
 
 TEST_CASE("Tensor maps survive JSON", "[program]") {

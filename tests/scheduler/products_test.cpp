@@ -99,7 +99,15 @@ TEST_CASE("an operand that takes computing, or that others read, is stored") {
     b.output(b.matmul(left, w, {4096, 64}));
     if (shared)
       b.output(left);
-    CHECK(groups_of(b.module, run(b.module)) == "op0 op1");
+    const scheduler::Schedule schedule = run(b.module);
+    CHECK(groups_of(b.module, schedule) == "op0 op1");
+    // What is said of it is why.
+    const Refusal refusal = shared ? Refusal::no_template : Refusal::shapes;
+    CHECK(std::any_of(schedule.decisions.begin(), schedule.decisions.end(),
+                      [&](const scheduler::FusionDecision &decision) {
+                        return decision.refusal == refusal &&
+                               decision.detail.rfind("op1: its left operand is ", 0) == 0;
+                      }));
   }
 }
 

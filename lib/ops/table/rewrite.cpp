@@ -32,6 +32,7 @@ Graph take_header(Graph &source) {
   result.name = source.name;
   result.stage = source.stage;
   result.symbols = source.symbols;
+  result.structure = std::move(source.structure);
   result.subgraphs = std::move(source.subgraphs);
   result.weights = std::move(source.weights);
   result.assertions = std::move(source.assertions);

@@ -46,9 +46,9 @@ int run(const char *scaler_weights, const char *shifter_weights) {
   const std::vector<float> rows = {1, 2, 3, 4, 5, 6, 7, 8};
   const tsc::Tensor x = scaler.tensor({2, 4}, rows);
   const tsc::Outputs scaled = scaler.run({{"x", x}});
-  print("scaler", scaled["output_0"]);
+  print("scaler", scaled["result"]);
   // As another library gives and takes tensors: memory is shared, and freed by who comes last.
-  auto *managed = scaled["output_2"].to_dlpack<DLManagedTensor>();
+  auto *managed = scaled["more.0"].to_dlpack<DLManagedTensor>();
   const tsc::Outputs shifted = shifter.run({{"x", shifter.from_dlpack(managed)}});
   print("shifter", shifted["output_0"]);
   tsc::Model other = shifter.another_instance();
