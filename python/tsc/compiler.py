@@ -11,8 +11,19 @@ from .graph import CannotConvert, Converter, evaluator, why_eager
 from .program import Program
 
 
+def _tf32():
+    """Which products of float32 PyTorch lets round their factors to TF32, as the library's option."""
+    try:
+        convolutions, products = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    except RuntimeError:  # PyTorch's newer settings were used, which say more than these
+        return "off"
+    return "off" if not convolutions else "on" if products else "conv"
+
+
 def _options(device):
-    options = {"device": "cuda", "device_index": device.index or 0} if device.type == "cuda" else {"device": "host"}
+    options = {"device": "host"}
+    if device.type == "cuda":
+        options = {"device": "cuda", "device_index": device.index or 0, "tf32": _tf32()}
     options.update(config.options)
     return options
 
