@@ -37,8 +37,7 @@ std::optional<symbolic::Interval> range_of(const ir::LoopBody &body, uint32_t id
       result = symbolic::Interval{*number, *number};
   } else if (op.op == Op::to_dtype && tensor::is_integral(op.dtype)) {
     result = range_of(body, op.args[0], ranges);
-  } else if (op.op == Op::add || op.op == Op::sub || op.op == Op::minimum ||
-             op.op == Op::maximum) {
+  } else if (op.op == Op::add || op.op == Op::sub || op.op == Op::minimum || op.op == Op::maximum) {
     const auto a = range_of(body, op.args[0], ranges), b = range_of(body, op.args[1], ranges);
     if (a && b && op.op == Op::add)
       result = symbolic::Interval{a->low + b->low, a->high + b->high};
@@ -92,7 +91,8 @@ private:
   }
   std::string number(Expr e) {
     for (const Expr symbol : symbolic::free_symbols(e))
-      if (symbol.sort() == symbolic::SymbolSort::size || symbol.sort() == symbolic::SymbolSort::data)
+      if (symbol.sort() == symbolic::SymbolSort::size ||
+          symbol.sort() == symbolic::SymbolSort::data)
         members_.insert(symbol.spelling());
     return symbolic::print_cpp(e, ranges_);
   }
@@ -113,8 +113,8 @@ private:
       if (op.op == Op::constant || op.op == Op::operand)
         continue;
       const std::string name = "r" + std::to_string(id);
-      line(depth, "const " + std::string(value_type(op.dtype)) + " " + name + " = " + texts_[id] +
-                      ";");
+      line(depth,
+           "const " + std::string(value_type(op.dtype)) + " " + name + " = " + texts_[id] + ";");
       texts_[id] = name;
     }
   }
@@ -141,8 +141,7 @@ private:
     line(depth, "if (" + texts_[op.args[0]] + ") {");
     block(op.block, depth + 1, texts_[op.args[0]]);
     const uint32_t last = body_.blocks[op.block].ops.back();
-    line(depth + 1,
-         name + " = " + converted(texts_[last], body_.ops[last].dtype, op.dtype) + ";");
+    line(depth + 1, name + " = " + converted(texts_[last], body_.ops[last].dtype, op.dtype) + ";");
     line(depth, "}");
     texts_[id] = name;
   }
@@ -191,7 +190,8 @@ void add_function_sizes(const ir::Module &module, const ir::ScoreFunctions &scor
                         std::set<Expr, symbolic::ExprLess> &sizes) {
   const auto add = [&](Expr e) {
     for (const Expr symbol : symbolic::free_symbols(e))
-      if (symbol.sort() == symbolic::SymbolSort::size || symbol.sort() == symbolic::SymbolSort::data)
+      if (symbol.sort() == symbolic::SymbolSort::size ||
+          symbol.sort() == symbolic::SymbolSort::data)
         sizes.insert(symbol);
   };
   for (const Traced &each : traced(module, scores)) {
@@ -246,11 +246,10 @@ ScoreText score_text(const ir::Module &module, const ir::ScoreFunctions &scores,
                   std::string(storage_type(parameter.dtype)) + " *" + parameter.name + ";\n";
   }
   const bool hides = all.size() > 1;
-  result.structure = "struct " + name + " : tc_score_functions<" +
-                     std::string(hides ? "true" : "false") + ", " +
-                     std::to_string(scores.block_rows) + ", " +
-                     std::to_string(scores.block_columns) + "> {\n" + declared + functions +
-                     "};\n\n";
+  result.structure =
+      "struct " + name + " : tc_score_functions<" + std::string(hides ? "true" : "false") + ", " +
+      std::to_string(scores.block_rows) + ", " + std::to_string(scores.block_columns) + "> {\n" +
+      declared + functions + "};\n\n";
   return result;
 }
 

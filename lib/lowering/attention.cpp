@@ -117,10 +117,9 @@ std::vector<ir::BufferView> buffers_read(Context &context, const std::vector<Loo
     for (const Operand &operand : node.operands)
       if (seen.insert(operand.node).second)
         open.push_back(operand.node);
-    const bool is_new =
-        node.op == Op::load && std::none_of(found.begin(), found.end(), [&](const auto &each) {
-          return each.buffer == node.buffer;
-        });
+    const bool is_new = node.op == Op::load &&
+                        std::none_of(found.begin(), found.end(),
+                                     [&](const auto &each) { return each.buffer == node.buffer; });
     if (!is_new)
       continue;
     const BufferId buffer = node.buffer;

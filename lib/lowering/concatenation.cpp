@@ -31,8 +31,8 @@ const std::set<std::string_view> &elementwise_keys() {
 
 /// Operators that read their tensors from memory.
 bool reads_memory(std::string_view key) {
-  static constexpr std::array<std::string_view, 5> kKeys = {
-      "mm", "bmm", "addmm", "fused_attention", "fused_flex_attention"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"mm", "bmm", "addmm", "fused_attention",
+                                                            "fused_flex_attention"};
   return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
 }
 

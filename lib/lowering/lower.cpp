@@ -1,5 +1,5 @@
-#include "ir/body.h"
 #include "lowering/lower.h"
+#include "ir/body.h"
 
 #include "graph/data_symbols.h"
 #include "lowering/build.h"

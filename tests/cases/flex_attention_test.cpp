@@ -1,8 +1,8 @@
 // flex_attention as one kernel, its functions at the scores, against products and a softmax:
 // captured tensors, sizes that fill no tile, grouped heads, rows that see nothing, lists of blocks,
 // sums, and what is said of an index out of range.
-#include "made_graph.h"
 #include "driver/reference.h"
+#include "made_graph.h"
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 #include "testing/graph_json.h"
@@ -72,13 +72,21 @@ testing::MadeGraph graph_of(const Case &each) {
     others.push_back("$" + input.name);
   if (each.lists) {
     add_lists(graph.calls, each.rows);
-    mask = {each.rows, each.columns, "$one", "$own", "$before", "$all",
-            nullptr,   nullptr,      nullptr, nullptr};
+    mask = {each.rows, each.columns, "$one",  "$own",  "$before",
+            "$all",    nullptr,      nullptr, nullptr, nullptr};
   }
   mask.insert(mask.end(), {kBlock, kBlock, {{"graph", "mask"}}});
-  graph.calls.push_back({"flex", "higher_order.flex_attention",
-                         {"$q", "$k", "$v", {{"graph", "score"}}, mask, 0.25,
-                          {{"dict", json::object()}}, others, others}});
+  graph.calls.push_back({"flex",
+                         "higher_order.flex_attention",
+                         {"$q",
+                          "$k",
+                          "$v",
+                          {{"graph", "score"}},
+                          mask,
+                          0.25,
+                          {{"dict", json::object()}},
+                          others,
+                          others}});
   graph.calls.push_back({"y", "operator.getitem", {"$flex", 0}});
   graph.outputs = {"y"};
   if (each.sums) {
@@ -95,36 +103,73 @@ const json kSame = {{"y", "aten.clone.default", {"$s"}}};
 
 std::vector<Case> cases() {
   return {
-      {"causal, capped, by lists", 300, 300, 16, 4, 2, {},
-       {{"a", "aten.div.Tensor", {"$s", 5.0}}, {"t", "aten.tanh.default", {"$a"}},
+      {"causal, capped, by lists",
+       300,
+       300,
+       16,
+       4,
+       2,
+       {},
+       {{"a", "aten.div.Tensor", {"$s", 5.0}},
+        {"t", "aten.tanh.default", {"$a"}},
         {"y", "aten.mul.Tensor", {"$t", 5.0}}},
-       kCausal, true, true},
-      {"slopes and a window", 197, 131, 8, 3, 3, {{"slopes", "float32", {3}}},
+       kCausal,
+       true,
+       true},
+      {"slopes and a window",
+       197,
+       131,
+       8,
+       3,
+       3,
+       {{"slopes", "float32", {3}}},
        {{"slope", "aten.index.Tensor", {"$slopes", {"$h"}}},
         {"apart", "aten.sub.Tensor", {"$j", "$i"}},
         {"bias", "aten.mul.Tensor", {"$apart", "$slope"}},
         {"y", "aten.add.Tensor", {"$s", "$bias"}}},
-       {{"apart", "aten.sub.Tensor", {"$i", "$j"}}, {"far", "aten.abs.default", {"$apart"}},
+       {{"apart", "aten.sub.Tensor", {"$i", "$j"}},
+        {"far", "aten.abs.default", {"$apart"}},
         {"y", "aten.lt.Scalar", {"$far", 40}}}},
-      {"documents and a table by distance", 137, 137, 24, 2, 1,
+      {"documents and a table by distance",
+       137,
+       137,
+       24,
+       2,
+       1,
        {{"ids", "int32", {137}, 0, 3}, {"table", "float16", {2, 273}}},
-       {{"apart", "aten.sub.Tensor", {"$i", "$j"}}, {"at", "aten.add.Tensor", {"$apart", 136}},
+       {{"apart", "aten.sub.Tensor", {"$i", "$j"}},
+        {"at", "aten.add.Tensor", {"$apart", 136}},
         {"bias", "aten.index.Tensor", {"$table", {"$h", "$at"}}},
         {"y", "aten.add.Tensor", {"$s", "$bias"}}},
        {{"one", "aten.index.Tensor", {"$ids", {"$i"}}},
         {"other", "aten.index.Tensor", {"$ids", {"$j"}}},
         {"y", "aten.eq.Tensor", {"$one", "$other"}}},
-       false, false, "float16"},
-      {"lengths, some 0", 33, 50, 8, 2, 2, {{"lengths", "int32", {2}, -1, 1}}, kSame,
+       false,
+       false,
+       "float16"},
+      {"lengths, some 0",
+       33,
+       50,
+       8,
+       2,
+       2,
+       {{"lengths", "int32", {2}, -1, 1}},
+       kSame,
        {{"length", "aten.index.Tensor", {"$lengths", {"$b"}}},
         {"y", "aten.lt.Tensor", {"$j", "$length"}}},
-       false, true},
+       false,
+       true},
   };
 }
 
 /// A table looked up by what another holds: nobody knows before the run that it is there.
 Case looked_up() {
-  return {"looked up twice", 20, 30, 8, 2, 2,
+  return {"looked up twice",
+          20,
+          30,
+          8,
+          2,
+          2,
           {{"ids", "int64", {30}, 0, 3}, {"table", "bfloat16", {4}}},
           {{"id", "aten.index.Tensor", {"$ids", {"$j"}}},
            {"bias", "aten.index.Tensor", {"$table", {"$id"}}},
@@ -197,6 +242,7 @@ TEST_CASE("an index of a function of scores that is out of range is an error of 
   CHECK(said([&] { driver::run_reference(compilation, inputs, {}); }).find(expected) !=
         std::string::npos);
   for (const runtime::SessionOptions &way : testing::host_ways())
-    CHECK(said([&] { runtime::Session::create(compilation.program, {}, way)->run(inputs); })
-              .find(expected) != std::string::npos);
+    CHECK(said([&] {
+            runtime::Session::create(compilation.program, {}, way)->run(inputs);
+          }).find(expected) != std::string::npos);
 }

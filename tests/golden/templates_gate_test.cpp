@@ -347,8 +347,15 @@ TEST_CASE("attention compiles for sm_80 and sm_90a with functions at the scores"
       mask.insert(mask.end(), {128, 128, {{"graph", "mask"}}});
       const json others = json::array({reference("table")});
       nodes.push_back(call("flex", "higher_order.flex_attention",
-                           {reference("q"), reference("k"), reference("v"), {{"graph", "score"}},
-                            mask, 0.125, {{"dict", json::object()}}, others, others}));
+                           {reference("q"),
+                            reference("k"),
+                            reference("v"),
+                            {{"graph", "score"}},
+                            mask,
+                            0.125,
+                            {{"dict", json::object()}},
+                            others,
+                            others}));
       nodes.push_back(call("y", "operator.getitem", {reference("flex"), 0}));
       const std::string what =
           "functions, depth " + std::to_string(depth) + (lists ? ", lists of blocks" : "");

@@ -471,15 +471,14 @@ std::optional<std::string> unbatched_operator(const Graph &prepared) {
 
 bool computes_single_elements(const Graph &prepared) {
   static const std::unordered_set<std::string_view> lookups = {
-      "aten.view.default",  "aten.permute.default", "aten.expand.default", "aten.unsqueeze.default",
-      "aten.squeeze.dims",  "aten.slice.Tensor",    "aten.select.int",     "aten.index.Tensor",
-      "aten.embedding.default"};
+      "aten.view.default",      "aten.permute.default", "aten.expand.default",
+      "aten.unsqueeze.default", "aten.squeeze.dims",    "aten.slice.Tensor",
+      "aten.select.int",        "aten.index.Tensor",    "aten.embedding.default"};
   return std::all_of(prepared.nodes.begin(), prepared.nodes.end(), [](const Node &node) {
     if (node.kind != NodeKind::call_function || lookups.count(node.target) != 0)
       return true;
     const auto way = ways().find(node.target);
-    return way != ways().end() &&
-           (way->second == Way::elementwise || way->second == Way::creation);
+    return way != ways().end() && (way->second == Way::elementwise || way->second == Way::creation);
   });
 }
 

@@ -88,6 +88,12 @@ public:
     const Fill fill = fill_for(*left, *right);
     if (!fill.any() || (first == 1 && fill.rows + fill.columns > 0) || !pays(*left, *right, fill))
       return std::nullopt;
+    if (options_.choices)
+      options_.choices->push_back(
+          node.name + ": rows of its factors start anywhere; filled up with zeros by " +
+          std::to_string(fill.rows) + " rows, " + std::to_string(fill.terms) + " terms, " +
+          std::to_string(fill.columns) +
+          " columns, which is cheaper than a library's kernel for such rows");
     Node product = node;
     product.args[first] = filled(node.args[first], fill.rows, fill.terms);
     product.args[first + 1] = filled(node.args[first + 1], fill.terms, fill.columns);
