@@ -76,6 +76,9 @@ void check_symbols(const Program &program) {
       std::for_each(launch->sizes.begin(), launch->sizes.end(), check);
     else if (const auto *conditional = std::get_if<program::Conditional>(&step.kind))
       check(conditional->condition);
+    else if (const auto *collective = std::get_if<program::Collective>(&step.kind))
+      for (const std::vector<Expr> *parts : {&collective->sends, &collective->receives})
+        std::for_each(parts->begin(), parts->end(), check);
   for (const program::SizeAssertion &row : program.size_assertions)
     check(row.condition);
   if (!unbound.empty())

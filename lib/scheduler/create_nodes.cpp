@@ -82,6 +82,8 @@ void see_sizes(const ir::Module &module, const ir::Operation &operation, const N
   for (const std::optional<Expr> &e : {call->condition, call->bound})
     if (e)
       see(*e);
+  for (const std::vector<Expr> *parts : {&call->sends, &call->receives})
+    std::for_each(parts->begin(), parts->end(), see);
 }
 
 /// Sizes that the data decides are known behind the operations that define them.

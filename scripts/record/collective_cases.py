@@ -136,6 +136,66 @@ def record(make, ranks, lists):
     save_file(dict(sorted(expected.items())), os.path.join(folder, "expected.safetensors"))
 
 
+class Routing(torch.nn.Module):
+    """Rows go where the data says: how many, the ranks tell each other first."""
+
+    def forward(self, x, counts):
+        collectives = torch.distributed._functional_collectives
+        received = collectives.all_to_all_single(counts, None, None, dist.group.WORLD)
+        sends, receives = counts.tolist(), received.tolist()
+        for count in sends + receives:
+            torch._check(count >= 0)
+            torch._check(count <= 100)
+        torch._check(sum(sends) == x.shape[0])
+        return collectives.all_to_all_single(x, receives, sends, dist.group.WORLD) * 2
+
+
+def export_routing(path):
+    """In a process of its own, whose ranks are not there."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    exported = torch.export.export(Routing(), (torch.randn(4, 3), torch.tensor([1, 3])))
+    for node in exported.graph.nodes:
+        if "stack_trace" in node.meta:  # without the places of this machine
+            node.meta["stack_trace"] = node.meta["stack_trace"].replace(ROOT + os.sep, "")
+    torch.export.save(exported, path)
+
+
+def run_routing(rank, port, results):
+    dist.init_process_group("gloo", rank=rank, world_size=2, init_method=f"tcp://127.0.0.1:{port}")
+    torch.manual_seed(rank)
+    x, counts = torch.randn(4, 3), torch.tensor([[1, 3], [4, 0]][rank])
+    results.put((rank, x.numpy(), counts.numpy(), Routing()(x, counts).numpy()))
+    dist.barrier()
+
+
+def record_routing():
+    folder = os.path.join(ROOT, "tests", "cases", "collectives", "routing")
+    os.makedirs(folder, exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    exporter = context.Process(target=export_routing, args=(os.path.join(folder, "graph.pt2"),))
+    exporter.start()
+    exporter.join()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    results = context.Queue()
+    processes = [context.Process(target=run_routing, args=(rank, port, results)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    inputs, expected = {}, {}
+    for _ in processes:
+        rank, x, counts, y = results.get(timeout=120)
+        inputs[f"rank_{rank}/x"], inputs[f"rank_{rank}/counts"] = torch.from_numpy(x.copy()), torch.from_numpy(counts.copy())
+        expected[f"rank_{rank}/output_0"] = torch.from_numpy(y.copy())
+    for process in processes:
+        process.join()
+    save_file(dict(sorted(inputs.items())), os.path.join(folder, "inputs.safetensors"))
+    save_file(dict(sorted(expected.items())), os.path.join(folder, "expected.safetensors"))
+
+
 if __name__ == "__main__":
+    record_routing()
     for case in CASES:
         record(*case)

@@ -86,7 +86,8 @@ TEST_CASE("collectives of every kind give PyTorch's numbers on every rank") {
                             {"tensor_parallel", 2, 3, ""},
                             {"mesh", 4, 4, "--mesh=dp=2,tp=2"},
                             {"mesh", 4, 4, "--group=tp=0,1/2,3"},
-                            {"experts", 4, 2, ""}};
+                            {"experts", 4, 2, ""},
+                            {"routing", 2, 1, ""}};
   Workplace place;
   for (const Recorded &c : cases)
     for (const std::vector<std::string> &device : std::vector<std::vector<std::string>>{

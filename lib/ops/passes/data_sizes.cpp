@@ -99,11 +99,35 @@ void note_sizes(const Value &value, SymbolSet &symbols) {
       note_sizes(item, symbols);
 }
 
+/// Numbers that an argument is, or lists.
+void note_numbers(const Graph &graph, const Argument &argument, SymbolSet &symbols) {
+  if (const auto *e = std::get_if<Expr>(&argument.value)) {
+    note_data(*e, symbols);
+  } else if (const auto *list = std::get_if<Argument::List>(&argument.value)) {
+    for (const Argument &item : *list)
+      note_numbers(graph, item, symbols);
+  } else if (const graph::NodeRef *reference = argument.node()) {
+    const Node &node = graph.node(reference->id);
+    if (const Expr *e = node.value ? std::get_if<Expr>(&node.value->value) : nullptr)
+      note_data(*e, symbols);
+  }
+}
+
+/// What is cut among ranks is cut by the host.
+bool cuts_among_ranks(const Node &node) {
+  return node.target == "_c10d_functional.all_to_all_single.default" ||
+         node.target == "_c10d_functional_autograd.all_to_all_single.default";
+}
+
 SymbolSet symbols_of_all_sizes(const Graph &graph) {
   SymbolSet symbols;
-  for (const Node &node : graph.nodes)
+  for (const Node &node : graph.nodes) {
     if (node.value)
       note_sizes(*node.value, symbols);
+    if (cuts_among_ranks(node))
+      for (const Argument &argument : node.args)
+        note_numbers(graph, argument, symbols);
+  }
   for (const auto &entry : graph.subgraphs) {
     const SymbolSet inner = symbols_of_all_sizes(entry.second);
     symbols.insert(inner.begin(), inner.end());
