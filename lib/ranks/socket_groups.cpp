@@ -5,6 +5,7 @@
 #include "support/hash.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <poll.h>

@@ -3,6 +3,7 @@
 
 #include "support/diagnostic.h"
 
+#include <algorithm>
 #include <poll.h>
 
 namespace tsc::ranks {
