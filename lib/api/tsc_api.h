@@ -64,8 +64,8 @@ TscApiStatus tsc_api_check(const void *bytes, size_t size, const char *label, co
 /* The signature as JSON: {"name", "device", "draws", "inputs": [{"name", "dtype", "rank",
  * "is_integer", "is_complex", "mutated"}], "outputs": [{"name", "path", "dtype", "rank",
  * "is_complex", "constant", "mutation"}], "structure" (of outputs that are no mutations,
- * docs/graph-format.md; null if it is not known), "kernels", "library_calls", "compiled", "from_cache", "compile_ms"}.
- * Good as long as the program. */
+ * docs/graph-format.md; null if it is not known), "kernels", "library_calls", "compiled",
+ * "from_cache", "compile_ms"}. Good as long as the program. */
 TscApiStatus tsc_api_describe(const TscApiProgram *program, const char **json);
 
 /* Takes the sizes of the inputs (strides and data are not looked at, but of integers). */

@@ -300,8 +300,8 @@ struct Binding {
 };
 /// Nothing if no input says what symbol number `symbol` is.
 std::optional<Binding> binding_of(const Program &program, size_t symbol);
-/// By output: where it is in what the user's model gives (tensor::paths_of); "" if it is a mutation,
-/// or that is not known.
+/// By output: where it is in what the user's model gives (tensor::paths_of); "" if it is a
+/// mutation, or that is not known.
 std::vector<std::string> output_paths(const Program &program);
 /// The Define step that says what symbol number `symbol` is; null if none does.
 const Define *definition_of(const Program &program, size_t symbol);

@@ -22,8 +22,8 @@ struct MadeGraph {
   std::vector<MadeInput> inputs;
   nlohmann::json calls; // name, target, arguments, perhaps keywords; "$x" is node x
   std::vector<std::string> outputs;
-  std::vector<std::string> policy_options; // over the default policy's
-  bool inputs_are_alike = false;           // in their first dimension
+  std::vector<std::string> policy_options;             // over the default policy's
+  bool inputs_are_alike = false;                       // in their first dimension
   nlohmann::json subgraphs = nlohmann::json::object(); // names -> {"nodes": [..]}, as in a file
 };
 
