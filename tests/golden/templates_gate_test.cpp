@@ -362,12 +362,12 @@ TEST_CASE("attention compiles for sm_80 and sm_90a with functions at the scores"
       INFO(what);
       if (depth <= 128) {
         const program::Program program =
-            compile(nodes, target::Tf32::off, "sm_80", subgraphs).program;
+            compile(nodes, target::Tf32::off, "sm_80", false, subgraphs).program;
         REQUIRE(program.kernels.size() == 1);
         check(program, what, {{"sm_80", 0}, {"sm_90", 0}});
       }
       const program::Program program =
-          compile(nodes, target::Tf32::off, "sm_90", subgraphs).program;
+          compile(nodes, target::Tf32::off, "sm_90", false, subgraphs).program;
       REQUIRE(program.kernels.size() == 1);
       // Sums of 256 elements leave few registers: what lists say of the next step may go to memory.
       check(program, what, {{"sm_90", depth > 128 ? 8 : 0}});

@@ -374,7 +374,7 @@ bool fits_one_kernel(const Call &call, int64_t deepest) {
 
 /// The parts of a call that fits one kernel: 1: a kernel for few queries and its result, 0: the one
 /// for many; none: products.
-std::optional<int64_t> parts_of(const Call &call, const PassOptions &options) {
+std::optional<int64_t> parts_of(const Call &call, const AttentionParts &parts) {
   const Shapes shapes = shapes_of(call);
   const auto known = [](Expr size, int64_t guess) {
     return size.is_integer() ? static_cast<long long>(size.value()) : guess;
@@ -382,20 +382,19 @@ std::optional<int64_t> parts_of(const Call &call, const PassOptions &options) {
   if (!shapes.rows.is_integer() || shapes.rows.value() > tc_few_queries)
     return 0;
   const Sizes &heads = shapes.batch, &key_heads = shapes.key_batch;
-  const bool fits = options.attention_parts && heads.back().is_integer() &&
-                    key_heads.back().is_integer() && shapes.depth.value() <= tc_few_depth;
+  const bool fits = parts && heads.back().is_integer() && key_heads.back().is_integer() &&
+                    shapes.depth.value() <= tc_few_depth;
   if (!fits)
     return shapes.rows.value() > tc_few_products ? std::optional<int64_t>(0) : std::nullopt;
   constexpr int64_t kBatches = 1, kKeys = 4096; // guesses
-  return options.attention_parts({heads.size() > 1 ? known(heads.front(), kBatches) : 1,
-                                  heads.back().value(), key_heads.back().value(),
-                                  shapes.rows.value(), known(shapes.columns, kKeys),
-                                  static_cast<int>(shapes.depth.value())});
+  return parts({heads.size() > 1 ? known(heads.front(), kBatches) : 1, heads.back().value(),
+                key_heads.back().value(), shapes.rows.value(), known(shapes.columns, kKeys),
+                static_cast<int>(shapes.depth.value())});
 }
 
 } // namespace
 
-void choose_fused_attention(Graph &graph, const PassOptions &options) {
+void choose_fused_attention(Graph &graph, int64_t deepest, const AttentionParts &parts_for) {
   const std::vector<uint32_t> users = graph::count_users(graph);
   std::vector<bool> output_only(graph.nodes.size(), true); // by node: nobody takes its logsumexp
   for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -411,9 +410,9 @@ void choose_fused_attention(Graph &graph, const PassOptions &options) {
     if (graph.node(id).target != kAttention)
       continue;
     const Call call(graph, graph.node(id), row.schema, ranges);
-    if (!fits_one_kernel(call, options.fused_attention))
+    if (!fits_one_kernel(call, deepest))
       continue;
-    const std::optional<int64_t> parts = parts_of(call, options);
+    const std::optional<int64_t> parts = parts_of(call, parts_for);
     if (!parts)
       continue;
     Node &node = graph.nodes[id];

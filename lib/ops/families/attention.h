@@ -1,9 +1,12 @@
 // Attention as one node.
 #pragma once
 
-#include "ops/passes/passes.h"
 #include "ops/table/builder.h"
 #include "ops/table/operator.h"
+
+#include <functional>
+
+struct tc_few_work; // templates/attention/tc_attention_geometry.h
 
 namespace tsc::ops {
 
@@ -11,10 +14,13 @@ namespace tsc::ops {
 /// expand, a copy, view) take them as they were before: nothing is repeated in memory.
 void share_heads(graph::Graph &graph);
 
+/// Into how many parts keys are cut where queries are few; 0: a kernel of many queries takes them.
+using AttentionParts = std::function<int64_t(const tc_few_work &)>;
 /// Marks the tsc.attention nodes that one kernel computes whole: they become
 /// tsc.attention.output_only, or with_sums where somebody takes their logsumexp, or in_parts where
-/// queries are few and `options` would have their keys in parts.
-void choose_fused_attention(graph::Graph &graph, const PassOptions &options);
+/// queries are few and `parts_for` would have their keys so. `deepest`: elements of a row that a
+/// kernel takes at most. Without `parts_for` few queries are left to products.
+void choose_fused_attention(graph::Graph &graph, int64_t deepest, const AttentionParts &parts_for);
 
 /// (output [batch.., rows, depth], logsumexp [batch.., rows]) of a call of tsc.attention.
 Value attention_value(const Call &call);

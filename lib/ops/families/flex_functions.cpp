@@ -1,7 +1,7 @@
 #include "ops/families/flex_functions.h"
 
+#include "ops/families/dead_nodes.h"
 #include "ops/families/flex_attention.h"
-#include "ops/passes/clean_up.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 

@@ -11,7 +11,4 @@ namespace tsc::ops {
 /// options.cleanup.
 graph::Graph clean_up(graph::Graph graph, const PassOptions &options);
 
-/// The nodes that an output needs; placeholders stay.
-graph::Graph remove_dead_nodes(graph::Graph graph);
-
 } // namespace tsc::ops

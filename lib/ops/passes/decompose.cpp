@@ -1,6 +1,7 @@
 #include "ops/passes/decompose.h"
 
 #include "ops/families/attention.h"
+#include "ops/families/dead_nodes.h"
 #include "ops/families/flex_attention.h"
 #include "ops/families/row_sums.h"
 #include "ops/passes/clean_up.h"
@@ -121,7 +122,7 @@ graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options)
     // What decompositions made of sums that nobody takes is gone before it is asked who takes them.
     if (graph.stage != "post_grad" && !has_ordered_operators(graph))
       graph = remove_dead_nodes(std::move(graph));
-    choose_fused_attention(graph, options);
+    choose_fused_attention(graph, options.fused_attention, options.attention_parts);
     mark_flex_attention(graph);
   }
   return decompose_keeping(std::move(graph), {kConvolution, kSumAt},

@@ -1,5 +1,6 @@
 #include "ops/passes/split_complex.h"
 
+#include "ops/families/dead_nodes.h"
 #include "ops/passes/clean_up.h"
 #include "ops/passes/complex_borders.h"
 #include "ops/passes/complex_products.h"
