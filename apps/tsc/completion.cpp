@@ -23,6 +23,7 @@ std::vector<std::string> choices_of_positionals(const CommandRow &command) {
 
 std::vector<std::string> names_of(const std::vector<CommandRow> &commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const CommandRow &command : commands)
     names.push_back(command.name);
   return names;

@@ -43,10 +43,9 @@ std::vector<std::string> own_command() {
 void print_messages(const std::vector<LaunchedRank> &ranks) {
   std::set<std::string> known;
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    for (const std::string &line : support::split(ranks[rank].err, '\n')) {
+    for (const std::string &line : support::split(ranks[rank].err, '\n'))
       if (known.insert(line).second && rank > 0 && !line.empty())
         std::fprintf(stderr, "[rank %zu] %s\n", rank, line.c_str());
-    }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (ranks[rank].signal == 0)
       continue;

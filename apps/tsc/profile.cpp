@@ -51,6 +51,7 @@ std::vector<StepTimes> times_of_steps(const std::vector<RunSpan> &runs) {
 
 std::vector<double> times_of_runs(const std::vector<RunSpan> &runs) {
   std::vector<double> all;
+  all.reserve(runs.size());
   for (const RunSpan &run : runs)
     all.push_back(run.took_us);
   std::sort(all.begin(), all.end());

@@ -67,7 +67,7 @@ public:
         ranges_(body.ranges(module)), texts_(body.ops.size()) {}
 
   std::string print(uint32_t result, DType as) {
-    block(0, 2, "");
+    block(0, 2);
     const std::string text = converted(texts_[result], body_.ops[result].dtype, as);
     return text_ + "    return " + text + ";\n";
   }
@@ -97,8 +97,7 @@ private:
     return symbolic::print_cpp(e, ranges_);
   }
 
-  /// `guard`: what holds where the block is computed, "" for always.
-  void block(uint32_t which, size_t depth, const std::string &guard) {
+  void block(uint32_t which, size_t depth) {
     for (const uint32_t id : body_.blocks[which].ops) {
       const BodyOp &op = body_.ops[id];
       if (op.op == Op::set_indirect) {
@@ -139,7 +138,7 @@ private:
     const std::string name = "r" + std::to_string(id), type(value_type(op.dtype));
     line(depth, type + " " + name + " = " + literal(op.constant, op.dtype) + ";");
     line(depth, "if (" + texts_[op.args[0]] + ") {");
-    block(op.block, depth + 1, texts_[op.args[0]]);
+    block(op.block, depth + 1);
     const uint32_t last = body_.blocks[op.block].ops.back();
     line(depth + 1, name + " = " + converted(texts_[last], body_.ops[last].dtype, op.dtype) + ";");
     line(depth, "}");

@@ -53,12 +53,11 @@ std::vector<Result> run_ranks(const ir::Module &module,
     const ir::Operation &operation = module.operations[i];
     if (mark)
       mark(i, true);
-    if (is_communication(operation)) {
+    if (is_communication(operation))
       communicate(module, operation, machines, links);
-    } else {
+    else
       for (Machine &machine : machines)
         machine.execute(operation);
-    }
     if (mark)
       mark(i, false);
   }
