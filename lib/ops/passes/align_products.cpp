@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <unordered_set>
 
 namespace tsc::ops {
 
@@ -25,7 +27,6 @@ struct Factor {
 
   /// Which of the two has neighbours in memory.
   bool lies_along_columns() const { return !meta->layout.strides[first()].is_integer(1); }
-  int64_t along() const { return lies_along_columns() ? columns : rows; }
   /// Whether lines start at whole vectors.
   bool is_aligned() const {
     for (size_t k = 0; k < meta->layout.rank(); ++k)
@@ -40,7 +41,10 @@ private:
   size_t first() const { return meta->layout.rank() - 2; }
 };
 
-std::optional<Factor> factor_of(const Graph &graph, const Argument &argument) {
+/// `weights`: names of the inputs that are none of the user's. The factor's meta is the node's:
+/// good until the graph grows.
+std::optional<Factor> factor_of(const Graph &graph, const Argument &argument,
+                                const std::unordered_set<std::string> &weights) {
   const graph::NodeRef *ref = argument.node();
   if (ref == nullptr)
     return std::nullopt;
@@ -59,9 +63,7 @@ std::optional<Factor> factor_of(const Graph &graph, const Argument &argument) {
   factor.batch = sizes.size() > 2 ? sizes[0].value() : 1;
   while (node->target == "aten.permute.default" && !node->args.empty() && node->args[0].node())
     node = &graph.node(node->args[0].node()->id);
-  for (const graph::InputSpec &input : graph.inputs)
-    factor.is_weight = factor.is_weight ||
-                       (&graph.node(input.node) == node && input.kind != graph::InputKind::user);
+  factor.is_weight = weights.count(node->name) != 0;
   return factor;
 }
 
@@ -73,7 +75,11 @@ struct Fill {
 
 class Products {
 public:
-  Products(Rewrite &rewrite, const PassOptions &options) : rewrite_(rewrite), options_(options) {}
+  Products(Rewrite &rewrite, const PassOptions &options) : rewrite_(rewrite), options_(options) {
+    for (const graph::InputSpec &input : rewrite.source().inputs)
+      if (input.kind != graph::InputKind::user)
+        weights_.insert(rewrite.source().node(input.node).name);
+  }
 
   /// What stands for the product, if it is filled up.
   std::optional<Argument> aligned(const Node &node) {
@@ -81,8 +87,8 @@ public:
     if (node.args.size() < first + 2)
       return std::nullopt;
     const Graph &graph = rewrite_.builder().graph();
-    const std::optional<Factor> left = factor_of(graph, node.args[first]),
-                                right = factor_of(graph, node.args[first + 1]);
+    const std::optional<Factor> left = factor_of(graph, node.args[first], weights_),
+                                right = factor_of(graph, node.args[first + 1], weights_);
     if (!left || !right)
       return std::nullopt;
     const Fill fill = fill_for(*left, *right);
@@ -94,12 +100,12 @@ public:
           std::to_string(fill.rows) + " rows, " + std::to_string(fill.terms) + " terms, " +
           std::to_string(fill.columns) +
           " columns, which is cheaper than a library's kernel for such rows");
+    const size_t rank = left->meta->layout.rank();
     Node product = node;
     product.args[first] = filled(node.args[first], fill.rows, fill.terms);
     product.args[first + 1] = filled(node.args[first + 1], fill.terms, fill.columns);
     GraphBuilder &builder = rewrite_.builder();
     Argument result = builder.call(node.target, product.args, product.kwargs);
-    const size_t rank = left->meta->layout.rank();
     const auto cut = [&](size_t dimension, int64_t fills, int64_t size) {
       if (fills > 0)
         result =
@@ -113,6 +119,7 @@ public:
 private:
   Rewrite &rewrite_;
   const PassOptions &options_;
+  std::unordered_set<std::string> weights_;
 
   static Fill fill_for(const Factor &left, const Factor &right) {
     Fill fill;
