@@ -1,13 +1,21 @@
 """The backend of torch.compile."""
 import functools
 
+import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from .compiler import compile_graph
 
 
+def _guarded():
+    """Positions of parameters and buffers: Dynamo's guards compare their form before each call."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context and getattr(context, "fw_metadata", None)
+    return getattr(metadata, "static_input_indices", None) or ()
+
+
 def _compile(module, example_inputs, kind):
-    function = compile_graph(module, kind)
+    function = compile_graph(module, kind, () if kind == "backward" else _guarded())
 
     def run(inputs):
         given = list(inputs)

@@ -75,8 +75,9 @@ def _view_call(node):
 class Compiled:
     """A module of which every node is tsc's. Takes and gives what the module does, as a list."""
 
-    def __init__(self, module, converter, program, on_refusal=None):
-        """`on_refusal`: told of the error where the program does not take sizes; the module then runs in eager mode."""
+    def __init__(self, module, converter, program, on_refusal=None, guarded=()):
+        """`on_refusal`: told of the error where the program does not take sizes; the module then runs in eager mode.
+        `guarded`: positions of inputs whose form the caller compares before each call."""
         self.program = program
         self._module, self._on_refusal = module, on_refusal
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -87,6 +88,10 @@ class Compiled:
                 self._inputs.append((positions[node], None))
             else:
                 self._inputs.append((None, converter.constants[node]))
+        self._is_plain = self._inputs == [(i, None) for i in range(len(placeholders))]
+        if program is not None:
+            program.guarded = [at for at, (i, _) in enumerate(self._inputs)
+                               if i is None or (i in guarded and self._is_static(placeholders[i].meta.get("val")))]
         self._symbols = self._find_symbols(placeholders)
         computed = {n: i for i, n in enumerate(converter.outputs)}
         self._layouts = [Sizes(n.meta["val"]) for n in converter.outputs]
@@ -95,6 +100,10 @@ class Compiled:
         self._is_single = not isinstance(results, (list, tuple))
         self._views, self._constants = converter.views, converter.constants
         self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
+
+    @staticmethod
+    def _is_static(value):
+        return isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in (*value.shape, *value.stride()))
 
     @staticmethod
     def _find_symbols(placeholders):
@@ -143,7 +152,7 @@ class Compiled:
         values = {name: inputs[i] if d is None else inputs[i].shape[d] for name, (i, d) in self._symbols.items()}
         outputs = []
         if self.program is not None:
-            given = [constant if i is None else inputs[i] for i, constant in self._inputs]
+            given = inputs if self._is_plain else [constant if i is None else inputs[i] for i, constant in self._inputs]
             try:
                 tensors = self.program(*given)
             except TscError as error:
@@ -171,8 +180,9 @@ def _calls(module):
 
 
 class Compiler:
-    def __init__(self, kind):
+    def __init__(self, kind, guarded=()):
         self.report = _report.Report(kind)
+        self._guarded = frozenset(guarded)
 
     def _note(self, nodes, target, code, message):
         self.report.fallbacks.append(_report.Fallback([n if isinstance(n, str) else n.name for n in nodes], target,
@@ -188,8 +198,8 @@ class Compiler:
             setattr(self.report, name, getattr(self.report, name) + program.description[key])
         return program
 
-    def _whole(self, module):
-        """The module as one program. Errors: CannotConvert, TscError."""
+    def _whole(self, module, is_all):
+        """The module as one program; `is_all`: it is the whole graph. Errors: CannotConvert, TscError."""
         converter = Converter(module)
         graph = converter.convert()
         if not converter.outputs:
@@ -200,7 +210,8 @@ class Compiler:
             """Sizes that Dynamo's symbols allow and the program does not."""
             if not any(f.message == str(error).strip().splitlines()[0] for f in self.report.fallbacks):
                 self._note(_calls(module), "", "", str(error))
-        return Compiled(module, converter, program, None if self.report.kind == "export" else note)
+        return Compiled(module, converter, program, None if self.report.kind == "export" else note,
+                        self._guarded if is_all else ())
 
     def _refused(self, module):
         """Nodes that PyTorch has to run, noted with their reasons; None: all of them."""
@@ -262,7 +273,7 @@ class Compiler:
         failure = None
         if not known:
             try:
-                return self._whole(module)
+                return self._whole(module, depth == 0)
             except (CannotConvert, TscError) as error:
                 failure = error
             if isinstance(failure, TscError) and failure.status in (_library.DEVICE, _library.INTERNAL,
@@ -307,10 +318,11 @@ class _AsModule(torch.nn.Module):
         return self._function[0](*inputs)
 
 
-def compile_graph(module, kind):
-    """`module`: functional aten nodes with "val" in their meta. Never refuses; what falls back is reported."""
+def compile_graph(module, kind, guarded=()):
+    """`module`: functional aten nodes with "val" in their meta. Never refuses; what falls back is reported. `guarded`:
+    positions of inputs whose sizes, strides and dtype the caller compares before each call."""
     start = time.monotonic()
-    compiler = Compiler(kind)
+    compiler = Compiler(kind, guarded)
     compiler.report.nodes = len(_calls(module))
     try:
         function = compiler.module(module)

@@ -1,5 +1,6 @@
 """A ready program called with tensors of PyTorch, on the device where it runs."""
 import ctypes
+import operator
 import threading
 
 import torch
@@ -18,16 +19,102 @@ def _as_parts(tensor):
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
+class Output:
+    """How an output lies in memory of its own."""
+
+    def __init__(self, handle, position, info):
+        # "rank" counts the dimension of a complex number's parts, as sizes do.
+        rank = info["rank"]
+        size, offset = ctypes.c_size_t(), ctypes.c_int64()
+        sizes, strides = (ctypes.c_int64 * (rank + 1))(), (ctypes.c_int64 * (rank + 1))()
+        handle.output_bytes(position, ctypes.byref(size))
+        handle.output(position, sizes, strides, ctypes.byref(offset))
+        self.bytes, self.offset = max(size.value, 1), offset.value
+        self.sizes, self.strides = tuple(sizes[:rank]), tuple(strides[:rank])
+        self.dtype, self.is_complex = getattr(torch, info["dtype"][len("torch."):]), info["is_complex"]
+        extent = 1 + sum((n - 1) * s for n, s in zip(self.sizes, self.strides))
+        self.is_whole = not (self.offset or self.is_complex or 0 in self.sizes) and \
+            extent * self.dtype.itemsize == self.bytes
+
+    def view(self, memory):
+        width = self.dtype.itemsize
+        whole = memory[:memory.numel() // width * width].view(self.dtype)
+        view = torch.as_strided(whole, self.sizes, self.strides, self.offset)
+        return torch.view_as_complex(view) if self.is_complex else view
+
+    def allocate(self, device):
+        """The memory and what is seen of it."""
+        if self.is_whole:
+            tensor = torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device=device)
+            return tensor, tensor
+        memory = torch.empty(self.bytes, dtype=torch.uint8, device=device)
+        return memory, self.view(memory)
+
+
 class Bound:
     """What is known of the shapes that are bound."""
 
-    def __init__(self, handle, inputs, workspace_bytes):
+    def __init__(self, handle, inputs, outputs, workspace_bytes):
         self.workspace_bytes = workspace_bytes
         self.input_strides = []
         for position, info in enumerate(inputs):
             strides = (ctypes.c_int64 * max(info["rank"], 1))()
             handle.input(position, strides, None)
             self.input_strides.append(tuple(strides[:info["rank"]]))
+        try:
+            self.outputs = [None if info["constant"] is not None or info["mutation"] else Output(handle, i, info)
+                            for i, info in enumerate(outputs)]
+        except TscError:  # a run decides the sizes
+            self.outputs = None
+
+
+_address = torch.Tensor.data_ptr
+
+
+class Repeat:
+    """What a run lets the next one skip: inputs in the same form have but their addresses looked at."""
+
+    def __init__(self, bound, placed, values, guarded):
+        """`values`: the inputs, `placed`: those that are tensors, all taken where they were. `guarded`: positions of
+        inputs whose form is the caller's to watch."""
+        self.bound = bound
+        self.array = (ctypes.c_void_p * max(len(values), 1))()
+        self.forms = []
+        for position, (tensor, value) in enumerate(zip(placed, values)):
+            self.forms.append(value if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.device))
+            self.array[position] = None if tensor is None else tensor.data_ptr()
+        self.guarded = [i for i in guarded if placed[i] is not None]
+        self.pick = operator.itemgetter(*self.guarded) if len(self.guarded) > 1 else \
+            (lambda inputs: [inputs[i] for i in self.guarded])
+        self.guarded_at = [placed[i].data_ptr() for i in self.guarded]
+        watched = set(self.guarded)
+        self.others = [i for i in range(len(values)) if i not in watched]
+        self.outputs = (ctypes.c_void_p * max(len(bound.outputs), 1))()
+
+    def _fits(self, position, value):
+        form = self.forms[position]
+        if not isinstance(form, tuple):
+            return value == form
+        dtype, shape, strides, device = form
+        return (value.dtype is dtype and value.shape == shape and value.stride() == strides and value.device == device
+                and value.data_ptr() % _ALIGNMENT == 0 and not value.is_neg())
+
+    def take(self, inputs):
+        """The inputs' addresses into `array`; False if one has another form than before."""
+        now = [*map(_address, self.pick(inputs))]
+        if now != self.guarded_at:
+            for position, at, before in zip(self.guarded, now, self.guarded_at):
+                if at != before:
+                    if not self._fits(position, inputs[position]):
+                        return False
+                    self.array[position] = at
+            self.guarded_at = now
+        for position in self.others:
+            if not self._fits(position, inputs[position]):
+                return False
+            if isinstance(self.forms[position], tuple):
+                self.array[position] = inputs[position].data_ptr()
+        return True
 
 
 class Program:
@@ -42,11 +129,18 @@ class Program:
         self._codes = [CODES[getattr(torch, info["dtype"][len("torch."):])] for info in self._inputs]
         self._lock = threading.Lock()
         self._last = None, None
+        self._repeat = None
+        self._plain = not any(info["is_complex"] for info in self._inputs)
+        #: Positions of inputs whose sizes, strides and dtype somebody else compares before each call (Dynamo's guards).
+        self.guarded = ()
 
     def __call__(self, *inputs):
         if len(inputs) != len(self._inputs):
             raise TypeError(f"the program takes {len(self._inputs)} inputs, not {len(inputs)}")
         with torch.no_grad(), self._lock:
+            repeat = self._repeat
+            if repeat is not None and repeat.take(inputs):
+                return self._run_again(repeat)
             return self._run(inputs)
 
     def _stream(self):
@@ -66,13 +160,13 @@ class Program:
             alive.append(sizes)
             array[i] = Tensor(None, CODES.get(value.dtype, -1), value.dim(), sizes, None)
         workspace = ctypes.c_size_t()
-        self._last = None, None
+        self._last, self._repeat = (None, None), None
         try:
             self._handle.bind(array, len(tensors), ctypes.byref(workspace))
         except TscError as error:
             error.is_of_sizes = True  # nothing has run
             raise
-        self._last = shapes, Bound(self._handle, self._inputs, workspace.value)
+        self._last = shapes, Bound(self._handle, self._inputs, self._outputs, workspace.value)
         return self._last[1]
 
     def _place(self, tensor, strides):
@@ -91,17 +185,35 @@ class Program:
         self._handle.output_bytes(position, ctypes.byref(size))
         return torch.empty(max(size.value, 1), dtype=torch.uint8, device=self._device)
 
-    def _view(self, position, memory):
-        info = self._outputs[position]
-        rank = max(info["rank"], 1)
-        # "rank" counts the dimension of a complex number's parts, as sizes do.
-        sizes, strides, offset = (ctypes.c_int64 * (rank + 1))(), (ctypes.c_int64 * (rank + 1))(), ctypes.c_int64()
-        self._handle.output(position, sizes, strides, ctypes.byref(offset))
-        dtype = getattr(torch, info["dtype"][len("torch."):])
-        width = dtype.itemsize
-        whole = memory[:memory.numel() // width * width].view(dtype)
-        view = torch.as_strided(whole, sizes[:info["rank"]], strides[:info["rank"]], offset.value)
-        return torch.view_as_complex(view) if info["is_complex"] else view
+    def _workspace(self, bound):
+        """Memory, and where in it a run may start: the allocator aligns to 512 on a GPU and to 64 on the host."""
+        memory = torch.empty(bound.workspace_bytes + 256, dtype=torch.uint8, device=self._device)
+        return memory, (memory.data_ptr() + 255) // 256 * 256
+
+    def _seed(self, stream):
+        if self.description["draws"]:
+            seed = int(torch.randint(0, 2**62, (), dtype=torch.int64, device="cpu"))
+            self._handle.set_seed(stream, seed, 0)
+
+    def _queue(self, stream, inputs, outputs, at):
+        self._seed(stream)
+        self._handle.run(stream, inputs, outputs, at)
+        if config.check_runs and self._device.type == "cuda":
+            self._handle.check_runs(stream)
+
+    def _run_again(self, repeat):
+        """Of inputs in the form of the last run, whose addresses `repeat` holds."""
+        views = []
+        for i, output in enumerate(repeat.bound.outputs):
+            if output is None:
+                views.append(None)
+                continue
+            memory, view = output.allocate(self._device)
+            repeat.outputs[i] = memory.data_ptr()
+            views.append(view)
+        workspace, at = self._workspace(repeat.bound)
+        self._queue(self._stream(), repeat.array, repeat.outputs, at)
+        return views
 
     def _run(self, inputs):
         tensors = [value if info["is_integer"] else _as_parts(value) for info, value in zip(self._inputs, inputs)]
@@ -110,21 +222,17 @@ class Program:
         bound = self._bind(tensors, shapes)
         placed = [None if info["is_integer"] else self._place(tensor, strides)
                   for info, tensor, strides in zip(self._inputs, tensors, bound.input_strides)]
-        stream = self._stream()
-        if self.description["draws"]:
-            seed = int(torch.randint(0, 2**62, (), dtype=torch.int64, device="cpu"))
-            self._handle.set_seed(stream, seed, 0)
         memories = [None if info["constant"] is not None or info["mutation"] else self._allocate(i)
                     for i, info in enumerate(self._outputs)]
-        workspace = torch.empty(bound.workspace_bytes + 256, dtype=torch.uint8, device=self._device)
-        # The allocator aligns to 512 on a GPU and to 64 on the host.
-        at = (workspace.data_ptr() + 255) // 256 * 256
+        workspace, at = self._workspace(bound)
         pointers = [(ctypes.c_void_p * max(len(several), 1))(*[None if t is None else t.data_ptr() for t in several])
                     for several in (placed, memories)]
-        self._handle.run(stream, pointers[0], pointers[1], at)
-        if config.check_runs and self._device.type == "cuda":
-            self._handle.check_runs(stream)
+        self._queue(self._stream(), pointers[0], pointers[1], at)
         for info, tensor, given in zip(self._inputs, tensors, placed):
             if info["mutated"] and given is not tensor:
                 tensor.copy_(given)
-        return [None if memory is None else self._view(i, memory) for i, memory in enumerate(memories)]
+        if self._plain and bound.outputs is not None and all(p is None or p is t for p, t in zip(placed, tensors)):
+            self._repeat = Repeat(bound, placed, inputs, self.guarded)
+        described = bound.outputs or [None if memory is None else Output(self._handle, i, self._outputs[i])
+                                      for i, memory in enumerate(memories)]
+        return [None if memory is None else output.view(memory) for output, memory in zip(described, memories)]
