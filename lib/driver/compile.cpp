@@ -66,7 +66,7 @@ void run_graph_passes(State &state) {
       return scheduler::pays_to_align(*state.target, work.operations, work.bytes, work.copied_bytes,
                                       work.copies);
     };
-  pass_options.attention_backward_groups = state.target->has_wgmma && !state.policy.deterministic;
+  pass_options.attention_backward_groups = state.target->has_wgmma;
   pass_options.product_kernels =
       state.policy.product_templates && !scheduler::template_ways(*state.target, {}).empty();
   pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;

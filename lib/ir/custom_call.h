@@ -50,6 +50,7 @@ struct CustomCall {
   size_t results = 0;
   /// Of matrix units, floating point, for estimates; 0: memory is what it takes.
   Expr matrix_operations = 0;
+  bool by_groups = false;     // those are wgmma's
   bool has_workspace = false; // the last item of the tuple
 };
 

@@ -2,6 +2,7 @@
 // (templates/attention/tc_attention_backward.h).
 #include "ir/custom_call.h"
 #include "lowering/attention_operands.h"
+#include "lowering/build.h"
 #include "lowering/registry.h"
 #include "lowering/tuple_call.h"
 #include "support/diagnostic.h"
@@ -148,10 +149,12 @@ private:
   }
 };
 
-/// The three kernels of tc_attention_backward_groups.h, each an operator.
+/// The kernels of tc_attention_backward_groups.h, each an operator. Under `deterministic` nothing
+/// is gathered: what comes to queries is found by a kernel that holds queries.
 class GroupCall {
 public:
-  GroupCall(Context &context, const ops::Call &call) : context_(context), call_(call) {
+  GroupCall(Context &context, const ops::Call &call)
+      : context_(context), call_(call), gathers_(!context.policy.deterministic) {
     kernel_.kernel = call.node().target;
     kernel_.ir_class = "FallbackKernel";
     kernel_.library = ir::Library::user_kernel;
@@ -171,10 +174,15 @@ public:
                      "lowering", "elements of what is added up are not those of the kernel");
     kernel_.inputs.push_back(rows_operand(context_, tensor_argument(context_, call_, "out")));
     add_dense("sums");
+    const graph::TensorMeta gathered = results_[2];
+    if (!gathers_)
+      results_.pop_back();
     const auto kernel = [&](bool alone) {
-      ir::CustomKernel result = named("start<" + std::to_string(depth_), alone);
+      ir::CustomKernel result =
+          named("start<" + std::to_string(depth_) + (gathers_ ? ", true" : ", false"), alone);
       for (size_t i = 0; i < 3; ++i)
-        result.arguments.push_back(argument(Kind::result, i));
+        result.arguments.push_back(i < results_.size() ? argument(Kind::result, i)
+                                                       : argument(Kind::absent));
       for (const size_t input : {3u, 4u, 5u})
         result.arguments.push_back(argument(Kind::input, input));
       for (const size_t input : {3u, 4u})
@@ -184,46 +192,30 @@ public:
         launch_rows(result, 0);
       return result;
     };
-    return finish(kernel(false), kernel(true), 0);
+    NodeValue values = finish(kernel(false), kernel(true), 0);
+    if (!gathers_) // nobody reads it, so that nothing computes it
+      std::get<std::vector<TensorValue>>(values).push_back(zeros(gathered));
+    return values;
   }
 
   NodeValue keys() {
     add_saved();
-    const auto kernel = [&](bool alone) {
-      ir::CustomKernel result = named("keys<" + std::to_string(depth_) + causal(), alone);
-      for (const size_t i : {0u, 1u})
-        result.arguments.push_back(argument(Kind::result, i));
-      for (size_t i = 0; i < 7; ++i)
-        result.arguments.push_back(argument(Kind::input, i));
-      for (size_t i = 0; i < 4; ++i)
-        result.arguments.push_back(alone ? argument(Kind::absent) : map_of(i));
-      add_strides(result.arguments, results_[0], call_.integers("key_order"));
-      add_strides(result.arguments, results_[1], call_.integers("value_order"));
-      add_problem(result);
-      if (alone)
-        return result;
-      const std::vector<Expr> &key = layout(1).sizes;
-      result.grid[0] = symbolic::minimum(symbolic::ceil_div(key[2], Expr(tc_backward_group_keys)) *
-                                             key[1] * key[0],
-                                         Expr(context_.target->multiprocessors));
-      result.block = {tc_backward_group_threads, 1, 1};
-      result.shared_bytes = tc_backward_group_bytes(depth_);
-      result.blocks = 1;
-      return result;
-    };
-    return finish(kernel(false), kernel(true), 10);
+    const auto form = gathers_ ? tc_backward_form::gathered : tc_backward_form::keys;
+    return finish(groups(form, false), groups(form, true), gathers_ ? 10 : 8);
   }
 
   NodeValue queries() {
     add_saved();
+    if (!gathers_)
+      return finish(groups(tc_backward_form::queries, false),
+                    groups(tc_backward_form::queries, true), 6);
     // What is added up is there when what comes to keys is.
     TensorValue after = tensor_argument(context_, call_, "after");
     kernel_.inputs.push_back(realized_view(context_, after));
     const auto kernel = [&](bool alone) {
-      ir::CustomKernel result = named("queries<" + std::to_string(depth_) + causal(), alone);
+      ir::CustomKernel result = named("round<" + std::to_string(depth_) + causal(), alone);
       result.arguments.push_back(argument(Kind::result, 0));
-      for (size_t i = 0; i < 7; ++i)
-        result.arguments.push_back(argument(Kind::input, i));
+      add_inputs(result);
       add_strides(result.arguments, results_[0], call_.integers("query_order"));
       add_problem(result);
       if (!alone)
@@ -239,8 +231,16 @@ private:
   std::vector<graph::TensorMeta> results_;
   ir::Extern kernel_;
   int depth_ = 0;
-  bool is_causal_ = false;
+  bool is_causal_ = false, gathers_;
 
+  TensorValue zeros(const graph::TensorMeta &meta) const {
+    LoopNode node;
+    node.op = ir::Op::constant;
+    node.dtype = meta.dtype;
+    node.sizes = meta.layout.sizes;
+    node.constant = tensor::cast_scalar(int64_t{0}, meta.dtype);
+    return tensor_of(context_, add_loop(context_, std::move(node)));
+  }
   const tensor::Layout &layout(size_t input) const { return kernel_.inputs[input].layout; }
   std::string causal() const { return is_causal_ ? ", true" : ", false"; }
 
@@ -261,15 +261,53 @@ private:
         require_strides(context_, value, tensor::contiguous_strides(value.sizes)));
   }
   void add_saved() {
-    for (const char *name : {"sums", "share", "gathered"})
-      add_dense(name);
+    add_dense("sums");
+    add_dense("share");
+    if (gathers_)
+      add_dense("gathered");
   }
-  ir::CustomArgument map_of(size_t input) const {
+  /// Queries, keys, values, what came to results, what was saved, and what is added up.
+  void add_inputs(ir::CustomKernel &kernel) const {
+    for (size_t i = 0; i < 6; ++i)
+      kernel.arguments.push_back(argument(Kind::input, i));
+    kernel.arguments.push_back(gathers_ ? argument(Kind::input, 6) : argument(Kind::absent));
+  }
+  ir::CustomArgument map_of(size_t input, tc_backward_form form) const {
     ir::CustomArgument result = argument(Kind::map, input);
     result.boxes = *ir::boxes_of(layout(input), *context_.ranges);
-    const bool is_query = input == 0 || input == 3;
+    const bool is_query = input == 0 || input == 3,
+               is_own = is_query == (form == tc_backward_form::queries);
     result.box = {tc_group_block,
-                  is_query ? tc_backward_group_queries(depth_) : tc_backward_group_keys, 1, 1};
+                  is_own ? tc_backward_group_own : tc_backward_group_step(depth_, form), 1, 1};
+    return result;
+  }
+  ir::CustomKernel groups(tc_backward_form form, bool alone) const {
+    const bool of_queries = form == tc_backward_form::queries;
+    ir::CustomKernel result = named("groups<" + std::to_string(depth_) + ", tc_backward_form::" +
+                                        (of_queries                           ? "queries"
+                                         : form == tc_backward_form::gathered ? "gathered"
+                                                                              : "keys") +
+                                        causal(),
+                                    alone);
+    result.arguments = {argument(Kind::result, 0),
+                        of_queries ? argument(Kind::absent) : argument(Kind::result, 1)};
+    add_inputs(result);
+    for (size_t i = 0; i < 4; ++i)
+      result.arguments.push_back(alone ? argument(Kind::absent) : map_of(i, form));
+    add_strides(result.arguments, results_[0],
+                call_.integers(of_queries ? "query_order" : "key_order"));
+    add_strides(result.arguments, results_.back(),
+                call_.integers(of_queries ? "query_order" : "value_order"));
+    add_problem(result);
+    if (alone)
+      return result;
+    const std::vector<Expr> &own = layout(of_queries ? 0 : 1).sizes;
+    result.grid[0] =
+        symbolic::minimum(symbolic::ceil_div(own[2], Expr(tc_backward_group_own)) * own[1] * own[0],
+                          Expr(context_.target->multiprocessors));
+    result.block = {tc_backward_group_threads, 1, 1};
+    result.shared_bytes = tc_backward_group_bytes(depth_, form);
+    result.blocks = 1;
     return result;
   }
   static ir::CustomKernel named(const std::string &start, bool alone) {
@@ -312,6 +350,7 @@ private:
     custom->results = results_.size();
     custom->matrix_operations = symbolic::numel(layout(0).sizes) * layout(1).sizes[2] *
                                 Expr(products / (is_causal_ ? 2 : 1));
+    custom->by_groups = true;
     custom->cuda = std::move(cuda);
     custom->host = std::move(host);
     kernel_.custom = std::move(custom);

@@ -121,7 +121,9 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
     estimate.nanoseconds = attention_nanoseconds(target, estimate.bytes, estimate.operations);
   else if (call.library == ir::Library::user_kernel && estimate.operations > 0)
     estimate.nanoseconds =
-        attention_backward_nanoseconds(target, estimate.bytes, estimate.operations);
+        call.custom->by_groups // as fast as the forward kernel
+            ? attention_nanoseconds(target, estimate.bytes, estimate.operations)
+            : attention_backward_nanoseconds(target, estimate.bytes, estimate.operations);
   else
     estimate.nanoseconds = kernel_nanoseconds(target, estimate.bytes);
   return estimate;

@@ -78,7 +78,7 @@ bool is_masked(const testing::MadeGraph &graph) {
 }
 
 /// Kernels on `ways` against the same graph without them: those by groups of warps, which take no
-/// mask, and those that add nothing in the order in which blocks come.
+/// mask, in both forms; those of other devices.
 void check(const testing::MadeGraph &graph, bool is_dynamic, const std::vector<int64_t> &batches,
            const std::vector<runtime::SessionOptions> &ways) {
   INFO(graph.name);
@@ -89,12 +89,15 @@ void check(const testing::MadeGraph &graph, bool is_dynamic, const std::vector<i
                             ordered = testing::compile_made(in_order, is_dynamic),
                             apart = testing::compile_made(products, is_dynamic);
   const bool by_groups = !is_masked(graph);
-  for (const char *name : {"start<", "keys<", "queries<"})
-    CHECK(kernels_of(compilation, std::string("tc_attention_backward_") + name) ==
-          (by_groups ? 1 : 0));
-  CHECK(kernels_of(compilation, "tc_attention_backward<") == (by_groups ? 0 : 2));
-  CHECK(kernels_of(ordered, "tc_attention_backward<") == 2);
-  CHECK(kernels_of(ordered, "tc_attention_backward_") == 0);
+  const size_t one = by_groups ? 1 : 0;
+  CHECK(kernels_of(compilation, "tc_attention_backward_start<") == one);
+  CHECK(kernels_of(compilation, "tc_backward_form::gathered") == one);
+  CHECK(kernels_of(compilation, "tc_attention_backward_round<") == one);
+  CHECK(kernels_of(compilation, "tc_attention_backward<") == 2 - 2 * one);
+  CHECK(kernels_of(ordered, "tc_backward_form::gathered") == 0);
+  CHECK(kernels_of(ordered, "tc_backward_form::keys") == one);
+  CHECK(kernels_of(ordered, "tc_backward_form::queries") == one);
+  CHECK(kernels_of(ordered, "tc_attention_backward<") == 2 - 2 * one);
   CHECK(kernels_of(apart, "tc_attention") == 0);
   for (const int64_t batch : batches) {
     testing::check_made(graph, compilation, apart, batch, ways);
@@ -186,7 +189,7 @@ TEST_CASE("attention's backward kernel by groups is planned with its maps and it
       testing::compile_made(graph_of({96, 300, 500, true}), false);
   const auto kernel = std::find_if(
       compilation.program.kernels.begin(), compilation.program.kernels.end(), [](const auto &each) {
-        return each.cuda.text.find("tc_attention_backward_keys<") != std::string::npos;
+        return each.cuda.text.find("tc_attention_backward_groups<") != std::string::npos;
       });
   REQUIRE(kernel != compilation.program.kernels.end());
   CHECK(kernel->cuda.text.find("__launch_bounds__(384, 1)") != std::string::npos);

@@ -239,14 +239,21 @@ TEST_CASE("attention's backward kernels compile for sm_80 and sm_90a without spi
                                return kernel.cuda.text.find(text) != std::string::npos;
                              });
       };
-      if (mask != "float32") {
-        const program::Program program = compile(nodes).program;
-        REQUIRE(kernels_of(program, "tc_attention_backward_keys<") == 1);
+      const bool by_groups = mask != "float32"; // on Hopper
+      for (const bool deterministic : {false, true}) {
+        if (!by_groups && deterministic)
+          continue;
+        const program::Program program =
+            compile(nodes, target::Tf32::off, "sm_90", deterministic).program;
+        const int groups = !by_groups ? 0 : deterministic ? 2 : 1;
+        REQUIRE(kernels_of(program, "tc_attention_backward_groups<") == groups);
         // The thread that starts bulk copies has few registers, those that compute spill nothing;
         // on another device than it was planned for, a kernel is slow and right.
-        check(program, what + ", by groups", {{"sm_80", 4000}, {"sm_90", 80}});
+        if (by_groups)
+          check(program, what + ", by groups", {{"sm_80", 4000}, {"sm_90", 80}});
       }
-      const program::Program program = compile(nodes, target::Tf32::off, "sm_90", true).program;
+      const program::Program program =
+          compile(nodes, target::Tf32::off, by_groups ? "sm_80" : "sm_90").program;
       REQUIRE(kernels_of(program, "tc_attention_backward<") == 2);
       // Sums of deep heads leave a few registers: what is kept from one step to the next may go to
       // memory, a few words of it.

@@ -26,7 +26,7 @@ struct PassOptions {
   std::function<int64_t(const tc_few_work &)> attention_parts;
   /// Whether a product is so much faster in whole vectors that copies pay; may be empty: never.
   std::function<bool(const ProductCopies &)> pays_to_align;
-  bool attention_backward_groups = false; // one that adds in the order in which blocks come
+  bool attention_backward_groups = false; // groups of warps divide its work
   bool product_kernels = false;           // products may read windows where they come from
   bool tf32_convolutions = false;         // tell products that convolutions are made of from others
   bool sorted_sums = false;               // sums at run-time indices may be sorted, where that pays

@@ -22,7 +22,7 @@ struct Facilities {
   bool product_kernels = false; // which read a convolution's windows where they come from
   /// Elements of a row that kernels of attention's backward pass take at most; 0: there are none.
   int64_t attention_backward = 0;
-  /// One of them adds what comes to queries to memory, in the order in which blocks come.
+  /// Where there is no mask, groups of warps divide their work (wgmma).
   bool attention_backward_groups = false;
   int64_t attention = 0; // the same of those of its forward pass
 };

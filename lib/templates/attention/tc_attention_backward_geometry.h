@@ -26,29 +26,37 @@ TC_CONSTEXPR int tc_backward_bytes(int depth, bool keys, bool masked) {
          (keys ? 4 * tc_backward_step : 2 * own) * static_cast<int>(sizeof(float));
 }
 
-// ---- where wgmma is: groups of four warps. One brings queries and what came to results, and adds
-// what comes to queries to memory; the two others hold 64 keys and values each and compute.
+// ---- where wgmma is: groups of four warps, one brings rows, the two others compute 64 rows each
 
-constexpr int tc_backward_group_keys = 128; // of a block
+/// What a kernel finds.
+enum class tc_backward_form {
+  gathered, // what comes to keys and values, and adds to memory what comes to queries
+  keys,     // what comes to keys and values
+  queries,  // what comes to queries: blocks hold queries and walk over keys
+};
+constexpr int tc_backward_group_own = 128; // rows of a block
 constexpr int tc_backward_group_threads = 384;
-constexpr int tc_backward_group_stages = 2;   // of queries and of what came to results
-constexpr int tc_backward_group_piece = 4096; // sums of queries that a group of warps adds at once
+constexpr int tc_backward_group_stages = 2;   // of rows of the other side
+constexpr int tc_backward_group_piece = 4096; // floats that a group of warps adds to memory at once
 
-/// Queries of a step: sums of deep keys and values leave registers for 64.
-TC_CONSTEXPR int tc_backward_group_queries(int depth) { return depth <= 64 ? 128 : 64; }
+/// Rows of the other side of a step: sums of deep keys and values leave registers for 64.
+TC_CONSTEXPR int tc_backward_group_step(int depth, tc_backward_form form) {
+  return depth <= 64 || form == tc_backward_form::queries ? 128 : 64;
+}
 /// Elements of a row of what comes to queries, while it is added up.
 TC_CONSTEXPR int tc_backward_group_depth(int depth) {
   return tc_attention_blocks(depth) * tc_group_block;
 }
 /// Rows of a head, filled up so that every step is whole.
 TC_CONSTEXPR long long tc_backward_group_rows(long long rows) { return (rows + 127) / 128 * 128; }
-/// Dynamic shared memory of a block: keys and values; stages of queries and of what came to
-/// results; what came to scores, twice; what comes to queries; saved numbers of the stages;
-/// barriers. It starts at a multiple of 1024 bytes within.
-TC_CONSTEXPR int tc_backward_group_bytes(int depth) {
-  const int queries = tc_backward_group_queries(depth);
-  return (2 * tc_backward_group_keys + 2 * tc_backward_group_stages * queries) * tc_group_line *
-             tc_attention_blocks(depth) +
-         2 * tc_backward_group_keys * queries * 2 + 2 * tc_backward_group_piece * 4 +
-         tc_backward_group_stages * 2 * queries * 4 + tc_group_barriers + 1024;
+/// Dynamic shared memory of a block: its rows of two tensors, and stages of the two others; what
+/// came to scores, twice, and what is added to memory; numbers of the stages' queries; barriers. It
+/// starts at a multiple of 1024 bytes within.
+TC_CONSTEXPR int tc_backward_group_bytes(int depth, tc_backward_form form) {
+  const int step = tc_backward_group_step(depth, form), own = tc_backward_group_own,
+            stages = tc_backward_group_stages;
+  return (2 * own + 2 * stages * step) * tc_group_line * tc_attention_blocks(depth) +
+         (form == tc_backward_form::gathered ? 2 * own * step * 2 + 2 * tc_backward_group_piece * 4
+                                             : 0) +
+         stages * 2 * step * 4 + tc_group_barriers + 1024;
 }

@@ -11,54 +11,67 @@
 // (float32, in the order in which blocks come: not the same bits in every run).
 //
 // Three kernels: tc_attention_backward_start finds the share of every query and clears what is
-// added up, tc_attention_backward_keys is the one above, tc_attention_backward_queries rounds what
-// was added up. On another device they compute what tc_attention_backward.h does.
+// added up, tc_attention_backward_groups is the one above, tc_attention_backward_round rounds what
+// was added up. Where every run must have the same bits, tc_attention_backward_groups is two
+// kernels of seven products: one leaves out what comes to queries, for which the other holds
+// queries and walks over keys. On another device they compute what tc_attention_backward.h does.
 #pragma once
 
 #include "tc_attention_backward.h"
 #include "tc_attention_items.h"
 #include "tc_pipeline.h"
 
-template <int Depth> struct tc_backward_group_tiles {
-  static constexpr int queries = tc_backward_group_queries(Depth);
-  static constexpr int keys = tc_backward_group_keys;
+template <int Depth, tc_backward_form Form> struct tc_backward_group_tiles {
+  static constexpr tc_backward_form form = Form;
+  static constexpr bool gathers = Form == tc_backward_form::gathered;
+  static constexpr bool of_queries = Form == tc_backward_form::queries;
+  static constexpr int step = tc_backward_group_step(Depth, Form);
+  static constexpr int own = tc_backward_group_own;
   static constexpr int blocks = tc_attention_blocks(Depth);
   static constexpr int depth = tc_backward_group_depth(Depth);
-  static constexpr int steps = (Depth + 15) / 16; // of 16 elements of depth
+  static constexpr int terms = (Depth + 15) / 16; // of 16 elements of depth
   static constexpr int stages = tc_backward_group_stages;
-  static constexpr unsigned own_bytes = keys * tc_group_line * blocks;
-  static constexpr unsigned stage_bytes = queries * tc_group_line * blocks;
-  static constexpr unsigned passed_bytes = keys * queries * 2;
-  static constexpr unsigned piece_bytes = tc_backward_group_piece * 4;
-  static constexpr unsigned saved_bytes = queries * 4;
+  static constexpr unsigned own_bytes = own * tc_group_line * blocks;
+  static constexpr unsigned stage_bytes = step * tc_group_line * blocks;
+  static constexpr unsigned passed_bytes = gathers ? own * step * 2 : 0;
+  static constexpr unsigned piece_bytes = gathers ? tc_backward_group_piece * 4 : 0;
+  static constexpr unsigned saved_bytes = step * 4;
   /// Of deep keys registers hold scores and weights: values are multiplied while what came to
   /// scores is found.
-  static constexpr bool early = blocks > 1;
+  static constexpr bool early = blocks > 1 && !of_queries;
   static constexpr int bring_registers = early ? 24 : 40, compute_registers = early ? 240 : 232;
 };
 
-/// What a block computes: `block`: of 128 keys; `head`: of keys.
-template <int Depth, bool Causal> struct tc_backward_walk {
+/// What a block computes: `block`: of 128 keys, or queries; `head`: of them.
+template <int Depth, tc_backward_form Form, bool Causal> struct tc_backward_walk {
+  static constexpr bool of_queries = Form == tc_backward_form::queries;
   int blocks, items, round = 0;
   template <class Problem>
   TC_MEMBER explicit tc_backward_walk(const Problem &p)
-      : blocks((p.columns + tc_backward_group_keys - 1) / tc_backward_group_keys),
-        items(blocks * (p.heads / p.group) * p.batches) {}
+      : blocks(((of_queries ? p.rows : p.columns) + tc_backward_group_own - 1) /
+               tc_backward_group_own),
+        items(blocks * heads(p) * p.batches) {}
+  template <class Problem> TC_MEMBER static int heads(const Problem &p) {
+    return of_queries ? p.heads : p.heads / p.group;
+  }
   template <class Problem> TC_MEMBER bool next(const Problem &p, tc_attention_item &item) {
     const int block = static_cast<int>(blockIdx.x), at_once = static_cast<int>(gridDim.x);
     const int place = round * at_once + (round % 2 ? at_once - 1 - block : block);
     ++round;
     if (place >= items)
       return false;
-    const bool fits = 8ll * Depth * p.rows * p.heads * p.batches <= (32ll << 20);
-    item = tc_attention_item_of<Causal>(place, blocks, p.heads / p.group, p.batches, fits);
-    item.block = blocks - 1 - item.block; // the first keys are seen by most
+    const long long shared =
+        of_queries ? 4ll * p.columns * (p.heads / p.group) : 8ll * p.rows * p.heads;
+    item = tc_attention_item_of<Causal>(place, blocks, heads(p), p.batches,
+                                        shared * Depth * p.batches <= (32ll << 20));
+    if constexpr (!of_queries)
+      item.block = blocks - 1 - item.block; // the first keys are seen by most
     return true;
   }
 };
 
 template <class T> struct tc_backward_group_problem : tc_backward_problem<T, tc_unmasked> {
-  tc_rows<T> of_key, of_value;
+  tc_rows<T> own, other; // what comes to keys, or queries, and to values
   float *gathered; // what comes to queries, in pieces: [batch, head, step, group, 32, 128 threads]
   const tc_tensor_map *query_map, *key_map, *value_map, *above_map;
   int batches;
@@ -66,16 +79,16 @@ template <class T> struct tc_backward_group_problem : tc_backward_problem<T, tc_
 
 #ifndef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <int Depth, bool Causal, class T>
+template <int Depth, tc_backward_form Form, bool Causal, class T>
 TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
-  constexpr int together = tc_backward_rows(Depth, true, false);
-  tc_backward_walk<Depth, Causal> items(p);
+  constexpr bool keys = Form != tc_backward_form::queries;
+  constexpr int together = tc_backward_rows(Depth, keys, false);
+  tc_backward_walk<Depth, Form, Causal> items(p);
   for (tc_attention_item item; items.next(p, item);)
-    for (int first = 0; first < tc_backward_group_keys; first += together)
-      if (item.block * tc_backward_group_keys + first < p.columns)
-        tc_backward_block<Depth, true, Causal>(p, p.of_key, p.of_value,
-                                               item.block * tc_backward_group_keys + first,
-                                               item.head, item.batch);
+    for (int first = 0; first < tc_backward_group_own; first += together)
+      if (item.block * tc_backward_group_own + first < (keys ? p.columns : p.rows))
+        tc_backward_block<Depth, keys, Causal>(
+            p, p.own, p.other, item.block * tc_backward_group_own + first, item.head, item.batch);
 }
 
 #else
@@ -83,14 +96,14 @@ TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
 /// Where things lie in shared memory.
 template <class Tiles> struct tc_backward_places {
   unsigned start;
-  TC_MEMBER unsigned keys() const { return start; }
-  TC_MEMBER unsigned values() const { return start + Tiles::own_bytes; }
-  TC_MEMBER unsigned query(int stage) const {
+  TC_MEMBER unsigned own_first() const { return start; }
+  TC_MEMBER unsigned own_second() const { return start + Tiles::own_bytes; }
+  TC_MEMBER unsigned first(int stage) const {
     return start + 2 * Tiles::own_bytes + static_cast<unsigned>(stage) * Tiles::stage_bytes;
   }
-  TC_MEMBER unsigned above(int stage) const { return query(Tiles::stages + stage); }
+  TC_MEMBER unsigned second(int stage) const { return first(Tiles::stages + stage); }
   TC_MEMBER unsigned passed(int turn) const {
-    return query(2 * Tiles::stages) + static_cast<unsigned>(turn) * Tiles::passed_bytes;
+    return first(2 * Tiles::stages) + static_cast<unsigned>(turn) * Tiles::passed_bytes;
   }
   TC_MEMBER unsigned piece(int group) const {
     return passed(2) + static_cast<unsigned>(group) * Tiles::piece_bytes;
@@ -102,24 +115,28 @@ template <class Tiles> struct tc_backward_places {
   TC_MEMBER unsigned barrier(int i) const {
     return sums(2 * Tiles::stages) + static_cast<unsigned>(i) * 8;
   }
-  TC_MEMBER unsigned keys_full() const { return barrier(0); }
-  TC_MEMBER unsigned values_full() const { return barrier(1); }
+  TC_MEMBER unsigned own_first_full() const { return barrier(0); }
+  TC_MEMBER unsigned own_second_full() const { return barrier(1); }
   TC_MEMBER unsigned own_free() const { return barrier(2); }
   TC_MEMBER unsigned piece_full(int group) const { return barrier(3 + group); }
   TC_MEMBER unsigned piece_free(int group) const { return barrier(5 + group); }
-  TC_MEMBER unsigned query_full(int stage) const { return barrier(7 + stage); }
-  TC_MEMBER unsigned query_free(int stage) const { return barrier(7 + Tiles::stages + stage); }
-  TC_MEMBER unsigned above_full(int stage) const { return barrier(7 + 2 * Tiles::stages + stage); }
-  TC_MEMBER unsigned above_free(int stage) const { return barrier(7 + 3 * Tiles::stages + stage); }
+  TC_MEMBER unsigned first_full(int stage) const { return barrier(7 + stage); }
+  TC_MEMBER unsigned first_free(int stage) const { return barrier(7 + Tiles::stages + stage); }
+  TC_MEMBER unsigned second_full(int stage) const { return barrier(7 + 2 * Tiles::stages + stage); }
+  TC_MEMBER unsigned second_free(int stage) const { return barrier(7 + 3 * Tiles::stages + stage); }
 };
 
-/// The steps of an item: those of one head of queries after another.
-template <class Tiles, bool Causal> struct tc_backward_steps {
-  int begin, count; // the first query; steps of a head
+/// The rows of the other side of an item: those of one head of queries after another, or of a head
+/// of keys.
+template <class Tiles, bool Causal> struct tc_backward_range {
+  int begin, end;
   template <class Problem>
-  TC_MEMBER tc_backward_steps(const Problem &p, const tc_attention_item &item)
-      : begin(Causal ? item.block * Tiles::keys : 0),
-        count(begin < p.rows ? (p.rows - begin + Tiles::queries - 1) / Tiles::queries : 0) {}
+  TC_MEMBER tc_backward_range(const Problem &p, const tc_attention_item &item)
+      : begin(Causal && !Tiles::of_queries ? item.block * Tiles::own : 0),
+        end(Tiles::of_queries ? (Causal && (item.block + 1) * Tiles::own < p.columns
+                                     ? (item.block + 1) * Tiles::own
+                                     : p.columns)
+                              : p.rows) {}
 };
 
 // ---- bringing, and adding to memory
@@ -137,42 +154,51 @@ TC_FN void tc_backward_boxes(unsigned to, const tc_tensor_map *map, int first, i
 template <class Tiles, int Depth, bool Causal, class T>
 TC_FN void tc_backward_bring(const tc_backward_group_problem<T> &p,
                              const tc_backward_places<Tiles> &places) {
-  tc_backward_walk<Depth, Causal> items(p);
+  constexpr bool of_queries = Tiles::of_queries;
+  constexpr unsigned saved_bytes = of_queries ? 0 : Tiles::saved_bytes;
+  tc_backward_walk<Depth, Tiles::form, Causal> items(p);
   tc_ring<Tiles::stages> ring;
   unsigned own_parity = 1;
   for (tc_attention_item item; items.next(p, item);) {
-    const tc_backward_steps<Tiles, Causal> steps(p, item);
-    if (steps.count == 0)
+    const tc_backward_range<Tiles, Causal> range(p, item);
+    if (range.begin >= range.end)
       continue;
     tc_barrier_wait(places.own_free(), own_parity);
     own_parity ^= 1;
-    tc_barrier_expect(places.keys_full(), Tiles::own_bytes);
-    tc_backward_boxes<Tiles, Tiles::keys>(places.keys(), p.key_map, item.block * Tiles::keys,
-                                          item.head, item.batch, places.keys_full());
-    bool more = true; // values are not on their way
-    for (int head = item.head * p.group; head < (item.head + 1) * p.group; ++head) {
-      long long saved = p.saved(item.batch, head, steps.begin);
-      for (int first = steps.begin; first < p.rows; first += Tiles::queries) {
-        tc_barrier_wait(places.query_free(ring.stage), ring.parity ^ 1);
-        tc_barrier_expect(places.query_full(ring.stage), Tiles::stage_bytes + Tiles::saved_bytes);
-        tc_backward_boxes<Tiles, Tiles::queries>(places.query(ring.stage), p.query_map, first, head,
-                                                 item.batch, places.query_full(ring.stage));
-        tc_bulk_copy_bytes(places.sums(ring.stage), p.sums + saved, Tiles::saved_bytes,
-                           places.query_full(ring.stage));
+    tc_barrier_expect(places.own_first_full(), Tiles::own_bytes);
+    tc_backward_boxes<Tiles, Tiles::own>(places.own_first(), of_queries ? p.query_map : p.key_map,
+                                         item.block * Tiles::own, item.head, item.batch,
+                                         places.own_first_full());
+    bool more = true; // the second tensor is not on its way
+    const int heads = of_queries ? 1 : p.group;
+    for (int head = of_queries ? item.head / p.group : item.head * p.group, left = heads; left > 0;
+         ++head, --left) {
+      long long saved = p.saved(item.batch, head, range.begin);
+      for (int first = range.begin; first < range.end; first += Tiles::step) {
+        tc_barrier_wait(places.first_free(ring.stage), ring.parity ^ 1);
+        tc_barrier_expect(places.first_full(ring.stage), Tiles::stage_bytes + saved_bytes);
+        tc_backward_boxes<Tiles, Tiles::step>(places.first(ring.stage),
+                                              of_queries ? p.key_map : p.query_map, first, head,
+                                              item.batch, places.first_full(ring.stage));
+        if constexpr (!of_queries)
+          tc_bulk_copy_bytes(places.sums(ring.stage), p.sums + saved, saved_bytes,
+                             places.first_full(ring.stage));
         if (more) {
           more = false;
-          tc_barrier_expect(places.values_full(), Tiles::own_bytes);
-          tc_backward_boxes<Tiles, Tiles::keys>(places.values(), p.value_map,
-                                                item.block * Tiles::keys, item.head, item.batch,
-                                                places.values_full());
+          tc_barrier_expect(places.own_second_full(), Tiles::own_bytes);
+          tc_backward_boxes<Tiles, Tiles::own>(
+              places.own_second(), of_queries ? p.above_map : p.value_map, item.block * Tiles::own,
+              item.head, item.batch, places.own_second_full());
         }
-        tc_barrier_wait(places.above_free(ring.stage), ring.parity ^ 1);
-        tc_barrier_expect(places.above_full(ring.stage), Tiles::stage_bytes + Tiles::saved_bytes);
-        tc_backward_boxes<Tiles, Tiles::queries>(places.above(ring.stage), p.above_map, first, head,
-                                                 item.batch, places.above_full(ring.stage));
-        tc_bulk_copy_bytes(places.shares(ring.stage), p.shares + saved, Tiles::saved_bytes,
-                           places.above_full(ring.stage));
-        saved += Tiles::queries;
+        tc_barrier_wait(places.second_free(ring.stage), ring.parity ^ 1);
+        tc_barrier_expect(places.second_full(ring.stage), Tiles::stage_bytes + saved_bytes);
+        tc_backward_boxes<Tiles, Tiles::step>(places.second(ring.stage),
+                                              of_queries ? p.value_map : p.above_map, first, head,
+                                              item.batch, places.second_full(ring.stage));
+        if constexpr (!of_queries)
+          tc_bulk_copy_bytes(places.shares(ring.stage), p.shares + saved, saved_bytes,
+                             places.second_full(ring.stage));
+        saved += Tiles::step;
         ring.next();
       }
     }
@@ -183,15 +209,15 @@ TC_FN void tc_backward_bring(const tc_backward_group_problem<T> &p,
 template <class Tiles, int Depth, bool Causal, class T>
 TC_FN void tc_backward_gather(const tc_backward_group_problem<T> &p,
                               const tc_backward_places<Tiles> &places, int group) {
-  tc_backward_walk<Depth, Causal> items(p);
+  tc_backward_walk<Depth, Tiles::form, Causal> items(p);
   unsigned parity = 0;
   for (tc_attention_item item; items.next(p, item);) {
-    const tc_backward_steps<Tiles, Causal> steps(p, item);
+    const tc_backward_range<Tiles, Causal> range(p, item);
     for (int shared = 0; shared < p.group; ++shared) {
       float *to = p.gathered +
-                  p.saved(item.batch, item.head * p.group + shared, steps.begin) * Tiles::depth +
+                  p.saved(item.batch, item.head * p.group + shared, range.begin) * Tiles::depth +
                   group * tc_backward_group_piece;
-      for (int step = 0; step < steps.count; ++step) {
+      for (int first = range.begin; first < range.end; first += Tiles::step) {
         tc_barrier_wait(places.piece_full(group), parity);
         parity ^= 1;
         tc_bulk_add(to, places.piece(group), Tiles::piece_bytes);
@@ -207,13 +233,15 @@ TC_FN void tc_backward_gather(const tc_backward_group_problem<T> &p,
 
 // ---- a group's work
 
-/// What a thread keeps of its two keys, 8 apart.
+/// What a thread keeps of its two rows, 8 apart: sums of what comes to keys and values, or to
+/// queries alone; the product that is added to memory.
 template <class Tiles> struct tc_backward_group_state {
-  float of_keys[Tiles::depth / 2], of_values[Tiles::depth / 2];
-  float scores[Tiles::queries / 2], passed[Tiles::queries / 2];
-  float of_queries[32];
-  unsigned weights[Tiles::queries / 4], narrow[Tiles::queries / 4]; // as operands: narrow passed
-  int key;                                                          // the first of the two
+  float sums[Tiles::depth / 2], other[Tiles::of_queries ? 1 : Tiles::depth / 2];
+  float scores[Tiles::step / 2], passed[Tiles::step / 2];
+  float gathered[32];
+  unsigned weights[Tiles::step / 4], narrow[Tiles::step / 4]; // as operands: narrow passed
+  float sum[2], share[2];                                     // of own queries
+  int row;                                                    // the first of the two
 };
 
 template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group {
@@ -231,40 +259,40 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
       tc_barrier_arrive(barrier);
   }
   /// to = own rows of `own` @ (rows of the stage)^T, started.
-  TC_MEMBER void start_square(float (&to)[tiles::queries / 2], unsigned own, unsigned stage) const {
+  TC_MEMBER void start_square(float (&to)[tiles::step / 2], unsigned own, unsigned stage) const {
     const unsigned long long left = tc_wgmma_descriptor(own + static_cast<unsigned>(group) *
                                                                   (tc_group_rows * tc_group_line),
                                                         16),
                              right = tc_wgmma_descriptor(stage, 16);
     TC_UNROLL
-    for (int k = 0; k < tiles::steps; ++k)
+    for (int k = 0; k < tiles::terms; ++k)
       tc_multiply_group<0, 0>(
-          T{}, to, tc_wgmma_further(left, k / 4 * (tiles::keys * tc_group_line) + k % 4 * 32),
-          tc_wgmma_further(right, k / 4 * (tiles::queries * tc_group_line) + k % 4 * 32),
+          T{}, to, tc_wgmma_further(left, k / 4 * (tiles::own * tc_group_line) + k % 4 * 32),
+          tc_wgmma_further(right, k / 4 * (tiles::step * tc_group_line) + k % 4 * 32),
           k == 0 ? 0 : 1);
     tc_wgmma_end_group();
   }
   /// sums += left @ rows of the stage, started.
   TC_MEMBER void start_sums(float (&sums)[tiles::depth / 2],
-                            const unsigned (&left)[tiles::queries / 4], unsigned stage) const {
-    const unsigned long long first = tc_wgmma_descriptor(stage, tiles::queries * tc_group_line);
+                            const unsigned (&left)[tiles::step / 4], unsigned stage) const {
+    const unsigned long long first = tc_wgmma_descriptor(stage, tiles::step * tc_group_line);
     TC_UNROLL
-    for (int k = 0; k < tiles::queries / 16; ++k)
+    for (int k = 0; k < tiles::step / 16; ++k)
       tc_multiply_group_turned(T{}, sums, left + 4 * k,
                                tc_wgmma_further(first, k * 16 * tc_group_line));
     tc_wgmma_end_group();
   }
   /// What comes to 64 queries from all keys of the block, started: of deep queries 64 elements,
   /// else all of a half of the step's queries.
-  TC_MEMBER void start_queries() {
-    const unsigned half = static_cast<unsigned>(group) * (tiles::keys * tc_group_line);
+  TC_MEMBER void start_gathered() {
+    const unsigned half = static_cast<unsigned>(group) * (tiles::own * tc_group_line);
     const unsigned long long left = tc_wgmma_descriptor(
                                  places.passed(turn) + (tiles::blocks == 1 ? half : 0), 16),
                              right = tc_wgmma_descriptor(
-                                 places.keys() + (tiles::blocks == 1 ? 0 : half), 16);
+                                 places.own_first() + (tiles::blocks == 1 ? 0 : half), 16);
     TC_UNROLL
-    for (int k = 0; k < tiles::keys / 16; ++k)
-      tc_multiply_group<1, 1>(T{}, state.of_queries, tc_wgmma_further(left, k * 16 * tc_group_line),
+    for (int k = 0; k < tiles::own / 16; ++k)
+      tc_multiply_group<1, 1>(T{}, state.gathered, tc_wgmma_further(left, k * 16 * tc_group_line),
                               tc_wgmma_further(right, k * 16 * tc_group_line), k == 0 ? 0 : 1);
     tc_wgmma_end_group();
   }
@@ -277,49 +305,72 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
     tc_shared_load(numbers[0], saved);
     tc_shared_load(numbers[1], saved + 32);
     TC_UNROLL
-    for (int n = 0; n < tiles::queries / 8; ++n) {
-      if (n + 2 < tiles::queries / 8)
+    for (int n = 0; n < tiles::step / 8; ++n) {
+      if (n + 2 < tiles::step / 8)
         tc_shared_load(numbers[(n + 2) % 3], saved + (n + 2) * 32);
       work(n, numbers[n % 3]);
     }
   }
-  /// Scores become weights. `first`: the step's first query.
+  TC_MEMBER bool hides(int first) const {
+    const int own_first = state.row / tc_group_rows * tc_group_rows,
+              own_last = own_first + tc_group_rows - 1;
+    if constexpr (tiles::of_queries)
+      return first + tiles::step > p.columns || (Causal && first + tiles::step - 1 > own_first);
+    else
+      return own_last >= p.columns || (Causal && first < own_last);
+  }
+  /// Scores become weights. `first`: the step's first row.
   TC_MEMBER void weigh(int first) {
     constexpr float powers = 1.4426950408889634f; // weights are powers of two
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const float scale = p.scale * powers;
-    const int own_last = state.key / tc_group_rows * tc_group_rows + tc_group_rows - 1;
-    if (own_last >= p.columns || (Causal && first < own_last)) {
+    if (hides(first)) {
       TC_UNROLL
-      for (int i = 0; i < tiles::queries / 2; ++i) {
-        const int key = state.key + i / 2 % 2 * 8, query = first + i / 4 * 8 + lane % 4 * 2 + i % 2;
+      for (int i = 0; i < tiles::step / 2; ++i) {
+        const int own = state.row + i / 2 % 2 * 8, other = first + i / 4 * 8 + lane % 4 * 2 + i % 2,
+                  key = tiles::of_queries ? other : own, query = tiles::of_queries ? own : other;
         if (key >= p.columns || (Causal && key > query))
           state.scores[i] = -TC_INF;
       }
     }
-    each_query(places.sums(ring.stage), [&](int n, const float(&sums)[2]) {
+    if constexpr (tiles::of_queries) {
       TC_UNROLL
-      for (int j = 0; j < 4; ++j)
-        state.scores[4 * n + j] =
-            tc_fast_exp2(fmaf(state.scores[4 * n + j], scale, -powers * sums[j % 2]));
-    });
+      for (int i = 0; i < tiles::step / 2; ++i)
+        state.scores[i] = tc_fast_exp2(fmaf(state.scores[i], scale, -state.sum[i / 2 % 2]));
+    } else {
+      each_query(places.sums(ring.stage), [&](int n, const float(&sums)[2]) {
+        TC_UNROLL
+        for (int j = 0; j < 4; ++j)
+          state.scores[4 * n + j] =
+              tc_fast_exp2(fmaf(state.scores[4 * n + j], scale, -powers * sums[j % 2]));
+      });
+    }
   }
   /// What came to results becomes what came to scores; both are packed.
   TC_MEMBER void pass() {
-    each_query(places.shares(ring.stage), [&](int n, const float(&shares)[2]) {
+    if constexpr (tiles::of_queries) {
       TC_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const int i = 4 * n + half * 2;
-        if constexpr (!tiles::early)
-          state.weights[i / 2] = tc_pack(T{}, state.scores[i], state.scores[i + 1]);
-        state.narrow[i / 2] = tc_pack(T{}, state.scores[i] * (state.passed[i] - shares[0]),
-                                      state.scores[i + 1] * (state.passed[i + 1] - shares[1]));
+      for (int i = 0; i < tiles::step / 2; i += 2) {
+        const float share = state.share[i / 2 % 2];
+        state.narrow[i / 2] = tc_pack(T{}, state.scores[i] * (state.passed[i] - share),
+                                      state.scores[i + 1] * (state.passed[i + 1] - share));
       }
-    });
+    } else {
+      each_query(places.shares(ring.stage), [&](int n, const float(&shares)[2]) {
+        TC_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const int i = 4 * n + half * 2;
+          if constexpr (!tiles::early)
+            state.weights[i / 2] = tc_pack(T{}, state.scores[i], state.scores[i + 1]);
+          state.narrow[i / 2] = tc_pack(T{}, state.scores[i] * (state.passed[i] - shares[0]),
+                                        state.scores[i + 1] * (state.passed[i + 1] - shares[1]));
+        }
+      });
+    }
   }
   TC_MEMBER void pack_weights() {
     TC_UNROLL
-    for (int i = 0; i < tiles::queries / 4; ++i)
+    for (int i = 0; i < tiles::step / 4; ++i)
       state.weights[i] = tc_pack(T{}, state.scores[2 * i], state.scores[2 * i + 1]);
   }
   /// To shared memory: a line of 64 queries a key.
@@ -328,76 +379,83 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
               line = group * tc_group_rows + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + lane / 4;
     const unsigned to = places.passed(turn) + static_cast<unsigned>(lane % 4) * 4;
     TC_UNROLL
-    for (int i = 0; i < tiles::queries / 4; ++i)
-      tc_shared_store(to + i / 16 * (tiles::keys * tc_group_line) +
+    for (int i = 0; i < tiles::step / 4; ++i)
+      tc_shared_store(to + i / 16 * (tiles::own * tc_group_line) +
                           tc_swizzled(line + i % 2 * 8, i / 2 % 8),
                       state.narrow[i]);
   }
-  TC_MEMBER void hand_over_queries() {
+  TC_MEMBER void hand_over() {
     tc_barrier_wait(places.piece_free(group), piece_parity);
     piece_parity ^= 1;
     const unsigned to = places.piece(group) + threadIdx.x % tc_group_threads * 16;
     TC_UNROLL
     for (int i = 0; i < 8; ++i)
-      tc_shared_store(to + i * (tc_group_threads * 16), tc_float_bits(state.of_queries[4 * i]),
-                      tc_float_bits(state.of_queries[4 * i + 1]),
-                      tc_float_bits(state.of_queries[4 * i + 2]),
-                      tc_float_bits(state.of_queries[4 * i + 3]));
+      tc_shared_store(to + i * (tc_group_threads * 16), tc_float_bits(state.gathered[4 * i]),
+                      tc_float_bits(state.gathered[4 * i + 1]),
+                      tc_float_bits(state.gathered[4 * i + 2]),
+                      tc_float_bits(state.gathered[4 * i + 3]));
     tc_bulk_see_stores();
     __syncwarp();
     release(places.piece_full(group));
   }
 
   TC_MEMBER void start_scores() {
-    tc_barrier_wait(places.query_full(ring.stage), ring.parity);
+    tc_barrier_wait(places.first_full(ring.stage), ring.parity);
     tc_wgmma_start();
-    start_square(state.scores, places.keys(), places.query(ring.stage));
+    start_square(state.scores, places.own_first(), places.first(ring.stage));
   }
   /// A step whose scores have been started; those of the next one, if there are `more`, are started
   /// before anything of this one is waited for that shared memory or registers do not need.
   TC_MEMBER void step(int first, bool more) {
     const int stage = ring.stage;
-    tc_barrier_wait(places.above_full(stage), ring.parity);
+    tc_barrier_wait(places.second_full(stage), ring.parity);
     tc_wgmma_wait<0>();
     tc_wgmma_hold(state.scores);
     tc_wgmma_start();
-    start_square(state.passed, places.values(), places.above(stage));
+    start_square(state.passed, places.own_second(), places.second(stage));
     weigh(first);
     if constexpr (tiles::early) {
       pack_weights();
       tc_wgmma_start();
-      start_sums(state.of_values, state.weights, places.above(stage));
+      start_sums(state.other, state.weights, places.second(stage));
       tc_wgmma_wait<1>();
-      tc_wgmma_hold(state.passed);
-      pass();
     } else {
       tc_wgmma_wait<0>();
-      tc_wgmma_hold(state.passed);
-      pass();
+    }
+    tc_wgmma_hold(state.passed);
+    pass();
+    if constexpr (!tiles::early && !tiles::of_queries) {
       tc_wgmma_start();
-      start_sums(state.of_values, state.weights, places.above(stage));
+      start_sums(state.other, state.weights, places.second(stage));
     }
     tc_wgmma_start();
-    start_sums(state.of_keys, state.narrow, places.query(stage));
-    store_passed();
-    tc_wgmma_see_shared();
-    tc_group_sync(1, 2 * tc_group_threads);
-    tc_wgmma_start();
-    start_queries();
-    tc_wgmma_wait<1>();
-    tc_wgmma_hold(state.of_values);
-    tc_wgmma_hold(state.of_keys);
-    release(places.above_free(stage));
-    release(places.query_free(stage));
-    turn ^= 1;
+    start_sums(state.sums, state.narrow, places.first(stage));
+    if constexpr (tiles::gathers) {
+      store_passed();
+      tc_wgmma_see_shared();
+      tc_group_sync(1, 2 * tc_group_threads);
+      tc_wgmma_start();
+      start_gathered();
+      tc_wgmma_wait<1>();
+    } else {
+      tc_wgmma_wait<0>();
+    }
+    tc_wgmma_hold(state.sums);
+    if constexpr (!tiles::of_queries)
+      tc_wgmma_hold(state.other);
+    release(places.second_free(stage));
+    release(places.first_free(stage));
     ring.next();
     if (more)
-      tc_barrier_wait(places.query_full(ring.stage), ring.parity);
+      tc_barrier_wait(places.first_full(ring.stage), ring.parity);
     tc_wgmma_start();
-    start_square(state.scores, places.keys(), places.query(ring.stage));
-    tc_wgmma_wait<1>();
-    tc_wgmma_hold(state.of_queries);
-    hand_over_queries();
+    start_square(state.scores, places.own_first(), places.first(ring.stage));
+    if constexpr (tiles::gathers) {
+      tc_wgmma_wait<1>();
+      tc_wgmma_hold(state.gathered);
+      hand_over();
+      turn ^= 1;
+    }
   }
 
   /// To memory: a thread has 2 of each 8 elements of a row; neighbours trade, so that each stores 4
@@ -408,8 +466,8 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
     const bool odd = lane % 2 != 0;
     TC_UNROLL
     for (int half = 0; half < 2; ++half) {
-      const int row = state.key + half * 8;
-      T *to = tc_row(rows, batch, head, row < p.columns ? row : 0);
+      const int row = state.row + half * 8, count = tiles::of_queries ? p.rows : p.columns;
+      T *to = tc_row(rows, batch, head, row < count ? row : 0);
       TC_UNROLL
       for (int part = 0; part < tiles::depth / 16; ++part) {
         const int at = part * 8 + half * 2;
@@ -417,69 +475,86 @@ template <class Tiles, int Depth, bool Causal, class T> struct tc_backward_group
                        high = tc_pack(T{}, sums[at + 4] * factor, sums[at + 5] * factor);
         const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
         const int column = part * 16 + (odd ? 8 : 0) + lane % 4 / 2 * 4;
-        if (row < p.columns && column < Depth)
+        if (row < count && column < Depth)
           *reinterpret_cast<uint2 *>(to + column) =
               odd ? make_uint2(got, high) : make_uint2(low, got);
       }
     }
   }
 
-  TC_MEMBER void run() {
-    tc_backward_walk<Depth, Causal> items(p);
-    unsigned own_parity = 0;
-    piece_parity = 1;
-    turn = 0;
-    for (tc_attention_item item; items.next(p, item);) {
-      const tc_backward_steps<tiles, Causal> steps(p, item);
-      state.key = item.block * tiles::keys + group * tc_group_rows +
-                  static_cast<int>(threadIdx.x) / 32 % 4 * 16 +
-                  static_cast<int>(threadIdx.x) % 32 / 4;
+  TC_MEMBER void start_item(const tc_attention_item &item) {
+    state.row = item.block * tiles::own + group * tc_group_rows +
+                static_cast<int>(threadIdx.x) / 32 % 4 * 16 +
+                static_cast<int>(threadIdx.x) % 32 / 4;
+    TC_UNROLL
+    for (int i = 0; i < tiles::depth / 2; ++i) {
+      state.sums[i] = 0.0f;
+      if constexpr (!tiles::of_queries)
+        state.other[i] = 0.0f;
+    }
+    if constexpr (tiles::of_queries) {
       TC_UNROLL
-      for (int i = 0; i < tiles::depth / 2; ++i)
-        state.of_keys[i] = state.of_values[i] = 0.0f;
-      if (steps.count > 0) {
-        tc_barrier_wait(places.keys_full(), own_parity);
-        tc_barrier_wait(places.values_full(), own_parity);
+      for (int half = 0; half < 2; ++half) { // rows past the end have places, too
+        const long long saved = p.saved(item.batch, item.head, state.row + half * 8);
+        state.sum[half] = p.sums[saved] * 1.4426950408889634f;
+        state.share[half] = p.shares[saved];
+      }
+    }
+  }
+  TC_MEMBER void run() {
+    tc_backward_walk<Depth, tiles::form, Causal> items(p);
+    unsigned own_parity = 0;
+    for (tc_attention_item item; items.next(p, item);) {
+      const tc_backward_range<tiles, Causal> range(p, item);
+      start_item(item);
+      if (range.begin < range.end) {
+        tc_barrier_wait(places.own_first_full(), own_parity);
+        tc_barrier_wait(places.own_second_full(), own_parity);
         own_parity ^= 1;
         start_scores();
-        for (int shared = p.group; shared > 0; --shared)
-          for (int at = steps.begin; at < p.rows; at += tiles::queries)
-            step(at, shared > 1 || at + tiles::queries < p.rows);
+        for (int shared = tiles::of_queries ? 1 : p.group; shared > 0; --shared)
+          for (int at = range.begin; at < range.end; at += tiles::step)
+            step(at, shared > 1 || at + tiles::step < range.end);
         tc_wgmma_wait<0>();
         tc_wgmma_hold(state.scores);
         release(places.own_free());
       }
-      store(state.of_keys, p.scale, p.of_key, item.batch, item.head);
-      store(state.of_values, 1.0f, p.of_value, item.batch, item.head);
+      store(state.sums, p.scale, p.own, item.batch, item.head);
+      if constexpr (!tiles::of_queries)
+        store(state.other, 1.0f, p.other, item.batch, item.head);
     }
   }
 };
 
-template <int Depth, bool Causal, class T>
+template <class Tiles> TC_FN void tc_backward_init(const tc_backward_places<Tiles> &places) {
+  constexpr int warps = 8; // that compute
+  tc_barrier_init(places.own_first_full(), 1);
+  tc_barrier_init(places.own_second_full(), 1);
+  tc_barrier_init(places.own_free(), warps);
+  for (int i = 0; i < 2; ++i) {
+    tc_barrier_init(places.piece_full(i), warps / 2);
+    tc_barrier_init(places.piece_free(i), 1);
+  }
+  for (int stage = 0; stage < Tiles::stages; ++stage) {
+    tc_barrier_init(places.first_full(stage), 1);
+    tc_barrier_init(places.second_full(stage), 1);
+    tc_barrier_init(places.first_free(stage), warps);
+    tc_barrier_init(places.second_free(stage), warps);
+  }
+  tc_barrier_fence_init();
+}
+
+template <int Depth, tc_backward_form Form, bool Causal, class T>
 TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
-  using tiles = tc_backward_group_tiles<Depth>;
+  using tiles = tc_backward_group_tiles<Depth, Form>;
   TC_DYN_SMEM(unsigned char, shared);
   const tc_backward_places<tiles> places{(tc_shared_address(shared) + 1023u) & ~1023u};
   if (threadIdx.x == 0) {
-    constexpr int warps = 8; // that compute
     tc_bulk_prepare(p.query_map);
     tc_bulk_prepare(p.key_map);
     tc_bulk_prepare(p.value_map);
     tc_bulk_prepare(p.above_map);
-    tc_barrier_init(places.keys_full(), 1);
-    tc_barrier_init(places.values_full(), 1);
-    tc_barrier_init(places.own_free(), warps);
-    for (int i = 0; i < 2; ++i) {
-      tc_barrier_init(places.piece_full(i), warps / 2);
-      tc_barrier_init(places.piece_free(i), 1);
-    }
-    for (int stage = 0; stage < tiles::stages; ++stage) {
-      tc_barrier_init(places.query_full(stage), 1);
-      tc_barrier_init(places.above_full(stage), 1);
-      tc_barrier_init(places.query_free(stage), warps);
-      tc_barrier_init(places.above_free(stage), warps);
-    }
-    tc_barrier_fence_init();
+    tc_backward_init(places);
   }
   __syncthreads();
   const int group = static_cast<int>(threadIdx.x) / tc_group_threads;
@@ -488,11 +563,11 @@ TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
     const int thread = static_cast<int>(threadIdx.x) % tc_group_threads;
     if (thread == 0)
       tc_backward_bring<tiles, Depth, Causal>(p, places);
-    else if (thread == 32 || thread == 64)
+    else if (tiles::gathers && (thread == 32 || thread == 64))
       tc_backward_gather<tiles, Depth, Causal>(p, places, thread / 32 - 1);
   } else {
     tc_registers_take<tiles::compute_registers>();
-    tc_backward_group<tiles, Depth, Causal, T>{p, places, group, {}, {}, 0, 0}.run();
+    tc_backward_group<tiles, Depth, Causal, T>{p, places, group, {}, {}, 1, 0}.run();
   }
 }
 
@@ -500,7 +575,7 @@ TC_FN void tc_backward_by_groups(const tc_backward_group_problem<T> &p) {
 
 /// Of every row of a head, filled up to whole steps: the logarithm of its sum of weights, infinite
 /// where no weight is left, and its share; what is added up is cleared. A block: 128 rows.
-template <int Depth, bool Alone, class T>
+template <int Depth, bool Gathers, bool Alone, class T>
 TC_FN void tc_attention_backward_start(float *sums, float *shares, float *gathered, const T *above,
                                        const T *out, const float *saved, long long above_batch,
                                        long long above_head, long long above_row,
@@ -546,28 +621,30 @@ TC_FN void tc_attention_backward_start(float *sums, float *shares, float *gather
         share += tc_shfl_xor(share, across);
       if (word == 0)
         finish(batch, head, row, share);
-      float *cleared =
-          gathered + ((static_cast<long long>(batch) * heads + head) * padded + row) * depth;
-      TC_UNROLL
-      for (int i = 0; i < 2; ++i)
-        *reinterpret_cast<tc_vec<float, 4> *>(cleared + (i * words + word) * 4) = {};
+      if constexpr (Gathers) {
+        float *cleared =
+            gathered + ((static_cast<long long>(batch) * heads + head) * padded + row) * depth;
+        TC_UNROLL
+        for (int i = 0; i < 2; ++i)
+          *reinterpret_cast<tc_vec<float, 4> *>(cleared + (i * words + word) * 4) = {};
+      }
     }
   }
 }
 
-/// What comes to keys (`own`) and values (`other`), and to `gathered`, which was cleared. `sums`
-/// and `shares` as tc_attention_backward_start leaves them.
-template <int Depth, bool Causal, bool Alone, class T>
-TC_FN void tc_attention_backward_keys(
-    T *own, T *other, const T *query, const T *key, const T *value, const T *above,
-    const float *sums, const float *shares, const float *gathered, const tc_tensor_map *query_map,
-    const tc_tensor_map *key_map, const tc_tensor_map *value_map, const tc_tensor_map *above_map,
-    long long own_batch, long long own_head, long long own_row, long long other_batch,
-    long long other_head, long long other_row, long long query_batch, long long query_head,
-    long long query_row, long long key_batch, long long key_head, long long key_row,
-    long long value_batch, long long value_head, long long value_row, long long above_batch,
-    long long above_head, long long above_row, int rows, int columns, int batches, int heads,
-    int group, float scale) {
+/// By `Form`: what comes to keys (`own`) and values (`other`), and to `gathered`, which was
+/// cleared; or to queries (`own`). `sums` and `shares` as tc_attention_backward_start leaves them.
+template <int Depth, tc_backward_form Form, bool Causal, bool Alone, class T>
+TC_FN void tc_attention_backward_groups(
+    T *own, typename tc_exactly<T>::type *other, const T *query, const T *key, const T *value,
+    const T *above, const float *sums, const float *shares, const float *gathered,
+    const tc_tensor_map *query_map, const tc_tensor_map *key_map, const tc_tensor_map *value_map,
+    const tc_tensor_map *above_map, long long own_batch, long long own_head, long long own_row,
+    long long other_batch, long long other_head, long long other_row, long long query_batch,
+    long long query_head, long long query_row, long long key_batch, long long key_head,
+    long long key_row, long long value_batch, long long value_head, long long value_row,
+    long long above_batch, long long above_head, long long above_row, int rows, int columns,
+    int batches, int heads, int group, float scale) {
   const tc_backward_group_problem<T> p = {{{query, query_batch, query_head, query_row},
                                            {key, key_batch, key_head, key_row},
                                            {value, value_batch, value_head, value_row},
@@ -591,13 +668,14 @@ TC_FN void tc_attention_backward_keys(
                                           above_map,
                                           batches};
   if constexpr (Alone) {
-    constexpr int together = tc_backward_rows(Depth, true, false);
+    constexpr bool keys = Form != tc_backward_form::queries;
+    constexpr int together = tc_backward_rows(Depth, keys, false);
     for (int batch = 0; batch < batches; ++batch)
-      for (int head = 0; head < heads / group; ++head)
-        for (int first = 0; first < columns; first += together)
-          tc_backward_block<Depth, true, Causal>(p, p.of_key, p.of_value, first, head, batch);
+      for (int head = 0; head < (keys ? heads / group : heads); ++head)
+        for (int first = 0; first < (keys ? columns : rows); first += together)
+          tc_backward_block<Depth, keys, Causal>(p, p.own, p.other, first, head, batch);
   } else {
-    tc_backward_by_groups<Depth, Causal>(p);
+    tc_backward_by_groups<Depth, Form, Causal>(p);
   }
 }
 
@@ -607,7 +685,7 @@ TC_FN void tc_attention_backward_keys(
 template <int Depth, class T>
 TC_FN void tc_backward_round(const float *from, float scale, const tc_rows<T> &own, int first,
                              int rows, int head, int batch) {
-  using tiles = tc_backward_group_tiles<Depth>;
+  using tiles = tc_backward_group_tiles<Depth, tc_backward_form::gathered>;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const bool odd = lane % 2 != 0;
   TC_UNROLL
@@ -641,10 +719,10 @@ TC_FN void tc_backward_round(const float *from, float scale, const tc_rows<T> &o
 
 #endif
 
-/// What comes to queries: what was added up where tc_attention_backward_keys did, else computed
+/// What comes to queries: what was added up where tc_attention_backward_groups did, else computed
 /// here.
 template <int Depth, bool Causal, bool Alone, class T>
-TC_FN void tc_attention_backward_queries(
+TC_FN void tc_attention_backward_round(
     T *own, const T *query, const T *key, const T *value, const T *above, const float *sums,
     const float *shares, const float *gathered, long long own_batch, long long own_head,
     long long own_row, long long query_batch, long long query_head, long long query_row,
