@@ -67,6 +67,7 @@ public:
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
         (parts_.run == 1 ? ", results finished one by one" : "") +
+        (tile.splits > 1 ? ", " + std::to_string(tile.splits) + " blocks share the terms" : "") +
         (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
         (windows_          ? ", windows brought tap by tap"
          : parts_.prologue ? ", left operand read where it comes from"
@@ -77,8 +78,10 @@ public:
       result.text = print(threads);
       const auto blocks = [](int64_t size, int each) { return (size + each - 1) / each; };
       const int64_t tiles = blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns);
-      result.grid = {Expr(tile.groups ? std::min<int64_t>(tiles, target_.multiprocessors) : tiles),
-                     Expr(1), Expr(1)};
+      const int64_t most = tile.splits > 1 ? tiles * tile.splits
+                           : tile.groups   ? std::min<int64_t>(tiles, target_.multiprocessors)
+                                           : tiles;
+      result.grid = {Expr(most), Expr(1), Expr(1)};
       result.block = {threads, 1, 1};
       return result;
     };
@@ -428,10 +431,12 @@ private:
       for (const size_t side : {0, 1})
         if (is_mapped(side))
           list += std::string(", TC_TENSOR_MAP ") + kMapNames[side];
-    text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
-            (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " + name + "(" + list +
-            ") {\n" + left + operand("right", 1, threads > 1) + "  const " + name +
-            "_finish finish = {" + after.values + "};\n";
+    text +=
+        "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
+        (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " +
+        (threads > 1 && tile.splits > 1 ? "TC_CLUSTER(" + std::to_string(tile.splits) + ") " : "") +
+        name + "(" + list + ") {\n" + left + operand("right", 1, threads > 1) + "  const " + name +
+        "_finish finish = {" + after.values + "};\n";
     const std::string shape = std::to_string(tile.rows) + ", " + std::to_string(tile.columns) +
                               ", " + std::to_string(tile.stages);
     if (threads > 1)
@@ -442,7 +447,8 @@ private:
               ") == " + std::to_string(scheduler::shared_bytes(tile)) +
               ", \"as the launch has it\");\n";
     text += std::string("  ") + (tile.groups ? "tc_product_by_groups" : "tc_product") +
-            "<tc_product_tile<" + shape + ", " + std::to_string(tile.lag) + ">, " + factors() +
+            "<tc_product_tile<" + shape + ", " + std::to_string(tile.lag) +
+            (tile.splits > 1 ? ", " + std::to_string(tile.splits) : "") + ">, " + factors() +
             ">(left, right, finish, " + std::to_string(parts_.rows) + ", " +
             std::to_string(parts_.columns) + ", " + std::to_string(parts_.terms) + ");\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
@@ -475,6 +481,7 @@ private:
   program::TensorMap map_of(size_t side) const {
     if (side == 0 && windows_) {
       program::TensorMap map = windows_->map;
+      map.tf32 = parts_.by_tf32;
       map.parameter = parameter_of(windows_from_);
       return map;
     }
@@ -485,6 +492,7 @@ private:
     program::TensorMap map;
     map.parameter = parameter_of(module_.storage_of(view.buffer));
     map.offset = view.layout.offset;
+    map.tf32 = parts_.by_tf32;
     map.strides = {Expr(1), line_stride(side)};
     if (is_deep(side)) {
       map.sizes = {Expr(parts_.terms), Expr(extent)};
@@ -582,7 +590,11 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   work.factors = module.buffer(product.outputs[0]).dtype != DType::f32 ? Factors::half
                  : group.parts->by_tf32                                ? Factors::tf32
                                                                        : Factors::single;
-  work.gathers = group.parts->prologue.has_value();
+  work.rows = group.parts->rows;
+  work.columns = group.parts->columns;
+  work.terms = group.parts->terms;
+  work.gathers =
+      group.parts->by_tf32 ? !group.parts->candidate.groups : group.parts->prologue.has_value();
   for (const scheduler::ProductWay &way : scheduler::template_ways(target, work))
     if (way.tile != group.parts->candidate) {
       tiles.push_back(way.tile);

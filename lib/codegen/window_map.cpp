@@ -100,6 +100,7 @@ std::vector<int64_t> samples(int64_t count, std::vector<int64_t> steps) {
 }
 
 struct Geometry {
+  int64_t word; // elements of 16 bytes
   int64_t channels, batch, offset = 0;
   std::vector<int64_t> sizes, positions, kernel, stride, padding, dilation; // innermost first
   std::vector<int64_t> strides = {}; // of memory, elements; the batch's last
@@ -120,7 +121,7 @@ struct Geometry {
       const int64_t by = by_position ? stride[k] : dilation[k],
                     further = by_position     ? address(row, 0)
                               : kernel[k] > 1 ? address(0, tap * channels)
-                                              : start + by * kWord;
+                                              : start + by * word;
       if (by <= 0 || (further - start) % by != 0)
         return false;
       strides.push_back((further - start) / by);
@@ -128,10 +129,10 @@ struct Geometry {
       row *= positions[k];
       tap *= kernel[k];
     }
-    strides.push_back(batch > 1 ? address(row, 0) - start : kWord);
+    strides.push_back(batch > 1 ? address(row, 0) - start : word);
     return std::all_of(strides.begin(), strides.end(),
-                       [](int64_t s) { return s > 0 && s % kWord == 0; }) &&
-           offset % kWord == 0;
+                       [&](int64_t s) { return s > 0 && s % word == 0; }) &&
+           offset % word == 0;
   }
   /// Whether the graph reads just that.
   bool agrees(Reader &reader) const {
@@ -170,20 +171,18 @@ struct Geometry {
   int64_t upper(size_t k) const {
     return (positions[k] - 1) * stride[k] - padding[k] - sizes[k] + 1;
   }
-
-  static constexpr int64_t kWord = 8; // elements of 16 bytes
 };
 
 } // namespace
 
 std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &graph, ValueId load,
                                     ir::DType dtype, Expr row, Expr term, int rows) {
-  const auto line = static_cast<int64_t>(128 / tensor::size_in_bytes(dtype));
-  if (tensor::size_in_bytes(dtype) != 2 || hint.channels % line != 0 || hint.channels == 0 ||
-      hint.batch == 0 || product(hint.positions) == 0 || product(hint.kernel) == 0 ||
-      product(hint.sizes) == 0)
+  const auto size = static_cast<int64_t>(tensor::size_in_bytes(dtype)), line = 128 / size;
+  if (hint.channels % line != 0 || hint.channels == 0 || hint.batch == 0 ||
+      product(hint.positions) == 0 || product(hint.kernel) == 0 || product(hint.sizes) == 0)
     return std::nullopt;
-  Geometry geometry{hint.channels,
+  Geometry geometry{16 / size,
+                    hint.channels,
                     hint.batch,
                     0,
                     reversed(hint.sizes),

@@ -354,7 +354,7 @@ private:
                                          braces(sizes),
                                          braces(strides),
                                          braces(box)};
-      if (map.windows > 0) {
+      if (map.windows > 0 || map.tf32) {
         std::vector<std::string> lower, upper, step;
         for (size_t k = 0; k < static_cast<size_t>(map.windows); ++k) {
           lower.push_back(std::to_string(map.lower[k]));
@@ -365,6 +365,8 @@ private:
         for (const auto *list : {&lower, &upper, &step})
           fields.push_back(braces(*list));
       }
+      if (map.tf32)
+        fields.emplace_back("true");
       return row(fields);
     });
   }

@@ -235,6 +235,7 @@ private:
     std::copy(std::begin(row.lower), std::end(row.lower), map.shape.lower);
     std::copy(std::begin(row.upper), std::end(row.upper), map.shape.upper);
     std::copy(std::begin(row.step), std::end(row.step), map.shape.step);
+    map.shape.tf32 = row.tf32;
     if (!is_empty)
       slot(operand.buffer, add(multiply(size(operand.offset), element), map.offset), extent);
     map.value = result_.values.size();

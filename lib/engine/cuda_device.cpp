@@ -66,14 +66,14 @@ template <class Function> Function driver_function(const char *name) {
   return reinterpret_cast<Function>(function);
 }
 
-CUtensorMapDataType tensor_map_type(DType dtype) {
+CUtensorMapDataType tensor_map_type(DType dtype, bool tf32) {
   switch (dtype) {
   case DType::f16:
     return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   case DType::bf16:
     return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   case DType::f32:
-    return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    return tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   default: // bytes as they are
     switch (size_in_bytes(dtype)) {
     case 1:
@@ -333,7 +333,7 @@ void CudaDeviceImplementation::make_tensor_map(const TensorMapShape &shape, cons
   }
   CUtensorMap made; // as aligned as the driver wants it
   static_assert(sizeof(made) == kTensorMapBytes);
-  const auto type = tensor_map_type(shape.dtype);
+  const auto type = tensor_map_type(shape.dtype, shape.tf32);
   const auto rank = static_cast<cuuint32_t>(shape.rank);
   void *start = const_cast<void *>(address);
   const CUresult result =

@@ -79,6 +79,7 @@ struct TensorMapShape {
   int windows = 0;
   int lower[3] = {}, upper[3] = {};
   uint32_t step[3] = {};
+  bool tf32 = false; // of f32: copies round to 10 bits of mantissa
 };
 constexpr size_t kTensorMapBytes = 128;
 

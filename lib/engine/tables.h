@@ -121,6 +121,7 @@ struct TensorMap {
   int32_t windows = 0; // dimensions that windows slide over; 0: boxes
   int32_t lower[3] = {}, upper[3] = {};
   uint32_t step[3] = {};
+  bool tf32 = false;
 };
 struct Kernel {
   const char *name = "";

@@ -213,6 +213,7 @@ void read(const Cursor &at, TensorMap &map) {
     read_all(windows.at("upper"), map.upper, -kMost, kMost);
     read_all(windows.at("step"), map.step, 1, 8);
   }
+  map.tf32 = at.flag("tf32", false);
 }
 
 void read(const Cursor &at, KernelVariant &variant) {

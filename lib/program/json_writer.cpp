@@ -89,6 +89,8 @@ Json write(const TensorMap &map) {
   set_unless(result, "offset", map.offset, 0);
   if (!map.lower.empty())
     result["windows"] = {{"lower", map.lower}, {"upper", map.upper}, {"step", map.step}};
+  if (map.tf32)
+    result["tf32"] = true;
   return result;
 }
 

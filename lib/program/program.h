@@ -90,6 +90,7 @@ struct TensorMap {
   /// windows slide over: positions from `lower` to size - 1 + `upper`, `step` apart. A copy brings
   /// box[1] positions, one after another.
   std::vector<int> lower, upper, step;
+  bool tf32 = false; // of f32: copies round to 10 bits of mantissa, as matrix units read TF32
 };
 /// Launch geometry and text under one plan. Grid over expressions of the program's symbols.
 struct KernelVariant {

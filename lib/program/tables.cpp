@@ -320,6 +320,7 @@ private:
       row.upper[k] = map.upper[k];
       row.step[k] = static_cast<uint32_t>(map.step[k]);
     }
+    row.tf32 = map.tf32;
     return row;
   }
   void add_kernel(const Kernel &kernel) {

@@ -355,10 +355,11 @@ private:
       fits = k == 0 || !stride || *stride * bytes % 16 == 0;
     }
     check_size(map.offset, where, "offset");
+    fits = fits && (!map.tf32 || kernel.parameters[map.parameter].dtype == DType::f32);
     if (!fits)
       report("TSC-P009",
              "a tensor map has 1 to 5 sizes, the first one's neighbours 128 bytes of a box, others "
-             "whole words of 16 bytes apart",
+             "whole words of 16 bytes apart; only floats of 32 bits are rounded to TF32",
              where);
   }
   void check_variant(const KernelVariant &variant, const std::string &where) {

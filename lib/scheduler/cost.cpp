@@ -23,6 +23,8 @@ constexpr double kLibraryStart = 5000; // nanoseconds: launch, first loads, last
 constexpr double kKernelStart = 2500;
 constexpr double kTemplateStart = 3500;
 constexpr double kRoundStart = 500; // of each round of blocks
+/// Sums of blocks that share a tile's terms put together, nanoseconds a result; not measured.
+constexpr double kJoin = 0.1;
 // A block loads, multiplies and stores one after the other: alone on its multiprocessor it leaves
 // memory idle most of the time, unless groups of its warps divide the work.
 constexpr double kAloneBandwidth = 0.32, kSharedBandwidth = 0.65;
@@ -47,17 +49,25 @@ constexpr Measured kTiles[] = {
 };
 constexpr double kMultiprocessors = 132; // of the H200 that these were measured on
 /// Of floats multiplied by threads, and as TF32: not measured yet. Taken to reach 60% of 67 and of
-/// 400 TFLOP/s, narrow tiles less as above.
+/// 400 TFLOP/s, narrow tiles less as above; TF32 by groups of warps half of what 16 bits do.
 constexpr Measured kSingleTiles[] = {
     {{128, 128, 3, 0, 2}, 40e3}, {{256, 64, 2, 0, 2}, 40e3}, {{128, 64, 3, 0, 2}, 36e3}};
 constexpr Measured kTf32Tiles[] = {
+    {{128, 256, 3, 1, 1, true}, 390e3}, {{128, 192, 4, 1, 1, true}, 360e3},
+    {{128, 128, 5, 1, 1, true}, 360e3}, {{256, 128, 3, 1, 1, true}, 355e3},
+    {{128, 64, 7, 1, 1, true}, 225e3},
+};
+/// Where threads bring the left operand, rounding it on the way.
+constexpr Measured kGatheredTf32Tiles[] = {
     {{128, 256, 4, 0, 1}, 240e3}, {{128, 128, 3, 0, 2}, 220e3}, {{128, 64, 4, 0, 2}, 150e3}};
 
-std::span<const Measured> tiles_of(ProductWork::Factors factors) {
-  switch (factors) {
+std::span<const Measured> measured_tiles(const ProductWork &work) {
+  switch (work.factors) {
   case ProductWork::Factors::single:
     return kSingleTiles;
   case ProductWork::Factors::tf32:
+    if (work.gathers)
+      return kGatheredTf32Tiles;
     return kTf32Tiles;
   default:
     return kTiles;
@@ -82,11 +92,15 @@ double peak_of(const target::Target &target, ir::DType dtype, bool is_product, b
   return is_product && tensor::is_reduced_float(dtype) ? target.flops_16bit : target.flops_f32;
 }
 
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t tiles_of(const ProductWork &work, const ProductTile &tile) {
+  return ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
+}
+
 double template_nanoseconds(const target::Target &target, const Measured &way,
                             const ProductWork &work) {
-  const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const ProductTile &tile = way.tile;
-  const int64_t blocks = ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
+  const int64_t blocks = tiles_of(work, tile) * tile.splits;
   const double rate = (work.gathers && way.gathers > 0 ? way.gathers : way.flops) /
                       kMultiprocessors; // of a multiprocessor
   const double block = 2.0 * tile.rows * tile.columns * static_cast<double>(work.terms) / rate;
@@ -95,11 +109,34 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
                         (kLanesANanosecond * target.multiprocessors);
   // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
   const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
-  const double compute = rounds * block + rounds / tile.blocks * kRoundStart + finish;
+  const double compute = rounds * block / tile.splits + rounds / tile.blocks * kRoundStart +
+                         finish + (tile.splits > 1 ? kJoin * tile.rows * tile.columns : 0);
   const double memory =
       memory_nanoseconds(target, static_cast<double>(work.bytes),
                          tile.blocks > 1 || tile.groups ? kSharedBandwidth : kAloneBandwidth);
   return kTemplateStart + std::max(compute, memory) + kNotOverlapped * std::min(compute, memory);
+}
+
+/// Into how many parts terms are cut, where that fills multiprocessors that tiles leave idle.
+Measured best_split(const target::Target &target, const Measured &way, const ProductWork &work) {
+  constexpr int kSplits[] = {2, 4};
+  constexpr int64_t kFewestSteps = 4; // of a block
+  const int64_t bytes = work.factors == ProductWork::Factors::half ? 2 : 4,
+                steps = ceil_div(work.terms * bytes, tc_product_line);
+  Measured best = way;
+  for (const int splits : kSplits) {
+    Measured split = way;
+    split.tile.splits = splits;
+    const ProductTile &tile = split.tile;
+    const bool fits = tile.groups && tiles_of(work, tile) * splits <= target.multiprocessors &&
+                      steps >= splits * kFewestSteps &&
+                      tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
+                          tile.stages * tc_product_stage_bytes(tile.rows, tile.columns);
+    if (fits &&
+        template_nanoseconds(target, split, work) < template_nanoseconds(target, best, work))
+      best = split;
+  }
+  return best;
 }
 
 } // namespace
@@ -257,11 +294,16 @@ std::vector<ProductWay> template_ways(const target::Target &target, const Produc
   std::vector<ProductWay> ways;
   if (!target.has_wgmma) // what was measured
     return ways;
-  for (const Measured &measured : tiles_of(work.factors))
-    if (shared_bytes(measured.tile) <= target.shared_bytes_per_block)
-      ways.push_back({std::to_string(measured.tile.rows) + " x " +
-                          std::to_string(measured.tile.columns) + " results a block",
-                      measured.tile, template_nanoseconds(target, measured, work)});
+  for (const Measured &measured : measured_tiles(work)) {
+    if (shared_bytes(measured.tile) > target.shared_bytes_per_block)
+      continue;
+    const Measured best = best_split(target, measured, work);
+    std::string name = std::to_string(best.tile.rows) + " x " + std::to_string(best.tile.columns) +
+                       " results a block";
+    if (best.tile.splits > 1)
+      name += ", " + std::to_string(best.tile.splits) + " blocks share the terms";
+    ways.push_back({std::move(name), best.tile, template_nanoseconds(target, best, work)});
+  }
   std::stable_sort(ways.begin(), ways.end(), [](const ProductWay &a, const ProductWay &b) {
     return a.nanoseconds < b.nanoseconds;
   });

@@ -462,7 +462,7 @@ private:
       return false;
     const ir::Windows *windows = state_.module.windows_of(state_.operation(producer));
     const int size = static_cast<int>(tensor::size_in_bytes(out_of(node).dtype));
-    return windows != nullptr && size == 2 && windows->channels % tc_product_terms_of(size) == 0;
+    return windows != nullptr && windows->channels % tc_product_terms_of(size) == 0;
   }
 
   /// True if a group behind `from` and before `to` writes memory that `readers` read. What follows

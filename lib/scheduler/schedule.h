@@ -159,6 +159,7 @@ struct ProductTile {
   int blocks = 2;
   /// Groups of warps divide the work, and blocks compute one tile after another.
   bool groups = false;
+  int splits = 1; // blocks, a cluster, that share the terms of a tile; then each has one tile
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
 /// What a template's kernel computes. The root: attention, a sort of long rows (several kernels),

@@ -188,7 +188,7 @@ def prepare(tsc, folder, name, module, inputs):
     os.makedirs(folder, exist_ok=True)
     row = {}
     began = time.time()
-    call = [tsc, "compile", f"{folder}/m.pt2", "-o", f"{folder}/out"]
+    call = [tsc, "compile", f"{folder}/m.pt2", "-o", f"{folder}/out", *os.environ.get("OPTIONS", "").split()]
     said = subprocess.run(call, capture_output=True, text=True)
     if said.returncode:
         raise RuntimeError((said.stderr + said.stdout)[-300:])
@@ -228,7 +228,7 @@ def compare(name, program, module, inputs, peers, flush, row, seconds):
         calls = {"tsc": lambda: program(*inputs), "eager": lambda: module(*inputs)}
         want = module(*inputs)
         results = program(*inputs)
-        wanted = list(want) if isinstance(want, (tuple, list)) else [want]
+        wanted, results = (list(x) if isinstance(x, (tuple, list)) else [x] for x in (want, results))
         row["error"], row["worst"] = max(difference(h, w) for h, w in zip(results, wanted))
         del want, wanted, results
         for peer, f in peers.items():

@@ -21,6 +21,13 @@ struct tc_tensor_map {
 #define TC_TENSOR_MAP const tc_tensor_map
 #endif
 
+/// Before a kernel's name: so many blocks, neighbours of the grid, are a cluster (sm_90a alone).
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define TC_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
+#else
+#define TC_CLUSTER(blocks)
+#endif
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 /// By one thread, before others meet the barrier; then tc_barrier_fence_init and __syncthreads. A
@@ -130,6 +137,29 @@ TC_FN void tc_barrier_wait(unsigned address, unsigned parity) {
   while (!tc_barrier_try(address, parity)) {
   }
 }
+
+/// Blocks of a cluster: which one this is; where another one's shared memory has what this block
+/// has at `address`; four floats to there. What was stored is seen by threads that have waited for
+/// all that are left of the cluster to arrive.
+TC_FN unsigned tc_cluster_rank() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+TC_FN unsigned tc_cluster_address(unsigned address, unsigned rank) {
+  unsigned there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+TC_FN void tc_cluster_store(unsigned to, float a, float b, float c, float d) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b),
+               "f"(c), "f"(d)
+               : "memory");
+}
+TC_FN void tc_cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+TC_FN void tc_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 /// Named barrier `id` (1 to 15; 0 is __syncthreads) of `threads` threads, whole warps: waits for
 /// all of them, or arrives and goes on.

@@ -6,6 +6,10 @@
 
 #include "tc_numeric.h"
 
+/// Products of floats by matrix units: both factors are rounded to 10 bits of mantissa, to nearest.
+/// The host multiplies floats.
+struct tc_tf32 {};
+
 #ifdef TC_DEVICE
 
 TC_FN unsigned tc_shared_address(const void *p) {
@@ -230,6 +234,22 @@ TC_WGMMA_TF32(64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36, 37)
 TC_WGMMA_TF32(128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
 TC_WGMMA_TF32(192, 96, TC_N96, TC_C96(c), 96, 97, 98, 99, 100, 101)
 TC_WGMMA_TF32(256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132, 133)
+#define TC_WGMMA_TF32_SHARED(columns, count, names, registers, a, b, keep)                         \
+  template <int left_turned, int right_turned>                                                     \
+  TC_FN void tc_multiply_group(tc_tf32, float(&c)[count], unsigned long long left_at,              \
+                               unsigned long long right_at, int added) {                           \
+    static_assert(left_turned == 0 && right_turned == 0, "TF32 lies along the terms");             \
+    asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                         \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k8.f32.tf32.tf32 {" names "}, %" #a \
+                 ", %" #b ", keep, 1, 1;\n}\n"                                                     \
+                 : registers                                                                       \
+                 : "l"(left_at), "l"(right_at), "r"(added));                                       \
+  }
+/// The same, both in shared memory, already rounded.
+TC_WGMMA_TF32_SHARED(64, 32, TC_N32, TC_C32(c), 32, 33, 34)
+TC_WGMMA_TF32_SHARED(128, 64, TC_N64, TC_C64(c), 64, 65, 66)
+TC_WGMMA_TF32_SHARED(192, 96, TC_N96, TC_C96(c), 96, 97, 98)
+TC_WGMMA_TF32_SHARED(256, 128, TC_N128, TC_C128(c), 128, 129, 130)
 
 #endif
 #endif

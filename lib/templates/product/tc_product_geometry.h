@@ -47,6 +47,11 @@ constexpr int tc_product_piece_pitch = tc_product_piece + 8;
 constexpr int tc_product_staged_bytes = 4 * 16 * tc_product_piece_pitch; // of a warp
 constexpr int tc_product_barriers = 256; // bytes, more than there are
 
+/// Where `splits` blocks share a tile's terms: bytes of the sums that one of them gets from others,
+/// of half the tile; they lie where the stages were.
+TC_CONSTEXPR int tc_product_joined_bytes(int rows, int columns, int splits) {
+  return (splits - 1) * rows / 2 * columns * 4;
+}
 /// Dynamic shared memory of such a block: the ring of stages, results of each warp, barriers.
 TC_CONSTEXPR int tc_product_group_bytes(int rows, int columns, int stages) {
   return stages * tc_product_stage_bytes(rows, columns) +

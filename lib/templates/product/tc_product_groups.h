@@ -1,8 +1,9 @@
-// A matrix product of 16-bit floats where wgmma is (sm_90a): a group of four warps brings operands
-// into a ring of stages, by bulk copies (one thread does) where they lie in memory as matrices; two
-// groups multiply 64 rows each (or twice 64) with all columns. A block
-// stays and computes one tile after another: the next one's operands come while results are
-// finished.
+// A matrix product of 16-bit floats, or of TF32, where wgmma is (sm_90a): a group of four warps
+// brings operands into a ring of stages, by bulk copies (one thread does) where they lie in memory
+// as matrices; two groups multiply 64 rows each (or twice 64) with all columns. A block stays and
+// computes one tile after another: the next one's operands come while results are finished. Where
+// tiles are few and terms many, the blocks of a cluster share the terms of one tile each, and put
+// their sums together by way of each other's shared memory.
 //
 // Operands, and the function that results go to, are those of tc_product.h.
 #pragma once
@@ -56,26 +57,37 @@ template <class Tile> struct tc_product_walk {
   TC_MEMBER tc_product_walk(int rows, int columns)
       : row_tiles((rows + Tile::rows - 1) / Tile::rows),
         column_tiles((columns + Tile::columns - 1) / Tile::columns),
-        tile(static_cast<int>(blockIdx.x)) {}
+        tile(static_cast<int>(blockIdx.x) / Tile::splits) {}
   TC_MEMBER bool next(int &first_row, int &first_column) {
     if (tile >= row_tiles * column_tiles)
       return false;
     tc_product_place(tile, row_tiles, column_tiles, first_row, first_column);
     first_row *= Tile::rows;
     first_column *= Tile::columns;
-    tile += static_cast<int>(gridDim.x);
+    tile += static_cast<int>(gridDim.x) / Tile::splits;
     return true;
+  }
+};
+/// The steps of a tile that are this block's.
+template <class Tile> struct tc_product_share {
+  int begin, end;
+  TC_MEMBER explicit tc_product_share(int steps) {
+    const int rank = Tile::splits > 1 ? static_cast<int>(tc_cluster_rank()) : 0;
+    begin = steps * rank / Tile::splits;
+    end = steps * (rank + 1) / Tile::splits;
   }
 };
 
 /// What makes a stage full. Runs that threads copy: an arrival of each thread once they are there;
-/// runs that are computed, and stored: one of each thread; what bulk copies bring: one arrival and
-/// its bytes.
+/// runs that are computed or rounded, and stored: one of each thread; what bulk copies bring (and
+/// round): one arrival and its bytes.
 template <class Operand> constexpr bool tc_by_threads = !tc_is_mapped<Operand>;
-template <class Left, class Right> struct tc_product_arrivals {
+template <class T, class Left, class Right> struct tc_product_arrivals {
+  static constexpr bool rounds = tc_product_kind<T>::rounds;
   static constexpr bool copies =
-      (tc_by_threads<Left> && Left::copied) || (tc_by_threads<Right> && Right::copied);
-  static constexpr bool stores = !Left::copied;
+      !rounds && ((tc_by_threads<Left> && Left::copied) || (tc_by_threads<Right> && Right::copied));
+  static constexpr bool stores =
+      !Left::copied || (rounds && (tc_by_threads<Left> || tc_by_threads<Right>));
   static constexpr bool bulk = tc_is_mapped<Left> || tc_is_mapped<Right>;
   static constexpr bool threads = copies || stores;
   static constexpr int count =
@@ -110,6 +122,11 @@ TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int row, int ter
 /// Brings the steps of an operand that threads bring; of others nothing.
 template <class T, int Extent, class Operand, bool ByThreads = tc_by_threads<Operand>>
 struct tc_group_mover : tc_operand_mover<T, Extent, Operand, tc_product_bringing> {};
+template <int Extent, class Operand>
+struct tc_group_mover<tc_tf32, Extent, Operand, true>
+    : tc_line_mover<Extent, Operand, 4, true, tc_product_bringing> {
+  static_assert(Operand::deep && Operand::copied, "TF32 lies along the terms");
+};
 template <class T, int Extent, class Operand> struct tc_group_mover<T, Extent, Operand, false> {
   TC_MEMBER void start(const Operand &, int) {}
   TC_MEMBER void move(const Operand &, unsigned, int) const {}
@@ -118,10 +135,11 @@ template <class T, int Extent, class Operand> struct tc_group_mover<T, Extent, O
 template <class Tile, class T, class Left, class Right>
 TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &left,
                             const Right &right, int rows, int columns, int steps) {
-  using arrivals = tc_product_arrivals<Left, Right>;
+  using arrivals = tc_product_arrivals<T, Left, Right>;
   if (!arrivals::threads && threadIdx.x != 0)
     return;
   tc_product_walk<Tile> walk(rows, columns);
+  const tc_product_share<Tile> share(steps);
   tc_ring<Tile::stages> ring;
   int first_row, first_column;
   while (walk.next(first_row, first_column)) {
@@ -129,7 +147,7 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &l
     tc_group_mover<T, Tile::columns, Right> right_mover;
     left_mover.start(left, first_row);
     right_mover.start(right, first_column);
-    for (int step = 0; step < steps; ++step) {
+    for (int step = share.begin; step < share.end; ++step) {
       const unsigned stage = places.stage(ring.stage), full = places.full(ring.stage);
       const int term = step * tc_product_kind<T>::terms;
       tc_barrier_wait(places.free(ring.stage), ring.parity ^ 1);
@@ -215,6 +233,48 @@ TC_FN void tc_product_give(const float (&sums)[N], float *staged, const Finish &
   }
 }
 
+/// Sums of the cluster's blocks together, in the order of blocks: those of the first group's rows
+/// to block 0, of the second's to block 1, by way of `memory`, which operands have left. False for
+/// who gave its sums away. A cluster has one tile.
+template <class Tile, int N>
+TC_FN bool tc_product_join(float (&sums)[Tile::row_tiles][N], unsigned memory, int group) {
+  static_assert(tc_product_joined_bytes(Tile::rows, Tile::columns, Tile::splits) <=
+                    Tile::stages * Tile::stage_bytes,
+                "sums lie where stages were");
+  const unsigned rank = tc_cluster_rank(), owner = static_cast<unsigned>(group);
+  const unsigned thread = threadIdx.x % 128;
+  constexpr unsigned row_bytes = 128 * 16; // four sums of each thread
+  constexpr unsigned all_bytes = Tile::row_tiles * N / 4 * row_bytes;
+  tc_cluster_arrive(); // nobody multiplies any more
+  tc_cluster_wait();
+  if (rank != owner) {
+    unsigned to = tc_cluster_address(
+        memory + (rank - (rank > owner ? 1u : 0u)) * all_bytes + thread * 16, owner);
+    TC_UNROLL
+    for (int m = 0; m < Tile::row_tiles; ++m)
+      TC_UNROLL
+    for (int i = 0; i < N; i += 4, to += row_bytes)
+      tc_cluster_store(to, sums[m][i], sums[m][i + 1], sums[m][i + 2], sums[m][i + 3]);
+  }
+  tc_cluster_arrive();
+  tc_cluster_wait();
+  if (rank != owner)
+    return false;
+  for (int other = 0; other < Tile::splits - 1; ++other)
+    TC_UNROLL
+  for (int m = 0; m < Tile::row_tiles; ++m)
+    TC_UNROLL
+  for (int i = 0; i < N; i += 4) {
+    float more[4];
+    tc_shared_load(more, memory + static_cast<unsigned>(other) * all_bytes +
+                             static_cast<unsigned>(m * N + i) / 4 * row_bytes + thread * 16);
+    TC_UNROLL
+    for (int j = 0; j < 4; ++j)
+      sums[m][i + j] += more[j];
+  }
+  return true;
+}
+
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &finish,
                                int rows, int columns, int steps) {
@@ -226,14 +286,15 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
   float *staged =
       reinterpret_cast<float *>(dynamic + (places.staged(warp) - tc_shared_address(dynamic)));
   tc_product_walk<Tile> walk(rows, columns);
+  const tc_product_share<Tile> share(steps);
   tc_ring<Tile::stages> ring;
   int first_row, first_column;
   while (walk.next(first_row, first_column)) {
     float sums[row_tiles][Tile::columns / 2];
     unsigned before = 0; // barrier of the stage that is still being multiplied
-    for (int step = 0; step < steps; ++step) {
+    for (int step = share.begin; step < share.end; ++step) {
       tc_barrier_wait(places.full(ring.stage), ring.parity);
-      if (tc_product_arrivals<Left, Right>::threads)
+      if (tc_product_arrivals<T, Left, Right>::threads)
         tc_wgmma_see_shared();
       const unsigned at = places.stage(ring.stage);
       const unsigned long long left = tc_wgmma_descriptor(at + own * tc_product_block,
@@ -241,15 +302,16 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
                                right = tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block);
       tc_wgmma_start();
       TC_UNROLL
-      for (int k = 0; k < tc_product_kind<T>::terms / 16; ++k)
+      for (int k = 0; k < tc_product_line / 32; ++k)
         TC_UNROLL
       for (int m = 0; m < row_tiles; ++m)
         tc_multiply_group<Left::deep ? 0 : 1, Right::deep ? 0 : 1>(
             T{}, sums[m],
             tc_wgmma_further(left, m * tc_product_block + k * (Left::deep ? 32u : 2048u)),
-            tc_wgmma_further(right, k * (Right::deep ? 32u : 2048u)), step == 0 && k == 0 ? 0 : 1);
+            tc_wgmma_further(right, k * (Right::deep ? 32u : 2048u)),
+            step == share.begin && k == 0 ? 0 : 1);
       tc_wgmma_end_group();
-      if (step > 0) {
+      if (step > share.begin) {
         tc_wgmma_wait<1>();
         if (thread % 32 == 0)
           tc_barrier_arrive(before);
@@ -258,10 +320,17 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
       ring.next();
     }
     tc_wgmma_wait<0>();
-    if (steps > 0 && thread % 32 == 0)
+    if (share.end > share.begin && thread % 32 == 0)
       tc_barrier_arrive(before);
-    if (steps == 0)
+    if (share.end == share.begin)
       tc_clear_sums(sums);
+    if constexpr (Tile::splits > 1) {
+      TC_UNROLL
+      for (int m = 0; m < row_tiles; ++m)
+        tc_wgmma_hold(sums[m]);
+      if (!tc_product_join<Tile>(sums, places.stage(0), group))
+        return;
+    }
     const bool whole = first_row + Tile::rows <= rows && first_column + Tile::columns <= columns;
     TC_UNROLL
     for (int m = 0; m < row_tiles; ++m) {
@@ -280,7 +349,7 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
                                 int rows, int columns, int terms) {
   TC_DYN_SMEM(unsigned char, dynamic);
   const tc_product_places<Tile> places{(tc_shared_address(dynamic) + 1023u) & ~1023u};
-  using arrivals = tc_product_arrivals<Left, Right>;
+  using arrivals = tc_product_arrivals<T, Left, Right>;
   if (threadIdx.x == 0) {
     if constexpr (tc_is_mapped<Left>)
       tc_bulk_prepare(left.map);

@@ -11,10 +11,6 @@
 #include "tc_pipeline.h"
 #include "tc_product_geometry.h"
 
-/// Products of floats by matrix units: both factors are rounded to 10 bits of mantissa, to nearest,
-/// ties away from zero. The host multiplies floats.
-struct tc_tf32 {};
-
 /// How a product of T is computed: what memory holds, elements of a word, terms of a step.
 template <class T> struct tc_product_kind {
   using element = T;
@@ -33,9 +29,9 @@ template <> struct tc_product_kind<tc_tf32> {
 };
 
 /// `stages`: steps that shared memory holds. `lag`: 1 where a step's product may still run when the
-/// next one starts.
-template <int Rows, int Columns, int Stages, int Lag> struct tc_product_tile {
-  static constexpr int rows = Rows, columns = Columns, stages = Stages, lag = Lag;
+/// next one starts. `splits`: blocks, a cluster, that share the terms of a tile.
+template <int Rows, int Columns, int Stages, int Lag, int Splits = 1> struct tc_product_tile {
+  static constexpr int rows = Rows, columns = Columns, stages = Stages, lag = Lag, splits = Splits;
   static constexpr int row_tiles = Rows / (2 * tc_product_group_rows); // of a group of warps
   static constexpr int left_bytes = Rows * tc_product_line,
                        stage_bytes = tc_product_stage_bytes(Rows, Columns);
@@ -73,8 +69,8 @@ template <class T> struct tc_flat_operand {
   }
 };
 
-/// An operand in memory that bulk copies bring: deep ones in boxes of 64 terms and a tile's rows,
-/// flat ones of 64 rows and 64 terms.
+/// An operand in memory that bulk copies bring: deep ones in boxes of a line's terms and a tile's
+/// rows, flat ones of 64 rows and 64 terms.
 template <class Operand> struct tc_mapped_operand : Operand { const tc_tensor_map *map; };
 /// A deep operand whose rows are the positions of windows and whose terms are their taps, each of
 /// `channels` terms, whole lines of shared memory: bulk copies bring a tap of a tile's positions.
@@ -189,9 +185,10 @@ struct tc_operand_mover {
 /// Deep operands of floats: a line's words are brought by `Across` threads, 16 bytes times that at
 /// once, so that a thread keeps the places of few rows. Eight threads meet no bank twice. `Rounds`:
 /// to TF32, on the way through registers.
-template <int Extent, class Operand, int Across, bool Rounds> struct tc_line_mover {
+template <int Extent, class Operand, int Across, bool Rounds, int Threads = tc_product_threads>
+struct tc_line_mover {
   static constexpr int across = Across, words = 8 / Across; // of a line, a thread's
-  static constexpr int down = tc_product_threads / across, passes = (Extent + down - 1) / down;
+  static constexpr int down = Threads / across, passes = (Extent + down - 1) / down;
   static_assert(Extent % down == 0 && down % 8 == 0, "a thread's lines are equal modulo 8");
   typename Operand::place places[passes];
 
