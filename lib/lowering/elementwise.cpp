@@ -1,5 +1,6 @@
 // Elementwise operators: operands converted to the dtype of computation, broadcast, computed.
 #include "lowering/build.h"
+#include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "support/diagnostic.h"
 
@@ -60,6 +61,7 @@ TensorValue compute(Context &context, const ops::Call &call, Op op, DType dtype,
   for (std::string_view parameter : parameters) {
     const TensorValue value =
         computed_argument(context, call, parameter, dtype, discontinuous, number);
+    realize_for_broadcast(context, *value.storage, result.layout.sizes);
     operands.push_back(broadcast_operand(context, value, result.layout.sizes));
   }
   // Comparisons and their kin say bool themselves; everything else yields the dtype it computes in.

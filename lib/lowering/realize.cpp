@@ -112,6 +112,26 @@ void realize_hint(Context &context, Storage &storage, bool again) {
     realize(context, storage);
 }
 
+void realize_for_broadcast(Context &context, Storage &storage, std::span<const Expr> sizes) {
+  constexpr int64_t kOften = 64;        // readers of an element
+  constexpr int64_t kWorthIt = 1 << 21; // functions that are not computed again: a launch's time
+  if (storage.realized() || !context.policy.compute_channels_once)
+    return;
+  const auto result = symbolic::numel(sizes).as_integer(),
+             own = symbolic::numel(storage.sizes).as_integer();
+  if (!result || !own || *own == 0 || *result / *own < kOften)
+    return;
+  const LoopCost &cost = cost_of(context, storage);
+  if (cost.reads == 0 || static_cast<int64_t>(cost.functions) * *result < kWorthIt)
+    return;
+  const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
+  const bool of_inputs = std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+    return op.op != Op::load || context.module.buffer(op.buffer).operation == ir::kNone;
+  });
+  if (of_inputs)
+    realize(context, storage);
+}
+
 namespace {
 
 /// Whether reductions alone ask for a value. They read the same elements, and fuse: each is
