@@ -1,9 +1,13 @@
 """Programs of several ranks, each both as PyTorch runs it and as a graph: a training step of a Llama whose weights are sharded as FSDP2
 shards them, and a step of decoding with tensor parallelism.
 
-A graph is traced from PyTorch's own operators (autograd's backward pass, functional collectives) with fake tensors in a fake group of ranks:
-no other process and no GPU is needed. It is the same for every rank.
+  python3 scripts/bench/rank_workloads.py training|decoding FOLDER [--size small] [--ranks 2] [--device cpu]
+
+writes FOLDER/WHAT_SIZE.json, the graph, and FOLDER/WHAT_SIZE.safetensors, the inputs of all ranks. A graph is traced from PyTorch's own operators
+(autograd's backward pass, functional collectives) with fake tensors in a fake group of ranks: no other process and no GPU is needed. It is the
+same for every rank. `--device cuda`: of graphs that GPUs run.
 """
+import argparse
 import json
 import math
 import os
@@ -319,3 +323,62 @@ def decoding_graph(size, ranks=2):
 
         module = make_fx(step)(*inputs, *(p.detach() for p in model.parameters()))
     return to_graph(module, "decode_step", {i: i for i in range(2, 2 + len(caches))})
+
+
+# ---- files
+
+def training_tensors(settings, names, ranks):
+    """Each rank's batch and shards; averages and squares of all are zero."""
+    model, tensors = training_model(settings["sizes"]), {}
+    groups = [group_parameters(modules) for modules, _ in groups_of(model)]
+    first = len(names) - 3 * len(groups)
+    for rank in range(ranks):
+        ids, target, *angles = training_inputs(model, settings["batch"], settings["length"], rank)
+        tensors.update({f"rank_{rank}/{names[0]}": ids, f"rank_{rank}/{names[1]}": target, names[2]: angles[0], names[3]: angles[1]})
+        for name, parameters in zip(names[first:], groups):
+            tensors[f"rank_{rank}/{name}"] = shard_of(parameters, rank, ranks)
+    tensors[names[4]] = torch.zeros(())
+    for i, name in enumerate(names[first + len(groups):]):
+        tensors[name] = torch.zeros_like(tensors[f"rank_0/{names[first + i % len(groups)]}"])
+    return tensors
+
+
+def decoding_tensors(settings, names, ranks):
+    given = decoding_inputs(settings, ranks)
+    tensors = dict(zip(names, given))
+    for rank in range(ranks):
+        for name, (parameter, p) in zip(names[len(given):], decoding_model(settings, rank, ranks).named_parameters()):
+            is_shared = "norm" in parameter or "tokens" in parameter
+            if rank == 0 or not is_shared:
+                tensors[name if is_shared else f"rank_{rank}/{name}"] = p.detach()
+    return tensors
+
+
+def write(what, folder, size, ranks, device):
+    from safetensors.torch import save_file
+    graph = (training_graph if what == "training" else decoding_graph)(size, ranks)
+    if device == "cuda":  # traced without a GPU
+        graph["nodes"] = json.loads(json.dumps(graph["nodes"]).replace('"cpu"', '"cuda:0"'))
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{what}_{size}")
+    with open(path + ".json", "w") as file:
+        json.dump(graph, file)
+    names = [one["node"] for one in graph["signature"]["inputs"]]
+    make = training_tensors if what == "training" else decoding_tensors
+    tensors = make((TRAINING if what == "training" else DECODING)[size], names, ranks)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path + ".safetensors")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("training", "decoding"))
+    parser.add_argument("folder")
+    parser.add_argument("--size", default="small", choices=("small", "large"))
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    options = parser.parse_args()
+    write(options.what, options.folder, options.size, options.ranks, options.device)
+
+
+if __name__ == "__main__":
+    main()

@@ -47,55 +47,12 @@ def covered(spans, others=()):
     return total
 
 
-# ---- what runs in a process of its own: tracing, or one of PyTorch's ranks
+# ---- what runs in a process of its own: one of PyTorch's ranks
 
 def workloads():
     sys.path.insert(0, os.path.join(ROOT, "scripts", "bench"))
     import rank_workloads
     return rank_workloads
-
-
-def export(options):
-    """Graphs, and this workload's inputs of all ranks."""
-    from safetensors.torch import save_file
-    w = workloads()
-    what, size = options.export.split(":")
-    graph = (w.training_graph if what == "training" else w.decoding_graph)(size, RANKS)
-    for node in graph["nodes"]:  # traced without a GPU
-        if options.device == "cuda":
-            node.update(json.loads(json.dumps(node).replace('"cpu"', '"cuda:0"')))
-    write_json(os.path.join(options.work, f"{what}_{size}.json"), graph)
-    names = [n["node"] for n in graph["signature"]["inputs"]]
-    tensors = {}
-
-    def give(rank, number, tensor):
-        tensors[(f"rank_{rank}/" if rank is not None else "") + names[number]] = tensor.contiguous()
-
-    if what == "training":
-        settings = w.TRAINING[size]
-        model = w.training_model(settings["sizes"])
-        groups = [w.group_parameters(modules) for modules, _ in w.groups_of(model)]
-        for rank in range(RANKS):
-            for i, tensor in enumerate(w.training_inputs(model, settings["batch"], settings["length"], rank)):
-                if i < 2 or rank == 0:
-                    give(rank if i < 2 else None, i, tensor)
-            for i, parameters in enumerate(groups):
-                give(rank, 5 + i, w.shard_of(parameters, rank, RANKS))
-        give(None, 4, tensors[f"rank_0/{names[5]}"].new_zeros(()))
-        for i in range(2 * len(groups)):
-            shape = tensors[f"rank_0/{names[5 + i % len(groups)]}"]
-            give(None, 5 + len(groups) + i, shape.new_zeros(shape.shape))
-    else:
-        settings = w.DECODING[size]
-        given = w.decoding_inputs(settings, RANKS)
-        for i, tensor in enumerate(given):
-            give(None, i, tensor)
-        for rank in range(RANKS):
-            for i, (name, p) in enumerate(w.decoding_model(settings, rank, RANKS).named_parameters()):
-                is_shared = "norm" in name or "tokens" in name
-                if rank == 0 or not is_shared:
-                    give(None if is_shared else rank, len(given) + i, p.detach())
-    save_file(tensors, os.path.join(options.work, f"{what}_{size}.safetensors"))
 
 
 class Rank:
@@ -297,7 +254,10 @@ class Comparison:
         return [sys.executable, os.path.abspath(__file__), o.bin, o.work, "--device", o.device, "--size", o.size, *more]
 
     def export(self, job):
-        done = subprocess.run(self.own_command("--export", job), capture_output=True, text=True, timeout=self.left(),
+        what, size = job.split(":")
+        words = [sys.executable, os.path.join(ROOT, "scripts", "bench", "rank_workloads.py"), what, self.options.work, "--size", size, "--ranks",
+                 str(RANKS), "--device", self.options.device]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=self.left(),
                               env=self.environment)
         if done.returncode:
             self.problems.append(f"{job} was not traced: {done.stderr[-600:]}")
@@ -499,13 +459,10 @@ def main():
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--size", default="large", choices=("large", "small"))
     parser.add_argument("--out", help="all figures as JSON")
-    parser.add_argument("--export", help=argparse.SUPPRESS)
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.only = options.only or ["training", "decoding"]
     os.makedirs(options.work, exist_ok=True)
-    if options.export:
-        return export(options)
     if options.rank:
         return Rank(options).run()
     return Comparison(options).run()
