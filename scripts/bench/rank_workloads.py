@@ -37,14 +37,14 @@ RATE, BETAS, EPSILON, DECAY = 3e-4, (0.9, 0.95), 1e-8, 0.1
 
 
 class fake_ranks:
-    """A world of `size` ranks that is rank 0 alone."""
+    """A world of `size` ranks that is one of them alone."""
 
-    def __init__(self, size):
-        self.size = size
+    def __init__(self, size, rank=0):
+        self.size, self.rank = size, rank
 
     def __enter__(self):
         from torch.testing._internal.distributed.fake_pg import FakeStore
-        dist.init_process_group("fake", rank=0, world_size=self.size, store=FakeStore())
+        dist.init_process_group("fake", rank=self.rank, world_size=self.size, store=FakeStore())
 
     def __exit__(self, *_):
         dist.destroy_process_group()

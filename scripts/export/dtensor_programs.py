@@ -5,7 +5,11 @@
 Of each FOLDER/NAME: graph.json, the same for all ranks; inputs.safetensors, whole tensors cut by their placements (rank_R/NAME, or NAME where all
 ranks have all of it); expected.safetensors, results of one process cut likewise. No other process is needed: ranks are fake.
 
+`uneven` has a graph for each rank, graph_R.json: where shards are uneven, or a rank takes its part of what all have, PyTorch writes the rank's own
+sizes and places down as numbers.
+
     tsc run FOLDER/NAME/graph.json --inputs FOLDER/NAME/inputs.safetensors --expect FOLDER/NAME/expected.safetensors --world-size 4 --device host
+    tsc run FOLDER/uneven/graph_{rank}.json --inputs .. --expect .. --world-size 4 --device host --processes
 """
 import argparse
 import json
@@ -123,14 +127,64 @@ def cut_outputs(tensors, name, whole, placements, ranks):
         tensors[f"rank_{rank}/{name}"] = part.clone(memory_format=torch.contiguous_format)
 
 
+class Uneven(nn.Module):
+    """10 rows and 7 columns, from rows to columns, to all and back."""
+
+    def forward(self, x):
+        if not isinstance(x, DTensor):
+            return x * x + x.cumsum(0)
+        sums = x.redistribute(placements=[Shard(1)]).cumsum(0).redistribute(placements=[Shard(0)])
+        whole = x.redistribute(placements=[Replicate()])
+        return (whole * whole).redistribute(placements=[Shard(0)]) + sums
+
+
+def trace_uneven(path, shape, part, rank, ranks):
+    with fake_ranks(ranks, rank):
+        mesh = init_device_mesh("cpu", (ranks,))
+
+        def step(part):
+            own = DTensor.from_local(part, mesh, [Shard(0)], run_check=False, shape=shape, stride=(shape[1], 1))
+            return (Uneven()(own).to_local(),)
+
+        graph = to_graph(make_fx(step, tracing_mode="fake")(part), "uneven")
+    with open(path, "w") as file:
+        json.dump(graph, file)
+
+
+def export_uneven(folder, ranks):
+    """Rows in parts as torch.chunk cuts them, of which the last may be smaller, or missing."""
+    torch.manual_seed(2)
+    x = torch.randn(10, 7)
+    parts, results = (list(whole.chunk(ranks)) for whole in (x, Uneven()(x)))
+    os.makedirs(folder, exist_ok=True)
+    inputs, expected = {}, {}
+    for rank in range(ranks):
+        path = os.path.join(folder, f"graph_{rank}.json")
+        child = os.fork()  # what DTensor remembers of a mesh is of one rank
+        if child == 0:
+            trace_uneven(path, x.shape, parts[rank], rank, ranks)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            sys.exit(f"rank {rank} was not traced")
+        with open(path) as file:
+            name = json.load(file)["signature"]["inputs"][0]["node"]
+        inputs[f"rank_{rank}/{name}"], expected[f"rank_{rank}/output_0"] = parts[rank].clone(), results[rank].clone()
+    save_file(inputs, os.path.join(folder, "inputs.safetensors"))
+    save_file(expected, os.path.join(folder, "expected.safetensors"))
+    print(f"uneven: {[len(part) for part in parts]} rows")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
-    parser.add_argument("names", nargs="*", help=", ".join(PROGRAMS))
+    parser.add_argument("names", nargs="*", help=", ".join([*PROGRAMS, "uneven"]))
     parser.add_argument("--ranks", type=int, default=4)
     options = parser.parse_args()
+    names = options.names or [*PROGRAMS, "uneven"]
+    if "uneven" in names:
+        export_uneven(os.path.join(options.folder, "uneven"), options.ranks)
     with fake_ranks(options.ranks):
-        for name in options.names or PROGRAMS:
+        for name in [name for name in names if name != "uneven"]:
             export(PROGRAMS[name], os.path.join(options.folder, name), options.ranks)
 
 

@@ -224,6 +224,51 @@ TEST_CASE("collectives that become one compute what each of them does") {
   CHECK(!contains(explain("0"), " become one of "));
 }
 
+TEST_CASE("ranks may have graphs of their own that exchange the same") {
+  Workplace place;
+  const auto write = [&](const std::string &name, const std::string &rows,
+                         const std::string &nodes) {
+    std::ofstream(place.path(name))
+        << R"({"format": "tsc-graph", "version": 1, "name": ")" << name << R"(", "nodes": [)"
+        << R"({"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [)" << rows
+        << R"(], "device": "cpu"}},)" << nodes
+        << R"({"name": "done", "op": "call_function", "target": )"
+        << R"("_c10d_functional.wait_tensor.default", "args": [{"node": "all"}]},)"
+        << R"({"name": "output", "op": "output", "args": [[{"node": "done"}]]}]})";
+  };
+  const std::string call = R"(", "op": "call_function", "target": ")",
+                    gather = "_c10d_functional.all_gather_into_tensor.default";
+  write("graph_0.json", "3",
+        R"({"name": "all)" + call + gather + R"(", "args": [{"node": "x"}, 2, "0"]},)");
+  write("graph_1.json", "1",
+        R"({"name": "filled)" + call +
+            R"(aten.constant_pad_nd.default", "args": [{"node": "x"}, [0, 2], 0.0]},)" +
+            R"({"name": "all)" + call + gather + R"(", "args": [{"node": "filled"}, 2, "0"]},)");
+  const std::string words = "run " + place.path("graph_{rank}.json") + " --world-size=2 ";
+  for (const std::string device : {"reference", "host"}) {
+    const Outcome outcome = launch(place, "", words + "--processes --device=" + device);
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.exit_code == 0);
+    const std::string first = "rank_0/output_0", second = "rank_1/output_0";
+    const size_t at = outcome.out.find(first), other = outcome.out.find(second);
+    REQUIRE(at != std::string::npos);
+    REQUIRE(other != std::string::npos);
+    CHECK(outcome.out.substr(at + first.size(), 40) ==
+          outcome.out.substr(other + first.size(), 40));
+  }
+  const Outcome threads = launch(place, "", words + "--device=host");
+  CHECK(threads.exit_code == 2);
+  CHECK(contains(threads.err, "error TSC-C011: ranks that have graphs of their own are processes"));
+  write("graph_1.json", "1",
+        R"({"name": "all)" + call +
+            R"(_c10d_functional.all_reduce.default", "args": [{"node": "x"}, "sum", "0"]},)");
+  const Outcome differs =
+      launch(place, "", words + "--processes --device=reference --collective-timeout=5");
+  INFO(differs.out << differs.err);
+  CHECK(differs.exit_code == 3);
+  CHECK(contains(differs.err, "error TSC-R043"));
+}
+
 TEST_CASE("every rank reads all of standard input") {
   Workplace place;
   const std::string words =
