@@ -520,8 +520,10 @@ void add_rank_options(CLI::App &command, Flags &flags) {
                   "of a graph with collectives: its ranks. On GPUs each is a process; else all run "
                   "in this process. rank_R/NAME in files of tensors is rank R's")
       ->check(CLI::Range(1, 4096));
-  command.add_flag("--processes", flags.processes,
-                   "with --world-size: each rank is a process, on the host and the reference too");
+  command.add_flag(
+      "--processes", flags.processes,
+      "with --world-size: each rank is a process, on the host and the reference too; {rank} "
+      "in GRAPH stands for its number, where ranks have graphs of their own");
   add_repeatable(command, "--group", flags.groups,
                  "NAME=0,1/2,3: the ranks of a group that is smaller than the world; each rank is "
                  "in one of the lists");
