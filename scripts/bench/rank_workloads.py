@@ -30,7 +30,7 @@ TRAINING = {  # of a Llama; batch of each rank
     "small": dict(sizes=dict(vocabulary=64, width=32, heads=4, key_heads=2, inner=48, layers=2), batch=2, length=16),
 }
 DECODING = {
-    "large": dict(sizes=dict(vocabulary=32000, width=4096, heads=32, key_heads=8, inner=14336, layers=8), batch=16, length=1024),
+    "large": dict(sizes=dict(vocabulary=32000, width=4096, heads=32, key_heads=8, inner=14336, layers=4), batch=16, length=1024),
     "small": dict(sizes=dict(vocabulary=64, width=32, heads=4, key_heads=2, inner=48, layers=2), batch=2, length=16),
 }
 RATE, BETAS, EPSILON, DECAY = 3e-4, (0.9, 0.95), 1e-8, 0.1

@@ -4,7 +4,7 @@
   scripts/bench/ranks_beside_pytorch.py BIN WORK [--seconds 195] [--only training|decoding] [--device cuda] [--size large] [--out FILE]
 
 BIN is the folder of tsc, WORK a folder for graphs, inputs and results. Nothing is fetched or built. First numbers, at small sizes: what tsc and
-eager PyTorch compute on two ranks, each against float64 in one process. Then times, at `--size`, from the same weights and batches:
+eager PyTorch compute on two ranks, each against float64 in one process. Then times, at `--size`, with weights of the same shapes:
 
   tokens/s     of both ranks together; of the median of a step's times, each the slower rank's
   comm ms      time in which a collective runs, of a step that a profiler looks on at
@@ -124,6 +124,10 @@ class Rank:
                 (collectives if "nccl" in event.name().lower() else others).append(span)
         return {"comm_ms": covered(collectives) / runs, "exposed_ms": covered(collectives, others) / runs}
 
+    def made_on(self, size):
+        """Weights are those of tsc's run where numbers are compared; of large ones only the time counts, and a CPU takes long."""
+        return "cpu" if size == "small" else self.device
+
     # FSDP2
 
     def sharded(self, size, way):
@@ -132,7 +136,7 @@ class Rank:
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
         settings = w.TRAINING[size]
         mesh = init_device_mesh(self.device.type, (RANKS,))
-        model = w.training_model(settings["sizes"]).to(self.device)
+        model = w.training_model(settings["sizes"], self.made_on(size)).to(self.device)
         if way == "compile":
             for block in model.blocks:
                 block.compile()
@@ -190,7 +194,7 @@ class Rank:
 
     def decoder(self, size):
         settings = self.w.DECODING[size]
-        model = self.w.decoding_model(settings, self.rank, RANKS).to(self.device)
+        model = self.w.decoding_model(settings, self.rank, RANKS, self.made_on(size)).to(self.device)
         return settings, model, [x.to(self.device) for x in self.w.decoding_inputs(settings, RANKS)]
 
     def decoding_numbers(self):
