@@ -43,6 +43,7 @@ struct Flags : CompileFlags {
   std::string mesh;
   double collective_timeout = 300;
   bool processes = false;
+  bool has_own_graph = false; // a rank's
   bool reverse = false, no_cache = false, no_graphs = false, json = false;
 };
 
@@ -323,6 +324,7 @@ driver::RankTensors run_rank(const Flags &flags, const Subject &subject, const R
   how.table = ranks.table;
   how.session = session_options(flags, report.device);
   how.seed = flags.seed;
+  how.has_own_graph = flags.has_own_graph;
   how.repeated = repeated_runs(flags);
   if (how.device == "cuda") {
     runtime::need_cuda_device(place.rank, place.local_rank);
@@ -461,10 +463,29 @@ int finish(const Flags &flags, const program::Program &program, const Ranks &ran
   return static_cast<int>(agrees ? support::ExitCode::ok : support::ExitCode::numbers_differ);
 }
 
-int run(const Flags &flags, const CLI::App &command) {
+constexpr std::string_view kRankInName = "{rank}";
+
+/// A rank's own graph where each has one.
+Flags with_graph_of_rank(Flags flags, const std::optional<ranks::Place> &place) {
+  const size_t at = flags.graph.find(kRankInName);
+  if (at == std::string::npos)
+    return flags;
+  if (!place)
+    throw support::UserError(support::ExitCode::usage,
+                             {.code = "TSC-C011",
+                              .message = "ranks that have graphs of their own are processes",
+                              .file = flags.graph,
+                              .next_step = "give --processes and --world-size"});
+  flags.graph.replace(at, kRankInName.size(), std::to_string(place->rank));
+  flags.has_own_graph = true;
+  return flags;
+}
+
+int run(const Flags &given, const CLI::App &command) {
   ranks::end_with_launcher();
-  refuse_idle_options(command, situation_of(flags, flags.device));
+  refuse_idle_options(command, situation_of(given, given.device));
   const std::optional<ranks::Place> place = ranks::place_in_environment();
+  const Flags flags = is_to_launch(given, place) ? given : with_graph_of_rank(given, place);
   if (is_to_launch(flags, place))
     return launch_ranks({flags.world_size, flags.device, flags.outputs, flags.json,
                          !readers_of_standard_input(command).empty()});
@@ -499,8 +520,10 @@ void add_rank_options(CLI::App &command, Flags &flags) {
                   "of a graph with collectives: its ranks. On GPUs each is a process; else all run "
                   "in this process. rank_R/NAME in files of tensors is rank R's")
       ->check(CLI::Range(1, 4096));
-  command.add_flag("--processes", flags.processes,
-                   "with --world-size: each rank is a process, on the host and the reference too");
+  command.add_flag(
+      "--processes", flags.processes,
+      "with --world-size: each rank is a process, on the host and the reference too; {rank} "
+      "in GRAPH stands for its number, where ranks have graphs of their own");
   add_repeatable(command, "--group", flags.groups,
                  "NAME=0,1/2,3: the ranks of a group that is smaller than the world; each rank is "
                  "in one of the lists");

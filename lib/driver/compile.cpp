@@ -72,6 +72,7 @@ void run_graph_passes(State &state) {
   pass_options.tf32_convolutions = state.policy.tf32 == target::Tf32::conv;
   pass_options.sorted_sums = state.policy.sorted_sums;
   pass_options.deterministic = state.policy.deterministic;
+  pass_options.bucket_bytes = state.policy.bucket_bytes;
   pass_options.choices = &state.result.choices;
   pass_options.cleanup = state.result.graph.stage != "post_grad";
   state.result.graph = ops::run_graph_passes(

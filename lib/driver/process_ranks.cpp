@@ -21,15 +21,27 @@ std::string number_text(symbolic::Expr e, const symbolic::Bindings &symbols) {
   return is_known ? std::to_string(symbolic::evaluate(e, symbols)) : symbolic::print(e);
 }
 
+/// What a collective is, by whatever name its graph has for it.
+std::string exchange_text(const program::Collective &collective) {
+  return "kind " + std::to_string(static_cast<int>(collective.kind)) + " of " +
+         std::string(tensor::torch_name(collective.dtype)) + ", reduction " +
+         std::to_string(static_cast<int>(collective.reduction)) + ", root " +
+         std::to_string(collective.root) + ", in group '" + collective.group + "'";
+}
+
 /// What must be the same on all ranks: a line for each thing that a difference can be in.
 std::string record_of(const program::Program &program, const ProcessRank &how,
                       const std::vector<tensor::HostTensor> &inputs) {
   const symbolic::Bindings symbols = input_sizes(program, inputs);
   std::string text = "version: tsc " TSC_VERSION "\n";
   text += "device: " + how.device + "\n";
-  text += "graph: " + program.name + "\n";
+  if (!how.has_own_graph)
+    text += "graph: " + program.name + "\n";
   text += "architecture: " + support::join(program.archs, ", ") + "\n";
-  text += "program: hash " + support::ContentHash().add(program::to_json(program)).hex() + "\n";
+  if (how.has_own_graph)
+    text += "graphs: one for each rank\n";
+  else
+    text += "program: hash " + support::ContentHash().add(program::to_json(program)).hex() + "\n";
   text += "groups: " + how.table.text() + "\n";
   text += "runs: " + std::to_string(how.repeated.bench) + " timed, " +
           std::to_string(how.repeated.profiled) + " profiled\n";
@@ -38,7 +50,9 @@ std::string record_of(const program::Program &program, const ProcessRank &how,
     const auto *collective = std::get_if<program::Collective>(&step.kind);
     if (collective == nullptr)
       continue;
-    text += "collective " + std::to_string(++number) + " (" + step.name + "): ";
+    text += "collective " + std::to_string(++number) + " (";
+    text += how.has_own_graph ? exchange_text(*collective) : step.name;
+    text += "): ";
     if (collective->kind == program::Collective::Kind::all_to_all)
       text += "parts for " + std::to_string(collective->sends.size()) + " ranks\n";
     else

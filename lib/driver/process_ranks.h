@@ -13,6 +13,7 @@ struct ProcessRank {
   ranks::GroupTable table;
   runtime::SessionOptions session; // of host and cuda
   uint64_t seed = 0;
+  bool has_own_graph = false; // ranks agree in what they exchange alone
   RepeatedRuns repeated;
 };
 struct ProcessRun {

@@ -1,6 +1,7 @@
 // One order of all collectives, the same on every rank.
 #include "scheduler/dependency.h"
 #include "scheduler/list_schedule.h"
+#include "scheduler/prefetch.h"
 #include "scheduler/steps.h"
 #include "scheduler/topological_order.h"
 
@@ -76,14 +77,15 @@ bool communicates(const State &state, const std::vector<NodeId> &nodes) {
 }
 
 void impose_order_of_collectives(State &state, const Units &units) {
-  std::optional<NodeId> before;
-  for (const NodeId unit : units.in_order()) {
-    if (!communicates(state, units.members(unit)))
-      continue;
-    if (before)
-      impose(state, units.members(*before), unit);
-    before = unit;
-  }
+  std::vector<NodeId> collectives = units.in_order();
+  collectives.erase(
+      std::remove_if(collectives.begin(), collectives.end(),
+                     [&](NodeId unit) { return !communicates(state, units.members(unit)); }),
+      collectives.end());
+  for (const Prefetch &prefetch : plan_prefetch(state, collectives))
+    impose(state, {prefetch.after}, prefetch.gather);
+  for (size_t i = 1; i < collectives.size(); ++i)
+    impose(state, units.members(collectives[i - 1]), collectives[i]);
 }
 
 /// Sorts state.order; false if units wait for each other, and then nothing is changed.

@@ -151,6 +151,124 @@ TEST_CASE("ranks that are processes compute what threads compute") {
   CHECK(contains(json.out, "\"ranks\": 3"));
 }
 
+namespace {
+
+/// Three all-gathers, each where its result is needed; three all-reduces and three reduce-scatters.
+std::string many_collectives() {
+  std::string nodes, results;
+  const auto add = [&](const std::string &name, const std::string &target,
+                       const std::string &arguments, const std::string &more = "") {
+    nodes += R"({"name": ")" + name + R"(", "op": "call_function", "target": ")" + target +
+             R"(", "args": [)" + arguments + "]" + more + "},\n";
+  };
+  const auto node = [](const std::string &name) { return R"({"node": ")" + name + "\"}"; };
+  const auto collective = [&](const std::string &name, const std::string &target,
+                              const std::string &of, const std::string &more) {
+    add(name, "_c10d_functional." + target + ".default", node(of) + ", " + more);
+    add(name + "_done", "_c10d_functional.wait_tensor.default", node(name));
+    results += node(name + "_done") + ", ";
+  };
+  for (const auto &[name, sizes] :
+       {std::pair{"a", "4, 3"}, std::pair{"b", "6"}, std::pair{"c", "2, 2, 2"},
+        std::pair{"s0", "3"}, std::pair{"s1", "2, 2"}, std::pair{"s2", "5"}})
+    nodes += std::string(R"({"name": ")") + name + R"(", "op": "placeholder", "val": {"dtype": )" +
+             R"("float32", "size": [)" + sizes + "], \"device\": \"cpu\"}},\n";
+  std::string last = "a";
+  for (const std::string i : {"0", "1", "2"}) {
+    add("cast" + i, "aten._to_copy.default", node("s" + i),
+        R"(, "kwargs": {"dtype": {"dtype": "bfloat16"}})");
+    collective("gather" + i, "all_gather_into_tensor", "cast" + i, R"(2, "0")");
+    add("sum" + i, "aten.sum.default", node("gather" + i + "_done"));
+    add("y" + i, "aten.mul.Tensor", node(last) + ", " + node("sum" + i));
+    last = "y" + i;
+  }
+  for (const std::string name : {"a", "b", "c"}) {
+    collective("all_" + name, "all_reduce", name, R"("sum", "0")");
+    collective("part_" + name, "reduce_scatter_tensor", name, R"("avg", 2, "0")");
+  }
+  return R"({"format": "tsc-graph", "version": 1, "name": "many", "nodes": [)" + nodes +
+         R"({"name": "output", "op": "output", "args": [[)" + results + node(last) + "]]}]}";
+}
+
+} // namespace
+
+TEST_CASE("collectives that become one compute what each of them does") {
+  Workplace place;
+  const std::string graph = place.path("many.json");
+  std::ofstream(graph) << many_collectives();
+  const std::string words = "run " + graph + " --world-size=2 --device=";
+  const Outcome apart = launch(place, "", words + "reference --outputs=apart.safetensors");
+  INFO(apart.out << apart.err);
+  REQUIRE(apart.exit_code == 0);
+  const std::string joined = "--policy-option=bucket_bytes=1000";
+  for (const std::string device : {"reference ", "host ", "host --processes "}) {
+    const Outcome outcome = launch(
+        place, "", words + device + "--expect=apart.safetensors --policy-option=bucket_bytes=1000");
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(count(outcome.out, ": agrees, ") == 20);
+  }
+  const Outcome all = launch(place, "", "explain " + graph + " --arch=sm_90 " + joined);
+  for (const char *text : {"3 times all_gather_into_tensor become one of 48 bytes",
+                           "3 times all_reduce become one of 104 bytes",
+                           "3 times reduce_scatter_tensor become one of 104 bytes"})
+    CHECK(contains(all.out, text));
+  // Only two fit, and then none.
+  const auto explain = [&](const std::string &bytes) {
+    return launch(place, "",
+                  "explain " + graph + " --arch=sm_90 --policy-option=bucket_bytes=" + bytes)
+        .out;
+  };
+  CHECK(contains(explain("72"), "2 times all_reduce become one of 72 bytes"));
+  CHECK(!contains(explain("20"), " become one of "));
+  CHECK(!contains(explain("0"), " become one of "));
+}
+
+TEST_CASE("ranks may have graphs of their own that exchange the same") {
+  Workplace place;
+  const auto write = [&](const std::string &name, const std::string &rows,
+                         const std::string &nodes) {
+    std::ofstream(place.path(name))
+        << R"({"format": "tsc-graph", "version": 1, "name": ")" << name << R"(", "nodes": [)"
+        << R"({"name": "x", "op": "placeholder", "val": {"dtype": "float32", "size": [)" << rows
+        << R"(], "device": "cpu"}},)" << nodes
+        << R"({"name": "done", "op": "call_function", "target": )"
+        << R"("_c10d_functional.wait_tensor.default", "args": [{"node": "all"}]},)"
+        << R"({"name": "output", "op": "output", "args": [[{"node": "done"}]]}]})";
+  };
+  const std::string call = R"(", "op": "call_function", "target": ")",
+                    gather = "_c10d_functional.all_gather_into_tensor.default";
+  write("graph_0.json", "3",
+        R"({"name": "all)" + call + gather + R"(", "args": [{"node": "x"}, 2, "0"]},)");
+  write("graph_1.json", "1",
+        R"({"name": "filled)" + call +
+            R"(aten.constant_pad_nd.default", "args": [{"node": "x"}, [0, 2], 0.0]},)" +
+            R"({"name": "all)" + call + gather + R"(", "args": [{"node": "filled"}, 2, "0"]},)");
+  const std::string words = "run " + place.path("graph_{rank}.json") + " --world-size=2 ";
+  for (const std::string device : {"reference", "host"}) {
+    const Outcome outcome = launch(place, "", words + "--processes --device=" + device);
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.exit_code == 0);
+    const std::string first = "rank_0/output_0", second = "rank_1/output_0";
+    const size_t at = outcome.out.find(first), other = outcome.out.find(second);
+    REQUIRE(at != std::string::npos);
+    REQUIRE(other != std::string::npos);
+    CHECK(outcome.out.substr(at + first.size(), 40) ==
+          outcome.out.substr(other + first.size(), 40));
+  }
+  const Outcome threads = launch(place, "", words + "--device=host");
+  CHECK(threads.exit_code == 2);
+  CHECK(contains(threads.err, "error TSC-C011: ranks that have graphs of their own are processes"));
+  write("graph_1.json", "1",
+        R"({"name": "all)" + call +
+            R"(_c10d_functional.all_reduce.default", "args": [{"node": "x"}, "sum", "0"]},)");
+  const Outcome differs =
+      launch(place, "", words + "--processes --device=reference --collective-timeout=5");
+  INFO(differs.out << differs.err);
+  CHECK(differs.exit_code == 3);
+  CHECK(contains(differs.err, "error TSC-R043"));
+}
+
 TEST_CASE("every rank reads all of standard input") {
   Workplace place;
   const std::string words =

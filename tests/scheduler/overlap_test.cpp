@@ -64,3 +64,63 @@ TEST_CASE("as much runs beside a collective as its time has room for, and no mor
   CHECK(order_of(kernels_beside(1).module, true) == Order{0, 3, 1, 2});
   CHECK(order_of(kernels_beside(0).module, true) == Order{0, 1, 2});
 }
+
+namespace {
+
+/// Of each layer six nodes: a gather of its weight, the wait, what is computed, the reduction of
+/// that, its wait, what is returned.
+ModuleBuilder sharded_layers(int count) {
+  ModuleBuilder b;
+  for (int i = 0; i < count; ++i) {
+    const BufferId shard = b.input("shard" + std::to_string(i), {kElements / 4});
+    const BufferId whole = b.matmul(shard, shard, {kElements});
+    become(b, whole, ir::Library::all_gather);
+    const BufferId there = b.matmul(whole, whole, {kElements});
+    become(b, there, ir::Library::wait);
+    const BufferId gradient = b.pointwise(b.unary(ir::Op::exp, b.load(there)));
+    const BufferId part = b.matmul(gradient, gradient, {kElements / 4});
+    become(b, part, ir::Library::reduce_scatter);
+    const BufferId done = b.matmul(part, part, {kElements / 4});
+    become(b, done, ir::Library::wait);
+    b.output(b.pointwise(b.unary(ir::Op::neg, b.load(done))));
+  }
+  return b;
+}
+
+/// Where each node stands.
+std::vector<size_t> places(size_t gathers, int64_t bytes) {
+  const ModuleBuilder layers = sharded_layers(4);
+  target::Policy policy = target::default_policy();
+  policy.prefetch_gathers = gathers;
+  policy.prefetch_bytes = bytes;
+  scheduler::ScheduleOptions options;
+  options.policy = &policy;
+  options.target = &target::find_target("sm_90");
+  std::vector<size_t> place(24);
+  size_t next = 0;
+  for (const scheduler::Group &group : scheduler::schedule(layers.module, options).groups)
+    for (const scheduler::NodeId member : group.members)
+      place[member] = next++;
+  return place;
+}
+
+} // namespace
+
+TEST_CASE("gathers of weights begin while the layer before is computed") {
+  constexpr size_t kGather = 0, kWait = 1, kReduction = 3;
+  const auto at = [](const std::vector<size_t> &place, size_t layer, size_t node) {
+    return place[6 * layer + node];
+  };
+  const std::vector<size_t> as_written = places(0, INT64_MAX), one = places(1, INT64_MAX),
+                            two = places(2, INT64_MAX), limited = places(2, 4 * kElements);
+  for (size_t layer = 1; layer < 4; ++layer) {
+    CHECK(at(as_written, layer, kGather) > at(as_written, layer - 1, kReduction));
+    CHECK(at(one, layer, kGather) < at(one, layer - 1, kReduction));
+    CHECK(at(one, layer, kGather) > at(one, layer - 1, kWait));
+  }
+  // Two ahead: no sooner than one layer earlier, and no more memory than is allowed.
+  CHECK(at(two, 2, kGather) < at(two, 0, kReduction));
+  CHECK(at(two, 3, kGather) > at(two, 1, kWait));
+  CHECK(at(two, 3, kGather) < at(two, 1, kReduction));
+  CHECK(limited == one);
+}

@@ -3,6 +3,7 @@
 #include "ops/families/assertions.h"
 #include "ops/families/control_flow.h"
 #include "ops/passes/align_products.h"
+#include "ops/passes/bucket_collectives.h"
 #include "ops/passes/clean_up.h"
 #include "ops/passes/decompose.h"
 #include "ops/passes/functionalize.h"
@@ -33,6 +34,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"decompose_convolution", decompose_convolution},
       {"order_sums", order_sums},
       {"align_products", align_products},
+      {"bucket_collectives", bucket_collectives},
       {"prepare_subgraphs", prepare_subgraphs},
       {"seed_random", seed_random},
       {"record_assertions", record_assertions},

@@ -31,8 +31,9 @@ struct PassOptions {
   bool tf32_convolutions = false;         // tell products that convolutions are made of from others
   bool sorted_sums = false;               // sums at run-time indices may be sorted, where that pays
   bool deterministic =
-      false;           // the same bits from the same input: floats are never added atomically
-  bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
+      false;                // the same bits from the same input: floats are never added atomically
+  int64_t bucket_bytes = 0; // that collectives which become one yield at most; 0: none do
+  bool cleanup = true;      // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
   /// Gets a sentence about each thing that was chosen for the graph as a whole; may be null.
   std::vector<std::string> *choices = nullptr;
 };
