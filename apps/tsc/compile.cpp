@@ -1,14 +1,17 @@
 #include "commands.h"
 #include "idle_options.h"
 #include "options.h"
+#include "progress.h"
 
 #include "driver/graph_source.h"
 #include "driver/inputs.h"
 #include "driver/memory_use.h"
 #include "emit/emit.h"
 #include "emit/model_name.h"
+#include "emit/package.h"
 #include "graph/read.h"
 #include "program/library_call.h"
+#include "runtime/session.h"
 #include "support/diagnostic.h"
 
 #include <nlohmann/json.hpp>
@@ -24,7 +27,7 @@ namespace {
 struct Flags : CompileFlags {
   std::string out;
   std::string emit_form;
-  std::string weights, name;
+  std::string weights, weights_from, name;
   bool json = false;
 };
 
@@ -144,6 +147,23 @@ std::string name_of(const Flags &flags, const program::Program &program) {
                                                : program.name);
 }
 
+/// A folder, or a package with compiled code.
+void write(const Flags &flags, const std::vector<program::Program> &plans,
+           const tensor::TensorMap &weights) {
+  if (!emit::names_package(flags.out)) {
+    emit::EmitOptions options;
+    options.weights = &weights;
+    return emit::emit(plans, flags.out, options);
+  }
+  Progress progress;
+  std::vector<program::KernelImages> images;
+  for (const program::Program &plan : plans) {
+    progress.show("compiling kernels for " + plan.archs.at(0));
+    images.push_back(runtime::compile_images(plan, plan.archs.at(0)));
+  }
+  emit::write_package(plans, images, weights, flags.out);
+}
+
 void run(const Flags &flags, const CLI::App &command) {
   Situation situation;
   situation.form = flags.emit_form;
@@ -161,24 +181,25 @@ void run(const Flags &flags, const CLI::App &command) {
   const driver::Compilation &compilation = compilations.front();
   tensor::TensorMap weights;
   std::optional<driver::DataSource> source;
-  if (!flags.weights.empty())
-    source = driver::parse_data_source(flags.weights);
+  const std::string &file = flags.weights.empty() ? flags.weights_from : flags.weights;
+  if (!file.empty())
+    source = driver::parse_data_source(file);
   // A bare model.json has no weights: OUT then takes them when it is loaded.
   std::vector<std::string> warnings;
   for (const driver::Compilation &each : compilations)
     if (source || !each.graph.weights.empty())
       weights.merge(driver::load_weights(each.program, each.graph.weights, source,
                                          &each == &compilation ? &warnings : nullptr));
-  print_warnings(warnings, flags.weights);
-  emit::EmitOptions options;
-  options.weights = &weights;
+  print_warnings(warnings, file);
+  if (!flags.weights_from.empty())
+    weights.clear(); // they fit, and are given again when the program runs
   std::vector<program::Program> plans;
   plans.reserve(compilations.size());
   for (driver::Compilation &each : compilations) {
     each.program.name = name_of(flags, each.program);
     plans.push_back(std::move(each.program));
   }
-  emit::emit(plans, flags.out, options);
+  write(flags, plans, weights);
   for (size_t i = 0; i < plans.size(); ++i)
     compilations[i].program = std::move(plans[i]);
   print_summary(flags, compilations);
@@ -191,7 +212,9 @@ void add_compile(CLI::App &app, int &exit_code) {
   CLI::App *command =
       app.add_subcommand("compile", "write a graph's CUDA C++ sources and program to a folder");
   add_compile_flags(*command, *flags, "GRAPH");
-  command->add_option("-o,--out", flags->out, "the folder to write");
+  command->add_option("-o,--out", flags->out,
+                      "the folder to write; NAME.tsc: one file with compiled code, which tsc run, "
+                      "the C functions and Python load without a compiler");
   command
       ->add_option("--emit", flags->emit_form,
                    "print this form to stdout instead: fx (the graph as read, as torch.fx prints "
@@ -200,6 +223,11 @@ void add_compile(CLI::App &app, int &exit_code) {
       ->check(CLI::IsMember({"fx", "json", "graph", "ir", "schedule", "cuda", "program"}));
   command->add_option("--weights", flags->weights,
                       "FILE or random[:SEED], for graphs that carry none");
+  CLI::Option *weights = command->get_option("--weights");
+  command
+      ->add_option("--weights-from", flags->weights_from,
+                   "FILE: OUT holds no weights; these fit, and are given again when it runs")
+      ->excludes(weights);
   command->add_option("--name", flags->name,
                       "what the model is called in programs that link it (default: as the graph's "
                       "file)");

@@ -25,7 +25,7 @@ struct Flags : CompileFlags {
 /// A graph, compiled now, or the plan of a compiled folder for the architecture that is asked for.
 program::Program load(CompileFlags flags, const std::string &path) {
   flags.graph = path;
-  if (!emit::is_emitted_folder(path))
+  if (!emit::is_emitted(path))
     return std::move(compile_with_flags(flags, driver::Form::program).program);
   emit::EmittedFolder folder = emit::read_emitted_folder(path);
   if (flags.archs.empty())

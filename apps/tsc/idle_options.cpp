@@ -91,7 +91,7 @@ const std::vector<Rule> &rules() {
        "leave it out, or emit a form of the compilation: --emit=graph, ir, schedule, cuda, "
        "program"},
       {"compile",
-       {"--weights"},
+       {"--weights", "--weights-from"},
        is_form,
        "with --emit: no weights are written",
        "leave it out, or write a folder with -o"},

@@ -58,6 +58,7 @@ struct Ranks {
 struct Subject {
   driver::Compilation compilation;
   bool from_folder = false;
+  std::shared_ptr<const program::KernelImages> images; // of a package
   tensor::TensorMap own_weights;
 };
 
@@ -81,13 +82,16 @@ size_t choose_plan(const Flags &flags, const std::vector<tsc_engine::Arch> &arch
 
 Subject load(Flags flags) {
   Subject subject;
-  subject.from_folder = emit::is_emitted_folder(flags.graph);
+  subject.from_folder = emit::is_emitted(flags.graph);
   if (subject.from_folder) {
     emit::EmittedFolder folder = emit::read_emitted_folder(flags.graph);
     std::vector<tsc_engine::Arch> archs;
     for (const program::Program &plan : folder.plans)
       archs.push_back({plan.archs.empty() ? "" : plan.archs.front(), program::shared_bytes(plan)});
-    subject.compilation.program = std::move(folder.plans[choose_plan(flags, archs)]);
+    const size_t plan = choose_plan(flags, archs);
+    subject.compilation.program = std::move(folder.plans[plan]);
+    if (plan < folder.images.size())
+      subject.images = std::make_shared<program::KernelImages>(std::move(folder.images[plan]));
     subject.own_weights = std::move(folder.weights);
     return subject;
   }
@@ -123,8 +127,10 @@ std::string choose_device(const Flags &flags, const program::Program &program,
   return "host";
 }
 
-runtime::SessionOptions session_options(const Flags &flags, const std::string &device) {
+runtime::SessionOptions session_options(const Flags &flags, const Subject &subject,
+                                        const std::string &device) {
   runtime::SessionOptions options;
+  options.images = subject.images;
   options.device = device == "cuda" ? runtime::DeviceKind::cuda : runtime::DeviceKind::host;
   options.plan = flags.plan == "cuda" ? runtime::Plan::cuda : runtime::Plan::serial;
   options.thread_order = flags.reverse ? runtime::SessionOptions::ThreadOrder::reverse
@@ -274,7 +280,7 @@ private:
 /// What is known of a run before anything is read, or behind `device`, before it begins.
 Situation situation_of(const Flags &flags, const std::string &device) {
   Situation situation;
-  situation.from_folder = emit::is_emitted_folder(flags.graph);
+  situation.from_folder = emit::is_emitted(flags.graph);
   situation.device = device;
   situation.plan = flags.plan;
   situation.data = flags.inputs;
@@ -322,7 +328,7 @@ driver::RankTensors run_rank(const Flags &flags, const Subject &subject, const R
   driver::ProcessRank how;
   how.device = report.device;
   how.table = ranks.table;
-  how.session = session_options(flags, report.device);
+  how.session = session_options(flags, subject, report.device);
   how.seed = flags.seed;
   how.has_own_graph = flags.has_own_graph;
   how.repeated = repeated_runs(flags);
@@ -364,13 +370,14 @@ driver::RankTensors run_on_reference(const Flags &flags, const Subject &subject,
   return outputs;
 }
 
-driver::RankTensors run_ranks(const Flags &flags, const program::Program &program,
-                              const Ranks &ranks, const Data &data, RunReport &report) {
+driver::RankTensors run_ranks(const Flags &flags, const Subject &subject, const Ranks &ranks,
+                              const Data &data, RunReport &report) {
+  const program::Program &program = subject.compilation.program;
   Progress progress;
   progress.show("compiling kernels and running all ranks");
   driver::RankRun run = driver::run_ranks_on_host(program, data.inputs, data.weights, ranks.table,
-                                                  session_options(flags, report.device), flags.seed,
-                                                  repeated_runs(flags));
+                                                  session_options(flags, subject, report.device),
+                                                  flags.seed, repeated_runs(flags));
   report.timing = run.timing;
   report.samples_ms = std::move(run.samples_ms);
   if (!flags.profile.empty()) {
@@ -380,12 +387,13 @@ driver::RankTensors run_ranks(const Flags &flags, const program::Program &progra
   return std::move(run.outputs);
 }
 
-driver::RankTensors run_alone(const Flags &flags, const program::Program &program, const Data &data,
+driver::RankTensors run_alone(const Flags &flags, const Subject &subject, const Data &data,
                               RunReport &report, Stopwatch &watch) {
+  const program::Program &program = subject.compilation.program;
   Progress progress;
   progress.show("compiling kernels");
-  std::unique_ptr<runtime::Session> session =
-      runtime::Session::create(program, data.weights, session_options(flags, report.device));
+  std::unique_ptr<runtime::Session> session = runtime::Session::create(
+      program, data.weights, session_options(flags, subject, report.device));
   watch.lap("kernels and weights");
   progress.show("running");
   session->set_seed(flags.seed);
@@ -421,14 +429,14 @@ driver::RankTensors execute(const Flags &flags, const Subject &subject, const Ra
     return outputs;
   }
   if (!driver::has_collectives(program))
-    return run_alone(flags, program, data, report, watch);
+    return run_alone(flags, subject, data, report, watch);
   if (report.device == "cuda")
     throw support::UserError(support::ExitCode::usage,
                              {.code = "TSC-C011",
                               .message = "ranks on GPUs are processes, and --world-size is not "
                                          "given",
                               .next_step = "give --world-size, or start the ranks with torchrun"});
-  driver::RankTensors outputs = run_ranks(flags, program, ranks, data, report);
+  driver::RankTensors outputs = run_ranks(flags, subject, ranks, data, report);
   watch.lap("kernels, weights and run");
   return outputs;
 }
@@ -547,8 +555,9 @@ void add_run(CLI::App &app, int &exit_code) {
       "--inputs", flags->inputs,
       "FILE (.safetensors, .npz, folder of .npy; - for standard input) or random[:SEED] "
       "(default: random)");
-  command->add_option("--weights", flags->weights,
-                      "FILE or random[:SEED], for graphs that carry none");
+  command->add_option("--weights,--weights-from", flags->weights,
+                      "FILE or random[:SEED]: weights in the place of those that the graph or the "
+                      "package carries, or where it carries none");
   command->add_option("--outputs", flags->outputs,
                       "write the outputs to this file; - for standard output, as .safetensors");
   command

@@ -7,6 +7,7 @@
 #include "program/library_call.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
+#include "support/text.h"
 #include "target/target.h"
 
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
 
 namespace tsc::api {
 namespace {
@@ -134,14 +136,39 @@ Options parse_options(std::string_view text) {
 }
 
 ReadyProgram::ReadyProgram(const program::Program &program, const tensor::TensorMap &weights,
-                           const runtime::SessionOptions &options) {
+                           const runtime::SessionOptions &options, bool kept) {
   runtime::Timing timing;
   const bool is_cuda = options.device == runtime::DeviceKind::cuda;
   device_ = is_cuda ? runtime::make_ready_cuda(program, options, timing)
                     : runtime::make_ready_host(program, options, timing);
   tables_ = program::build_tables(program);
+  if (kept)
+    weights_ = weights;
   instance_ = runtime::load_instance(device_, tables_, weights, timing.weight_bytes);
   description_ = describe(program, timing, options);
+}
+
+void ReadyProgram::load_weights(const std::string &file) {
+  tensor::TensorMap weights = tensor::read_tensors(file);
+  std::set<std::string> known;
+  for (size_t i = 0; i < tables_.tables.weights.count; ++i)
+    known.insert(tables_.tables.weights[i].name);
+  // A name that is misspelled would leave the weight as it was, and nobody would know.
+  std::vector<Diagnostic> problems;
+  const std::vector<std::string> names(known.begin(), known.end());
+  for (const auto &entry : weights)
+    if (known.count(entry.first) == 0) {
+      const std::string near = support::did_you_mean(entry.first, names);
+      problems.push_back(
+          {"TSC-R124", "the program has no weight '" + entry.first + "'", file, "", "", "",
+           near.empty() ? "leave it out of the file" : "did you mean '" + near + "'?"});
+    }
+  if (!problems.empty())
+    throw UserError(ExitCode::bad_input, std::move(problems));
+  weights.insert(weights_.begin(), weights_.end()); // those that the file lacks
+  size_t bytes = 0;
+  instance_ = runtime::load_instance(device_, tables_, weights, bytes);
+  weights_ = std::move(weights);
 }
 
 std::string ReadyProgram::describe(const program::Program &program, const runtime::Timing &timing,
@@ -195,17 +222,20 @@ std::unique_ptr<ReadyProgram> compile(std::string_view bytes, const std::string 
 }
 
 std::unique_ptr<ReadyProgram> load(const std::string &path, const Options &options) {
-  if (!emit::is_emitted_folder(path))
+  if (!emit::is_emitted(path))
     throw UserError(ExitCode::usage,
-                    Diagnostic{"TSC-C009", "this folder was not written by tsc compile", path, "",
-                               "", "", "give the folder OUT of tsc compile -o OUT"});
-  const emit::EmittedFolder folder = emit::read_emitted_folder(path);
+                    Diagnostic{"TSC-C009", "this was not written by tsc compile", path, "", "", "",
+                               "give the folder OUT, or the package, of tsc compile -o OUT"});
+  emit::EmittedFolder folder = emit::read_emitted_folder(path);
   std::vector<tsc_engine::Arch> archs;
   for (const program::Program &plan : folder.plans)
     archs.push_back({plan.archs.empty() ? "" : plan.archs.front(), program::shared_bytes(plan)});
   const target::Target &here = target::find_target(options.compile.arch);
   const size_t plan = tsc_engine::choose_arch(archs, {here.name, here.shared_bytes_per_block});
-  return std::make_unique<ReadyProgram>(folder.plans[plan], folder.weights, options.session);
+  runtime::SessionOptions session = options.session;
+  if (plan < folder.images.size())
+    session.images = std::make_shared<program::KernelImages>(std::move(folder.images[plan]));
+  return std::make_unique<ReadyProgram>(folder.plans[plan], folder.weights, session, true);
 }
 
 std::string check(std::string_view bytes, const std::string &label, const Options &options) {

@@ -24,8 +24,16 @@ Options parse_options(std::string_view json);
 class ReadyProgram {
 public:
   /// Errors: those of Session::create.
+  /// `kept`: whether load_weights() may later give some of the weights only. They are then mapped,
+  /// or held a second time.
   ReadyProgram(const program::Program &program, const tensor::TensorMap &weights,
-               const runtime::SessionOptions &options);
+               const runtime::SessionOptions &options, bool kept = false);
+
+  /// Other weights from here on: those of the file, and for names that it lacks those from before.
+  /// No kernel is compiled or loaded again. What was bound has to be bound again. Errors: UserError
+  /// (bad_input) TSC-R124 for every name that the program lacks, TSC-R113, those of reading the
+  /// file; the program then has the weights it had.
+  void load_weights(const std::string &file);
 
   /// JSON, as tsc_api.h says.
   const std::string &description() const { return description_; }
@@ -39,6 +47,7 @@ private:
 
   runtime::ReadyDevice device_;
   program::OwnedTables tables_;
+  tensor::TensorMap weights_; // the present ones, if they are kept
   std::unique_ptr<tsc_engine::Instance> instance_;
   std::string description_;
 };

@@ -52,7 +52,8 @@ const char *tsc_api_error(void);
  * "use_graphs", "cache_folder". */
 TscApiStatus tsc_api_compile(const void *bytes, size_t size, const char *label, const char *options,
                              TscApiProgram **program);
-/* The same for a folder that `tsc compile -o` wrote, with its weights. */
+/* The same for a folder or a package (NAME.tsc) that `tsc compile -o` wrote, with its weights. A
+ * package with code for what runs here needs no compiler. */
 TscApiStatus tsc_api_load(const char *folder, const char *options, TscApiProgram **program);
 void tsc_api_destroy(TscApiProgram *program);
 
@@ -67,6 +68,14 @@ TscApiStatus tsc_api_check(const void *bytes, size_t size, const char *label, co
  * docs/graph-format.md; null if it is not known), "kernels", "library_calls", "compiled",
  * "from_cache", "compile_ms"}. Good as long as the program. */
 TscApiStatus tsc_api_describe(const TscApiProgram *program, const char **json);
+
+/* What of it is needed to call a program without reading JSON. Any place may be null. */
+TscApiStatus tsc_api_count(const TscApiProgram *program, size_t *inputs, size_t *outputs);
+TscApiStatus tsc_api_input_info(const TscApiProgram *program, size_t input, const char **name,
+                                int32_t *dtype, size_t *rank);
+/* `path`: in what the model gives ("logits"); "" if it is not known. A constant has dtype -1. */
+TscApiStatus tsc_api_output_info(const TscApiProgram *program, size_t output, const char **name,
+                                 const char **path, int32_t *dtype, size_t *rank);
 
 /* Takes the sizes of the inputs (strides and data are not looked at, but of integers). */
 TscApiStatus tsc_api_bind(TscApiProgram *program, const TscApiTensor *inputs, size_t count,
@@ -88,9 +97,14 @@ TscApiStatus tsc_api_run(TscApiProgram *program, void *stream, void *const *inpu
 /* Waits for the stream and says whether a value was out of range, or an assertion did not hold, in
  * a run since the last check. On the host a run says so itself. */
 TscApiStatus tsc_api_check_runs(TscApiProgram *program, void *stream);
+/* Other weights from here on (a fine-tuned model, LoRA merged into its matrices): those of a
+ * .safetensors or .npz file, and for names that it lacks those from before. Kernels stay as they
+ * are; shapes have to be bound again. If it fails, the program has the weights that it had. */
+TscApiStatus tsc_api_load_weights(TscApiProgram *program, const char *file);
 TscApiStatus tsc_api_set_seed(TscApiProgram *program, void *stream, uint64_t seed, uint64_t call);
 
-/* Expressions that all compilations of this process hold together: they are never freed. */
+/* Expressions of sizes and indices that the process holds. Those of a compilation are freed when
+ * none is at work; what stays does not grow with their number. */
 size_t tsc_api_expression_count(void);
 
 #ifdef __cplusplus

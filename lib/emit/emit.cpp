@@ -5,6 +5,7 @@
 #include "emit/kernel_files.h"
 #include "emit/model_name.h"
 #include "emit/model_source.h"
+#include "emit/package.h"
 #include "emit/readme.h"
 #include "support/diagnostic.h"
 #include "tensor/mapped_file.h"
@@ -166,6 +167,8 @@ void emit(std::span<const program::Program> given, const std::string &folder,
   writer.commit();
 }
 
+bool is_emitted(const std::string &path) { return is_package(path) || is_emitted_folder(path); }
+
 bool is_emitted_folder(const std::string &path) {
   return head_of(fs::path(path) / kFileList).rfind("tsc-folder ", 0) == 0 ||
          head_of(fs::path(path) / kProgramFile).find("\"format\": \"tsc-program\"") !=
@@ -201,13 +204,17 @@ tensor::TensorMap read_emitted_weights(const std::string &folder) {
 }
 
 EmittedFolder read_emitted_folder(const std::string &folder) {
+  if (is_package(folder)) {
+    Package package = read_package(folder);
+    return {std::move(package.plans), std::move(package.weights), std::move(package.images)};
+  }
   // A writer that replaces files one by one is waited for.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   for (;;) {
     const Identity before(folder);
     const bool may_wait = std::chrono::steady_clock::now() < until;
     try {
-      EmittedFolder read{read_emitted_plans(folder), read_emitted_weights(folder)};
+      EmittedFolder read{read_emitted_plans(folder), read_emitted_weights(folder), {}};
       if (Identity(folder) == before || !may_wait)
         return read;
     } catch (const UserError &) {

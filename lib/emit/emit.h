@@ -2,6 +2,7 @@
 // program.json, weights.
 #pragma once
 
+#include "program/kernel_images.h"
 #include "program/program.h"
 #include "tensor/host_tensor.h"
 
@@ -26,6 +27,8 @@ inline void emit(const program::Program &program, const std::string &folder,
   emit(std::span(&program, 1), folder, options);
 }
 
+/// True if `path` is such a folder or a package (package.h).
+bool is_emitted(const std::string &path);
 /// True if `path` is such a folder, or what is left of one.
 bool is_emitted_folder(const std::string &path);
 /// Errors: UserError (bad_input) TSC-E005 for every file that the folder's list names and that is
@@ -37,8 +40,10 @@ tensor::TensorMap read_emitted_weights(const std::string &folder); // empty if t
 struct EmittedFolder {
   std::vector<program::Program> plans; // one or more
   tensor::TensorMap weights;
+  std::vector<program::KernelImages> images; // by plan, of a package; a folder has none
 };
-/// Both, of one and the same writer however often the folder is replaced meanwhile.
+/// All of it, or a package; of one and the same writer however often the folder is replaced
+/// meanwhile.
 EmittedFolder read_emitted_folder(const std::string &folder);
 
 } // namespace tsc::emit

@@ -7,6 +7,8 @@
 namespace tsc_engine {
 namespace {
 
+constexpr uintptr_t kWeightAlignment = 64; // bytes, as the host device allocates
+
 std::string shape_text(const int64_t *sizes, size_t rank) {
   std::string text = "[";
   for (size_t i = 0; i < rank; ++i)
@@ -53,13 +55,14 @@ WeightSet::WeightSet(std::shared_ptr<const Model> model, std::shared_ptr<Device>
 WeightSet::~WeightSet() { release(); }
 
 void WeightSet::release() {
-  for (void *memory : weights_)
-    if (memory != nullptr)
-      device_->release(memory);
+  for (size_t i = 0; i < weights_.size(); ++i)
+    if (weights_[i] != nullptr && !owners_[i])
+      device_->release(weights_[i]);
   for (void *memory : folded_)
     if (memory != nullptr)
       device_->release(memory);
   weights_.clear();
+  owners_.clear();
   folded_.clear();
 }
 
@@ -81,13 +84,24 @@ void WeightSet::upload(const WeightSource &source) {
     if (!problems.empty())
       continue; // go on only to find every problem
     auto bytes = static_cast<size_t>(weight.bytes);
-    weights_.push_back(allocate(bytes));
     std::vector<int64_t> strides = constants(tables, weight.view.strides);
     size_t numel = 1;
     for (int64_t size : sizes)
       numel *= static_cast<size_t>(size);
     size_t data_bytes = numel * size_in_bytes(weight.view.dtype);
-    if (is_contiguous(sizes, strides) && weight.view.offset.value == 0 && data_bytes == bytes) {
+    const bool is_whole =
+        is_contiguous(sizes, strides) && weight.view.offset.value == 0 && data_bytes == bytes;
+    const bool is_aligned = reinterpret_cast<uintptr_t>(data.data) % kWeightAlignment == 0;
+    if (is_whole && is_aligned && data.owner && !weight.mutated && device_->is_host()) {
+      weights_.push_back(const_cast<void *>(data.data)); // nothing writes to it
+      owners_.push_back(std::move(data.owner));
+      bytes_ += bytes;
+      continue;
+    }
+    owners_.push_back(nullptr);
+    weights_.push_back(nullptr); // released if there is no memory
+    weights_.back() = allocate(bytes);
+    if (is_whole) {
       device_->upload(weights_.back(), data.data, bytes, nullptr);
       device_->synchronize(nullptr); // the next call of `source` may take its place
       continue;
@@ -137,15 +151,18 @@ void WeightSet::run_once_steps() {
   }
   device_->release(scratch);
   for (size_t i = 0; i < weights_.size(); ++i)
-    if (!model_->weight_is_used[i])
-      release_one(weights_[i], static_cast<size_t>(model_->tables.weights[i].bytes));
+    if (!model_->weight_is_used[i]) {
+      release_one(weights_[i], static_cast<size_t>(model_->tables.weights[i].bytes), !owners_[i]);
+      owners_[i].reset();
+    }
   for (size_t i = 0; i < folded_.size(); ++i)
     if (!model_->folded_is_used[i])
-      release_one(folded_[i], static_cast<size_t>(model_->folded_bytes[i]));
+      release_one(folded_[i], static_cast<size_t>(model_->folded_bytes[i]), true);
 }
 
-void WeightSet::release_one(void *&memory, size_t bytes) {
-  device_->release(memory);
+void WeightSet::release_one(void *&memory, size_t bytes, bool is_own) {
+  if (is_own)
+    device_->release(memory);
   memory = nullptr;
   bytes_ -= bytes;
 }

@@ -98,6 +98,9 @@ struct WeightData {
   DType dtype = DType::f32;
   const int64_t *sizes = nullptr;
   size_t rank = 0;
+  /// Of memory that stays as it is for as long as this is held: a host device then uses it where it
+  /// lies. Null: the data is copied.
+  std::shared_ptr<const void> owner = nullptr;
 };
 /// The data of the weight with this name, valid until the next call; nothing (null data) if there
 /// is none.
@@ -116,7 +119,7 @@ public:
 
   const Model &model() const { return *model_; }
   Device &device() const { return *device_; }
-  size_t bytes() const { return bytes_; } // device memory held
+  size_t bytes() const { return bytes_; } // device memory held, or used where it lies
   /// Device memory of a weight's storage, e.g. to read a mutated one back; null if no run needs it.
   void *weight(size_t position) const { return weights_[position]; }
   void *folded(size_t position) const { return folded_[position]; }
@@ -127,11 +130,12 @@ private:
   void run_once_steps();
   void release();
   void *allocate(size_t bytes);
-  void release_one(void *&memory, size_t bytes);
+  void release_one(void *&memory, size_t bytes, bool is_own);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<Device> device_;
   std::vector<void *> weights_, folded_;
+  std::vector<std::shared_ptr<const void>> owners_; // by weight; null: the memory is the device's
   size_t bytes_ = 0;
   std::mutex prepare_; // Device::prepare_matmul is called by one instance at a time
 };

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string_view>
 
 namespace tsc::runtime {
 namespace {
@@ -61,6 +62,13 @@ private:
   std::string identity_;
 };
 
+/// "sm_90" from "sm_9" on is of the same family: code for a lower number of it runs.
+bool runs_on(const std::string &image, const std::string &gpu) {
+  return image.size() == gpu.size() && image.size() > 4 && image.rfind("sm_", 0) == 0 &&
+         image.compare(0, image.size() - 1, gpu, 0, gpu.size() - 1) == 0 && image <= gpu &&
+         (image == gpu || image < "sm_90"); // from 9.0 on kernels use what one architecture has
+}
+
 std::vector<std::string> make_cubins(const CudaModule &module, const program::Program &program,
                                      const SessionOptions &options, Timing &timing) {
   ContentCache cache(options.cache_folder);
@@ -81,7 +89,71 @@ std::vector<std::string> make_cubins(const CudaModule &module, const program::Pr
   return cubins;
 }
 
+/// Why a package's code cannot run on `gpu`; "" if it can.
+std::string why_unusable(const program::Program &program, const program::KernelImages &images,
+                         const std::string &gpu) {
+  if (!runs_on(images.target, gpu))
+    return "it is for " + (images.target.empty() ? "another plan" : images.target) +
+           ", the GPU is " + gpu;
+  const std::vector<KernelUnit> units = make_package_units(program, Plan::cuda);
+  if (units.size() != images.images.size() || images.identity != identity_of(units))
+    return "it is of other kernels than the program's, or of another version of tsc";
+  return "";
+}
+
+/// A package's cubins where they are for this GPU, else compiled. `kept` holds what is compiled.
+std::vector<std::string_view> load_cubins(const CudaModule &module, const program::Program &program,
+                                          const SessionOptions &options, Timing &timing,
+                                          std::vector<std::string> &kept) {
+  std::string why;
+  if (options.images) {
+    why = why_unusable(program, *options.images, module.arch(options.device_index));
+    if (why.empty()) {
+      timing.from_cache = program.kernels.size();
+      return options.images->images;
+    }
+  }
+  try {
+    kept = make_cubins(module, program, options, timing);
+  } catch (const tsc_engine::Error &error) {
+    if (!options.images)
+      throw;
+    throw UserError(ExitCode::device,
+                    {{.code = "TSC-R020",
+                      .message = std::string("CUDA cannot be used: ") + error.what(),
+                      .next_step = "use --device host"},
+                     unusable_images(why)});
+  }
+  return {kept.begin(), kept.end()};
+}
+
 } // namespace
+
+program::KernelImages compile_cuda_images(const program::Program &program,
+                                          const std::string &arch) {
+  std::string why;
+  const CudaModule *module = load_cuda_module(why);
+  if (!module)
+    no_cuda(why);
+  const auto cubins = std::make_shared<std::vector<std::string>>();
+  const std::vector<KernelUnit> units = make_package_units(program, Plan::cuda);
+  try {
+    const CubinMaker maker(*module, arch, nullptr);
+    cubins->resize(units.size());
+    support::parallel_for(units.size(), [&](size_t i) {
+      bool found = false;
+      (*cubins)[i] = maker.make(program.kernels[units[i].kernels[0]].name, units[i].text, found);
+    });
+  } catch (const tsc_engine::Error &error) {
+    no_cuda(error.what());
+  }
+  program::KernelImages result;
+  result.target = arch;
+  result.identity = identity_of(units);
+  result.images.assign(cubins->begin(), cubins->end());
+  result.owner = cubins;
+  return result;
+}
 
 ReadyDevice make_ready_cuda(const program::Program &program, const SessionOptions &options,
                             Timing &timing) {
@@ -92,12 +164,14 @@ ReadyDevice make_ready_cuda(const program::Program &program, const SessionOption
   const auto start = std::chrono::steady_clock::now();
   std::shared_ptr<tsc_engine::CudaDevice> device;
   try {
-    const std::vector<std::string> cubins = make_cubins(*module, program, options, timing);
+    std::vector<std::string> kept;
+    const std::vector<std::string_view> cubins =
+        load_cubins(*module, program, options, timing, kept);
     tsc_engine::CudaDeviceOptions device_options;
     device_options.device_index = options.device_index;
     for (const program::Kernel &kernel : program.kernels)
       device_options.kernels.push_back(kernel.name);
-    for (const std::string &cubin : cubins)
+    for (const std::string_view cubin : cubins)
       device_options.images.push_back({cubin.data(), cubin.size()});
     device = module->make_device(device_options);
   } catch (const tsc_engine::Error &error) {

@@ -404,6 +404,8 @@ std::unique_ptr<tsc_engine::Instance> load_instance(const ReadyDevice &device,
     data.dtype = static_cast<tsc_engine::DType>(current.dtype());
     data.sizes = current.sizes().data();
     data.rank = current.sizes().size();
+    if (!current.writable()) // a mapped file
+      data.owner = std::make_shared<HostTensor>(current);
     return data;
   };
   try {

@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "program/tables.h"
 #include "runtime/session.h"
+#include "support/diagnostic.h"
 
 #include <functional>
 #include <memory>
@@ -38,6 +39,10 @@ std::unique_ptr<Session> make_engine_session(const program::Program &program,
 /// The host's kernels, compiled or from the cache, and the host as a device.
 ReadyDevice make_ready_host(const program::Program &program, const SessionOptions &options,
                             Timing &timing);
+/// Why the code of a package is not what runs: said where its kernels cannot be compiled either.
+support::Diagnostic unusable_images(const std::string &why);
+program::KernelImages compile_host_images(const program::Program &program);
+program::KernelImages compile_cuda_images(const program::Program &program, const std::string &arch);
 /// Likewise for a GPU, through the CUDA module.
 ReadyDevice make_ready_cuda(const program::Program &program, const SessionOptions &options,
                             Timing &timing);

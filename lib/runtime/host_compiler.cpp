@@ -18,8 +18,10 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 #include <unordered_map>
 
 namespace tsc::runtime {
@@ -293,6 +295,96 @@ std::vector<std::string> kernel_flags(const HostCompiler &compiler, Plan plan) {
       flags.push_back("-fvect-cost-model=dynamic");
   }
   return flags;
+}
+
+namespace {
+
+/// What images of the host are for: "x86_64-v3".
+std::string host_target(bool v3) {
+  utsname machine = {};
+  uname(&machine);
+  return std::string(machine.machine) + (v3 ? "-v3" : "");
+}
+
+/// A shared object in memory, as a library.
+std::shared_ptr<void> open_image(std::string_view image, const std::string &name) {
+  auto file = std::make_shared<support::Descriptor>(memfd_create(name.c_str(), MFD_CLOEXEC));
+  for (size_t at = 0; *file && at < image.size();) {
+    const ssize_t count = ::write(file->get(), image.data() + at, image.size() - at);
+    if (count <= 0)
+      return nullptr;
+    at += static_cast<size_t>(count);
+  }
+  if (!*file)
+    return nullptr;
+  // The file stays open, as in open_cached.
+  std::shared_ptr<void> library = open_library("/proc/self/fd/" + std::to_string(file->get()));
+  void *handle = library.get();
+  return std::shared_ptr<void>(handle, [library, file](void *) mutable {
+    library.reset();
+    file.reset();
+  });
+}
+
+} // namespace
+
+program::KernelImages compile_host_images(const program::Program &program) {
+  check_texts(program, Plan::serial);
+  const std::vector<KernelUnit> units = make_package_units(program, Plan::serial);
+  const auto texts = std::make_shared<std::vector<std::string>>(units.size());
+  if (!units.empty()) {
+    const HostCompiler compiler = find_host_compiler();
+    const std::vector<std::string> flags = kernel_flags(compiler, Plan::serial);
+    const UnitCompiler unit_compiler(compiler, flags);
+    support::parallel_for(units.size(), [&](size_t i) {
+      (*texts)[i] = read_file(unit_compiler.compile(i, units[i]));
+    });
+  }
+  program::KernelImages result;
+  result.target = host_target(has_v3());
+  result.identity = identity_of(units);
+  result.images.assign(texts->begin(), texts->end());
+  result.owner = texts;
+  return result;
+}
+
+std::optional<HostKernels> load_host_images(const program::Program &program, Plan plan,
+                                            const program::KernelImages &images, std::string &why) {
+  if (images.target.empty() || plan != Plan::serial) {
+    why = "it is for another plan of the program";
+    return std::nullopt;
+  }
+  if (images.target != host_target(false) && (!has_v3() || images.target != host_target(true))) {
+    why = "it is for " + images.target + ", this machine is " + host_target(has_v3());
+    return std::nullopt;
+  }
+  const std::vector<KernelUnit> units = make_package_units(program, plan);
+  if (units.size() != images.images.size() || images.identity != identity_of(units)) {
+    why = "it is of other kernels than the program's, or of another version of tsc";
+    return std::nullopt;
+  }
+  HostKernels kernels;
+  try {
+    for (size_t i = 0; i < units.size(); ++i) {
+      std::shared_ptr<void> library = open_image(images.images[i], "tsc_unit_" + std::to_string(i));
+      if (!library) {
+        why = "there is no memory for it";
+        return std::nullopt;
+      }
+      for (const uint32_t kernel : units[i].kernels)
+        if (!dlsym(library.get(), (program.kernels[kernel].name + "_entry").c_str())) {
+          why = "it lacks the kernel " + program.kernels[kernel].name;
+          return std::nullopt;
+        }
+      kernels.libraries.push_back(std::move(library));
+    }
+  } catch (const UserError &error) { // of a newer C library, no /proc, or not executable there
+    why = error.diagnostics().front().message;
+    return std::nullopt;
+  }
+  find_entries(program, units, kernels);
+  kernels.from_cache = program.kernels.size();
+  return kernels;
 }
 
 HostKernels load_host_kernels(const program::Program &program, Plan plan, ContentCache *cache) {

@@ -7,6 +7,7 @@
 #include "runtime/session.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,9 @@ struct HostKernels {
 /// Errors: UserError (device) TSC-R010 no compiler, TSC-R011 it failed, TSC-R012 its result cannot
 /// be loaded.
 HostKernels load_host_kernels(const program::Program &program, Plan plan, ContentCache *cache);
+/// The same from images of compile_host_images, without a compiler; nothing, and `why`, if they are
+/// for another processor, another plan, other kernels, or cannot be loaded.
+std::optional<HostKernels> load_host_images(const program::Program &program, Plan plan,
+                                            const program::KernelImages &images, std::string &why);
 
 } // namespace tsc::runtime

@@ -1,9 +1,11 @@
 #include "engine/fibers.h"
 #include "runtime/engine_session.h"
 #include "runtime/host_compiler.h"
+#include "support/diagnostic.h"
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace tsc::runtime {
 namespace {
@@ -24,6 +26,25 @@ std::vector<double> time_on_host(const std::function<void(tsc_engine::Stream)> &
   return samples;
 }
 
+/// A package's code where it is for what runs here, else compiled.
+HostKernels load_kernels(const program::Program &program, const SessionOptions &options,
+                         ContentCache *cache) {
+  std::string why;
+  if (options.images)
+    if (std::optional<HostKernels> kernels =
+            load_host_images(program, options.plan, *options.images, why))
+      return std::move(*kernels);
+  try {
+    return load_host_kernels(program, options.plan, cache);
+  } catch (const support::UserError &error) {
+    if (!options.images)
+      throw;
+    std::vector<support::Diagnostic> problems = error.diagnostics();
+    problems.push_back(unusable_images(why));
+    throw support::UserError(error.exit_code(), std::move(problems));
+  }
+}
+
 } // namespace
 
 ReadyDevice make_ready_host(const program::Program &program, const SessionOptions &options,
@@ -31,7 +52,7 @@ ReadyDevice make_ready_host(const program::Program &program, const SessionOption
   const auto start = std::chrono::steady_clock::now();
   ContentCache cache(options.cache_folder);
   auto kernels = std::make_shared<HostKernels>(
-      load_host_kernels(program, options.plan, options.use_cache ? &cache : nullptr));
+      load_kernels(program, options, options.use_cache ? &cache : nullptr));
   timing.compiled = kernels->compiled;
   timing.from_cache = kernels->from_cache;
   timing.compile_ms = since(start);

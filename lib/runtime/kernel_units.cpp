@@ -2,6 +2,7 @@
 
 #include "codegen/generate.h"
 #include "support/diagnostic.h"
+#include "support/hash.h"
 #include "support/thread_pool.h"
 
 #include <algorithm>
@@ -46,12 +47,9 @@ std::string unit_text(const program::Program &program, Plan plan,
   return text;
 }
 
-} // namespace
-
-std::vector<KernelUnit> make_kernel_units(const program::Program &program, Plan plan) {
-  const std::vector<uint32_t> distinct = distinct_kernels(program, plan);
-  const size_t per_core = (distinct.size() + support::parallelism() - 1) / support::parallelism();
-  const size_t size = std::clamp<size_t>(per_core, 1, kMostKernelsPerUnit);
+/// `size` kernels a unit.
+std::vector<KernelUnit> split(const program::Program &program, Plan plan,
+                              const std::vector<uint32_t> &distinct, size_t size) {
   std::vector<KernelUnit> units;
   for (size_t first = 0; first < distinct.size(); first += size) {
     const auto begin = distinct.begin() + static_cast<std::ptrdiff_t>(first);
@@ -62,6 +60,27 @@ std::vector<KernelUnit> make_kernel_units(const program::Program &program, Plan 
     units.push_back(std::move(unit));
   }
   return units;
+}
+
+} // namespace
+
+std::vector<KernelUnit> make_kernel_units(const program::Program &program, Plan plan) {
+  const std::vector<uint32_t> distinct = distinct_kernels(program, plan);
+  const size_t per_core = (distinct.size() + support::parallelism() - 1) / support::parallelism();
+  return split(program, plan, distinct, std::clamp<size_t>(per_core, 1, kMostKernelsPerUnit));
+}
+
+std::vector<KernelUnit> make_package_units(const program::Program &program, Plan plan) {
+  return split(program, plan, distinct_kernels(program, plan), kMostKernelsPerUnit);
+}
+
+std::string identity_of(const std::vector<KernelUnit> &units) {
+  support::ContentHash hash;
+  for (const codegen::PreludeFile &file : codegen::prelude_files())
+    hash.add(file.name).add(file.text);
+  for (const KernelUnit &unit : units)
+    hash.add(unit.text);
+  return hash.hex();
 }
 
 } // namespace tsc::runtime

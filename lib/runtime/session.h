@@ -1,6 +1,7 @@
 // Runs programs on devices: the C++ face of the support layer, used by `tsc run`.
 #pragma once
 
+#include "program/kernel_images.h"
 #include "program/program.h"
 #include "tensor/host_tensor.h"
 
@@ -25,6 +26,9 @@ struct SessionOptions {
   enum class ThreadOrder : uint8_t { forward, reverse } thread_order = ThreadOrder::forward;
   std::string cache_folder; // "" : $XDG_CACHE_HOME/tsc or ~/.cache/tsc
   bool use_cache = true;
+  /// Compiled code of the program's kernels, taken where it is for what runs here; else (and of
+  /// null) they are compiled.
+  std::shared_ptr<const program::KernelImages> images;
   bool use_graphs = true; // GPU: runs of the same shapes are captured once, then replayed
 };
 
@@ -85,6 +89,10 @@ public:
                                        int repeats) = 0;
   virtual const Timing &timing() const = 0;
 };
+
+/// Compiles the kernels of a program that is planned for "host" or a GPU ("sm_90"), which need not
+/// be here. Errors: UserError (device) TSC-R0nn.
+program::KernelImages compile_images(const program::Program &program, const std::string &arch);
 
 /// Now, as spans have it.
 double now_us();

@@ -50,6 +50,8 @@ private:
 TensorMap parse_safetensors(const Payload &bytes, const std::string &path);
 bool is_safetensors(std::string_view bytes);
 void write_safetensors(const std::string &path, const TensorMap &tensors);
+/// The bytes of such a file, part by part: the header, then every tensor where it lies.
+std::vector<Payload> safetensors_parts(const TensorMap &tensors);
 TensorMap parse_npz(const ZipArchive &archive, const std::string &path);
 void write_npz(const std::string &path, const TensorMap &tensors);
 

@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 100'000'000; // bytes; the format's own limit
+constexpr size_t kDataAlignment = 64;        // bytes; of a file's first tensor
 constexpr int kMaxDepth = 3;                 // header / tensor / list of numbers
 
 struct Entry {
@@ -232,32 +233,51 @@ TensorMap parse_safetensors(const Payload &payload, const std::string &path) {
   return tensors;
 }
 
-void write_safetensors(const std::string &path, const TensorMap &tensors) {
+std::vector<Payload> safetensors_parts(const TensorMap &tensors) {
   const auto quoted = [](const std::string &name) {
     return Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
   };
+  // Tensors of whole 64 bytes first, then wide elements before narrow ones: as long as that lasts,
+  // each begins where it can be used without a copy.
+  std::vector<const TensorMap::value_type *> order;
+  for (const auto &entry : tensors)
+    order.push_back(&entry);
+  const auto rank = [](const HostTensor &tensor) {
+    return tensor.size_in_bytes() % kDataAlignment == 0 ? size_t{0}
+                                                        : 16 - size_in_bytes(tensor.dtype());
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const auto *a, const auto *b) { return rank(a->second) < rank(b->second); });
   std::string text = "{";
   uint64_t offset = 0;
-  for (const auto &entry : tensors) {
-    uint64_t end = offset + entry.second.size_in_bytes();
-    text += (text.size() > 1 ? "," : "") + quoted(entry.first) + ":{\"dtype\":\"" +
-            std::string(safetensors_name(entry.second.dtype())) +
-            "\",\"shape\":" + Json(entry.second.sizes()).dump() + ",\"data_offsets\":[" +
+  for (const auto *entry : order) {
+    uint64_t end = offset + entry->second.size_in_bytes();
+    text += (text.size() > 1 ? "," : "") + quoted(entry->first) + ":{\"dtype\":\"" +
+            std::string(safetensors_name(entry->second.dtype())) +
+            "\",\"shape\":" + Json(entry->second.sizes()).dump() + ",\"data_offsets\":[" +
             std::to_string(offset) + "," + std::to_string(end) + "]}";
     offset = end;
   }
   text += "}";
-  text.resize((text.size() + 7) / 8 * 8, ' '); // the data begins at a multiple of 8
-  OutputFile file(path);
-  char length[8];
+  const size_t header = (8 + text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+  text.resize(header - 8, ' ');
+  std::string length(8, '\0');
   for (size_t i = 0; i < 8; ++i)
     length[i] = static_cast<char>(uint64_t{text.size()} >> (8 * i) & 0xff);
-  file.write(length, sizeof length);
-  file.write(text.data(), text.size());
-  for (const auto &entry : tensors) {
-    HostTensor tensor = entry.second.contiguous();
-    file.write(tensor.data(), tensor.size_in_bytes());
+  const auto head = std::make_shared<std::string>(length + text);
+  std::vector<Payload> parts = {
+      {head, reinterpret_cast<const std::byte *>(head->data()), head->size()}};
+  for (const auto *entry : order) {
+    const auto tensor = std::make_shared<HostTensor>(entry->second.contiguous());
+    parts.push_back({tensor, tensor->data(), tensor->size_in_bytes()});
   }
+  return parts;
+}
+
+void write_safetensors(const std::string &path, const TensorMap &tensors) {
+  OutputFile file(path);
+  for (const Payload &part : safetensors_parts(tensors))
+    file.write(part.data, part.size);
   file.close();
 }
 

@@ -60,6 +60,7 @@ def library():
         "output_bytes": [pointer, size, ctypes.POINTER(size)],
         "run": [pointer, pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer), pointer],
         "check_runs": [pointer, pointer],
+        "load_weights": [pointer, text],
         "set_seed": [pointer, pointer, ctypes.c_uint64, ctypes.c_uint64],
     }
     for name, arguments in signatures.items():

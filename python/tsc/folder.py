@@ -1,4 +1,4 @@
-"""Folders that `tsc compile -o` wrote, run in this process."""
+"""Folders and packages that `tsc compile -o` wrote, run in this process."""
 import torch
 
 from ._config import config
@@ -36,5 +36,5 @@ def load_folder(folder, device=None):
             return results
         return build(structure, (r for r, info in zip(results, outputs) if not info["mutation"]))
 
-    run.flat, run.description = flat, program.description
+    run.flat, run.description, run.load_weights = flat, program.description, program.load_weights
     return run

@@ -143,6 +143,12 @@ class Program:
                 return self._run_again(repeat)
             return self._run(inputs)
 
+    def load_weights(self, file):
+        """Other weights from here on: those of the file, and for names that it lacks those from before."""
+        with self._lock:
+            self._last = None, None
+            self._handle.load_weights(str(file).encode())
+
     def _stream(self):
         return torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else None
 
