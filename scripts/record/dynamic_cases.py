@@ -284,7 +284,7 @@ def operators():
     heads = lambda b, h, n, m, d: (r(b, h, n, d), r(b, h, m, d))
     yield "depth", Depth(), heads(2, 3, 4, 5, 8), tuple({i: auto for i in range(4)} for _ in "qk"), runs(heads, (2, 3, 4, 5, 8), (3, 2, 7, 7, 5), (2, 2, 2, 9, 64))
     yield "arithmetic", Arithmetic(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
-    yield "parts", Parts(), (r(10, 3), r(2, 6)), ({0: Dim.AUTO}, {1: Dim.AUTO}), runs(lambda n, m: (r(n, 3), r(2, 2 * m)), (6, 2), (8, 1), (14, 5))
+    yield "parts", Parts(), (r(10, 3), r(2, 6)), ({0: Dim.AUTO}, {1: Dim.AUTO}), runs(lambda n, m: (r(n, 3), r(2, 2 * m)), (6, 2), (8, 4), (14, 5))
 
 
 def models():

@@ -92,22 +92,6 @@ void add_named_splits(Table &table) {
           return split_at(builder, call, named_dim(call, dim), call.sizes("indices"));
         });
   }
-  struct Unsafe {
-    std::string_view schema, target;
-  };
-  for (const Unsafe &form :
-       {Unsafe{"unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
-               "aten.chunk.default"},
-        Unsafe{"unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-               "aten.split.Tensor"},
-        Unsafe{"unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-               "aten.split_with_sizes.default"}}) {
-    std::string_view target = form.target;
-    add(form.schema, [target](GraphBuilder &builder, const Call &call) {
-      return builder.call(target, {call[call.schema().parameters[0].name],
-                                   call[call.schema().parameters[1].name], call["dim"]});
-    });
-  }
 }
 
 } // namespace tsc::ops
