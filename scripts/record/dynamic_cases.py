@@ -25,6 +25,14 @@ from torch.export import Dim, export
 warnings.filterwarnings("ignore")
 
 
+class Parts(torch.nn.Module):
+    """Parts whose number the sizes keep to, of sizes that are symbols."""
+
+    def forward(self, x, y):
+        half = x.shape[0] // 2
+        return (*x.chunk(3), *x.tensor_split(3), *x.split(half), *x.chunk(2), *y.hsplit(2), *torch.tensor_split(y, 4, 1))
+
+
 class Block(torch.nn.Module):
     """A transformer block: positions, causal attention, feed-forward, a mean over the sequence."""
 
@@ -276,6 +284,7 @@ def operators():
     heads = lambda b, h, n, m, d: (r(b, h, n, d), r(b, h, m, d))
     yield "depth", Depth(), heads(2, 3, 4, 5, 8), tuple({i: auto for i in range(4)} for _ in "qk"), runs(heads, (2, 3, 4, 5, 8), (3, 2, 7, 7, 5), (2, 2, 2, 9, 64))
     yield "arithmetic", Arithmetic(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
+    yield "parts", Parts(), (r(10, 3), r(2, 6)), ({0: Dim.AUTO}, {1: Dim.AUTO}), runs(lambda n, m: (r(n, 3), r(2, 2 * m)), (6, 2), (8, 4), (14, 5))
 
 
 def models():

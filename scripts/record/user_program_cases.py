@@ -40,8 +40,27 @@ def activations(c):
     c.case("rrelu_functional", lambda x, noise: torch.ops.aten.rrelu_with_noise_functional(x, noise, 0.1, 0.3, False), c.randn(3, 5), c.randn(3, 5))
 
 
+def strided_writes(c):
+    def write(x):
+        y = torch.as_strided(x, (3, 4), (2, 3), 1)
+        z = y * 2
+        y.add_(1)
+        return z, x.sum(), y
+
+    c.case("as_strided_interleaved_write", write, c.randn(20))
+
+
+def narrow_sums(c):
+    """Comparisons, summed up in integers of 8 and 16 bits."""
+    for name, dtype in (("u8", torch.uint8), ("i8", torch.int8), ("i16", torch.int16)):
+        x = c.ints(33, 4, high=7, dtype=dtype)
+        c.case(f"sum_of_comparisons_{name}", lambda x, t=dtype: ((x > 3).sum(1, dtype=t), (x[0] > 3).sum(dtype=t), torch.where(x > 2, 1, 0).to(t).sum(1, dtype=t)), x)
+
+
 if __name__ == "__main__":
     family = Family("user_programs")
     masks_beside_indices(family)
     activations(family)
+    strided_writes(family)
+    narrow_sums(family)
     family.write()

@@ -222,7 +222,16 @@ Argument split_sizes(GraphBuilder &builder, const Call &call, const std::vector<
   return parts;
 }
 
-/// Pieces of `each` elements; the last may be shorter. The number of pieces must be known.
+/// As many parts as the graph takes apart: that of the node's value in the file, or nothing.
+std::optional<int64_t> recorded_parts(const Call &call) {
+  const std::optional<graph::Value> &value = call.node().value;
+  if (!value || !value->list())
+    return std::nullopt;
+  return static_cast<int64_t>(value->list()->size());
+}
+
+/// Pieces of `each` elements; the last may be shorter. Their number must be known: of sizes that
+/// are symbols it is the one that the graph was exported with, to which the sizes are held.
 Argument split_evenly(GraphBuilder &builder, const Call &call, Expr each) {
   const TensorMeta self = call.tensor("self");
   size_t dim = existing_dim(call, call.integer("dim"), self.layout.rank());
@@ -235,6 +244,17 @@ Argument split_evenly(GraphBuilder &builder, const Call &call, Expr each) {
   if (each.is_integer(0)) // of nothing, which is one part
     return Arguments{slice_of(builder, call, static_cast<int64_t>(dim), Expr(0), size)};
   Expr pieces = symbolic::simplify(symbolic::ceil_div(size, each), call.ranges());
+  const std::optional<int64_t> recorded = recorded_parts(call);
+  if (!pieces.is_integer() && recorded && *recorded > 0) {
+    const Expr before = Expr(*recorded - 1) * each;
+    for (const Expr condition :
+         {graph::less(before, size), graph::less_or_equal(size, before + each)})
+      assert_condition(builder, decided(builder, condition),
+                       call.node().target + ": size " + symbolic::print(size) + " in parts of " +
+                           symbolic::print(each) + " is not the " + std::to_string(*recorded) +
+                           " parts that the graph was exported with");
+    pieces = Expr(*recorded);
+  }
   if (!pieces.is_integer())
     call.refuse("TSC-O016",
                 call.node().target + ": the number of parts, " + symbolic::print(pieces) +
@@ -293,6 +313,11 @@ void add_splits(Table &table) {
   add("split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
       by_sizes);
   add("chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", chunk);
+  table.add("unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]")
+      .decompose(by_size);
+  table.add("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]")
+      .decompose(by_sizes);
+  table.add("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]").decompose(chunk);
   add("unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", unbind);
   add("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
       [](GraphBuilder &builder, const Call &call) {

@@ -1,4 +1,6 @@
 // Parts of a tensor by other names than split and chunk: all are views.
+#include "graph/indicators.h"
+#include "ops/families/assertions.h"
 #include "ops/table/builder.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
@@ -31,15 +33,16 @@ Argument split_into(GraphBuilder &builder, const Call &call, int64_t dim, int64_
   const TensorMeta self = call.tensor("self");
   size_t d = existing_dim(call, dim, self.layout.rank());
   Expr size = self.layout.sizes[d];
-  if (sections < 1 || !size.is_integer())
+  if (sections < 1)
     call.fail("TSC-O027",
               call.node().target + " of size " + symbolic::print(size) + " into " +
                   std::to_string(sections) + " parts",
-              "ask for 1 or more parts of a size that is a number");
+              "ask for 1 or more parts");
+  const Expr each = symbolic::floor_div(size, Expr(sections));
+  const Expr longer = size - each * Expr(sections);
   std::vector<Expr> ends;
-  int64_t each = size.value() / sections, longer = size.value() % sections;
   for (int64_t i = 1; i < sections; ++i)
-    ends.push_back(Expr(i * each + std::min(i, longer)));
+    ends.push_back(each * Expr(i) + symbolic::minimum(Expr(i), longer));
   return split_at(builder, call, dim, ends);
 }
 
@@ -74,33 +77,20 @@ void add_named_splits(Table &table) {
           const std::vector<Expr> sizes = call.tensor("self").layout.sizes;
           const int64_t axis = named_dim(call, dim), sections = call.integer("sections");
           const Expr size = sizes[existing_dim(call, axis, sizes.size())];
+          const std::string what = call.node().target + " of size " + symbolic::print(size) +
+                                   " into " + std::to_string(sections) + " parts";
           if (size.is_integer() && sections > 0 && size.value() % sections != 0)
-            call.fail("TSC-O027",
-                      call.node().target + " of size " + symbolic::print(size) + " into " +
-                          std::to_string(sections) + " parts",
-                      "ask for parts of one size");
+            call.fail("TSC-O027", what, "ask for parts of one size");
+          if (!size.is_integer() && sections > 0) {
+            const Expr left = size - symbolic::floor_div(size, Expr(sections)) * Expr(sections);
+            assert_condition(builder, decided(builder, graph::less(left, 1)), what);
+          }
           return split_into(builder, call, axis, sections);
         });
     add(keep_text(name + ".array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"),
         [dim](GraphBuilder &builder, const Call &call) {
           return split_at(builder, call, named_dim(call, dim), call.sizes("indices"));
         });
-  }
-  struct Unsafe {
-    std::string_view schema, target;
-  };
-  for (const Unsafe &form :
-       {Unsafe{"unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
-               "aten.chunk.default"},
-        Unsafe{"unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
-               "aten.split.Tensor"},
-        Unsafe{"unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-               "aten.split_with_sizes.default"}}) {
-    std::string_view target = form.target;
-    add(form.schema, [target](GraphBuilder &builder, const Call &call) {
-      return builder.call(target, {call[call.schema().parameters[0].name],
-                                   call[call.schema().parameters[1].name], call["dim"]});
-    });
   }
 }
 

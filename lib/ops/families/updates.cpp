@@ -8,6 +8,7 @@
 #include "ops/table/table.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tsc::ops {
 namespace {
@@ -87,8 +88,28 @@ Argument unfold_scatter(GraphBuilder &builder, const Call &call) {
                       {call["self"], indices, move_last_to(builder, call["src"], dim + 1)});
 }
 
+/// Whether two elements of these sizes and strides are one in memory, or nothing where that is not
+/// known: of sizes that are symbols, and of more elements than are worth being looked at.
+std::optional<bool> overlaps(const std::vector<std::pair<Expr, Expr>> &dimensions) {
+  constexpr int64_t most = int64_t(1) << 20;
+  std::vector<int64_t> places{0};
+  for (const auto &[size, stride] : dimensions) {
+    const std::optional<int64_t> count = size.as_integer(), step = stride.as_integer();
+    if (!count || !step || *count > most / std::max<int64_t>(int64_t(places.size()), 1))
+      return std::nullopt;
+    std::vector<int64_t> more;
+    more.reserve(places.size() * size_t(*count));
+    for (const int64_t place : places)
+      for (int64_t i = 0; i < *count; ++i)
+        more.push_back(place + i * *step);
+    places = std::move(more);
+  }
+  std::sort(places.begin(), places.end());
+  return std::adjacent_find(places.begin(), places.end()) != places.end();
+}
+
 /// True if two elements of sizes and strides may be one in memory: some stride does not step over
-/// what the smaller ones reach.
+/// what the smaller ones reach, and no look at each element says otherwise.
 bool may_overlap(std::vector<std::pair<Expr, Expr>> dimensions, const symbolic::Ranges &ranges) {
   std::stable_sort(dimensions.begin(), dimensions.end(), [&](const auto &a, const auto &b) {
     return symbolic::bounds(a.second, ranges).low < symbolic::bounds(b.second, ranges).low;
@@ -98,7 +119,7 @@ bool may_overlap(std::vector<std::pair<Expr, Expr>> dimensions, const symbolic::
     if (size.is_integer(1))
       continue;
     if (symbolic::bounds(symbolic::simplify(stride - reached, ranges), ranges).low < 1)
-      return true;
+      return overlaps(dimensions).value_or(true);
     reached += (size - 1) * stride;
   }
   return false;
