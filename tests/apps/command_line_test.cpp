@@ -78,16 +78,17 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "error TSC-C012: no policy has the option 'max_fusion_sise'\n"
               "  next: did you mean 'max_fusion_size'? options: "
               "realize_reads_threshold, realize_accumulated_reads_threshold, "
-              "realize_opcount_threshold, reductions_take_values, unroll_reductions_threshold, "
-              "split_reductions, casts_in_bodies, fused_attention, "
-              "compute_weights_ahead, layouts_follow_reads, scatters_choose, sorted_sums, "
-              "deterministic, product_row_alignment, tf32, concatenation, max_masked_parts, "
-              "max_fusion_size, "
-              "fusion_memory_threshold, max_distance, max_candidates_per_buffer, "
-              "max_fusion_rounds, peak_memory_factor, loop_ordering_after_fusion, "
-              "columns_turn_readers, product_templates, foreach_lists, reorder_for_peak_memory, "
-              "reorder_for_overlap, combo_kernels, combo_max_kernels, combo_max_bytes, "
-              "combo_max_distance\n");
+              "realize_opcount_threshold, reductions_take_values, "
+              "unroll_reductions_threshold, split_reductions, casts_in_bodies, "
+              "fused_attention, compute_weights_ahead, compute_channels_once, "
+              "layouts_follow_reads, scatters_choose, sorted_sums, deterministic, "
+              "product_row_alignment, tf32, concatenation, max_masked_parts, "
+              "max_fusion_size, fusion_memory_threshold, max_distance, "
+              "max_candidates_per_buffer, max_fusion_rounds, peak_memory_factor, "
+              "loop_ordering_after_fusion, columns_turn_readers, product_templates, "
+              "foreach_lists, reorder_for_peak_memory, prefetch_gathers, prefetch_bytes, "
+              "bucket_bytes, reorder_for_overlap, combo_kernels, combo_max_kernels, "
+              "combo_max_bytes, combo_max_distance\n");
   check_usage(place.run({"explain", graph, "--policy-option", "max_fusion_size=-3"}),
               "error TSC-C013: 'max_fusion_size=-3' sets no value of max_fusion_size\n"
               "  next: write max_fusion_size=NUMBER; under the policy default it is 64\n");

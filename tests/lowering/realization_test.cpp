@@ -120,3 +120,29 @@ TEST_CASE("100,000 operations lower without recursion") {
   maker.output(value);
   CHECK(maker.lower().operations.size() > 900);
 }
+
+TEST_CASE("functions of inputs for each channel are computed once") {
+  // (x - mean) / sqrt(variance + 0.5), channels innermost.
+  const auto normalized = [](int64_t rows, bool of_input) {
+    GraphMaker maker;
+    const NodeRef x = maker.input("x", DType::f32, {rows, 64});
+    NodeRef variance = maker.input("variance", DType::f32, {64});
+    if (!of_input)
+      variance = maker.call("aten.sum.dim_IntList", {x, std::vector<Argument>{int64_t{0}}});
+    const NodeRef deviation =
+        maker.call("aten.rsqrt.default", {maker.call("aten.add.Tensor", {variance, 0.5})});
+    maker.output(maker.call("aten.mul.Tensor", {x, deviation}));
+    return maker;
+  };
+  CHECK(summary(normalized(65536, true).lower()) ==
+        "op0 pointwise buf0 f32 [64] [1] <- variance\n"
+        "op1 pointwise buf1 f32 [65536, 64] [64, 1] <- x, buf0\n");
+  // Few rows: another launch would take longer. What a reduction gives may be part of its kernel.
+  CHECK(summary(normalized(1024, true).lower()) ==
+        "op0 pointwise buf0 f32 [1024, 64] [64, 1] <- x, variance\n");
+  CHECK(summary(normalized(65536, false).lower()).find("[64] [1] <- buf0") == std::string::npos);
+  target::Policy policy = target::default_policy();
+  policy.compute_channels_once = false;
+  CHECK(summary(normalized(65536, true).lower(policy)) ==
+        "op0 pointwise buf0 f32 [65536, 64] [64, 1] <- x, variance\n");
+}

@@ -172,9 +172,10 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   const scheduler::Schedule schedule = run(large.module);
   CHECK(groups_of(large.module, schedule) == "op0 op1");
   const std::string detail = decision_with(schedule, Refusal::slower).detail;
-  for (const char *part : {"extern_kernels.mm of op0: apart ", "128 x 256 results a block ",
-                           "128 x 192 results a block ", "128 x 128 results a block ",
-                           "256 x 128 results a block ", "128 x 64 results a block "})
+  for (const char *part :
+       {"extern_kernels.mm of op0: apart ", "128 x 256 results a block",
+        "128 x 192 results a block", "128 x 128 results a block", "256 x 128 results a block",
+        "128 x 64 results a block", ", 4 blocks share the terms "})
     CHECK(detail.find(part) != std::string::npos);
 
   const target::Target &target = target::find_target("sm_90");
@@ -202,6 +203,26 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   CHECK(best(16384, 576, 4096).columns == 192);
 }
 
+TEST_CASE("blocks share the terms of tiles that are few, where that pays") {
+  const target::Target &target = target::find_target("sm_90");
+  using Factors = scheduler::ProductWork::Factors;
+  const auto splits = [&](int64_t rows, int64_t columns, int64_t terms, Factors factors) {
+    scheduler::ProductWork work{rows, columns, terms,
+                                2 * (rows * terms + terms * columns + rows * columns), 10};
+    work.factors = factors;
+    const scheduler::ProductTile tile = scheduler::template_ways(target, work)[0].tile;
+    const int64_t tiles =
+        (rows + tile.rows - 1) / tile.rows * ((columns + tile.columns - 1) / tile.columns);
+    CHECK((tile.splits == 1 || tiles * tile.splits <= target.multiprocessors));
+    return tile.splits;
+  };
+  CHECK(splits(784, 512, 4608, Factors::half) > 1); // a convolution of 16 images of 7 x 7
+  CHECK(splits(784, 512, 4608, Factors::tf32) > 1);
+  CHECK(splits(784, 512, 64, Factors::half) == 1);    // a block would have less than it starts with
+  CHECK(splits(8192, 512, 4608, Factors::half) == 1); // there are tiles for all
+  CHECK(splits(784, 512, 4608, Factors::single) == 1); // threads multiply
+}
+
 TEST_CASE("products of floats join what follows where memory is most of their time") {
   // Rounded to TF32 only where the call may be, and where both factors lie along the terms.
   for (const bool tf32 : {false, true}) {
@@ -219,7 +240,8 @@ TEST_CASE("products of floats join what follows where memory is most of their ti
                                     [](const auto &each) { return each.parts != nullptr; });
     REQUIRE(group != schedule.groups.end());
     CHECK(group->parts->by_tf32 == tf32);
-    CHECK(group->parts->candidate.columns == 64);
+    CHECK(group->parts->candidate.columns == (tf32 ? 128 : 64)); // of TF32 memory's time is longer
+    CHECK(group->parts->candidate.groups == tf32);
   }
   ModuleBuilder flat(tensor::DType::f32);
   const BufferId x = flat.input("x", {1 << 20, 64}), w = flat.input("w", {64, 64});
