@@ -9,6 +9,7 @@
 #include "ops/passes/functionalize.h"
 #include "ops/passes/inline_effects.h"
 #include "ops/passes/inline_subgraphs.h"
+#include "ops/passes/match_attention.h"
 #include "ops/passes/seed_random.h"
 #include "ops/passes/split_complex.h"
 #include "ops/passes/verify_graph.h"
@@ -28,6 +29,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"settle_data_sizes", settle_data_sizes},
       {"match_mutations", match_mutations},
       {"functionalize", functionalize},
+      {"match_attention", match_attention},
       {"decompose", decompose},
       {"split_complex", split_complex},
       {"decompose_attention", decompose_attention},
