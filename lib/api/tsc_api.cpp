@@ -3,6 +3,7 @@
 #include "api/ready_program.h"
 #include "support/diagnostic.h"
 #include "symbolic/expr.h"
+#include "symbolic/expression_scope.h"
 
 #include <algorithm>
 #include <deque>
@@ -78,6 +79,12 @@ void need(bool condition, const char *text) {
 
 std::string_view text_or_nothing(const char *text) { return text ? text : ""; }
 
+/// Where the caller asks for it.
+template <class T> void put(T *place, const T &value) {
+  if (place)
+    *place = value;
+}
+
 void need_output(const TscApiProgram *program, size_t output) {
   need(program, "the program is null");
   need(program->is_bound, "no shapes are bound");
@@ -120,6 +127,7 @@ const char *tsc_api_error(void) { return last_error().c_str(); }
 TscApiStatus tsc_api_compile(const void *bytes, size_t size, const char *label, const char *options,
                              TscApiProgram **program) {
   return guarded([&] {
+    const tsc::symbolic::ExpressionScope scope;
     need(program, "there is no place for the program");
     *program = nullptr;
     need(bytes, "there is no graph");
@@ -133,6 +141,7 @@ TscApiStatus tsc_api_compile(const void *bytes, size_t size, const char *label, 
 
 TscApiStatus tsc_api_load(const char *folder, const char *options, TscApiProgram **program) {
   return guarded([&] {
+    const tsc::symbolic::ExpressionScope scope;
     need(program, "there is no place for the program");
     *program = nullptr;
     need(folder, "there is no folder");
@@ -147,6 +156,7 @@ void tsc_api_destroy(TscApiProgram *program) { delete program; }
 TscApiStatus tsc_api_check(const void *bytes, size_t size, const char *label, const char *options,
                            const char **report) {
   return guarded([&] {
+    const tsc::symbolic::ExpressionScope scope;
     need(bytes, "there is no graph");
     need(report, "there is no place for the report");
     last_report() = tsc::api::check({static_cast<const char *>(bytes), size},
@@ -161,6 +171,40 @@ TscApiStatus tsc_api_describe(const TscApiProgram *program, const char **json) {
     need(program, "the program is null");
     need(json, "there is no place for the description");
     *json = program->ready->description().c_str();
+  });
+}
+
+TscApiStatus tsc_api_count(const TscApiProgram *program, size_t *inputs, size_t *outputs) {
+  return guarded([&] {
+    need(program, "the program is null");
+    put(inputs, program->ready->tables().inputs.count);
+    put(outputs, program->ready->tables().outputs.count);
+  });
+}
+
+TscApiStatus tsc_api_input_info(const TscApiProgram *program, size_t input, const char **name,
+                                int32_t *dtype, size_t *rank) {
+  return guarded([&] {
+    need(program, "the program is null");
+    const tsc_engine::Tables &tables = program->ready->tables();
+    need(input < tables.inputs.count, "the program has no such input");
+    put(name, tables.inputs[input].name);
+    put(dtype, static_cast<int32_t>(tables.inputs[input].view.dtype));
+    put(rank, static_cast<size_t>(tables.inputs[input].view.sizes.count));
+  });
+}
+
+TscApiStatus tsc_api_output_info(const TscApiProgram *program, size_t output, const char **name,
+                                 const char **path, int32_t *dtype, size_t *rank) {
+  return guarded([&] {
+    need(program, "the program is null");
+    const tsc_engine::Tables &tables = program->ready->tables();
+    need(output < tables.outputs.count, "the program has no such output");
+    const tsc_engine::Output &row = tables.outputs[output];
+    put(name, row.name);
+    put(path, row.path);
+    put(dtype, row.buffer < 0 ? int32_t{-1} : static_cast<int32_t>(row.view.dtype));
+    put(rank, static_cast<size_t>(row.view.sizes.count));
   });
 }
 
@@ -231,6 +275,15 @@ TscApiStatus tsc_api_check_runs(TscApiProgram *program, void *stream) {
   return guarded([&] {
     need(program, "the program is null");
     program->ready->instance().check(stream);
+  });
+}
+
+TscApiStatus tsc_api_load_weights(TscApiProgram *program, const char *file) {
+  return guarded([&] {
+    need(program, "the program is null");
+    need(file, "there is no file");
+    program->ready->load_weights(file);
+    program->is_bound = false;
   });
 }
 

@@ -1,11 +1,14 @@
-// The intern table: one node for each content, made once, never freed.
+// The intern table: one node for each content, made once, and freed with its scope if it has one.
 #include "symbolic/node.h"
+
+#include "symbolic/expression_scope.h"
 
 #include "support/diagnostic.h"
 #include "support/hash.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 
 namespace tsc::symbolic {
@@ -13,11 +16,16 @@ namespace {
 
 constexpr size_t kShards = 64;
 constexpr int64_t kSmallestCached = -64, kLargestCached = 1024;
+constexpr size_t kPermanentSymbols = 1024; // of each sort
+
+std::mutex scope_mutex;
+std::atomic<size_t> scopes = 0; // that are alive; written under the mutex
 
 /// Open addressing; grows at half load. A slot repeats its node's hash, so that a probe reads a
 /// node only when it is very likely the right one.
 class Shard {
 public:
+  /// `make` gives a Node that nobody else knows.
   template <class Matches, class Make>
   const Node *find_or_make(uint64_t hash, const Matches &matches, const Make &make) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -29,14 +37,36 @@ public:
         return slot->node;
       slot = slot + 1 == slots_.data() + slots_.size() ? slots_.data() : slot + 1;
     }
-    *slot = {hash, make()};
+    Node *made = make();
+    made->is_permanent = scopes == 0 || is_permanent(*made);
+    *slot = {hash, made};
     ++count_;
-    return slot->node;
+    return made;
   }
 
   size_t count() {
     std::lock_guard<std::mutex> lock(mutex_);
     return count_;
+  }
+
+  /// Frees what is not permanent, and the room for it.
+  void clear() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const std::vector<Slot> old = std::move(slots_);
+    slots_.clear();
+    count_ = 0;
+    for (const Slot &slot : old) {
+      if (slot.node == nullptr)
+        continue;
+      if (!slot.node->is_permanent) {
+        delete slot.node;
+        continue;
+      }
+      if (2 * (count_ + 1) > slots_.size())
+        grow();
+      place(slot);
+      ++count_;
+    }
   }
 
 private:
@@ -50,14 +80,18 @@ private:
   void grow() {
     std::vector<Slot> old = std::move(slots_);
     slots_.assign(old.empty() ? 64 : 2 * old.size(), Slot{});
-    for (const Slot &slot : old) {
-      if (slot.node == nullptr)
-        continue;
-      size_t at = position(slot.hash);
-      while (slots_[at].node != nullptr)
-        at = (at + 1) & (slots_.size() - 1);
-      slots_[at] = slot;
-    }
+    for (const Slot &slot : old)
+      if (slot.node != nullptr)
+        place(slot);
+  }
+  void place(const Slot &slot) {
+    size_t at = position(slot.hash);
+    while (slots_[at].node != nullptr)
+      at = (at + 1) & (slots_.size() - 1);
+    slots_[at] = slot;
+  }
+  static bool is_permanent(const Node &node) {
+    return node.kind == Kind::symbol && node.value < static_cast<int64_t>(kPermanentSymbols);
   }
 
   std::mutex mutex_;
@@ -76,7 +110,7 @@ uint64_t hash_of(Kind kind, int64_t value) {
   return support::hash_combine(static_cast<uint64_t>(kind) + 1, static_cast<uint64_t>(value));
 }
 
-const Node *new_integer(int64_t value) {
+Node *new_integer(int64_t value) {
   auto *node = new Node;
   node->kind = Kind::integer;
   node->value = value;
@@ -206,6 +240,18 @@ const std::string &Expr::spelling() const {
 }
 
 Expr integer(int64_t value) { return Expr(value); }
+
+ExpressionScope::ExpressionScope() {
+  const std::lock_guard<std::mutex> lock(scope_mutex);
+  ++scopes;
+}
+
+ExpressionScope::~ExpressionScope() {
+  const std::lock_guard<std::mutex> lock(scope_mutex); // no other scope begins meanwhile
+  if (--scopes == 0)
+    for (Shard &shard : all_shards())
+      shard.clear();
+}
 
 size_t expression_count() {
   size_t count = 0;

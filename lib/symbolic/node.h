@@ -25,6 +25,7 @@ struct Node {
   SymbolSort sort = SymbolSort::size; // symbol
   std::string spelling;               // symbol
   std::vector<Expr> operands;
+  bool is_permanent = true;       // else freed with the scope that it was made in
   const Node *monomial = nullptr; // mul with a coefficient other than 1: the product without it
 };
 

@@ -155,3 +155,23 @@ TEST_CASE("Bad options, bytes and handles are statuses, not crashes") {
   CHECK(tsc_api_describe(nullptr, nullptr) == TSC_API_USAGE);
   tsc_api_destroy(nullptr);
 }
+
+TEST_CASE("Expressions of a compilation go with it") {
+  const auto compile = [](int number) {
+    std::string graph = kGraph; // another size each time
+    const std::string size = std::to_string(5000 + number);
+    for (const std::string before : {", 4]", "[4]"})
+      for (size_t at; (at = graph.find(before)) != std::string::npos;)
+        graph.replace(graph.find('4', at), 1, size);
+    const char *report = nullptr;
+    Program program(graph.c_str(), R"({"device": "host"})");
+    REQUIRE(program.status == TSC_API_OK);
+    REQUIRE(tsc_api_check(graph.data(), graph.size(), "", kHost, &report) == TSC_API_OK);
+  };
+  for (int number = 0; number < 4; ++number) // sizes of all remainders: symbols stay
+    compile(number);
+  const size_t first = tsc_api_expression_count();
+  for (int number = 4; number < 8; ++number)
+    compile(number);
+  CHECK(tsc_api_expression_count() == first);
+}
