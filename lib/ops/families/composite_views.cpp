@@ -313,11 +313,10 @@ void add_splits(Table &table) {
   add("split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
       by_sizes);
   add("chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]", chunk);
-  table.add("unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]")
-      .decompose(by_size);
-  table.add("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]")
-      .decompose(by_sizes);
-  table.add("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]").decompose(chunk);
+  add("unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", by_size);
+  add("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
+      by_sizes);
+  add("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", chunk);
   add("unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", unbind);
   add("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
       [](GraphBuilder &builder, const Call &call) {
