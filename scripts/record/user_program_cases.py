@@ -57,8 +57,28 @@ def narrow_sums(c):
         c.case(f"sum_of_comparisons_{name}", lambda x, t=dtype: ((x > 3).sum(1, dtype=t), (x[0] > 3).sum(dtype=t), torch.where(x > 2, 1, 0).to(t).sum(1, dtype=t)), x)
 
 
+def attention_written_out(c):
+    """A softmax between two products, of 16 bits: names that begin with "written" become one kernel, "unlike" do not."""
+    for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
+        q, k, v = c.randn(2, 3, 5, 16, dtype=dtype), c.randn(2, 3, 7, 16, dtype=dtype), c.randn(2, 3, 7, 16, dtype=dtype)
+        mask = c.randn(2, 1, 5, 7, dtype=dtype)
+        hidden = mask.masked_fill(torch.arange(7) > 4, float("-inf"))
+
+        def scores(q, k):
+            return q @ k.transpose(-2, -1)
+
+        c.case(f"written_plain_{name}", lambda q, k, v: torch.softmax(scores(q, k) / 4, -1) @ v, q, k, v)
+        c.case(f"written_masks_{name}", lambda q, k, v, m, n: torch.softmax(scores(q, k) * 0.25 + m + n, -1, dtype=torch.float32).to(v.dtype) @ v, q, k, v, mask, hidden[0, 0])
+        c.case(f"written_widened_{name}", lambda q, k, v, m: (torch.softmax((q.float() * 0.5) @ (k.float() * 0.5).transpose(-2, -1) + m.float(), -1) @ v.float()).to(q.dtype), q, k, v, hidden)
+        c.case(f"written_batch_{name}", lambda q, k, v, m: torch.bmm(torch.softmax(torch.bmm(q, k.mT) + m, -1), v), q[0], k[0], v[0], mask[0].expand(3, 5, 7))
+        c.case(f"unlike_kept_{name}", lambda q, k, v: (lambda w: (w @ v, w))(torch.softmax(scores(q, k) * 0.25, -1)), q, k, v)
+        c.case(f"unlike_scaled_late_{name}", lambda q, k, v, m: torch.softmax((scores(q, k) + m) * 0.25, -1) @ v, q, k, v, mask)
+        c.case(f"unlike_rows_{name}", lambda q, k, v: torch.softmax(scores(q, k), -2) @ v, q, k, v)
+
+
 if __name__ == "__main__":
     family = Family("user_programs")
+    attention_written_out(family)
     masks_beside_indices(family)
     activations(family)
     strided_writes(family)

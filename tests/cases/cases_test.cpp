@@ -320,3 +320,25 @@ TEST_CASE("programs on the GPU", "[gpu]") {
     }
   }
 }
+
+TEST_CASE("attention that is written out is one kernel") {
+  const Compiled compiled = compile_family("user_programs");
+  size_t written = 0, unlike = 0;
+  for (size_t i = 0; i < compiled.cases.size(); ++i) {
+    const std::string &name = compiled.cases[i].name;
+    const std::vector<program::Kernel> &kernels = compiled.compilations[i].program.kernels;
+    const bool is_one = std::any_of(kernels.begin(), kernels.end(), [](const auto &kernel) {
+      return kernel.name.find("fused_attention") != std::string::npos;
+    });
+    INFO(name);
+    if (name.rfind("written_", 0) == 0) {
+      CHECK(is_one);
+      ++written;
+    } else {
+      CHECK_FALSE(is_one);
+      unlike += name.rfind("unlike_", 0) == 0 ? 1 : 0;
+    }
+  }
+  CHECK(written == 8);
+  CHECK(unlike == 6);
+}
