@@ -56,7 +56,7 @@ TEST_CASE("Unsound programs are refused", "[program]") {
   const std::string wrong =
       "TSC-P009 /kernels/1/cuda/maps a tensor map has 1 to 5 sizes, the first "
       "one's neighbours 128 bytes of a box, others whole words of 16 bytes "
-      "apart";
+      "apart; only floats of 32 bits are rounded to TF32";
   CHECK(after_map({0, 0, {4, 5}, {1, 6}, {32, 16}}) == wrong);
   CHECK(after_map({0, 0, {4, 5}, {1, 4}, {16, 16}}) == wrong);
   CHECK(after_map({0, 0, {4, 5}, {1, 4}, {32}}) == wrong);
