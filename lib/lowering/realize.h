@@ -22,8 +22,8 @@ BufferId realize(Context &context, Storage &storage);
 /// load: what readers of overlapping elements ask for. `again`: most elements are read several
 /// times, so that a function is no cheap operation.
 void realize_hint(Context &context, Storage &storage, bool again = false);
-/// Realizes what takes functions of inputs alone and is much smaller than the result of `sizes` that
-/// reads it again and again.
+/// Realizes what takes functions of inputs alone and is much smaller than the result of `sizes`
+/// that reads it again and again.
 void realize_for_broadcast(Context &context, Storage &storage, std::span<const Expr> sizes);
 /// The policy of seed 004's StorageBox for the value of the current node: realized if it is used
 /// often and costs much, if it has accumulated many reads, or if it has grown large.

@@ -31,12 +31,11 @@ public:
 
   std::vector<Prefetch> run() {
     find_tainted();
-    for (const NodeId node : collectives_) {
+    for (const NodeId node : collectives_)
       if (const std::optional<NodeId> wait = wait_of_free_gather(node))
         gathers_.push_back({node, *wait, bytes_of(node), others_.size()});
       else
         others_.push_back(node);
-    }
     std::vector<Prefetch> result;
     if (gathers_.size() < 2)
       return result;

@@ -123,12 +123,11 @@ private:
   std::string key_of(const Member &member) const {
     const Node &node = graph_.node(member.collective);
     std::string key = node.target + " " + std::string(tensor::torch_name(input_meta(member).dtype));
-    for (size_t i = 1; i < node.args.size(); ++i) {
+    for (size_t i = 1; i < node.args.size(); ++i)
       if (const auto *text = std::get_if<std::string>(&node.args[i].value))
         key += " " + *text;
       else if (const auto *number = std::get_if<int64_t>(&node.args[i].value))
         key += " " + std::to_string(*number);
-    }
     return key;
   }
 
@@ -186,12 +185,11 @@ public:
       for (const Member &member : bucket.members)
         belongs[member.collective] = belongs[member.wait] = true;
     }
-    for (NodeId id = 0; id < done_.size(); ++id) {
+    for (NodeId id = 0; id < done_.size(); ++id)
       if (const auto found = at.find(id); found != at.end())
         join(*found->second);
       else if (!belongs[id])
         copy(id);
-    }
     Graph result = rewrite_.take();
     return found_.empty() ? result
                           : decompose_keeping(std::move(result), {}, {options_.product_kernels});
