@@ -352,6 +352,7 @@ private:
 
   std::vector<int64_t> sizes(const Range &range) {
     std::vector<int64_t> values;
+    values.reserve(static_cast<size_t>(range.count));
     for (int32_t i = 0; i < range.count; ++i)
       values.push_back(size(tables_.sizes[static_cast<size_t>(range.first + i)]));
     return values;

@@ -36,6 +36,7 @@ std::vector<uint32_t> distinct_kernels(const program::Program &program, Plan pla
 std::string unit_text(const program::Program &program, Plan plan,
                       const std::vector<uint32_t> &kernels) {
   std::vector<std::string_view> texts;
+  texts.reserve(kernels.size());
   for (const uint32_t kernel : kernels)
     texts.emplace_back(kernel_text(program.kernels[kernel], plan));
   std::string text = codegen::prelude_includes(texts);
