@@ -73,6 +73,7 @@ def attention_written_out(c):
         c.case(f"written_batch_{name}", lambda q, k, v, m: torch.bmm(torch.softmax(torch.bmm(q, k.mT) + m, -1), v), q[0], k[0], v[0], mask[0].expand(3, 5, 7))
         c.case(f"unlike_kept_{name}", lambda q, k, v: (lambda w: (w @ v, w))(torch.softmax(scores(q, k) * 0.25, -1)), q, k, v)
         c.case(f"unlike_scaled_late_{name}", lambda q, k, v, m: torch.softmax((scores(q, k) + m) * 0.25, -1) @ v, q, k, v, mask)
+        c.case(f"unlike_numbers_{name}", lambda q, k, v, m: torch.softmax(scores(q, k) + m, -1) @ v, q, k, v, mask > 0)
         c.case(f"unlike_rows_{name}", lambda q, k, v: torch.softmax(scores(q, k), -2) @ v, q, k, v)
 
 

@@ -112,6 +112,7 @@ public:
 
 private:
   static constexpr NodeId kOutput = static_cast<NodeId>(-1);
+  static constexpr int kMostMasks = 4;
   const Graph &graph_;
   symbolic::Ranges ranges_;
   int64_t deepest_;
@@ -190,20 +191,31 @@ private:
       return std::nullopt;
     return times ? *number : 1 / *number;
   }
-  /// Which operand of an addition comes from a product, the other being a tensor; -1: none, or
-  /// nobody knows.
-  int side_of_scores(const Node &addition) const {
+  /// What is added to scores, as attention takes it: booleans would hide, numbers have no rows.
+  bool is_mask(const Argument &argument) const {
+    const graph::NodeRef *ref = argument.node();
+    const TensorMeta *meta = ref ? tensor(ref->id) : nullptr;
+    return meta && meta->layout.rank() >= 2 &&
+           (tensor::is_reduced_float(meta->dtype) || meta->dtype == DType::f32);
+  }
+  /// Which operand of an addition comes from a product, through at most `additions` more, the other
+  /// being a mask; -1: none, or nobody knows.
+  int side_of_scores(const Node &addition, int additions = kMostMasks) const {
     int found = -1;
+    if (additions == 0 || addition.args.size() != 2 || !addition.kwargs.empty())
+      return found;
     for (int side = 0; side < 2; ++side) {
-      if (addition.args[static_cast<size_t>(1 - side)].node() == nullptr)
+      if (!is_mask(addition.args[static_cast<size_t>(1 - side)]))
         continue;
       std::optional<NodeId> id = alone(addition.args[static_cast<size_t>(side)]);
       while (id && !is_product(graph_.node(*id))) {
         const Node &node = graph_.node(*id);
         if (node.target == "aten.add.Tensor") {
-          const int further = side_of_scores(node);
-          id = further < 0 ? std::nullopt : alone(node.args[static_cast<size_t>(further)]);
-        } else if (is_conversion(node) || is_reshape(node) || scale_of(node)) {
+          if (side_of_scores(node, additions - 1) < 0)
+            id = std::nullopt;
+          break;
+        }
+        if (is_conversion(node) || is_reshape(node) || scale_of(node)) {
           id = alone(node.args[0]);
         } else {
           id = std::nullopt;
