@@ -388,12 +388,15 @@ driver::RankTensors run_ranks(const Flags &flags, const Subject &subject, const 
 }
 
 driver::RankTensors run_alone(const Flags &flags, const Subject &subject, const Data &data,
+                              std::optional<runtime::Preparation> &preparation,
                               RunReport &report, Stopwatch &watch) {
   const program::Program &program = subject.compilation.program;
   Progress progress;
   progress.show("compiling kernels");
-  std::unique_ptr<runtime::Session> session = runtime::Session::create(
-      program, data.weights, session_options(flags, subject, report.device));
+  std::unique_ptr<runtime::Session> session =
+      preparation ? runtime::Session::create(*preparation, data.weights)
+                  : runtime::Session::create(program, data.weights,
+                                             session_options(flags, subject, report.device));
   watch.lap("kernels and weights");
   progress.show("running");
   session->set_seed(flags.seed);
@@ -412,8 +415,15 @@ driver::RankTensors run_alone(const Flags &flags, const Subject &subject, const 
   return outputs;
 }
 
+/// True where kernels are compiled while data is read: on a GPU, in less than a second. A host's
+/// compiler takes longer, and an error in the data would wait for it.
+bool is_to_prepare(const program::Program &program, const Ranks &ranks, const std::string &device) {
+  return device == "cuda" && !ranks.place && !driver::has_collectives(program);
+}
+
 driver::RankTensors execute(const Flags &flags, const Subject &subject, const Ranks &ranks,
-                            const Data &data, RunReport &report, Stopwatch &watch) {
+                            const Data &data, std::optional<runtime::Preparation> &preparation,
+                            RunReport &report, Stopwatch &watch) {
   const program::Program &program = subject.compilation.program;
   if (!flags.profile.empty())
     report.profile.file = ranks.place ? path_of_rank(flags.profile, ranks.first) : flags.profile;
@@ -429,7 +439,7 @@ driver::RankTensors execute(const Flags &flags, const Subject &subject, const Ra
     return outputs;
   }
   if (!driver::has_collectives(program))
-    return run_alone(flags, subject, data, report, watch);
+    return run_alone(flags, subject, data, preparation, report, watch);
   if (report.device == "cuda")
     throw support::UserError(support::ExitCode::usage,
                              {.code = "TSC-C011",
@@ -515,10 +525,14 @@ int run(const Flags &given, const CLI::App &command) {
                             flags.graph, "", "", "",
                             "give the graph the folder was compiled from"});
   const Ranks ranks = ranks_of(flags, program, place);
+  std::optional<runtime::Preparation> preparation;
+  if (is_to_prepare(program, ranks, report.device))
+    preparation.emplace(program, session_options(flags, subject, report.device));
   const Data data = load_data(flags, subject, ranks);
   report.passes = subject.compilation.times;
   watch.lap("data");
-  const driver::RankTensors outputs = execute(flags, subject, ranks, data, report, watch);
+  const driver::RankTensors outputs =
+      execute(flags, subject, ranks, data, preparation, report, watch);
   return finish(flags, program, ranks, data, outputs, report, watch);
 }
 

@@ -100,6 +100,9 @@ nlohmann::json to_json(const RunReport &report) {
                          {"kernels_compiled", report.timing.compiled},
                          {"kernels_from_cache", report.timing.from_cache},
                          {"load_ms", report.timing.load_ms},
+                         {"upload_ms", report.timing.upload_ms},
+                         {"steps_ms", report.timing.steps_ms},
+                         {"download_ms", report.timing.download_ms},
                          {"stages_ms", stages},
                          {"comparisons", comparisons}};
   if (!report.samples_ms.empty())
@@ -165,6 +168,9 @@ void print_report(const RunReport &report, bool json, std::FILE *stream) {
              std::to_string(std::lround(stage.milliseconds));
   }
   std::fprintf(stream, "took: %.0f ms: %s\n", all_ms, parts.c_str());
+  if (report.timing.download_ms > 0)
+    std::fprintf(stream, "first run: %.0f ms inputs to the device, %.0f steps, %.0f results back\n",
+                 report.timing.upload_ms, report.timing.steps_ms, report.timing.download_ms);
   if (!report.samples_ms.empty())
     print_bench(report, stream);
   if (!report.profile.file.empty())

@@ -515,4 +515,10 @@ std::string cuda_arch(int device_index) {
          std::to_string(attribute(cudaDevAttrComputeCapabilityMinor, device_index));
 }
 
+void make_cuda_context(int device_index) {
+  need_device(device_index);
+  check_cuda(cudaSetDevice(device_index), "cudaSetDevice");
+  check_cuda(cudaFree(nullptr), "cudaFree");
+}
+
 } // namespace tsc_engine

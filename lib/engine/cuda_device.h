@@ -42,6 +42,9 @@ std::unique_ptr<CudaDevice> make_cuda_device(const CudaDeviceOptions &options);
 std::string cuda_arch(int device_index);
 /// "NVIDIA H100, CUDA 13.0" of that GPU and its driver. Errors: as cuda_arch.
 std::string cuda_device_name(int device_index);
+/// Makes the context of that GPU, which takes tenths of a second, so that later calls find it; may
+/// run beside anything else. Errors: as cuda_arch.
+void make_cuda_context(int device_index);
 /// Bytes of shared memory that a block of that GPU may ask for.
 int cuda_shared_bytes(int device_index);
 

@@ -23,10 +23,11 @@ struct CudaModule {
                                      const std::vector<tsc_engine::CudaHeader> &headers,
                                      const std::string &arch);
   std::string (*compiler_identity)();
+  void (*make_context)(int device_index);
   std::unique_ptr<tsc_engine::Groups> (*make_groups)(const tsc_engine::CudaGroupsOptions &);
   tsc_engine::NcclId (*make_nccl_id)();
 };
-inline constexpr int kCudaModuleVersion = 4;
+inline constexpr int kCudaModuleVersion = 5;
 
 /// The module, which stays loaded; null where it is not there or cannot be loaded, and why.
 const CudaModule *load_cuda_module(std::string &why);

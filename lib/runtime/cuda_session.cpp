@@ -8,6 +8,7 @@
 #include "support/thread_pool.h"
 
 #include <chrono>
+#include <future>
 #include <optional>
 #include <string_view>
 
@@ -164,9 +165,12 @@ ReadyDevice make_ready_cuda(const program::Program &program, const SessionOption
   const auto start = std::chrono::steady_clock::now();
   std::shared_ptr<tsc_engine::CudaDevice> device;
   try {
+    std::future<void> context = std::async(std::launch::async, module->make_context,
+                                           options.device_index);
     std::vector<std::string> kept;
     const std::vector<std::string_view> cubins =
         load_cubins(*module, program, options, timing, kept);
+    context.get();
     tsc_engine::CudaDeviceOptions device_options;
     device_options.device_index = options.device_index;
     for (const program::Kernel &kernel : program.kernels)

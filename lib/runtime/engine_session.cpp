@@ -240,14 +240,20 @@ std::vector<HostTensor> EngineSession::run(const std::vector<HostTensor> &given)
   bind(inputs);
   std::vector<HostTensor> results;
   try {
+    const double began = now_us();
     upload(inputs);
+    const double uploaded = now_us();
     instance_->set_poison(true);
     instance_->run(device_.stream, input_pointers_.data(), output_pointers_.data(),
                    workspace_->reserve(0));
     instance_->check(device_.stream);
     device_.device->synchronize(device_.stream);
+    const double ran = now_us();
     for (size_t i = 0; i < outputs_.size(); ++i)
       results.push_back(outputs_[i].is_complex ? tensor::as_complex(download(i)) : download(i));
+    timing_.upload_ms = (uploaded - began) / 1000;
+    timing_.steps_ms = (ran - uploaded) / 1000;
+    timing_.download_ms = (now_us() - ran) / 1000;
   } catch (const tsc_engine::Error &error) {
     rethrow(error, Activity::running);
   }

@@ -5,6 +5,7 @@
 #include "program/program.h"
 #include "tensor/host_tensor.h"
 
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct Timing {
   double load_ms = 0;                    // weights
   size_t kernels = 0, library_calls = 0; // steps of one run
   size_t workspace_bytes = 0, weight_bytes = 0;
+  /// Of the last run(): inputs to the device, steps, results back.
+  double upload_ms = 0, steps_ms = 0, download_ms = 0;
   std::vector<double> warm_up_ms; // of the last bench: its runs that are no samples, in order
 };
 
@@ -52,6 +55,23 @@ struct RunSpan {
   std::vector<StepSpan> steps;
 };
 
+/// The kernels of a program on their way to a device: a thread of their own compiles and loads
+/// them, so that inputs and weights can be read meanwhile.
+class Preparation {
+public:
+  /// `program` must outlive this. No errors: they come from Session::create.
+  Preparation(const program::Program &program, const SessionOptions &options);
+  ~Preparation(); // waits for what is under way
+  Preparation(const Preparation &) = delete;
+  Preparation &operator=(const Preparation &) = delete;
+
+private:
+  friend class Session;
+  struct Ready;
+  const program::Program &program_;
+  std::future<std::unique_ptr<Ready>> ready_;
+};
+
 /// A program made ready on a device. Not thread-safe; several sessions may exist.
 class Session {
 public:
@@ -61,6 +81,9 @@ public:
   static std::unique_ptr<Session> create(const program::Program &program,
                                          const tensor::TensorMap &weights,
                                          const SessionOptions &options);
+  /// Likewise, with what a thread has made ready or is about to; once.
+  static std::unique_ptr<Session> create(Preparation &preparation,
+                                         const tensor::TensorMap &weights);
   virtual ~Session() = default;
 
   /// One run. `inputs` parallel to program.inputs, contiguous; results parallel to program.outputs

@@ -73,27 +73,34 @@ public:
   void run(const std::shared_ptr<Job> &job) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      job_ = job;
-      ++generation_;
+      jobs_.push_back(job);
     }
     wake_.notify_all();
     job->work();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      jobs_.erase(std::find(jobs_.begin(), jobs_.end(), job));
+    }
     std::unique_lock<std::mutex> lock(job->mutex);
     job->finished.wait(lock, [&] { return job->done.load() == job->count; });
   }
 
 private:
+  /// The first call that has an index left; null if none has.
+  std::shared_ptr<Job> open_job() const {
+    for (const std::shared_ptr<Job> &job : jobs_)
+      if (job->next.load() < job->count)
+        return job;
+    return nullptr;
+  }
   void loop() {
-    size_t seen = 0;
     for (;;) {
       std::shared_ptr<Job> job;
       {
         std::unique_lock<std::mutex> lock(mutex_);
-        wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+        wake_.wait(lock, [&] { return stop_ || (job = open_job()); });
         if (stop_)
           return;
-        seen = generation_;
-        job = job_;
       }
       job->work();
     }
@@ -102,8 +109,7 @@ private:
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::shared_ptr<Job> job_;
-  size_t generation_ = 0;
+  std::vector<std::shared_ptr<Job>> jobs_; // calls under way, oldest first
   bool stop_ = false;
 };
 

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Random workloads (random_workloads.py) beside PyTorch: eager, TorchInductor's default mode, and backend "tsc", in one run.
+
+    scripts/bench/sweep.py FIRST LAST [--jobs 14] [--seconds 500] [--ways tsc,inductor,eager] [--out FILE.jsonl] [--shrink 1] [--device cuda]
+
+Workers compile at the same time; then they measure in turn, alone on the GPU, the ways taking turns, with the second-level
+cache flushed and the host's part hidden behind the flush: median of --rounds between two events. `copy` is the time in which a copy within
+the device moves as many bytes as the inputs and results have. Results of tsc are compared with eager mode's: a distance
+beyond what the dtype explains is marked, as is what PyTorch runs itself (`fallback`) and what fails. TSC_LIBRARY names libtsc_api.so."""
+import argparse
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python")]
+EXPECTED = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+DRAWN = ("dropout", "noise", "uniform")
+
+
+def leaves(tree):
+    import torch
+    from torch.utils import _pytree as pytree
+    return [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)]
+
+
+def distance(results, wanted):
+    """The worst relative distance of a result, in units of what its dtype explains; integers count mismatches."""
+    import torch
+    worst = 0.0
+    if len(results) != len(wanted):
+        return math.inf
+    for a, b in zip(results, wanted):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return math.inf
+        if not b.is_floating_point():
+            worst = max(worst, 1000.0 * float((a != b).double().mean()))
+            continue
+        finite = torch.isfinite(b)
+        if bool((torch.isfinite(a) != finite).any()):
+            return math.inf
+        x, y = torch.where(finite, a, 0).double(), torch.where(finite, b, 0).double()
+        worst = max(worst, float((x - y).norm() / y.norm().clamp_min(1e-30)) / EXPECTED[str(b.dtype)[6:]])
+    return worst
+
+
+class Case:
+    """A workload with its compiled forms, kept until it is measured."""
+
+    def __init__(self, number, options):
+        import torch
+        from random_workloads import workload
+        self.row = {"number": number}
+        self.calls = {}
+        self.options = options
+        self.row["family"], self.row["text"], function, self.makers = workload(number, options.shrink)
+        inputs = [make(options.device) for make in self.makers]
+        try:
+            wanted = function(*inputs)
+        except Exception as error:
+            self.row["refused"] = f"eager: {type(error).__name__} {str(error)[:150]}"
+            return
+        self.row["bytes"] = sum(t.numel() * t.element_size() for t in leaves(wanted) + inputs)
+        for way in options.ways:
+            start = time.time()
+            try:
+                torch._dynamo.reset_code(function.__code__)
+                if way == "eager":
+                    self.calls[way] = function
+                    continue
+                if way == "tsc":
+                    import tsc
+                    tsc.reset_reports()
+                    call = torch.compile(function, backend=tsc.backend, dynamic=False)
+                else:
+                    call = torch.compile(function, dynamic=False)
+                results = call(*inputs)
+                self.calls[way] = call
+                if way == "tsc":
+                    reports = tsc.reports()
+                    self.row["fallback"] = sorted({f"{f.target}: {f.code} {f.message}"[:160] for r in reports for f in r.fallbacks})
+                    self.row["kernels"] = sum(r.kernels for r in reports)
+                    if not any(word in self.row["text"] for word in DRAWN):
+                        self.row["distance"] = distance(leaves(results), leaves(wanted))
+            except Exception as error:
+                self.row[way + " failed"] = f"{type(error).__name__} {str(error)[:300]}"
+            self.row[way + " s"] = round(time.time() - start, 2)
+        if options.device == "cuda":
+            torch.cuda.synchronize()
+            del inputs, wanted
+            torch.cuda.empty_cache()
+
+    def measure(self):
+        import torch
+        if not self.calls or self.options.device != "cuda":
+            return
+        inputs = [make("cuda") for make in self.makers]
+        size = min(self.row["bytes"] // 2, 1 << 30)
+        source, target = (torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2))
+        source.random_(0, 255)
+        calls = dict({way: (lambda call=call: call(*inputs)) for way, call in self.calls.items()}, copy=lambda: target.copy_(source))
+        flush = torch.empty(1 << 29, dtype=torch.uint8, device="cuda")
+        for call in calls.values():
+            for _ in range(3):
+                call()
+        times = {way: [] for way in calls}
+        for _ in range(self.options.rounds):
+            events = {way: [torch.cuda.Event(enable_timing=True) for _ in range(2)] for way in calls}
+            for way, call in calls.items():
+                flush.zero_()
+                torch.cuda._sleep(400_000)
+                events[way][0].record()
+                call()
+                events[way][1].record()
+            torch.cuda.synchronize()
+            for way in calls:
+                times[way].append(events[way][0].elapsed_time(events[way][1]))
+        self.row["ms"] = {way: sorted(t)[len(t) // 2] for way, t in times.items()}
+        del inputs, source, target, flush
+        torch.cuda.empty_cache()
+
+
+def work(options):
+    import torch
+    torch.set_num_threads(1)
+    began, cases = time.time(), []
+    for number in options.numbers:
+        if time.time() - began > options.seconds * 0.55:
+            break
+        torch.manual_seed(number)
+        cases.append(Case(number, options))
+    print("READY", flush=True)
+    sys.stdin.readline()
+    for case in cases:
+        try:
+            case.measure()
+        except Exception as error:
+            case.row["failed"] = f"{type(error).__name__} {str(error)[:200]}"
+        case.calls = {}
+        print("ROW " + json.dumps(case.row), flush=True)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def ratio(row):
+    """tsc beside the best of the other ways; NaN where one is missing."""
+    ms = row.get("ms", {})
+    others = [ms[way] for way in ("eager", "inductor") if way in ms]
+    return ms["tsc"] / min(others) if "tsc" in ms and others else math.nan
+
+
+def report(rows):
+    """The rows by their ratio, then what failed."""
+    measured = sorted((r for r in rows if not math.isnan(ratio(r))), key=ratio)
+    for row in measured:
+        ms = row["ms"]
+        marks = (f" DISTANCE {row['distance']:.3g}" if row.get("distance", 0) > 1 else "") + (" FALLBACK" if row.get("fallback") else "")
+        print(f"{row['number']:5} {ratio(row):6.2f} {ms['tsc'] / ms['copy']:6.2f} {ms['tsc']:8.4f} {ms.get('inductor', math.nan):8.4f} "
+              f"{ms.get('eager', math.nan):8.4f} {row.get('kernels', 0):2} {row['family'][:9]:9} {row['text'][:140]}{marks}")
+    if measured:
+        mean = math.exp(sum(math.log(ratio(r)) for r in measured) / len(measured))
+        within = sum(ratio(r) <= 1.02 for r in measured)
+        print(f"{len(measured)} workloads: geometric mean {mean:.3f}, {within} at most 1.02, {sum(ratio(r) > 1.1 for r in measured)} above 1.1; "
+              "columns: number, tsc / best, tsc / copy, ms of tsc, Inductor, eager, kernels")
+    for row in rows:
+        for key, value in row.items():
+            if key.endswith("failed") or (key == "fallback" and value) or (key == "distance" and value > 1):
+                print(row["number"], key, str(value)[:300], row["text"][:120])
+    print(f"{sum('refused' in r for r in rows)} refused by eager mode")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("--only", default="", help="numbers, by commas, instead of all between FIRST and LAST")
+    parser.add_argument("--jobs", type=int, default=14)
+    parser.add_argument("--seconds", type=float, default=500)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=["tsc", "inductor", "eager"])
+    parser.add_argument("--shrink", type=int, default=1)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", default="")
+    parser.add_argument("--worker", type=int, default=-1)
+    options = parser.parse_args()
+    numbers = [int(n) for n in options.only.split(",")] if options.only else list(range(options.first, options.last))
+    if options.worker >= 0:
+        options.numbers = numbers[options.worker::options.jobs]
+        return work(options)
+    environment = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1", PYTHONUNBUFFERED="1", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    workers = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--worker", str(w)], env=environment, text=True, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=open(f"{options.out or '/tmp/sweep'}.{w}.log", "w"))
+               for w in range(options.jobs)]
+    for worker in workers:
+        while (line := worker.stdout.readline()) and line.strip() != "READY":
+            pass
+    rows = []
+    for worker in workers:
+        try:
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+        except BrokenPipeError:
+            continue
+        for line in worker.stdout:
+            if line.startswith("ROW "):
+                rows.append(json.loads(line[4:]))
+                if options.out:
+                    with open(options.out, "a") as file:
+                        file.write(line[4:])
+        worker.wait()
+    print(f"{len(numbers)} asked, {len(rows)} came; exit codes of workers {sorted({w.wait() for w in workers})}")
+    report(rows)
+
+
+if __name__ == "__main__":
+    main()
