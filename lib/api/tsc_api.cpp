@@ -238,6 +238,15 @@ TscApiStatus tsc_api_input(const TscApiProgram *program, size_t input, int64_t *
   });
 }
 
+TscApiStatus tsc_api_input_offset(const TscApiProgram *program, size_t input, int64_t *offset) {
+  return guarded([&] {
+    need(program, "the program is null");
+    need(program->is_bound, "no shapes are bound");
+    need(input < program->ready->tables().inputs.count, "the program has no such input");
+    put(offset, program->ready->instance().input_offset(input));
+  });
+}
+
 TscApiStatus tsc_api_output(const TscApiProgram *program, size_t output, int64_t *sizes,
                             int64_t *strides, int64_t *offset) {
   return guarded([&] {

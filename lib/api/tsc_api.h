@@ -84,6 +84,10 @@ TscApiStatus tsc_api_bind(TscApiProgram *program, const TscApiTensor *inputs, si
  * given on, and its bytes. Any may be null. */
 TscApiStatus tsc_api_input(const TscApiProgram *program, size_t input, int64_t *strides,
                            size_t *bytes);
+/* Where in that memory the first element is, in elements: not 0 where the graph's input begins
+ * behind an aligned place (a slice of another tensor). The pointer that a run takes is that of the
+ * memory, not of the element. */
+TscApiStatus tsc_api_input_offset(const TscApiProgram *program, size_t input, int64_t *offset);
 /* Sizes, strides and offset (elements) of an output in its memory of `bytes`. Where data decides
  * sizes, `bytes` is the most that they can be before a run, and the rest is asked for after it. */
 TscApiStatus tsc_api_output(const TscApiProgram *program, size_t output, int64_t *sizes,

@@ -1,6 +1,7 @@
 #include "codegen/order_elements.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tsc::codegen {
 
@@ -32,16 +33,28 @@ bool keeps_order(const KernelGraph &graph) {
   });
 }
 
-/// Bytes of an element's loads and stores that are neighbours along each loop.
-std::vector<size_t> contiguous_bytes(const ir::Module &module, const KernelGraph &graph) {
-  std::vector<size_t> bytes(graph.element_variables.size(), 0);
+/// How often elements of `graph` ask for the same place by `index`: the loops that do not move it.
+double repeats_of(const KernelGraph &graph, Expr index) {
+  double repeats = 1;
+  for (size_t i = 0; i < graph.element_variables.size(); ++i)
+    if (!symbolic::depends_on(index, graph.element_variables[i]))
+      repeats *= static_cast<double>(std::max<int64_t>(1, *graph.element_sizes[i].as_integer()));
+  return repeats;
+}
+
+/// Bytes of an element's loads and stores that are neighbours along each loop. What stays where it
+/// is along another loop (statistics of a row) counts as often as it is moved, not as it is read.
+std::vector<double> contiguous_bytes(const ir::Module &module, const KernelGraph &graph) {
+  std::vector<double> bytes(graph.element_variables.size(), 0);
   for (const Value &value : graph.values) {
     if (value.op != Op::load && value.op != Op::store)
       continue;
     for (size_t i = 0; i < bytes.size(); ++i) {
       const auto step = symbolic::coefficient_of(value.index, graph.element_variables[i]);
       if (step && step->is_integer(1))
-        bytes[i] += tensor::size_in_bytes(module.buffer(value.buffer).dtype);
+        bytes[i] +=
+            static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype)) /
+            repeats_of(graph, value.index);
     }
   }
   return bytes;
@@ -84,7 +97,7 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph) {
       divide(divided, i, length);
       break;
     }
-  const std::vector<size_t> before = contiguous_bytes(module, graph),
+  const std::vector<double> before = contiguous_bytes(module, graph),
                             after = contiguous_bytes(module, divided);
   const auto best = std::max_element(after.begin(), after.end());
   if (*best <= before.back() || best + 1 == after.end())
@@ -93,6 +106,40 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph) {
   for (std::vector<Expr> *list : {&divided.element_variables, &divided.element_sizes})
     std::rotate(list->begin() + at, list->begin() + at + 1, list->end());
   graph = std::move(divided);
+}
+
+void bring_out_loop(KernelGraph &graph, int64_t parts) {
+  const size_t loops = graph.element_sizes.size();
+  if (loops < 2 || keeps_order(graph) ||
+      !std::all_of(graph.element_sizes.begin(), graph.element_sizes.end(),
+                   [](Expr size) { return size.is_integer(); }))
+    return;
+  size_t longest = 0;
+  for (size_t i = 1; i < loops; ++i)
+    if (graph.element_sizes[i].value() > graph.element_sizes[longest].value())
+      longest = i;
+  if (longest == 0 || graph.element_sizes[0].value() * 2 >= parts)
+    return;
+  const int64_t size = graph.element_sizes[longest].value();
+  constexpr double kFarFromWanted = 1; // twice, or half
+  double least = kFarFromWanted;
+  int64_t count = 1;
+  for (int64_t p = std::max<int64_t>(2, parts / 2); p <= std::min(2 * parts, size / 2); ++p) {
+    if (size % p != 0)
+      continue;
+    double cost = std::fabs(std::log2(static_cast<double>(p) / static_cast<double>(parts)));
+    for (int64_t width = 4; width <= 16; width *= 2) // vectors stay whole
+      cost += size % width == 0 && size / p % width != 0 ? kFarFromWanted : 0;
+    if (cost <= least) {
+      least = cost;
+      count = p;
+    }
+  }
+  if (count > 1)
+    divide(graph, longest, size / count);
+  const auto at = static_cast<ptrdiff_t>(longest);
+  for (std::vector<Expr> *list : {&graph.element_variables, &graph.element_sizes})
+    std::rotate(list->begin(), list->begin() + at, list->begin() + at + 1);
 }
 
 } // namespace tsc::codegen

@@ -15,4 +15,9 @@ int64_t divisor_of(Expr e, Expr variable);
 /// sizes that are symbols. A row's elements are the same, in another order.
 void order_row_elements(const ir::Module &module, KernelGraph &graph);
 
+/// Where the outermost loop of a row has few rounds beside `parts` and another one has more: that
+/// one, or a number of equal runs of it near `parts`, comes first, so that parts of the row can be
+/// divided among blocks. Not where the order of elements is told or kept, nor of symbolic sizes.
+void bring_out_loop(KernelGraph &graph, int64_t parts);
+
 } // namespace tsc::codegen

@@ -1,5 +1,6 @@
 #include "codegen/split_rows.h"
 
+#include "codegen/order_elements.h"
 #include "codegen/part_graphs.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
@@ -327,7 +328,7 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
 
 std::optional<std::vector<KernelGraph>>
 split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target) {
-  const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
+  KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
   if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
       !is_divisible(module, graph))
     return std::nullopt;
@@ -374,6 +375,8 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   if (!few_blocks(blocks, target) || kernels == 0 || (!likely_elements && kernels > 2) ||
       likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
+  bring_out_loop(graph,
+                 ceil_div(int64_t{target.multiprocessors} * kBlocksPerMultiprocessor, blocks));
   const Division division = divide(module, graph, blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;

@@ -131,6 +131,33 @@ class Inference(Case):
         for found, expected in kept:  # nothing has been written again
             self.assert_same(found, expected)
 
+    def test_slices_are_taken_where_they_lie(self):
+        """An input that begins behind an aligned place is read there, not copied; others of its kind are, where they
+        lie differently, and what is mutated is mutated in place."""
+        from tsc import program
+
+        def f(x):
+            x.mul_(2)
+            return x.sum(-1), x + 1
+
+        copies, place = [], program.Program._place
+        self.addCleanup(setattr, program.Program, "_place", place)
+
+        def counting(self, tensor, *layout):
+            placed = place(self, tensor, *layout)
+            copies.append(placed is not tensor)
+            return placed
+
+        program.Program._place = counting
+        whole = torch.randn(6, 40)
+        expected = whole.clone()
+        g = self.compiled(f)
+        for begin, is_copied in ((3, False), (7, False), (11, False), (4, True), (0, True)):
+            copies.clear()
+            self.assert_same(g(whole[:, begin:begin + 20]), f(expected[:, begin:begin + 20]))
+            self.assertTrue(torch.equal(whole, expected))
+            self.assertEqual(any(copies), is_copied)
+
     def test_channels_last_network(self):
         model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
                               nn.Conv2d(8, 8, 3, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)).eval()

@@ -7,6 +7,8 @@ import pathlib
 
 VERSION = 1
 USAGE, BAD_INPUT, UNSUPPORTED, DEVICE, INTERNAL = 2, 3, 4, 5, 70
+#: Bytes to which the memory of inputs and outputs is aligned.
+ALIGNMENT = 16
 # In the order of TscDType.
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16",
           "float32", "float64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]

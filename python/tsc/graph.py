@@ -6,7 +6,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.functions import (CeilDiv, CleanDiv, FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod)
 
-from ._library import DTYPES
+from ._library import ALIGNMENT, DTYPES
 
 _DTYPES = {str(getattr(torch, name)) for name in DTYPES if hasattr(torch, name)} | {"torch.complex64",
                                                                                      "torch.complex128"}
@@ -222,6 +222,16 @@ class Converter:
             return None
         raise CannotConvert(node, f"a value of {type(value).__name__}")
 
+    def _input_value(self, node, value):
+        """As _value; a tensor that begins behind an aligned place of its storage (a slice) has that as its offset."""
+        described = self._value(node, value)
+        if isinstance(value, torch.Tensor) and not value.is_complex():
+            begins = value.storage_offset()
+            behind = begins * value.element_size() % ALIGNMENT if isinstance(begins, int) else 0
+            if behind % value.element_size() == 0 and behind:
+                described["offset"] = behind // value.element_size()
+        return described
+
     def _input(self, node, value):
         if isinstance(value, torch.Tensor):
             why = why_no_value(value)
@@ -234,7 +244,7 @@ class Converter:
             return
         else:
             raise CannotConvert(node, f"an input of {type(value).__name__}")
-        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._value(node, value)})
+        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._input_value(node, value)})
 
     def _attribute(self, node):
         value = self.module
@@ -245,7 +255,7 @@ class Converter:
         self.constants[node] = value  # "val" may be a fake of it
         node.meta.setdefault("val", value)
         self.inputs.append(node)
-        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._value(node, value)})
+        self.nodes.append({"name": node.name, "op": "placeholder", "val": self._input_value(node, value)})
 
     def _call(self, node):
         value = node.meta.get("val")

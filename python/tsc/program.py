@@ -6,11 +6,10 @@ import threading
 import torch
 
 from ._config import config
-from ._library import DTYPES, Tensor, TscError
+from ._library import ALIGNMENT, DTYPES, Tensor, TscError
 
 CODES = {getattr(torch, name): code for code, name in enumerate(DTYPES) if hasattr(torch, name)}
 _INT64 = DTYPES.index("int64")
-_ALIGNMENT = 16
 
 
 def _as_parts(tensor):
@@ -56,11 +55,12 @@ class Bound:
 
     def __init__(self, handle, inputs, outputs, workspace_bytes):
         self.workspace_bytes = workspace_bytes
-        self.input_strides = []
+        self.input_layouts = []
         for position, info in enumerate(inputs):
-            strides = (ctypes.c_int64 * max(info["rank"], 1))()
+            strides, offset = (ctypes.c_int64 * max(info["rank"], 1))(), ctypes.c_int64()
             handle.input(position, strides, None)
-            self.input_strides.append(tuple(strides[:info["rank"]]))
+            handle.input_offset(position, ctypes.byref(offset))
+            self.input_layouts.append((tuple(strides[:info["rank"]]), offset.value))
         try:
             self.outputs = [None if info["constant"] is not None or info["mutation"] else Output(handle, i, info)
                             for i, info in enumerate(outputs)]
@@ -71,6 +71,16 @@ class Bound:
 _address = torch.Tensor.data_ptr
 
 
+def _memory_of(tensor, offset):
+    """The address of the memory in which the tensor begins `offset` elements behind the start."""
+    return tensor.data_ptr() - offset * tensor.element_size()
+
+
+def _lies_at(tensor, offset):
+    """Whether the tensor begins `offset` elements behind an aligned place of its own storage."""
+    return tensor.storage_offset() >= offset and _memory_of(tensor, offset) % ALIGNMENT == 0
+
+
 class Repeat:
     """What a run lets the next one skip: inputs in the same form have but their addresses looked at."""
 
@@ -78,11 +88,12 @@ class Repeat:
         """`values`: the inputs, `placed`: those that are tensors, all taken where they were. `guarded`: positions of
         inputs whose form is the caller's to watch."""
         self.bound = bound
+        self.offsets = [offset for _, offset in bound.input_layouts]
         self.array = (ctypes.c_void_p * max(len(values), 1))()
         self.forms = []
         for position, (tensor, value) in enumerate(zip(placed, values)):
             self.forms.append(value if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.device))
-            self.array[position] = None if tensor is None else tensor.data_ptr()
+            self.array[position] = None if tensor is None else _memory_of(tensor, self.offsets[position])
         self.guarded = [i for i in guarded if placed[i] is not None]
         self.pick = operator.itemgetter(*self.guarded) if len(self.guarded) > 1 else \
             (lambda inputs: [inputs[i] for i in self.guarded])
@@ -97,7 +108,7 @@ class Repeat:
             return value == form
         dtype, shape, strides, device = form
         return (value.dtype is dtype and value.shape == shape and value.stride() == strides and value.device == device
-                and value.data_ptr() % _ALIGNMENT == 0 and not value.is_neg())
+                and _lies_at(value, self.offsets[position]) and not value.is_neg())
 
     def take(self, inputs):
         """The inputs' addresses into `array`; False if one has another form than before."""
@@ -107,13 +118,13 @@ class Repeat:
                 if at != before:
                     if not self._fits(position, inputs[position]):
                         return False
-                    self.array[position] = at
+                    self.array[position] = _memory_of(inputs[position], self.offsets[position])
             self.guarded_at = now
         for position in self.others:
             if not self._fits(position, inputs[position]):
                 return False
             if isinstance(self.forms[position], tuple):
-                self.array[position] = inputs[position].data_ptr()
+                self.array[position] = _memory_of(inputs[position], self.offsets[position])
         return True
 
 
@@ -175,16 +186,17 @@ class Program:
         self._last = shapes, Bound(self._handle, self._inputs, self._outputs, workspace.value)
         return self._last[1]
 
-    def _place(self, tensor, strides):
+    def _place(self, tensor, strides, offset):
         """The tensor in memory that a run can take: itself wherever it may be."""
         if tensor.device != self._device:
             tensor = tensor.to(self._device)
         fits = all(have == want or size == 1
                    for have, want, size in zip(tensor.stride(), strides, tensor.shape)) or tensor.numel() == 0
-        if fits and tensor.data_ptr() % _ALIGNMENT == 0 and not tensor.is_neg():
+        if fits and _lies_at(tensor, offset) and not tensor.is_neg():
             return tensor
-        placed = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=self._device)
-        return placed.copy_(tensor)
+        extent = 0 if tensor.numel() == 0 else 1 + sum((n - 1) * s for n, s in zip(tensor.shape, strides))
+        memory = torch.empty(offset + extent, dtype=tensor.dtype, device=self._device)
+        return memory.as_strided(tensor.shape, strides, offset).copy_(tensor)
 
     def _allocate(self, position):
         size = ctypes.c_size_t()
@@ -226,17 +238,18 @@ class Program:
         shapes = tuple(value if info["is_integer"] else (value.dtype, tuple(value.shape))
                        for info, value in zip(self._inputs, tensors))
         bound = self._bind(tensors, shapes)
-        placed = [None if info["is_integer"] else self._place(tensor, strides)
-                  for info, tensor, strides in zip(self._inputs, tensors, bound.input_strides)]
+        placed = [None if info["is_integer"] else self._place(tensor, *layout)
+                  for info, tensor, layout in zip(self._inputs, tensors, bound.input_layouts)]
         memories = [None if info["constant"] is not None or info["mutation"] else self._allocate(i)
                     for i, info in enumerate(self._outputs)]
         workspace, at = self._workspace(bound)
-        pointers = [(ctypes.c_void_p * max(len(several), 1))(*[None if t is None else t.data_ptr() for t in several])
-                    for several in (placed, memories)]
-        self._queue(self._stream(), pointers[0], pointers[1], at)
-        for info, tensor, given in zip(self._inputs, tensors, placed):
-            if info["mutated"] and given is not tensor:
-                tensor.copy_(given)
+        given = (ctypes.c_void_p * max(len(placed), 1))(*[None if t is None else _memory_of(t, offset)
+                                                          for t, (_, offset) in zip(placed, bound.input_layouts)])
+        taken = (ctypes.c_void_p * max(len(memories), 1))(*[None if t is None else t.data_ptr() for t in memories])
+        self._queue(self._stream(), given, taken, at)
+        for info, tensor, used in zip(self._inputs, tensors, placed):
+            if info["mutated"] and used is not tensor:
+                tensor.copy_(used)
         if self._plain and bound.outputs is not None and all(p is None or p is t for p, t in zip(placed, tensors)):
             self._repeat = Repeat(bound, placed, inputs, self.guarded)
         described = bound.outputs or [None if memory is None else Output(self._handle, i, self._outputs[i])
