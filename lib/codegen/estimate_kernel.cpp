@@ -19,6 +19,7 @@ constexpr double kLatency = 800;     // nanoseconds from memory
 constexpr double kRegisters = 24;    // a thread's, besides what it loads and adds up
 constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
+constexpr double kLogSumScan = 60; // an exponential and a logarithm of 1 + x, some twice
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
 constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
@@ -117,7 +118,8 @@ private:
     if (takes_rows && !graph_.row_variables.empty()) {
       const auto *window = std::get_if<WindowWalk>(&plan_.walk);
       const bool tiles = window && window->along + 1 == graph_.row_variables.size();
-      return {graph_.row_variables.back(), vector_ * (tiles ? window->tile : 1)};
+      const bool has_rows = row && !row->columns; // a thread a row
+      return {graph_.row_variables.back(), has_rows ? 1 : vector_ * (tiles ? window->tile : 1)};
     }
     if (graph_.element_variables.empty())
       return {Expr(0), 0};
@@ -391,7 +393,7 @@ double instructions_of(const KernelGraph &graph, const Value &value) {
     return value.reduction != ir::ReductionKind::sum ? 4 : is_product(value.args[0]) ? 0 : 1;
   case Op::scan: {
     if (!value.combine)
-      return 4;
+      return value.scan == ir::ScanKind::logsumexp ? kLogSumScan : 4;
     double count = 0; // in its run, and with what comes before the run
     for (const ir::CombineOp &op : value.combine.code->ops)
       count += ir::operand_count(op.op) > 0 ? 2 * instructions_of(op.op, is_wide) : 0;

@@ -299,6 +299,13 @@ protected:
     return number == 0 ? kCheck : kCheck + (" + " + std::to_string(number));
   }
 
+  /// True of a draw whose offset stands for all of a run.
+  bool draws_by_place(const Value &value) const {
+    if (!ir::is_random(value.op) || vector_ == 1 || !plan_.uniform[value.args[2]])
+      return false;
+    const Expr variable = window_ ? graph_.row_variables.back() : graph_.element_variables.back();
+    return symbolic::depends_on(graph_[value.args[2]].index, variable);
+  }
   /// The right-hand side that computes a value.
   std::string computation(ValueId id) const {
     const Value &value = graph_[id];
@@ -333,6 +340,8 @@ protected:
       std::vector<ArgumentText> arguments;
       for (const ValueId arg : value.args)
         arguments.push_back({use(arg), dtype_of(arg)});
+      if (draws_by_place(value)) // the offset is the run's
+        arguments[2].text = "tc_run_offset{" + arguments[2].text + ", j}";
       return operation_text(value, arguments);
     }
     }

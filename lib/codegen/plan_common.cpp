@@ -222,8 +222,18 @@ bool splits_no_run(Op op, bool first, const Value &bound, Expr variable, int vec
          is_multiple(bound.index, vector, plan.graph.ranges, plan.checked);
 }
 
-/// Positions along the run that are only compared, with bounds between runs: where the run starts
-/// says it all.
+/// Whether a draw takes its numbers by the place in a run whose first element is at `offset`.
+bool draws_along(const KernelPlan &plan, const Value &draw, Expr variable, int vector) {
+  constexpr int kBlock = 4; // words of a block (tc_random.h)
+  if (!ir::is_random(draw.op) || vector % kBlock != 0)
+    return false;
+  const Value &offset = plan.graph[draw.args[2]];
+  return offset.op == Op::index_expr &&
+         access_of(offset.index, variable, vector, vector, plan.checked) == Access::vector;
+}
+
+/// Positions along the run that are only compared, with bounds between runs, or drawn by: where the
+/// run starts says it all.
 std::vector<bool> positions_of_runs(const KernelPlan &plan, Expr variable, int vector) {
   const KernelGraph &graph = plan.graph;
   std::vector<bool> result(graph.values.size(), false);
@@ -233,7 +243,7 @@ std::vector<bool> positions_of_runs(const KernelPlan &plan, Expr variable, int v
         access_of(graph[id].index, variable, vector, vector, plan.checked) == Access::vector;
   for (const Value &user : graph.values)
     for (size_t i = 0; i < user.args.size(); ++i)
-      if (result[user.args[i]] &&
+      if (result[user.args[i]] && !(i == 2 && draws_along(plan, user, variable, vector)) &&
           !(user.args.size() == 2 && user.guard != user.args[i] &&
             splits_no_run(user.op, i == 0, graph[user.args[1 - i]], variable, vector, plan)))
         result[user.args[i]] = false;
@@ -285,7 +295,7 @@ void classify_along(const ir::Module &module, KernelPlan &plan, int vector, Expr
     }
     if (starts[id])
       access = Access::constant;
-    if (!args_steady)
+    if (!args_steady || (ir::is_random(value.op) && starts[value.args[2]]))
       access = Access::element;
     if (store && (access == Access::constant || !may_be_vector(module, value) ||
                   (plan.origin && value.mode != ir::StoreMode::plain)))

@@ -137,6 +137,15 @@ int widest_access(const ir::Module &module, const KernelPlan &plan, int vector) 
   return static_cast<int>(widest);
 }
 
+/// Bytes of the widest element that is loaded or stored.
+int widest_element(const ir::Module &module, const KernelPlan &plan) {
+  size_t widest = 0;
+  for (const Value &value : plan.graph.values)
+    if (value.buffer != ir::kNone && value.level == Level::element)
+      widest = std::max(widest, tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  return static_cast<int>(widest);
+}
+
 void plan_flat(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   FlatWalk walk;
@@ -161,11 +170,13 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   if (walk.vector > 1)
     find_choices(module, plan);
   // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four), two where they
-  // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, if that
-  // leaves every multiprocessor four blocks.
+  // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, as many
+  // as make 16 bytes of most, if that leaves every multiprocessor four blocks.
   constexpr int kNarrow = 4; // bytes
-  const int wanted = walk.vector == 1 || widest_access(module, plan, walk.vector) <= kNarrow
-                         ? kRunsInFlight
+  const int widest = walk.vector == 1 ? widest_element(module, plan)
+                                      : widest_access(module, plan, walk.vector);
+  const bool narrow = walk.vector == 1 || widest <= kNarrow;
+  const int wanted = narrow  ? kRunsInFlight * (widest > 0 && widest < kNarrow ? 2 : 1)
                      : waits ? 2
                              : 1;
   const int parts = std::max(1, whole / walk.vector); // as many bytes on their way in short runs

@@ -77,12 +77,12 @@ void mark_walked_again(KernelPlan &plan) {
 }
 
 /// Threads a row, `fewest` at least, and runs a thread, for a row of `runs` runs: no idle threads
-/// first, then about `wanted` runs each.
+/// first, then about `wanted` runs each. Rows of a few runs have two threads, and neighbouring rows
+/// are what a warp reads; rows of one run have `least`.
 void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most,
-                        int fewest = kFewestRowThreads) {
+                        int fewest = kFewestRowThreads, int least = 2) {
   double best = 1e30;
-  // Rows of a few runs: two threads take them, and neighbouring rows are what a warp reads.
-  while (fewest > 2 && fewest > runs / 2)
+  while (fewest > (runs == 1 ? least : 2) && fewest > runs / 2)
     fewest /= 2;
   for (int threads = fewest; threads <= 1024; threads *= 2) {
     const int64_t steps = (runs + threads - 1) / threads;
@@ -112,7 +112,8 @@ void choose_kept_rows(const ir::Module &module, const KernelPlan &plan, RowWalk 
   const bool narrow = bytes > 0 && bytes <= kNarrow;
   choose_row_threads(walk, runs, std::min((narrow ? 2 : 1) * kRunsInFlight, most), most,
                      narrow ? std::clamp(kLeastBytes / bytes, kFewestNarrow, kFewestRowThreads)
-                            : kFewestRowThreads);
+                            : kFewestRowThreads,
+                     1);
 }
 
 /// Threads of a row of any length that is likely to have so many runs.

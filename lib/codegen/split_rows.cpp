@@ -54,6 +54,24 @@ bool few_blocks(int64_t blocks, const target::Target &target) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+/// Whether what memory could move while multiprocessors have no row of a kernel's is worth the
+/// launches (`kernels` in the place of one) that give them parts: of 80 rows 52 multiprocessors
+/// have none, of 140 all but 8 wait for those with two.
+bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t rows, int64_t blocks,
+                 int64_t elements, int64_t kernels, const target::Target &target) {
+  constexpr double kLaunch = 2.5e-6; // seconds
+  double bytes = 0;
+  for (const Value &value : graph.values)
+    if (value.op == Op::load && value.level == Level::element)
+      bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  const int64_t waves = ceil_div(blocks, target.multiprocessors);
+  const double busy =
+      static_cast<double>(blocks) / static_cast<double>(waves * target.multiprocessors);
+  const double moves = bytes * static_cast<double>(rows) * static_cast<double>(elements);
+  return blocks > 0 && moves / target.bandwidth * (1 / busy - 1) >
+                           kLaunch * static_cast<double>(kernels - 1);
+}
+
 bool is_store(const Value &value) {
   return value.op == Op::store || value.op == Op::store_reduction;
 }
@@ -322,7 +340,8 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
     if (all.value() < kSmallestRow ||
         (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
       return all.value() >= kSmallestRow;
-    return !body.is_reduction() || few_blocks(rows.value() / kColumnsPerBlock + 1, target);
+    return !body.is_reduction() ||
+           rows.value() / kColumnsPerBlock + 1 <= 2 * int64_t{target.multiprocessors};
   });
 }
 
@@ -372,7 +391,11 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   // Of each kernel a launch: the more there are, the more a block would have to do alone. Rows that
   // may have any size are divided for one more launch, not for several.
   const int64_t kernels = kernels_of(graph);
-  if (!few_blocks(blocks, target) || kernels == 0 || (!likely_elements && kernels > 2) ||
+  const bool few =
+      few_blocks(blocks, target) ||
+      (likely_elements && kernels > 1 && blocks <= 2 * int64_t{target.multiprocessors} &&
+       leaves_idle(module, graph, *likely_rows, blocks, *likely_elements, kernels, target));
+  if (!few || kernels == 0 || (!likely_elements && kernels > 2) ||
       likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
   bring_out_loop(graph,

@@ -4,6 +4,7 @@
 #include "runtime/input_check.h"
 #include "support/diagnostic.h"
 #include "tensor/complex_memory.h"
+#include "tensor/touch.h"
 
 #include <algorithm>
 #include <chrono>
@@ -208,6 +209,7 @@ HostTensor EngineSession::download(size_t output) {
   const size_t bytes = instance_->output_bytes(output);
   HostTensor result(outputs_[output].dtype, sizes);
   const void *memory = instance_->output_memory(output, output_pointers_[output]);
+  tensor::touch(result);
   const auto fetch = [&](void *to, size_t count) {
     device_.device->download(to, memory, count, device_.stream);
     device_.device->synchronize(device_.stream);

@@ -37,21 +37,36 @@ TC_FN tc_random_words tc_random_block(long long seed, long long stream, long lon
   return tc_philox(static_cast<unsigned long long>(seed), static_cast<unsigned long long>(block),
                    static_cast<unsigned long long>(stream));
 }
-TC_FN unsigned tc_random_word(long long seed, long long stream, long long offset) {
+
+/// Offset base + j, base being a multiple of 4, of an element of a run. Once the loop over the run is
+/// unrolled, block and word follow from j alone: what shares a block computes it once.
+struct tc_run_offset {
+  long long base;
+  int j;
+};
+TC_FN long long operator>>(tc_run_offset offset, int by) {
+  return (offset.base >> by) + (offset.j >> by);
+}
+TC_FN int operator&(tc_run_offset offset, int bits) { return offset.j & bits; }
+
+template <class Offset>
+TC_FN unsigned tc_random_word(long long seed, long long stream, Offset offset) {
   const tc_random_words words = tc_random_block(seed, stream, offset >> 2);
   const unsigned low = offset & 1 ? words.at[1] : words.at[0];
   const unsigned high = offset & 1 ? words.at[3] : words.at[2];
   return offset & 2 ? high : low;
 }
 /// 64 bits: two offsets share a block.
-TC_FN unsigned long long tc_random_pair(long long seed, long long stream, long long offset) {
+template <class Offset>
+TC_FN unsigned long long tc_random_pair(long long seed, long long stream, Offset offset) {
   const tc_random_words words = tc_random_block(seed, stream, offset >> 1);
   const unsigned low = offset & 1 ? words.at[2] : words.at[0];
   const unsigned high = offset & 1 ? words.at[3] : words.at[1];
   return static_cast<unsigned long long>(high) << 32 | low;
 }
 
-template <class T> TC_FN T tc_rand_bits(long long seed, long long stream, long long offset) {
+template <class T, class Offset>
+TC_FN T tc_rand_bits(long long seed, long long stream, Offset offset) {
   return static_cast<T>(tc_random_pair(seed, stream, offset));
 }
 
@@ -120,13 +135,13 @@ template <class T> TC_FN T tc_random_wave(T turn, bool odd) {
 /// Box and Muller's pairs: an even offset and the next one share radius and angle.
 template <class T> struct tc_drawing;
 template <> struct tc_drawing<float> {
-  TC_FN float uniform(long long seed, long long stream, long long offset) {
+  template <class Offset> TC_FN float uniform(long long seed, long long stream, Offset offset) {
     return tc_unit(tc_random_word(seed, stream, offset));
   }
-  TC_FN float positive(long long seed, long long stream, long long offset) {
+  template <class Offset> TC_FN float positive(long long seed, long long stream, Offset offset) {
     return tc_positive_unit(tc_random_word(seed, stream, offset));
   }
-  TC_FN float normal(long long seed, long long stream, long long offset) {
+  template <class Offset> TC_FN float normal(long long seed, long long stream, Offset offset) {
     const tc_random_words words = tc_random_block(seed, stream, offset >> 2);
     const unsigned first = offset & 2 ? words.at[2] : words.at[0];
     const unsigned second = offset & 2 ? words.at[3] : words.at[1];
@@ -135,29 +150,35 @@ template <> struct tc_drawing<float> {
   }
 };
 template <> struct tc_drawing<double> {
-  TC_FN double uniform(long long seed, long long stream, long long offset) {
+  template <class Offset> TC_FN double uniform(long long seed, long long stream, Offset offset) {
     return tc_unit(tc_random_pair(seed, stream, offset));
   }
-  TC_FN double positive(long long seed, long long stream, long long offset) {
+  template <class Offset> TC_FN double positive(long long seed, long long stream, Offset offset) {
     return tc_positive_unit(tc_random_pair(seed, stream, offset));
   }
-  TC_FN double normal(long long seed, long long stream, long long offset) {
-    const double radius = tc_positive_unit(tc_random_pair(seed, stream, offset & ~1ll));
-    const double turn = tc_unit(tc_random_pair(seed, stream, offset | 1ll));
+  template <class Offset> TC_FN double normal(long long seed, long long stream, Offset offset) {
+    const tc_random_words words = tc_random_block(seed, stream, offset >> 1);
+    const auto pair = [&](int i) {
+      return static_cast<unsigned long long>(words.at[i + 1]) << 32 | words.at[i];
+    };
+    const double radius = tc_positive_unit(pair(0)), turn = tc_unit(pair(2));
     return tc_sqrt(-2.0 * tc_random_log(radius)) * tc_random_wave(turn, (offset & 1) != 0);
   }
 };
 
 /// Uniform in [0, 1).
-template <class T> TC_FN T tc_rand(long long seed, long long stream, long long offset) {
+template <class T, class Offset>
+TC_FN T tc_rand(long long seed, long long stream, Offset offset) {
   return tc_drawing<T>::uniform(seed, stream, offset);
 }
 /// Normal, mean 0, variance 1.
-template <class T> TC_FN T tc_randn(long long seed, long long stream, long long offset) {
+template <class T, class Offset>
+TC_FN T tc_randn(long long seed, long long stream, Offset offset) {
   return tc_drawing<T>::normal(seed, stream, offset);
 }
 /// Exponential, mean 1; never 0, so that it can divide.
-template <class T> TC_FN T tc_rand_exponential(long long seed, long long stream, long long offset) {
+template <class T, class Offset>
+TC_FN T tc_rand_exponential(long long seed, long long stream, Offset offset) {
   const T value = -tc_random_log(tc_drawing<T>::positive(seed, stream, offset));
   const T least = sizeof(T) == 4 ? T(5.9604644775390625e-8) : T(1.1102230246251565e-16);
   return value < least ? least : value;

@@ -391,6 +391,12 @@ TC_FN void tc_add_to_runs(T (&x)[Count], const T (&base)[Count / Run]) {
 template <class Op, int Threads, int Run, int Count, class T>
 TC_FN void tc_row_scan(T (&x)[Count], T *scratch) {
   constexpr int width = Threads < 32 ? Threads : 32, warps = Threads < 32 ? 1 : Threads / 32;
+  if constexpr (Threads == 1) { // the row is a thread's
+    TC_UNROLL
+    for (int i = 1; i < Count; ++i)
+      x[i] = Op::apply(x[i - 1], x[i]);
+    return;
+  }
   T base[Count / Run];
   [[maybe_unused]] const T total = tc_scan_runs<Op, width, Run>(x, base);
   if constexpr (warps > 1) {
