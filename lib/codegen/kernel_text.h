@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace tsc::codegen {
@@ -213,7 +214,27 @@ protected:
     const size_t bytes = tensor::size_in_bytes(module_.buffer(value.buffer).dtype);
     return tile_->edge + static_cast<int>(std::max<size_t>(1, 4 / bytes));
   }
+  /// Of an index that counts elements in the order of the loops, what it has besides; nothing of
+  /// others. Its terms need no place along each loop, which takes divisions.
+  std::optional<Expr> beside_flat(Expr index) const {
+    const std::vector<Expr> &variables = graph_.element_variables;
+    if (!flat_ || variables.size() < 2)
+      return std::nullopt;
+    Expr flat = 0, inner = 1;
+    for (size_t i = variables.size(); i-- > 0;) {
+      flat = flat + variables[i] * inner;
+      inner = inner * graph_.element_sizes[i];
+    }
+    const Expr rest = symbolic::simplify(index - flat, ranges_);
+    if (std::any_of(variables.begin(), variables.end(),
+                    [&](Expr variable) { return symbolic::depends_on(rest, variable); }))
+      return std::nullopt;
+    return rest;
+  }
   std::string index_text(Expr index) const {
+    if (const std::optional<Expr> rest = beside_flat(index))
+      return std::string(in_elements_ && vector_ > 1 ? "e + j" : "e") +
+             (rest->is_integer(0) ? "" : " + " + symbolic::print_cpp(*rest, ranges_));
     if (in_elements_ && vector_ > 1) {
       const Expr variable = window_ ? graph_.row_variables.back() : graph_.element_variables.back();
       index = symbolic::substitute(
@@ -392,7 +413,12 @@ protected:
   /// already what is read again.
   bool has_idle_rows() const {
     return (row_ && row_->guard_row) || (column_ && column_->guard_row) ||
-           (window_ && window_->guard);
+           (window_ && window_->guard) || has_idle_runs();
+  }
+  /// Whether threads whose run lies past the end load the last one (`live` is false) and store
+  /// nothing: between branches, a thread's runs would be loaded one after another.
+  bool has_idle_runs() const {
+    return flat_ && flat_->guard && steps_ > 1 && !plan_.has_barriers && across_slots() == 0;
   }
   /// Where an index counts; "": everywhere.
   std::string when_checked(const Value &value) const {

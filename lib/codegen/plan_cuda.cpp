@@ -165,7 +165,7 @@ void plan_flat(const Request &request, KernelPlan &plan) {
         return value.op == Op::set_indirect ||
                (value.op == Op::store && value.mode != ir::StoreMode::plain);
       });
-  if (waits)
+  if (waits || walk.vector == 1)
     preload_single(plan, walk.vector);
   if (walk.vector > 1)
     find_choices(module, plan);

@@ -285,7 +285,7 @@ private:
     std::vector<std::string> conditions;
     if (row_ || (column_ && !alone()))
       conditions.push_back("lane == 0");
-    if (has_idle_rows())
+    if (has_idle_rows() && !flat_)
       conditions.push_back("live");
     if (flat_ || tile_)
       conditions.push_back(block_ + " == 0 && threadIdx.x == 0");

@@ -64,9 +64,10 @@ bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t row
   for (const Value &value : graph.values)
     if (value.op == Op::load && value.level == Level::element)
       bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
-  const int64_t waves = ceil_div(blocks, target.multiprocessors);
-  const double busy =
-      static_cast<double>(blocks) / static_cast<double>(waves * target.multiprocessors);
+  // One block alone does not keep as much under way as its multiprocessor could.
+  const double fills = 1.5 * target.multiprocessors;
+  const double waves = std::ceil(static_cast<double>(blocks) / fills);
+  const double busy = static_cast<double>(blocks) / (waves * fills);
   const double moves = bytes * static_cast<double>(rows) * static_cast<double>(elements);
   return blocks > 0 && moves / target.bandwidth * (1 / busy - 1) >
                            kLaunch * static_cast<double>(kernels - 1);

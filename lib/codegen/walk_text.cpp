@@ -150,9 +150,10 @@ WalkText::Position WalkText::nowhere() const {
 
 void WalkText::mark(Position &position, std::span<const ValueId> ids) const {
   for (const ValueId id : ids) {
-    position.flat |= finds_position(id);
+    const bool counts = beside_flat(graph_[id].index).has_value();
+    position.flat |= counts || finds_position(id);
     for (size_t i = 0; i < position.variables.size(); ++i)
-      if (symbolic::depends_on(graph_[id].index, graph_.element_variables[i]))
+      if (!counts && symbolic::depends_on(graph_[id].index, graph_.element_variables[i]))
         position.variables[i] = true;
   }
   position.tiles = position.tiles || (tile_ && position.variables[tile_down()]);
@@ -352,6 +353,16 @@ int WalkText::run_coordinates(const std::string &run, const std::string &guard,
       graph_.element_variables.size() == 1 ? graph_.element_variables[0].spelling() : "e";
   const bool once = steps_ == 1; // one run a thread: good for the whole kernel
   const Position wanted = once ? everywhere() : position;
+  if (has_idle_runs()) {
+    const std::string at = scaled(run), is_live = at + " < " + guard;
+    if (phase_ != nullptr) // else loads alone
+      line("const bool live = " + is_live + ";");
+    line("const " + index_ + " " + flat + " = " + is_live + " ? " + at + " : " +
+         size_text(graph_.elements() - Expr(vector_)) + ";");
+    if (graph_.element_variables.size() > 1)
+      decompose(graph_.element_variables, graph_.element_sizes, "e", wanted.variables);
+    return 0;
+  }
   if ((wanted.any() || !guard.empty()) && (!once || !run_declared_)) {
     line("const " + index_ + " " + flat + " = " + scaled(run) + (plan_.origin ? " - before" : "") +
          ";");
