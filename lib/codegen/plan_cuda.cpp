@@ -137,6 +137,16 @@ int widest_access(const ir::Module &module, const KernelPlan &plan, int vector) 
   return static_cast<int>(widest);
 }
 
+/// Runs a thread, `wanted` of them if that leaves every multiprocessor four blocks.
+int steps_that_fill(Expr runs, int block, int wanted, const target::Target &target) {
+  const auto count = runs.as_integer();
+  int steps = wanted;
+  while (steps > 1 &&
+         (!count || *count < int64_t{4} * target.multiprocessors * block * steps))
+    steps /= 2;
+  return steps;
+}
+
 /// Bytes of the widest element that is loaded or stored.
 int widest_element(const ir::Module &module, const KernelPlan &plan) {
   size_t widest = 0;
@@ -165,7 +175,10 @@ void plan_flat(const Request &request, KernelPlan &plan) {
         return value.op == Op::set_indirect ||
                (value.op == Op::store && value.mode != ir::StoreMode::plain);
       });
-  if (waits || walk.vector == 1)
+  const bool loads_several =
+      walk.vector == 1 &&
+      steps_that_fill(plan.graph.elements(), kFlatBlock, kRunsInFlight, target) > 1;
+  if (waits || loads_several)
     preload_single(plan, walk.vector);
   if (walk.vector > 1)
     find_choices(module, plan);
@@ -365,11 +378,7 @@ void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wa
   const PlanChoice chosen = request.chosen();
   walk.block = chosen.block != 0 ? chosen.block : kFlatBlock;
   const Expr runs = symbolic::floor_div(plan.graph.elements(), walk.vector);
-  for (walk.steps = wanted; walk.steps > 1; walk.steps /= 2) {
-    const auto count = runs.as_integer();
-    if (count && *count >= int64_t{4} * target.multiprocessors * walk.block * walk.steps)
-      break;
-  }
+  walk.steps = steps_that_fill(runs, walk.block, wanted, target);
   if (like) {
     const FlatWalk &model = std::get<FlatWalk>(*like);
     walk.steps = model.steps * model.vector / walk.vector;

@@ -533,7 +533,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     fresh.origin = plan.origin;
     plan = std::move(fresh);
     classify_accesses(module, plan, walk.vector);
-    if (walk.vector == 1 && !in_order)
+    const bool loads_first = !in_order || carries; // one thread's loads come before their turn
+    if (walk.vector == 1 && loads_first)
       load_apart(plan);
     plan.preloaded.assign(plan.graph.values.size(), false);
     fill_phases(module, plan, group, false);
@@ -552,7 +553,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     walk.rows = std::max(1, pieces);
     if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
       walk.threads = request.chosen().threads;
-    if (!in_order) {
+    if (loads_first) {
       walk.ahead = runs_ahead(module, plan, walk.vector, walk.vector, walk.threads);
       if (pieces > 0)
         choose_pieces(plan, walk);

@@ -56,20 +56,25 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Whether what memory could move while multiprocessors have no row of a kernel's is worth the
 /// launches (`kernels` in the place of one) that give them parts: of 80 rows 52 multiprocessors
-/// have none, of 140 all but 8 wait for those with two.
+/// have none.
 bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t rows, int64_t blocks,
-                 int64_t elements, int64_t kernels, const target::Target &target) {
+                 bool columns, int64_t elements, int64_t kernels, const target::Target &target) {
   constexpr double kLaunch = 2.5e-6; // seconds
+  constexpr int64_t kWhole = 16;     // bytes of an access
   double bytes = 0;
-  for (const Value &value : graph.values)
-    if (value.op == Op::load && value.level == Level::element)
-      bytes += static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
-  // One block alone does not keep as much under way as its multiprocessor could.
-  const double fills = 1.5 * target.multiprocessors;
-  const double waves = std::ceil(static_cast<double>(blocks) / fills);
-  const double busy = static_cast<double>(blocks) / (waves * fills);
+  bool is_narrow = columns;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load || value.level != Level::element)
+      continue;
+    const auto size = static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    bytes += static_cast<double>(size);
+    is_narrow = is_narrow || graph.element_sizes.back().value() * size % kWhole != 0;
+  }
+  // One block of narrow accesses does not keep as much under way as its multiprocessor could.
+  const double fills = (is_narrow ? 1.5 : 1.0) * target.multiprocessors;
+  const double busy = static_cast<double>(blocks) / fills;
   const double moves = bytes * static_cast<double>(rows) * static_cast<double>(elements);
-  return blocks > 0 && moves / target.bandwidth * (1 / busy - 1) >
+  return blocks > 0 && busy < 1 && moves / target.bandwidth * (1 / busy - 1) >
                            kLaunch * static_cast<double>(kernels - 1);
 }
 
@@ -110,8 +115,9 @@ Division in_parts(const KernelGraph &graph, int64_t parts) {
 
 /// Parts that fill the GPU with blocks, leave each of them enough elements and keep vectors whole:
 /// equal ones where the size has a fitting divisor.
-Division divide(const ir::Module &module, const KernelGraph &graph, int64_t blocks, bool columns,
-                const target::Target &target) {
+/// `rows` (the launch may know better) are `blocks` of a kernel.
+Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows, int64_t blocks,
+                bool columns, const target::Target &target) {
   if (!graph.elements().is_integer()) {
     const auto expected = likely(module, graph.elements());
     if (!expected)
@@ -123,8 +129,10 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t bloc
                   int64_t{target.multiprocessors} * kBlocksPerMultiprocessor / blocks});
     return in_parts(graph, std::max<int64_t>(1, most));
   }
+  // Parts of fewer columns than a block has share blocks.
+  const double shared = columns ? static_cast<double>(rows) / kColumnsPerBlock : 1;
   const double wanted = static_cast<double>(target.multiprocessors) * kBlocksPerMultiprocessor /
-                        static_cast<double>(blocks);
+                        (shared < 1 ? shared : static_cast<double>(blocks));
   const int64_t outermost = *graph.element_sizes[0].as_integer();
   const int64_t elements = *graph.elements().as_integer();
   const bool vectors = !columns && graph.element_sizes.size() == 1;
@@ -394,14 +402,15 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   const int64_t kernels = kernels_of(graph);
   const bool few =
       few_blocks(blocks, target) ||
-      (likely_elements && kernels > 1 && blocks <= 2 * int64_t{target.multiprocessors} &&
-       leaves_idle(module, graph, *likely_rows, blocks, *likely_elements, kernels, target));
+      (graph.elements().is_integer() && kernels > 1 && blocks <= 2 * int64_t{target.multiprocessors} &&
+       leaves_idle(module, graph, *likely_rows, blocks, columns, *likely_elements, kernels,
+                   target));
   if (!few || kernels == 0 || (!likely_elements && kernels > 2) ||
       likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
   bring_out_loop(graph,
                  ceil_div(int64_t{target.multiprocessors} * kBlocksPerMultiprocessor, blocks));
-  const Division division = divide(module, graph, blocks, columns, target);
+  const Division division = divide(module, graph, std::max<int64_t>(1, *likely_rows), blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
   return graphs_of_parts(module, graph, division.parts, division.length);
