@@ -423,7 +423,7 @@ protected:
   /// Where an index counts; "": everywhere.
   std::string when_checked(const Value &value) const {
     const std::string guard = value.guard == ir::kNone ? "" : use(value.guard);
-    if (!has_idle_rows())
+    if (!has_idle_rows() || (flat_ && value.level == Level::row)) // that of all threads
       return guard;
     return guard.empty() ? "live" : "live && " + guard;
   }

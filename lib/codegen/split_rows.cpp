@@ -68,7 +68,8 @@ bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t row
       continue;
     const auto size = static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
     bytes += static_cast<double>(size);
-    is_narrow = is_narrow || graph.element_sizes.back().value() * size % kWhole != 0;
+    is_narrow = is_narrow || (graph.element_sizes.size() > 1 && // else runs go by memory's lines
+                              graph.element_sizes.back().value() * size % kWhole != 0);
   }
   // One block of narrow accesses does not keep as much under way as its multiprocessor could.
   const double fills = (is_narrow ? 1.5 : 1.0) * target.multiprocessors;

@@ -150,6 +150,9 @@ WalkText::Position WalkText::nowhere() const {
 
 void WalkText::mark(Position &position, std::span<const ValueId> ids) const {
   for (const ValueId id : ids) {
+    if (const Choice *choice = choice_of(plan_, id))
+      for (const auto &[condition, load] : choice->places)
+        mark(position, {{load}});
     const bool counts = beside_flat(graph_[id].index).has_value();
     position.flat |= counts || finds_position(id);
     for (size_t i = 0; i < position.variables.size(); ++i)

@@ -24,8 +24,8 @@ std::vector<Case> cases() {
   return {
       {"kept", {9, 515}, 1, "row kept in registers"},
       {"of whole runs", {9, 1024}, 1, "row kept in registers"},
-      {"read again", {70, 66001}, 1, "over the row"},
-      {"read again, of whole runs", {70, 67584}, 1, "over the row"},
+      {"read again", {140, 66001}, 1, "over the row"},
+      {"read again, of whole runs", {140, 67584}, 1, "over the row"},
       {"in parts", {9, 100001}, 1, ""},
       {"short", {3000, 9}, 1, ""},
       {"columns", {300, 45}, 0, "column"},
