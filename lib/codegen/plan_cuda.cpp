@@ -442,6 +442,27 @@ bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
   return true;
 }
 
+bool plan_covered_sums(const Request &request, KernelPlan &plan) {
+  std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
+  if (covered)
+    plan = *std::move(covered);
+  return covered.has_value();
+}
+
+void plan_pointwise(const Request &request, KernelPlan &plan) {
+  constexpr double kLeastGain = 0.85; // of the time before: what is worth more text
+  const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
+  std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
+  if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
+    order_elements(request.module, plan.graph);
+    if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
+        !plan_pointwise_rows(request, plan))
+      plan_flat(request, plan);
+  }
+  if (covered && planned_time(request, *covered) < kLeastGain * planned_time(request, plan))
+    plan = *std::move(covered);
+}
+
 KernelPlan make_plan(const Request &request) {
   KernelPlan plan;
   plan.checked = request.checked;
@@ -451,14 +472,9 @@ KernelPlan make_plan(const Request &request) {
   const bool whole_rows = // that are kept in one order
       std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
                   [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
-  const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
-    if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
-      order_elements(request.module, plan.graph);
-      if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
-          !plan_pointwise_rows(request, plan))
-        plan_flat(request, plan);
-    }
+    plan_pointwise(request, plan);
+  } else if (!whole_rows && plan_covered_sums(request, plan)) {
   } else if (!whole_rows && plan_held_columns(request, plan)) {
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
