@@ -140,6 +140,7 @@ public:
   CoveredPlanner(const Request &request, KernelGraph graph)
       : request_(request), graph_(std::move(graph)), periods_(periods_of(graph_)) {}
 
+  bool is_known() const { return !periods_.empty(); }
   bool has_periods() const {
     return std::any_of(periods_.begin(), periods_.end(), [](int64_t period) { return period > 1; });
   }
@@ -181,8 +182,8 @@ private:
       const int64_t most = loop + 1 < count
                                ? periods_[loop]
                                : kAccessBytes / static_cast<int64_t>(narrowest_store());
-      for (int64_t taken = periods_[loop];
-           periods_[loop] > 1 && (taken == periods_[loop] || taken <= most); taken *= 2)
+      for (int64_t taken = std::max<int64_t>(periods_[loop], loop + 1 < count ? 1 : 2);
+           taken > 1 && (taken == periods_[loop] || taken <= most); taken *= 2)
         for (size_t i = 0; i < before; ++i) {
           result.push_back(result[i]);
           result.back()[loop] = taken;
@@ -290,6 +291,19 @@ std::optional<KernelGraph> written_out(const KernelGraph &graph) {
   return stores_rows ? unroll_rows(graph, kMostValues) : std::nullopt;
 }
 
+/// Whether a thread that takes a short row alone would load its elements again: a pool that also
+/// says where its largest elements are.
+bool walks_again(const KernelGraph &graph) {
+  constexpr int64_t kWidestStep = 4;
+  return graph.phases > 2 &&
+         std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+           const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
+           return value.op != Op::load || value.level != Level::element ||
+                  (step && step->is_integer() && step->value() >= 0 &&
+                   step->value() <= kWidestStep);
+         });
+}
+
 /// The loop that all stores are contiguous along last; false if that is so, or there is none.
 bool order_stores(KernelGraph &graph) {
   for (size_t i = 0; i + 1 < graph.element_variables.size(); ++i) {
@@ -317,7 +331,7 @@ std::optional<KernelPlan> plan_covered(const Request &request, const KernelGraph
   if (!graph || graph->element_variables.empty())
     return std::nullopt;
   CoveredPlanner planner(request, *graph);
-  if (!planner.has_periods())
+  if (!planner.is_known() || !(planner.has_periods() || (given.reduces && walks_again(given))))
     return std::nullopt;
   std::optional<CoveredPlan> best = planner.best();
   if (order_stores(*graph))

@@ -179,7 +179,8 @@ NodeValue covering_windows(Context &context, const ops::Call &call) {
   for (size_t k = 0; k < count; ++k) {
     const ops::Covering covering =
         ops::covering_of(kernel[k].value(), stride[k].value(), dilation[k].value());
-    const Expr at = ir::variable(lead + k) + padding[k], turn = ir::variable(lead + count + k);
+    const Expr at = ir::variable(lead + k) + padding[k];
+    const Expr turn = Expr(covering.most - 1) - ir::variable(lead + count + k);
     const Expr whole = symbolic::floor_div(at, covering.divisor);
     const Expr first = symbolic::mod(whole * Expr(covering.inverse), covering.taps_apart);
     const Expr tap = first + turn * Expr(covering.taps_apart);
@@ -187,12 +188,12 @@ NodeValue covering_windows(Context &context, const ops::Call &call) {
       inside.require(Op::eq, symbolic::mod(at, covering.divisor), 0);
     if (kernel[k].value() % covering.taps_apart != 0)
       inside.require(Op::lt, tap, kernel[k]);
+    const Expr last = symbolic::floor_div(at, stride[k]);
     const bool adjoin = covering.inverse * dilation[k].value() == 1; // tap 0's window is the last
-    index[lead + k] =
-        covering.taps_apart == 1
-            ? symbolic::floor_div(at, stride[k]) - tap * symbolic::floor_div(dilation[k], stride[k])
-        : adjoin ? symbolic::floor_div(at, stride[k]) - turn
-                 : symbolic::floor_div(at - tap * dilation[k], stride[k]);
+    index[lead + k] = covering.taps_apart == 1
+                          ? last - tap * Expr(dilation[k].value() / stride[k].value())
+                      : adjoin ? last - turn
+                               : symbolic::floor_div(at - tap * dilation[k], stride[k]);
     index[lead + count + k] = tap;
     inside.require_inside(index[lead + k], value.sizes[lead + k]);
   }
