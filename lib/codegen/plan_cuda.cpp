@@ -463,6 +463,36 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     plan = *std::move(covered);
 }
 
+/// Shorter runs where those of 16 bytes keep the lanes of what is not contiguous far apart: what a
+/// stride of a window leaves out.
+void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPlan &plan) {
+  constexpr double kLeastGain = 0.8;
+  const auto *walk = std::get_if<RowWalk>(&plan.walk);
+  if (request.like || request.choice || !request.checked.sizes.empty() || !walk || graph.look_back)
+    return;
+  const bool stores = // whose runs are worth their length
+      std::any_of(graph.stores.begin(), graph.stores.end(),
+                  [&](ValueId id) { return graph[id].level == Level::element; });
+  if (stores)
+    return;
+  const int longest = walk->vector;
+  double least = kLeastGain * planned_time(request, plan);
+  for (int vector = longest / 2; vector >= 1; vector /= 2) {
+    PlanChoice choice;
+    choice.vector = vector;
+    Request shorter = request;
+    shorter.choice = &choice;
+    KernelPlan other;
+    other.checked = plan.checked;
+    other.graph = graph;
+    plan_rows(shorter, other);
+    if (const double time = planned_time(request, other); time < least) {
+      least = time;
+      plan = std::move(other);
+    }
+  }
+}
+
 KernelPlan make_plan(const Request &request) {
   KernelPlan plan;
   plan.checked = request.checked;
@@ -496,7 +526,10 @@ KernelPlan make_plan(const Request &request) {
       plan_columns(request, plan);
     }
   } else {
+    const KernelGraph graph = plan.graph;
     plan_rows(request, plan);
+    if (!whole_rows)
+      shorten_row_runs(request, graph, plan);
   }
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);

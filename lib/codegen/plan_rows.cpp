@@ -455,7 +455,10 @@ void plan_rows(const Request &request, KernelPlan &plan) {
          longest_row(graph).value() < int64_t{kLeastLookBackThreads} * walk.vector)
     walk.vector /= 2;
   // What is combined in order has no element that changes nothing, for places before the row.
-  if (!sorts && !carries && !like && !combines(graph) && checked.sizes.empty())
+  const int longest_run = request.chosen().vector;
+  if (longest_run != 0 && !in_order)
+    walk.vector = std::min(walk.vector, longest_run);
+  if (longest_run == 0 && !sorts && !carries && !like && !combines(graph) && checked.sizes.empty())
     align_in_memory(module, plan, walk);
   classify_accesses(module, plan, walk.vector);
   plan.preloaded.assign(graph.values.size(), false);

@@ -51,6 +51,10 @@ struct Unrolled {
 /// depends on the loop, or where the graph would have more than `most_values` values.
 std::optional<Unrolled> unroll(const KernelGraph &graph, size_t loop, size_t most_values,
                                ValueId inside = ir::kNone);
+/// A graph of rows without one of their loops: what depends on it once for each of its elements,
+/// reductions and stores among that. Nothing as above.
+std::optional<KernelGraph> unroll_row_loop(const KernelGraph &graph, size_t loop,
+                                           size_t most_values);
 /// A graph that reduces short rows as one over its rows, a row's elements written out. Nothing
 /// where a reduction is more than one operation an element, or as above.
 std::optional<KernelGraph> unroll_rows(KernelGraph graph, size_t most_values);

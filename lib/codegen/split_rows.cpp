@@ -298,39 +298,68 @@ int64_t kernels_of(const KernelGraph &graph) {
                              [&](ValueId id) { return graph[id].level == Level::element; });
 }
 
-} // namespace
+constexpr int64_t kMostTaps = 9, kMostSums = 64; // along a loop of rows; of one row
+constexpr size_t kMostTapValues = 700;
 
-bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
-  return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
-    const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
-    bool reduces = false, scans = false, combines = false;
-    for (const ir::BodyOp &op : body.ops) {
-      // Reductions over everything may come with all loops counted as iteration loops.
-      reduces = reduces || op.op == Op::store_reduction;
-      scans = scans || op.op == Op::scan;
-      combines = combines || op.combine;
-    }
-    if (!reduces && !scans)
-      return false;
-    if (!all.is_integer() || !rows.is_integer())
-      return true;
-    if (scans && all.value() >= kSmallestColumns)
-      return true;
-    if (combines && rows.value() >= kFewestColumns)
-      return all.value() >= kSmallestRow;
-    if (all.value() < kSmallestRow ||
-        (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
-      return all.value() >= kSmallestRow;
-    return !body.is_reduction() || few_blocks(rows.value() / kColumnsPerBlock + 1, target);
-  });
+/// Whether a load goes along the rows' loop `variable` while another that every element makes does
+/// not, and would be made again for each of these rows.
+bool reads_again_along(const KernelGraph &graph, Expr variable) {
+  bool moves = false, stays = false;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load || value.level != Level::element)
+      continue;
+    const bool depends = symbolic::depends_on(value.index, variable);
+    moves = moves || depends;
+    stays = stays || !depends;
+  }
+  return moves && stays;
 }
 
-std::optional<std::vector<KernelGraph>>
-split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target) {
-  const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
-  if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
-      !is_divisible(module, graph))
+/// Sums whose rows are taps of a window (gradients of weights that no channels share) read one and
+/// the same operand for each tap: a row takes all of its taps, so that it is read once. Nothing
+/// where there are none.
+std::optional<KernelGraph> join_taps(const KernelGraph &graph) {
+  const auto is_number = [](Expr e) { return e.is_integer(); };
+  const bool sums =
+      graph.phases == 2 &&
+      std::all_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+        return value.op != Op::set_indirect && value.op != Op::scan && value.op != Op::sort &&
+               (value.op != Op::reduction || value.reduction == ir::ReductionKind::sum) &&
+               (!is_store(value) || value.level == Level::row);
+      });
+  if (!sums || !std::all_of(graph.row_sizes.begin(), graph.row_sizes.end(), is_number) ||
+      !std::all_of(graph.element_sizes.begin(), graph.element_sizes.end(), is_number) ||
+      graph.elements().value() < kSmallestPart)
     return std::nullopt;
+  std::optional<KernelGraph> result;
+  int64_t taken = 1;
+  for (size_t loop = graph.row_variables.size(); loop-- > 0;) {
+    const int64_t size = graph.row_sizes[loop].value();
+    if (size < 2 || size > kMostTaps || taken * size > kMostSums ||
+        !reads_again_along(graph, graph.row_variables[loop]))
+      continue;
+    std::optional<KernelGraph> joined =
+        unroll_row_loop(result ? *result : graph, loop, kMostTapValues);
+    if (!joined)
+      break;
+    taken *= size;
+    result = std::move(joined);
+  }
+  if (result && result->element_sizes.size() > 1) { // the longest loop is divided best
+    std::vector<Expr> &sizes = result->element_sizes, &variables = result->element_variables;
+    const auto longest = std::max_element(sizes.begin(), sizes.end() - 1,
+                                          [](Expr a, Expr b) { return a.value() < b.value(); }) -
+                         sizes.begin();
+    std::rotate(sizes.begin(), sizes.begin() + longest, sizes.begin() + longest + 1);
+    std::rotate(variables.begin(), variables.begin() + longest, variables.begin() + longest + 1);
+  }
+  return result;
+}
+
+/// The kernels of a graph whose rows keep too few blocks busy, or that scans; nothing where one
+/// kernel does.
+std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const KernelGraph &graph,
+                                                    const target::Target &target) {
   const auto likely_rows = likely(module, graph.rows()),
              likely_elements = likely(module, graph.elements());
   const int64_t longest = longest_row(graph).value_or(INT64_MAX);
@@ -378,6 +407,52 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
   return graphs_of_parts(module, graph, division.parts, division.length);
+}
+
+} // namespace
+
+bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
+  return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
+    const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
+    bool reduces = false, scans = false, combines = false;
+    for (const ir::BodyOp &op : body.ops) {
+      // Reductions over everything may come with all loops counted as iteration loops.
+      reduces = reduces || op.op == Op::store_reduction;
+      scans = scans || op.op == Op::scan;
+      combines = combines || op.combine;
+    }
+    if (!reduces && !scans)
+      return false;
+    if (!all.is_integer() || !rows.is_integer())
+      return true;
+    if (scans && all.value() >= kSmallestColumns)
+      return true;
+    const std::span<const Expr> outer = body.iteration_sizes();
+    const bool taps = std::any_of(outer.begin(), outer.end(), [](Expr size) {
+      return size.value() >= 2 && size.value() <= kMostTaps;
+    });
+    if (reduces && taps && all.value() >= kSmallestColumns)
+      return true;
+    if (combines && rows.value() >= kFewestColumns)
+      return all.value() >= kSmallestRow;
+    if (all.value() < kSmallestRow ||
+        (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
+      return all.value() >= kSmallestRow;
+    return !body.is_reduction() || few_blocks(rows.value() / kColumnsPerBlock + 1, target);
+  });
+}
+
+std::optional<std::vector<KernelGraph>>
+split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target) {
+  const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
+  if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
+      !is_divisible(module, graph))
+    return std::nullopt;
+  const std::optional<KernelGraph> joined = target.is_host ? std::nullopt : join_taps(graph);
+  if (!joined)
+    return divide_rows(module, graph, target);
+  auto divided = divide_rows(module, *joined, target);
+  return divided ? std::move(divided) : std::vector{*joined};
 }
 
 } // namespace tsc::codegen

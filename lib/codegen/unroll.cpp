@@ -156,20 +156,23 @@ std::optional<Op> step_of(ir::ReductionKind kind) {
 /// Takes one loop out of a graph.
 class Unroller {
 public:
-  Unroller(const KernelGraph &graph, size_t loop, ValueId inside)
-      : graph_(graph), variable_(graph.element_variables[loop]), inside_(inside),
-        length_(graph.element_sizes[loop].as_integer().value()), result_{graph, {}},
-        values_(result_.graph) {
+  /// `rows`: one of the graph's rows, whose reductions go on for each; else of a row's elements.
+  Unroller(const KernelGraph &graph, bool rows, size_t loop, ValueId inside)
+      : graph_(graph), variable_((rows ? graph.row_variables : graph.element_variables)[loop]),
+        inside_(inside), length_((rows ? graph.row_sizes : graph.element_sizes)[loop].value()),
+        rows_(rows), result_{graph, {}}, values_(result_.graph) {
     KernelGraph &unrolled = result_.graph;
     unrolled.values.clear();
     unrolled.stores.clear();
-    for (std::vector<Expr> *list : {&unrolled.element_variables, &unrolled.element_sizes})
-      list->erase(list->begin() + static_cast<std::ptrdiff_t>(loop));
+    const auto at = static_cast<std::ptrdiff_t>(loop);
+    for (std::vector<Expr> *list : {rows ? &unrolled.row_variables : &unrolled.element_variables,
+                                    rows ? &unrolled.row_sizes : &unrolled.element_sizes})
+      list->erase(list->begin() + at);
   }
 
   std::optional<Unrolled> run(size_t most_values) {
     for (const Value &source : graph_.values)
-      if (!(source.op == Op::reduction ? reduce(source) : copy(source)) ||
+      if (!(source.op == Op::reduction && !rows_ ? reduce(source) : copy(source)) ||
           result_.graph.values.size() > most_values)
         return std::nullopt;
     for (const ValueId store : graph_.stores)
@@ -183,6 +186,7 @@ private:
   const Expr variable_;
   const ValueId inside_; // where the loop is; kNone: everywhere
   const int64_t length_;
+  const bool rows_;
   Unrolled result_;
   Values values_;
 
@@ -271,7 +275,16 @@ Expr unused_variable(const KernelGraph &graph) {
 
 std::optional<Unrolled> unroll(const KernelGraph &graph, size_t loop, size_t most_values,
                                ValueId inside) {
-  return Unroller(graph, loop, inside).run(most_values);
+  return Unroller(graph, false, loop, inside).run(most_values);
+}
+
+std::optional<KernelGraph> unroll_row_loop(const KernelGraph &graph, size_t loop,
+                                           size_t most_values) {
+  std::optional<Unrolled> unrolled = Unroller(graph, true, loop, ir::kNone).run(most_values);
+  if (!unrolled)
+    return std::nullopt;
+  assign_phases(unrolled->graph);
+  return std::move(unrolled->graph);
 }
 
 std::optional<KernelGraph> unroll_rows(KernelGraph graph, size_t most_values) {
