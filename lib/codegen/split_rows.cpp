@@ -1,5 +1,6 @@
 #include "codegen/split_rows.h"
 
+#include "codegen/order_elements.h"
 #include "codegen/part_graphs.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
@@ -356,6 +357,41 @@ std::optional<KernelGraph> join_taps(const KernelGraph &graph) {
   return result;
 }
 
+/// Where the outermost loop has too few elements for the parts that fill the GPU, parts of another
+/// one come first, if the order of elements does not count.
+void bring_out_parts(KernelGraph &graph, int64_t blocks, bool columns,
+                     const target::Target &target) {
+  constexpr int64_t kShortest = 64; // of the innermost loop: what is contiguous
+  const auto is_number = [](Expr e) { return e.is_integer(); };
+  const bool keeps_order =
+      std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+        return value.op == Op::reduction && (value.reduction == ir::ReductionKind::argmax ||
+                                             value.reduction == ir::ReductionKind::argmin);
+      });
+  if (keeps_order ||
+      !std::all_of(graph.element_sizes.begin(), graph.element_sizes.end(), is_number))
+    return;
+  const int64_t wanted = int64_t{target.multiprocessors} * kBlocksPerMultiprocessor / blocks;
+  const int64_t most = graph.elements().value() * rows_per_block(columns) / kSmallestPart;
+  const int64_t parts = std::min(wanted, most);
+  if (graph.element_sizes[0].value() * 2 >= parts)
+    return;
+  size_t place = 0;
+  int64_t best = graph.element_sizes[0].value();
+  for (size_t i = 1; i < graph.element_sizes.size(); ++i) {
+    const int64_t size = graph.element_sizes[i].value();
+    const bool innermost = i + 1 == graph.element_sizes.size();
+    for (int64_t count = 2; count <= std::min(parts, size); ++count)
+      if (size % count == 0 && count > best &&
+          (!innermost || columns || size / count >= kShortest)) {
+        best = count;
+        place = i;
+      }
+  }
+  if (place > 0)
+    bring_out(graph, place, best);
+}
+
 /// The kernels of a graph whose rows keep too few blocks busy, or that scans; nothing where one
 /// kernel does.
 std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const KernelGraph &graph,
@@ -403,10 +439,12 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
   if (!few_blocks(blocks, target) || kernels == 0 || (!likely_elements && kernels > 2) ||
       likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
-  const Division division = divide(module, graph, blocks, columns, target);
+  KernelGraph reordered = graph;
+  bring_out_parts(reordered, blocks, columns, target);
+  const Division division = divide(module, reordered, blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
-  return graphs_of_parts(module, graph, division.parts, division.length);
+  return graphs_of_parts(module, reordered, division.parts, division.length);
 }
 
 } // namespace

@@ -1,3 +1,4 @@
+#include "codegen/order_elements.h"
 #include "codegen/plan_steps.h"
 
 #include <algorithm>
@@ -295,24 +296,8 @@ std::optional<KernelGraph> unroll_rows(KernelGraph graph, size_t most_values) {
       return std::nullopt;
     graph = std::move(unrolled->graph);
   }
-  symbolic::Substitution names;
-  for (size_t i = 0; i < graph.row_variables.size(); ++i) {
-    const Expr name = symbolic::symbol(symbolic::SymbolSort::dimension, i);
-    names.emplace(graph.row_variables[i], name);
-    graph.ranges.set_size(name, graph.row_sizes[i]);
-    graph.element_variables.push_back(name);
-  }
-  graph.element_sizes = std::move(graph.row_sizes);
-  graph.row_variables.clear();
-  graph.row_sizes.clear();
-  graph.reduces = false;
-  for (Value &value : graph.values) {
-    value.index = symbolic::substitute(value.index, names);
-    if (value.op == Op::store_reduction)
-      value.op = Op::store;
-  }
   remove_dead_values(graph);
-  assign_phases(graph);
+  make_pointwise(graph);
   return graph;
 }
 
