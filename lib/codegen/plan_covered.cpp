@@ -265,7 +265,7 @@ private:
       if (copies[loop] > 1)
         taken += (taken.empty() ? "" : " x ") + std::to_string(copies[loop]) + " along " +
                  graph_.element_variables[loop].spelling();
-    plan.description = "pointwise, windows that cover an element written out" +
+    plan.description = "pointwise, windows written out" +
                        (taken.empty() ? "" : ", elements " + taken + " a thread") + ", " +
                        plan.description;
   }
@@ -291,16 +291,22 @@ std::optional<KernelGraph> written_out(const KernelGraph &graph) {
   return stores_rows ? unroll_rows(graph, kMostValues) : std::nullopt;
 }
 
-/// Whether a thread that takes a short row alone would load its elements again: a pool that also
-/// says where its largest elements are.
-bool walks_again(const KernelGraph &graph) {
-  constexpr int64_t kWidestStep = 4;
+/// Whether windows that overlap are walked several times: a pool that also says where its largest
+/// elements are.
+bool walks_windows_again(const KernelGraph &graph) {
+  const auto step_along = [](const Value &value, Expr variable) {
+    const auto step = symbolic::coefficient_of(value.index, variable);
+    return step ? step->as_integer().value_or(0) : 0;
+  };
   return graph.phases > 2 &&
-         std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
-           const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
-           return value.op != Op::load || value.level != Level::element ||
-                  (step && step->is_integer() && step->value() >= 0 &&
-                   step->value() <= kWidestStep);
+         std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+           for (size_t i = 0; value.op == Op::load && i < graph.element_variables.size(); ++i) {
+             const int64_t tap = step_along(value, graph.element_variables[i]),
+                           row = step_along(value, graph.row_variables.back());
+             if (tap > 0 && row > 0 && row % tap == 0 && row / tap < graph.element_sizes[i].value())
+               return true;
+           }
+           return false;
          });
 }
 
@@ -331,7 +337,8 @@ std::optional<KernelPlan> plan_covered(const Request &request, const KernelGraph
   if (!graph || graph->element_variables.empty())
     return std::nullopt;
   CoveredPlanner planner(request, *graph);
-  if (!planner.is_known() || !(planner.has_periods() || (given.reduces && walks_again(given))))
+  if (!planner.is_known() ||
+      !(planner.has_periods() || (given.reduces && walks_windows_again(given))))
     return std::nullopt;
   std::optional<CoveredPlan> best = planner.best();
   if (order_stores(*graph))
