@@ -1,4 +1,4 @@
-// Elements of a row in the order in which they lie in memory.
+// Loops over elements and rows in the order in which these lie in memory.
 #pragma once
 
 #include "codegen/kernel_graph.h"
@@ -14,6 +14,13 @@ int64_t divisor_of(Expr e, Expr variable);
 /// another one. Not where the order of elements is told or kept (positions, scans, sorts), nor of
 /// sizes that are symbols. A row's elements are the same, in another order.
 void order_row_elements(const ir::Module &module, KernelGraph &graph);
+
+/// Takes apart the loops over rows that loads divide (instances and channels, which a view made
+/// one) where these go through memory in order then.
+void divide_rows(const ir::Module &module, KernelGraph &graph);
+
+/// A graph that reduces nothing any more as a pointwise one: rows are its outer loops.
+void make_pointwise(KernelGraph &graph);
 
 /// Where the outermost loop of a row has few rounds beside `parts` and another one has more: that
 /// one, or a number of equal runs of it near `parts`, comes first, so that parts of the row can be
