@@ -48,6 +48,16 @@ double attention_nanoseconds(const target::Target &target, double bytes, double 
 /// won: 1 where there are enough rows; 0 where the kernel of many queries is as fast, which is not
 /// asked for at most tc_few_products of them.
 int64_t attention_parts(const target::Target &target, const tc_few_work &work);
+/// The same with what the fastest way is estimated to take, of any number of queries.
+struct AttentionWay {
+  int64_t parts = 0;
+  double nanoseconds = 0;
+};
+AttentionWay attention_way(const target::Target &target, const tc_few_work &work);
+/// The same attention as two products and a softmax between them, which `changes` more tensors have
+/// a part in; `in_floats`: scores are float32.
+double written_attention_nanoseconds(const target::Target &target, const tc_few_work &work,
+                                     int changes, bool in_floats);
 /// A kernel of its backward pass.
 double attention_backward_nanoseconds(const target::Target &target, double bytes,
                                       double operations);
