@@ -333,6 +333,21 @@ TC_FN void tc_change_scores(float (&scores)[KeyTiles][4], const tc_attention_pro
   });
 }
 
+/// To memory, elements `start` to `start` + 15 of a row that has `depth`: a thread has 2 of each 8
+/// of them, `a` and `b`; neighbours trade, so that each stores 4 and a row's stores fill sectors.
+/// By all threads of a warp, `inside` or not.
+template <class T>
+TC_FN void tc_store_traded(T *to, int start, bool inside, int depth, float a0, float a1, float b0,
+                           float b1) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool odd = lane % 2 != 0;
+  const unsigned low = tc_pack(T{}, a0, a1), high = tc_pack(T{}, b0, b1);
+  const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+  const int column = start + (odd ? 8 : 0) + lane % 4 / 2 * 4;
+  if (inside && column < depth)
+    *reinterpret_cast<uint2 *>(to + column) = odd ? make_uint2(got, high) : make_uint2(low, got);
+}
+
 /// What a warp keeps of 16 rows.
 template <int Depth> struct tc_attention_state {
   static constexpr int tiles = (Depth + 15) / 16 * 2; // of 8 columns

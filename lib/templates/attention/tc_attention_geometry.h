@@ -104,8 +104,7 @@ TC_CONSTEXPR int tc_few_stages(int depth, int shared_limit, long long keys) {
   const int most =
       2 * step <= tc_few_half && tc_few_half < shared_limit ? tc_few_half : shared_limit;
   int stages = 4;
-  while (stages > 2 &&
-         (stages * step > most || (keys > 0 && (stages - 1) * tc_few_keys >= keys)))
+  while (stages > 2 && (stages * step > most || (keys > 0 && (stages - 1) * tc_few_keys >= keys)))
     --stages;
   return stages;
 }
