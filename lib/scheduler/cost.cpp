@@ -16,8 +16,11 @@ namespace {
 // measured; a product of 4096 x 4096 x 4096 floats was, at 0.76 of the roof.
 constexpr double kLibraryShare = 700.0 / 989;
 constexpr double kAttentionShare = 250.0 / 989, kAttentionByGroupsShare = 590.0 / 989;
-// Not measured: mma.sync as in the forward form, whose left operands come from shared memory too.
-constexpr double kAttentionBackwardShare = 200.0 / 989;
+/// Of its backward pass: of the products that each form has, five where groups of warps divide the
+/// work and what comes to queries is added up (530 TFLOP/s of an operator's five at 4096 keys of
+/// 128), seven else. The form with mma.sync is taken to be as fast as in the forward pass.
+constexpr double kAttentionBackwardShare = 200.0 / 989,
+                 kAttentionBackwardByGroupsShare = 545.0 / 989;
 constexpr double kAchievedBandwidth = 0.85;
 constexpr double kLibraryStart = 5000; // nanoseconds: launch, first loads, last stores
 constexpr double kKernelStart = 2500;
@@ -94,7 +97,7 @@ double peak_of(const target::Target &target, ir::DType dtype, bool is_product, b
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t tiles_of(const ProductWork &work, const ProductTile &tile) {
-  return ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
+  return work.batches * ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
 }
 
 double template_nanoseconds(const target::Target &target, const Measured &way,
@@ -104,8 +107,8 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
   const double rate = (work.gathers && way.gathers > 0 ? way.gathers : way.flops) /
                       kMultiprocessors; // of a multiprocessor
   const double block = 2.0 * tile.rows * tile.columns * static_cast<double>(work.terms) / rate;
-  const double finish = static_cast<double>(work.rows) * static_cast<double>(work.columns) *
-                        static_cast<double>(work.instructions) /
+  const double finish = static_cast<double>(work.batches * work.rows) *
+                        static_cast<double>(work.columns) * static_cast<double>(work.instructions) /
                         (kLanesANanosecond * target.multiprocessors);
   // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
   const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
@@ -147,7 +150,7 @@ int64_t shared_bytes(const ProductTile &tile) {
 }
 
 double operations_of(const ProductWork &work) {
-  return 2.0 * static_cast<double>(work.rows) * static_cast<double>(work.columns) *
+  return 2.0 * static_cast<double>(work.batches * work.rows) * static_cast<double>(work.columns) *
          static_cast<double>(work.terms);
 }
 
@@ -269,11 +272,12 @@ double written_attention_nanoseconds(const target::Target &target, const tc_few_
          kernel_nanoseconds(target, 2 * bytes + changes * static_cast<double>(work.keys) * 2, 0);
 }
 
-double attention_backward_nanoseconds(const target::Target &target, double bytes,
-                                      double operations) {
-  return kTemplateStart +
-         std::max(compute_nanoseconds(operations, target.flops_16bit, kAttentionBackwardShare),
-                  memory_nanoseconds(target, bytes, kAchievedBandwidth));
+double attention_backward_nanoseconds(const target::Target &target, double bytes, double operations,
+                                      bool by_groups) {
+  const double share =
+      by_groups && target.has_wgmma ? kAttentionBackwardByGroupsShare : kAttentionBackwardShare;
+  return kTemplateStart + std::max(compute_nanoseconds(operations, target.flops_16bit, share),
+                                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 
 double kernel_nanoseconds(const target::Target &target, double bytes, double operations,

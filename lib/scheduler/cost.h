@@ -58,9 +58,9 @@ AttentionWay attention_way(const target::Target &target, const tc_few_work &work
 /// a part in; `in_floats`: scores are float32.
 double written_attention_nanoseconds(const target::Target &target, const tc_few_work &work,
                                      int changes, bool in_floats);
-/// A kernel of its backward pass.
-double attention_backward_nanoseconds(const target::Target &target, double bytes,
-                                      double operations);
+/// A kernel of its backward pass; `by_groups`: the form for wgmma.
+double attention_backward_nanoseconds(const target::Target &target, double bytes, double operations,
+                                      bool by_groups);
 
 /// Rows that no block sorts.
 struct SortWork {
@@ -91,6 +91,7 @@ struct ProductWork {
   bool gathers = false;     // threads bring the left operand, bulk copies cannot
   /// What multiplies: matrix units 16-bit floats, threads floats, matrix units floats as TF32.
   enum class Factors : uint8_t { half, single, tf32 } factors = Factors::half;
+  int64_t batches = 1; // as many products of these sizes
 };
 double operations_of(const ProductWork &work);
 /// One way to do it, and how many nanoseconds that takes.
