@@ -239,8 +239,12 @@ private:
   }
   /// Blocks of a multiprocessor for which registers are shared out.
   int blocks_at_once(int threads) const {
-    return shape_.few() ? (tc_attention_wide(shape_.depth) && shape_.depth > 128 ? 1 : 2)
-                        : 256 / threads;
+    constexpr int kShallow = 32; // deeper heads would not fit the registers of four blocks
+    if (!shape_.few())
+      return 256 / threads;
+    const Expr keys = call_.inputs[1].layout.sizes[2];
+    const bool is_one_step = keys.is_integer() && keys.value() <= tc_few_keys;
+    return shape_.depth > 128 ? 1 : is_one_step && shape_.depth <= kShallow ? 4 : 2;
   }
   std::string few_text(int threads) const {
     const std::string depth = std::to_string(shape_.depth);

@@ -247,6 +247,8 @@ public:
       is_low_ = is_low_ || std::isfinite(change.number);
       return;
     }
+    if (change.number != 1 || !added_.is_none())
+      is_computed_ = true;
     if (change.number != 1)
       tensor = builder_.call("aten.mul.Tensor", {tensor, change.number});
     added_ = added_.is_none() ? tensor : builder_.call("aten.add.Tensor", {added_, tensor});
@@ -258,6 +260,7 @@ public:
       return padded(added_);
     if (added_.is_none() && !is_low_)
       return padded(visible_);
+    is_computed_ = true;
     const double number = is_low_ ? kLowest : -INFINITY;
     Argument shown = added_;
     if (shown.is_none())
@@ -296,6 +299,7 @@ private:
   const Plan &plan_;
   Argument added_, visible_; // None: there is none
   bool is_low_ = false;      // what hides is a finite number
+  bool is_computed_ = false; // it is written anyway
 
   Argument reshaped(const Argument &tensor, const Sizes &sizes) {
     return builder_.call("aten.reshape.default", {tensor, sizes_argument(sizes)});
@@ -307,8 +311,8 @@ private:
   Argument choose(const Argument &shown, double number) {
     return builder_.call("aten.where.ScalarOther", {visible_, shown, number});
   }
-  /// Rows of an odd number of keys start where pairs do, if that is less work than the scores are:
-  /// where a mask serves many of them.
+  /// Rows of an odd number of keys start where runs do, if the mask is written anyway, or it is so
+  /// much smaller than the scores that a copy of it costs little.
   Argument padded(const Argument &mask) {
     constexpr int64_t kTogether = 8;
     if (mask.is_none())
@@ -318,7 +322,8 @@ private:
     const Expr all = product_of(plan_.fine, 0, plan_.fine.size()) * plan_.rows * plan_.columns,
                own = symbolic::numel(meta.layout.sizes);
     if (!columns.is_integer() || columns.is_integer(1) || columns.value() % kTogether == 0 ||
-        !all.is_integer() || !own.is_integer() || all.value() < own.value() * kTogether)
+        (!is_computed_ &&
+         (!all.is_integer() || !own.is_integer() || all.value() < own.value() * kTogether)))
       return mask;
     const int64_t more = kTogether - columns.value() % kTogether;
     const Argument wide =
