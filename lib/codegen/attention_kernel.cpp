@@ -3,6 +3,7 @@
 #include "codegen/expression.h"
 #include "codegen/score_text.h"
 #include "ir/custom_call.h"
+#include "scheduler/cost.h"
 #include "support/hash.h"
 #include "support/text.h"
 #include "templates/attention/tc_attention_geometry.h"
@@ -46,9 +47,12 @@ public:
       : module_(module), call_(std::get<ir::Extern>(operation.kind)),
         out_(module.buffer(operation.outputs[0])), out_id_(operation.outputs[0]) {
     shape_.depth = static_cast<int>(call_.inputs[0].layout.sizes[3].value());
-    if (is_for_few()) {
+    if (is_for_few(target)) {
       shape_.tiles = tc_few_tiles(shape_.depth, block_rows().value());
-      shape_.stages = tc_few_stages(shape_.depth, target.shared_bytes_per_block);
+      const Expr keys = call_.inputs[1].layout.sizes[2];
+      shape_.stages = tc_few_stages(
+          shape_.depth, target.shared_bytes_per_block,
+          keys.is_integer() ? tc_few_part(keys.value(), std::max<int64_t>(1, call_.parts)) : 0);
     } else if (target.has_wgmma) {
       const Expr rows = query().sizes[2];
       shape_.groups =
@@ -137,6 +141,13 @@ public:
                             : "value",
                    call_.inputs[i].buffer, call_.inputs[i].layout);
     tensor::Layout out = out_.layout;
+    if (out.rank() == 5) { // batches of batches are one list of them
+      out.sizes[1] = out.sizes[0] * out.sizes[1];
+      if (out_.layout.sizes[1].is_integer(1))
+        out.strides[1] = out.strides[0];
+      out.sizes.erase(out.sizes.begin());
+      out.strides.erase(out.strides.begin());
+    }
     while (out.rank() < 4) {
       out.sizes.insert(out.sizes.begin(), Expr(1));
       out.strides.insert(out.strides.begin(), Expr(0));
@@ -144,8 +155,15 @@ public:
     if (call_.parts == 0)
       text += rows("out", out_id_, out);
     if (const ir::BufferView *mask = ir::added_mask(call_)) {
-      text += rows("mask.rows", mask->buffer, mask->layout);
-      text += "  problem.mask.column_stride = " + number(mask->layout.strides[3]) + ";\n";
+      const bool is_split = mask->layout.rank() == 5; // batches of batches
+      tensor::Layout places = mask->layout;
+      if (is_split)
+        places.strides.erase(places.strides.begin() + 1);
+      text += rows("mask.rows", mask->buffer, places);
+      text += "  problem.mask.column_stride = " + number(mask->layout.strides.back()) + ";\n";
+      if (is_split)
+        text += "  problem.mask.within = " + integer(mask->layout.sizes[1]) +
+                ";\n  problem.mask.within_stride = " + number(mask->layout.strides[1]) + ";\n";
     }
     if (call_.scores)
       text += function_members(name);
@@ -202,16 +220,31 @@ private:
     return symbolic::floor_div(query().sizes[1], call_.inputs[1].layout.sizes[1]);
   }
   /// Whether there are so few queries that blocks hold those of all heads that share keys.
-  bool is_for_few() const {
+  bool is_for_few(const target::Target &target) const {
     if (call_.scores)
       return false;
-    return call_.parts > 0 || (query().sizes[2].is_integer() && block_rows().is_integer() &&
-                               query().sizes[2].value() <= tc_few_products);
+    if (call_.parts > 0)
+      return true;
+    const std::vector<Expr> &rows = query().sizes, &keys = call_.inputs[1].layout.sizes;
+    if (!rows[2].is_integer() || !block_rows().is_integer())
+      return false;
+    if (rows[2].value() <= tc_few_products)
+      return true;
+    if (!std::all_of(rows.begin(), rows.end(), [](Expr size) { return size.is_integer(); }) ||
+        !keys[1].is_integer() || !keys[2].is_integer())
+      return false;
+    const tc_few_work work = {rows[0].value(), rows[1].value(), keys[1].value(),
+                              rows[2].value(), keys[2].value(), shape_.depth};
+    return scheduler::attention_parts(target, work) == 1;
   }
   /// Blocks of a multiprocessor for which registers are shared out.
   int blocks_at_once(int threads) const {
-    return shape_.few() ? (tc_attention_wide(shape_.depth) && shape_.depth > 128 ? 1 : 2)
-                        : 256 / threads;
+    constexpr int kShallow = 32; // deeper heads would not fit the registers of four blocks
+    if (!shape_.few())
+      return 256 / threads;
+    const Expr keys = call_.inputs[1].layout.sizes[2];
+    const bool is_one_step = keys.is_integer() && keys.value() <= tc_few_keys;
+    return shape_.depth > 128 ? 1 : is_one_step && shape_.depth <= kShallow ? 4 : 2;
   }
   std::string few_text(int threads) const {
     const std::string depth = std::to_string(shape_.depth);
@@ -313,14 +346,31 @@ private:
            offset + ", " + number(layout.strides[0]) + ", " + number(layout.strides[1]) + ", " +
            number(layout.strides[2]) + "};\n";
   }
+  /// Whether a run of `count` that begins within a row of the mask is within its memory.
+  bool has_room_after(const tensor::Layout &mask, int64_t count) const {
+    Expr end = mask.offset + symbolic::ceil_div(mask.sizes.back(), Expr(count)) * Expr(count);
+    for (size_t k = 0; k + 1 < mask.rank(); ++k)
+      end = end + (mask.sizes[k] - Expr(1)) * mask.strides[k];
+    const ir::BufferId storage = module_.storage_of(ir::added_mask(call_)->buffer);
+    const tensor::Layout &memory = module_.buffer(storage).layout;
+    Expr all = 1;
+    for (size_t k = 0; k < memory.rank(); ++k)
+      all = all + (memory.sizes[k] - Expr(1)) * memory.strides[k];
+    const Expr room = symbolic::simplify(all - end, module_.ranges);
+    return room.is_integer() && room.value() >= 0;
+  }
   /// `count` neighbours of a row lie in one aligned run, and no row ends within.
   bool together(int64_t count) const {
     const tensor::Layout &mask = ir::added_mask(call_)->layout;
     const auto whole = [&](Expr e) {
       return symbolic::simplify(symbolic::mod(e, Expr(count)), module_.ranges).is_integer(0);
     };
-    return mask.strides[3].is_integer(1) && whole(mask.strides[0]) && whole(mask.strides[1]) &&
-           whole(mask.strides[2]) && whole(mask.offset) && whole(mask.sizes[3]);
+    const size_t last = mask.rank() - 1;
+    // Where a row does not end with a run, what follows it is of the same memory.
+    const bool ends = whole(mask.sizes[last]) || has_room_after(mask, count);
+    return mask.strides[last].is_integer(1) &&
+           std::all_of(mask.strides.begin(), mask.strides.end() - 1, whole) && whole(mask.offset) &&
+           ends;
   }
   std::string mask_type(const std::string &name) const {
     if (call_.scores)

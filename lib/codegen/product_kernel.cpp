@@ -13,24 +13,29 @@ namespace tsc::codegen {
 
 namespace {
 
-/// Whether finishing a result takes two or more functions or divisions that are many instructions
-/// each: the text of 64 runs of them takes the compiler a minute, and the batch norm of each result
-/// would be computed again for every row.
-bool is_heavy(std::string_view finish) {
-  constexpr std::string_view kMany[] = {
-      " / ",    "divide(", "truediv(", "reciprocal", "sqrt(", "exp(", "exp2(", "log(",    "log2(",
-      "log1p(", "pow(",    "erf(",     "tanh(",      "sin(",  "cos(", "tan(",  "sigmoid("};
-  size_t count = 0;
-  for (const std::string_view one : kMany)
-    for (size_t at = finish.find(one); at != std::string_view::npos;
-         at = finish.find(one, at + one.size()))
-      ++count;
-  return count > 1;
-}
-
 using ir::Op;
 using support::require;
 using symbolic::SymbolSort;
+
+/// Whether finishing a result takes two or more functions or divisions that are many instructions
+/// each: the text of 64 runs of them takes the compiler a minute, and the batch norm of each result
+/// would be computed again for every row.
+bool is_heavy(const KernelGraph &finish) {
+  int count = 0;
+  for (const Value &value : finish.values)
+    switch (ir::op_cost(value.op)) {
+    case ir::OpCost::instruction:
+      break;
+    case ir::OpCost::function:
+      ++count;
+      break;
+    case ir::OpCost::angle:
+    case ir::OpCost::series:
+      count += 2;
+      break;
+    }
+  return count > 1;
+}
 
 Value load_of(const ir::Module &module, BufferId buffer, Expr index) {
   Value value;
@@ -66,6 +71,7 @@ public:
                      : " results a block, ") +
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
+        (parts_.batches > 1 ? ", " + std::to_string(parts_.batches) + " products" : "") +
         (parts_.run == 1 ? ", results finished one by one" : "") +
         (tile.splits > 1 ? ", " + std::to_string(tile.splits) + " blocks share the terms" : "") +
         (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
@@ -77,7 +83,8 @@ public:
       program::KernelVariant result;
       result.text = print(threads);
       const auto blocks = [](int64_t size, int each) { return (size + each - 1) / each; };
-      const int64_t tiles = blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns);
+      const int64_t tiles =
+          parts_.batches * blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns);
       const int64_t most = tile.splits > 1 ? tiles * tile.splits
                            : tile.groups   ? std::min<int64_t>(tiles, target_.multiprocessors)
                                            : tiles;
@@ -116,6 +123,9 @@ private:
   BufferId windows_from_ = ir::kNone;
   Parameters parameters_;
 
+  /// Of results: those of all products, one below the other.
+  int64_t all_rows() const { return parts_.batches * parts_.rows; }
+
   // ---- plans
 
   /// The members' loops alone, what the product shares with them being memory.
@@ -138,7 +148,7 @@ private:
   }
   void plan_after() {
     KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_) : stored_results();
-    after_.graph = with_results(over_matrix(std::move(graph), column_, parts_.columns));
+    after_.graph = with_results(over_matrix(std::move(graph), column_, all_rows(), parts_.columns));
     plan_runs(after_, parts_.run);
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
       if (is_result(after_.graph[id])) {
@@ -148,8 +158,8 @@ private:
       }
   }
   void plan_before() {
-    before_.graph =
-        over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), term_, parts_.terms);
+    before_.graph = over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), term_,
+                                parts_.rows, parts_.terms);
     const KernelGraph plain = before_.graph; // without row parts
     for (Value &value : before_.graph.values)
       value.index = without_row_parts(value.index, before_.graph.ranges);
@@ -177,13 +187,14 @@ private:
   KernelGraph stored_results() const {
     KernelGraph graph;
     graph.ranges = module_.ranges;
-    const int64_t sizes[] = {parts_.rows, parts_.columns};
+    const int64_t sizes[] = {all_rows(), parts_.columns};
+    const tensor::Layout &layout = module_.buffer(out_).layout;
     Expr index = 0;
     for (size_t k = 0; k < 2; ++k) {
       graph.element_variables.push_back(symbolic::symbol(SymbolSort::dimension, k));
       graph.element_sizes.push_back(sizes[k]);
       graph.ranges.set_size(graph.element_variables[k], sizes[k]);
-      index = index + graph.element_variables[k] * module_.buffer(out_).layout.strides[k];
+      index = index + graph.element_variables[k] * layout.strides[layout.rank() - 2 + k];
     }
     graph.values.push_back(load_of(module_, out_, index));
     Value store = load_of(module_, out_, index);
@@ -248,16 +259,18 @@ private:
   /// c where the results' row and column are.
   Expr index_of_added() const {
     const tensor::Layout &layout = call_.inputs[2].layout;
-    const Expr place[] = {row_, column_};
+    const bool batched = parts_.batches > 1;
+    const Expr rows = parts_.rows, place[] = {symbolic::floor_div(row_, rows),
+                                              batched ? symbolic::mod(row_, rows) : row_, column_};
     Expr index = layout.offset;
     for (size_t k = 0; k < layout.rank(); ++k)
       if (!layout.sizes[k].is_integer(1))
-        index = index + place[k + 2 - layout.rank()] * layout.strides[k];
+        index = index + place[k + 3 - layout.rank()] * layout.strides[k];
     return index;
   }
 
   /// The same loops over rows and columns (or terms) of a matrix.
-  KernelGraph over_matrix(KernelGraph graph, Expr column, int64_t columns) const {
+  KernelGraph over_matrix(KernelGraph graph, Expr column, int64_t rows, int64_t columns) const {
     const size_t count = graph.element_variables.size();
     size_t split = count;
     Expr inside = 1;
@@ -279,8 +292,8 @@ private:
       inner = inner * size;
     }
     graph.element_variables = {row_, column};
-    graph.element_sizes = {Expr(parts_.rows), Expr(columns)};
-    graph.ranges.set_size(row_, Expr(parts_.rows));
+    graph.element_sizes = {Expr(rows), Expr(columns)};
+    graph.ranges.set_size(row_, Expr(rows));
     graph.ranges.set_size(column, Expr(columns));
     for (Value &value : graph.values)
       value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
@@ -420,7 +433,7 @@ private:
     const std::string run = std::to_string(parts_.run);
     text += "struct " + name + "_finish {\n" + after.declarations +
             "  static constexpr int run = " + run +
-            ";\n  static constexpr bool heavy = " + (is_heavy(finish) ? "true" : "false") +
+            ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false") +
             ";\n  TC_MEMBER void operator()(int row, int column, const float (&results)[" + run +
             "]) const {\n" + finish + "  }\n};\n\n";
     std::string list;
@@ -450,18 +463,24 @@ private:
             "<tc_product_tile<" + shape + ", " + std::to_string(tile.lag) +
             (tile.splits > 1 ? ", " + std::to_string(tile.splits) : "") + ">, " + factors() +
             ">(left, right, finish, " + std::to_string(parts_.rows) + ", " +
-            std::to_string(parts_.columns) + ", " + std::to_string(parts_.terms) + ");\n}\n";
+            std::to_string(parts_.columns) + ", " + std::to_string(parts_.terms) +
+            (parts_.batches > 1 ? ", " + std::to_string(parts_.batches) : "") + ");\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
   }
 
   static constexpr const char *kMapNames[] = {"left_map", "right_map"};
   /// Elements are neighbours along the terms; a dimension of size 1 has any stride, then runs lie
   /// along the other.
-  bool is_deep(size_t side) const {
-    return call_.inputs[side].layout.strides[1 - side].is_integer(1);
+  bool is_deep(size_t side) const { return stride(side, 1 - side).is_integer(1); }
+  Expr line_stride(size_t side) const { return stride(side, is_deep(side) ? side : 1 - side); }
+  /// Of the matrix, along its rows or its columns.
+  Expr stride(size_t side, size_t dimension) const {
+    const tensor::Layout &layout = call_.inputs[side].layout;
+    return layout.strides[layout.rank() - 2 + dimension];
   }
-  Expr line_stride(size_t side) const {
-    return call_.inputs[side].layout.strides[is_deep(side) ? side : 1 - side];
+  /// From one product's matrix to the next one's; 0: all have the same one.
+  Expr batch_stride(size_t side) const {
+    return parts_.batches > 1 ? call_.inputs[side].layout.strides[0] : Expr(0);
   }
   int64_t line_size(size_t side) const {
     return is_deep(side) ? parts_.terms : side == 0 ? parts_.rows : parts_.columns;
@@ -501,6 +520,11 @@ private:
       map.sizes = {Expr(extent), Expr(parts_.terms)};
       map.box = {line, line};
     }
+    if (!batch_stride(side).is_integer(0)) {
+      map.sizes.push_back(Expr(parts_.batches));
+      map.strides.push_back(batch_stride(side));
+      map.box.push_back(1);
+    }
     return map;
   }
   /// `side` 0: [rows, terms]; 1: [terms, columns].
@@ -508,13 +532,16 @@ private:
     const tensor::Layout &layout = call_.inputs[side].layout;
     const std::string offset =
         layout.offset.is_integer(0) ? "" : " + " + symbolic::print(layout.offset);
-    const std::string type =
+    std::string type =
         std::string(is_deep(side) ? "tc_deep_operand<" : "tc_flat_operand<") + this->type() + ">";
-    const std::string values = "{" +
-                               parameters_.name_of(module_.storage_of(call_.inputs[side].buffer)) +
-                               offset + ", " + symbolic::print(line_stride(side)) + ", " +
-                               std::to_string(side == 0 ? parts_.rows : parts_.columns) + ", " +
-                               std::to_string(parts_.terms) + "}";
+    std::string values = "{" + parameters_.name_of(module_.storage_of(call_.inputs[side].buffer)) +
+                         offset + ", " + symbolic::print(line_stride(side)) + ", " +
+                         std::to_string(side == 0 ? parts_.rows : parts_.columns) + ", " +
+                         std::to_string(parts_.terms) + "}";
+    if (!batch_stride(side).is_integer(0)) {
+      type = "tc_batched_operand<" + type + ">";
+      values = "{" + values + ", " + symbolic::print(batch_stride(side)) + "}";
+    }
     if (for_cuda && is_mapped(side))
       return "  const tc_mapped_operand<" + type + "> " + name + " = {" + values + ", &" +
              kMapNames[side] + "};\n";
@@ -593,6 +620,7 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   work.rows = group.parts->rows;
   work.columns = group.parts->columns;
   work.terms = group.parts->terms;
+  work.batches = group.parts->batches;
   work.gathers =
       group.parts->by_tf32 ? !group.parts->candidate.groups : group.parts->prologue.has_value();
   for (const scheduler::ProductWay &way : scheduler::template_ways(target, work))

@@ -60,6 +60,14 @@ void run_graph_passes(State &state) {
       return scheduler::attention_parts(*state.target, work);
     };
   if (state.policy.fused_attention)
+    pass_options.attention_pays = [&state](const ops::AttentionWork &work) {
+      const tc_few_work sizes = {work.batches, work.heads, work.key_heads,
+                                 work.queries, work.keys,  static_cast<int>(work.depth)};
+      return scheduler::attention_way(*state.target, sizes).nanoseconds <
+             scheduler::written_attention_nanoseconds(
+                 *state.target, sizes, static_cast<int>(work.changes), work.in_floats);
+    };
+  if (state.policy.fused_attention)
     pass_options.attention_backward = deepest_backward(*state.target);
   if (state.policy.product_row_alignment > 1 && !state.target->is_host)
     pass_options.pays_to_align = [&state](const ops::ProductCopies &work) {

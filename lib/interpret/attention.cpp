@@ -18,15 +18,20 @@ double element(const Storage &storage, int64_t position) {
   return storage.is_float() ? storage.floats[at] : to_float(storage.dtype, storage.integers[at]);
 }
 
-/// A view with numbers for its sizes and strides, rank 4.
+/// A view with numbers for its sizes and strides, rank 4; a mask may have batches of batches before
+/// its heads.
 struct View {
   const Storage *storage = nullptr;
   int64_t offset = 0;
   std::vector<int64_t> sizes, strides;
 
   double at(int64_t batch, int64_t head, int64_t row, int64_t column) const {
-    return element(*storage, offset + batch * strides[0] + head * strides[1] + row * strides[2] +
-                                 column * strides[3]);
+    const size_t last = strides.size() - 1;
+    int64_t place = batch * strides[0];
+    if (last == 4)
+      place = batch / sizes[1] * strides[0] + batch % sizes[1] * strides[1];
+    return element(*storage, offset + place + head * strides[last - 2] + row * strides[last - 1] +
+                                 column * strides[last]);
   }
 
   /// Rows of one head behind each other.

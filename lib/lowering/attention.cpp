@@ -14,12 +14,29 @@ bool is_multiple(const Context &context, Expr e, int64_t factor) {
   return symbolic::simplify(symbolic::mod(e, Expr(factor)), *context.ranges).is_integer(0);
 }
 
-/// Rank 4: a head of its own for what has no batch dimension.
-tensor::Layout with_batch(tensor::Layout layout) {
-  while (layout.rank() < 4) {
+/// A head of its own for what has no batch dimension.
+tensor::Layout with_batch(tensor::Layout layout, size_t rank = 4) {
+  while (layout.rank() < rank) {
     layout.sizes.insert(layout.sizes.begin(), Expr(1));
     layout.strides.insert(layout.strides.begin(), Expr(0));
   }
+  return layout;
+}
+/// Rank 5: whether its batches of batches are batches, one after the other.
+bool is_one_batch(const Context &context, const tensor::Layout &layout) {
+  const Expr gap = layout.strides[0] - layout.sizes[1] * layout.strides[1];
+  return layout.sizes[0].is_integer(1) || layout.sizes[1].is_integer(1) ||
+         symbolic::simplify(gap, *context.ranges).is_integer(0);
+}
+tensor::Layout with_one_batch(tensor::Layout layout) {
+  if (layout.rank() != 5)
+    return layout;
+  const size_t inner = layout.sizes[1].is_integer(1) ? 0 : 1;
+  const Expr stride = layout.strides[inner];
+  layout.sizes[0] = layout.sizes[0] * layout.sizes[1];
+  layout.strides[0] = stride;
+  layout.sizes.erase(layout.sizes.begin() + 1);
+  layout.strides.erase(layout.strides.begin() + 1);
   return layout;
 }
 
@@ -29,7 +46,8 @@ ir::BufferView rows_operand(Context &context, TensorValue value) {
   ir::BufferView view = realized_view(context, value);
   const auto fits = [&](const tensor::Layout &layout) {
     const size_t last = layout.rank() - 1;
-    bool result = is_multiple(context, layout.offset, 8) && layout.strides[last].is_integer(1);
+    bool result = is_multiple(context, layout.offset, 8) && layout.strides[last].is_integer(1) &&
+                  (layout.rank() != 5 || is_one_batch(context, layout));
     for (size_t k = 0; k < last; ++k)
       result =
           result && (layout.sizes[k].is_integer(1) || is_multiple(context, layout.strides[k], 8));
@@ -40,19 +58,20 @@ ir::BufferView rows_operand(Context &context, TensorValue value) {
     decide_layout_as(context, dense.storage->buffer, tensor::contiguous_strides(dense.sizes));
     view = *strided_view(context, dense);
   }
-  view.layout = with_batch(view.layout);
+  view.layout = with_batch(with_one_batch(view.layout));
   return view;
 }
 
-ir::BufferView mask_operand(Context &context, TensorValue value, const tensor::Layout &query,
-                            Expr columns) {
+ir::BufferView mask_operand(Context &context, TensorValue value, const std::vector<Expr> &scores) {
   ir::BufferView view = realized_view(context, value);
-  view.layout = with_batch(view.layout);
-  const std::vector<Expr> sizes = {query.sizes[0], query.sizes[1], query.sizes[2], columns};
-  for (size_t k = 0; k < 4; ++k)
+  const size_t rank = std::max<size_t>(4, scores.size());
+  view.layout = with_batch(view.layout, rank);
+  std::vector<Expr> sizes = scores;
+  sizes.insert(sizes.begin(), rank - sizes.size(), Expr(1));
+  for (size_t k = 0; k < rank; ++k)
     if (view.layout.sizes[k].is_integer(1))
       view.layout.strides[k] = 0;
-  view.layout.sizes = sizes;
+  view.layout.sizes = std::move(sizes);
   return view;
 }
 
@@ -100,9 +119,10 @@ NodeValue fused_attention(Context &context, const ops::Call &call) {
   if (call.node().target == "tsc.attention_parts.default")
     kernel.parts = call.integer("parts");
   if (call.has("attn_mask")) {
-    const tensor::Layout query = kernel.inputs[0].layout;
-    kernel.inputs.push_back(mask_operand(context, tensor_argument(context, call, "attn_mask"),
-                                         query, kernel.inputs[1].layout.sizes[2]));
+    std::vector<Expr> scores = call.tensor("query").layout.sizes;
+    scores.back() = kernel.inputs[1].layout.sizes[2];
+    kernel.inputs.push_back(
+        mask_operand(context, tensor_argument(context, call, "attn_mask"), scores));
   }
   return registered(context, call, std::move(kernel));
 }

@@ -67,8 +67,9 @@ public:
           require_strides(context, value, tensor::contiguous_strides(value.sizes)));
     }
     if (call.has("mask"))
-      kernel_.inputs.push_back(mask_operand(context, tensor_argument(context, call, "mask"),
-                                            layout(0), layout(1).sizes[2]));
+      kernel_.inputs.push_back(mask_operand(
+          context, tensor_argument(context, call, "mask"),
+          {layout(0).sizes[0], layout(0).sizes[1], layout(0).sizes[2], layout(1).sizes[2]}));
   }
 
   NodeValue finish() {

@@ -6,11 +6,12 @@
 
 namespace tsc::lowering {
 
-/// Rank 4 (a head of its own for what has no batch), rows of 16-byte words: the last stride 1,
-/// everything else multiples of 8 elements. Copied where it lies otherwise.
+/// Rank 4 (a head of its own for what has no batch; of batches of batches one list), rows of
+/// 16-byte words: the last stride 1, everything else multiples of 8 elements. Copied where it lies
+/// otherwise.
 ir::BufferView rows_operand(Context &context, TensorValue value);
-/// The mask over [batch, heads, rows, columns], what it repeats with stride 0.
-ir::BufferView mask_operand(Context &context, TensorValue value, const tensor::Layout &query,
-                            Expr columns);
+/// The mask over the sizes of `scores`, [batch, heads, rows, columns] or less or with one batch
+/// more before them, what it repeats with stride 0.
+ir::BufferView mask_operand(Context &context, TensorValue value, const std::vector<Expr> &scores);
 
 } // namespace tsc::lowering

@@ -16,8 +16,11 @@ namespace {
 // measured; a product of 4096 x 4096 x 4096 floats was, at 0.76 of the roof.
 constexpr double kLibraryShare = 700.0 / 989;
 constexpr double kAttentionShare = 250.0 / 989, kAttentionByGroupsShare = 590.0 / 989;
-// Not measured: mma.sync as in the forward form, whose left operands come from shared memory too.
-constexpr double kAttentionBackwardShare = 200.0 / 989;
+/// Of its backward pass: of the products that each form has, five where groups of warps divide the
+/// work and what comes to queries is added up (530 TFLOP/s of an operator's five at 4096 keys of
+/// 128), seven else. The form with mma.sync is taken to be as fast as in the forward pass.
+constexpr double kAttentionBackwardShare = 200.0 / 989,
+                 kAttentionBackwardByGroupsShare = 545.0 / 989;
 constexpr double kAchievedBandwidth = 0.85;
 constexpr double kLibraryStart = 5000; // nanoseconds: launch, first loads, last stores
 constexpr double kKernelStart = 2500;
@@ -94,7 +97,7 @@ double peak_of(const target::Target &target, ir::DType dtype, bool is_product, b
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t tiles_of(const ProductWork &work, const ProductTile &tile) {
-  return ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
+  return work.batches * ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
 }
 
 double template_nanoseconds(const target::Target &target, const Measured &way,
@@ -104,8 +107,8 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
   const double rate = (work.gathers && way.gathers > 0 ? way.gathers : way.flops) /
                       kMultiprocessors; // of a multiprocessor
   const double block = 2.0 * tile.rows * tile.columns * static_cast<double>(work.terms) / rate;
-  const double finish = static_cast<double>(work.rows) * static_cast<double>(work.columns) *
-                        static_cast<double>(work.instructions) /
+  const double finish = static_cast<double>(work.batches * work.rows) *
+                        static_cast<double>(work.columns) * static_cast<double>(work.instructions) /
                         (kLanesANanosecond * target.multiprocessors);
   // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
   const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
@@ -147,7 +150,7 @@ int64_t shared_bytes(const ProductTile &tile) {
 }
 
 double operations_of(const ProductWork &work) {
-  return 2.0 * static_cast<double>(work.rows) * static_cast<double>(work.columns) *
+  return 2.0 * static_cast<double>(work.batches * work.rows) * static_cast<double>(work.columns) *
          static_cast<double>(work.terms);
 }
 
@@ -181,59 +184,100 @@ double attention_nanoseconds(const target::Target &target, double bytes, double 
                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 
-int64_t attention_parts(const target::Target &target, const tc_few_work &work) {
+namespace {
+
+double rows_of(const tc_few_work &work) {
+  return static_cast<double>(work.batches) * static_cast<double>(work.heads) *
+         static_cast<double>(work.queries);
+}
+/// Queries, keys, values and results, 16 bits each.
+double attention_bytes(const tc_few_work &work) {
+  return 4.0 * work.depth *
+         (rows_of(work) + static_cast<double>(work.batches * work.key_heads * work.keys));
+}
+
+/// The kernel of many queries: its roof, and what items take where they have few keys.
+double many_queries_nanoseconds(const target::Target &target, const tc_few_work &work) {
+  // A step of 128 keys and 128 queries takes 2 us, whoever asked for them: 1536 items of two steps
+  // take 49 us on an H200 (64 x 12 heads of 197 rows, depth 64).
+  constexpr double kKey = 16;
+  constexpr int64_t kStep = 128, kRows = tc_attention_rows;
+  const int64_t items = work.batches * work.heads * ceil_div(work.queries, kRows);
+  const double steps = static_cast<double>(ceil_div(items, target.multiprocessors)) *
+                       static_cast<double>(ceil_div(work.keys, kStep) * kStep) * kKey;
+  return std::max(
+      kTemplateStart + steps,
+      attention_nanoseconds(target, attention_bytes(work),
+                            4.0 * rows_of(work) * static_cast<double>(work.keys) * work.depth));
+}
+
+/// The kernel of few queries whose keys are cut into `parts`.
+double few_queries_nanoseconds(const target::Target &target, const tc_few_work &work,
+                               int64_t parts) {
   // Bytes a nanosecond that the loads under way in one block bring, 64 KiB each 1.6 us; not
   // measured.
   constexpr double kOfBlock = 40;
-  constexpr double kRound = 1000;        // nanoseconds: first loads, last stores
-  constexpr double kTogether = 2500;     // the kernel that puts parts together
-  constexpr double kManyQueriesKey = 15; // of a block of the other kernel, a key
-  const int stages = tc_few_stages(work.depth, target.shared_bytes_per_block);
+  constexpr double kRound = 1000;    // nanoseconds: first loads, last stores
+  constexpr double kTogether = 2500; // the kernel that puts parts together
+  const int64_t keys = tc_few_part(work.keys, parts);
+  const int stages = tc_few_stages(work.depth, target.shared_bytes_per_block, keys);
   const int at_once = std::clamp(
       target.shared_bytes_per_multiprocessor / (tc_few_bytes(work.depth, stages) + 1024), 1, 3);
   const int64_t slots = int64_t{target.multiprocessors} * at_once;
   const int64_t rows = work.queries * (work.heads / std::max<long long>(1, work.key_heads));
-  const int64_t block_rows = 16 * tc_few_tiles(work.depth, rows);
-  const int64_t blocks = work.batches * work.key_heads * ((rows + block_rows - 1) / block_rows);
+  const int64_t blocks =
+      work.batches * work.key_heads * ceil_div(rows, 16 * tc_few_tiles(work.depth, rows));
   const double bandwidth = target.bandwidth * kAchievedBandwidth / 1e9; // bytes a nanosecond
-  int64_t best = 1;
-  double least = 0;
-  for (int64_t parts = 1; parts <= tc_few_parts; ++parts) {
-    const int64_t keys = tc_few_part(work.keys, parts);
-    if (parts > 1 && (parts - 1) * keys >= work.keys) // one would be empty
-      continue;
-    const double bytes = 4.0 * static_cast<double>(keys * work.depth);
-    const int64_t all = blocks * parts, last = all % slots;
-    double nanoseconds = static_cast<double>(all - last) * bytes / bandwidth +
-                         static_cast<double>((all + slots - 1) / slots) * kRound;
-    if (last > 0)
-      nanoseconds += std::max(static_cast<double>(last) * bytes / bandwidth, bytes / kOfBlock);
-    if (parts > 1)
-      nanoseconds +=
-          kTogether +
-          8.0 * static_cast<double>(parts * work.batches * work.heads * work.queries * work.depth) /
-              bandwidth;
-    if (parts == 1 || nanoseconds < least) {
-      least = nanoseconds;
-      best = parts;
-    }
-  }
-  if (work.queries > tc_few_products) {
-    const int64_t items = work.batches * work.heads; // a block takes 128 queries
-    const double other = static_cast<double>((items + target.multiprocessors - 1) /
-                                             target.multiprocessors * work.keys) *
-                         kManyQueriesKey;
-    if (work.queries > tc_few_queries || other <= least)
-      return 0;
-  }
-  return best;
+  const double bytes = 4.0 * static_cast<double>(std::min<int64_t>(keys, work.keys) * work.depth);
+  const int64_t all = blocks * parts, last = all % slots;
+  double nanoseconds = static_cast<double>(all - last) * bytes / bandwidth +
+                       static_cast<double>(ceil_div(all, slots)) * kRound;
+  if (last > 0)
+    nanoseconds += std::max(static_cast<double>(last) * bytes / bandwidth, bytes / kOfBlock);
+  if (parts > 1)
+    nanoseconds +=
+        kTogether + 8.0 * static_cast<double>(parts) * rows_of(work) * work.depth / bandwidth;
+  return nanoseconds;
 }
 
-double attention_backward_nanoseconds(const target::Target &target, double bytes,
-                                      double operations) {
-  return kTemplateStart +
-         std::max(compute_nanoseconds(operations, target.flops_16bit, kAttentionBackwardShare),
-                  memory_nanoseconds(target, bytes, kAchievedBandwidth));
+} // namespace
+
+AttentionWay attention_way(const target::Target &target, const tc_few_work &work) {
+  if (work.queries > tc_few_queries || work.depth > tc_few_depth)
+    return {0, many_queries_nanoseconds(target, work)};
+  AttentionWay best;
+  for (int64_t parts = 1; parts <= tc_few_parts; ++parts) {
+    if (parts > 1 && (parts - 1) * tc_few_part(work.keys, parts) >= work.keys) // one is empty
+      continue;
+    const double nanoseconds = few_queries_nanoseconds(target, work, parts);
+    if (parts == 1 || nanoseconds < best.nanoseconds)
+      best = {parts, nanoseconds};
+  }
+  const double other = many_queries_nanoseconds(target, work);
+  return work.queries > tc_few_products && other <= best.nanoseconds ? AttentionWay{0, other}
+                                                                     : best;
+}
+
+int64_t attention_parts(const target::Target &target, const tc_few_work &work) {
+  return attention_way(target, work).parts;
+}
+
+double written_attention_nanoseconds(const target::Target &target, const tc_few_work &work,
+                                     int changes, bool in_floats) {
+  const double rows = rows_of(work), scores = rows * static_cast<double>(work.keys);
+  const double bytes = scores * (in_floats ? 4 : 2), operations = 2 * scores * work.depth;
+  const double product =
+      library_nanoseconds(target, attention_bytes(work) / 2 + bytes, operations, ir::DType::bf16);
+  return 2 * product +
+         kernel_nanoseconds(target, 2 * bytes + changes * static_cast<double>(work.keys) * 2, 0);
+}
+
+double attention_backward_nanoseconds(const target::Target &target, double bytes, double operations,
+                                      bool by_groups) {
+  const double share =
+      by_groups && target.has_wgmma ? kAttentionBackwardByGroupsShare : kAttentionBackwardShare;
+  return kTemplateStart + std::max(compute_nanoseconds(operations, target.flops_16bit, share),
+                                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 
 double kernel_nanoseconds(const target::Target &target, double bytes, double operations,

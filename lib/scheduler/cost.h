@@ -48,9 +48,19 @@ double attention_nanoseconds(const target::Target &target, double bytes, double 
 /// won: 1 where there are enough rows; 0 where the kernel of many queries is as fast, which is not
 /// asked for at most tc_few_products of them.
 int64_t attention_parts(const target::Target &target, const tc_few_work &work);
-/// A kernel of its backward pass.
-double attention_backward_nanoseconds(const target::Target &target, double bytes,
-                                      double operations);
+/// The same with what the fastest way is estimated to take, of any number of queries.
+struct AttentionWay {
+  int64_t parts = 0;
+  double nanoseconds = 0;
+};
+AttentionWay attention_way(const target::Target &target, const tc_few_work &work);
+/// The same attention as two products and a softmax between them, which `changes` more tensors have
+/// a part in; `in_floats`: scores are float32.
+double written_attention_nanoseconds(const target::Target &target, const tc_few_work &work,
+                                     int changes, bool in_floats);
+/// A kernel of its backward pass; `by_groups`: the form for wgmma.
+double attention_backward_nanoseconds(const target::Target &target, double bytes, double operations,
+                                      bool by_groups);
 
 /// Rows that no block sorts.
 struct SortWork {
@@ -81,6 +91,7 @@ struct ProductWork {
   bool gathers = false;     // threads bring the left operand, bulk copies cannot
   /// What multiplies: matrix units 16-bit floats, threads floats, matrix units floats as TF32.
   enum class Factors : uint8_t { half, single, tf32 } factors = Factors::half;
+  int64_t batches = 1; // as many products of these sizes
 };
 double operations_of(const ProductWork &work);
 /// One way to do it, and how many nanoseconds that takes.

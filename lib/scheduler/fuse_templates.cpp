@@ -31,31 +31,41 @@ constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
 
 std::optional<int64_t> constant(Expr e) { return e.as_integer(); }
 
-/// A matrix in memory whose runs of `run` along one dimension are whole 16-byte words.
+/// A matrix in memory, or one for each of a batch, whose runs of `run` along one dimension are
+/// whole 16-byte words.
 bool has_runs(const tensor::Layout &layout, int64_t run) {
-  if (layout.rank() != 2)
+  const size_t rank = layout.rank();
+  if (rank != 2 && rank != 3)
     return false;
-  const auto rows = constant(layout.sizes[0]), columns = constant(layout.sizes[1]),
-             down = constant(layout.strides[0]), across = constant(layout.strides[1]),
-             offset = constant(layout.offset);
-  if (!rows || !columns || !down || !across || !offset || *offset % run != 0 ||
-      *rows * *columns > kMostElements)
+  const auto rows = constant(layout.sizes[rank - 2]), columns = constant(layout.sizes[rank - 1]),
+             down = constant(layout.strides[rank - 2]), across = constant(layout.strides[rank - 1]),
+             offset = constant(layout.offset), batches = constant(rank == 3 ? layout.sizes[0] : 1),
+             apart = constant(rank == 3 ? layout.strides[0] : 0);
+  if (!rows || !columns || !down || !across || !offset || !batches || !apart ||
+      *offset % run != 0 || *rows * *columns > kMostElements ||
+      (*batches > 1 && (*apart < 0 || *apart % run != 0)))
     return false;
   return (*across == 1 && *down % run == 0 && *columns % run == 0) ||
          (*down == 1 && *across % run == 0 && *rows % run == 0);
 }
-/// A matrix of known sizes whose rows lie in memory as they are, padded maybe.
+/// A matrix of known sizes whose rows lie in memory as they are, padded maybe; those of a batch one
+/// below the other.
 bool has_rows(const tensor::Layout &layout) {
-  if (layout.rank() != 2 || !layout.offset.is_integer(0))
+  const size_t rank = layout.rank();
+  if ((rank != 2 && rank != 3) || !layout.offset.is_integer(0))
     return false;
-  const auto rows = constant(layout.sizes[0]), columns = constant(layout.sizes[1]),
-             down = constant(layout.strides[0]);
-  return rows && columns && down && layout.strides[1].is_integer(1) && *down >= *columns &&
-         *rows * *down <= kMostElements;
+  const auto rows = constant(layout.sizes[rank - 2]), columns = constant(layout.sizes[rank - 1]),
+             down = constant(layout.strides[rank - 2]),
+             batches = constant(rank == 3 ? layout.sizes[0] : 1),
+             apart = constant(rank == 3 ? layout.strides[0] : 0);
+  return rows && columns && down && batches && apart && layout.strides[rank - 1].is_integer(1) &&
+         *down >= *columns && (*batches == 1 || *apart == *rows * *down) &&
+         *batches * *rows * *down <= kMostElements;
 }
-/// Whether its terms lie beside each other: those of a left operand in a row.
+/// Whether its terms lie beside each other: those of a left operand in a row. `terms`: which of the
+/// last two dimensions they are.
 bool is_deep(const tensor::Layout &layout, size_t terms) {
-  return layout.strides[terms].is_integer(1);
+  return layout.strides[layout.rank() - 2 + terms].is_integer(1);
 }
 
 /// Position of an iteration among all, row-major.
@@ -74,9 +84,10 @@ bool follows(const State &state, const ir::LoopBody &body, BufferId buffer) {
   const tensor::Layout &layout = state.module.buffer(buffer).layout;
   Expr position = flat_position(body);
   if (!layout.is_contiguous()) {
-    const Expr columns = layout.sizes[1];
-    position = symbolic::floor_div(position, columns) * layout.strides[0] +
-               symbolic::mod(position, columns) * layout.strides[1];
+    const size_t last = layout.rank() - 1;
+    const Expr columns = layout.sizes[last];
+    position = symbolic::floor_div(position, columns) * layout.strides[last - 1] +
+               symbolic::mod(position, columns) * layout.strides[last];
   }
   const symbolic::Ranges ranges = body.ranges(state.module);
   return std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
@@ -201,16 +212,23 @@ private:
       refuse(node, node, Refusal::no_template, why);
       return;
     }
-    const std::optional<Side> after = find_after(at, parts), before = find_before(at, after);
+    const std::optional<Side> after = find_after(at, parts);
+    const std::optional<Side> before =
+        out_of(node).layout.rank() == 2 ? find_before(at, after) : std::nullopt;
     if (!after && !before)
       return;
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const int64_t size = static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
-    const int64_t left = parts.rows * parts.terms * size,
-                  right = parts.terms * parts.columns * size,
-                  out = parts.rows * parts.columns * size;
+    const auto matrices = [&](size_t side) { // a batch may share one
+      const tensor::Layout &layout = call.inputs[side].layout;
+      return layout.rank() == 3 && layout.strides[0].is_integer(0) ? 1 : parts.batches;
+    };
+    const int64_t left = matrices(0) * parts.rows * parts.terms * size,
+                  right = matrices(1) * parts.terms * parts.columns * size,
+                  out = parts.batches * parts.rows * parts.columns * size;
     const target::Target &target = *state_.options.target;
     ProductWork apart{parts.rows, parts.columns, parts.terms, left + right + out, 0};
+    apart.batches = parts.batches;
     apart.factors = tensor::is_reduced_float(out_of(node).dtype) ? ProductWork::Factors::half
                     : parts.by_tf32                              ? ProductWork::Factors::tf32
                                                                  : ProductWork::Factors::single;
@@ -261,16 +279,20 @@ private:
     if (!is_taken(out.dtype) || call.inputs[0].dtype != out.dtype ||
         call.inputs[1].dtype != out.dtype)
       return "it is not of floats of 16 or 32 bits";
-    if (out.layout.rank() != 2)
-      return "it is a batch of products";
+    const size_t rank = out.layout.rank();
+    if ((rank != 2 && rank != 3) || call.inputs[0].layout.rank() != rank ||
+        call.inputs[1].layout.rank() != rank)
+      return "it is no product of matrices, or of a batch of them";
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
     const int64_t word = word_of(out.dtype);
     if (!has_runs(a, word) || !has_runs(b, word) || !has_rows(out.layout))
       return "its matrices are not of known sizes in runs of 16 bytes";
-    parts.rows = *constant(out.layout.sizes[0]);
-    parts.columns = *constant(out.layout.sizes[1]);
-    parts.terms = *constant(a.sizes[1]);
-    if (parts.rows == 0 || parts.columns == 0 || parts.terms == 0 || parts.terms % word != 0)
+    parts.rows = *constant(out.layout.sizes[rank - 2]);
+    parts.columns = *constant(out.layout.sizes[rank - 1]);
+    parts.terms = *constant(a.sizes[rank - 1]);
+    parts.batches = rank == 3 ? *constant(out.layout.sizes[0]) : 1;
+    if (parts.batches == 0 || parts.rows == 0 || parts.columns == 0 || parts.terms == 0 ||
+        parts.terms % word != 0)
       return "it has no whole runs";
     parts.run = parts.columns % kRun == 0 && out.layout.is_contiguous() ? kRun : 1;
     parts.by_tf32 = call.tf32;
@@ -367,7 +389,8 @@ private:
         std::all_of(group.bodies.begin(), group.bodies.end(),
                     [&](const ir::LoopBody &body) { return has_whole_runs(body, parts.run); });
     const int run = in_runs ? parts.run : 1;
-    const std::string unfitting = unfit(group, out, parts.rows * parts.columns, run);
+    const std::string unfitting =
+        unfit(group, out, parts.batches * parts.rows * parts.columns, run);
     if (!unfitting.empty())
       return {Refusal::shapes, unfitting, group.members[0]};
     if (writes_between(at, found + 1, {{at}}))
@@ -376,7 +399,7 @@ private:
     parts.run = run;
     side = {found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
     for (const ir::LoopBody &body : group.bodies)
-      side.instructions += instructions_of(body, *constant(buffer(out).layout.sizes[1]));
+      side.instructions += instructions_of(body, parts.columns);
     return {};
   }
 
@@ -485,7 +508,7 @@ private:
             const std::optional<Side> &after) {
     Group whole;
     whole.node_class = NodeClass::templated;
-    whole.numel = Expr(parts.rows * parts.columns);
+    whole.numel = Expr(parts.batches * parts.rows * parts.columns);
     whole.reduction_numel = 1;
     const auto take = [&](size_t from) {
       Group group = std::move(groups_[from]);

@@ -120,10 +120,8 @@ Cost estimate_call(const ir::Module &module, const ir::Operation &operation,
   else if (call.library == ir::Library::attention)
     estimate.nanoseconds = attention_nanoseconds(target, estimate.bytes, estimate.operations);
   else if (call.library == ir::Library::user_kernel && estimate.operations > 0)
-    estimate.nanoseconds =
-        call.custom->by_groups // as fast as the forward kernel
-            ? attention_nanoseconds(target, estimate.bytes, estimate.operations)
-            : attention_backward_nanoseconds(target, estimate.bytes, estimate.operations);
+    estimate.nanoseconds = attention_backward_nanoseconds(
+        target, estimate.bytes, estimate.operations, call.custom->by_groups);
   else
     estimate.nanoseconds = kernel_nanoseconds(target, estimate.bytes);
   return estimate;
@@ -193,7 +191,8 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
   }
   if (is_product) {
     const TemplateParts &parts = *group.parts;
-    estimate.operations += operations_of({parts.rows, parts.columns, parts.terms, 0, 0});
+    estimate.operations +=
+        operations_of({parts.batches * parts.rows, parts.columns, parts.terms, 0, 0});
     estimate.nanoseconds = parts.nanoseconds;
   } else {
     estimate.nanoseconds = kernel_nanoseconds(target, estimate.bytes, estimate.operations, widest);

@@ -163,10 +163,10 @@ struct ProductTile {
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
 /// What a template's kernel computes. The root: attention, a sort of long rows (several kernels),
-/// or a product of floats, [rows, terms] @ [terms, columns], to which all else belongs.
+/// or `batches` products of floats, [rows, terms] @ [terms, columns], to which all else belongs.
 struct TemplateParts {
   NodeId root = ir::kNone;
-  int64_t rows = 0, columns = 0, terms = 0;
+  int64_t rows = 0, columns = 0, terms = 0, batches = 1;
   ProductTile candidate; // of those that the target allows, the one taken
   /// Neighbouring results of a row that are finished at once: 8 (tc_product_run), or 1 where rows
   /// of results, or of what reads them, do not divide into such runs.

@@ -72,14 +72,104 @@ def attention_written_out(c):
         c.case(f"written_widened_{name}", lambda q, k, v, m: (torch.softmax((q.float() * 0.5) @ (k.float() * 0.5).transpose(-2, -1) + m.float(), -1) @ v.float()).to(q.dtype), q, k, v, hidden)
         c.case(f"written_batch_{name}", lambda q, k, v, m: torch.bmm(torch.softmax(torch.bmm(q, k.mT) + m, -1), v), q[0], k[0], v[0], mask[0].expand(3, 5, 7))
         c.case(f"unlike_kept_{name}", lambda q, k, v: (lambda w: (w @ v, w))(torch.softmax(scores(q, k) * 0.25, -1)), q, k, v)
-        c.case(f"unlike_scaled_late_{name}", lambda q, k, v, m: torch.softmax((scores(q, k) + m) * 0.25, -1) @ v, q, k, v, mask)
+        c.case(f"written_scaled_late_{name}", lambda q, k, v, m: torch.softmax((scores(q, k) + m) * 0.25, -1) @ v, q, k, v, mask)
         c.case(f"unlike_numbers_{name}", lambda q, k, v, m: torch.softmax(scores(q, k) + m, -1) @ v, q, k, v, mask > 0)
         c.case(f"unlike_rows_{name}", lambda q, k, v: torch.softmax(scores(q, k), -2) @ v, q, k, v)
+
+
+def attention_in_other_frames(c):
+    """The same: what is added to scores, or takes their place, in other views of them than the products have."""
+    bf = torch.bfloat16
+    windows, heads, length, depth = 3, 2, 9, 16
+    x, weight = c.randn(2 * windows, length, heads * depth, dtype=bf), c.randn(3 * heads * depth, heads * depth, dtype=bf) * 0.2
+    bias, mask, logits = c.randn(1, heads, length, length, dtype=bf), c.randn(windows, length, length, dtype=bf), c.randn(heads, 1, 1, dtype=bf)
+
+    def shifted_windows(x, weight, bias, mask, logits=None):
+        q, k, v = F.linear(x, weight).reshape(2 * windows, length, 3, heads, depth).permute(2, 0, 3, 1, 4).unbind(0)
+        if logits is None:
+            s = (q * depth**-0.5).matmul(k.transpose(-2, -1))
+        else:
+            s = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * torch.clamp(logits, max=4.6).exp()
+        s = (s + bias).view(2, windows, heads, length, length) + mask.unsqueeze(1).unsqueeze(0)
+        s = F.dropout(F.softmax(s.view(-1, heads, length, length), -1), 0.0, False)
+        return s.matmul(v).transpose(1, 2).reshape(2 * windows, length, heads * depth)
+
+    c.case("written_shifted_windows", shifted_windows, x, weight, bias, mask)
+    c.case("written_shifted_windows_cosine", shifted_windows, x, weight, bias, mask, logits)
+    q5, k5, v5 = (c.randn(2, 3, length, heads, depth, dtype=bf).permute(0, 1, 3, 2, 4) for _ in range(3))
+    c.case("written_grids", lambda q, k, v, b: torch.einsum("bghij,bghjd->bghid", F.softmax(torch.einsum("bghid,bghjd->bghij", q, k * 0.25) + b, -1), v), q5, k5, v5, bias)
+    c.case("written_operator_of_five", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), q5, k5, v5, mask[None, :, None])
+
+
+def attention_in_other_words(c):
+    """The same: conditions, scales and groups of heads as models write them."""
+    bf = torch.bfloat16
+    q, k, v = c.randn(2, 4, 6, 16, dtype=bf), c.randn(2, 4, 7, 16, dtype=bf), c.randn(2, 4, 7, 16, dtype=bf)
+    hides = torch.arange(7) > torch.tensor([3, 5])[:, None, None, None]
+    causal = torch.ones(6, 7, dtype=torch.bool).tril(1)
+    lowest = torch.finfo(bf).min
+    mask, table = c.randn(2, 1, 6, 7, dtype=bf), c.randn(8, 4, dtype=bf)
+
+    def scores(q, k):
+        return q @ k.transpose(-1, -2)
+
+    def many(x, n):
+        return x[:, :, None].expand(x.shape[0], x.shape[1], n, *x.shape[2:]).reshape(x.shape[0], -1, *x.shape[2:])
+
+    def low_rows(q, k, v, m):  # rows that the lowest number hides throughout have equal weights
+        return torch.softmax(torch.where(m, scores(q, k) * 0.25, lowest), -1) @ v
+
+    def widened(q, k, v, m, n):
+        w = torch.where(m, q.float() @ k.float().transpose(-1, -2), torch.tensor(torch.finfo(torch.float32).min)) / 4 + n
+        return F.dropout(F.softmax(w, -1).to(v.dtype), 0.1, False) @ v
+
+    def alibi(q, k, v, slopes, m):
+        s = slopes.baddbmm(q.reshape(8, 6, 16), k.reshape(8, 7, 16).transpose(1, 2), beta=1.0, alpha=0.25).view(2, 4, 6, 7) + m
+        return torch.bmm(F.softmax(s, -1, dtype=torch.float32).to(q.dtype).view(8, 6, 7), v.reshape(8, 7, 16))
+
+    def relative(q, k, v, table, at, m):
+        s = scores(q, k)
+        s = s + (table[at].permute(2, 0, 1)[None] + m)
+        return F.dropout(F.softmax(s.float(), -1).type_as(s), 0.1, False) @ v
+
+    def spelled_out(q, k, v):
+        s = scores(q, k) * 0.25
+        e = torch.exp(s - s.amax(-1, keepdim=True))
+        return (e / e.sum(-1, keepdim=True)) @ v
+
+    def grouped(q, k, v):
+        return (torch.softmax(q.reshape(2, 2, 2, 6, 16) @ k[:, :, None].transpose(-1, -2) * 0.25, -1) @ v[:, :, None]).reshape(2, 4, 6, 16)
+
+    some = c.bools(2, 1, 6, 7)
+    some[:, :, 2] = False
+    c.case("written_filled", lambda q, k, v, m: torch.softmax((scores(q, k) * 0.25).masked_fill(m, float("-inf")), -1) @ v, q, k, v, hides)
+    c.case("written_filled_low", lambda q, k, v, m: torch.softmax((scores(q, k) * 0.25).masked_fill(m == 0, lowest), -1) @ v, q, k, v, causal.long())
+    c.case("written_chosen_low", low_rows, q, k, v, some)
+    c.case("written_chosen_and_added", lambda q, k, v, m, n: torch.softmax(torch.where(m, scores(q, k) * 0.25 + n, -1e9), -1) @ v, q, k, v, some, mask)
+    c.case("written_chosen_and_added_f16", lambda q, k, v, m, n: torch.softmax(torch.where(m, scores(q, k) * 0.25 + n, -3e4), -1) @ v, q.half(), k.half(), v.half(), some, mask.half())
+    c.case("written_chosen_widened", widened, q, k, v, causal[None, None], torch.zeros(2, 1, 1, 7))
+    c.case("written_alibi", alibi, q, k, v, c.randn(8, 1, 7, dtype=bf), mask)
+    c.case("written_relative", relative, q, k, v, table, c.ints(6, 7, high=8), mask)
+    c.case("written_zeros_for_nan", lambda q, k, v, m: torch.nan_to_num(torch.softmax((scores(q, k) * 0.25).masked_fill(m, float("-inf")), -1), 0.0) @ v, q, k, v, ~some)
+    c.case("written_spelled_out", spelled_out, q, k, v)
+    c.case("written_scaled_factors", lambda q, k, v: torch.softmax((q * 0.5) @ (k * 0.5).transpose(-1, -2), -1) @ v, q, k, v)
+    c.case("written_scaled_by_tensors", lambda q, k, v, s, t: torch.softmax(scores(q, k) * s / t, -1) @ v, q, k, v, c.randn(4, 1, 1, dtype=bf), torch.tensor([2.0], dtype=bf))
+    c.case("written_taken_away", lambda q, k, v, m: torch.softmax(scores(q, k) * 0.25 - (1 - m) * 10000.0, -1) @ v, q, k, v, (~hides).to(bf))
+    c.case("written_of_keys_alone", lambda q, k, v, m: torch.softmax(scores(q, k) * 0.25 + m + 3, -1) @ v, q, k, v, c.randn(7, dtype=bf))
+    c.case("written_grouped", grouped, q, k[:, :2], v[:, :2])
+    c.case("written_repeated", lambda q, k, v: torch.softmax(scores(q, many(k, 2)) * 0.25, -1) @ many(v, 2), q, k[:, :2], v[:, :2])
+    c.case("written_of_two_dimensions", lambda q, k, v: torch.softmax(q @ k.t() / 4, -1) @ v, q[0, 0], k[0, 0], v[0, 0])
+    c.case("written_heads_inside", lambda q, k, v: torch.einsum("bhij,bjhd->bihd", torch.softmax(torch.einsum("bihd,bjhd->bhij", q, k) * 0.25, -1), v), *(x.transpose(1, 2).contiguous() for x in (q, k, v)))
+    c.case("unlike_high", lambda q, k, v, m: torch.softmax((scores(q, k) * 0.25).masked_fill(m, -2.0), -1) @ v, q, k, v, hides)
+    c.case("unlike_capped", lambda q, k, v: torch.softmax(torch.tanh(scores(q, k) * 0.25) * 3, -1) @ v, q, k, v)
+    c.case("unlike_negative", lambda q, k, v: torch.softmax(scores(q, k) * -0.25, -1) @ v, q, k, v)
 
 
 if __name__ == "__main__":
     family = Family("user_programs")
     attention_written_out(family)
+    attention_in_other_frames(family)
+    attention_in_other_words(family)
     masks_beside_indices(family)
     activations(family)
     strided_writes(family)

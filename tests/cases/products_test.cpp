@@ -87,6 +87,76 @@ void check(const Case &each, bool singly, const std::vector<runtime::SessionOpti
   testing::check_made(graph, compilation, 0, ways);
 }
 
+/// `batches` products; what they multiply lies row by row, or turned, or is one matrix for all.
+struct Batch {
+  std::string dtype;
+  int64_t batches, rows, columns, terms;
+  std::string right = "own"; // "turned": [batches, columns, terms]; "shared": one for all
+  bool left_inside = false;  // [rows, batches, terms], as heads lie in a projection
+  json calls = {{"z", "aten.relu.default", {"$y"}}};
+  std::vector<testing::MadeInput> more = {};
+};
+
+testing::MadeGraph graph_of(const Batch &each) {
+  testing::MadeGraph graph;
+  graph.name = std::to_string(each.batches) + " of " + each.dtype + " " +
+               std::to_string(each.rows) + " x " + std::to_string(each.columns) + " x " +
+               std::to_string(each.terms) + ", " + each.right;
+  const int64_t batches = each.batches, rows = each.rows, columns = each.columns,
+                terms = each.terms;
+  std::vector<int64_t> left = {batches, rows, terms}, right = {batches, terms, columns};
+  graph.calls = json::array();
+  std::string x = "$x", w = "$w";
+  if (each.left_inside) {
+    left = {rows, batches, terms};
+    graph.calls.push_back({"xt", "aten.permute.default", {"$x", json::array({1, 0, 2})}});
+    x = "$xt";
+  }
+  if (each.right == "turned") {
+    right = {batches, columns, terms};
+    graph.calls.push_back({"wt", "aten.transpose.int", {"$w", 1, 2}});
+    w = "$wt";
+  } else if (each.right == "shared") {
+    right = {1, terms, columns};
+    graph.calls.push_back(
+        {"wt", "aten.expand.default", {"$w", json::array({batches, terms, columns})}});
+    w = "$wt";
+  }
+  graph.inputs = {{"x", each.dtype, left}, {"w", each.dtype, right}};
+  graph.inputs.insert(graph.inputs.end(), each.more.begin(), each.more.end());
+  graph.calls.push_back({"y", "aten.bmm.default", {x, w}});
+  for (const json &call : each.calls)
+    graph.calls.push_back(call);
+  graph.outputs = {each.calls.back()[0]};
+  return graph;
+}
+
+std::vector<Batch> batches() {
+  const json biased = {{"z", "aten.add.Tensor", {"$y", "$b"}},
+                       {"g", "aten.sigmoid.default", {"$z"}}};
+  return {{"bfloat16", 3, 128, 64, 16},
+          {"float16", 5, 70, 136, 72, "turned"},
+          {"bfloat16", 2, 260, 264, 40, "shared", false, biased, {{"b", "bfloat16", {2, 1, 264}}}},
+          {"float16", 4, 33, 40, 64, "own", true, biased, {{"b", "float16", {33, 40}}}},
+          {"bfloat16", 3, 65, 13, 40, "turned"}, // results one by one
+          {"float32", 3, 130, 72, 36},
+          {"float32", 2, 20, 264, 40, "turned"},
+          {"bfloat16", 150, 16, 64, 16, "own"}};
+}
+
+void check(const Batch &each, const std::vector<runtime::SessionOptions> &ways) {
+  const testing::MadeGraph graph = graph_of(each);
+  INFO(graph.name);
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  std::string plans;
+  for (const program::Kernel &kernel : compilation.program.kernels)
+    plans += kernel.plan + "\n";
+  INFO(plans);
+  CHECK(compilation.program.kernels.size() == 1);
+  CHECK(plans.find(", " + std::to_string(each.batches) + " products") != std::string::npos);
+  testing::check_made(graph, compilation, 0, ways);
+}
+
 } // namespace
 
 TEST_CASE("products of whole tiles, and in runs of 8, on the host") {
@@ -128,4 +198,34 @@ TEST_CASE("operands of products come by bulk copies where they are matrices") {
   CHECK(flat[1].sizes == std::vector<symbolic::Expr>{264, 72});
   CHECK(flat[1].box == std::vector<int>{64, 64});
   CHECK(maps_of({"float32", 260, 264, 72, relu}).empty()); // threads multiply
+}
+
+TEST_CASE("batches of products on the host") {
+  for (const Batch &each : batches())
+    check(each, testing::host_ways());
+}
+
+TEST_CASE("batches of products on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    for (const Batch &each : batches())
+      check(each, ways);
+}
+
+TEST_CASE(
+    "operands of batches come by bulk copies of three dimensions, or of two if they are shared") {
+  const auto maps_of = [](const Batch &each) {
+    const driver::Compilation compilation = testing::compile_made(graph_of(each), false);
+    REQUIRE(compilation.program.kernels.size() == 1);
+    return compilation.program.kernels[0].cuda.maps;
+  };
+  using Sizes = std::vector<symbolic::Expr>;
+  const auto maps = maps_of({"bfloat16", 4, 260, 264, 72, "own", true});
+  REQUIRE(maps.size() == 2);
+  CHECK(maps[0].sizes == Sizes{72, 260, 4});
+  CHECK(maps[0].strides == Sizes{1, 288, 72});
+  CHECK(maps[1].sizes == Sizes{264, 72, 4});
+  CHECK(maps[1].box == std::vector<int>{64, 64, 1});
+  const auto shared = maps_of({"bfloat16", 4, 260, 264, 72, "shared"});
+  REQUIRE(shared.size() == 2);
+  CHECK(shared[1].sizes == Sizes{264, 72});
 }

@@ -337,6 +337,15 @@ Argument safe_softmax(GraphBuilder &builder, const Call &call) {
   return builder.call(kWhere, {all, 0.0, values});
 }
 
+/// Whether results of rank 5 lie as if their first two dimensions were one.
+bool has_one_batch(const Call &call) {
+  const Value value = attention_value(call);
+  const tensor::Layout &out = value.list()->front().tensor()->layout;
+  return out.rank() != 5 || out.sizes[0].is_integer(1) || out.sizes[1].is_integer(1) ||
+         symbolic::simplify(out.strides[0] - out.sizes[1] * out.strides[1], call.ranges())
+             .is_integer(0);
+}
+
 /// Whether one kernel can compute this call of tsc.attention whole: 16-bit floats, a depth that
 /// fills 16-byte accesses, whole batches.
 bool fits_one_kernel(const Call &call, int64_t deepest) {
@@ -350,7 +359,7 @@ bool fits_one_kernel(const Call &call, int64_t deepest) {
                       shapes.depth.value() >= 8 && shapes.depth.value() <= deepest &&
                       shapes.value_depth == shapes.depth;
   const size_t rank = query.layout.rank();
-  const bool whole = (rank == 3 || rank == 4) &&
+  const bool whole = rank >= 3 && rank <= 5 && has_one_batch(call) &&
                      without_matrix(query.layout.sizes) == shapes.batch &&
                      without_matrix(key.layout.sizes) == shapes.key_batch &&
                      without_matrix(value.layout.sizes) == shapes.key_batch;
@@ -358,7 +367,12 @@ bool fits_one_kernel(const Call &call, int64_t deepest) {
       !symbolic::numel(query.layout.sizes).is_integer(0) && !shapes.columns.is_integer(0);
   const bool rows_together =
       attention_value(call).list()->front().tensor()->layout.strides.back().is_integer(1);
-  const bool grid_fits = std::all_of(shapes.batch.begin(), shapes.batch.end(), [](Expr size) {
+  Sizes grid = shapes.batch;
+  if (rank == 5) { // batches of batches
+    grid[1] = grid[0] * grid[1];
+    grid.erase(grid.begin());
+  }
+  const bool grid_fits = std::all_of(grid.begin(), grid.end(), [](Expr size) {
     return !size.is_integer() || size.value() <= kMostBlocks;
   });
   const TensorMeta *mask = call.optional_tensor("attn_mask");
@@ -387,9 +401,11 @@ std::optional<int64_t> parts_of(const Call &call, const AttentionParts &parts) {
   if (!fits)
     return shapes.rows.value() > tc_few_products ? std::optional<int64_t>(0) : std::nullopt;
   constexpr int64_t kBatches = 1, kKeys = 4096; // guesses
-  return parts({heads.size() > 1 ? known(heads.front(), kBatches) : 1, heads.back().value(),
-                key_heads.back().value(), shapes.rows.value(), known(shapes.columns, kKeys),
-                static_cast<int>(shapes.depth.value())});
+  long long batches = 1;
+  for (size_t i = 0; i + 1 < heads.size(); ++i)
+    batches *= known(heads[i], kBatches);
+  return parts({batches, heads.back().value(), key_heads.back().value(), shapes.rows.value(),
+                known(shapes.columns, kKeys), static_cast<int>(shapes.depth.value())});
 }
 
 } // namespace

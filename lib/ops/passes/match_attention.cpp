@@ -1,296 +1,340 @@
 #include "ops/passes/match_attention.h"
 
+#include "ops/passes/attention_pattern.h"
+#include "ops/table/pointwise_rules.h"
 #include "ops/table/rewrite.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
-#include <optional>
 
 namespace tsc::ops {
 
 namespace {
 
 using graph::NodeId;
+using Sizes = std::vector<Expr>;
+using Kind = ScoreChange::Kind;
 
-template <size_t N>
-bool is_one_of(const Node &node, const std::array<std::string_view, N> &targets) {
-  return std::find(targets.begin(), targets.end(), node.target) != targets.end();
-}
-bool is_reshape(const Node &node) {
-  return is_one_of(
-      node, std::array<std::string_view, 4>{"aten.view.default", "aten.reshape.default",
-                                            "aten._unsafe_view.default", "aten.clone.default"});
-}
-/// Elements are where they are told to be, and stay what they are.
-bool is_view(const Node &node) {
-  return is_reshape(node) ||
-         is_one_of(node, std::array<std::string_view, 6>{
-                             "aten.expand.default", "aten.transpose.int", "aten.permute.default",
-                             "aten.unsqueeze.default", "aten.squeeze.dim", "aten.t.default"});
-}
-bool is_conversion(const Node &node) {
-  return is_one_of(node, std::array<std::string_view, 3>{"prims.convert_element_type.default",
-                                                         "aten._to_copy.default", "aten.to.dtype"});
-}
-bool is_product(const Node &node) {
-  return is_one_of(node,
-                   std::array<std::string_view, 2>{"aten.bmm.default", "aten.matmul.default"});
-}
-bool is_softmax(const Node &node) {
-  return is_one_of(node,
-                   std::array<std::string_view, 3>{"aten._softmax.default", "aten.softmax.int",
-                                                   "aten._safe_softmax.default"});
-}
+constexpr double kLowest = -3.3895313892515355e+38; // of bf16, and within fp32
 
-std::optional<double> number_of(const Argument &argument) {
-  if (const auto *number = std::get_if<double>(&argument.value))
-    return *number;
-  if (const auto *number = std::get_if<int64_t>(&argument.value))
-    return static_cast<double>(*number);
-  return std::nullopt;
-}
-
-/// A factor of 16 bits, and what lies between it and the product: views, and a number.
-struct Factor {
-  NodeId base = 0;
-  std::vector<Node> views; // in the order of the graph
-  double scale = 1;
-  DType dtype = DType::f32;
-  std::vector<Expr> sizes; // at the product
-};
-
-struct Match {
-  Factor query, key, value;
-  std::vector<NodeId> masks;
-  std::vector<Expr> frame; // sizes of what the softmax takes
-  std::vector<Expr> result;
-  DType dtype = DType::f32; // of the result
-  double scale = 1;
-};
-
-class Matcher {
+/// Leading dimensions of scores, each way of writing them as parts of one list.
+class Frames {
 public:
-  Matcher(const Graph &graph, int64_t deepest)
-      : graph_(graph), ranges_(graph.ranges()), deepest_(deepest), users_(graph.nodes.size()) {
-    const auto visit = [&](NodeId user) {
-      return [this, user](graph::NodeRef ref) { users_[ref.id].push_back(user); };
-    };
-    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
-      if (graph.nodes[id].target == "aten._assert_tensor_metadata.default") // holds when compiled
-        continue;
-      for (const Argument &argument : graph.nodes[id].args)
-        graph::for_each_node(argument, visit(id));
-      for (const auto &[name, argument] : graph.nodes[id].kwargs)
-        graph::for_each_node(argument, visit(id));
-    }
-    for (const graph::OutputSpec &output : graph.outputs)
-      graph::for_each_node(output.value, visit(kOutput));
-  }
+  explicit Frames(const symbolic::Ranges &ranges) : ranges_(ranges) {}
 
-  /// Whether `id` is the second product.
-  std::optional<Match> match(NodeId id) const {
-    const Node &product = graph_.node(id);
-    if (!is_product(product) || !tensor(id) || product.args.size() < 2)
-      return std::nullopt;
-    const auto softmax = softmax_before(product.args[0]);
-    if (!softmax)
-      return std::nullopt;
-    Match match;
-    if (!find_scores(*softmax, match))
-      return std::nullopt;
-    const std::optional<Factor> value = factor(product.args[1]);
-    if (!value)
-      return std::nullopt;
-    match.value = *value;
-    match.result = tensor(id)->layout.sizes;
-    match.dtype = tensor(id)->dtype;
-    if (!fits(match) || (match.dtype != match.query.dtype && !is_narrowed(id, match.query.dtype)))
-      return std::nullopt;
-    return match;
+  bool equal(Expr a, Expr b) const {
+    return a == b || symbolic::simplify(a - b, ranges_).is_integer(0);
+  }
+  bool equal(const Sizes &a, const Sizes &b) const {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [&](Expr x, Expr y) { return equal(x, y); });
+  }
+  /// How many dimensions of `fine` each one of `coarse` stands for.
+  std::optional<std::vector<size_t>> split(const Sizes &coarse, const Sizes &fine) const {
+    std::vector<size_t> counts;
+    size_t at = 0;
+    for (const Expr size : coarse) {
+      const size_t from = at;
+      Expr product = 1;
+      while (!equal(product, size)) {
+        if (at == fine.size())
+          return std::nullopt;
+        product = symbolic::simplify(product * fine[at++], ranges_);
+      }
+      counts.push_back(at - from);
+    }
+    for (; at < fine.size(); ++at) {
+      if (!fine[at].is_integer(1) || counts.empty())
+        return std::nullopt;
+      ++counts.back();
+    }
+    return counts;
   }
 
 private:
-  static constexpr NodeId kOutput = static_cast<NodeId>(-1);
-  static constexpr int kMostMasks = 4;
-  const Graph &graph_;
-  symbolic::Ranges ranges_;
-  int64_t deepest_;
-  std::vector<std::vector<NodeId>> users_;
+  const symbolic::Ranges &ranges_;
+};
 
-  const TensorMeta *tensor(NodeId id) const {
-    const Node &node = graph_.node(id);
-    return node.value ? node.value->tensor() : nullptr;
-  }
-  /// The node that an argument is, if it yields floats and nobody else reads it.
-  std::optional<NodeId> alone(const Argument &argument) const {
-    const graph::NodeRef *ref = argument.node();
-    if (ref == nullptr || users_[ref->id].size() != 1 || users_[ref->id][0] == kOutput)
-      return std::nullopt;
-    const TensorMeta *meta = tensor(ref->id);
-    return meta && tensor::is_floating(meta->dtype) ? std::optional<NodeId>(ref->id) : std::nullopt;
-  }
+Sizes leading(const Sizes &sizes) { return Sizes(sizes.begin(), sizes.end() - 2); }
+Sizes joined(Sizes leading, Expr rows, Expr columns) {
+  leading.push_back(rows);
+  leading.push_back(columns);
+  return leading;
+}
+Expr product_of(const Sizes &sizes, size_t from, size_t to) {
+  Expr product = 1;
+  for (size_t i = from; i < to; ++i)
+    product = product * sizes[i];
+  return product;
+}
 
-  /// The softmax over the last dimension that gives a product its left factor.
-  std::optional<NodeId> softmax_before(const Argument &argument) const {
-    std::optional<NodeId> id = alone(argument);
-    while (id && (is_conversion(graph_.node(*id)) || is_reshape(graph_.node(*id)) ||
-                  graph_.node(*id).target == "aten.expand.default"))
-      id = alone(graph_.node(*id).args[0]);
-    if (!id || !is_softmax(graph_.node(*id)) || graph_.node(*id).args.size() < 2)
-      return std::nullopt;
-    const auto *dimension = std::get_if<int64_t>(&graph_.node(*id).args[1].value);
-    const auto rank = static_cast<int64_t>(tensor(*id)->layout.rank());
-    return dimension && (*dimension == -1 || *dimension == rank - 1) ? id : std::nullopt;
-  }
+/// The leading dimensions that attention is computed in.
+struct Plan {
+  Sizes fine;                 // as fine as anything between the products has them
+  std::vector<size_t> groups; // how many of them become one: batches, batches within, heads
+  bool grouped = false;       // the last but one is heads of keys, the last those that share them
+  Expr rows, columns, depth;
 
-  /// From a softmax back to the product of queries and keys.
-  bool find_scores(NodeId softmax, Match &match) const {
-    match.frame = tensor(softmax)->layout.sizes;
-    std::optional<NodeId> id = alone(graph_.node(softmax).args[0]);
-    bool is_scaled = false, is_reshaped = false;
-    while (id && !is_product(graph_.node(*id))) {
-      const Node &node = graph_.node(*id);
-      if (is_conversion(node)) {
-        id = alone(node.args[0]);
-      } else if (is_reshape(node)) {
-        is_reshaped = true;
-        id = alone(node.args[0]);
-      } else if (const std::optional<double> by = scale_of(node)) {
-        is_scaled = true;
-        match.scale *= *by;
-        id = alone(node.args[0]);
-      } else if (node.target == "aten.add.Tensor" && node.kwargs.empty() && node.args.size() == 2 &&
-                 !is_scaled && !is_reshaped) {
-        const int side = side_of_scores(node);
-        if (side < 0)
-          return false;
-        match.masks.push_back(node.args[static_cast<size_t>(1 - side)].node()->id);
-        id = alone(node.args[static_cast<size_t>(side)]);
-      } else {
-        return false;
-      }
+  Sizes merged() const { return merged(fine); }
+  Sizes merged(const Sizes &sizes) const {
+    Sizes result;
+    size_t at = 0;
+    for (const size_t count : groups) {
+      result.push_back(product_of(sizes, at, at + count));
+      at += count;
     }
-    if (!id || graph_.node(*id).args.size() < 2)
-      return false;
-    const std::optional<Factor> query = factor(graph_.node(*id).args[0]),
-                                key = factor(graph_.node(*id).args[1]);
-    if (!query || !key)
-      return false;
-    match.query = *query;
-    match.key = *key;
-    return true;
-  }
-  static std::optional<double> scale_of(const Node &node) {
-    const bool times = node.target == "aten.mul.Tensor" || node.target == "aten.mul.Scalar",
-               by = node.target == "aten.div.Tensor" || node.target == "aten.div.Scalar";
-    if ((!times && !by) || node.args.size() != 2 || !node.kwargs.empty())
-      return std::nullopt;
-    const std::optional<double> number = number_of(node.args[1]);
-    if (!number || *number == 0)
-      return std::nullopt;
-    return times ? *number : 1 / *number;
-  }
-  /// What is added to scores, as attention takes it: booleans would hide, numbers have no rows.
-  bool is_mask(const Argument &argument) const {
-    const graph::NodeRef *ref = argument.node();
-    const TensorMeta *meta = ref ? tensor(ref->id) : nullptr;
-    return meta && meta->layout.rank() >= 2 &&
-           (tensor::is_reduced_float(meta->dtype) || meta->dtype == DType::f32);
-  }
-  /// Which operand of an addition comes from a product, through at most `additions` more, the other
-  /// being a mask; -1: none, or nobody knows.
-  int side_of_scores(const Node &addition, int additions = kMostMasks) const {
-    int found = -1;
-    if (additions == 0 || addition.args.size() != 2 || !addition.kwargs.empty())
-      return found;
-    for (int side = 0; side < 2; ++side) {
-      if (!is_mask(addition.args[static_cast<size_t>(1 - side)]))
-        continue;
-      std::optional<NodeId> id = alone(addition.args[static_cast<size_t>(side)]);
-      while (id && !is_product(graph_.node(*id))) {
-        const Node &node = graph_.node(*id);
-        if (node.target == "aten.add.Tensor") {
-          if (side_of_scores(node, additions - 1) < 0)
-            id = std::nullopt;
-          break;
-        }
-        if (is_conversion(node) || is_reshape(node) || scale_of(node)) {
-          id = alone(node.args[0]);
-        } else {
-          id = std::nullopt;
-        }
-      }
-      if (id)
-        found = found < 0 ? side : 2;
-    }
-    return found == 2 ? -1 : found;
-  }
-
-  std::optional<Factor> factor(const Argument &argument) const {
-    const graph::NodeRef *ref = argument.node();
-    if (ref == nullptr || !tensor(ref->id))
-      return std::nullopt;
-    Factor result;
-    result.sizes = tensor(ref->id)->layout.sizes;
-    NodeId id = ref->id;
-    while (tensor(id) && tensor(id)->dtype == DType::f32) {
-      const Node &node = graph_.node(id);
-      if (node.args.empty() || node.args[0].node() == nullptr)
-        return std::nullopt;
-      if (is_view(node))
-        result.views.insert(result.views.begin(), node);
-      else if (const std::optional<double> by = scale_of(node))
-        result.scale *= *by;
-      else if (!is_conversion(node))
-        return std::nullopt;
-      id = node.args[0].node()->id;
-    }
-    if (!tensor(id) || !tensor::is_reduced_float(tensor(id)->dtype))
-      return std::nullopt;
-    result.base = id;
-    result.dtype = tensor(id)->dtype;
     return result;
-  }
-
-  /// Whether sizes and dtypes are those of attention that a kernel can compute.
-  bool fits(const Match &match) const {
-    const std::vector<Expr> &q = match.query.sizes, &k = match.key.sizes, &v = match.value.sizes;
-    const size_t rank = q.size(), frame = match.frame.size();
-    if ((rank != 3 && rank != 4) || k.size() != rank || v.size() != rank ||
-        (frame != rank && !(rank == 3 && frame == 4)))
-      return false;
-    const Expr rows = q[rank - 2], depth = q[rank - 1], columns = k[rank - 1];
-    const auto leading = [&](const std::vector<Expr> &sizes) {
-      return std::equal(sizes.begin(), sizes.end() - 2, q.begin());
-    };
-    const bool batches =
-        frame == rank
-            ? std::equal(match.frame.begin(), match.frame.end() - 2, q.begin())
-            : symbolic::simplify(match.frame[0] * match.frame[1] - q[0], ranges_).is_integer(0);
-    return batches && match.key.dtype == match.query.dtype &&
-           match.value.dtype == match.query.dtype && match.value.scale == 1 && leading(k) &&
-           leading(v) && k[rank - 2] == depth && v[rank - 2] == columns && v[rank - 1] == depth &&
-           match.frame[frame - 2] == rows && match.frame[frame - 1] == columns &&
-           depth.is_integer() && depth.value() % 8 == 0 && depth.value() >= 8 &&
-           depth.value() <= deepest_ &&
-           std::equal(match.result.begin(), match.result.end() - 1, q.begin()) &&
-           match.scale * match.query.scale * match.key.scale > 0;
-  }
-  /// Whether what a float32 result becomes is of `dtype` again.
-  bool is_narrowed(NodeId id, DType dtype) const {
-    while (users_[id].size() == 1 && users_[id][0] != kOutput) {
-      id = users_[id][0];
-      if (is_conversion(graph_.node(id)))
-        return tensor(id) && tensor(id)->dtype == dtype;
-      if (!is_view(graph_.node(id)))
-        return false;
-    }
-    return false;
   }
 };
 
-Argument rebuilt(Rewrite &rewrite, const Factor &factor) {
+/// Of a tensor that is added to scores of size `frame`: its sizes in the dimensions of `fine`, 1
+/// where it repeats.
+std::optional<Sizes> refined(const Frames &frames, Sizes sizes, const Sizes &frame,
+                             const Sizes &fine) {
+  if (sizes.size() > frame.size())
+    return std::nullopt;
+  sizes.insert(sizes.begin(), frame.size() - sizes.size(), Expr(1));
+  const auto counts = frames.split(leading(frame), fine);
+  if (!counts)
+    return std::nullopt;
+  Sizes result;
+  size_t at = 0;
+  for (size_t i = 0; i < counts->size(); ++i) {
+    const bool repeats = sizes[i].is_integer(1) && !frame[i].is_integer(1);
+    if (!repeats && !frames.equal(sizes[i], frame[i]))
+      return std::nullopt;
+    for (size_t k = 0; k < (*counts)[i]; ++k, ++at)
+      result.push_back(repeats ? Expr(1) : fine[at]);
+  }
+  result.push_back(sizes[sizes.size() - 2]);
+  result.push_back(sizes.back());
+  return result;
+}
+
+class Planner {
+public:
+  Planner(const Graph &graph, const symbolic::Ranges &ranges, const AttentionMatch &match)
+      : graph_(graph), frames_(ranges), match_(match) {}
+
+  /// Nothing where sizes are not those of attention that a kernel computes.
+  std::optional<Plan> plan(int64_t deepest) {
+    const Sizes &scores = match_.scores, &query = match_.query.sizes, &key = match_.key.sizes,
+                &value = match_.value.sizes;
+    if (scores.size() < 2 || scores.size() > 6 || query.size() != scores.size() ||
+        match_.weights.size() != match_.result.size() || match_.weights.size() < 2)
+      return std::nullopt;
+    Plan plan;
+    plan.rows = scores[scores.size() - 2];
+    plan.columns = scores.back();
+    plan.depth = query.back();
+    plan.fine = leading(scores);
+    if (!plan.depth.is_integer() || plan.depth.value() % 8 != 0 || plan.depth.value() < 8 ||
+        plan.depth.value() > deepest || !frames_.equal(match_.result.back(), plan.depth) ||
+        !frames_.equal(leading(query), plan.fine))
+      return std::nullopt;
+    const std::optional<bool> keys = shares(key, plan.fine),
+                              values = shares(value, leading(match_.weights));
+    if (!keys || !values || *keys != *values)
+      return std::nullopt;
+    plan.grouped = *keys;
+    const Sizes of_product = plan.fine;
+    if (!refine(plan) || !choose_groups(plan, of_product))
+      return std::nullopt;
+    return plan;
+  }
+
+private:
+  const Graph &graph_;
+  Frames frames_;
+  const AttentionMatch &match_;
+
+  const Sizes &sizes_of(NodeId id) const { return graph_.node(id).value->tensor()->layout.sizes; }
+  /// Whether a right factor has one head for all of the last of `batch`; nothing: it does not fit.
+  std::optional<bool> shares(const Sizes &factor, const Sizes &batch) const {
+    if (factor.size() != batch.size() + 2)
+      return std::nullopt;
+    if (frames_.equal(leading(factor), batch))
+      return false;
+    Sizes one = batch;
+    if (one.size() < 2)
+      return std::nullopt;
+    one.back() = 1;
+    return frames_.equal(leading(factor), one) ? std::optional<bool>(true) : std::nullopt;
+  }
+  /// The finest of all frames; every other one must be a way to write it.
+  bool refine(Plan &plan) const {
+    const Sizes first = plan.fine;
+    std::vector<const Sizes *> all = {&match_.scores, &match_.weights};
+    for (const ScoreChange &change : match_.changes)
+      all.push_back(&change.frame);
+    // Views need not be of rows and columns; of those that are, finer ones spare copies of factors.
+    for (const Sizes &frame : match_.frames)
+      if (frame.size() >= 2 && frames_.equal(frame[frame.size() - 2], plan.rows) &&
+          frames_.equal(frame.back(), plan.columns) &&
+          (!plan.grouped || frame.size() - 2 <= first.size()) &&
+          (frames_.split(leading(frame), first) || frames_.split(first, leading(frame))))
+        all.push_back(&frame);
+    for (const Sizes *frame : all) {
+      if (frame->size() < 2 || !frames_.equal((*frame)[frame->size() - 2], plan.rows) ||
+          !frames_.equal(frame->back(), plan.columns))
+        return false;
+      if (frame->size() - 2 > plan.fine.size())
+        plan.fine = leading(*frame);
+    }
+    if (plan.grouped && plan.fine.size() != first.size())
+      return false;
+    return std::all_of(all.begin(), all.end(), [&](const Sizes *frame) {
+      return frames_.split(leading(*frame), plan.fine).has_value();
+    });
+  }
+  /// Which dimensions become one, so that three are left at most: those that masks agree about,
+  /// and first those that were one for the product.
+  bool choose_groups(Plan &plan, const Sizes &of_product) const {
+    std::vector<bool> repeats(plan.fine.size(), true);
+    for (const ScoreChange &change : match_.changes) {
+      const auto sizes = refined(frames_, sizes_of(change.tensor), change.frame, plan.fine);
+      if (!sizes)
+        return false;
+      for (size_t i = 0; i < plan.fine.size() && change.kind != Kind::scale; ++i)
+        repeats[i] = repeats[i] && (*sizes)[i].is_integer(1);
+    }
+    std::vector<size_t> groups(plan.fine.size(), 1);
+    const auto merge = [&](size_t first) { // two groups, if masks let
+      size_t at = 0;
+      for (size_t i = 0; i < first; ++i)
+        at += groups[i];
+      const size_t next = at + groups[first];
+      if (repeats[at] != repeats[next] && !product_of(plan.fine, at, next).is_integer(1) &&
+          !product_of(plan.fine, next, next + groups[first + 1]).is_integer(1))
+        return false;
+      groups[first] += groups[first + 1];
+      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+      return true;
+    };
+    if (plan.grouped && !merge(groups.size() - 2))
+      return false;
+    const auto counts = *frames_.split(of_product, plan.fine);
+    size_t end = 0;
+    for (size_t i = 0; i < counts.size() && counts.size() > 1 && !plan.grouped; ++i, ++end)
+      for (size_t k = 1; k < counts[i] && groups.size() > 2; ++k)
+        if (!merge(end))
+          ++end;
+    while (groups.size() > 2 && merge(0)) {
+    }
+    for (size_t i = 1; i + 1 < groups.size() && groups.size() > 3;)
+      if (!merge(i))
+        ++i;
+    plan.groups = groups;
+    return groups.size() <= 3;
+  }
+};
+
+/// A mask in the dimensions of a plan.
+class MaskBuilder {
+public:
+  MaskBuilder(Rewrite &rewrite, const Frames &frames, const Plan &plan)
+      : rewrite_(rewrite), builder_(rewrite.builder()), frames_(frames), plan_(plan) {}
+
+  void add(const ScoreChange &change) {
+    Argument tensor = in_plan(change);
+    if (change.kind == Kind::hide) {
+      if (!change.inverted)
+        tensor = builder_.call("aten.logical_not.default", {tensor});
+      visible_ = visible_.is_none() ? tensor
+                                    : builder_.call("aten.logical_and.default", {visible_, tensor});
+      is_low_ = is_low_ || std::isfinite(change.number);
+      return;
+    }
+    if (change.number != 1 || !added_.is_none())
+      is_computed_ = true;
+    if (change.number != 1)
+      tensor = builder_.call("aten.mul.Tensor", {tensor, change.number});
+    added_ = added_.is_none() ? tensor : builder_.call("aten.add.Tensor", {added_, tensor});
+  }
+  /// What attention takes; a row that a low number hides throughout keeps equal weights, as it has
+  /// in the program.
+  Argument finish() {
+    if (visible_.is_none())
+      return padded(added_);
+    if (added_.is_none() && !is_low_)
+      return padded(visible_);
+    is_computed_ = true;
+    const double number = is_low_ ? kLowest : -INFINITY;
+    Argument shown = added_;
+    if (shown.is_none())
+      return padded(choose(full(0.0), number));
+    if (is_low_ && builder_.meta(shown).dtype == DType::f16) // the number has no place there
+      shown = builder_.call("prims.convert_element_type.default", {shown, DType::f32});
+    return padded(choose(shown, number));
+  }
+  /// The tensor of a change in the plan's dimensions.
+  Argument in_plan(const ScoreChange &change) {
+    Argument tensor = rewrite_.mapped(graph::NodeRef{change.tensor});
+    const Sizes own = builder_.meta(tensor).layout.sizes;
+    Sizes fine = *refined(frames_, own, change.frame, plan_.fine), spread = fine;
+    size_t at = 0;
+    for (const size_t count : plan_.groups) {
+      const auto first = fine.begin() + static_cast<std::ptrdiff_t>(at),
+                 last = first + static_cast<std::ptrdiff_t>(count);
+      if (std::any_of(first, last, [](Expr size) { return !size.is_integer(1); }))
+        std::copy_n(plan_.fine.begin() + static_cast<std::ptrdiff_t>(at), count,
+                    spread.begin() + static_cast<std::ptrdiff_t>(at));
+      at += count;
+    }
+    const Sizes result = joined(plan_.merged(spread), fine[fine.size() - 2], fine.back());
+    if (own == result)
+      return tensor;
+    if (spread != fine)
+      tensor =
+          builder_.call("aten.expand.default", {reshaped(tensor, fine), sizes_argument(spread)});
+    return reshaped(tensor, result);
+  }
+
+private:
+  Rewrite &rewrite_;
+  GraphBuilder &builder_;
+  const Frames &frames_;
+  const Plan &plan_;
+  Argument added_, visible_; // None: there is none
+  bool is_low_ = false;      // what hides is a finite number
+  bool is_computed_ = false; // it is written anyway
+
+  Argument reshaped(const Argument &tensor, const Sizes &sizes) {
+    return builder_.call("aten.reshape.default", {tensor, sizes_argument(sizes)});
+  }
+  Argument full(double number) {
+    return builder_.call("aten.full.default", {Arguments{}, number},
+                         {{"dtype", DType::bf16}, {"device", builder_.meta(visible_).device}});
+  }
+  Argument choose(const Argument &shown, double number) {
+    return builder_.call("aten.where.ScalarOther", {visible_, shown, number});
+  }
+  /// Rows of an odd number of keys start where runs do, if the mask is written anyway, or it is so
+  /// much smaller than the scores that a copy of it costs little.
+  Argument padded(const Argument &mask) {
+    constexpr int64_t kTogether = 8;
+    if (mask.is_none())
+      return mask;
+    const TensorMeta meta = builder_.meta(mask);
+    const Expr columns = meta.layout.sizes.back();
+    const Expr all = product_of(plan_.fine, 0, plan_.fine.size()) * plan_.rows * plan_.columns,
+               own = symbolic::numel(meta.layout.sizes);
+    if (!columns.is_integer() || columns.is_integer(1) || columns.value() % kTogether == 0 ||
+        (!is_computed_ &&
+         (!all.is_integer() || !own.is_integer() || all.value() < own.value() * kTogether)))
+      return mask;
+    const int64_t more = kTogether - columns.value() % kTogether;
+    const Argument wide =
+        builder_.call("aten.constant_pad_nd.default", {mask, Arguments{int64_t{0}, more}, 0.0});
+    const auto last = static_cast<int64_t>(meta.layout.rank()) - 1;
+    return builder_.call("aten.slice.Tensor", {wide, last, 0, columns.value()});
+  }
+};
+
+/// A factor's tensor and the views of it in the new graph.
+Argument rebuilt(Rewrite &rewrite, const AttentionFactor &factor) {
   Argument result = rewrite.mapped(graph::NodeRef{factor.base});
   for (const Node &view : factor.views) {
     Arguments args = {result};
@@ -300,47 +344,147 @@ Argument rebuilt(Rewrite &rewrite, const Factor &factor) {
   }
   return result;
 }
+Argument in_sizes(GraphBuilder &builder, const Argument &x, const Sizes &sizes) {
+  return builder.meta(x).layout.sizes == sizes
+             ? x
+             : builder.call("aten.reshape.default", {x, sizes_argument(sizes)});
+}
+/// A factor [leading, rows, depth]; `columns`: what the graph has is [leading, depth, rows].
+Argument rows_of(Rewrite &rewrite, AttentionFactor factor, const Sizes &sizes, bool columns) {
+  GraphBuilder &builder = rewrite.builder();
+  if (!columns)
+    return in_sizes(builder, rebuilt(rewrite, factor), sizes);
+  if (!factor.views.empty() && exchanges_last_two(factor.views.back(), factor.sizes.size())) {
+    factor.views.pop_back();
+    return in_sizes(builder, rebuilt(rewrite, factor), sizes);
+  }
+  const Node &base = rewrite.source().node(factor.base);
+  if (factor.views.empty() && exchanges_last_two(base, factor.base_rank))
+    return in_sizes(builder, rewrite.mapped(base.args[0]), sizes);
+  Sizes turned = sizes;
+  std::swap(turned[turned.size() - 2], turned.back());
+  return builder.call("aten.transpose.int",
+                      {in_sizes(builder, rebuilt(rewrite, factor), turned), -2, -1});
+}
 
 /// The operator that stands for a match, in the sizes of its second product.
-Argument attention(Rewrite &rewrite, const Match &match) {
+Argument attention(Rewrite &rewrite, const AttentionMatch &match, const Plan &plan) {
   GraphBuilder &builder = rewrite.builder();
-  Argument query = rebuilt(rewrite, match.query),
-           key = builder.call("aten.transpose.int", {rebuilt(rewrite, match.key), -2, -1}),
-           value = rebuilt(rewrite, match.value), mask = graph::None{};
-  const size_t rank = match.query.sizes.size();
-  if (match.frame.size() > rank) // a batch of products for batch and heads
-    for (Argument *each : {&query, &key, &value}) {
-      const std::vector<Expr> own = builder.meta(*each).layout.sizes;
-      *each = builder.call(
-          "aten.reshape.default",
-          {*each, sizes_argument({match.frame[0], match.frame[1], own[rank - 2], own[rank - 1]})});
+  const Frames frames(builder.ranges());
+  Sizes heads = plan.merged(), key_heads = heads;
+  if (plan.grouped)
+    key_heads.back() = plan.fine[plan.fine.size() - 2];
+  if (heads.empty())
+    heads = key_heads = {Expr(1)};
+  const auto rows = [&](const AttentionFactor &factor, const Sizes &batch, Expr count,
+                        bool columns) {
+    return rows_of(rewrite, factor, joined(batch, count, plan.depth), columns);
+  };
+  Argument query = rows(match.query, heads, plan.rows, false);
+  const Argument key = rows(match.key, key_heads, plan.columns, true),
+                 value = rows(match.value, key_heads, plan.columns, false);
+  MaskBuilder masks(rewrite, frames, plan);
+  for (const ScoreChange &change : match.changes) {
+    if (change.kind != Kind::scale) {
+      masks.add(change);
+      continue;
     }
-  for (const graph::NodeId id : match.masks) {
-    const Argument more = rewrite.mapped(graph::NodeRef{id});
-    mask = mask.is_none() ? more : builder.call("aten.add.Tensor", {mask, more});
+    query = builder.call(change.inverted ? "aten.div.Tensor" : "aten.mul.Tensor",
+                         {query, masks.in_plan(change)});
+    if (builder.meta(query).dtype != match.query.dtype)
+      query = builder.call("prims.convert_element_type.default", {query, match.query.dtype});
   }
   Argument result = builder.emit("aten.scaled_dot_product_attention.default",
-                                 {query, key, value, mask, 0.0, false},
-                                 {{"scale", match.scale * match.query.scale * match.key.scale}});
-  if (match.frame.size() > rank)
-    result = builder.call("aten.reshape.default", {result, sizes_argument(match.result)});
+                                 {query, key, value, masks.finish(), 0.0, false},
+                                 {{"scale", match.scale}, {"enable_gqa", plan.grouped}});
+  result = in_sizes(builder, result, match.result);
   if (match.dtype != match.query.dtype)
     result = builder.call("prims.convert_element_type.default", {result, match.dtype});
   return result;
 }
 
+/// Factors come from where their leading dimensions are those of the plan, if that is before copies
+/// that make one of them.
+void find_unmerged(const AttentionPattern &pattern, const Plan &plan, AttentionMatch &match) {
+  const Sizes heads = plan.merged();
+  const auto find = [&](AttentionFactor &factor, Expr rows, Expr columns) {
+    const NodeId base = factor.base;
+    if (factor.views.empty() && !plan.grouped)
+      factor.base = pattern.before_merging(base, joined(heads, rows, columns));
+    if (factor.views.empty() && !plan.grouped && factor.base == base)
+      factor.base = pattern.before_merging(base, joined(plan.fine, rows, columns));
+    factor.base_rank = pattern.rank_of(factor.base);
+  };
+  find(match.query, plan.rows, plan.depth);
+  find(match.key, plan.depth, plan.columns);
+  find(match.value, plan.columns, plan.depth);
+}
+
+/// What the work is, where sizes that a run decides are taken to be large.
+bool pays(const PassOptions &options, const AttentionMatch &match, const Plan &plan) {
+  if (!options.attention_pays)
+    return true;
+  constexpr int64_t kGuess = 1024;
+  const auto known = [](Expr size) { return size.is_integer() ? size.value() : kGuess; };
+  const Sizes heads = plan.merged();
+  AttentionWork work;
+  work.batches = known(product_of(heads, 0, heads.empty() ? 0 : heads.size() - 1));
+  work.heads = work.key_heads = heads.empty() ? 1 : known(heads.back());
+  if (plan.grouped)
+    work.key_heads = known(plan.fine[plan.fine.size() - 2]);
+  work.queries = known(plan.rows);
+  work.keys = known(plan.columns);
+  work.depth = plan.depth.value();
+  work.changes = static_cast<int64_t>(match.changes.size());
+  work.in_floats = match.dtype == DType::f32;
+  return options.attention_pays(work);
+}
+
+/// Products and sums that stand in one operator become operators of their own.
+Graph without_einsum(Graph graph) {
+  constexpr std::string_view kEinsum = "aten.einsum.default";
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
+                   [&](const Node &node) { return node.target == kEinsum; }))
+    return graph;
+  Rewrite rewrite(std::move(graph));
+  for (NodeId id = 0; id < rewrite.source().nodes.size(); ++id) {
+    if (rewrite.source().node(id).target != kEinsum) {
+      rewrite.copy(id);
+      continue;
+    }
+    const Node node = rewrite.take_mapped(id);
+    rewrite.builder().set_source(node);
+    const Operator &row = *find_operator(node.target);
+    rewrite.replace(id, row.decompose(rewrite.builder(), rewrite.call(node, row)));
+  }
+  return rewrite.take();
+}
+
 } // namespace
 
 graph::Graph match_attention(graph::Graph graph, const PassOptions &options) {
+  const auto is_softmax = [](const Node &node) {
+    return node.target == "aten._softmax.default" || node.target == "aten.softmax.int" ||
+           node.target == "aten._safe_softmax.default" || node.target == "aten.amax.default";
+  };
   if (options.fused_attention == 0 ||
       std::none_of(graph.nodes.begin(), graph.nodes.end(), is_softmax))
     return graph;
-  std::map<NodeId, Match> matches;
+  graph = without_einsum(std::move(graph));
+  std::map<NodeId, std::pair<AttentionMatch, Plan>> matches;
   {
-    const Matcher matcher(graph, options.fused_attention);
-    for (NodeId id = 0; id < graph.nodes.size(); ++id)
-      if (std::optional<Match> match = matcher.match(id))
-        matches.emplace(id, std::move(*match));
+    const symbolic::Ranges ranges = graph.ranges();
+    const AttentionPattern pattern(graph);
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+      std::optional<AttentionMatch> match = pattern.match(id);
+      if (!match)
+        continue;
+      const std::optional<Plan> plan = Planner(graph, ranges, *match).plan(options.fused_attention);
+      if (!plan || !pays(options, *match, *plan))
+        continue;
+      find_unmerged(pattern, *plan, *match);
+      matches.emplace(id, std::pair(std::move(*match), *plan));
+    }
   }
   if (matches.empty())
     return graph;
@@ -356,7 +500,7 @@ graph::Graph match_attention(graph::Graph graph, const PassOptions &options) {
     if (options.choices)
       options.choices->push_back(node.name +
                                  ": a softmax between two products, taken as attention");
-    rewrite.replace(id, attention(rewrite, match->second));
+    rewrite.replace(id, attention(rewrite, match->second.first, match->second.second));
   }
   return rewrite.take();
 }

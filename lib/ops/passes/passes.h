@@ -18,12 +18,20 @@ struct ProductCopies {
   double copied_bytes = 0;          // read and written
   int copies = 0;
 };
+/// Attention that a program writes out, in the sizes that are known, guesses else.
+struct AttentionWork {
+  int64_t batches = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, depth = 8;
+  int64_t changes = 0;    // of scores, before the softmax
+  bool in_floats = false; // scores are float32
+};
 struct PassOptions {
   int64_t fused_attention = 0;    // keep attention that one kernel can compute, up to this depth
   int64_t attention_backward = 0; // the same of its backward pass
   /// Into how many parts keys are cut where queries are few; 0: as many queries are. May be empty:
   /// products then.
   std::function<int64_t(const tc_few_work &)> attention_parts;
+  /// Whether one kernel is faster than products and a softmax; may be empty: always.
+  std::function<bool(const AttentionWork &)> attention_pays;
   /// Whether a product is so much faster in whole vectors that copies pay; may be empty: never.
   std::function<bool(const ProductCopies &)> pays_to_align;
   bool attention_backward_groups = false; // groups of warps divide its work

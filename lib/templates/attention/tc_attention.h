@@ -30,7 +30,16 @@ template <class M, bool Pairs, bool Runs> struct tc_mask {
   static constexpr bool costly = !Pairs || sizeof(M) != 2; // in registers
   tc_rows<const M> rows;
   long long column_stride;
+  /// Batches of batches: so many within, and the stride of those; batch_stride is of those outside.
+  int within = 1;
+  long long within_stride = 0;
 };
+/// The row of a mask.
+template <class M, bool Pairs, bool Runs>
+TC_FN const M *tc_mask_row(const tc_mask<M, Pairs, Runs> &mask, int batch, int head, int row) {
+  return tc_row(mask.rows, batch / mask.within, head, row) +
+         batch % mask.within * mask.within_stride;
+}
 TC_FN float tc_mask_value(bool visible) { return visible ? 0.0f : -TC_INF; }
 template <class M> TC_FN float tc_mask_value(M added) { return tc_get(added); }
 
@@ -158,7 +167,7 @@ TC_FN void tc_attention_row(const tc_attention_problem<T, Mask> &p, int batch, i
                   ? p.mask.changed(score, batch, head, row, column)
                   : -TC_INF;
     else if constexpr (Mask::present)
-      score += tc_mask_value(tc_row(p.mask.rows, batch, head, row)[column * p.mask.column_stride]);
+      score += tc_mask_value(tc_mask_row(p.mask, batch, head, row)[column * p.mask.column_stride]);
     if (score == -TC_INF)
       continue;
     if (score > largest) {
@@ -276,7 +285,7 @@ TC_FN void tc_start_scores(float (&scores)[KeyTiles][4],
   TC_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int at = row + static_cast<int>(threadIdx.x) % 32 / 4 + half * 8;
-    lines[half] = tc_row(p.mask.rows, batch, head, at < p.rows ? at : p.rows - 1);
+    lines[half] = tc_mask_row(p.mask, batch, head, at < p.rows ? at : p.rows - 1);
   }
   tc_start_rows<KeyTiles>(scores, p, lines, first_column);
 }
@@ -322,6 +331,21 @@ TC_FN void tc_change_scores(float (&scores)[KeyTiles][4], const tc_attention_pro
                        ? p.mask.changed(scores[n][j] * p.scale, batch, head, at, column)
                        : -TC_INF;
   });
+}
+
+/// To memory, elements `start` to `start` + 15 of a row that has `depth`: a thread has 2 of each 8
+/// of them, `a` and `b`; neighbours trade, so that each stores 4 and a row's stores fill sectors.
+/// By all threads of a warp, `inside` or not.
+template <class T>
+TC_FN void tc_store_traded(T *to, int start, bool inside, int depth, float a0, float a1, float b0,
+                           float b1) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const bool odd = lane % 2 != 0;
+  const unsigned low = tc_pack(T{}, a0, a1), high = tc_pack(T{}, b0, b1);
+  const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+  const int column = start + (odd ? 8 : 0) + lane % 4 / 2 * 4;
+  if (inside && column < depth)
+    *reinterpret_cast<uint2 *>(to + column) = odd ? make_uint2(got, high) : make_uint2(low, got);
 }
 
 /// What a warp keeps of 16 rows.

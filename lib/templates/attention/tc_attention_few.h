@@ -282,8 +282,8 @@ TC_FN void tc_few_block(const tc_attention_problem<T, Mask> &p, const tc_few_res
     float scores[tiles::key_tiles][4];
     if constexpr (Mask::present)
       tc_start_rows<tiles::key_tiles>(scores, p,
-                                      {tc_row(p.mask.rows, batch, own.heads[0], own.rows[0]),
-                                       tc_row(p.mask.rows, batch, own.heads[1], own.rows[1])},
+                                      {tc_mask_row(p.mask, batch, own.heads[0], own.rows[0]),
+                                       tc_mask_row(p.mask, batch, own.heads[1], own.rows[1])},
                                       first_column);
     else
       tc_start_scores<tiles::key_tiles>(scores, p, 0, 0, 0, 0);

@@ -97,13 +97,14 @@ TC_CONSTEXPR int tc_few_tiles(int depth, long long rows) {
 TC_CONSTEXPR int tc_few_step_bytes(int depth) {
   return 2 * tc_few_keys * tc_attention_pitch(depth) * 2;
 }
-/// Steps in shared memory at a time: two blocks a multiprocessor where that leaves two each.
-TC_CONSTEXPR int tc_few_stages(int depth, int shared_limit) {
+/// Steps in shared memory at a time: two blocks a multiprocessor where that leaves two each, and no
+/// more than a part of `keys` has (0: not known), so that short ones leave room for more blocks.
+TC_CONSTEXPR int tc_few_stages(int depth, int shared_limit, long long keys) {
   const int step = tc_few_step_bytes(depth);
   const int most =
       2 * step <= tc_few_half && tc_few_half < shared_limit ? tc_few_half : shared_limit;
   int stages = 4;
-  while (stages > 2 && stages * step > most)
+  while (stages > 2 && (stages * step > most || (keys > 0 && (stages - 1) * tc_few_keys >= keys)))
     --stages;
   return stages;
 }

@@ -304,11 +304,9 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     release_query();
   }
 
-  /// Sums over totals, to memory: a thread has 2 of each 8 elements of a row; neighbours trade, so
-  /// that each stores 4 and a row's stores fill sectors.
+  /// Sums over totals, to memory.
   TC_MEMBER void store(int batch, int head) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const bool odd = lane % 2 != 0;
     TC_UNROLL
     for (int half = 0; half < 2; ++half) {
       float total = state.totals[half];
@@ -323,14 +321,9 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       TC_UNROLL
       for (int part = 0; part < tiles::depth / 16; ++part) {
         const int at = part * 8 + half * 2;
-        const unsigned low = tc_pack(T{}, state.sums[at] * factor, state.sums[at + 1] * factor),
-                       high =
-                           tc_pack(T{}, state.sums[at + 4] * factor, state.sums[at + 5] * factor);
-        const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
-        const int column = part * 16 + (odd ? 8 : 0) + lane % 4 / 2 * 4;
-        if (row < p.rows && column < Depth)
-          *reinterpret_cast<uint2 *>(to + column) =
-              odd ? make_uint2(got, high) : make_uint2(low, got);
+        tc_store_traded(to, part * 16, row < p.rows, Depth, state.sums[at] * factor,
+                        state.sums[at + 1] * factor, state.sums[at + 4] * factor,
+                        state.sums[at + 5] * factor);
       }
     }
   }

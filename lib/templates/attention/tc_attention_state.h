@@ -233,7 +233,7 @@ struct tc_group_mask<Tiles, tc_mask<M, Pairs, Runs>> {
     TC_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int at = row + half * 8 < rows ? row + half * 8 : rows - 1;
-      const M *line = tc_row(mask.rows, batch, head, at);
+      const M *line = tc_mask_row(mask, batch, head, at);
       TC_UNROLL
       for (int run = 0; run < runs; ++run) {
         const int key = first_key + run * 32 + lane % 4 * 8;

@@ -62,6 +62,14 @@ TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, uns
                "l"(map), "r"(x), "r"(y), "r"(barrier)
                : "memory");
 }
+/// The same of matrix `z`.
+TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, int z,
+                        unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+               : "memory");
+}
 /// The same of line `y` of matrix (z, w).
 TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, int z, int w,
                         unsigned barrier) {

@@ -21,6 +21,25 @@ TC_FN void tc_product_place(int block, int row_tiles, int column_tiles, int &row
   column = rest / height;
 }
 
+/// Which product of a batch, and which tile of it.
+struct tc_product_tile_place {
+  int batch, row_tile, column_tile;
+};
+template <class Tile>
+TC_FN tc_product_tile_place tc_product_place_of(int tile, int rows, int columns) {
+  const int row_tiles = (rows + Tile::rows - 1) / Tile::rows,
+            column_tiles = (columns + Tile::columns - 1) / Tile::columns,
+            batch = tile / (row_tiles * column_tiles);
+  tc_product_tile_place place = {batch, 0, 0};
+  tc_product_place(tile - batch * row_tiles * column_tiles, row_tiles, column_tiles, place.row_tile,
+                   place.column_tile);
+  return place;
+}
+template <class Tile> TC_FN int tc_product_tiles(int rows, int columns, int batches) {
+  return (rows + Tile::rows - 1) / Tile::rows * ((columns + Tile::columns - 1) / Tile::columns) *
+         batches;
+}
+
 #ifndef TC_DEVICE
 
 /// An operand's rows from `row` on, 8 of them, at one word of terms: [row][term].
@@ -45,14 +64,16 @@ TC_FN void tc_operand_block(const Operand &operand, int row, int last_row, int t
 }
 
 template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product_of_tile(int tile, const Left &left, const Right &right, const Finish &finish,
-                              int rows, int columns, int terms) {
+TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_right,
+                              const Finish &finish, int rows, int columns, int terms) {
   if (threadIdx.x != 0)
     return;
   constexpr int word = tc_product_kind<T>::word;
-  int row_tile, column_tile;
-  tc_product_place(tile, (rows + Tile::rows - 1) / Tile::rows,
-                   (columns + Tile::columns - 1) / Tile::columns, row_tile, column_tile);
+  const tc_product_tile_place place = tc_product_place_of<Tile>(tile, rows, columns);
+  const int row_tile = place.row_tile, column_tile = place.column_tile;
+  const Left left = tc_operand_of(all_left, place.batch);
+  const Right right = tc_operand_of(all_right, place.batch);
+  const int above = place.batch * rows; // rows of results
   const int row_end = (row_tile + 1) * Tile::rows < rows ? (row_tile + 1) * Tile::rows : rows;
   const int column_end =
       (column_tile + 1) * Tile::columns < columns ? (column_tile + 1) * Tile::columns : columns;
@@ -70,11 +91,11 @@ TC_FN void tc_product_of_tile(int tile, const Left &left, const Right &right, co
       }
       for (int i = 0; i < 8 && row8 + i < row_end; ++i)
         if constexpr (Finish::run == 8) {
-          finish(row8 + i, column, sums[i]);
+          finish(above + row8 + i, column, sums[i]);
         } else {
           for (int j = 0; j < 8 && column + j < column_end; ++j) {
             const float result[1] = {sums[i][j]};
-            finish(row8 + i, column + j, result);
+            finish(above + row8 + i, column + j, result);
           }
         }
     }
@@ -302,17 +323,18 @@ template <class Tile, bool ByThreads> struct tc_product_sums {
 template <class Tile> struct tc_product_sums<Tile, true> : tc_thread_tile_sizes<Tile> {};
 
 template <class Tile, class T, class Left, class Right, class Finish>
-TC_FN void tc_product_of_tile(int tile, const Left &left, const Right &right, const Finish &finish,
-                              int rows, int columns, int terms) {
+TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_right,
+                              const Finish &finish, int rows, int columns, int terms) {
   using kind = tc_product_kind<T>;
   using sizes = tc_product_sums<Tile, kind::by_threads>;
   TC_DYN_SMEM(unsigned char, dynamic);
   // Groups of eight lines start at multiples of 1024 bytes.
   const unsigned start = (tc_shared_address(dynamic) + 1023u) & ~1023u;
-  int row_tile, column_tile;
-  tc_product_place(tile, (rows + Tile::rows - 1) / Tile::rows,
-                   (columns + Tile::columns - 1) / Tile::columns, row_tile, column_tile);
-  const int first_row = row_tile * Tile::rows, first_column = column_tile * Tile::columns;
+  const tc_product_tile_place place = tc_product_place_of<Tile>(tile, rows, columns);
+  const Left left = tc_operand_of(all_left, place.batch);
+  const Right right = tc_operand_of(all_right, place.batch);
+  const int first_row = place.row_tile * Tile::rows,
+            first_column = place.column_tile * Tile::columns, above = place.batch * rows;
   typename tc_mover<T, Tile::rows, Left, false>::type left_mover;
   typename tc_mover<T, Tile::columns, Right, true>::type right_mover;
   left_mover.start(left, first_row);
@@ -368,15 +390,16 @@ TC_FN void tc_product_of_tile(int tile, const Left &left, const Right &right, co
       tc_clear_sums(sums);
     tc_product_stage<Tile>(sums, staged);
   }
-  tc_product_finish<Tile>(staged, finish, first_row, first_column, rows, columns);
+  tc_product_finish<Tile>(staged, finish, above + first_row, first_column, above + rows, columns);
 }
 
 #endif
 
-/// A block a tile.
+/// A block a tile. Of a batch of products the grid alone says how many there are; `finish` gets
+/// rows of all results, one product's below the other's.
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product(const Left &left, const Right &right, const Finish &finish, int rows,
-                      int columns, int terms) {
+                      int columns, int terms, int = 1) {
   tc_product_of_tile<Tile, T>(static_cast<int>(blockIdx.x), left, right, finish, rows, columns,
                               terms);
 }

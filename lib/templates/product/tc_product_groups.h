@@ -17,13 +17,12 @@
 /// planned for.
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Finish &finish,
-                                int rows, int columns, int terms) {
+                                int rows, int columns, int terms, int batches = 1) {
 #ifdef TC_DEVICE
   if (threadIdx.x >= tc_product_threads)
     return;
 #endif
-  const int tiles =
-      ((rows + Tile::rows - 1) / Tile::rows) * ((columns + Tile::columns - 1) / Tile::columns);
+  const int tiles = tc_product_tiles<Tile>(rows, columns, batches);
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     tc_product_of_tile<Tile, T>(tile, left, right, finish, rows, columns, terms);
 #ifdef TC_DEVICE
@@ -53,17 +52,17 @@ template <class Tile> struct tc_product_places {
 
 /// The tiles of a block, in the order that all blocks follow together.
 template <class Tile> struct tc_product_walk {
-  int row_tiles, column_tiles, tile;
-  TC_MEMBER tc_product_walk(int rows, int columns)
-      : row_tiles((rows + Tile::rows - 1) / Tile::rows),
-        column_tiles((columns + Tile::columns - 1) / Tile::columns),
+  int rows, columns, tiles, tile;
+  TC_MEMBER tc_product_walk(int rows, int columns, int batches)
+      : rows(rows), columns(columns), tiles(tc_product_tiles<Tile>(rows, columns, batches)),
         tile(static_cast<int>(blockIdx.x) / Tile::splits) {}
-  TC_MEMBER bool next(int &first_row, int &first_column) {
-    if (tile >= row_tiles * column_tiles)
+  TC_MEMBER bool next(int &batch, int &first_row, int &first_column) {
+    if (tile >= tiles)
       return false;
-    tc_product_place(tile, row_tiles, column_tiles, first_row, first_column);
-    first_row *= Tile::rows;
-    first_column *= Tile::columns;
+    const tc_product_tile_place place = tc_product_place_of<Tile>(tile, rows, columns);
+    batch = place.batch;
+    first_row = place.row_tile * Tile::rows;
+    first_column = place.column_tile * Tile::columns;
     tile += static_cast<int>(gridDim.x) / Tile::splits;
     return true;
   }
@@ -98,7 +97,7 @@ template <class T, class Left, class Right> struct tc_product_arrivals {
 
 /// One step of an operand, by one thread.
 template <int Extent, class Operand>
-TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int row, int term,
+TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int batch, int row, int term,
                            unsigned barrier) {
   if constexpr (tc_is_windows<Operand>) {
     constexpr int rank = Operand::rank;
@@ -112,11 +111,17 @@ TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int row, int ter
     }
     tc_bulk_copy_tap<rank>(to, operand.map, term % operand.channels, at, position, tap, barrier);
   } else if constexpr (Operand::deep) {
-    tc_bulk_copy(to, operand.map, term, row, barrier);
+    if constexpr (tc_is_batched<Operand>)
+      tc_bulk_copy(to, operand.map, term, row, batch, barrier);
+    else
+      tc_bulk_copy(to, operand.map, term, row, barrier);
   } else {
     TC_UNROLL
     for (int i = 0; i < Extent / 64; ++i)
-      tc_bulk_copy(to + i * tc_product_block, operand.map, row + i * 64, term, barrier);
+      if constexpr (tc_is_batched<Operand>)
+        tc_bulk_copy(to + i * tc_product_block, operand.map, row + i * 64, term, batch, barrier);
+      else
+        tc_bulk_copy(to + i * tc_product_block, operand.map, row + i * 64, term, barrier);
   }
 }
 /// Brings the steps of an operand that threads bring; of others nothing.
@@ -133,16 +138,18 @@ template <class T, int Extent, class Operand> struct tc_group_mover<T, Extent, O
 };
 
 template <class Tile, class T, class Left, class Right>
-TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &left,
-                            const Right &right, int rows, int columns, int steps) {
+TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &all_left,
+                            const Right &all_right, int rows, int columns, int steps, int batches) {
   using arrivals = tc_product_arrivals<T, Left, Right>;
   if (!arrivals::threads && threadIdx.x != 0)
     return;
-  tc_product_walk<Tile> walk(rows, columns);
+  tc_product_walk<Tile> walk(rows, columns, batches);
   const tc_product_share<Tile> share(steps);
   tc_ring<Tile::stages> ring;
-  int first_row, first_column;
-  while (walk.next(first_row, first_column)) {
+  int batch, first_row, first_column;
+  while (walk.next(batch, first_row, first_column)) {
+    const Left left = tc_operand_of(all_left, batch);
+    const Right right = tc_operand_of(all_right, batch);
     tc_group_mover<T, Tile::rows, Left> left_mover;
     tc_group_mover<T, Tile::columns, Right> right_mover;
     left_mover.start(left, first_row);
@@ -156,9 +163,10 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &l
                               (tc_is_mapped<Right> ? Tile::stage_bytes - Tile::left_bytes : 0);
         tc_barrier_expect(full, bytes);
         if constexpr (tc_is_mapped<Right>)
-          tc_operand_bulk<Tile::columns>(right, stage + Tile::left_bytes, first_column, term, full);
+          tc_operand_bulk<Tile::columns>(right, stage + Tile::left_bytes, batch, first_column, term,
+                                         full);
         if constexpr (tc_is_mapped<Left>)
-          tc_operand_bulk<Tile::rows>(left, stage, first_row, term, full);
+          tc_operand_bulk<Tile::rows>(left, stage, batch, first_row, term, full);
       }
       right_mover.move(right, stage + Tile::left_bytes, term);
       left_mover.move(left, stage, term);
@@ -277,7 +285,7 @@ TC_FN bool tc_product_join(float (&sums)[Tile::row_tiles][N], unsigned memory, i
 
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &finish,
-                               int rows, int columns, int steps) {
+                               int rows, int columns, int steps, int batches) {
   const int thread = static_cast<int>(threadIdx.x) - tc_product_bringing, warp = thread / 32,
             group = thread / 128;
   constexpr int row_tiles = Tile::row_tiles;
@@ -285,11 +293,12 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
   TC_DYN_SMEM(unsigned char, dynamic);
   float *staged =
       reinterpret_cast<float *>(dynamic + (places.staged(warp) - tc_shared_address(dynamic)));
-  tc_product_walk<Tile> walk(rows, columns);
+  tc_product_walk<Tile> walk(rows, columns, batches);
   const tc_product_share<Tile> share(steps);
   tc_ring<Tile::stages> ring;
-  int first_row, first_column;
-  while (walk.next(first_row, first_column)) {
+  int batch, first_row, first_column;
+  while (walk.next(batch, first_row, first_column)) {
+    const int above = batch * rows, end = above + rows; // of all results
     float sums[row_tiles][Tile::columns / 2];
     unsigned before = 0; // barrier of the stage that is still being multiplied
     for (int step = share.begin; step < share.end; ++step) {
@@ -335,18 +344,18 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     TC_UNROLL
     for (int m = 0; m < row_tiles; ++m) {
       tc_wgmma_hold(sums[m]);
-      const int row = first_row + (own + m) * tc_product_group_rows + warp % 4 * 16;
+      const int row = above + first_row + (own + m) * tc_product_group_rows + warp % 4 * 16;
       if (whole)
-        tc_product_give<Tile, true>(sums[m], staged, finish, row, first_column, rows, columns);
+        tc_product_give<Tile, true>(sums[m], staged, finish, row, first_column, end, columns);
       else
-        tc_product_give<Tile, false>(sums[m], staged, finish, row, first_column, rows, columns);
+        tc_product_give<Tile, false>(sums[m], staged, finish, row, first_column, end, columns);
     }
   }
 }
 
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Finish &finish,
-                                int rows, int columns, int terms) {
+                                int rows, int columns, int terms, int batches = 1) {
   TC_DYN_SMEM(unsigned char, dynamic);
   const tc_product_places<Tile> places{(tc_shared_address(dynamic) + 1023u) & ~1023u};
   using arrivals = tc_product_arrivals<T, Left, Right>;
@@ -365,10 +374,10 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
   const int steps = (terms + tc_product_kind<T>::terms - 1) / tc_product_kind<T>::terms;
   if (threadIdx.x < tc_product_bringing) {
     tc_registers_give<arrivals::giving>();
-    tc_product_bring<Tile, T>(places, left, right, rows, columns, steps);
+    tc_product_bring<Tile, T>(places, left, right, rows, columns, steps, batches);
   } else {
     tc_registers_take<arrivals::taking>();
-    tc_product_multiply<Tile, T, Left, Right>(places, finish, rows, columns, steps);
+    tc_product_multiply<Tile, T, Left, Right>(places, finish, rows, columns, steps, batches);
   }
 }
 

@@ -69,6 +69,11 @@ template <class T> struct tc_flat_operand {
   }
 };
 
+/// One matrix for each product of a batch: element 0 of the next one's is `batch_stride` further.
+template <class Operand> struct tc_batched_operand : Operand { long long batch_stride; };
+template <class Operand> constexpr bool tc_is_batched = false;
+template <class Operand> constexpr bool tc_is_batched<tc_batched_operand<Operand>> = true;
+
 /// An operand in memory that bulk copies bring: deep ones in boxes of a line's terms and a tile's
 /// rows, flat ones of 64 rows and 64 terms.
 template <class Operand> struct tc_mapped_operand : Operand { const tc_tensor_map *map; };
@@ -87,6 +92,16 @@ constexpr bool tc_is_windows<tc_windows_operand<Operand, Rank>> = true;
 
 template <class Operand> constexpr bool tc_is_mapped = tc_is_windows<Operand>;
 template <class Operand> constexpr bool tc_is_mapped<tc_mapped_operand<Operand>> = true;
+template <class Operand>
+constexpr bool tc_is_batched<tc_mapped_operand<Operand>> = tc_is_batched<Operand>;
+
+/// What product `batch` multiplies, as threads read it.
+template <class Operand> TC_FN Operand tc_operand_of(const Operand &operand, int batch) {
+  Operand result = operand;
+  if constexpr (tc_is_batched<Operand>)
+    result.from += batch * operand.batch_stride;
+  return result;
+}
 
 template <class T, class Operand, int N>
 TC_FN void tc_operand_run(const Operand &operand, const typename Operand::place &place, int term,
