@@ -260,6 +260,32 @@ Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &st
   return convert(builder, values, dtype);
 }
 
+/// torch.range: the end counts too. PyTorch computes it in float64.
+Argument range_with_end(GraphBuilder &builder, const Call &call) {
+  const Argument step = call.has("step") ? call["step"] : Argument(1);
+  for (const std::string_view name : {"start", "end"})
+    if (call.value_of(call[name]) || std::holds_alternative<Expr>(call[name].value))
+      call.refuse("TSC-O034", "aten.range: symbolic bounds", "use torch.arange");
+  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const bool is_whole = tensor::is_integral(dtype);
+  const auto bound = [&](const Argument &value) {
+    return is_whole ? std::trunc(real(value)) : real(value);
+  };
+  const double start = bound(call["start"]), end = bound(call["end"]), stride = bound(step);
+  const double count = std::floor((end - start) / stride) + 1;
+  if (!(count >= 1 && count < 1e15))
+    call.fail("TSC-O034", "aten.range: no step leads from start to end",
+              "swap them, or negate the step");
+  const tensor::Device device = device_argument(call, {});
+  const auto length = Expr(static_cast<int64_t>(count));
+  if (is_whole)
+    return iota(builder, length, Expr(static_cast<int64_t>(start)),
+                Expr(static_cast<int64_t>(stride)), dtype, device);
+  const Argument counts = iota(builder, length, Expr(0), Expr(1), DType::i64, device);
+  const Argument scaled = builder.call(kMul, {convert(builder, counts, DType::f64), stride});
+  return convert(builder, builder.call(kAdd, {scaled, start}), dtype);
+}
+
 /// An int argument that may be the value of a node.
 Argument resolved(const Call &call, std::string_view parameter) {
   const Argument &argument = call[parameter];
@@ -290,6 +316,9 @@ void add_ranges(Table &table) {
         return arange_over(builder, call, resolved(call, "start"), resolved(call, "end"),
                            resolved(call, "step"));
       });
+  table.add(factory("range(Scalar start, Scalar end")).decompose(range_with_end);
+  table.add(factory("range.step(Scalar start, Scalar end, Scalar step=1"))
+      .decompose(range_with_end);
 }
 
 /// `count` positions, 0 to 1 less.
