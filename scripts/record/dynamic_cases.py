@@ -47,7 +47,8 @@ class Gated(torch.nn.Module):
     """Halves of dimensions that are symbols, and what comes to them."""
 
     def forward(self, x):
-        return F.glu(x, 0), F.glu(x), torch.ops.aten.glu_backward(F.glu(x, 0), x, 0)
+        steps = torch.arange(0, 40, x.shape[0]), torch.arange(5, 5 + 3 * x.shape[1], x.shape[1], dtype=torch.float32)
+        return F.glu(x, 0), F.glu(x), torch.ops.aten.glu_backward(F.glu(x, 0), x, 0), *steps
 
 
 class Block(torch.nn.Module):

@@ -237,12 +237,14 @@ Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &st
     return expr ? *expr : Expr(std::get<int64_t>(value.value));
   };
   if (!floating) {
-    Expr stride = integer(step);
-    if (!stride.is_integer() || stride.value() == 0)
+    const Expr stride = integer(step);
+    const symbolic::Interval signs = symbolic::bounds(stride, call.ranges());
+    if (signs.low <= 0 && signs.high >= 0)
       call.fail("TSC-O034", "aten.arange: the step is '" + symbolic::print(stride) + "'",
-                "use a step that is a number other than 0");
-    Expr span = stride.value() > 0 ? integer(end) - integer(start) : integer(start) - integer(end);
-    Expr length = symbolic::ceil_div(span, Expr(std::abs(stride.value())));
+                "use a step that is known to be above 0, or below");
+    const bool rises = signs.low > 0;
+    const Expr span = rises ? integer(end) - integer(start) : integer(start) - integer(end);
+    const Expr length = symbolic::ceil_div(span, rises ? stride : Expr(0) - stride);
     if (length.is_integer() && length.value() < 0)
       call.fail("TSC-O034", "aten.arange: no step leads from start to end",
                 "swap them, or negate the step");
