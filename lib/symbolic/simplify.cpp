@@ -183,10 +183,34 @@ private:
     return std::nullopt;
   }
 
+  /// max(a, c + max(b, k)) = max(a, c + b, c + k) for integers c and k, else sizes that are cut
+  /// again and again nest as deep.
+  static std::vector<Expr> operands_of_extremum(Expr e) {
+    std::vector<Expr> result;
+    for (Expr operand : e.operands()) {
+      const std::span<const Expr> terms = terms_of(operand);
+      const auto inner = std::find_if(terms.begin(), terms.end(),
+                                      [&](Expr term) { return term.kind() == e.kind(); });
+      const auto is_integer = [](Expr part) { return part.is_integer(); };
+      const bool opens =
+          inner != terms.end() && (operand - *inner).is_integer() &&
+          std::any_of(inner->operands().begin(), inner->operands().end(), is_integer);
+      if (!opens) {
+        result.push_back(operand);
+        continue;
+      }
+      const Expr rest = operand - *inner;
+      for (Expr part : inner->operands())
+        result.push_back(part + rest);
+    }
+    return result;
+  }
+
   Expr simplify_extremum(Expr e) {
     bool smallest = e.kind() == Kind::minimum;
+    const std::vector<Expr> operands = operands_of_extremum(e);
     std::vector<Expr> kept;
-    for (Expr operand : e.operands()) {
+    for (Expr operand : operands) {
       // Among operands known to be equal the first stays.
       auto beaten_by = [&](Expr other) {
         return smallest ? known_less_equal(other, operand, ranges_)
@@ -203,7 +227,7 @@ private:
                  kept.end());
       kept.push_back(operand);
     }
-    if (kept.size() == e.operands().size())
+    if (std::equal(kept.begin(), kept.end(), e.operands().begin(), e.operands().end()))
       return e;
     return rebuild(e, kept);
   }

@@ -237,8 +237,8 @@ class Compiler:
             named = {n.name: n for n in _calls(module)}
             for problem in problems:
                 for name in problem["nodes"]:
-                    if name in named:
-                        eager[named[name]] = (problem["code"], problem["message"])
+                    for node in [named[name]] if name in named else converter.takers(name):
+                        eager[node] = (problem["code"], problem["message"])
         reasons = {}
         for node, (code, message) in eager.items():
             reasons.setdefault((str(node.target), code, message), []).append(node)

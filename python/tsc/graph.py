@@ -10,6 +10,8 @@ from ._library import ALIGNMENT, DTYPES
 
 _DTYPES = {str(getattr(torch, name)) for name in DTYPES if hasattr(torch, name)} | {"torch.complex64",
                                                                                      "torch.complex128"}
+# Operators that take functions as subgraphs, and that the library has.
+_OF_FUNCTIONS = {"flex_attention", "flex_attention_backward", "cond", "while_loop", "scan", "associative_scan", "map_impl"}
 _UNBOUND = 2**62  # an upper end from which on PyTorch means none
 
 
@@ -87,12 +89,15 @@ def why_no_value(value):
 def why_eager(node, random):
     """Why PyTorch has to run a call that tsc's operator table is not even asked about; None if nothing is known."""
     value = node.meta.get("val")
-    if isinstance(node.target, torch._ops.HigherOrderOperator):
+    is_of_functions = isinstance(node.target, torch._ops.HigherOrderOperator)
+    if is_of_functions and node.target.name() not in _OF_FUNCTIONS:
         return "a higher-order operator"
     several = [value] + [n.meta.get("val") for n in node.all_input_nodes]
     why = next((w for w in map(why_no_value, several) if w), None)
     if why:
         return why
+    if is_of_functions:
+        return None
     if not isinstance(node.target, torch._ops.OpOverload):
         is_getitem = getattr(node.target, "__name__", "") == "getitem"
         return None if isinstance(value, (torch.SymInt, int)) or is_getitem else "no operator of PyTorch's"
@@ -136,16 +141,18 @@ def views_of_results(results):
 
 
 class Converter:
-    """One module without submodules. `inputs` are the placeholders, or tensors of the module itself, that the program
+    """One module, whose submodules are functions that operators take. `inputs` are the placeholders, or tensors of the module itself, that the program
     takes, in order; `outputs` its nodes that the program gives."""
 
-    def __init__(self, module):
-        self.module = module
+    def __init__(self, module, prefix=""):
+        self.module, self.prefix = module, prefix
         self.symbols = {}
         self.inputs, self.nodes, self.devices = [], [], set()
         self.outputs = []
         self.constants = {}
         self.views = {}  # results that are made of an input or output
+        self.subgraphs = {}
+        self.functions = {}  # nodes that are a subgraph: its name
 
     def convert(self):
         seen = set()
@@ -174,7 +181,39 @@ class Converter:
             output["name"] = "tsc_output"
         graph = {"format": "tsc-graph", "version": 1, "symbols": self.symbols,
                  "nodes": placeholders + others + [output]}
+        if self.subgraphs:
+            graph["subgraphs"] = self.subgraphs
         return json.dumps(graph).encode()
+
+    def _subgraph(self, node, module):
+        """A function that an operator takes: a graph of its inputs alone, whose nodes are named after it."""
+        inner = Converter(module, self.prefix + node.name + "__")
+        inner.symbols, inner.devices = self.symbols, self.devices
+        for each in module.graph.nodes:
+            if each.op == "placeholder":
+                value = each.meta.get("val")
+                if not isinstance(value, (torch.Tensor, int, torch.SymInt)):
+                    raise CannotConvert(node, f"a function of {type(value).__name__}")
+                inner.nodes.append({"name": inner.prefix + each.name, "op": "placeholder", "val": inner._value(each, value)})
+            elif each.op == "get_attr":
+                function = getattr(module, str(each.target), None)
+                if not isinstance(function, torch.fx.GraphModule):
+                    raise CannotConvert(node, "a function with tensors of its own")
+                inner.functions[each] = inner._subgraph(each, function)
+            elif each.op == "call_function":
+                inner._call(each)
+            else:
+                results = [inner._argument(each, r) for r in self._results(each)]
+                is_single = not isinstance(each.args[0], (list, tuple))
+                inner.nodes.append({"name": inner.prefix + "output", "op": "output", "args": [results[0] if is_single else results]})
+        self.subgraphs[node.name] = {"nodes": inner.nodes}
+        if inner.subgraphs:
+            self.subgraphs[node.name]["subgraphs"] = inner.subgraphs
+        return node.name
+
+    def takers(self, name):
+        """Nodes that take the function in which a node of this name stands."""
+        return [user for node in self.functions for user in node.users if name.startswith(node.name + "__")]
 
     @staticmethod
     def _results(node):
@@ -250,6 +289,12 @@ class Converter:
         value = self.module
         for part in str(node.target).split("."):
             value = getattr(value, part)
+        if isinstance(value, torch.fx.GraphModule):
+            try:
+                self.functions[node] = self._subgraph(node, value)
+            except CannotConvert as error:  # whoever takes it cannot be converted, then
+                raise CannotConvert(next(iter(node.users), node), str(error)) from None
+            return
         if not isinstance(value, torch.Tensor):
             raise CannotConvert(node, f"an attribute of {type(value).__name__}")
         self.constants[node] = value  # "val" may be a fake of it
@@ -265,24 +310,30 @@ class Converter:
             target = str(node.target)
         elif getattr(node.target, "__name__", "") == "getitem":
             target = "operator.getitem"
+        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+            target = "higher_order." + node.target.name()
         else:
             raise CannotConvert(node, f"a call of {node.target}")
-        entry = {"name": node.name, "op": "call_function", "target": target,
+        entry = {"name": self.prefix + node.name, "op": "call_function", "target": target,
                  "args": [self._argument(node, a) for a in node.args]}
         if node.kwargs:
             entry["kwargs"] = {k: self._argument(node, a) for k, a in node.kwargs.items()}
         if value is not None:
             entry["val"] = self._value(node, value)
-        if node.meta.get("stack_trace"):
+        if node.meta.get("stack_trace") and not self.prefix:  # what is wrong in a function is found by its node's name
             entry["stack_trace"] = node.meta["stack_trace"]
         self.nodes.append(entry)
 
     def _argument(self, node, value):
+        if isinstance(value, torch.fx.Node) and value in self.functions:
+            return {"graph": self.functions[value]}
+        if isinstance(value, dict):
+            return {"dict": {key: self._argument(node, one) for key, one in value.items()}}
         if isinstance(value, torch.fx.Node):
             of = value.meta.get("val")
             if isinstance(of, (torch.SymInt, int)) and not isinstance(of, bool):
                 return self._argument(node, of)
-            return {"node": value.name}
+            return {"node": self.prefix + value.name}
         if value is None or isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):

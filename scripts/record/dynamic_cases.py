@@ -33,6 +33,24 @@ class Parts(torch.nn.Module):
         return (*x.chunk(3), *x.tensor_split(3), *x.split(half), *x.chunk(2), *y.hsplit(2), *torch.tensor_split(y, 4, 1))
 
 
+class Differences(torch.nn.Module):
+    """Sizes that are cut again and again."""
+
+    def forward(self, x, y):
+        z = x
+        for _ in range(12):
+            z = z[1:].narrow(0, 0, z.shape[0] - 2)[:-1]
+        return torch.diff(x, n=17, prepend=y, append=y), torch.diff(x, n=20), z
+
+
+class Gated(torch.nn.Module):
+    """Halves of dimensions that are symbols, and what comes to them."""
+
+    def forward(self, x):
+        steps = torch.arange(0, 40, x.shape[0]), torch.arange(5, 5 + 3 * x.shape[1], x.shape[1], dtype=torch.float32)
+        return F.glu(x, 0), F.glu(x), torch.ops.aten.glu_backward(F.glu(x, 0), x, 0), *steps
+
+
 class Block(torch.nn.Module):
     """A transformer block: positions, causal attention, feed-forward, a mean over the sequence."""
 
@@ -285,6 +303,9 @@ def operators():
     yield "depth", Depth(), heads(2, 3, 4, 5, 8), tuple({i: auto for i in range(4)} for _ in "qk"), runs(heads, (2, 3, 4, 5, 8), (3, 2, 7, 7, 5), (2, 2, 2, 9, 64))
     yield "arithmetic", Arithmetic(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
     yield "parts", Parts(), (r(10, 3), r(2, 6)), ({0: Dim.AUTO}, {1: Dim.AUTO}), runs(lambda n, m: (r(n, 3), r(2, 2 * m)), (6, 2), (8, 4), (14, 5))
+    even = 2 * Dim("h", min=1, max=30)
+    yield "gated", Gated(), (r(6, 4),), ({0: even, 1: 2 * Dim("w", min=1, max=9)},), runs(lambda n, m: (r(n, m),), (6, 4), (4, 10), (30, 18))
+    yield "differences", Differences(), (r(63), r(5)), ({0: auto}, {0: auto}), runs(lambda n, m: (r(n), r(m)), (63, 5), (47, 2), (100, 3))
 
 
 def models():

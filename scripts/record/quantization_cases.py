@@ -1,5 +1,7 @@
 """Cases of quantized models: what pt2e export writes (quantized_decomposed), weights of 4 bits in plain operators and as a
 GPU's kernel takes them, groups of products. operator_cases.py calls add(family), which registers them with it."""
+import math
+
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401  (defines quantized_decomposed)
 
@@ -11,6 +13,29 @@ I8, U8 = torch.int8, torch.uint8
 
 def narrow(*values):  # scales are computed in float32 and less, whatever their dtype
     return tuple(x.float() if x.dtype == torch.float64 else x for x in values)
+
+
+def fake_quantization(c):
+    """What is trained for integers: the mask says what was not cut off."""
+    aten = torch.ops.aten
+    odd = torch.tensor([0.06, -0.04, 1e30, -math.inf, math.nan, 12.75, -0.0])
+    tensor, masked = torch.fake_quantize_per_tensor_affine, aten.fake_quantize_per_tensor_affine_cachemask
+    scales, points = torch.tensor([0.1, 0.02, 0.3]), torch.tensor([0, 1, -5], dtype=torch.int32)
+    one, zero = torch.tensor([0.2]), torch.tensor([5], dtype=torch.int32)
+    for name, dtype in {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64}.items():
+        x = c.randn(4, 5, dtype=torch.float32, scale=3.0).to(dtype)
+        rounded = lambda f: lambda x, *a, d=dtype: f(x.to(d), *a)
+        c.case(f"fake_{name}", rounded(lambda x: (tensor(x, 0.1, 3, 0, 255), tensor(x, 0.031, 0, -8, 7))), x)
+        if dtype in (torch.float32, torch.float64):
+            c.case(f"fake_tensors_{name}", rounded(lambda x, s, z: tensor(x, s, z, -128, 127)), x, one, zero)
+    c.case("fake_odd", lambda x: tensor(x, 0.1, 2, -100, 100).nan_to_num(7), odd)
+    c.case("fake_mask", lambda x: masked(x, 0.1, 3, 0, 20), c.randn(4, 5))
+    c.case("fake_mask_gradient", lambda g, x: aten.fake_quantize_per_tensor_affine_cachemask_backward(g, masked(x, 0.1, 3, 0, 20)[1]), c.randn(4, 5), c.randn(4, 5))
+    c.case("fake_channels", lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -8, 7), c.randn(4, 3, 2), scales, points)
+    c.case("fake_channels_real", lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 0, -8, 7), c.randn(3, 4), scales, points + 0.3)
+    c.case("fake_channels_mask", lambda x, s, z: aten.fake_quantize_per_channel_affine_cachemask(x, s, z, 1, 0, 15), c.randn(2, 3), scales, points.abs())
+    for on in (0, 1):
+        c.case(f"fake_enabled_{on}", lambda x, s, z, e: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, e, 0, 20), c.randn(4, 5), one, zero, torch.tensor([on]))
 
 
 def quantization(c):
@@ -47,6 +72,7 @@ def quantization(c):
         return torch.matmul(x, m.s[g] * (w - z[g]).to(torch.float16))
     whole = lambda *s: c.ints(*s, low=-2**31, high=2**31 - 1).to(torch.int32)
     c.case("int4_gptq", shifted_linear, r(3, 64, dtype=torch.float16), buffers={"w": whole(8, 16), "q": whole(2, 2), "s": r(2, 16, dtype=torch.float16, scale=0.02)})
+    fake_quantization(c)
 
 
 def packed_products(c):

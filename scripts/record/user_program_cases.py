@@ -1,7 +1,9 @@
 """Cases of programs that users write and that once went wrong or were refused here; tests/cases/user_programs.
 
-    python3 scripts/record/user_program_cases.py
+    python3 scripts/record/user_program_cases.py [--missing]      what is recorded already stays
 """
+import sys
+
 import torch
 import torch.nn.functional as F
 
@@ -165,6 +167,30 @@ def attention_in_other_words(c):
     c.case("unlike_negative", lambda q, k, v: torch.softmax(scores(q, k) * -0.25, -1) @ v, q, k, v)
 
 
+def seldom_called(c):
+    """Operators and forms that few programs have."""
+    for name, arguments in {"": (1, 4), "_step": (0, 1, 0.25), "_down": (5, 1, -2), "_reals": (-1.5, 4.2, 1.7)}.items():
+        c.case(f"range{name}", lambda a=arguments: (torch.range(*a), torch.range(*a, dtype=torch.float64), torch.range(*a, dtype=torch.int32 if abs(a[-1]) >= 1 else None)))
+    sequences = [c.randn(3, 2), c.randn(1, 2), c.randn(4, 2)]
+    pad = torch.nn.utils.rnn.pad_sequence
+    c.case("pad_sequence", lambda *s: (pad(list(s)), pad(list(s), True, -1.5)), *sequences)
+    c.case("pad_sequence_i64", lambda *s: pad(list(s), True, 7), c.ints(3), c.ints(5))
+    c.case("pad_sequence_of_one", lambda x: pad([x]) + 1, sequences[0])
+    time = lambda x, w, b: (torch.conv_tbc(x, w, b), torch.conv_tbc(x, w, b, 2))
+    c.case("conv_tbc", time, c.randn(9, 2, 4), c.randn(3, 4, 5), c.randn(5))
+    # Complex numbers come and go as their parts.
+    pairs, parts, whole = c.randn(3, 4, 2), torch.view_as_real, torch.view_as_complex
+    c.case("bits_as_complex", lambda x: (parts(x.view(torch.complex64)), parts(x.mul(2).view(torch.complex64)[:, 1] * 2j), parts(x.double().view(torch.complex128))), c.randn(3, 4))
+    c.case("complex_as_bits", lambda x: (lambda z: (z.view(torch.float32), z.view(torch.int32), z.view(torch.int64), (z * 1j).view(torch.float32)))(whole(x.float())), pairs)
+    c.case("complex_dropout", lambda x: (parts(F.dropout(whole(x), 0.5, False) * 2), parts(torch.feature_dropout(whole(x), 0.3, False))), pairs)
+    c.case("matrix_exp_of_large_norms", lambda x: (torch.matrix_exp(x), torch.matrix_exp(x * 2), torch.matrix_exp(x[0] * 0.1)), c.randn(3, 4, 4))
+    c.case("matrix_exp_complex", lambda x: parts(torch.matrix_exp(whole(x))), c.randn(4, 4, 2))
+    margin = lambda x, t: (F.multi_margin_loss(x, t), F.multi_margin_loss(x, t, reduction="none"))
+    c.case("margins_of_one_row", lambda x, t: (*margin(x, t), F.multi_margin_loss(x, t[0])), c.randn(4), torch.tensor([2]))
+    copy = torch.ops.aten._to_copy.default
+    c.case("numbers_as_tensors", lambda x: (x * copy(-0.25, dtype=torch.float32), x + copy(3), copy(-0.25), copy(True), copy(2, dtype=torch.float16)), c.randn(5))
+
+
 if __name__ == "__main__":
     family = Family("user_programs")
     attention_written_out(family)
@@ -174,4 +200,7 @@ if __name__ == "__main__":
     activations(family)
     strided_writes(family)
     narrow_sums(family)
+    seldom_called(family)
+    if "--missing" in sys.argv:
+        family.keep_recorded()
     family.write()

@@ -92,6 +92,11 @@ TEST_CASE("simplification uses the ranges of loop variables") {
   CHECK(simplify(modular_index(s0 * z0 + z2, s0, 128), ranges) == z0);
   CHECK(simplify(minimum(z0, 500), ranges) == z0);
   CHECK(simplify(maximum(z0 - 1, z0), ranges) == z0);
+  Expr cut = s0; // [1:] again and again
+  for (int i = 0; i < 40; ++i)
+    cut = simplify(maximum(cut - 1, 0), ranges);
+  CHECK(cut == maximum(s0 - 40, 0));
+  CHECK(simplify(minimum(minimum(s0, 9) + 2, 5), ranges) == minimum(s0 + 2, 5));
   CHECK(simplify(modular_index(z0 - 128, 1, 128), ranges) == z0);
   CHECK(simplify(256 * z0 + z1, ranges) == 256 * z0 + z1);
   CHECK(simplify(128 * z0 + identity(z1 - 64), ranges) == 128 * z0 + identity(z1 - 64));

@@ -1,5 +1,6 @@
 // Backward forms of activations: what comes from above times the derivative, in f32 or wider. Which
 // side of a bend counts is what PyTorch's CPU kernels take.
+#include "ops/families/halves.h"
 #include "ops/families/piecewise_activations.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/shape_rules.h"
@@ -118,9 +119,8 @@ Argument of_threshold(GraphBuilder &builder, const Call &call) {
 Argument of_glu(GraphBuilder &builder, const Call &call) {
   const DType dtype = call.tensor("self").dtype;
   const Term x = wide(builder, call, "self"), g = wide(builder, call, "grad_output");
-  const Argument halves = x.then("aten.chunk.default", {2, call["dim"]});
-  const Term value(builder, builder.item(halves, 0)),
-      gate = sigmoid(Term(builder, builder.item(halves, 1)));
+  const auto halves = halves_of(builder, call, x);
+  const Term value(builder, halves.first), gate = sigmoid(Term(builder, halves.second));
   const Term first = gate * g, second = (1.0 - gate) * gate * g * value;
   const Arguments both_halves = {first.as(dtype), second.as(dtype)};
   return builder.call("aten.cat.default", {both_halves, call["dim"]});

@@ -1,4 +1,5 @@
 // Activations of neural networks, from simpler operators. Reduced floats are computed in f32.
+#include "ops/families/halves.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -137,15 +138,8 @@ Argument hard_swish(GraphBuilder &builder, const Call &call, const Argument &x) 
 }
 
 Argument glu(GraphBuilder &builder, const Call &call) {
-  const std::vector<Expr> sizes = call.tensor("self").layout.sizes;
-  const Expr size =
-      sizes.empty() ? Expr(1) : sizes[normalize_dim(call, call.integer("dim"), sizes.size())];
-  if (size.is_integer() && size.value() % 2 != 0)
-    call.fail("TSC-O027", "aten.glu of a dimension of odd size " + symbolic::print(size),
-              "make its size even");
-  Argument halves = builder.call("aten.chunk.default", {call["self"], 2, call["dim"]});
-  Argument gate = builder.call("aten.sigmoid.default", {builder.item(halves, 1)});
-  return builder.call(kMul, {builder.item(halves, 0), gate});
+  const auto [value, gate] = halves_of(builder, call, call["self"]);
+  return builder.call(kMul, {value, builder.call("aten.sigmoid.default", {gate})});
 }
 
 Argument clamped(GraphBuilder &builder, const Call &call) {

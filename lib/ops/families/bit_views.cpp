@@ -1,6 +1,7 @@
 // The bits of elements seen as another dtype: lowering knows those of one width; between widths
 // they are put together and taken apart by shifts, little-endian as PyTorch's machines are.
 #include "ops/table/builder.h"
+#include "ops/table/complex_calls.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -81,9 +82,29 @@ Argument put_together(GraphBuilder &builder, const Argument &bits, std::vector<E
   return convert(builder, whole, bits_of(bytes * parts));
 }
 
+/// Complex numbers are pairs of floats, which other elements are seen as on the way.
+Argument through_parts(GraphBuilder &builder, const Call &call, DType dtype) {
+  const DType from = call.tensor("self").dtype;
+  const std::vector<Expr> sizes = view_dtype_value(call).tensor()->layout.sizes;
+  Argument parts = call["self"];
+  if (tensor::is_complex(from))
+    parts = builder.call("aten.view_as_real.default", {parts});
+  const DType part = part_dtype(dtype);
+  if (builder.meta(parts).dtype != part)
+    parts = builder.call("aten.view.dtype", {parts, part});
+  if (!tensor::is_complex(dtype))
+    return builder.call("aten.view.default", {parts, sizes_argument(sizes)});
+  std::vector<Expr> pairs = sizes;
+  pairs.emplace_back(2);
+  parts = builder.call("aten.view.default", {parts, sizes_argument(pairs)});
+  return builder.call("aten.view_as_complex.default", {parts});
+}
+
 Argument view_dtype(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const DType dtype = asked_dtype(call);
+  if (dtype != self.dtype && (tensor::is_complex(dtype) || tensor::is_complex(self.dtype)))
+    return through_parts(builder, call, dtype);
   const int64_t from = width_of(self.dtype), to = width_of(dtype);
   if (from == to)
     return builder.keep(call);

@@ -15,6 +15,24 @@ MemoryFormat format_of(const Call &call, MemoryFormat fallback) {
   return format ? *format : fallback;
 }
 
+/// Whether `self` is a number, which ATen's conversions take for a tensor of rank 0.
+bool converts_number(const Call &call) {
+  const Value *value = call.value_of(call["self"]);
+  return !call["self"].is_none() && !call["self"].list() && (!value || !value->tensor());
+}
+
+/// The dtype that ATen's conversions give a number which nothing else is asked of.
+DType dtype_of_number(const Call &call) {
+  const tensor::Scalar number = call.scalar("self");
+  return std::holds_alternative<double>(number) ? DType::f64
+         : std::holds_alternative<bool>(number) ? DType::boolean
+                                                : DType::i64;
+}
+
+Argument converted_number(GraphBuilder &builder, const Call &call, DType dtype) {
+  return builder.call("aten.full.default", {Arguments{}, call["self"]}, {{"dtype", dtype}});
+}
+
 Value copy_value(const Call &call, DType dtype) {
   const TensorMeta &self = call.tensor("self");
   std::vector<Expr> strides =
@@ -40,13 +58,16 @@ Argument cast_or_copy(GraphBuilder &builder, const Argument &x, DType dtype, Mem
 }
 
 Argument to_copy(GraphBuilder &builder, const Call &call) {
+  if (converts_number(call))
+    return converted_number(builder, call, call.dtype("dtype").value_or(dtype_of_number(call)));
   DType dtype = call.dtype("dtype").value_or(call.tensor("self").dtype);
   return cast_or_copy(builder, call["self"], dtype, format_of(call, MemoryFormat::preserve), true);
 }
 
 /// aten.to.*: `self` itself unless the dtype or the format changes or a copy is asked for.
 Argument to(GraphBuilder &builder, const Call &call) {
-  DType dtype = call.tensor("self").dtype;
+  const bool is_number = converts_number(call);
+  DType dtype = is_number ? dtype_of_number(call) : call.tensor("self").dtype;
   bool has_other = false;
   for (const Parameter &parameter : call.schema().parameters) {
     if (parameter.name == "dtype")
@@ -55,6 +76,8 @@ Argument to(GraphBuilder &builder, const Call &call) {
   }
   if (has_other)
     dtype = call.tensor("other").dtype;
+  if (is_number)
+    return converted_number(builder, call, dtype);
   return cast_or_copy(builder, call["self"], dtype, format_of(call, MemoryFormat::preserve),
                       call.boolean("copy"));
 }
@@ -119,7 +142,11 @@ void add_casts(Table &table) {
            "pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor")
       .passes_elements()
       .shape([](const Call &call) {
-        return copy_value(call, call.dtype("dtype").value_or(call.tensor("self").dtype));
+        const std::optional<DType> dtype = call.dtype("dtype");
+        if (converts_number(call))
+          return tensor_value(dtype.value_or(dtype_of_number(call)), {}, {},
+                              device_argument(call, {}));
+        return copy_value(call, dtype.value_or(call.tensor("self").dtype));
       })
       .decompose(to_copy);
   const std::string_view forms[] = {"to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, "

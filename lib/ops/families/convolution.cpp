@@ -118,6 +118,24 @@ Argument in_batches(GraphBuilder &builder, const Call &call, Form form) {
   return single ? builder.call("aten.squeeze.dims", {result, Arguments{0}}) : result;
 }
 
+/// Time, batch, channels; the weight is [kernel, channels, results].
+Argument convolution_over_time(GraphBuilder &builder, const Call &call) {
+  for (const std::string_view name : {"self", "weight"})
+    if (call.tensor(name).layout.rank() != 3)
+      call.fail("TSC-O048",
+                call.node().target + ": '" + std::string(name) + "' of sizes " +
+                    print_sizes(call.tensor(name).layout.sizes),
+                "pass three dimensions");
+  const auto permuted = [&](const Argument &x, Arguments order) {
+    return builder.call("aten.permute.default", {x, std::move(order)});
+  };
+  const Argument input = permuted(call["self"], {1, 2, 0});
+  const Argument weight = permuted(call["weight"], {2, 1, 0});
+  const Argument result = builder.call(
+      "aten.conv1d.default", {input, weight, call["bias"], Arguments{1}, Arguments{call["pad"]}});
+  return permuted(result, {2, 0, 1});
+}
+
 void add_forms(Table &table, size_t rank) {
   const std::string dims = std::to_string(rank), ints = "SymInt[" + dims + "]";
   const std::string tensors = "(Tensor input, Tensor weight, Tensor? bias=None, ";
@@ -177,6 +195,8 @@ Convolution convolution_of(const Call &call) {
 }
 
 void add_convolution(Table &table) {
+  table.add("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor")
+      .decompose(contiguously(convolution_over_time));
   const std::string_view parameters =
       "(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
       "dilation, bool transposed, SymInt[] output_padding, SymInt groups";

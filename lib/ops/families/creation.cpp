@@ -237,12 +237,14 @@ Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &st
     return expr ? *expr : Expr(std::get<int64_t>(value.value));
   };
   if (!floating) {
-    Expr stride = integer(step);
-    if (!stride.is_integer() || stride.value() == 0)
+    const Expr stride = integer(step);
+    const symbolic::Interval signs = symbolic::bounds(stride, call.ranges());
+    if (signs.low <= 0 && signs.high >= 0)
       call.fail("TSC-O034", "aten.arange: the step is '" + symbolic::print(stride) + "'",
-                "use a step that is a number other than 0");
-    Expr span = stride.value() > 0 ? integer(end) - integer(start) : integer(start) - integer(end);
-    Expr length = symbolic::ceil_div(span, Expr(std::abs(stride.value())));
+                "use a step that is known to be above 0, or below");
+    const bool rises = signs.low > 0;
+    const Expr span = rises ? integer(end) - integer(start) : integer(start) - integer(end);
+    const Expr length = symbolic::ceil_div(span, rises ? stride : Expr(0) - stride);
     if (length.is_integer() && length.value() < 0)
       call.fail("TSC-O034", "aten.arange: no step leads from start to end",
                 "swap them, or negate the step");
@@ -258,6 +260,32 @@ Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &st
   Argument scaled = builder.call(kMul, {convert(builder, counts, wide), real(step)});
   Argument values = builder.call(kAdd, {scaled, real(start)});
   return convert(builder, values, dtype);
+}
+
+/// torch.range: the end counts too. PyTorch computes it in float64.
+Argument range_with_end(GraphBuilder &builder, const Call &call) {
+  const Argument step = call.has("step") ? call["step"] : Argument(1);
+  for (const std::string_view name : {"start", "end"})
+    if (call.value_of(call[name]) || std::holds_alternative<Expr>(call[name].value))
+      call.refuse("TSC-O034", "aten.range: symbolic bounds", "use torch.arange");
+  const DType dtype = call.dtype("dtype").value_or(DType::f32);
+  const bool is_whole = tensor::is_integral(dtype);
+  const auto bound = [&](const Argument &value) {
+    return is_whole ? std::trunc(real(value)) : real(value);
+  };
+  const double start = bound(call["start"]), end = bound(call["end"]), stride = bound(step);
+  const double count = std::floor((end - start) / stride) + 1;
+  if (!(count >= 1 && count < 1e15))
+    call.fail("TSC-O034", "aten.range: no step leads from start to end",
+              "swap them, or negate the step");
+  const tensor::Device device = device_argument(call, {});
+  const auto length = Expr(static_cast<int64_t>(count));
+  if (is_whole)
+    return iota(builder, length, Expr(static_cast<int64_t>(start)),
+                Expr(static_cast<int64_t>(stride)), dtype, device);
+  const Argument counts = iota(builder, length, Expr(0), Expr(1), DType::i64, device);
+  const Argument scaled = builder.call(kMul, {convert(builder, counts, DType::f64), stride});
+  return convert(builder, builder.call(kAdd, {scaled, start}), dtype);
 }
 
 /// An int argument that may be the value of a node.
@@ -290,6 +318,9 @@ void add_ranges(Table &table) {
         return arange_over(builder, call, resolved(call, "start"), resolved(call, "end"),
                            resolved(call, "step"));
       });
+  table.add(factory("range(Scalar start, Scalar end")).decompose(range_with_end);
+  table.add(factory("range.step(Scalar start, Scalar end, Scalar step=1"))
+      .decompose(range_with_end);
 }
 
 /// `count` positions, 0 to 1 less.

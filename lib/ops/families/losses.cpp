@@ -400,6 +400,8 @@ Argument multi_margin(GraphBuilder &builder, const Call &call) {
     return is_number ? builder.call("aten.unsqueeze.default", {call[name], 0}) : call[name];
   };
   Argument x = widen(builder, as_row("self"));
+  if (self.layout.rank() == 1 && call.tensor("target").layout.rank() == 1) // a batch of one row
+    x = builder.call("aten.unsqueeze.default", {x, 0});
   const Expr classes = self.layout.rank() == 0 ? Expr(1) : self.layout.sizes.back();
   const bool is_one = self.layout.rank() == 0 || // a row and its class have one loss
                       (self.layout.rank() == 1 && call.tensor("target").layout.rank() == 0);

@@ -321,7 +321,8 @@ Argument matrix_power(GraphBuilder &builder, const Call &call) {
 }
 
 /// 1 + x / 1! + ... + x^16 / 16! by powers up to x^4: of a 1-norm up to 1 what is left out is below
-/// 2^-48 of it. Larger matrices are divided by powers of two, and the result is squared as often.
+/// 2^-48 of it. Larger matrices are divided by powers of two, and the result is squared as often:
+/// each time its errors double, so that all of it is computed in float64.
 Argument matrix_exp(GraphBuilder &builder, const Call &call) {
   constexpr int64_t kSquarings = 16;
   const TensorMeta self = call.tensor("self");
@@ -337,8 +338,8 @@ Argument matrix_exp(GraphBuilder &builder, const Call &call) {
     return builder.call("aten.clone.default", {call["self"]});
   if (rows_of(self).is_integer(1))
     return builder.call("aten.exp.default", {call["self"]});
-  Argument x = widen(builder, call["self"]);
-  const DType dtype = builder.meta(x).dtype;
+  const DType dtype = tensor::is_complex(self.dtype) ? DType::c128 : DType::f64;
+  Argument x = convert(builder, call["self"], dtype);
   const Argument sizes = builder.call("aten.abs.default", {x});
   const Argument sums = builder.call("aten.sum.dim_IntList", {sizes, Arguments{-2}, true});
   const Argument norm = builder.call("aten.amax.default", {sums, Arguments{-1}, true});

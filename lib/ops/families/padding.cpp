@@ -63,6 +63,37 @@ Argument pad(GraphBuilder &builder, const Call &call) {
                       {call["self"], call["pad"], call.has("value") ? call["value"] : Argument(0)});
 }
 
+/// Sequences of the longest one's length, side by side.
+Argument pad_sequence(GraphBuilder &builder, const Call &call) {
+  const std::vector<TensorMeta> metas = call.tensors("sequences");
+  const std::string side = call.string("padding_side").value_or("right");
+  if (metas.empty() || (side != "left" && side != "right"))
+    call.fail("TSC-O045",
+              metas.empty() ? call.node().target + " of no sequences"
+                            : call.node().target + " on the side '" + side + "'",
+              metas.empty() ? "pass one or more" : "use 'left' or 'right'");
+  Expr longest = Expr(0);
+  for (const TensorMeta &meta : metas) {
+    if (meta.layout.rank() == 0)
+      call.fail("TSC-O045", call.node().target + " of a tensor without dimensions",
+                "pass tensors of one dimension or more");
+    longest = symbolic::maximum(longest, meta.layout.sizes[0]);
+  }
+  longest = symbolic::simplify(longest, call.ranges());
+  Arguments padded;
+  for (size_t i = 0; i < metas.size(); ++i) {
+    const Expr missing = longest - metas[i].layout.sizes[0];
+    Sizes pad(2 * metas[i].layout.rank(), Expr(0));
+    pad[pad.size() - (side == "left" ? 2 : 1)] = symbolic::simplify(missing, call.ranges());
+    const Argument &sequence = call["sequences"].list()->at(i);
+    padded.push_back(missing.is_integer(0)
+                         ? sequence
+                         : builder.call("aten.constant_pad_nd.default",
+                                        {sequence, sizes_argument(pad), call["padding_value"]}));
+  }
+  return builder.call("aten.stack.default", {padded, call.boolean("batch_first") ? 0 : 1});
+}
+
 } // namespace
 
 Argument padded_positions(GraphBuilder &builder, Expr size, Expr before, Expr after, Edge edge,
@@ -89,6 +120,10 @@ Argument padded_positions(GraphBuilder &builder, Expr size, Expr before, Expr af
 }
 
 void add_padding(Table &table) {
+  table
+      .add("pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0.0, str "
+           "padding_side='right') -> Tensor")
+      .decompose(contiguously(pad_sequence));
   table.add("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor")
       .shape(constant_pad_value)
       .lowers("constant_pad_nd");

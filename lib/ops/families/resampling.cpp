@@ -241,15 +241,21 @@ std::vector<Tap> cubic_taps(GraphBuilder &builder, const TensorMeta &meta, const
   return taps;
 }
 
+/// PyTorch interpolates uint8 in integers, by weights of 16 bits.
+DType floating_dtype(const Call &call, std::string_view input) {
+  const DType dtype = call.tensor(input).dtype;
+  if (!tensor::is_floating(dtype))
+    call.fail("TSC-O036", call.node().target + " of " + std::string(tensor::torch_name(dtype)),
+              "convert to a floating dtype first");
+  return dtype;
+}
+
 Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t dims) {
   std::string_view input = call.schema().parameters[0].name;
   std::vector<Axis> axes = axes_of(call, input, dims);
   if (method == Method::nearest || method == Method::nearest_exact)
     return nearest(builder, call[input], axes, method == Method::nearest_exact);
-  DType dtype = call.tensor(input).dtype;
-  if (!tensor::is_floating(dtype))
-    call.fail("TSC-O036", call.node().target + " of " + std::string(tensor::torch_name(dtype)),
-              "convert to a floating dtype first");
+  DType dtype = floating_dtype(call, input);
   bool align_corners = call.boolean("align_corners");
   Argument x = widen(builder, call[input]);
   for (const Axis &axis : axes) {
@@ -272,7 +278,7 @@ Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t
 Argument antialiased(GraphBuilder &builder, const Call &call, bool cubic) {
   std::string_view input = call.schema().parameters[0].name;
   std::vector<Axis> axes = axes_of(call, input, 2);
-  DType dtype = call.tensor(input).dtype;
+  DType dtype = floating_dtype(call, input);
   bool align_corners = call.boolean("align_corners");
   tensor::Device device = call.tensor(input).device;
   Argument x = widen(builder, call[input]);

@@ -352,7 +352,11 @@ SliceBounds slice_bounds(const Call &call, const std::vector<Expr> &sizes) {
   }
   bounds.start = call.has("start") ? clamp(call.size("start")) : Expr(0);
   bounds.end = call.has("end") ? clamp(call.size("end")) : size;
-  Expr length = symbolic::ceil_div(bounds.end - bounds.start, bounds.step);
+  // An end within the dimension less a start beyond it is negative, too.
+  Expr first = call.has("start") ? in_front(call.size("start")) : Expr(0);
+  if (symbolic::bounds(first, call.ranges()).low < 0)
+    first = bounds.start;
+  Expr length = symbolic::ceil_div(bounds.end - first, bounds.step);
   bounds.length = symbolic::simplify(symbolic::maximum(length, Expr(0)), call.ranges());
   return bounds;
 }

@@ -59,11 +59,15 @@ bool is_kind(const Argument &argument, std::string_view type) {
 }
 
 /// Python's arithmetic: x + 2 is aten.add.Tensor(x, 2), the number a tensor of rank 0. So is 3 in
-/// x.copy_(3).
+/// x.copy_(3), and what is converted.
 bool is_operand(const Call &call, const Parameter &parameter) {
   const Schema &schema = call.schema();
+  const std::string_view target = call.node().target;
   if (parameter.name == "src")
-    return call.node().target == "aten.copy_.default" || call.node().target == "aten.copy.default";
+    return target == "aten.copy_.default" || target == "aten.copy.default";
+  if (parameter.name == "self" &&
+      (target == "aten._to_copy.default" || target.substr(0, 8) == "aten.to."))
+    return true;
   const auto is_other = [](const Parameter &p) { return p.name == "other" && p.type == "Tensor"; };
   return is_other(parameter) ||
          (parameter.name == "self" && parameter.type == "Tensor" &&

@@ -35,7 +35,7 @@ constexpr std::string_view kTakers[] = {
     "logspace", "softmax", "special_softmax", "log_softmax", "special_log_softmax",
     // draws: of either part
     "rand", "randn", "rand_like", "randn_like", "uniform", "normal", "normal_functional",
-    "feature_alpha_dropout",
+    "feature_alpha_dropout", "alpha_dropout", "dropout", "feature_dropout", "native_dropout",
     // views and what they make
     "view", "_unsafe_view", "reshape", "_reshape_alias", "view_as", "reshape_as", "flatten",
     "unflatten", "ravel", "permute", "transpose", "t", "numpy_T", "mT", "mH", "adjoint", "matrix_H",
