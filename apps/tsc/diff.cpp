@@ -1,9 +1,10 @@
 #include "commands.h"
+#include "compiled_program.h"
+#include "idle_options.h"
 #include "options.h"
 
 #include "driver/diff.h"
 #include "emit/emit.h"
-#include "support/diagnostic.h"
 #include "support/text.h"
 
 #include <nlohmann/json.hpp>
@@ -22,26 +23,12 @@ struct Flags : CompileFlags {
   bool json = false;
 };
 
-/// A graph, compiled now, or the plan of a compiled folder for the architecture that is asked for.
+/// A graph, compiled now, or the plan of what was compiled before.
 program::Program load(CompileFlags flags, const std::string &path) {
   flags.graph = path;
-  if (!emit::is_emitted(path))
-    return std::move(compile_with_flags(flags, driver::Form::program).program);
-  emit::EmittedFolder folder = emit::read_emitted_folder(path);
-  if (flags.archs.empty())
-    return std::move(folder.plans.front());
-  const std::string arch = archs_of(flags).front();
-  std::vector<std::string> there;
-  for (program::Program &plan : folder.plans) {
-    if (plan.archs.front() == arch)
-      return std::move(plan);
-    there.push_back(plan.archs.front());
-  }
-  throw support::UserError(support::ExitCode::usage,
-                           {.code = "TSC-C030",
-                            .message = "the folder has no plan for " + arch,
-                            .file = path,
-                            .next_step = "it has plans for " + support::join(there, ", ")});
+  if (emit::is_emitted(path))
+    return std::move(read_compiled(flags, path).program);
+  return std::move(compile_with_flags(flags, driver::Form::program).program);
 }
 
 json to_json(const driver::ProgramTotals &totals) {
@@ -126,7 +113,10 @@ void add_diff(CLI::App &app, int &exit_code) {
   add_compile_flags(*command, *flags, "A|OUT");
   command->add_option("B|OUT", flags->other, "what A is compared with")->required();
   command->add_flag("--json", flags->json, "print one JSON object");
-  command->callback([flags, &exit_code] {
+  command->callback([flags, command, &exit_code] {
+    Situation situation;
+    situation.from_folder = emit::is_emitted(flags->graph) && emit::is_emitted(flags->other);
+    refuse_idle_options(*command, situation);
     run(*flags);
     exit_code = 0;
   });

@@ -1,8 +1,10 @@
 #include "commands.h"
+#include "compiled_program.h"
 #include "idle_options.h"
 #include "options.h"
 
 #include "driver/group_kernels.h"
+#include "emit/emit.h"
 #include "program/partition.h"
 #include "scheduler/cost.h"
 #include "scheduler/schedule.h"
@@ -56,8 +58,10 @@ void run_init(Flags flags) {
 
 /// What can be captured in a CUDA graph each, and what lies between.
 void run_partitions(const Flags &flags) {
-  const driver::Compilation compilation = compile_with_flags(flags, driver::Form::program);
-  const program::Program &program = compilation.program;
+  const program::Program program =
+      emit::is_emitted(flags.graph)
+          ? read_compiled(flags, flags.graph).program
+          : std::move(compile_with_flags(flags, driver::Form::program).program);
   const std::vector<program::Partition> partitions = program::partition(program);
   if (!flags.json) {
     print(program::to_text(program, partitions));
@@ -151,7 +155,7 @@ void add_dump_schedule(CLI::App &app, int &exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("dump-schedule", "print the schedule in the form of TorchInductor's logs");
-  add_compile_flags(*command, *flags, "GRAPH");
+  add_compile_flags(*command, *flags, "GRAPH|OUT");
   command
       ->add_option(
           "--stage", flags->stage,
@@ -165,6 +169,7 @@ void add_dump_schedule(CLI::App &app, int &exit_code) {
   command->callback([flags, command, &exit_code] {
     Situation situation;
     situation.form = flags->stage;
+    situation.from_folder = emit::is_emitted(flags->graph);
     refuse_idle_options(*command, situation);
     if (flags->stage == "init")
       run_init(*flags);

@@ -1,10 +1,15 @@
 #include "commands.h"
+#include "compiled_program.h"
+#include "explain_program.h"
 #include "explanation.h"
+#include "idle_options.h"
 #include "options.h"
 
+#include "driver/graph_source.h"
 #include "driver/group_kernels.h"
 #include "driver/network.h"
 #include "driver/ranks.h"
+#include "emit/emit.h"
 #include "scheduler/schedule.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -225,7 +230,29 @@ void explain_network(const Compilation &compilation, const Flags &flags) {
                 static_cast<double>(plan.memory) * 1e-6);
 }
 
-void run(const Flags &flags) {
+/// What was compiled before has no schedule: its steps are explained.
+void run_on_compiled(const Flags &flags) {
+  if (!flags.second.empty())
+    driver::refuse_compiled(flags.graph, "give the graph: tsc explain GRAPH " + flags.first + " " +
+                                             flags.second);
+  if (!flags.network.empty())
+    driver::refuse_compiled(flags.graph, "give the graph: tsc explain GRAPH --network FILE");
+  const program::Program program = read_compiled(flags, flags.graph).program;
+  if (!flags.json) {
+    std::fputs(explain_program(program, flags.first, shapes_of(flags)).c_str(), stdout);
+    return;
+  }
+  nlohmann::json object = explain_program_json(program, flags.first, shapes_of(flags));
+  object["graph"] = flags.graph;
+  print_json(object);
+}
+
+void run(const Flags &flags, const CLI::App &command) {
+  Situation situation;
+  situation.from_folder = emit::is_emitted(flags.graph);
+  refuse_idle_options(command, situation);
+  if (situation.from_folder)
+    return run_on_compiled(flags);
   const Compilation compilation = compile_with_flags(flags, driver::Form::program);
   if (!flags.network.empty())
     return explain_network(compilation, flags);
@@ -266,8 +293,8 @@ void add_explain(CLI::App &app, int &exit_code) {
   CLI::App *command = app.add_subcommand(
       "explain",
       "why each kernel is what it is, all or that of A; why A and B are not in one kernel");
-  add_compile_flags(*command, *flags, "GRAPH");
-  command->add_option("A", flags->first, "operation, buffer, kernel or graph node");
+  add_compile_flags(*command, *flags, "GRAPH|OUT");
+  command->add_option("A", flags->first, "operation, buffer, kernel or graph node; a step of OUT");
   command->add_option("B", flags->second, "operation, buffer, kernel or graph node");
   command->add_flag("--json", flags->json, "print one JSON object");
   CLI::Option *network = command->add_option(
@@ -280,8 +307,8 @@ void add_explain(CLI::App &app, int &exit_code) {
   add_repeatable(*command, "--group", flags->groups, "with --network: as in tsc run")
       ->needs(network);
   command->add_option("--mesh", flags->mesh, "with --network: as in tsc run")->needs(network);
-  command->callback([flags, &exit_code] {
-    run(*flags);
+  command->callback([flags, command, &exit_code] {
+    run(*flags, *command);
     exit_code = 0;
   });
 }

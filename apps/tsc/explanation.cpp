@@ -68,6 +68,21 @@ template <class... Values> std::string format(const char *form, Values... values
   return text;
 }
 
+/// "  not with op3: WHY; op2: its results are read by op5, too", or what was chosen.
+std::string decision_text(const ToldDecision &decision, const GroupExplanation &group) {
+  if (decision.refusal == scheduler::Refusal::none)
+    return "  chosen: " + decision.detail + "\n";
+  if (decision.first == decision.second)
+    return "  alone: " + decision.detail + "\n";
+  const bool is_first = std::any_of(
+      group.members.begin(), group.members.end(),
+      [&](const GroupExplanation::Member &member) { return member.operation == decision.first; });
+  return "  without " + (is_first ? decision.second : decision.first) + ": " +
+         std::string(scheduler::to_string(decision.refusal)) + ". " + decision.detail + "\n";
+}
+
+} // namespace
+
 std::string kernel_text(const program::Kernel &kernel) {
   std::string text = "  kernel " + kernel.name + "\n  plan: " + kernel.plan + "\n  reads " +
                      symbolic::print(kernel.bytes_read) + " bytes, writes " +
@@ -109,20 +124,16 @@ nlohmann::json kernel_json(const program::Kernel &kernel) {
   return json;
 }
 
-/// "  not with op3: WHY; op2: its results are read by op5, too", or what was chosen.
-std::string decision_text(const ToldDecision &decision, const GroupExplanation &group) {
-  if (decision.refusal == scheduler::Refusal::none)
-    return "  chosen: " + decision.detail + "\n";
-  if (decision.first == decision.second)
-    return "  alone: " + decision.detail + "\n";
-  const bool is_first = std::any_of(
-      group.members.begin(), group.members.end(),
-      [&](const GroupExplanation::Member &member) { return member.operation == decision.first; });
-  return "  without " + (is_first ? decision.second : decision.first) + ": " +
-         std::string(scheduler::to_string(decision.refusal)) + ". " + decision.detail + "\n";
+std::string cost_text(const scheduler::Cost &cost, const target::Target &target) {
+  return "estimated on " + target.name + ": " +
+         format("%.1f us: %.3g MB, %.3g GFLOP", cost.nanoseconds * 1e-3, cost.bytes * 1e-6,
+                cost.operations * 1e-9);
 }
 
-} // namespace
+nlohmann::json cost_json(const scheduler::Cost &cost) {
+  return {
+      {"bytes", cost.bytes}, {"operations", cost.operations}, {"nanoseconds", cost.nanoseconds}};
+}
 
 std::vector<GroupExplanation> explain_groups(const Compilation &compilation,
                                              const target::Target &target,
@@ -173,10 +184,7 @@ std::string to_text(const GroupExplanation &group, const program::Program &progr
         "  library call " + group.library + (group.tf32 ? ", factors rounded to TF32" : "") + "\n";
   for (const uint32_t kernel : group.kernels)
     text += kernel_text(program.kernels[kernel]);
-  text += "  estimated on " + target.name + ": " +
-          format("%.1f us: %.3g MB, %.3g GFLOP", group.cost.nanoseconds * 1e-3,
-                 group.cost.bytes * 1e-6, group.cost.operations * 1e-9) +
-          "\n";
+  text += "  " + cost_text(group.cost, target) + "\n";
   for (const ToldDecision &decision : group.decisions)
     text += decision_text(decision, group);
   if (group.merge_sort_nanoseconds)
@@ -205,10 +213,7 @@ nlohmann::json to_json(const GroupExplanation &group, const program::Program &pr
       {"kernels", kernels},
       {"library_call", group.library.empty() ? nlohmann::json() : nlohmann::json(group.library)},
       {"tf32", group.tf32},
-      {"cost",
-       {{"bytes", group.cost.bytes},
-        {"operations", group.cost.operations},
-        {"nanoseconds", group.cost.nanoseconds}}},
+      {"cost", cost_json(group.cost)},
       {"decisions", decisions}};
   if (!group.definition.empty())
     json["definition"] = group.definition;

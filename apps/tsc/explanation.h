@@ -45,4 +45,11 @@ std::string to_text(const GroupExplanation &group, const program::Program &progr
 /// docs/command-line-json.md.
 nlohmann::json to_json(const GroupExplanation &group, const program::Program &program);
 
+/// Name, plan, bytes and estimate of one kernel.
+std::string kernel_text(const program::Kernel &kernel);
+nlohmann::json kernel_json(const program::Kernel &kernel);
+/// "estimated on sm_90: 2.1 us: 0.2 MB, 0.1 GFLOP".
+std::string cost_text(const scheduler::Cost &cost, const target::Target &target);
+nlohmann::json cost_json(const scheduler::Cost &cost);
+
 } // namespace tsc::app

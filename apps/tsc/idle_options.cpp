@@ -21,6 +21,11 @@ const std::vector<const char *> kOfCompiling = {
     "--policy", "--policy-option", "--foreach-lists",    "--combo-kernels",
     "--tf32",   "--deterministic", "--benchmark-fusion", "--arch",
     "--lock",   "--operators",     "--dump-after",       "--time-passes"};
+/// Where --arch says which of the compiled plans is looked at.
+const std::vector<const char *> kOfCompilingButArch = {
+    "--policy",    "--policy-option", "--foreach-lists",    "--combo-kernels",
+    "--tf32",      "--deterministic", "--benchmark-fusion", "--lock",
+    "--operators", "--dump-after",    "--time-passes"};
 
 bool is_folder(const Situation &situation) { return situation.from_folder; }
 bool is_reference(const Situation &situation) { return situation.device == "reference"; }
@@ -43,10 +48,19 @@ bool is_no_log(const Situation &situation) {
   return situation.form == "init" || situation.form == "partitions";
 }
 
+constexpr const char *kCompiledBefore = "on what was compiled before";
+
 const std::vector<Rule> &rules() {
   static const std::vector<Rule> kRules = {
       {"run", kOfCompiling, is_folder, "on a folder, which was compiled before",
        "give it to tsc compile, or run the graph"},
+      {"diff", kOfCompilingButArch, is_folder, kCompiledBefore, "leave it out, or give a graph"},
+      {"dump-schedule", kOfCompilingButArch, is_folder, kCompiledBefore,
+       "leave it out, or give the graph"},
+      {"explain", kOfCompilingButArch, is_folder, kCompiledBefore,
+       "leave it out, or give the graph"},
+      {"report", kOfCompilingButArch, is_folder, kCompiledBefore,
+       "leave it out, or give the graph"},
       {"run",
        {"--bench", "--plan", "--reverse", "--no-cache", "--no-graphs"},
        is_reference,

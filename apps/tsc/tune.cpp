@@ -2,6 +2,7 @@
 #include "options.h"
 #include "progress.h"
 
+#include "driver/graph_source.h"
 #include "driver/inputs.h"
 #include "driver/ranks.h"
 #include "driver/tune.h"
@@ -78,6 +79,7 @@ void print_table(const driver::Lock &lock) {
 }
 
 void run(Flags flags) {
+  driver::need_graph(flags.graph);
   if (flags.archs.empty() && flags.device == "cuda")
     flags.archs = {"native"};
   const target::Target &target = target::find_target(archs_of(flags).front());

@@ -7,6 +7,7 @@
 #include "driver/inputs.h"
 #include "driver/shapes.h"
 #include "driver/verify.h"
+#include "emit/emit.h"
 #include "runtime/session.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -91,6 +92,9 @@ void print_text(const driver::Verdict &verdict) {
 }
 
 int run(Flags flags) {
+  if (emit::is_emitted(flags.graph))
+    driver::refuse_compiled(flags.graph, "give the graph; or compare with outputs that are known: "
+                                         "tsc run OUT --expect FILE");
   if (flags.device.empty())
     flags.device = runtime::cuda_available(nullptr) ? "cuda" : "host";
   if (flags.archs.empty())

@@ -1,7 +1,6 @@
 #include "driver/diff.h"
 
-#include "scheduler/cost.h"
-#include "target/target.h"
+#include "driver/step_cost.h"
 
 #include <algorithm>
 #include <map>
@@ -17,7 +16,7 @@ class Totals {
 public:
   Totals(const Program &program, const Shapes &shapes)
       : program_(program), sizes_(bind_shapes(program.symbols, shapes)),
-        target_(target::find_target(program.archs.empty() ? "host" : program.archs.front())) {}
+        target_(target_of(program)) {}
 
   ProgramTotals run() {
     totals_.kernels = program_.kernels.size();
@@ -33,33 +32,20 @@ private:
   const target::Target &target_;
   ProgramTotals totals_;
 
-  double number(symbolic::Expr e) const {
-    return static_cast<double>(symbolic::evaluate(e, sizes_));
-  }
-
   void add(const program::Step &step) {
     ++totals_.steps;
-    if (const auto *launch = std::get_if<program::Launch>(&step.kind)) {
+    if (std::holds_alternative<program::Launch>(step.kind))
       ++totals_.launches;
-      const Kernel &kernel = program_.kernels[launch->kernel];
-      const double bytes = number(kernel.bytes_read) + number(kernel.bytes_written);
-      totals_.bytes += bytes;
-      totals_.nanoseconds +=
-          kernel.estimate.is_known
-              ? kernel.estimate.planned() + scheduler::kernel_nanoseconds(target_, 0)
-              : scheduler::kernel_nanoseconds(target_, bytes);
-    } else if (const auto *product = std::get_if<program::Matmul>(&step.kind)) {
+    else if (std::holds_alternative<program::Matmul>(step.kind) ||
+             std::holds_alternative<program::Solver>(step.kind))
       ++totals_.library_calls;
-      const double batch = number(product->batch), m = number(product->m), n = number(product->n),
-                   k = number(product->k);
-      const double bytes = batch * (m * k + k * n + m * n) *
-                           static_cast<double>(tensor::size_in_bytes(product->dtype));
-      totals_.bytes += bytes;
-      totals_.nanoseconds += scheduler::library_nanoseconds(target_, bytes, 2 * batch * m * n * k,
-                                                            product->dtype, product->tf32);
-    } else if (std::holds_alternative<program::Solver>(step.kind)) {
-      ++totals_.library_calls;
-    }
+    else
+      return;
+    const scheduler::Cost cost = step_cost(program_, step, target_, [&](symbolic::Expr e) {
+      return static_cast<double>(symbolic::evaluate(e, sizes_));
+    });
+    totals_.bytes += cost.bytes;
+    totals_.nanoseconds += cost.nanoseconds;
   }
 };
 

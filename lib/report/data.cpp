@@ -4,6 +4,7 @@
 
 #include "driver/group_cost.h"
 #include "driver/group_kernels.h"
+#include "driver/step_cost.h"
 #include "graph/symbol_names.h"
 #include "scheduler/dependency.h"
 
@@ -154,6 +155,8 @@ private:
                   {"read", number(kernel.bytes_read)},
                   {"written", number(kernel.bytes_written)},
                   {"block", variant.block}};
+      if (compilation_.schedule.groups.empty()) // nothing else says where it comes from
+        row["nodes"] = kernel.origins;
       if (estimate.is_known)
         row["estimate"] = {{"memory", estimate.memory},
                            {"arithmetic", estimate.arithmetic},
@@ -231,6 +234,9 @@ private:
       if (called.estimate.is_known)
         cost.nanoseconds = called.estimate.planned() + scheduler::kernel_nanoseconds(target_, 0);
     }
+    if (groups.empty()) // of a program without a schedule, or a step that is no group's
+      cost = driver::step_cost(program_, step, target_,
+                               [&](symbolic::Expr size) { return number(size); });
     return Json::array({step.name, kKinds[step.kind.index()], kernel, groups, step.stream,
                         step.device, step.once ? 1 : 0, step.waits, program::reads(program_, step),
                         written, cost.bytes, cost.operations, cost.nanoseconds});

@@ -128,13 +128,14 @@ function kernelSection(report) {
     columns: [{ title: "kernel", width: 3, mono: true, value: (k) => kernels[k].name }, { title: "estimate", number: true, value: (k) => timeText(times[k][0]), key: (k) => times[k][0], bar: (k) => times[k][0] / most },
       { title: "of roof", number: true, width: 0.8, value: (k) => kernels[k].estimate ? percent(kernels[k].estimate.share) : "", key: (k) => kernels[k].estimate ? kernels[k].estimate.share : -1 },
       ...(report.ms ? [{ title: "measured", number: true, value: (k) => timeText(times[k][1]), key: (k) => times[k][1] }] : [])],
-    filter: (k) => "held by: " + report.boundBy(k), search: (k) => kernels[k].name + "\n" + kernels[k].plan + "\n" + kernels[k].text,
+    filter: (k) => "held by: " + report.boundBy(k), search: (k) => kernels[k].name + "\n" + kernels[k].plan + "\n" + kernels[k].text + "\n" + (kernels[k].nodes || []).join("\n"),
     detail(k) {
       const groups = report.groupsOfKernel[k], after = [...new Set(groups.flatMap((g) => report.afterOfGroup(g)))], before = report.beforeOf(after);
       return [make("h2", { class: "mono", text: kernels[k].name }), kernelFacts(report, k),
         make("div", { class: "beside" },
           make("div", {}, part("Text", make("pre", { text: kernels[k].text, tabindex: "0", "aria-label": "kernel text" }))),
-          make("div", {}, part("Source lines", sourceLines(report, before)),
+          make("div", {}, kernels[k].nodes ? part("Nodes of the graph", make("ul", { class: "plain" }, kernels[k].nodes.map((node) => make("li", { class: "mono", text: node })))) : null,
+            part("Source lines", sourceLines(report, before)),
             part("Nodes as read", links("before", before, (n) => report.raw.before[n][0] + "  " + report.text(report.raw.before[n][2]))),
             part("Nodes after the passes", links("after", after, (n) => report.raw.after[n][0] + "  " + report.text(report.raw.after[n][2]))),
             part("Groups", links("groups", groups, (g) => report.groupLabel(g))),
@@ -240,6 +241,7 @@ function overview(report) {
       make("div", { class: "box" }, part(report.ms ? "Longest steps, measured" : "Longest steps, estimated", meters(slow.map((i) => ({ name: link("steps", i, raw.steps[i][0]), value: report.ms ? report.ms[i] * 1e6 : raw.steps[i][12], text: timeText(report.ms ? report.ms[i] * 1e6 : raw.steps[i][12]) }))))),
       make("div", { class: "box" }, part("Longest passes", meters(passes.map((pass) => ({ name: pass[0], value: pass[1], text: timeText(pass[1] * 1e6) }))))),
       make("div", { class: "box" }, part("Fused, and why not", meters([{ name: "fused", value: fused, text: String(fused) }, ...[...refused].sort((a, b) => b[1] - a[1]).map(([name, count]) => ({ name, value: count, text: String(count) }))]))),
+      raw.before.length ? null : make("div", { class: "box" }, part("Compiled before", make("p", { text: "This is of a compiled folder or package, which keeps neither its graph nor its schedule: kernels, launches and memory are what is known. A report of the graph has the rest." }))),
       raw.target.host ? make("div", { class: "box" }, part("Planned for the host", make("p", { text: "Estimates and the roof are those of a GPU that the program can also run on; times measured on the host are not to be held against them." }))) : null,
       raw.choices.length ? make("div", { class: "box" }, part("Chosen for the graph as a whole", make("ul", {}, raw.choices.map((choice) => make("li", { text: choice }))))) : null));
 }

@@ -20,8 +20,9 @@ struct Measured {
 };
 
 /// The data of docs/report.md as JSON. `graph`: what the file is called. `measured` may be null.
-/// Precondition: the compilation has reached Form::program, with the graph as it was read. Text of
-/// the model that is no UTF-8 is replaced where it is not.
+/// Precondition: the compilation has reached Form::program, with the graph as it was read; or it
+/// has a program and its sizes alone, and is reported by kernels, steps and memory. Text of the
+/// model that is no UTF-8 is replaced where it is not.
 std::string to_json(const driver::Compilation &compilation, const target::Target &target,
                     const std::string &graph, const Measured *measured);
 

@@ -102,7 +102,7 @@ TEST_CASE("diff tells which kernels two programs share") {
   CHECK(text.out.find("\nlaunches ") != std::string::npos);
   const Outcome none = place.run({"diff", graph, "apart", "--arch=sm_80"});
   CHECK(none.exit_code == 2);
-  CHECK(none.err == "error TSC-C030: the folder has no plan for sm_80\n  at apart\n"
+  CHECK(none.err == "error TSC-C030: what was compiled has no plan for sm_80\n  at apart\n"
                     "  next: it has plans for sm_90\n");
 }
 
