@@ -222,8 +222,17 @@ protected:
     return symbolic::print_cpp(index, ranges_);
   }
   std::string size_text(Expr size) const { return symbolic::print_cpp(size, ranges_); }
+  /// A block's own copies are copy0, copy1, ...
+  std::string base_of(const Value &value) const {
+    if (const BlockCopy *copy = block_copy_of(plan_, value))
+      return copy_name(*copy);
+    return parameters_.name_of(module_.storage_of(value.buffer));
+  }
+  std::string copy_name(const BlockCopy &copy) const {
+    return "copy" + std::to_string(&copy - plan_.block_copies.data());
+  }
   std::string address(const Value &value) const {
-    const std::string &base = parameters_.name_of(module_.storage_of(value.buffer));
+    const std::string base = base_of(value);
     return value.index.is_integer(0) ? base : base + " + " + index_text(value.index);
   }
   std::string element_of(const Value &value) const {
@@ -465,7 +474,9 @@ protected:
                : "if (" + where + ")\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ');
   }
   std::string store_text(const Value &value) const {
-    const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+    std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+    if (const BlockCopy *copy = block_copy_of(plan_, value); copy && copy->dtype != value.dtype)
+      x = "static_cast<" + std::string(value_type(copy->dtype)) + ">(" + x + ")";
     const bool plain = value.mode == ir::StoreMode::plain;
     return where_stored(value) + "tc_" +
            std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" + address(value) +
@@ -481,7 +492,11 @@ protected:
       return "tc_store_across<" + std::to_string(count) + ">(" + address(graph_[id]) + ", " +
              staged_.at(id) + ", " + across() + ");";
     const bool adds = graph_[id].mode == ir::StoreMode::atomic_add;
-    return where_stored(graph_[id]) + (adds ? "tc_atomic_add_vec<" : "tc_store_vec<") +
+    const bool own = block_copy_of(plan_, graph_[id]) != nullptr;
+    return where_stored(graph_[id]) +
+           (own    ? "tc_atomic_add_each<"
+            : adds ? "tc_atomic_add_vec<"
+                   : "tc_store_vec<") +
            std::to_string(count) + ">(" + address(graph_[id]) + ", " + staged_.at(id) + ");";
   }
   bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }

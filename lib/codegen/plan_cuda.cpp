@@ -574,6 +574,15 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
     if (auto plan = plan_whole_parts(request))
       return *std::move(plan);
   KernelPlan plain = make_plan(request);
+  const auto with_block = [&request](int block) {
+    PlanChoice wide = request.chosen();
+    wide.block = block;
+    Request of_wide = request;
+    of_wide.choice = &wide;
+    return make_plan(of_wide);
+  };
+  if (plan_block_copies(module, target, plain, with_block))
+    return plain;
   if (!plain.interleaved.empty() || plain.copies > 1)
     return plain;
   const std::vector<RunDirection> directions = directions_of(plain);
