@@ -37,6 +37,7 @@ protected:
   const Parameters &parameters_;
   std::string kernel_, scope_;       // scope_: what names of a path's own types start with
   std::string block_ = "blockIdx.x"; // where the number of the block stands
+  std::string thread_ = "static_cast<int>(threadIdx.x)"; // where the thread's number in it stands
   int vector_, steps_;
   std::string index_;
   symbolic::Ranges ranges_;
@@ -230,6 +231,9 @@ protected:
   }
   std::string copy_name(const BlockCopy &copy) const {
     return "copy" + std::to_string(&copy - plan_.block_copies.data());
+  }
+  std::string marks_name(const BlockCopy &copy) const {
+    return "marks" + std::to_string(&copy - plan_.block_copies.data());
   }
   std::string address(const Value &value) const {
     const std::string base = base_of(value);
@@ -477,6 +481,9 @@ protected:
     std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
     if (const BlockCopy *copy = block_copy_of(plan_, value); copy && copy->dtype != value.dtype)
       x = "static_cast<" + std::string(value_type(copy->dtype)) + ">(" + x + ")";
+    if (const BlockCopy *copy = block_copy_of(plan_, value); copy && copy->marks)
+      return where_stored(value) + "tc_put(" + copy_name(*copy) + ", " + marks_name(*copy) + ", " +
+             index_text(value.index) + ", " + x + ");";
     const bool plain = value.mode == ir::StoreMode::plain;
     return where_stored(value) + "tc_" +
            std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" + address(value) +

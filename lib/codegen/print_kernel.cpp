@@ -77,18 +77,20 @@ public:
   std::string print_with_copies(bool is_part) {
     depth_ = 1;
     line("TC_DYN_SMEM(unsigned char, copies);");
-    for (const BlockCopy &copy : plan_.block_copies) {
-      const std::string type(value_type(copy.dtype));
-      line(type + " *const " + copy_name(copy) + " = reinterpret_cast<" + type + " *>(copies" +
-           (copy.offset == 0 ? "" : " + " + std::to_string(copy.offset)) + ");");
-      line(each_of(copy));
-      line("  " + copy_name(copy) + "[i] = " + neutral(copy) + ";");
-    }
+    for (const BlockCopy &copy : plan_.block_copies)
+      declare_copy(copy);
     line("TC_BARRIER();");
-    const std::string grid = symbolic::print(plan_.grid);
-    line("const int first_turn = " + (is_part ? block_ : "static_cast<int>(blockIdx.x)") + ";");
-    open("for (int block = first_turn; block < " + std::to_string(plan_.turns) +
-         "; block += " + grid + ")");
+    line("const int own = " + (is_part ? block_ : "static_cast<int>(blockIdx.x)") + ";");
+    std::string first = "own";
+    if (plan_.beside > 1) {
+      const std::string threads = std::to_string(plan_.block / plan_.beside);
+      line("const int thread = static_cast<int>(threadIdx.x) % " + threads + ";");
+      first =
+          "own * " + std::to_string(plan_.beside) + " + static_cast<int>(threadIdx.x) / " + threads;
+      thread_ = "thread";
+    }
+    open("for (int block = " + first + "; block < " + std::to_string(plan_.turns) +
+         "; block += " + symbolic::print(plan_.grid * Expr(plan_.beside)) + ")");
     std::string text = std::move(text_);
     text_.clear();
     text += print(depth_);
@@ -102,6 +104,21 @@ public:
   }
 
 private:
+  void declare_copy(const BlockCopy &copy) {
+    const auto declare = [this](const std::string &type, const std::string &name, int64_t offset) {
+      line(type + " *const " + name + " = reinterpret_cast<" + type + " *>(copies" +
+           (offset == 0 ? "" : " + " + std::to_string(offset)) + ");");
+    };
+    declare(copy_type(copy), copy_name(copy), copy.offset);
+    if (copy.marks)
+      declare("unsigned char", marks_name(copy), *copy.marks);
+    line(each_of(copy));
+    line(copy.marks ? "  " + marks_name(copy) + "[i] = 0;"
+                    : "  " + copy_name(copy) + "[i] = " + neutral(copy) + ";");
+  }
+  static std::string copy_type(const BlockCopy &copy) {
+    return std::string(copy.marks ? storage_type(copy.dtype) : value_type(copy.dtype));
+  }
   std::string each_of(const BlockCopy &copy) const {
     return "for (int i = static_cast<int>(threadIdx.x); i < " + std::to_string(copy.elements) +
            "; i += " + std::to_string(plan_.block) + ")";
@@ -126,13 +143,19 @@ private:
     const int64_t apart = std::max<int64_t>(
         1, copy.elements / std::max<int64_t>(1, plan_.grid.as_integer().value_or(1)));
     open(each_of(copy));
-    line("const int at = static_cast<int>((i + static_cast<long long>(first_turn) * " +
+    line("const int at = static_cast<int>((i + static_cast<long long>(own) * " +
          std::to_string(apart) + ") % " + std::to_string(copy.elements) + ");");
-    line("const " + std::string(value_type(copy.dtype)) + " x = " + copy_name(copy) + "[at];");
-    open("if (x != " + neutral(copy) + ")");
-    line("tc_" + std::string(ir::store_mode_name(store.mode)) + "(" +
-         parameters_.name_of(storage) + " + at, static_cast<" +
-         std::string(value_type(module_.buffer(storage).dtype)) + ">(x));");
+    const std::string &memory = parameters_.name_of(storage);
+    if (copy.marks) {
+      open("if (" + marks_name(copy) + "[at] != 0)");
+      line(memory + "[at] = " + copy_name(copy) + "[at];");
+    } else {
+      line("const " + copy_type(copy) + " x = " + copy_name(copy) + "[at];");
+      open("if (x != " + neutral(copy) + ")");
+      line("tc_" + std::string(ir::store_mode_name(store.mode)) + "(" + memory +
+           " + at, static_cast<" + std::string(value_type(module_.buffer(storage).dtype)) +
+           ">(x));");
+    }
     close();
     close();
   }

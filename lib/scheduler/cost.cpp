@@ -152,9 +152,10 @@ int64_t shared_bytes(const ProductTile &tile) {
 double atomic_nanoseconds(const AtomicWork &work) {
   constexpr double kApart = 50, kBeside = 300; // a nanosecond
   constexpr double kOneSector = 2.5;           // nanoseconds from one update of it to the next
+  constexpr double kUneven = 4;                // times as many as go to others, a guess
   const double sectors = std::max(1.0, work.places * static_cast<double>(work.bytes) / 32);
   return std::max(work.updates / (work.neighbours ? kBeside : kApart),
-                  work.updates / sectors * kOneSector);
+                  work.updates / sectors * kUneven * kOneSector);
 }
 
 // Counted: a float is added by a loop that compares and swaps, ten cycles of a multiprocessor for a
@@ -163,7 +164,7 @@ double block_copies_nanoseconds(const target::Target &target, const AtomicWork &
                                 double threads) {
   constexpr double kApart = 1.5, kBeside = 5; // of a multiprocessor, a nanosecond
   constexpr double kBusy = 1024;              // threads that keep it busy
-  constexpr double kBroughtBack = 100;        // a nanosecond
+  constexpr double kBroughtBack = 300;        // a nanosecond
   constexpr double kTurns = 1000;             // filling, barriers
   const double busy = std::min(1.0, blocks * threads / (kBusy * target.multiprocessors));
   return work.updates / ((work.neighbours ? kBeside : kApart) * target.multiprocessors * busy) +

@@ -58,7 +58,7 @@ struct AtomicWork {
   int64_t bytes = 4;       // of a place
   bool neighbours = false; // what a warp changes lies beside each other
 };
-/// In the second-level cache; places are taken to be hit as often as others.
+/// In the second-level cache, some places being hit more often than others.
 double atomic_nanoseconds(const AtomicWork &work);
 /// In copies that each of `blocks` blocks of `threads` threads has in shared memory, brought to
 /// memory at the end.

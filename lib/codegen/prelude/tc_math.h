@@ -533,6 +533,13 @@ template <int V, class P, class T> TC_FN void tc_atomic_add_each(P *p, const T (
     tc_atomic_add(p + i, static_cast<P>(x[i]));
 }
 
+/// Writes to a block's own copy of memory, and notes that something was.
+template <class T, class Index>
+TC_FN void tc_put(T *copy, unsigned char *marks, Index at, tc_value<T> x) {
+  tc_store(copy + at, x);
+  marks[at] = 1;
+}
+
 /// Multiplies, or takes the larger or smaller one (NaN is both), where other threads do as well.
 struct tc_product {};
 struct tc_larger {};
