@@ -38,6 +38,7 @@ protected:
   const Parameters &parameters_;
   std::string kernel_, scope_;       // scope_: what names of a path's own types start with
   std::string block_ = "blockIdx.x"; // where the number of the block stands
+  std::string thread_ = "static_cast<int>(threadIdx.x)"; // where the thread's number in it stands
   int vector_, steps_;
   std::string index_;
   symbolic::Ranges ranges_;
@@ -243,8 +244,20 @@ protected:
     return symbolic::print_cpp(index, ranges_);
   }
   std::string size_text(Expr size) const { return symbolic::print_cpp(size, ranges_); }
+  /// A block's own copies are copy0, copy1, ...
+  std::string base_of(const Value &value) const {
+    if (const BlockCopy *copy = block_copy_of(plan_, value))
+      return copy_name(*copy);
+    return parameters_.name_of(module_.storage_of(value.buffer));
+  }
+  std::string copy_name(const BlockCopy &copy) const {
+    return "copy" + std::to_string(&copy - plan_.block_copies.data());
+  }
+  std::string marks_name(const BlockCopy &copy) const {
+    return "marks" + std::to_string(&copy - plan_.block_copies.data());
+  }
   std::string address(const Value &value) const {
-    const std::string &base = parameters_.name_of(module_.storage_of(value.buffer));
+    const std::string base = base_of(value);
     return value.index.is_integer(0) ? base : base + " + " + index_text(value.index);
   }
   std::string element_of(const Value &value) const {
@@ -500,7 +513,12 @@ protected:
                : "if (" + where + ")\n" + std::string(static_cast<size_t>(depth_) * 2 + 2, ' ');
   }
   std::string store_text(const Value &value) const {
-    const std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+    std::string x = converted(use(value.args[0]), dtype_of(value.args[0]), value.dtype);
+    if (const BlockCopy *copy = block_copy_of(plan_, value); copy && copy->dtype != value.dtype)
+      x = "static_cast<" + std::string(value_type(copy->dtype)) + ">(" + x + ")";
+    if (const BlockCopy *copy = block_copy_of(plan_, value); copy && copy->marks)
+      return where_stored(value) + "tc_put(" + copy_name(*copy) + ", " + marks_name(*copy) + ", " +
+             index_text(value.index) + ", " + x + ");";
     const bool plain = value.mode == ir::StoreMode::plain;
     return where_stored(value) + "tc_" +
            std::string(plain ? "store" : ir::store_mode_name(value.mode)) + "(" + address(value) +
@@ -516,7 +534,11 @@ protected:
       return "tc_store_across<" + std::to_string(count) + ">(" + address(graph_[id]) + ", " +
              staged_.at(id) + ", " + across() + ");";
     const bool adds = graph_[id].mode == ir::StoreMode::atomic_add;
-    return where_stored(graph_[id]) + (adds ? "tc_atomic_add_vec<" : "tc_store_vec<") +
+    const bool own = block_copy_of(plan_, graph_[id]) != nullptr;
+    return where_stored(graph_[id]) +
+           (own    ? "tc_atomic_add_each<"
+            : adds ? "tc_atomic_add_vec<"
+                   : "tc_store_vec<") +
            std::to_string(count) + ">(" + address(graph_[id]) + ", " + staged_.at(id) + ");";
   }
   bool is_vector_store(ValueId id) const { return plan_.access[id] == Access::vector; }

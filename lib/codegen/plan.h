@@ -139,6 +139,17 @@ struct Interleaved {
   bool across = false;
 };
 
+/// Memory that is changed at run-time indices, of which each block has a copy of its own in shared
+/// memory, brought to memory once, at its end.
+struct BlockCopy {
+  ValueId store = ir::kNone;
+  int64_t elements = 0;
+  DType dtype = DType::f32; // of the copy: what counts ones is an int32
+  int64_t offset = 0;       // bytes from the start of shared memory
+  /// ir::StoreMode::plain: where bytes lie that say what was written.
+  std::optional<int64_t> marks;
+};
+
 struct KernelPlan {
   KernelGraph graph;
   Walk walk;
@@ -171,6 +182,11 @@ struct KernelPlan {
   /// FlatWalk: elements along one loop that a run stands for; their values stand beside each other
   /// in the graph, what they share once.
   int copies = 1;
+  /// Not empty: `beside` groups of threads of a block do what a block of the walk would do each,
+  /// until all `turns` blocks of the walk are done.
+  std::vector<BlockCopy> block_copies;
+  int64_t turns = 0;
+  int beside = 1;
   bool wide_index = false;    // 64-bit indices
   std::string description;    // one line
   ValueId result = ir::kNone; // ProductWalk: the load that is the product's results
@@ -211,6 +227,12 @@ KernelPlan plan_serial(const ir::Module &module, const scheduler::Group &group,
                        const KernelGraph *given);
 
 // Shared by the planners.
+
+/// Gives blocks copies of what they change at run-time indices, where those fit in shared memory
+/// and that is estimated to be faster (scheduler/cost.h); false, and nothing done, if not.
+bool plan_block_copies(const ir::Module &module, const target::Target &target, KernelPlan &plan);
+/// The copy that a store changes; null if it changes memory.
+const BlockCopy *block_copy_of(const KernelPlan &plan, const Value &store);
 
 /// Fills access and uniform for runs of `vector` elements.
 void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);

@@ -97,19 +97,22 @@ void shorten_runs(const Request &request, KernelPlan &plan, FlatWalk &walk) {
   }
 }
 
-/// Elements that one atomic access changes, where neighbours in memory are neighbours of a run: the
-/// second-level cache works by sectors, and what a warp changes there at once had better be whole
-/// ones. `otherwise`: without such accesses.
-int atomic_run(const ir::Module &module, const KernelGraph &graph, int otherwise) {
+/// Elements that one access at run-time indices changes, where neighbours in memory are neighbours
+/// of a run: the second-level cache works by sectors, and what a warp changes there at once had
+/// better be whole ones. `otherwise`: without such accesses. After classify_accesses.
+int changed_run(const ir::Module &module, const KernelPlan &plan, int otherwise) {
+  const KernelGraph &graph = plan.graph;
   int run = otherwise;
-  for (const Value &value : graph.values) {
-    if (value.op != Op::store || value.mode == ir::StoreMode::plain ||
-        graph.element_variables.empty())
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    const bool is_plain = value.mode == ir::StoreMode::plain;
+    if (value.op != Op::store || graph.element_variables.empty() ||
+        (is_plain && (value.args.size() < 2 || plan.access[id] == Access::vector)))
       continue;
     const auto step = symbolic::coefficient_of(value.index, graph.element_variables.back());
     const DType dtype = module.buffer(value.buffer).dtype;
     if (step && step->is_integer(1))
-      run = std::min(run, atomic_vector(value.mode, dtype));
+      run = std::min(run, is_plain ? 1 : atomic_vector(value.mode, dtype));
   }
   return run;
 }
@@ -163,7 +166,8 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   if (!like)
     shorten_runs(request, plan, walk);
   const int whole = walk.vector;
-  walk.vector = std::min(whole, atomic_run(module, plan.graph, whole));
+  classify_accesses(module, plan, whole);
+  walk.vector = std::min(whole, changed_run(module, plan, whole));
   if (request.chosen().vector != 0)
     walk.vector = request.chosen().vector;
   classify_accesses(module, plan, walk.vector);
@@ -643,6 +647,8 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
     if (auto plan = plan_whole_parts(request))
       return *std::move(plan);
   KernelPlan plain = make_plan(request);
+  if (plan_block_copies(module, target, plain))
+    return plain;
   if (!plain.interleaved.empty() || plain.copies > 1)
     return plain;
   const std::vector<RunDirection> directions = directions_of(plain);

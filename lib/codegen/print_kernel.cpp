@@ -5,6 +5,7 @@
 #include "support/diagnostic.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tsc::codegen {
 
@@ -70,7 +71,95 @@ public:
   using WalkText::combine_structs;
   using WalkText::shared_struct;
 
+  /// A kernel whose blocks add to copies of their own: those are filled with what changes nothing,
+  /// the walk's blocks are done in turn, and what the copies came to is brought to memory, each
+  /// block starting at another place.
+  std::string print_with_copies(bool is_part) {
+    depth_ = 1;
+    line("TC_DYN_SMEM(unsigned char, copies);");
+    for (const BlockCopy &copy : plan_.block_copies)
+      declare_copy(copy);
+    line("TC_BARRIER();");
+    line("const int own = " + (is_part ? block_ : "static_cast<int>(blockIdx.x)") + ";");
+    std::string first = "own";
+    if (plan_.beside > 1) {
+      const std::string threads = std::to_string(plan_.block / plan_.beside);
+      line("const int thread = static_cast<int>(threadIdx.x) % " + threads + ";");
+      first =
+          "own * " + std::to_string(plan_.beside) + " + static_cast<int>(threadIdx.x) / " + threads;
+      thread_ = "thread";
+    }
+    open("for (int block = " + first + "; block < " + std::to_string(plan_.turns) +
+         "; block += " + symbolic::print(plan_.grid * Expr(plan_.beside)) + ")");
+    std::string text = std::move(text_);
+    text_.clear();
+    text += print(depth_);
+    text_ = std::move(text);
+    depth_ = 2;
+    close();
+    line("TC_BARRIER();");
+    for (const BlockCopy &copy : plan_.block_copies)
+      flush(copy);
+    return std::move(text_);
+  }
+
 private:
+  void declare_copy(const BlockCopy &copy) {
+    const auto declare = [this](const std::string &type, const std::string &name, int64_t offset) {
+      line(type + " *const " + name + " = reinterpret_cast<" + type + " *>(copies" +
+           (offset == 0 ? "" : " + " + std::to_string(offset)) + ");");
+    };
+    declare(copy_type(copy), copy_name(copy), copy.offset);
+    if (copy.marks)
+      declare("unsigned char", marks_name(copy), *copy.marks);
+    line(each_of(copy));
+    line(copy.marks ? "  " + marks_name(copy) + "[i] = 0;"
+                    : "  " + copy_name(copy) + "[i] = " + neutral(copy) + ";");
+  }
+  static std::string copy_type(const BlockCopy &copy) {
+    return std::string(copy.marks ? storage_type(copy.dtype) : value_type(copy.dtype));
+  }
+  std::string each_of(const BlockCopy &copy) const {
+    return "for (int i = static_cast<int>(threadIdx.x); i < " + std::to_string(copy.elements) +
+           "; i += " + std::to_string(plan_.block) + ")";
+  }
+  std::string neutral(const BlockCopy &copy) const {
+    using Limits = std::numeric_limits<double>;
+    const ir::StoreMode mode = graph_[copy.store].mode;
+    if (mode == ir::StoreMode::atomic_add)
+      return literal(tensor::Scalar(int64_t{0}), copy.dtype);
+    const bool is_max = mode == ir::StoreMode::atomic_max;
+    if (tensor::is_floating(copy.dtype))
+      return literal(tensor::Scalar(is_max ? -Limits::infinity() : Limits::infinity()), copy.dtype);
+    const auto limit = [is_max](auto of) {
+      using Whole = std::numeric_limits<decltype(of)>;
+      return tensor::Scalar(static_cast<int64_t>(is_max ? Whole::min() : Whole::max()));
+    };
+    return literal(copy.dtype == DType::i64 ? limit(int64_t{}) : limit(int32_t{}), copy.dtype);
+  }
+  void flush(const BlockCopy &copy) {
+    const Value &store = graph_[copy.store];
+    const BufferId storage = module_.storage_of(store.buffer);
+    const int64_t apart = std::max<int64_t>(
+        1, copy.elements / std::max<int64_t>(1, plan_.grid.as_integer().value_or(1)));
+    open(each_of(copy));
+    line("const int at = static_cast<int>((i + static_cast<long long>(own) * " +
+         std::to_string(apart) + ") % " + std::to_string(copy.elements) + ");");
+    const std::string &memory = parameters_.name_of(storage);
+    if (copy.marks) {
+      open("if (" + marks_name(copy) + "[at] != 0)");
+      line(memory + "[at] = " + copy_name(copy) + "[at];");
+    } else {
+      line("const " + copy_type(copy) + " x = " + copy_name(copy) + "[at];");
+      open("if (x != " + neutral(copy) + ")");
+      line("tc_" + std::string(ir::store_mode_name(store.mode)) + "(" + memory +
+           " + at, static_cast<" + std::string(value_type(module_.buffer(storage).dtype)) +
+           ">(x));");
+    }
+    close();
+    close();
+  }
+
   bool gives_run_ = false; // what is stored is the product's operand
 
   void declare_vectors(ValueId id) {
@@ -374,8 +463,9 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
       body.text = narrowed_sizes(plan, parameters, body.text) + body.text;
       return body;
     }
-    Printer printer(module, plan, parameters, name, "", is_part);
-    body.text = printer.print(1);
+    const bool has_copies = !plan.block_copies.empty();
+    Printer printer(module, plan, parameters, name, "", is_part || has_copies);
+    body.text = has_copies ? printer.print_with_copies(is_part) : printer.print(1);
     body.types = printer.shared_struct();
     body.shared = body.types.empty() ? "" : name + "_shared";
     body.types = printer.combine_structs() + body.types;

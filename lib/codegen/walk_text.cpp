@@ -46,12 +46,12 @@ void WalkText::coordinates() {
   } else if (row_) {
     const std::string threads = std::to_string(row_->threads);
     if (row_->rows == 1) {
-      line("const int lane = static_cast<int>(threadIdx.x);");
+      line("const int lane = " + thread_ + ";");
       row_coordinates(as_index(block_), false);
     } else {
-      line("const int lane = static_cast<int>(threadIdx.x) % " + threads + ";");
-      row_coordinates(as_index(block_) + " * " + std::to_string(row_->rows) +
-                          " + static_cast<int>(threadIdx.x) / " + threads,
+      line("const int lane = " + thread_ + " % " + threads + ";");
+      row_coordinates(as_index(block_) + " * " + std::to_string(row_->rows) + " + " + thread_ +
+                          " / " + threads,
                       row_->guard_row);
     }
   } else if (alone()) {
@@ -203,10 +203,9 @@ int WalkText::open_runs(const Position &position) {
       open("for (int k = 0; k < " + std::to_string(steps_) + "; ++k)");
       ++braces;
       run = "(" + as_index(block_) + " * " + std::to_string(steps_) + " + k) * " +
-            std::to_string(flat_->block) + " + static_cast<int>(threadIdx.x)";
+            std::to_string(flat_->block) + " + " + thread_;
     } else {
-      run = as_index(block_) + " * " + std::to_string(flat_->block) +
-            " + static_cast<int>(threadIdx.x)";
+      run = as_index(block_) + " * " + std::to_string(flat_->block) + " + " + thread_;
     }
     guard = flat_->guard ? size_text(graph_.elements()) : "";
   } else if (row_ && steps_ > 0) {

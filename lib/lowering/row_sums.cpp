@@ -1,10 +1,8 @@
 // Sums of rows by where they go (templates/sums/tc_sums.h): a launch for each of the three steps.
 #include "ops/families/row_sums.h"
-#include "ir/custom_call.h"
 #include "lowering/build.h"
-#include "lowering/realize.h"
 #include "lowering/registry.h"
-#include "lowering/tuple_call.h"
+#include "lowering/template_call.h"
 
 #include <algorithm>
 
@@ -12,74 +10,10 @@ namespace tsc::lowering {
 
 namespace {
 
-using Kind = ir::CustomArgument::Kind;
-
 constexpr int64_t kThreads = 256, kMostThreadsOfRow = 128;
 
-ir::CustomArgument argument(Kind kind, size_t position = 0) {
-  ir::CustomArgument result;
-  result.kind = kind;
-  result.position = position;
-  return result;
-}
-ir::CustomArgument integer(Expr value) {
-  ir::CustomArgument result = argument(Kind::integer);
-  result.size = value;
-  result.type = "long long";
-  return result;
-}
-
-/// One call of a function of tc_sums.h in the making.
-struct SumCall {
-  Context &context;
-  const ops::Call &call;
-  ir::Extern kernel;
-  ir::CustomKernel parallel;
-
-  SumCall(Context &of, const ops::Call &node) : context(of), call(node) {
-    kernel.kernel = call.node().target;
-    kernel.ir_class = "FallbackKernel";
-    kernel.library = ir::Library::user_kernel;
-    parallel.file = "tc_sums.h";
-  }
-
-  /// Adds the tensor `parameter` as it lies.
-  const ir::BufferView &add(std::string_view parameter) {
-    TensorValue value = tensor_argument(context, call, parameter);
-    if (value.dtype != value.storage->dtype) // reinterpreted bits
-      value = copy(context, value);
-    return add(realized_view(context, value));
-  }
-  /// The same without gaps.
-  void add_dense(std::string_view parameter) {
-    TensorValue value = tensor_argument(context, call, parameter);
-    if (value.dtype != value.storage->dtype)
-      value = copy(context, value);
-    add(require_strides(context, value, tensor::contiguous_strides(value.sizes)));
-  }
-  const ir::BufferView &add(ir::BufferView view) {
-    parallel.arguments.push_back(argument(Kind::input, kernel.inputs.size()));
-    kernel.inputs.push_back(std::move(view));
-    return kernel.inputs.back();
-  }
-  /// `alone`: what only one thread that does everything is told.
-  NodeValue finish(const std::string &function, const std::string &of_types,
-                   const std::vector<ir::CustomArgument> &alone) {
-    auto custom = std::make_shared<ir::CustomCall>();
-    custom->name = call.node().target;
-    custom->results = 1;
-    ir::CustomKernel serial;
-    serial.file = parallel.file;
-    serial.function = function + "_alone" + of_types;
-    serial.arguments = parallel.arguments;
-    serial.arguments.insert(serial.arguments.end(), alone.begin(), alone.end());
-    custom->host = std::move(serial);
-    parallel.function = function + of_types;
-    custom->cuda = std::move(parallel);
-    kernel.custom = std::move(custom);
-    return std::get<std::vector<TensorValue>>(
-        tuple_call(context, std::move(kernel), {*call.node().value->tensor()}))[0];
-  }
+struct SumCall : TemplateCall {
+  SumCall(Context &of, const ops::Call &node) : TemplateCall(of, node, "tc_sums.h") {}
 };
 
 /// Neighbouring columns that are one access of 16 bytes; 1 where rows do not start with one.
@@ -111,13 +45,13 @@ void spread(ir::CustomKernel &kernel, Expr columns, int64_t width) {
 NodeValue sum_starts(Context &context, const ops::Call &call) {
   SumCall of(context, call);
   of.add_dense("keys");
-  of.parallel.arguments.push_back(argument(Kind::result));
+  of.parallel.arguments.push_back(TemplateCall::result(0));
   const Expr rows = call.size("rows");
   for (const Expr size : {call.tensor("keys").layout.sizes[0], rows, call.size("least")})
-    of.parallel.arguments.push_back(integer(size));
+    of.parallel.arguments.push_back(TemplateCall::integer(size));
   of.parallel.grid[0] = symbolic::ceil_div(rows + Expr(1), Expr(kThreads));
   of.parallel.block[0] = static_cast<int>(kThreads);
-  return of.finish("tc_sum_starts", "", {});
+  return of.finish("tc_sum_starts", "", "", {});
 }
 
 NodeValue sum_pieces(Context &context, const ops::Call &call) {
@@ -125,14 +59,15 @@ NodeValue sum_pieces(Context &context, const ops::Call &call) {
   const ir::BufferView source = of.add("source");
   of.add_dense("keys");
   of.add_dense("order");
-  of.parallel.arguments.push_back(argument(Kind::result));
+  of.parallel.arguments.push_back(TemplateCall::result(0));
   const tensor::Layout &layout = source.layout;
   for (const Expr size : {layout.strides[0], layout.strides[1], layout.sizes[1]})
-    of.parallel.arguments.push_back(integer(size));
+    of.parallel.arguments.push_back(TemplateCall::integer(size));
   const int64_t width = columns_of_access(context, source);
   spread(of.parallel, layout.sizes[1], width);
   of.parallel.grid[0] = symbolic::floor_div(layout.sizes[0], Expr(ops::kSumPiece));
-  return of.finish("tc_sum_pieces", "<" + std::to_string(width) + ">", {integer(layout.sizes[0])});
+  const std::string types = "<" + std::to_string(width) + ">";
+  return of.finish("tc_sum_pieces", types, types, {TemplateCall::integer(layout.sizes[0])});
 }
 
 NodeValue sum_rows(Context &context, const ops::Call &call) {
@@ -145,18 +80,19 @@ NodeValue sum_rows(Context &context, const ops::Call &call) {
   if (call.has("pieces"))
     of.add_dense("pieces");
   else
-    of.parallel.arguments.push_back(argument(Kind::absent));
-  of.parallel.arguments.push_back(argument(Kind::result));
+    of.parallel.arguments.push_back(TemplateCall::absent());
+  of.parallel.arguments.push_back(TemplateCall::result(0));
   const tensor::Layout &layout = source.layout;
   const Expr rows = call.size("rows");
   for (const Expr size : {layout.strides[0], layout.strides[1], layout.sizes[1], rows})
-    of.parallel.arguments.push_back(integer(size));
+    of.parallel.arguments.push_back(TemplateCall::integer(size));
   const int64_t width = columns_of_access(context, source);
   spread(of.parallel, layout.sizes[1], width);
   of.parallel.block[1] = static_cast<int>(kThreads) / of.parallel.block[0];
   of.parallel.grid[0] = symbolic::ceil_div(rows, Expr(of.parallel.block[1]));
-  return of.finish("tc_sum_rows",
-                   "<" + std::to_string(width) + ", " + (is_double ? "double" : "float") + ">", {});
+  const std::string types =
+      "<" + std::to_string(width) + ", " + (is_double ? "double" : "float") + ">";
+  return of.finish("tc_sum_rows", types, types, {});
 }
 
 } // namespace

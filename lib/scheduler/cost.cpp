@@ -149,6 +149,31 @@ int64_t shared_bytes(const ProductTile &tile) {
                      : tc_product_shared_bytes(tile.rows, tile.columns, tile.stages);
 }
 
+// H100: 18.5 million floats added at places apart in 0.35 ms, 22.4 million 16-bit floats in runs of
+// 16 bytes in 0.03; 7.2 million 64-bit integers to 101 places in 2.3 ms, the sector (32 bytes) that
+// most go to taking 13% of them.
+double atomic_nanoseconds(const AtomicWork &work) {
+  constexpr double kApart = 50, kBeside = 300; // a nanosecond
+  constexpr double kOneSector = 2.5;           // nanoseconds from one update of it to the next
+  constexpr double kUneven = 4;                // times as many as go to others, a guess
+  const double sectors = std::max(1.0, work.places * static_cast<double>(work.bytes) / 32);
+  return std::max(work.updates / (work.neighbours ? kBeside : kApart),
+                  work.updates / sectors * kUneven * kOneSector);
+}
+
+// Counted: a float is added by a loop that compares and swaps, ten cycles of a multiprocessor for a
+// warp's if no two meet, and thrice that at places apart, in banks that others want too.
+double block_copies_nanoseconds(const target::Target &target, const AtomicWork &work, double blocks,
+                                double threads) {
+  constexpr double kApart = 1.5, kBeside = 5; // of a multiprocessor, a nanosecond
+  constexpr double kBusy = 1024;              // threads that keep it busy
+  constexpr double kBroughtBack = 300;        // a nanosecond
+  constexpr double kTurns = 1000;             // filling, barriers
+  const double busy = std::min(1.0, blocks * threads / (kBusy * target.multiprocessors));
+  return work.updates / ((work.neighbours ? kBeside : kApart) * target.multiprocessors * busy) +
+         blocks * work.places / kBroughtBack + kTurns;
+}
+
 double operations_of(const ProductWork &work) {
   return 2.0 * static_cast<double>(work.batches * work.rows) * static_cast<double>(work.columns) *
          static_cast<double>(work.terms);

@@ -62,6 +62,19 @@ double written_attention_nanoseconds(const target::Target &target, const tc_few_
 double attention_backward_nanoseconds(const target::Target &target, double bytes, double operations,
                                       bool by_groups);
 
+/// What is changed at run-time indices: so many times, in so many places.
+struct AtomicWork {
+  double updates = 0, places = 0;
+  int64_t bytes = 4;       // of a place
+  bool neighbours = false; // what a warp changes lies beside each other
+};
+/// In the second-level cache, some places being hit more often than others.
+double atomic_nanoseconds(const AtomicWork &work);
+/// In copies that each of `blocks` blocks of `threads` threads has in shared memory, brought to
+/// memory at the end.
+double block_copies_nanoseconds(const target::Target &target, const AtomicWork &work, double blocks,
+                                double threads);
+
 /// Rows that no block sorts.
 struct SortWork {
   double rows = 0, length = 0;          // of a row

@@ -26,6 +26,7 @@ import complex_form_cases
 import composite_cases
 import custom_cases
 import edge_cases
+import few_places_cases
 import float32_product_cases
 import float8_cases
 import foreach_cases
@@ -493,6 +494,7 @@ foreach_cases.add(family)
 alias_cases.add(family)
 alignment_cases.add(family)
 choices_cases.add(family)
+few_places_cases.add(family)
 given_results_cases.add(family)
 complex_cases.add(family)
 complex_form_cases.add(family)

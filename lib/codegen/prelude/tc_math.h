@@ -438,10 +438,20 @@ template <class T, class Add> TC_FN void tc_atomic_narrow(T *p, const Add &add) 
     seen = found;
   }
 }
-#ifdef TC_DEVICE
-TC_FN void tc_atomic_add(tc_f16 *p, float x) {
-  asm volatile("red.add.noftz.f16 [%0], %1;" ::"l"(p), "h"(tc_to_f16(x).bits) : "memory");
+/// What adds `bits` to one of a pair of 16-bit floats: to the other one -0.0, which changes no
+/// number. GPUs add pairs; of one alone they make a loop that exchanges its word.
+TC_FN unsigned tc_pair_with(const void *p, unsigned short bits) {
+  return (reinterpret_cast<unsigned long long>(p) & 2) != 0
+             ? static_cast<unsigned>(bits) << 16 | 0x8000u
+             : 0x80000000u | bits;
 }
+#ifdef TC_DEVICE
+#define TC_ATOMIC_ADD_PAIR(p, name, bits)                                                          \
+  asm volatile("red.add.noftz." name " [%0], %1;" ::"l"(reinterpret_cast<unsigned long long>(p) &  \
+                                                        ~3ull),                                    \
+               "r"(tc_pair_with(p, bits))                                                          \
+               : "memory")
+TC_FN void tc_atomic_add(tc_f16 *p, float x) { TC_ATOMIC_ADD_PAIR(p, "f16x2", tc_to_f16(x).bits); }
 #else
 TC_FN void tc_atomic_add(tc_f16 *p, float x) {
   tc_atomic_narrow(p, [x](unsigned bits) {
@@ -452,7 +462,7 @@ TC_FN void tc_atomic_add(tc_f16 *p, float x) {
 #endif
 #ifdef TC_VECTOR_ATOMICS
 TC_FN void tc_atomic_add(tc_bf16 *p, float x) {
-  asm volatile("red.add.noftz.bf16 [%0], %1;" ::"l"(p), "h"(tc_to_bf16(x).bits) : "memory");
+  TC_ATOMIC_ADD_PAIR(p, "bf16x2", tc_to_bf16(x).bits);
 }
 #else
 TC_FN void tc_atomic_add(tc_bf16 *p, float x) {
@@ -514,6 +524,20 @@ template <int V, class T> TC_FN void tc_atomic_add_vec(T *p, const float (&x)[V]
   TC_UNROLL
   for (; i < V; ++i)
     tc_atomic_add(p + i, x[i]);
+}
+
+/// The same to a block's own copy in shared memory, whose type may be another one.
+template <int V, class P, class T> TC_FN void tc_atomic_add_each(P *p, const T (&x)[V]) {
+  TC_UNROLL
+  for (int i = 0; i < V; ++i)
+    tc_atomic_add(p + i, static_cast<P>(x[i]));
+}
+
+/// Writes to a block's own copy of memory, and notes that something was.
+template <class T, class Index>
+TC_FN void tc_put(T *copy, unsigned char *marks, Index at, tc_value<T> x) {
+  tc_store(copy + at, x);
+  marks[at] = 1;
 }
 
 /// Multiplies, or takes the larger or smaller one (NaN is both), where other threads do as well.

@@ -103,39 +103,165 @@ Argument checked_offsets(GraphBuilder &builder, const Argument &starts, Expr bag
 struct Largest {
   Argument values, indices; // [bags, width]; 0 of empty bags
 };
-/// The largest of each bag's rows and the index it came from. As ATen's kernels do it: a bag's
-/// first row counts whatever it holds, later ones where they are larger, which NaN is not. `own`:
-/// [bags, indices], the rows that count.
-Largest largest_of_bags(GraphBuilder &builder, const Call &call, const Argument &rows,
-                        const Argument &own, const Argument &sizes) {
-  const auto column = [&](const Argument &x) {
-    return builder.call("aten.unsqueeze.default", {x, -1});
-  };
-  // Every bag looks at every row: [bags, indices, width].
-  Argument numbers =
-      builder.call(kWhere, {builder.call("aten.isnan.default", {rows}), -INFINITY, rows});
-  Argument seen = builder.call(kWhere, {column(own), numbers, -INFINITY});
-  Argument largest = builder.call("aten.amax.default", {seen, Arguments{1}, false});
-  Argument position = builder.call("aten.argmax.default", {seen, 1, false});
-  Argument first =
-      builder.call("aten.argmax.default", {convert(builder, own, DType::i64), 1, false});
-  Argument first_row = builder.call("aten.index.Tensor", {rows, Arguments{first}});
-  Argument starts_as_nan = builder.call("aten.isnan.default", {first_row});
-  Argument stays =
+Argument column_of(GraphBuilder &builder, const Argument &x) {
+  return builder.call("aten.unsqueeze.default", {x, -1});
+}
+/// What the larger of a bag's rows follow from, NaN being larger than none.
+Argument without_nan(GraphBuilder &builder, const Argument &rows) {
+  return builder.call(kWhere, {builder.call("aten.isnan.default", {rows}), -INFINITY, rows});
+}
+/// `largest`: without NaN, `at`: where that is; `first`: of each bag the place of the first row
+/// that counts, and that row. As ATen's kernels do it: a bag's first row counts whatever it holds,
+/// later ones where they are larger, which NaN is not.
+Largest largest_with_first(GraphBuilder &builder, const Call &call, const Argument &largest,
+                           const Argument &at, const Argument &first, const Argument &first_row,
+                           const Argument &sizes) {
+  const Argument starts_as_nan = builder.call("aten.isnan.default", {first_row});
+  const Argument stays =
       builder.call("aten.logical_or.default",
                    {starts_as_nan, builder.call("aten.eq.Scalar", {largest, -INFINITY})});
-  Argument empty = column(builder.call("aten.eq.Tensor", {sizes, 0}));
-  Argument values = builder.call(kWhere, {starts_as_nan, first_row, largest});
-  position = builder.call(kWhere, {stays, column(first), position});
-  Argument index = builder.call("aten.index.Tensor", {call["indices"], Arguments{position}});
+  const Argument empty = column_of(builder, builder.call("aten.eq.Tensor", {sizes, 0}));
+  const Argument values = builder.call(kWhere, {starts_as_nan, first_row, largest});
+  const Argument position = builder.call(kWhere, {stays, column_of(builder, first), at});
+  const Argument index = builder.call("aten.index.Tensor", {call["indices"], Arguments{position}});
   return {builder.call(kWhere, {empty, 0.0, values}),
           convert(builder, builder.call(kWhere, {empty, 0, index}), DType::i64)};
+}
+
+/// The largest of each bag's rows [indices, width] and the index it came from; `counted`:
+/// [indices], 0 where a row does not count, `bag`: where it does.
+Largest largest_of_bags(GraphBuilder &builder, const Call &call, const Argument &rows,
+                        const Argument &counted, const Argument &bag, Expr bags,
+                        const Argument &sizes) {
+  const TensorMeta meta = builder.meta(rows);
+  const Expr count = meta.layout.sizes[0], width = meta.layout.sizes[1];
+  const auto reduced = [&](const Argument &initial, const Argument &at, const Argument &values,
+                           const char *how) {
+    return builder.call("aten.scatter_reduce.two", {initial, 0, at, values, std::string(how)});
+  };
+  const auto whole = [&](std::vector<Expr> sizes_of, const Argument &value, DType dtype) {
+    return builder.call("aten.full.default", {sizes_argument(sizes_of), value},
+                        {{"dtype", dtype}, {"device", meta.device}});
+  };
+  const Argument counts = builder.call("aten.ne.Scalar", {counted, 0});
+  const Argument numbers =
+      builder.call(kWhere, {column_of(builder, counts), without_nan(builder, rows), -INFINITY});
+  const Argument at = builder.call("aten.expand.default",
+                                   {column_of(builder, bag), sizes_argument({count, width})});
+  const Argument largest =
+      reduced(whole({bags, width}, -INFINITY, meta.dtype), at, numbers, "amax");
+  const Argument last = size_argument(count - Expr(1));
+  const Argument places = builder.call("aten.arange.default", {size_argument(count)},
+                                       {{"dtype", DType::i64}, {"device", meta.device}});
+  const Argument first = reduced(whole({bags}, last, DType::i64), bag,
+                                 builder.call(kWhere, {counts, places, last}), "amin");
+  const Argument is_it = builder.call(
+      "aten.logical_and.default",
+      {column_of(builder, counts),
+       builder.call("aten.eq.Tensor",
+                    {numbers, builder.call("aten.index.Tensor", {largest, Arguments{bag}})})});
+  const Argument position =
+      reduced(whole({bags, width}, last, DType::i64), at,
+              builder.call(kWhere, {is_it, column_of(builder, places), last}), "amin");
+  const Argument first_row = builder.call("aten.index.Tensor", {rows, Arguments{first}});
+  return largest_with_first(builder, call, largest, position, first, first_row, sizes);
+}
+
+/// How many indices each bag has, where that is known: offsets are 0, n, 2 n, ..., as those of a
+/// matrix of indices are.
+std::optional<Expr> equal_length(const GraphBuilder &builder, const Call &call) {
+  const graph::NodeRef *ref = call["offsets"].node();
+  if (ref == nullptr || call.boolean("include_last_offset"))
+    return std::nullopt;
+  const Node &node = builder.graph().node(ref->id);
+  const auto *start = node.args.empty() ? nullptr : std::get_if<int64_t>(&node.args[0].value);
+  const auto *step = node.args.size() < 3 ? nullptr : std::get_if<int64_t>(&node.args[2].value);
+  const Expr bags = call.tensor("offsets").layout.sizes[0];
+  if (node.target != "aten.arange.start_step" || start == nullptr || *start != 0 ||
+      step == nullptr || *step < 1 || bags * Expr(*step) != call.tensor("indices").layout.sizes[0])
+    return std::nullopt;
+  return Expr(*step);
+}
+
+/// The results of bags of `length` indices each: a reduction of rows that an index picks.
+Argument equal_bags(GraphBuilder &builder, const Call &call, BagMode mode, Expr bags, Expr length,
+                    int64_t padding) {
+  const TensorMeta weight = call.tensor("weight");
+  const Arguments shape = {size_argument(bags), size_argument(length)};
+  const auto in_bags = [&](const Argument &x) {
+    return builder.call("aten.reshape.default", {x, shape});
+  };
+  const Argument indices = in_bags(call["indices"]);
+  Argument rows = widen(builder, builder.call("aten.embedding.default", {call["weight"], indices}));
+  if (call.has("per_sample_weights"))
+    rows = builder.call(
+        kMul, {rows, widen(builder, column_of(builder, in_bags(call["per_sample_weights"])))});
+  Argument counts;
+  if (padding >= 0)
+    counts = builder.call("aten.ne.Scalar", {indices, padding});
+  const auto counted = [&](const Argument &x, double otherwise) {
+    return counts.is_none() ? x : builder.call(kWhere, {column_of(builder, counts), x, otherwise});
+  };
+  const Argument sizes = counts.is_none()
+                             ? builder.call("aten.full.default",
+                                            {Arguments{size_argument(bags)}, size_argument(length)},
+                                            {{"dtype", DType::i64}, {"device", weight.device}})
+                             : builder.call("aten.sum.dim_IntList", {counts, Arguments{1}, false});
+  const Argument places = builder.call("aten.arange.default", {size_argument(bags * length)},
+                                       {{"dtype", DType::i64}, {"device", weight.device}});
+  const Argument bag = builder.call("aten.div.Tensor_mode", {places, size_argument(length)},
+                                    {{"rounding_mode", std::string("floor")}});
+  if (mode == BagMode::max) {
+    const Argument numbers = counted(without_nan(builder, rows), -INFINITY);
+    const Argument largest = builder.call("aten.amax.default", {numbers, Arguments{1}, false});
+    const Argument starts =
+        builder.call("aten.reshape.default",
+                     {builder.call("aten.slice.Tensor", {places, 0, 0, size_argument(bags * length),
+                                                         size_argument(length)}),
+                      Arguments{size_argument(bags)}});
+    Argument first = starts, first_row = builder.call("aten.select.int", {rows, 1, 0});
+    if (!counts.is_none()) {
+      first = builder.call(
+          kAdd, {starts, builder.call("aten.argmax.default",
+                                      {convert(builder, counts, DType::i64), 1, false})});
+      const Argument flat = builder.call(
+          "aten.reshape.default", {rows, sizes_argument({bags * length, weight.layout.sizes[1]})});
+      first_row = builder.call("aten.index.Tensor", {flat, Arguments{first}});
+    }
+    const Argument at =
+        builder.call(kAdd, {column_of(builder, starts),
+                            builder.call("aten.argmax.default", {numbers, 1, false})});
+    const Largest found = largest_with_first(builder, call, largest, at, first, first_row, sizes);
+    return Arguments{found.values, bag, sizes, found.indices};
+  }
+  Argument result = builder.call("aten.sum.dim_IntList", {counted(rows, 0.0), Arguments{1}, false});
+  if (mode == BagMode::mean)
+    result = builder.call(
+        kDiv, {result, column_of(builder, builder.call("aten.maximum.default", {sizes, 1}))});
+  return Arguments{result, bag, sizes, sizes};
 }
 
 /// Whether PyTorch's CPU kernels add up bags without noting which index is in which bag.
 bool adds_without_notes(const Call &call, int64_t padding) {
   const DType dtype = call.tensor("weight").dtype;
   return padding < 0 && (dtype == DType::f32 || tensor::is_reduced_float(dtype));
+}
+
+/// The results as PyTorch's CPU kernels give them.
+Argument noted(GraphBuilder &builder, const Call &call, BagMode mode, Expr bags, int64_t padding,
+               const Argument &result, Argument bag, Argument sizes, Argument largest_at) {
+  const TensorMeta weight = call.tensor("weight");
+  if (mode == BagMode::sum) {
+    const bool all_offsets = call.node().target == "aten._embedding_bag_forward_only.default";
+    sizes = largest_at = builder.call(
+        "aten.full.default",
+        {sizes_argument({all_offsets ? call.tensor("offsets").layout.sizes[0] : bags}), 0},
+        {{"dtype", DType::i64}, {"device", weight.device}});
+    if (adds_without_notes(call, padding))
+      bag = builder.call("aten.full.default", {Arguments{0}, 0},
+                         {{"dtype", DType::i64}, {"device", weight.device}});
+  }
+  return Arguments{convert(builder, result, weight.dtype), bag, sizes, largest_at};
 }
 
 /// (bags [count, width], bag of every index, size of every bag, indices of the largest). The last
@@ -171,6 +297,17 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
     starts = builder.call("aten.slice.Tensor", {starts, 0, 0, size_argument(bags)});
   }
   starts = checked_offsets(builder, starts, bags, count, end);
+  int64_t padding = -1;
+  for (const Parameter &parameter : call.schema().parameters)
+    if (parameter.name == "padding_idx" && call.has("padding_idx"))
+      padding = call.integer("padding_idx");
+  const bool nothing = indices.layout.sizes[0].is_integer(0);
+  if (const std::optional<Expr> length = equal_length(builder, call); length && !nothing) {
+    const Argument made = equal_bags(builder, call, mode, bags, *length, padding);
+    const Arguments &results = *made.list();
+    return noted(builder, call, mode, bags, padding, results[0], results[1], results[2],
+                 results[3]);
+  }
   Argument place = builder.call("aten.arange.default", {size_argument(indices.layout.sizes[0])},
                                 {{"dtype", DType::i64}, {"device", weight.device}});
   Argument bag = builder.call("aten.searchsorted.Tensor", {starts, place}, {{"right", true}});
@@ -181,10 +318,6 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
     Argument column = builder.call("aten.unsqueeze.default", {call["per_sample_weights"], -1});
     rows = builder.call(kMul, {rows, widen(builder, column)});
   }
-  int64_t padding = -1;
-  for (const Parameter &parameter : call.schema().parameters)
-    if (parameter.name == "padding_idx" && call.has("padding_idx"))
-      padding = call.integer("padding_idx");
   Argument counted = builder.call("aten.full.default", {sizes_argument(indices.layout.sizes), 1},
                                   {{"dtype", DType::i64}, {"device", weight.device}});
   if (padding >= 0) {
@@ -198,14 +331,8 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
   Argument sizes =
       builder.call("aten.index_put.default", {no_counts, Arguments{bag}, counted, true});
   Argument result, largest_at = sizes;
-  const bool nothing = indices.layout.sizes[0].is_integer(0);
   if (mode == BagMode::max && !nothing) {
-    Argument numbers = builder.call("aten.arange.default", {size_argument(bags)},
-                                    {{"dtype", DType::i64}, {"device", weight.device}});
-    Argument own = builder.call("aten.eq.Tensor",
-                                {builder.call("aten.unsqueeze.default", {numbers, -1}), bag});
-    own = builder.call("aten.logical_and.default", {own, counted});
-    Largest largest = largest_of_bags(builder, call, rows, own, sizes);
+    Largest largest = largest_of_bags(builder, call, rows, counted, bag, bags, sizes);
     result = largest.values;
     largest_at = largest.indices;
   } else {
@@ -223,16 +350,7 @@ Argument embedding_bag(GraphBuilder &builder, const Call &call) {
     largest_at =
         builder.call("aten.full.default", {sizes_argument({bags, weight.layout.sizes[1]}), 0},
                      {{"dtype", DType::i64}, {"device", weight.device}});
-  if (mode == BagMode::sum) {
-    const bool all_offsets = call.node().target == "aten._embedding_bag_forward_only.default";
-    sizes = largest_at = builder.call(
-        "aten.full.default", {sizes_argument({all_offsets ? offsets.layout.sizes[0] : bags}), 0},
-        {{"dtype", DType::i64}, {"device", weight.device}});
-    if (adds_without_notes(call, padding))
-      bag = builder.call("aten.full.default", {Arguments{0}, 0},
-                         {{"dtype", DType::i64}, {"device", weight.device}});
-  }
-  return Arguments{convert(builder, result, weight.dtype), bag, sizes, largest_at};
+  return noted(builder, call, mode, bags, padding, result, bag, sizes, largest_at);
 }
 
 void add_bags(Table &table) {

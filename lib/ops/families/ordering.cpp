@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -301,6 +302,33 @@ bool merging_pays(const TensorMeta &meta) {
 
 Expr rows_of(const Sizes &sizes) { return symbolic::numel(Sizes(sizes.begin(), sizes.end() - 1)); }
 
+/// Which element of a sorted row is asked for: tc_select_at and its kin (tc_select.h).
+enum class Selected : int64_t { at, median, nanmedian };
+
+/// Whether one element of each row is found faster by selection (tc_select.h) than by sorting: a
+/// block has a row, which it holds, or reads again for each digit of 11 bits.
+bool selection_pays(const TensorMeta &meta, size_t dim) {
+  constexpr int64_t kShortest = 64, kHeld = 16384, kMultiprocessors = 132;
+  constexpr double kOfBlock = 60e3, kMemory = 3e6, kLaunch = 2.5; // bytes a microsecond, us
+  const Expr length = meta.layout.sizes[dim];
+  if (!has_digits(meta.dtype) || !length.is_integer() || length.value() < kShortest)
+    return false;
+  if (length.value() <= kHeld)
+    return true;
+  const auto elements = symbolic::numel(meta.layout.sizes).as_integer();
+  if (!elements || length.value() > std::numeric_limits<int32_t>::max() / 2)
+    return false;
+  const auto bytes = static_cast<double>(tensor::size_in_bytes(meta.dtype));
+  const int64_t rows = *elements / length.value();
+  const double rounds = static_cast<double>((rows + kMultiprocessors - 1) / kMultiprocessors),
+               walks = std::ceil(bytes * 8 / 11) + 2;
+  const double selected =
+      kLaunch + rounds * walks * bytes * static_cast<double>(length.value()) / kOfBlock;
+  const double sorted =
+      3 * bytes * kLaunch + static_cast<double>(*elements) * bytes * (3 * bytes + 8) / kMemory;
+  return selected < sorted;
+}
+
 /// x's last dimension, where no block sorts all of it: it is longer than a block holds, of unknown
 /// length, or little of it is wanted.
 Sorted sort_long(GraphBuilder &builder, const Argument &x, bool descending, const Window &window) {
@@ -424,6 +452,39 @@ Argument picked(GraphBuilder &builder, const Call &call, const Sorted &sorted, s
   return Arguments{pick(sorted.values), pick(sorted.indices)};
 }
 
+/// That element of each row along `dim`, which stays as one of size 1.
+Sorted selected(GraphBuilder &builder, const Argument &self, size_t dim, Selected which,
+                int64_t at) {
+  const TensorMeta meta = builder.meta(self);
+  const size_t rank = meta.layout.rank();
+  const Argument last = with_dimension_moved(builder, self, dim, rank - 1);
+  Sizes sizes = builder.meta(last).layout.sizes;
+  const Argument rows = reshaped(builder, last, {rows_of(sizes), sizes.back()});
+  const Argument pair =
+      builder.call("tsc.select_rows.default", {rows, static_cast<int64_t>(which), at});
+  sizes.back() = 1;
+  const auto result = [&](int64_t item) {
+    return with_dimension_moved(builder, reshaped(builder, builder.item(pair, item), sizes),
+                                rank - 1, dim);
+  };
+  return {result(0), result(1)};
+}
+
+/// [rows, length]: of each row the element, and where it is.
+Value selected_value(const Call &call) {
+  const TensorMeta &self = call.tensor("self");
+  const Sizes rows = {self.layout.sizes[0]};
+  const Sizes strides = tensor::contiguous_strides(rows);
+  return Value{Value::List{tensor_value(self.dtype, rows, strides, self.device),
+                           tensor_value(DType::i64, rows, strides, self.device)}};
+}
+
+bool may_select(const GraphBuilder &builder, const Argument &self, size_t dim) {
+  const TensorMeta meta = builder.meta(self);
+  return meta.layout.rank() > 0 && !symbolic::numel(meta.layout.sizes).is_integer(0) &&
+         selection_pays(meta, dim);
+}
+
 Argument kthvalue(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   const size_t rank = self.layout.rank(), dim = normalize_dim(call, call.integer("dim"), rank);
@@ -434,8 +495,12 @@ Argument kthvalue(GraphBuilder &builder, const Call &call) {
               call.node().target + ": element " + std::to_string(k) + " of " +
                   symbolic::print(length),
               "count from 1 to the size of the dimension");
-  const Sorted sorted = sort_dimension(builder, call, call["self"], static_cast<int64_t>(dim),
-                                       false, Window{Expr(k - 1), Expr(1)});
+  constexpr int64_t kFew = 64; // the first ones of long rows: all blocks look for them
+  const bool is_early = k <= kFew && length.is_integer() && length.value() > kLongestWhole;
+  const Sorted sorted = !is_early && may_select(builder, call["self"], dim)
+                            ? selected(builder, call["self"], dim, Selected::at, k - 1)
+                            : sort_dimension(builder, call, call["self"], static_cast<int64_t>(dim),
+                                             false, Window{Expr(k - 1), Expr(1)});
   return picked(builder, call, sorted, dim, std::nullopt);
 }
 
@@ -450,6 +515,8 @@ Sorted sort_for_median(GraphBuilder &builder, const Call &call, const Argument &
     call.fail("TSC-O049", call.node().target + " of no elements",
               "pass a dimension with at least one element");
   const Expr middle = symbolic::floor_div(length - Expr(1), Expr(2));
+  if (may_select(builder, self, dim))
+    return selected(builder, self, dim, ignore_nan ? Selected::nanmedian : Selected::median, 0);
   if (!tensor::is_floating(meta.dtype))
     return sort_dimension(builder, call, self, d, false, Window{middle, Expr(1)});
   // Numbers come first: their count is the place of the first NaN.
@@ -540,6 +607,9 @@ void add_ordering(Table &table) {
            "(Tensor values, Tensor indices)")
       .shape(sort_value)
       .lowers("sort");
+  table.add("tsc::select_rows(Tensor self, int kind, int at) -> (Tensor values, Tensor indices)")
+      .shape(selected_value)
+      .lowers("select_rows");
   table.add("tsc::order_keys(Tensor self, bool descending, bool stored) -> Tensor")
       .shape(keys_value)
       .lowers("order_keys");

@@ -8,6 +8,7 @@
 #include "ops/table/term.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tsc::ops {
@@ -212,6 +213,24 @@ Argument sum_at(GraphBuilder &builder, const Call &call) {
   return convert(builder, total, source.dtype);
 }
 
+/// The same in float32, rounded once.
+Decomposition sum_in_float32(std::string_view target, std::string_view added) {
+  return [=](GraphBuilder &builder, const Call &call) -> Argument {
+    Arguments arguments;
+    Keywords keywords;
+    for (const Parameter &parameter : call.schema().parameters) {
+      const bool is_sum = parameter.name == "self" || parameter.name == added;
+      Argument argument = is_sum ? widen(builder, call[parameter.name]) : call[parameter.name];
+      if (parameter.keyword_only)
+        keywords.emplace_back(parameter.name, std::move(argument));
+      else
+        arguments.push_back(std::move(argument));
+    }
+    const Argument total = builder.call(target, std::move(arguments), std::move(keywords));
+    return convert(builder, total, call.tensor("self").dtype);
+  };
+}
+
 const Argument *argument_of(const Node &node, size_t position, std::string_view name) {
   if (position < node.args.size())
     return &node.args[position];
@@ -244,6 +263,47 @@ std::string_view in_fixed_order(const Node &node) {
     return adds != nullptr && *adds ? "tsc.index_put_in_order.default" : "";
   }
   return "";
+}
+
+std::string_view in_float32(const Graph &graph, const Node &node) {
+  // Times that a place is added to, on average: GPUs add eight neighbours at once (rows that an
+  // index picks), so that there it is the roundings that count; else an element takes as long as a
+  // float, and what several threads add to one word longer.
+  constexpr double kRows = 16, kElements = 1;
+  const std::string_view ordered = in_fixed_order(node);
+  if (ordered.empty() || node.target == kSumAt)
+    return "";
+  const TensorMeta &result = *node.value->tensor();
+  const bool puts = node.target == kIndexPut;
+  const Argument &source = node.args[puts ? 2 : 3];
+  if (!tensor::is_reduced_float(result.dtype) || source.node() == nullptr)
+    return "";
+  const auto sizes_of = [&](const Argument &x) {
+    return graph.node(x.node()->id).value->tensor()->layout.sizes;
+  };
+  Expr added = puts ? symbolic::numel(sizes_of(source)) : symbolic::numel(sizes_of(node.args[2]));
+  bool by_rows = false;
+  if (puts) { // values may be broadcast
+    const Argument::List &indices = *node.args[1].list();
+    Expr picked(1);
+    by_rows = indices.size() < result.layout.rank() || indices.back().is_none();
+    for (const Argument &index : indices)
+      if (!index.is_none()) {
+        const Expr count = symbolic::numel(sizes_of(index));
+        picked = symbolic::known_less(picked, count, {}) ? count : picked;
+      }
+    for (size_t k = 0; k < result.layout.rank(); ++k)
+      if (k >= indices.size() || indices[k].is_none())
+        picked = picked * result.layout.sizes[k];
+    added = picked;
+  }
+  const auto count = added.as_integer(), places = symbolic::numel(result.layout.sizes).as_integer();
+  if (!count || !places ||
+      static_cast<double>(*count) < static_cast<double>(*places) * (by_rows ? kRows : kElements))
+    return "";
+  return puts                         ? "tsc.index_put_in_float32.default"
+         : node.target == kScatterAdd ? "tsc.scatter_add_in_float32.default"
+                                      : "tsc.scatter_reduce_in_float32.default";
 }
 
 bool fixed_order_pays(const Graph &graph, const Node &node) {
@@ -289,11 +349,19 @@ bool fixed_order_pays(const Graph &graph, const Node &node) {
   double atomically = table * bytes(wide) + source_bytes + 2 * touched * bytes(wide);
   if (wide != result.dtype)
     atomically += table * (bytes(wide) + bytes(result.dtype));
+  // Rows of a table that words index are hit as Zipf's law says; those that go to one place wait
+  // for each other. Counted where places are few, so that it is no guess that many meet.
+  constexpr double kOneAfterAnother = 0.06; // microseconds: 5800 rows of 577 floats in 346
+  constexpr int64_t kMany = 16;
+  double waits = 0;
+  if (node.target == kSumAt && *count >= kMany * *places)
+    waits = static_cast<double>(*count) / (std::log(static_cast<double>(*places)) + 1) *
+            kOneAfterAnother;
   const double sorted = table * bytes(result.dtype) + source_bytes * (is_memory ? 1 : 3);
   const int64_t passes = *places < int64_t{1} << 16 ? 2 : 4;
   const double launches = 4 + 3 * static_cast<double>(passes);
   constexpr double kSortedBytes = 60; // of an index: keys and places, to and fro
-  return atomically / kBytes + 2 * kLaunch >
+  return std::max(atomically / kBytes, waits) + 2 * kLaunch >
          (sorted + kSortedBytes * static_cast<double>(*count)) / kBytes + launches * kLaunch;
 }
 
@@ -331,6 +399,16 @@ void add_row_sums(Table &table) {
       .add("tsc::scatter_reduce_in_order(Tensor self, int dim, Tensor index, Tensor src, str "
            "reduce, *, bool include_self=True) -> Tensor")
       .decompose(scatter_in_order);
+  table
+      .add("tsc::index_put_in_float32(Tensor self, Tensor?[] indices, Tensor values, bool "
+           "accumulate=True) -> Tensor")
+      .decompose(sum_in_float32(kIndexPut, "values"));
+  table.add("tsc::scatter_add_in_float32(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
+      .decompose(sum_in_float32(kScatterAdd, "src"));
+  table
+      .add("tsc::scatter_reduce_in_float32(Tensor self, int dim, Tensor index, Tensor src, str "
+           "reduce, *, bool include_self=True) -> Tensor")
+      .decompose(sum_in_float32(kScatterReduce, "src"));
   table.add("tsc::sum_starts(Tensor keys, SymInt rows, int least) -> Tensor")
       .shape([](const Call &call) {
         return contiguous_value(DType::i64, {call.size("rows") + Expr(1)},

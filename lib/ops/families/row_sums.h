@@ -16,6 +16,9 @@ inline constexpr std::string_view kSumAt = "tsc.sum_at.default";
 
 /// Of what adds at run-time indices the operator that does so in a fixed order: "" for all others.
 std::string_view in_fixed_order(const Node &node);
+/// Of what adds 16-bit floats at run-time indices the operator that does so in float32, rounding
+/// once, where that costs little beside what is added: "" for all others.
+std::string_view in_float32(const Graph &graph, const Node &node);
 /// Whether that is estimated to be faster than atomic additions into memory that is filled first.
 /// Sizes that are symbols: false.
 bool fixed_order_pays(const Graph &graph, const Node &node);

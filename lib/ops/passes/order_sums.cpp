@@ -1,4 +1,5 @@
-// What adds at run-time indices does so in a fixed order where that is asked for, or pays.
+// What adds at run-time indices does so in a fixed order where that is asked for, or pays, and else
+// 16-bit floats in float32 where many meet.
 #include "ops/families/row_sums.h"
 #include "ops/passes/decompose.h"
 #include "ops/table/source_line.h"
@@ -40,6 +41,9 @@ graph::Graph order_sums(graph::Graph graph, const PassOptions &options) {
       continue;
     if (options.deterministic || (options.sorted_sums && fixed_order_pays(graph, node))) {
       node.target = target;
+      changes = true;
+    } else if (const std::string_view wide = in_float32(graph, node); !wide.empty()) {
+      node.target = wide;
       changes = true;
     }
     changes = changes || node.target == kSumAt;

@@ -1,0 +1,169 @@
+// Blocks that add to copies of their own: where what is changed at run-time indices is small, many
+// threads meet at one place of it, which the second-level cache serves one after the other. Shared
+// memory does so in every multiprocessor at once.
+#include "codegen/plan.h"
+#include "scheduler/cost.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+namespace {
+
+using ir::Op;
+using ir::StoreMode;
+
+/// What a block's copy of what `store` changes is made of; nothing where there can be none.
+std::optional<DType> copy_dtype(const KernelGraph &graph, const Value &store, DType memory) {
+  if (store.mode == StoreMode::plain)
+    return memory;
+  if (store.mode == StoreMode::atomic_mul)
+    return std::nullopt;
+  if (tensor::is_reduced_float(memory)) // what copies came to would be rounded once for each
+    return store.mode == StoreMode::atomic_add ? std::nullopt : std::optional(DType::f32);
+  if (memory == DType::i64 && store.mode == StoreMode::atomic_add) {
+    // Counted in half the bytes, by an instruction instead of a loop: there are no more elements.
+    const Value &value = graph[store.args[0]];
+    const auto *one = std::get_if<int64_t>(&value.constant);
+    if (value.op == Op::constant && one != nullptr && *one == 1)
+      return DType::i32;
+  }
+  const bool has_atomics =
+      memory == DType::f32 || memory == DType::f64 || memory == DType::i32 || memory == DType::i64;
+  return has_atomics ? std::optional(memory) : std::nullopt;
+}
+
+/// Whether `id` writes single elements at run-time indices: where several go to one place, any of
+/// them stays. Nobody reads the memory.
+bool is_put(const ir::Module &module, const KernelPlan &plan, ValueId id) {
+  const Value &store = plan.graph[id];
+  const BufferId storage = module.storage_of(store.buffer);
+  return store.op == Op::store && store.args.size() > 1 && plan.access[id] != Access::vector &&
+         std::none_of(plan.graph.values.begin(), plan.graph.values.end(), [&](const Value &value) {
+           return value.op == Op::load && module.storage_of(value.buffer) == storage;
+         });
+}
+
+bool depends(const KernelGraph &graph, ValueId id, Expr variable) {
+  const Value &value = graph[id];
+  return symbolic::depends_on(value.index, variable) ||
+         std::any_of(value.args.begin(), value.args.end(),
+                     [&](ValueId arg) { return depends(graph, arg, variable); });
+}
+/// Whether neighbouring elements have run-time indices of their own.
+bool picks_along(const KernelGraph &graph, const Value &store) {
+  return std::any_of(store.args.begin() + 1, store.args.end(), [&](ValueId index) {
+    return depends(graph, index, graph.element_variables.back());
+  });
+}
+
+struct Copies {
+  std::vector<BlockCopy> list;
+  int64_t bytes = 0;
+  std::vector<scheduler::AtomicWork> works;
+};
+
+/// Copies of all that the kernel changes at run-time indices; none where one cannot be copied.
+std::optional<Copies> copies_of(const ir::Module &module, const KernelPlan &plan, double updates) {
+  const KernelGraph &graph = plan.graph;
+  Copies copies;
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &store = graph[id];
+    const bool is_plain = store.mode == StoreMode::plain;
+    if (store.op != Op::store || (is_plain && !is_put(module, plan, id)))
+      continue;
+    const BufferId storage = module.storage_of(store.buffer);
+    const DType memory = module.buffer(storage).dtype;
+    const auto elements = module.buffer(storage).layout.storage_size().as_integer();
+    const auto dtype = copy_dtype(graph, store, memory);
+    if (!elements || *elements < 1 || !dtype || store.dtype != memory ||
+        store.level != Level::element)
+      return std::nullopt;
+    const auto step = graph.element_variables.empty()
+                          ? std::nullopt
+                          : symbolic::coefficient_of(store.index, graph.element_variables.back());
+    const auto take = [&copies](int64_t bytes) {
+      constexpr int64_t kAligned = 16;
+      const int64_t offset = copies.bytes;
+      copies.bytes += (bytes + kAligned - 1) / kAligned * kAligned;
+      return offset;
+    };
+    BlockCopy copy;
+    copy.store = id;
+    copy.elements = *elements;
+    copy.dtype = *dtype;
+    copy.offset = take(*elements * static_cast<int64_t>(tensor::size_in_bytes(*dtype)));
+    if (is_plain)
+      copy.marks = take(*elements);
+    copies.list.push_back(copy);
+    copies.works.push_back({updates, static_cast<double>(*elements),
+                            static_cast<int64_t>(tensor::size_in_bytes(memory)),
+                            step && step->is_integer(1) && !picks_along(graph, store)});
+  }
+  return copies;
+}
+
+} // namespace
+
+const BlockCopy *block_copy_of(const KernelPlan &plan, const Value &store) {
+  for (const BlockCopy &copy : plan.block_copies)
+    if (&plan.graph[copy.store] == &store)
+      return &copy;
+  return nullptr;
+}
+
+bool plan_block_copies(const ir::Module &module, const target::Target &target, KernelPlan &plan) {
+  const auto *flat = std::get_if<FlatWalk>(&plan.walk);
+  const auto *row = std::get_if<RowWalk>(&plan.walk);
+  const auto rows = plan.graph.rows().as_integer(), blocks = plan.grid.as_integer();
+  const auto elements = plan.graph.varies_by_row(plan.graph.elements())
+                            ? longest_row(plan.graph)
+                            : plan.graph.elements().as_integer();
+  if (plan.graph.reduces || (!flat && !row) || plan.has_barriers || plan.otherwise || !rows ||
+      !blocks || !elements || plan.shared_bytes > 0 || !plan.checked.sizes.empty() ||
+      !plan.row_stores.empty())
+    return false;
+  const double updates = static_cast<double>(*rows) * static_cast<double>(*elements);
+  const std::optional<Copies> copies = copies_of(module, plan, updates);
+  constexpr int64_t kSystem = 1024; // of each block's shared memory
+  if (!copies || copies->list.empty() || copies->bytes > target.shared_bytes_per_block ||
+      updates > 2e9)
+    return false;
+  const int64_t most_blocks = // of a multiprocessor
+      std::min<int64_t>(target.max_threads_per_multiprocessor / plan.block,
+                        target.shared_bytes_per_multiprocessor / (copies->bytes + kSystem));
+  if (most_blocks < 1)
+    return false;
+  constexpr int64_t kThreads = 1024; // that keep a multiprocessor busy
+  int beside = 1;
+  while (most_blocks * beside * plan.block < kThreads && 2 * beside * plan.block <= kThreads)
+    beside *= 2;
+  double direct = 0, least = 0;
+  for (const scheduler::AtomicWork &work : copies->works)
+    direct += scheduler::atomic_nanoseconds(work);
+  int64_t chosen = 0;
+  for (int64_t each = 1; each <= most_blocks; ++each) {
+    double time = 0;
+    for (const scheduler::AtomicWork &work : copies->works)
+      time += scheduler::block_copies_nanoseconds(
+          target, work, static_cast<double>(each * target.multiprocessors), beside * plan.block);
+    if (chosen == 0 || time < least) {
+      least = time;
+      chosen = each;
+    }
+  }
+  if (least >= direct)
+    return false;
+  plan.block_copies = copies->list;
+  plan.turns = *blocks;
+  plan.beside = beside;
+  plan.block *= beside;
+  plan.grid = Expr(std::min((*blocks + beside - 1) / beside, chosen * target.multiprocessors));
+  plan.shared_bytes = static_cast<int>(copies->bytes);
+  plan.has_barriers = true;
+  plan.description += "; blocks add to copies of their own in shared memory, " +
+                      std::to_string(copies->bytes) + " bytes";
+  return true;
+}
+
+} // namespace tsc::codegen
