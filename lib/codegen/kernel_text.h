@@ -98,12 +98,17 @@ protected:
     for (ValueId id = 0; id < graph_.values.size(); ++id)
       if (plan_.tiled[id])
         tiles_[id] = "w" + std::to_string(tiles++);
+    const auto is_vector = [&](ValueId id) {
+      return (graph_[id].op == ir::Op::load &&
+              (plan_.access[id] == Access::vector || is_preloaded(id))) ||
+             choice_of(plan_, id) != nullptr;
+    };
     for (ValueId id = 0; id < graph_.values.size(); ++id)
-      if ((graph_[id].op == ir::Op::load &&
-           (plan_.access[id] == Access::vector || is_preloaded(id))) ||
-          choice_of(plan_, id) != nullptr)
-        vectors_[id] = is_first(id) ? "v" + std::to_string(vectors++)
-                                    : vectors_.at(interleaved_of(plan_, id)->members.front());
+      if (is_vector(id) && is_first(id))
+        vectors_[id] = "v" + std::to_string(vectors++);
+    for (ValueId id = 0; id < graph_.values.size(); ++id)
+      if (is_vector(id) && !is_first(id))
+        vectors_[id] = vectors_.at(interleaved_of(plan_, id)->members.front());
   }
   /// Of the accesses that share one; true of one that is alone.
   bool is_first(ValueId id) const {
