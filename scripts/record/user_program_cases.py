@@ -191,6 +191,42 @@ def seldom_called(c):
     c.case("numbers_as_tensors", lambda x: (x * copy(-0.25, dtype=torch.float32), x + copy(3), copy(-0.25), copy(True), copy(2, dtype=torch.float16)), c.randn(5))
 
 
+def grown(c):
+    """resize_ to more elements than there are: the first stay, what is behind them is written before it is read."""
+    def rows(x):
+        y = x * 2
+        y.resize_(4, 5)
+        y[2:] = x - 1
+        return y
+
+    def seen_before(x):
+        y = x.clone()
+        first = y[0]
+        y.resize_(4, 5)
+        y[2:].zero_()
+        y[0] += 1
+        return y, first, first * 2
+
+    def from_nothing(x):
+        y = torch.empty(0)
+        y.resize_(x.shape)
+        y.copy_(x)
+        z = torch.empty(0, dtype=torch.int64)
+        z.resize_(3).fill_(7)
+        return y + 1, z
+
+    def twice(x):
+        y = x.t().clone(memory_format=torch.contiguous_format)
+        y.resize_as_(torch.empty(3, 7)).resize_(2, 2)
+        y.resize_(5, 6)
+        y.view(-1)[10:].fill_(0.5)
+        y.resize_(3, 3)
+        return y
+
+    for f in (rows, seen_before, from_nothing, twice):
+        c.case(f"grown_{f.__name__}", f, c.randn(2, 5))
+
+
 if __name__ == "__main__":
     family = Family("user_programs")
     attention_written_out(family)
@@ -201,6 +237,7 @@ if __name__ == "__main__":
     strided_writes(family)
     narrow_sums(family)
     seldom_called(family)
+    grown(family)
     if "--missing" in sys.argv:
         family.keep_recorded()
     family.write()

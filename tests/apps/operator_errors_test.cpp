@@ -133,7 +133,7 @@ const WrongCall kWrongCalls[] = {
      "O017: aten.sum.dim_IntList: argument 'dim' is [0, 'one'], the schema says int[1]?",
      "the form that tsc knows: aten.sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, "
      "*, ScalarType? dtype=None)"},
-    {"aten.glu.default", R"(["$x"])", 3, "O027: aten.glu of a dimension of odd size 3",
+    {"aten.glu.default", R"(["$x"])", 3, "O027: aten.glu.default of a dimension of odd size 3",
      "make its size even"},
     {"aten.expand.default", R"(["$x", [5, 3]])", 3,
      "O020: aten.expand: dimension 0 of [2, 3] cannot become 5",
@@ -216,7 +216,7 @@ const WrongCall kWrongCalls[] = {
     {"aten.multinomial.default", R"(["$cube", 1])", 3,
      "O035: aten.multinomial.default of 3 dimensions", "pass [categories] or [rows, categories]"},
     {"aten.arange.start_step", "[0, 5, 0]", 3, "O034: aten.arange: the step is '0'",
-     "use a step that is a number other than 0"},
+     "use a step that is known to be above 0, or below"},
     {"aten.tril.default", R"(["$row"])", 3, "O035: aten.tril.default needs 2 or more dimensions",
      "pass a matrix"},
     {"aten.mean.default", R"(["$index"])", 3, "O036: aten.mean of torch.int64",

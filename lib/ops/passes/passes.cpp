@@ -27,6 +27,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"name_data_sizes", name_data_sizes},
       {"infer_shapes", infer_shapes},
       {"settle_data_sizes", settle_data_sizes},
+      {"grow_memory", grow_memory},
       {"match_mutations", match_mutations},
       {"functionalize", functionalize},
       {"match_attention", match_attention},

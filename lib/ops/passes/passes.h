@@ -75,6 +75,7 @@ graph::Graph merge_data_sizes(graph::Graph graph, const PassOptions &options);
 graph::Graph infer_shapes(graph::Graph graph, const PassOptions &options);
 /// What the file stores in an input or buffer gets its dtype and sizes (a decomposed export leaves
 /// that to the copy).
+graph::Graph grow_memory(graph::Graph graph, const PassOptions &options);
 graph::Graph match_mutations(graph::Graph graph, const PassOptions &options);
 
 /// Runs the passes over the subgraphs of branches and loops, each call of a subgraph getting a

@@ -127,6 +127,7 @@ void Table::add_in_place_forms() {
     if (form.is_view) {
       row.effect = Effect::view;
       row.passes_elements = functional->second->passes_elements;
+      row.shape = functional->second->shape;
       row.decompose = [target](GraphBuilder &builder, const Call &call) {
         return builder.call(target, call.node().args, call.node().kwargs);
       };
