@@ -52,12 +52,12 @@ def few_places(c):
         name = str(dtype)[6:]
         c.case(f"scatter_add_{name}", lambda x, i, v: x.scatter_add(0, i, v), x.round(), i, v)
         c.case(f"scatter_sum_{name}", lambda x, i, v: (x.scatter_reduce(0, i, v, "sum"), x.scatter_reduce(0, i, v, "sum", include_self=False)), x.round(), i, v)
-        c.case(f"scatter_max_{name}", lambda x, i, v: (x.scatter_reduce(0, i, v, "amax"), x.scatter_reduce(0, i, v, "amin")), x, i, v)
+        c.case(f"scatter_max_{name}", lambda x, i, v: (x.scatter_reduce(0, i, v, "amax"), x.scatter_reduce(0, i, v, "amin")), x, i, c.randn(n, 3).to(dtype))
         c.case(f"index_add_{name}", lambda x, i, v: x.index_add(0, i, v), x.round(), i[:, 0], v)
         c.case(f"index_add_alpha_{name}", lambda x, i, v: x.index_add(1, i, v, alpha=2), x.t().contiguous().round(), i[:, 1], v.t().contiguous())
         c.case(f"index_put_{name}", lambda x, i, v: x.index_put((i,), v, accumulate=True), x.round(), i[:, 0], v)
         c.case(f"index_put_pairs_{name}", lambda x, i, j: x.index_put((i, j), torch.ones((), dtype=x.dtype), accumulate=True), x.round(), i[:, 0], c.ints(n, low=0, high=3))
-    c.case("bincount", lambda i: torch.bincount(i, minlength=9)[:9], c.ints(n, low=0, high=9))
+    c.case("counts", lambda x, i: x.index_put((i,), torch.ones((), dtype=torch.int64), accumulate=True), c.ints(9), c.ints(n, low=0, high=9))
     c.case("histc", lambda x: torch.histc(x, 100, -4, 4), c.randn(n))
 
 

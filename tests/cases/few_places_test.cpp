@@ -58,7 +58,8 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
     const json dtype = {{"dtype", each.dtype}};
     graph.calls = {{"x", "prims.convert_element_type.default", {"$x0", dtype}},
                    {"v", "prims.convert_element_type.default", {"$v0", dtype}},
-                   {"one", "aten.full.default", {json::array(), 1}, dtype},
+                   {"o", "aten.full.default", {json::array(), 1}},
+                   {"one", "prims.convert_element_type.default", {"$o", dtype}},
                    {"y", each.call[0], each.call[1]}};
     graph.outputs = {"y"};
     graph.name = each.name;

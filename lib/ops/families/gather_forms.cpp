@@ -174,13 +174,18 @@ std::optional<Expr> equal_length(const GraphBuilder &builder, const Call &call) 
   if (ref == nullptr || call.boolean("include_last_offset"))
     return std::nullopt;
   const Node &node = builder.graph().node(ref->id);
-  const auto *start = node.args.empty() ? nullptr : std::get_if<int64_t>(&node.args[0].value);
-  const auto *step = node.args.size() < 3 ? nullptr : std::get_if<int64_t>(&node.args[2].value);
+  const auto number = [&node](std::string_view name) {
+    for (const auto &[key, value] : node.kwargs)
+      if (const auto *found = std::get_if<int64_t>(&value.value); key == name && found != nullptr)
+        return *found;
+    return int64_t{-1};
+  };
+  const int64_t step = number("step");
   const Expr bags = call.tensor("offsets").layout.sizes[0];
-  if (node.target != "aten.arange.start_step" || start == nullptr || *start != 0 ||
-      step == nullptr || *step < 1 || bags * Expr(*step) != call.tensor("indices").layout.sizes[0])
+  if (node.target != "prims.iota.default" || number("start") != 0 || step < 1 ||
+      bags * Expr(step) != call.tensor("indices").layout.sizes[0])
     return std::nullopt;
-  return Expr(*step);
+  return Expr(step);
 }
 
 /// The results of bags of `length` indices each: a reduction of rows that an index picks.
