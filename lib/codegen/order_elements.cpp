@@ -52,26 +52,27 @@ std::vector<double> contiguous_bytes(const ir::Module &module, const KernelGraph
     for (size_t i = 0; i < bytes.size(); ++i) {
       const auto step = symbolic::coefficient_of(value.index, graph.element_variables[i]);
       if (step && step->is_integer(1))
-        bytes[i] +=
-            static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype)) /
-            repeats_of(graph, value.index);
+        bytes[i] += static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype)) /
+                    repeats_of(graph, value.index);
     }
   }
   return bytes;
 }
 
-/// The loop at `place` as two, the inner one of `length`.
-void divide(KernelGraph &graph, size_t place, int64_t length) {
-  const Expr variable = graph.element_variables[place], size = graph.element_sizes[place];
+/// The loop at `place` of the elements, or of the rows, as two, the inner one of `length`.
+void divide(KernelGraph &graph, size_t place, int64_t length, bool rows = false) {
+  std::vector<Expr> &variables = rows ? graph.row_variables : graph.element_variables,
+                    &sizes = rows ? graph.row_sizes : graph.element_sizes;
+  const Expr variable = variables[place], size = sizes[place];
   size_t next = 0;
-  for (const Expr other : graph.element_variables)
+  for (const Expr other : variables)
     next = std::max(next, other.number() + 1);
   const Expr within = symbolic::symbol(variable.sort(), next);
   const Expr around = symbolic::floor_div(size, length);
   const auto at = static_cast<ptrdiff_t>(place);
-  graph.element_sizes[place] = around;
-  graph.element_variables.insert(graph.element_variables.begin() + at + 1, within);
-  graph.element_sizes.insert(graph.element_sizes.begin() + at + 1, Expr(length));
+  sizes[place] = around;
+  variables.insert(variables.begin() + at + 1, within);
+  sizes.insert(sizes.begin() + at + 1, Expr(length));
   graph.ranges.set_size(variable, around);
   graph.ranges.set_size(within, length);
   const symbolic::Substitution parts = {{variable, variable * Expr(length) + within}};
@@ -140,6 +141,56 @@ void bring_out_loop(KernelGraph &graph, int64_t parts) {
   const auto at = static_cast<ptrdiff_t>(longest);
   for (std::vector<Expr> *list : {&graph.element_variables, &graph.element_sizes})
     std::rotate(list->begin(), list->begin() + at, list->begin() + at + 1);
+}
+
+void divide_row_loops(const ir::Module &module, KernelGraph &graph) {
+  if (!graph.reduces || keeps_order(graph) || !graph.rows().is_integer())
+    return;
+  const auto contiguous = [&](const KernelGraph &over, Expr variable) {
+    size_t bytes = 0;
+    for (const Value &value : over.values)
+      if (const auto step = symbolic::coefficient_of(value.index, variable);
+          value.op == Op::load && step && step->is_integer(1))
+        bytes += tensor::size_in_bytes(module.buffer(value.buffer).dtype);
+    return bytes;
+  };
+  for (size_t i = 0; i < graph.row_variables.size(); ++i) {
+    int64_t length = 0;
+    for (const Value &value : graph.values)
+      if (value.op == Op::load && length == 0)
+        length = divisor_of(value.index, graph.row_variables[i]);
+    const int64_t size = graph.row_sizes[i].value();
+    if (length < 2 || length >= size || size % length != 0)
+      continue;
+    KernelGraph divided = graph;
+    divide(divided, i, length, true);
+    if (contiguous(divided, divided.row_variables[i + 1]) >
+        contiguous(graph, graph.row_variables[i]))
+      graph = std::move(divided);
+  }
+}
+
+void make_pointwise(KernelGraph &graph) {
+  graph.element_variables.insert(graph.element_variables.begin(), graph.row_variables.begin(),
+                                 graph.row_variables.end());
+  graph.element_sizes.insert(graph.element_sizes.begin(), graph.row_sizes.begin(),
+                             graph.row_sizes.end());
+  graph.row_variables.clear();
+  graph.row_sizes.clear();
+  graph.reduces = false;
+  symbolic::Substitution names;
+  for (size_t i = 0; i < graph.element_variables.size(); ++i) {
+    const Expr name = symbolic::symbol(symbolic::SymbolSort::dimension, i);
+    names.emplace(graph.element_variables[i], name);
+    graph.ranges.set_size(name, graph.element_sizes[i]);
+    graph.element_variables[i] = name;
+  }
+  for (Value &value : graph.values) {
+    value.index = symbolic::substitute(value.index, names);
+    if (value.op == Op::store_reduction)
+      value.op = Op::store;
+  }
+  assign_phases(graph);
 }
 
 } // namespace tsc::codegen

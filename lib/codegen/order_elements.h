@@ -1,4 +1,4 @@
-// Elements of a row in the order in which they lie in memory.
+// Loops over elements and rows in the order in which these lie in memory.
 #pragma once
 
 #include "codegen/kernel_graph.h"
@@ -19,5 +19,12 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph);
 /// one, or a number of equal runs of it near `parts`, comes first, so that parts of the row can be
 /// divided among blocks. Not where the order of elements is told or kept, nor of symbolic sizes.
 void bring_out_loop(KernelGraph &graph, int64_t parts);
+
+/// Takes apart the loops over rows that loads divide (instances and channels, which a view made
+/// one) where these go through memory in order then.
+void divide_row_loops(const ir::Module &module, KernelGraph &graph);
+
+/// A graph that reduces nothing any more as a pointwise one: rows are its outer loops.
+void make_pointwise(KernelGraph &graph);
 
 } // namespace tsc::codegen

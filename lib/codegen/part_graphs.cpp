@@ -1,5 +1,7 @@
 #include "codegen/part_graphs.h"
 
+#include "codegen/order_elements.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -385,7 +387,40 @@ private:
     return graph;
   }
 
+  /// Nothing of an element waits for others of its row any more: rows are loops like others, where
+  /// their sizes are known.
+  KernelGraph flat_elements() const {
+    std::vector<ValueId> moved(graph_.values.size(), ir::kNone);
+    KernelGraph graph = graph_;
+    graph.values.clear();
+    graph.stores.clear();
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      if (const Barrier *barrier = earlier(id, graph_.phases)) {
+        moved[id] = result(graph, id, *barrier);
+        continue;
+      }
+      Value value = graph_[id];
+      renumber(value, moved);
+      moved[id] = add(graph, std::move(value));
+    }
+    for (const ValueId id : graph_.stores)
+      if (graph_[id].level == Level::element)
+        graph.stores.push_back(moved[id]);
+    remove_dead_values(graph);
+    make_pointwise(graph);
+    return graph;
+  }
+  bool is_flat() const {
+    const auto is_number = [](Expr e) { return e.is_integer(); };
+    return std::none_of(
+               barriers_.begin(), barriers_.end(),
+               [&](const Barrier &barrier) { return graph_[barrier.id].op == Op::scan; }) &&
+           std::all_of(graph_.row_sizes.begin(), graph_.row_sizes.end(), is_number) &&
+           std::all_of(graph_.element_sizes.begin(), graph_.element_sizes.end(), is_number);
+  }
   KernelGraph elements_graph() const {
+    if (is_flat())
+      return flat_elements();
     std::vector<ValueId> moved;
     KernelGraph graph = over_parts(graph_.phases, moved);
     for (const ValueId id : graph_.stores)

@@ -462,6 +462,57 @@ bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
   return true;
 }
 
+bool plan_covered_sums(const Request &request, KernelPlan &plan) {
+  std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
+  if (covered)
+    plan = *std::move(covered);
+  return covered.has_value();
+}
+
+void plan_pointwise(const Request &request, KernelPlan &plan) {
+  constexpr double kLeastGain = 0.85; // of the time before: what is worth more text
+  const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
+  std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
+  if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
+    order_elements(request.module, plan.graph);
+    if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
+        !plan_pointwise_rows(request, plan))
+      plan_flat(request, plan);
+  }
+  if (covered && planned_time(request, *covered) < kLeastGain * planned_time(request, plan))
+    plan = *std::move(covered);
+}
+
+/// Shorter runs where those of 16 bytes keep the lanes of what is not contiguous far apart: what a
+/// stride of a window leaves out.
+void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPlan &plan) {
+  constexpr double kLeastGain = 0.8;
+  const auto *walk = std::get_if<RowWalk>(&plan.walk);
+  if (request.like || request.choice || !request.checked.sizes.empty() || !walk || graph.look_back)
+    return;
+  const bool stores = // whose runs are worth their length
+      std::any_of(graph.stores.begin(), graph.stores.end(),
+                  [&](ValueId id) { return graph[id].level == Level::element; });
+  if (stores)
+    return;
+  const int longest = walk->vector;
+  double least = kLeastGain * planned_time(request, plan);
+  for (int vector = longest / 2; vector >= 1; vector /= 2) {
+    PlanChoice choice;
+    choice.vector = vector;
+    Request shorter = request;
+    shorter.choice = &choice;
+    KernelPlan other;
+    other.checked = plan.checked;
+    other.graph = graph;
+    plan_rows(shorter, other);
+    if (const double time = planned_time(request, other); time < least) {
+      least = time;
+      plan = std::move(other);
+    }
+  }
+}
+
 KernelPlan make_plan(const Request &request) {
   KernelPlan plan;
   plan.checked = request.checked;
@@ -471,14 +522,9 @@ KernelPlan make_plan(const Request &request) {
   const bool whole_rows = // that are kept in one order
       std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
                   [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
-  const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   if (!plan.graph.reduces) {
-    if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
-      order_elements(request.module, plan.graph);
-      if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
-          !plan_pointwise_rows(request, plan))
-        plan_flat(request, plan);
-    }
+    plan_pointwise(request, plan);
+  } else if (!whole_rows && plan_covered_sums(request, plan)) {
   } else if (!whole_rows && plan_held_columns(request, plan)) {
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows &&
@@ -500,7 +546,10 @@ KernelPlan make_plan(const Request &request) {
       plan_columns(request, plan);
     }
   } else {
+    const KernelGraph graph = plan.graph;
     plan_rows(request, plan);
+    if (!whole_rows)
+      shorten_row_runs(request, graph, plan);
   }
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);

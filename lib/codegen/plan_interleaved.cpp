@@ -1,7 +1,8 @@
 // Pointwise kernels with a short loop that is innermost in some accesses, and in others not: a
 // pixel shuffle, channels of an image put last or first, real and imaginary parts. A thread takes
 // all of the short loop, so that both kinds of access are whole vectors, and the elements change
-// their places in registers.
+// their places in registers. So it is with short rows whose statistics every element needs: they
+// are computed once, and rows that lie behind each other are read and stored as whole vectors.
 #include "codegen/order_elements.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
@@ -16,7 +17,7 @@ namespace {
 using ir::Op;
 
 constexpr int64_t kLongest = 8;      // of the short loop
-constexpr size_t kMostValues = 160;  // that a thread computes for an element of the others
+constexpr size_t kMostValues = 320;  // that a thread computes for an element of the others
 constexpr int64_t kAccessBytes = 16; // of what lies interleaved; more are several such accesses
 constexpr int64_t kLeastAccessBytes = 4;
 constexpr int64_t kLeastAcross = 12; // bytes of a thread's that lanes exchange
@@ -87,6 +88,14 @@ bool goes_around(const KernelGraph &graph, const Value &value, const Loops &loop
   return accesses && steps_by(value, graph.element_variables[loops.around], 1);
 }
 
+/// Accesses of an element of their row that does not depend on the short loop: all of its elements
+/// need it.
+bool is_of_row(const KernelGraph &graph, const Value &value, const Loops &loops) {
+  return value.op == Op::load && is_plain(value) &&
+         !symbolic::depends_on(value.index, graph.element_variables[loops.within]) &&
+         steps_by(value, graph.element_variables[loops.around], loops.length);
+}
+
 /// One of the two is the graph's innermost loop. Nothing: there are none of one kind of access.
 std::optional<Loops> find_loops(const KernelGraph &graph) {
   const size_t count = graph.element_variables.size();
@@ -101,7 +110,8 @@ std::optional<Loops> find_loops(const KernelGraph &graph) {
         return std::any_of(graph.values.begin(), graph.values.end(),
                            [&](const Value &value) { return is(graph, value, loops); });
       };
-      if (any(is_interleaved) && any(goes_around))
+      const bool rows = loops.within == loops.around + 1 && loops.within + 1 == count;
+      if (any(is_interleaved) && (any(goes_around) || (rows && any(is_of_row))))
         return loops;
     }
   return std::nullopt;
@@ -166,6 +176,31 @@ bool are_neighbours(const KernelGraph &graph, ValueId first, int64_t length) {
   return true;
 }
 
+/// Loads of all elements of a row, by place, that no loop over it names: those of statistics that
+/// are written out.
+std::vector<std::vector<ValueId>> loads_of_rows(const KernelGraph &graph, int64_t length) {
+  std::vector<std::vector<ValueId>> result;
+  for (ValueId first = 0; first < graph.values.size(); ++first) {
+    const Value &value = graph[first];
+    if (value.op != Op::load || !is_plain(value) ||
+        !steps_by(value, graph.element_variables.back(), Expr(length)))
+      continue;
+    std::vector<ValueId> members(static_cast<size_t>(length), ir::kNone);
+    for (ValueId id = 0; id < graph.values.size(); ++id) {
+      const Value &other = graph[id];
+      if (other.op != Op::load || other.buffer != value.buffer || !is_plain(other))
+        continue;
+      const auto apart = (other.index - value.index).as_integer();
+      if (apart && *apart >= 0 && *apart < length)
+        members[static_cast<size_t>(*apart)] = id;
+    }
+    if (std::find(members.begin(), members.end(), ir::kNone) == members.end() &&
+        symbolic::known_multiple_of(value.index, length, graph.ranges))
+      result.push_back(std::move(members));
+  }
+  return result;
+}
+
 } // namespace
 
 bool plan_interleaved(const Request &request, KernelPlan &plan) {
@@ -186,19 +221,22 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
   FlatWalk walk;
   walk.vector = run;
   classify_accesses(module, fresh, run);
-  for (ValueId id = 0; id < graph.values.size(); ++id) {
-    const std::vector<ValueId> &members = unrolled->copies[id];
-    if (!is_interleaved(graph, graph[id], *loops))
-      continue;
-    const int64_t bytes = run * loops->length * bytes_of(module, graph[id]);
-    if (!is_aligned(module, fresh.graph, members.front(), run, bytes))
-      continue;
+  const auto join = [&](const std::vector<ValueId> &members) {
+    const int64_t bytes = run * loops->length * bytes_of(module, fresh.graph[members.front()]);
+    if (!is_aligned(module, fresh.graph, members.front(), run, bytes) ||
+        interleaved_of(fresh, members.front()))
+      return;
     for (const ValueId member : members)
       fresh.access[member] = Access::vector;
     fresh.interleaved.push_back(
         {members, bytes > access_of(bytes) && bytes >= kLeastAcross &&
                       are_neighbours(fresh.graph, members.front(), loops->length)});
-  }
+  };
+  for (ValueId id = 0; id < graph.values.size(); ++id)
+    if (is_interleaved(graph, graph[id], *loops))
+      join(unrolled->copies[id]);
+  for (const std::vector<ValueId> &members : loads_of_rows(fresh.graph, loops->length))
+    join(members);
   if (fresh.interleaved.empty())
     return false;
   preload_all(fresh);

@@ -116,6 +116,13 @@ void choose_kept_rows(const ir::Module &module, const KernelPlan &plan, RowWalk 
                      1);
 }
 
+/// Registers of a thread that may hold its part of a row: a block's threads share 65536, and each
+/// computes with some.
+double registers_for_row(int threads) {
+  constexpr double kAll = 65536, kToCompute = 24;
+  return std::min<double>(kRegistersForRow, kAll / threads - kToCompute);
+}
+
 /// Threads of a row of any length that is likely to have so many runs.
 int threads_for(int64_t runs) {
   int threads = kFewestRowThreads;
@@ -456,7 +463,10 @@ void plan_rows(const Request &request, KernelPlan &plan) {
          longest_row(graph).value() < int64_t{kLeastLookBackThreads} * walk.vector)
     walk.vector /= 2;
   // What is combined in order has no element that changes nothing, for places before the row.
-  if (!sorts && !carries && !like && !combines(graph) && checked.sizes.empty())
+  const int longest_run = request.chosen().vector;
+  if (longest_run != 0 && !in_order)
+    walk.vector = std::min(walk.vector, longest_run);
+  if (longest_run == 0 && !sorts && !carries && !like && !combines(graph) && checked.sizes.empty())
     align_in_memory(module, plan, walk);
   classify_accesses(module, plan, walk.vector);
   plan.preloaded.assign(graph.values.size(), false);
@@ -485,6 +495,15 @@ void plan_rows(const Request &request, KernelPlan &plan) {
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));
     else
       choose_kept_rows(module, plan, walk, runs, most);
+    // Fewer threads have more registers each; a row that does not fit in theirs is read again.
+    while (!in_order && walk.steps > 0 && per_run * walk.steps > registers_for_row(walk.threads)) {
+      const int threads = walk.threads / 2;
+      const auto steps = static_cast<int>((runs + threads - 1) / threads);
+      const bool fits =
+          threads >= kFewestRowThreads && per_run * steps <= registers_for_row(threads);
+      walk.threads = fits ? threads : walk.threads;
+      walk.steps = fits ? steps : 0;
+    }
     if (looks_back_columns) {
       walk.columns = true;
       walk.rows = graph.look_back->columns;

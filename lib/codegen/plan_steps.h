@@ -46,9 +46,24 @@ struct Unrolled {
   KernelGraph graph;                        // phases are not assigned
   std::vector<std::vector<ValueId>> copies; // by value, of each element; one of what is the same
 };
-/// `loop`: which element variable; its size is a number. Nothing where a run-time index depends on
-/// it, or where the graph would have more than `most_values` values.
-std::optional<Unrolled> unroll(const KernelGraph &graph, size_t loop, size_t most_values);
+/// `loop`: which element variable; its size is a number. `inside`, or kNone: the condition under
+/// which an element is one; what others compute is not stored. Nothing where a run-time index
+/// depends on the loop, or where the graph would have more than `most_values` values.
+std::optional<Unrolled> unroll(const KernelGraph &graph, size_t loop, size_t most_values,
+                               ValueId inside = ir::kNone);
+/// A graph of rows without one of their loops: what depends on it once for each of its elements,
+/// reductions and stores among that. Nothing as above.
+std::optional<KernelGraph> unroll_row_loop(const KernelGraph &graph, size_t loop,
+                                           size_t most_values);
+/// A graph that reduces short rows as one over its rows, a row's elements written out. Nothing
+/// where a reduction is more than one operation an element, or as above.
+std::optional<KernelGraph> unroll_rows(KernelGraph graph, size_t most_values);
+/// A pointwise kernel, or short sums, whose places follow from divisions by a stride (gradients of
+/// pools: what the windows hold that cover an element), elements of whole strides a thread; nothing
+/// if nothing is divided, or sizes are symbols.
+std::optional<KernelPlan> plan_covered(const Request &request, const KernelGraph &graph);
+/// What estimate_kernel says that a plan takes, in nanoseconds; 0 where it says nothing.
+double planned_time(const Request &request, const KernelPlan &plan);
 /// Plans a pointwise kernel of which much is the same along a loop (not the innermost one) and
 /// whose instructions take longer than its bytes: several elements along that loop a thread; false,
 /// and nothing done, if there is no such loop.

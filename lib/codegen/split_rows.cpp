@@ -66,7 +66,8 @@ bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t row
   for (const Value &value : graph.values) {
     if (value.op != Op::load || value.level != Level::element)
       continue;
-    const auto size = static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+    const auto size =
+        static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
     bytes += static_cast<double>(size);
     is_narrow = is_narrow || (graph.element_sizes.size() > 1 && // else runs go by memory's lines
                               graph.element_sizes.back().value() * size % kWhole != 0);
@@ -75,8 +76,8 @@ bool leaves_idle(const ir::Module &module, const KernelGraph &graph, int64_t row
   const double fills = (is_narrow ? 1.5 : 1.0) * target.multiprocessors;
   const double busy = static_cast<double>(blocks) / fills;
   const double moves = bytes * static_cast<double>(rows) * static_cast<double>(elements);
-  return blocks > 0 && busy < 1 && moves / target.bandwidth * (1 / busy - 1) >
-                           kLaunch * static_cast<double>(kernels - 1);
+  return blocks > 0 && busy < 1 &&
+         moves / target.bandwidth * (1 / busy - 1) > kLaunch * static_cast<double>(kernels - 1);
 }
 
 bool is_store(const Value &value) {
@@ -327,40 +328,68 @@ int64_t kernels_of(const KernelGraph &graph) {
                              [&](ValueId id) { return graph[id].level == Level::element; });
 }
 
-} // namespace
+constexpr int64_t kMostTaps = 9, kMostSums = 64; // along a loop of rows; of one row
+constexpr size_t kMostTapValues = 700;
 
-bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
-  return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
-    const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
-    bool reduces = false, scans = false, combines = false;
-    for (const ir::BodyOp &op : body.ops) {
-      // Reductions over everything may come with all loops counted as iteration loops.
-      reduces = reduces || op.op == Op::store_reduction;
-      scans = scans || op.op == Op::scan;
-      combines = combines || op.combine;
-    }
-    if (!reduces && !scans)
-      return false;
-    if (!all.is_integer() || !rows.is_integer())
-      return true;
-    if (scans && all.value() >= kSmallestColumns)
-      return true;
-    if (combines && rows.value() >= kFewestColumns)
-      return all.value() >= kSmallestRow;
-    if (all.value() < kSmallestRow ||
-        (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
-      return all.value() >= kSmallestRow;
-    return !body.is_reduction() ||
-           rows.value() / kColumnsPerBlock + 1 <= 2 * int64_t{target.multiprocessors};
-  });
+/// Whether a load goes along the rows' loop `variable` while another that every element makes does
+/// not, and would be made again for each of these rows.
+bool reads_again_along(const KernelGraph &graph, Expr variable) {
+  bool moves = false, stays = false;
+  for (const Value &value : graph.values) {
+    if (value.op != Op::load || value.level != Level::element)
+      continue;
+    const bool depends = symbolic::depends_on(value.index, variable);
+    moves = moves || depends;
+    stays = stays || !depends;
+  }
+  return moves && stays;
 }
 
-std::optional<std::vector<KernelGraph>>
-split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target) {
-  KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
-  if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
-      !is_divisible(module, graph))
+/// Sums whose rows are taps of a window (gradients of weights that no channels share) read one and
+/// the same operand for each tap: a row takes all of its taps, so that it is read once. Nothing
+/// where there are none.
+std::optional<KernelGraph> join_taps(const KernelGraph &graph) {
+  const auto is_number = [](Expr e) { return e.is_integer(); };
+  const bool sums =
+      graph.phases == 2 &&
+      std::all_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+        return value.op != Op::set_indirect && value.op != Op::scan && value.op != Op::sort &&
+               (value.op != Op::reduction || value.reduction == ir::ReductionKind::sum) &&
+               (!is_store(value) || value.level == Level::row);
+      });
+  if (!sums || !std::all_of(graph.row_sizes.begin(), graph.row_sizes.end(), is_number) ||
+      !std::all_of(graph.element_sizes.begin(), graph.element_sizes.end(), is_number) ||
+      graph.elements().value() < kSmallestPart)
     return std::nullopt;
+  std::optional<KernelGraph> result;
+  int64_t taken = 1;
+  for (size_t loop = graph.row_variables.size(); loop-- > 0;) {
+    const int64_t size = graph.row_sizes[loop].value();
+    if (size < 2 || size > kMostTaps || taken * size > kMostSums ||
+        !reads_again_along(graph, graph.row_variables[loop]))
+      continue;
+    std::optional<KernelGraph> joined =
+        unroll_row_loop(result ? *result : graph, loop, kMostTapValues);
+    if (!joined)
+      break;
+    taken *= size;
+    result = std::move(joined);
+  }
+  if (result && result->element_sizes.size() > 1) { // the longest loop is divided best
+    std::vector<Expr> &sizes = result->element_sizes, &variables = result->element_variables;
+    const auto longest = std::max_element(sizes.begin(), sizes.end() - 1,
+                                          [](Expr a, Expr b) { return a.value() < b.value(); }) -
+                         sizes.begin();
+    std::rotate(sizes.begin(), sizes.begin() + longest, sizes.begin() + longest + 1);
+    std::rotate(variables.begin(), variables.begin() + longest, variables.begin() + longest + 1);
+  }
+  return result;
+}
+
+/// The kernels of a graph whose rows keep too few blocks busy, or that scans; nothing where one
+/// kernel does.
+std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const KernelGraph &graph,
+                                                    const target::Target &target) {
   const auto likely_rows = likely(module, graph.rows()),
              likely_elements = likely(module, graph.elements());
   const int64_t longest = longest_row(graph).value_or(INT64_MAX);
@@ -402,19 +431,68 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
   // may have any size are divided for one more launch, not for several.
   const int64_t kernels = kernels_of(graph);
   const bool few =
-      few_blocks(blocks, target) ||
-      (graph.elements().is_integer() && kernels > 1 && blocks <= 2 * int64_t{target.multiprocessors} &&
-       leaves_idle(module, graph, *likely_rows, blocks, columns, *likely_elements, kernels,
-                   target));
+      few_blocks(blocks, target) || (graph.elements().is_integer() && kernels > 1 &&
+                                     blocks <= 2 * int64_t{target.multiprocessors} &&
+                                     leaves_idle(module, graph, *likely_rows, blocks, columns,
+                                                 *likely_elements, kernels, target));
   if (!few || kernels == 0 || (!likely_elements && kernels > 2) ||
       likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
-  bring_out_loop(graph,
+  KernelGraph reordered = graph;
+  bring_out_loop(reordered,
                  ceil_div(int64_t{target.multiprocessors} * kBlocksPerMultiprocessor, blocks));
-  const Division division = divide(module, graph, std::max<int64_t>(1, *likely_rows), blocks, columns, target);
+  const Division division =
+      divide(module, reordered, std::max<int64_t>(1, *likely_rows), blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
-  return graphs_of_parts(module, graph, division.parts, division.length);
+  return graphs_of_parts(module, reordered, division.parts, division.length);
+}
+
+} // namespace
+
+bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
+  return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
+    const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
+    bool reduces = false, scans = false, combines = false;
+    for (const ir::BodyOp &op : body.ops) {
+      // Reductions over everything may come with all loops counted as iteration loops.
+      reduces = reduces || op.op == Op::store_reduction;
+      scans = scans || op.op == Op::scan;
+      combines = combines || op.combine;
+    }
+    if (!reduces && !scans)
+      return false;
+    if (!all.is_integer() || !rows.is_integer())
+      return true;
+    if (scans && all.value() >= kSmallestColumns)
+      return true;
+    const std::span<const Expr> outer = body.iteration_sizes();
+    const bool taps = std::any_of(outer.begin(), outer.end(), [](Expr size) {
+      return size.value() >= 2 && size.value() <= kMostTaps;
+    });
+    if (reduces && taps && all.value() >= kSmallestColumns)
+      return true;
+    if (combines && rows.value() >= kFewestColumns)
+      return all.value() >= kSmallestRow;
+    if (all.value() < kSmallestRow ||
+        (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
+      return all.value() >= kSmallestRow;
+    return !body.is_reduction() ||
+           rows.value() / kColumnsPerBlock + 1 <= 2 * int64_t{target.multiprocessors};
+  });
+}
+
+std::optional<std::vector<KernelGraph>>
+split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target) {
+  const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
+  if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
+      !is_divisible(module, graph))
+    return std::nullopt;
+  const std::optional<KernelGraph> joined = target.is_host ? std::nullopt : join_taps(graph);
+  if (!joined)
+    return divide_rows(module, graph, target);
+  auto divided = divide_rows(module, *joined, target);
+  return divided ? std::move(divided) : std::vector{*joined};
 }
 
 } // namespace tsc::codegen

@@ -166,6 +166,40 @@ NodeValue overlaps(Context &context, const ops::Call &call) {
   return inside.choose(value.dtype, reindexed(operand_of(context, value), index), int64_t{0});
 }
 
+/// Of element `at` (padding included) of one dimension and its window number `turn`: which tap of
+/// it the element is, and the window. Windows are found from the last one that may hold it.
+NodeValue covering_windows(Context &context, const ops::Call &call) {
+  const TensorValue value = source_argument(context, call);
+  const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
+  const std::vector<Expr> stride = call.sizes("stride"), padding = call.sizes("padding"),
+                          dilation = call.sizes("dilation"), kernel = call.sizes("kernel");
+  const size_t count = stride.size(), lead = value.sizes.size() - 2 * count;
+  std::vector<Expr> index = identity_index(value.sizes.size());
+  Conditions inside(context, sizes);
+  for (size_t k = 0; k < count; ++k) {
+    const ops::Covering covering =
+        ops::covering_of(kernel[k].value(), stride[k].value(), dilation[k].value());
+    const Expr at = ir::variable(lead + k) + padding[k];
+    const Expr turn = Expr(covering.most - 1) - ir::variable(lead + count + k);
+    const Expr whole = symbolic::floor_div(at, covering.divisor);
+    const Expr first = symbolic::mod(whole * Expr(covering.inverse), covering.taps_apart);
+    const Expr tap = first + turn * Expr(covering.taps_apart);
+    if (covering.divisor != 1)
+      inside.require(Op::eq, symbolic::mod(at, covering.divisor), 0);
+    if (kernel[k].value() % covering.taps_apart != 0)
+      inside.require(Op::lt, tap, kernel[k]);
+    const Expr last = symbolic::floor_div(at, stride[k]);
+    const bool adjoin = covering.inverse * dilation[k].value() == 1; // tap 0's window is the last
+    index[lead + k] = covering.taps_apart == 1
+                          ? last - tap * Expr(dilation[k].value() / stride[k].value())
+                      : adjoin ? last - turn
+                               : symbolic::floor_div(at - tap * dilation[k], stride[k]);
+    index[lead + count + k] = tap;
+    inside.require_inside(index[lead + k], value.sizes[lead + k]);
+  }
+  return inside.choose(value.dtype, reindexed(operand_of(context, value), index), int64_t{0});
+}
+
 NodeValue adaptive_windows(Context &context, const ops::Call &call) {
   const TensorValue value = source_argument(context, call);
   const std::vector<Expr> &sizes = result_meta(context).layout.sizes;
@@ -196,6 +230,7 @@ void add_windows(Registry &registry) {
   registry["channels_inside"] = channels_inside;
   registry["stored"] = stored;
   registry["overlaps"] = overlaps;
+  registry["covering_windows"] = covering_windows;
   registry["adaptive_windows"] = adaptive_windows;
 }
 

@@ -1,5 +1,7 @@
 """Cases of backward operators, called as autograd records them. operator_cases.py calls add(family), which registers them with
 it. A case's inputs are what the forward pass saved, so that each backward form is held to PyTorch's by itself."""
+import math
+
 import torch
 import torch.nn.functional as F
 from torch._decomp import decomposition_table as decompositions
@@ -199,6 +201,18 @@ def window_gradients(c):
     c.case("max2d_apart", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [2, 2], [2, 2], [0, 0], [1, 1], False), r(1, 2, 4, 3), r(1, 2, 8, 7))
     c.case("max2d_ties", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [3, 3], [1, 1], [1, 1], [1, 1], False), r(1, 2, 5, 6), c.ints(1, 2, 5, 6, low=0, high=3).float())
     c.case("max2d_channels_last", lambda g, x: with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [3, 3], [2, 2], [1, 1], [1, 1], False)(g.contiguous(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)), r(1, 2, 4, 4), r(1, 2, 8, 7))
+    for name, shape, *window in (("divisor", (1, 2, 13, 15), [3, 4], [2, 4], [1, 2], [2, 2]), ("apart_steps", (1, 2, 15, 16), [3, 3], [2, 3], [1, 1], [3, 2]),
+                                 ("wide_steps", (1, 2, 11, 12), [2, 3], [4, 5], [0, 1], [1, 1]), ("long", (1, 2, 12, 13), [5, 4], [2, 1], [2, 2], [1, 1])):
+        x = r(*shape)
+        above = r(*aten.max_pool2d_with_indices(x, *window, False)[0].shape)
+        c.case(f"max2d_{name}", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, *window, False), above, x)
+    nans = r(1, 2, 8, 7).clone()
+    nans[0, 0, 2:4, 3:5] = math.nan
+    c.case("max2d_nan", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [3, 3], [2, 2], [1, 1], [1, 1], False), r(1, 2, 4, 4), nans)
+    c.case("max3d_halves", with_indices(aten.max_pool3d_with_indices, aten.max_pool3d_with_indices_backward, [4, 4, 4], [2, 2, 2], [1, 0, 2], [1, 1, 1], False),
+           r(1, 2, 3, 2, 4), r(1, 2, 6, 7, 6))
+    c.case("avg2d_wide_steps", lambda g, x: aten.avg_pool2d_backward(g, x, [2, 3], [4, 5], [0, 1], False, True, None), r(1, 2, 3, 3), r(1, 2, 11, 12))
+    c.case("avg3d_halves", lambda g, x: aten.avg_pool3d_backward(g, x, [4, 4, 4], [2, 2, 2], [1, 0, 2], True, False, None), r(1, 2, 3, 3, 4), r(1, 2, 6, 7, 6))
     c.case("max3d", with_indices(aten.max_pool3d_with_indices, aten.max_pool3d_with_indices_backward, [2, 3, 2], [2, 2, 1], [0, 1, 0], [1, 1, 1], False), r(1, 2, 2, 3, 4), r(1, 2, 4, 5, 5))
     c.case("avg2d_not_padded", lambda g, x: aten.avg_pool2d_backward(g, x, [3, 3], [2, 2], [1, 1], True, False, None), r(1, 2, 5, 4), r(1, 2, 8, 7))
     c.case("avg2d_divisor", lambda g, x: aten.avg_pool2d_backward(g, x, [2, 2], [], [0, 0], False, True, 7), r(3, 4, 3), r(3, 8, 7))

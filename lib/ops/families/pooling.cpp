@@ -89,19 +89,23 @@ Argument position_of_largest(GraphBuilder &builder, const Argument &self, const 
   const TensorMeta meta = builder.meta(self);
   const size_t lead = meta.layout.rank() - rank;
   Sizes sizes = spatial_sizes(meta, rank);
-  constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
+  // In 32 bits where they fit: half the instructions, and bytes of what is kept for the gradient.
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const std::optional<int64_t> count = symbolic::numel(sizes).as_integer();
+  const DType dtype = count && *count < kMost ? DType::i32 : DType::i64;
+  const int64_t nowhere = dtype == DType::i32 ? kMost : std::numeric_limits<int64_t>::max();
   Argument positions =
       builder.call("aten.arange.start_step", {0, size_argument(symbolic::numel(sizes)), 1},
-                   {{"dtype", DType::i64}, {"device", meta.device}});
+                   {{"dtype", dtype}, {"device", meta.device}});
   sizes.insert(sizes.begin(), lead, Expr(1));
   positions = builder.call("aten.reshape.default", {positions, sizes_argument(sizes)});
-  positions = slide(positions, kNowhere);
+  positions = slide(positions, nowhere);
   const Argument windows = slide(self, lowest(meta.dtype));
   Argument largest = values;
   for (size_t i = 0; i < rank; ++i)
     largest = builder.call("aten.unsqueeze.default", {largest, -1});
   const Argument equal = builder.call("aten.eq.Tensor", {windows, largest});
-  Argument candidates = builder.call(kWhere, {equal, positions, kNowhere});
+  Argument candidates = builder.call(kWhere, {equal, positions, nowhere});
   const bool floating = tensor::is_floating(meta.dtype);
   if (floating) { // -1 - position: the smallest is the last
     const Argument reversed = builder.call(kSub, {-1, positions});
@@ -110,10 +114,12 @@ Argument position_of_largest(GraphBuilder &builder, const Argument &self, const 
   }
   Argument first = builder.call("aten.amin.default",
                                 {candidates, dimensions_from(meta.layout.rank(), rank), false});
-  if (!floating)
-    return first;
-  const Argument is_nan = builder.call("aten.lt.Tensor", {first, 0});
-  return builder.call(kWhere, {is_nan, builder.call(kSub, {-1, first}), first});
+  if (floating) { // -1 - first where that is negative
+    const int64_t sign_bit = dtype == DType::i32 ? 31 : 63;
+    const Argument sign = builder.call("aten.bitwise_right_shift.Tensor_Scalar", {first, sign_bit});
+    first = builder.call("aten.bitwise_xor.Tensor", {first, sign});
+  }
+  return convert(builder, first, DType::i64);
 }
 
 Arguments max_pool(GraphBuilder &builder, const Call &call, size_t rank, bool with_indices) {

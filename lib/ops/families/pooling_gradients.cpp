@@ -45,7 +45,7 @@ Term by_element(const Term &x, const Sizes &sizes, const Window &window) {
   ones.insert(ones.end(), window.rank(), Expr(1));
   taps.insert(taps.end(), window.kernel.begin(), window.kernel.end());
   const Term spread = expanded(reshaped(x, ones), taps);
-  return {x.builder(), overlaps_of(x.builder(), spread, sizes, window)};
+  return {x.builder(), covering_windows_of(x.builder(), spread, sizes, window)};
 }
 
 /// Each element's place in the flattened spatial dimensions, as [spatial.., 1..].

@@ -54,7 +54,7 @@ Argument of_unfold(GraphBuilder &builder, const Call &call) {
   with_windows.push_back(sizes.size());
   const Window window = {{call.size("size")}, {call.size("step")}, {Expr(0)}, {Expr(1)}};
   const Term turned = permuted(wide(builder, call, "grad_in"), with_windows);
-  const Term reached(builder, overlaps_of(builder, turned, {sizes[dim]}, window));
+  const Term reached(builder, covering_windows_of(builder, turned, {sizes[dim]}, window));
   const Term total = permuted(sum(reached, {sizes.size()}, false), back);
   return contiguous(builder, total.as(above.dtype));
 }

@@ -51,6 +51,18 @@ Value overlaps_value(const Call &call) {
                           self.device);
 }
 
+Value covering_windows_value(const Call &call) {
+  check_lists(call, 2, {"kernel", "stride", "padding", "dilation"});
+  const TensorMeta &self = call.tensor("self");
+  const Sizes size = call.sizes("size"), kernel = call.sizes("kernel"),
+              stride = call.sizes("stride"), dilation = call.sizes("dilation");
+  Sizes most;
+  for (size_t i = 0; i < size.size(); ++i)
+    most.emplace_back(covering_of(kernel[i].value(), stride[i].value(), dilation[i].value()).most);
+  return contiguous_value(self.dtype, with_last(self.layout.sizes, 2 * size.size(), size, most),
+                          self.device);
+}
+
 /// The longest of the windows that cut `size` elements into `count` parts. Of no parts at all it is
 /// any number.
 Expr longest_window(Expr size, Expr count, const symbolic::Ranges &ranges) {
@@ -145,7 +157,7 @@ Argument col2im(GraphBuilder &builder, const Call &call) {
                        positions[0], positions[1]};
   Argument x = builder.call("aten.reshape.default", {call["self"], sizes_argument(apart)});
   x = builder.call("aten.permute.default", {x, Arguments{0, 1, 4, 5, 2, 3}});
-  x = widen(builder, overlaps_of(builder, x, output, window));
+  x = widen(builder, covering_windows_of(builder, x, output, window));
   x = builder.call("aten.sum.dim_IntList", {x, Arguments{4, 5}, false});
   x = convert(builder, x, self.dtype);
   return rank == 2 ? builder.call("aten.squeeze.dims", {x, Arguments{0}}) : x;
@@ -184,6 +196,31 @@ Argument overlaps_of(GraphBuilder &builder, const Argument &x, const Sizes &size
                       {x, sizes_argument(sizes), sizes_argument(window.kernel),
                        sizes_argument(window.stride), sizes_argument(window.padding),
                        sizes_argument(window.dilation)});
+}
+
+Argument covering_windows_of(GraphBuilder &builder, const Argument &x, const Sizes &sizes,
+                             const Window &window) {
+  const auto is_known = [](const Sizes &list) {
+    return std::all_of(list.begin(), list.end(),
+                       [](Expr e) { return e.is_integer() && e.value() > 0; });
+  };
+  if (!is_known(window.kernel) || !is_known(window.stride) || !is_known(window.dilation))
+    return overlaps_of(builder, x, sizes, window);
+  return builder.call("tsc.covering_windows.default",
+                      {x, sizes_argument(sizes), sizes_argument(window.kernel),
+                       sizes_argument(window.stride), sizes_argument(window.padding),
+                       sizes_argument(window.dilation)});
+}
+
+Covering covering_of(int64_t kernel, int64_t stride, int64_t dilation) {
+  Covering result;
+  result.divisor = std::gcd(stride, dilation);
+  result.taps_apart = stride / result.divisor;
+  const int64_t step = dilation / result.divisor % result.taps_apart;
+  while (result.inverse * step % result.taps_apart != 1 % result.taps_apart)
+    ++result.inverse;
+  result.most = (kernel + result.taps_apart - 1) / result.taps_apart;
+  return result;
 }
 
 Argument adaptive_windows_of(GraphBuilder &builder, const Argument &x, const Sizes &positions,
@@ -225,6 +262,11 @@ void add_windows(Table &table) {
            "padding, SymInt[] dilation) -> Tensor")
       .shape(overlaps_value)
       .lowers("overlaps");
+  table
+      .add("tsc::covering_windows(Tensor self, SymInt[] size, SymInt[] kernel, SymInt[] stride, "
+           "SymInt[] padding, SymInt[] dilation) -> Tensor")
+      .shape(covering_windows_value)
+      .lowers("covering_windows");
   const auto with_channels_inside = [](const Call &call) {
     const TensorMeta &self = call.tensor("self");
     return tensor_value(self.dtype, self.layout.sizes, channels_last_strides(self.layout.sizes),

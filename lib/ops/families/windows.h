@@ -25,6 +25,23 @@ Argument windows_of(GraphBuilder &builder, const Argument &x, const std::vector<
 /// Summed over the taps it puts windows back.
 Argument overlaps_of(GraphBuilder &builder, const Argument &x, const std::vector<Expr> &sizes,
                      const Window &window);
+/// tsc.covering_windows, the same without the taps that fall between windows: x as [.., sizes..,
+/// most..], the windows that hold an element, of which there are at most kernel / stride, rounded
+/// up. Which tap of its windows an element has follows from where it stands. tsc.overlaps where the
+/// window's numbers are symbols.
+Argument covering_windows_of(GraphBuilder &builder, const Argument &x,
+                             const std::vector<Expr> &sizes, const Window &window);
+
+/// How an element of one dimension finds the windows that hold it. Their taps are
+/// `taps_apart` apart.
+struct Covering {
+  int64_t taps_apart = 1; // stride / gcd(stride, dilation)
+  int64_t divisor = 1;    // gcd(stride, dilation): elements at no multiple of it have no window
+  int64_t inverse = 0;    // of dilation / divisor, modulo taps_apart
+  int64_t most = 1;       // windows that hold one element
+};
+/// Preconditions: kernel, stride and dilation are positive.
+Covering covering_of(int64_t kernel, int64_t stride, int64_t dilation);
 /// tsc.adaptive_windows: the windows of adaptive pooling, [.., sizes..] as [.., positions..,
 /// longest window..]: position i of n holds elements floor(i * size / n) to ceil((i + 1) * size /
 /// n), then `fill`.

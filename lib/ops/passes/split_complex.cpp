@@ -59,6 +59,7 @@ constexpr ByParts kByParts[] = {{"aten.view.default", {"self"}},
                                 {"aten.select_scatter.default", {"self", "src"}},
                                 {"tsc.windows.default", {"self"}},
                                 {"tsc.overlaps.default", {"self"}},
+                                {"tsc.covering_windows.default", {"self"}},
                                 {"tsc.unfold_scatter.default", {"self", "src"}}};
 
 std::string_view function_of(std::string_view target) {

@@ -57,7 +57,8 @@ constexpr std::string_view kTakers[] = {
     "replication_pad3d", "flip", "fliplr", "flipud", "roll", "tsc.rotate", "rot90", "repeat",
     "tile", "repeat_interleave", "tril", "triu", "diag", "diag_embed", "diagflat", "meshgrid",
     "cartesian_prod", "combinations", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
-    "native_channel_shuffle", "im2col", "col2im", "tsc.windows", "tsc.overlaps", "_chunk_cat",
+    "native_channel_shuffle", "im2col", "col2im", "tsc.windows", "tsc.overlaps",
+    "tsc.covering_windows", "_chunk_cat",
     // places
     "index", "_unsafe_index", "index_select", "gather", "take", "take_along_dim", "embedding",
     "index_put", "_unsafe_index_put", "index_add", "index_copy", "index_fill", "scatter",
