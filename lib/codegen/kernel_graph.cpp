@@ -676,7 +676,7 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
     builder.add_member(group.bodies[m], loops.of_member[m]);
   remove_dead_values(graph);
   order_row_elements(module, graph);
-  divide_rows(module, graph);
+  divide_row_loops(module, graph);
   assign_phases(graph);
   if (!options.two_pass_statistics)
     join_softmax_statistics(graph);

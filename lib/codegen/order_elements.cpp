@@ -109,7 +109,7 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph) {
   graph = std::move(divided);
 }
 
-void divide_rows(const ir::Module &module, KernelGraph &graph) {
+void divide_row_loops(const ir::Module &module, KernelGraph &graph) {
   if (!graph.reduces || keeps_order(graph) || !graph.rows().is_integer())
     return;
   const auto contiguous = [&](const KernelGraph &over, Expr variable) {

@@ -17,7 +17,7 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph);
 
 /// Takes apart the loops over rows that loads divide (instances and channels, which a view made
 /// one) where these go through memory in order then.
-void divide_rows(const ir::Module &module, KernelGraph &graph);
+void divide_row_loops(const ir::Module &module, KernelGraph &graph);
 
 /// A graph that reduces nothing any more as a pointwise one: rows are its outer loops.
 void make_pointwise(KernelGraph &graph);

@@ -97,13 +97,29 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
     along_rows += row && row->is_integer(1) ? bytes : 0;
     along_elements += element && element->is_integer(1) ? bytes : 0;
   }
-  return along_rows > along_elements;
+  // Of operands that lie either way, a block of columns has whole sectors of both: what one of its
+  // threads leaves of a sector those at the next elements take.
+  const bool mixed = along_rows > 0 && along_rows == along_elements && graph.reduces &&
+                     std::none_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+                       return value.op == Op::scan || value.op == Op::sort ||
+                              (value.op == Op::store && value.level == Level::element);
+                     });
+  return along_rows > along_elements || mixed;
 }
 
 void plan_columns(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;
   ColumnWalk walk;
-  walk.columns = kColumnsPerBlock;
+  constexpr int kMixedColumns = 16; // a sector of 16-bit elements
+  const bool mixed =
+      std::any_of(plan.graph.values.begin(), plan.graph.values.end(), [&](const Value &value) {
+        const auto step =
+            symbolic::coefficient_of(value.index, plan.graph.element_variables.back());
+        return value.op == Op::load && value.level == Level::element && step &&
+               step->is_integer(1) &&
+               tensor::size_in_bytes(module.buffer(value.buffer).dtype) < sizeof(float);
+      });
+  walk.columns = mixed ? kMixedColumns : kColumnsPerBlock;
   classify_accesses(module, plan, 1);
   load_apart(plan);
   plan.preloaded.assign(plan.graph.values.size(), false);

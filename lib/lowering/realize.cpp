@@ -134,16 +134,31 @@ void realize_for_broadcast(Context &context, Storage &storage, std::span<const E
 
 namespace {
 
-/// Whether reductions alone ask for a value. They read the same elements, and fuse: each is
-/// computed once where it is added up, however much that takes.
+/// Of the tensor that a node gives; null if it gives none, or several.
+const std::vector<Expr> *sizes_of(const graph::Node &node) {
+  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+  return meta ? &meta->layout.sizes : nullptr;
+}
+
+/// Whether reductions alone ask for a value, at once or of what one choice makes of it, element by
+/// element. They read the same elements, and fuse: each is computed once where it is added up,
+/// however much that takes.
 bool is_for_reductions(const Context &context, const std::vector<graph::NodeId> &users) {
   static constexpr std::array<std::string_view, 5> kReductions = {
       "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default", "aten.var_mean.correction",
       "aten.prod.dim_int"};
-  return !users.empty() && std::all_of(users.begin(), users.end(), [&](graph::NodeId user) {
+  const auto reduces = [&](graph::NodeId user) {
     return std::find(kReductions.begin(), kReductions.end(), context.graph.node(user).target) !=
            kReductions.end();
-  });
+  };
+  if (users.size() == 1 && context.graph.node(users[0]).target == "aten.where.self") {
+    const graph::Node &choice = context.graph.node(users[0]);
+    const std::vector<graph::NodeId> &next = context.users[users[0]];
+    return sizes_of(choice) && sizes_of(context.graph.node(context.current)) &&
+           *sizes_of(choice) == *sizes_of(context.graph.node(context.current)) && !next.empty() &&
+           std::all_of(next.begin(), next.end(), reduces);
+  }
+  return !users.empty() && std::all_of(users.begin(), users.end(), reduces);
 }
 
 /// Realizes the value of the current node; where that is one of fewer bytes made wider (what was
