@@ -109,6 +109,48 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph) {
   graph = std::move(divided);
 }
 
+void bring_out_loop(KernelGraph &graph, int64_t parts) {
+  const size_t loops = graph.element_sizes.size();
+  if (loops < 2 || keeps_order(graph) ||
+      !std::all_of(graph.element_sizes.begin(), graph.element_sizes.end(),
+                   [](Expr size) { return size.is_integer(); }))
+    return;
+  size_t longest = 0;
+  for (size_t i = 1; i < loops; ++i)
+    if (graph.element_sizes[i].value() > graph.element_sizes[longest].value())
+      longest = i;
+  if (longest == 0 || graph.element_sizes[0].value() * 2 >= parts)
+    return;
+  const int64_t size = graph.element_sizes[longest].value();
+  constexpr double kFarFromWanted = 1; // twice, or half
+  double least = kFarFromWanted;
+  int64_t count = 1;
+  for (int64_t p = std::max<int64_t>(2, parts / 2); p <= std::min(2 * parts, size / 2); ++p) {
+    if (size % p != 0)
+      continue;
+    double cost = std::fabs(std::log2(static_cast<double>(p) / static_cast<double>(parts)));
+    for (int64_t width = 4; width <= 16; width *= 2) // vectors stay whole
+      cost += size % width == 0 && size / p % width != 0 ? kFarFromWanted : 0;
+    if (cost <= least) {
+      least = cost;
+      count = p;
+    }
+  }
+  // Runs of the innermost loop stay what is contiguous, if there is any number of them.
+  constexpr int64_t kShortest = 32;
+  if (count == 1 && longest + 1 == loops)
+    for (int64_t p = std::min(parts, size / kShortest); p > 2 * graph.element_sizes[0].value(); --p)
+      if (size % p == 0) {
+        count = p;
+        break;
+      }
+  if (count > 1)
+    divide(graph, longest, size / count);
+  const auto at = static_cast<ptrdiff_t>(longest);
+  for (std::vector<Expr> *list : {&graph.element_variables, &graph.element_sizes})
+    std::rotate(list->begin(), list->begin() + at, list->begin() + at + 1);
+}
+
 void divide_row_loops(const ir::Module &module, KernelGraph &graph) {
   if (!graph.reduces || keeps_order(graph) || !graph.rows().is_integer())
     return;
@@ -157,40 +199,6 @@ void make_pointwise(KernelGraph &graph) {
       value.op = Op::store;
   }
   assign_phases(graph);
-}
-
-void bring_out_loop(KernelGraph &graph, int64_t parts) {
-  const size_t loops = graph.element_sizes.size();
-  if (loops < 2 || keeps_order(graph) ||
-      !std::all_of(graph.element_sizes.begin(), graph.element_sizes.end(),
-                   [](Expr size) { return size.is_integer(); }))
-    return;
-  size_t longest = 0;
-  for (size_t i = 1; i < loops; ++i)
-    if (graph.element_sizes[i].value() > graph.element_sizes[longest].value())
-      longest = i;
-  if (longest == 0 || graph.element_sizes[0].value() * 2 >= parts)
-    return;
-  const int64_t size = graph.element_sizes[longest].value();
-  constexpr double kFarFromWanted = 1; // twice, or half
-  double least = kFarFromWanted;
-  int64_t count = 1;
-  for (int64_t p = std::max<int64_t>(2, parts / 2); p <= std::min(2 * parts, size / 2); ++p) {
-    if (size % p != 0)
-      continue;
-    double cost = std::fabs(std::log2(static_cast<double>(p) / static_cast<double>(parts)));
-    for (int64_t width = 4; width <= 16; width *= 2) // vectors stay whole
-      cost += size % width == 0 && size / p % width != 0 ? kFarFromWanted : 0;
-    if (cost <= least) {
-      least = cost;
-      count = p;
-    }
-  }
-  if (count > 1)
-    divide(graph, longest, size / count);
-  const auto at = static_cast<ptrdiff_t>(longest);
-  for (std::vector<Expr> *list : {&graph.element_variables, &graph.element_sizes})
-    std::rotate(list->begin(), list->begin() + at, list->begin() + at + 1);
 }
 
 } // namespace tsc::codegen
