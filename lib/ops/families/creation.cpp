@@ -239,8 +239,8 @@ Argument arange_over(GraphBuilder &builder, const Call &call, Argument start, Ar
                      Argument step) {
   bool floating = is_float(start) || is_float(end) || is_float(step);
   DType dtype = call.dtype("dtype").value_or(floating ? DType::f32 : DType::i64);
-  if (is_symbolic(start) || is_symbolic(end) ||
-      is_symbolic(step)) { // whole reals beside sizes count as they do
+  // Whole reals beside sizes count as those do.
+  if (is_symbolic(start) || is_symbolic(end) || is_symbolic(step)) {
     start = whole(start), end = whole(end), step = whole(step);
     floating = is_float(start) || is_float(end) || is_float(step);
   }
