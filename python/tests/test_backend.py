@@ -61,6 +61,17 @@ class Inference(Case):
         self.assertEqual(len(tsc.reports()), 1)
         self.all_compiled()
 
+    def test_ranges_of_whole_reals_over_sizes(self):
+        def f(x):
+            n = x.shape[0]
+            return torch.arange(n, -n, -1.0) * 2, torch.arange(1.0, n + 1) + x, torch.arange(0, n, 2.0).cos()
+
+        g = self.compiled(f, dynamic=True)
+        for n in (4, 9, 17):
+            x = torch.randn(n)
+            self.assert_same(g(x), f(x))
+        self.all_compiled()
+
     def test_size_is_a_result(self):
         def f(x):
             return x * x.shape[0], x.shape[0] * 2 + x.shape[1]
@@ -262,6 +273,23 @@ class Fallbacks(Case):
             x = torch.randn(rows, 5)
             self.assert_same(g(x), f(x))
         self.assertEqual(len(tsc.reports()), 1)
+
+    def test_sizes_of_which_only_a_product_is_left(self):
+        """Behind the unknown operator the rows are batch * length: neither can be told from what it gives."""
+        def f(x):
+            batch, length, width = x.shape
+            rows = batch * length
+            y = twice((x + 1).reshape(rows, width))
+            weights = y.softmax(-1) * torch.arange(rows, dtype=torch.float32)[:, None]
+            return weights.sum(0), weights.reshape(batch, length, width).sum(1)
+
+        g = self.compiled(f, dynamic=True)
+        for sizes in ((2, 3, 4), (5, 7, 6)):
+            x = torch.randn(*sizes)
+            self.assert_same(g(x), f(x))
+        report = tsc.last_report()
+        self.assertEqual([f.target for f in report.fallbacks], ["tsc_test.twice.default"], str(report))
+        self.assertEqual(report.compiled_nodes, report.nodes - 1)
 
     def test_no_compiler_is_no_error(self):
         import os

@@ -7,7 +7,7 @@ from torch.fx.passes.split_module import split_module
 from . import _library, _report
 from ._config import config
 from ._library import Handle, TscError
-from .graph import CannotConvert, Converter, evaluator, why_eager
+from .graph import CannotConvert, Converter, evaluator, symbols_of, tensors_in, why_eager
 from .program import Program
 
 
@@ -110,13 +110,8 @@ class Compiled:
         """Where each symbol's value is: the input's number and dimension (None: the input is the number)."""
         found = {}
         for i, node in enumerate(placeholders):
-            value = node.meta.get("val")
-            several = [(None, value)] if isinstance(value, torch.SymInt) else []
-            if isinstance(value, torch.Tensor):
-                several = [(d, s) for d, s in enumerate(value.shape) if isinstance(s, torch.SymInt)]
-            for dimension, size in several:
-                if size.node.expr.is_Symbol:
-                    found.setdefault(size.node.expr.name, (i, dimension))
+            for symbol, (dimension, _) in _symbols_told_by(node.meta.get("val")).items():
+                found.setdefault(symbol, (i, dimension))
         return found
 
     def _result(self, result, positions, computed):
@@ -294,6 +289,7 @@ class Compiler:
             if not isinstance(part, torch.fx.GraphModule):
                 continue
             self._give_values(split, name, part)
+            self._give_symbols(split, name, part)
             if not any(n.name in names for n in _calls(part)):
                 split.add_module(name, _AsModule(self.module(part, depth + 1)))
         split.recompile()
@@ -307,6 +303,56 @@ class Compiler:
         for placeholder, given in zip(placeholders, call.args):
             if "val" not in placeholder.meta and isinstance(given, torch.fx.Node) and "val" in given.meta:
                 placeholder.meta["val"] = given.meta["val"]
+
+
+    @staticmethod
+    def _give_symbols(split, name, part):
+        """What a part is given may have sizes from which no symbol can be told (only the product of two): such symbols
+        become inputs of it, numbers that the whole graph's inputs say."""
+        placeholders = [n for n in part.graph.nodes if n.op == "placeholder"]
+        needed = set().union(*(_symbols_in(n.meta.get("val")) for n in part.graph.nodes))
+        told = {symbol for n in placeholders for symbol in _symbols_told_by(n.meta.get("val"))}
+        missing = sorted(needed - told)
+        sources = {}
+        for node in split.graph.nodes:
+            if node.op == "placeholder":
+                for symbol, found in _symbols_told_by(node.meta.get("val")).items():
+                    sources.setdefault(symbol, (node, *found))
+        call = next(n for n in split.graph.nodes if n.op == "call_module" and n.target == name)
+        last = placeholders[-1] if placeholders else None
+        for symbol in missing:
+            if symbol not in sources:
+                continue
+            source, dimension, value = sources[symbol]
+            if dimension is not None:
+                with split.graph.inserting_before(call):
+                    source = split.graph.call_function(torch.ops.aten.sym_size.int, (source, dimension))
+                source.meta["val"] = value
+            with part.graph.inserting_after(last):
+                last = part.graph.placeholder(f"size_{symbol}")
+            last.meta["val"] = value
+            call.args = (*call.args, source)
+        part.recompile()
+
+
+def _symbols_in(value):
+    """Names of symbols that a node's value is over."""
+    if isinstance(value, torch.SymInt):
+        return {s.name for s in symbols_of(value)}
+    sizes = [s for t in tensors_in(value) if t.layout == torch.strided for s in (*t.shape, *t.stride())]
+    return {s.name for size in sizes for s in symbols_of(size)}
+
+
+def _symbols_told_by(value):
+    """{symbol: (dimension or None, its value)}: what an input says by itself."""
+    several = [(None, value)] if isinstance(value, torch.SymInt) else []
+    if isinstance(value, torch.Tensor):
+        several = [(d, s) for d, s in enumerate(value.shape) if isinstance(s, torch.SymInt)]
+    told = {}
+    for dimension, size in several:
+        if size.node.expr.is_Symbol:
+            told.setdefault(size.node.expr.name, (dimension, size))
+    return told
 
 
 class _AsModule(torch.nn.Module):

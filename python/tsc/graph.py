@@ -4,7 +4,8 @@ import math
 
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._sympy.functions import (CeilDiv, CleanDiv, FloorDiv, Max, Min, Mod, ModularIndexing, PythonMod)
+from torch.utils._sympy.functions import (CeilDiv, CeilToInt, CleanDiv, FloatTrueDiv, FloorDiv, FloorToInt, IntTrueDiv,
+                                          Max, Min, Mod, ModularIndexing, PythonMod, ToFloat)
 
 from ._library import ALIGNMENT, DTYPES
 
@@ -37,6 +38,8 @@ def _text(expr):
         return expr.name
     if expr.is_Integer:
         return str(int(expr))
+    if isinstance(expr, (CeilToInt, FloorToInt)):
+        return _rounded(expr.args[0], "CeilDiv" if isinstance(expr, CeilToInt) else "FloorDiv")
     args = [_text(a) for a in expr.args]
     if expr.is_Add:
         return "(" + " + ".join(args) + ")"
@@ -55,6 +58,28 @@ def _text(expr):
             for other in args[1:]:
                 text = f"{name}({text}, {other})"
             return text
+    raise ValueError(f"{expr} is no expression of tsc's graphs")
+
+
+def _rounded(expr, division):
+    """Text of a real that was rounded: how many elements a range of reals has, whose bounds and step are whole."""
+    divided, by = expr.args if isinstance(expr, (FloatTrueDiv, IntTrueDiv)) else (expr, None)
+    text, divisor = _whole(divided), 1 if by is None else int(_whole(by))  # a ValueError if it is no number
+    if divisor < 0:
+        text, divisor = f"(-1*{text})", -divisor
+    if divisor == 0:
+        raise ValueError(f"{expr} is no expression of tsc's graphs")
+    return text if divisor == 1 else f"{division}({text}, {divisor})"
+
+
+def _whole(expr):
+    """Text of a real that is computed of whole numbers alone."""
+    if isinstance(expr, ToFloat) or expr.is_integer:
+        return _text(expr.args[0] if isinstance(expr, ToFloat) else expr)
+    if expr.is_Float and abs(expr) <= 2**53 and float(expr) == int(expr):
+        return str(int(expr))
+    if expr.is_Add or expr.is_Mul:
+        return "(" + (" + " if expr.is_Add else "*").join(_whole(a) for a in expr.args) + ")"
     raise ValueError(f"{expr} is no expression of tsc's graphs")
 
 

@@ -51,6 +51,15 @@ class Gated(torch.nn.Module):
         return F.glu(x, 0), F.glu(x), torch.ops.aten.glu_backward(F.glu(x, 0), x, 0), *steps
 
 
+class WholeRanges(torch.nn.Module):
+    """Ranges of reals that are whole, beside sizes (XLNet's positions)."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        return (torch.arange(n, -n, -1.0), torch.arange(0, n, 2.0, dtype=torch.float16), torch.arange(1.0, n + 1),
+                torch.arange(0.0, n, dtype=torch.int64) + x.long(), torch.arange(-2.0, n, 3.0, dtype=torch.float64))
+
+
 class Block(torch.nn.Module):
     """A transformer block: positions, causal attention, feed-forward, a mean over the sequence."""
 
@@ -306,6 +315,7 @@ def operators():
     even = 2 * Dim("h", min=1, max=30)
     yield "gated", Gated(), (r(6, 4),), ({0: even, 1: 2 * Dim("w", min=1, max=9)},), runs(lambda n, m: (r(n, m),), (6, 4), (4, 10), (30, 18))
     yield "differences", Differences(), (r(63), r(5)), ({0: auto}, {0: auto}), runs(lambda n, m: (r(n), r(m)), (63, 5), (47, 2), (100, 3))
+    yield "whole_ranges", WholeRanges(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
 
 
 def models():

@@ -203,10 +203,20 @@ int64_t range_length(const Call &call, double start, double end, double step) {
   return static_cast<int64_t>(length);
 }
 
+bool is_symbolic(const Argument &value) { return std::holds_alternative<Expr>(value.value); }
+
+/// 3.0 as 3; other reals as they are.
+Argument whole(const Argument &value) {
+  constexpr double kExact = 9007199254740992; // up to here every integer is a double
+  const double *real = std::get_if<double>(&value.value);
+  if (real && std::trunc(*real) == *real && std::abs(*real) <= kExact)
+    return static_cast<int64_t>(*real);
+  return value;
+}
+
 void refuse_symbolic_bounds(const Call &call, const Argument &start, const Argument &end,
                             const Argument &step) {
-  if (std::holds_alternative<Expr>(start.value) || std::holds_alternative<Expr>(end.value) ||
-      std::holds_alternative<Expr>(step.value))
+  if (is_symbolic(start) || is_symbolic(end) || is_symbolic(step))
     call.refuse("TSC-O034", "aten.arange: floating bounds with symbolic ones",
                 "make the bounds static");
 }
@@ -225,10 +235,15 @@ Argument whole_range(GraphBuilder &builder, const Call &call, const Argument &st
 }
 
 /// ceil((end - start) / step) elements.
-Argument arange_over(GraphBuilder &builder, const Call &call, const Argument &start,
-                     const Argument &end, const Argument &step) {
+Argument arange_over(GraphBuilder &builder, const Call &call, Argument start, Argument end,
+                     Argument step) {
   bool floating = is_float(start) || is_float(end) || is_float(step);
   DType dtype = call.dtype("dtype").value_or(floating ? DType::f32 : DType::i64);
+  // Whole reals beside sizes count as those do.
+  if (is_symbolic(start) || is_symbolic(end) || is_symbolic(step)) {
+    start = whole(start), end = whole(end), step = whole(step);
+    floating = is_float(start) || is_float(end) || is_float(step);
+  }
   if (floating && tensor::is_integral(dtype))
     return whole_range(builder, call, start, end, step, dtype);
   tensor::Device device = device_argument(call, {});
