@@ -122,7 +122,7 @@ def attention_in_other_words(c):
         return torch.softmax(torch.where(m, scores(q, k) * 0.25, lowest), -1) @ v
 
     def widened(q, k, v, m, n):
-        w = torch.where(m, q.float() @ k.float().transpose(-1, -2), torch.tensor(torch.finfo(torch.float32).min)) / 4 + n
+        w = torch.where(m, q.float() @ k.float().transpose(-1, -2), torch.full([], torch.finfo(torch.float32).min)) / 4 + n
         return F.dropout(F.softmax(w, -1).to(v.dtype), 0.1, False) @ v
 
     def alibi(q, k, v, slopes, m):

@@ -51,7 +51,7 @@ std::vector<Case> small(const std::vector<int64_t> &depths, const std::vector<in
     cases.push_back({depth, 70, 136, "float32"});
     cases.push_back({depth, 200, 264, "bool"});
   }
-  cases.push_back({64, 17, 1, ""});
+  cases.push_back({64, 65, 1, ""});
   cases.push_back({64, 200, 300, "", true, 6, 2, "float16"});
   cases.push_back({128, 200, 100, "", true, 4, 1, "float16"});
   return cases;
@@ -82,6 +82,9 @@ std::vector<Case> few() {
 std::vector<Case> not_so_few() {
   return {{64, 33, 2000, "", false, 4, 2},
           {96, 64, 1500, "bfloat16", false, 2, 2},
+          {32, 49, 49, "float16", false, 3, 3, "float16"},
+          {64, 64, 64, "bool", false, 5, 5},
+          {40, 17, 1, ""},
           {128, 16, 1200, "", false, 32, 2}};
 }
 
@@ -132,7 +135,7 @@ TEST_CASE("attention of every depth and mask on the GPU", "[gpu]") {
 }
 
 TEST_CASE("attention of few queries on the host") {
-  check_all({few()[0], few()[3], few()[4], few()[5]}, testing::host_ways(), kFew);
+  check_all({few()[0], few()[3], few()[4], few()[5], not_so_few()[3]}, testing::host_ways(), kFew);
 }
 
 TEST_CASE("attention of few queries on the GPU", "[gpu]") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 namespace tsc::ops {
 
@@ -91,6 +92,29 @@ std::optional<double> scale_of(const Node &node) {
   if (!number || *number == 0 || !std::isfinite(*number))
     return std::nullopt;
   return times ? *number : 1 / *number;
+}
+
+/// The dimensions that a permutation takes, in its order; none: it is no permutation of them.
+std::vector<size_t> order_of(const Node &node, size_t rank) {
+  const Argument::List *list = node.target == "aten.permute.default" && node.args.size() == 2
+                                   ? node.args[1].list()
+                                   : nullptr;
+  std::vector<size_t> order;
+  for (size_t i = 0; list && i < list->size(); ++i) {
+    const auto *given = std::get_if<int64_t>(&(*list)[i].value);
+    const auto all = static_cast<int64_t>(rank);
+    if (!given || *given < -all || *given >= all)
+      return {};
+    order.push_back(static_cast<size_t>(*given < 0 ? *given + all : *given));
+  }
+  return order;
+}
+/// Whether dimensions of more than one element stay in their order.
+bool in_order(const std::vector<size_t> &order, const std::vector<Expr> &sizes) {
+  std::vector<size_t> many;
+  std::copy_if(order.begin(), order.end(), std::back_inserter(many),
+               [&](size_t dimension) { return !sizes[dimension].is_integer(1); });
+  return std::is_sorted(many.begin(), many.end());
 }
 
 } // namespace
@@ -223,23 +247,30 @@ bool AttentionPattern::keeps_order(NodeId id) const {
     return false;
   if (node.target == "aten.expand.default")
     return from->layout.sizes == tensor(id)->layout.sizes;
-  const Argument::List *order = node.target == "aten.permute.default" && node.args.size() == 2
-                                    ? node.args[1].list()
-                                    : nullptr;
-  int64_t before = -1;
-  for (size_t i = 0; order && i < order->size(); ++i) {
-    const auto *given = std::get_if<int64_t>(&(*order)[i].value);
-    const auto rank = static_cast<int64_t>(from->layout.rank());
-    const int64_t dimension = given ? (*given < 0 ? *given + rank : *given) : -1;
-    if (dimension < 0 || dimension >= rank)
-      return false;
-    if (from->layout.sizes[static_cast<size_t>(dimension)].is_integer(1))
-      continue;
-    if (dimension < before)
-      return false;
-    before = dimension;
-  }
-  return order != nullptr;
+  const std::vector<size_t> order = order_of(node, from->layout.rank());
+  return !order.empty() && in_order(order, from->layout.sizes);
+}
+
+/// What two permutations, one after the other, take, if they leave its elements in their order.
+std::optional<NodeId> AttentionPattern::before_turns(NodeId id) const {
+  const Node &outer = graph_.node(id);
+  const std::optional<NodeId> between =
+      outer.target == "aten.permute.default" ? alone(outer.args[0]) : std::nullopt;
+  const std::optional<NodeId> from =
+      between && graph_.node(*between).target == "aten.permute.default"
+          ? alone(graph_.node(*between).args[0])
+          : std::nullopt;
+  if (!from)
+    return std::nullopt;
+  const size_t rank = tensor(*from)->layout.rank();
+  const std::vector<size_t> first = order_of(graph_.node(*between), rank),
+                            second = order_of(outer, rank);
+  if (first.size() != rank || second.size() != rank)
+    return std::nullopt;
+  std::vector<size_t> both;
+  for (const size_t dimension : second)
+    both.push_back(first[dimension]);
+  return in_order(both, tensor(*from)->layout.sizes) ? from : std::nullopt;
 }
 
 /// Whether nobody but these nodes reads what `id` yields.
@@ -318,8 +349,14 @@ std::optional<NodeId> AttentionPattern::scores_of_quotient(NodeId id) const {
 /// What a softmax over the last dimension takes that gives a product its left factor.
 std::optional<NodeId> AttentionPattern::scores_before(const Argument &argument) const {
   std::optional<NodeId> id = alone(argument);
-  while (id && (leaves_weights(graph_.node(*id)) || keeps_order(*id)))
-    id = alone(graph_.node(*id).args[0]);
+  while (id) {
+    if (leaves_weights(graph_.node(*id)) || keeps_order(*id))
+      id = alone(graph_.node(*id).args[0]);
+    else if (const std::optional<NodeId> before = before_turns(*id))
+      id = before;
+    else
+      break;
+  }
   if (!id)
     return std::nullopt;
   if (const std::optional<NodeId> scores = scores_of_quotient(*id))

@@ -70,6 +70,7 @@ private:
   std::optional<double> number_in(const Argument &argument) const;
   std::optional<graph::NodeId> alone(const Argument &argument) const;
   bool keeps_order(graph::NodeId id) const;
+  std::optional<graph::NodeId> before_turns(graph::NodeId id) const;
   bool only_read_by(graph::NodeId id, std::initializer_list<graph::NodeId> readers) const;
   std::optional<graph::NodeId> call_of(const Argument &argument, std::string_view target) const;
   std::optional<graph::NodeId> softmax_with_zeros(graph::NodeId id) const;

@@ -340,7 +340,11 @@ Argument rebuilt(Rewrite &rewrite, const AttentionFactor &factor) {
     Arguments args = {result};
     for (size_t i = 1; i < view.args.size(); ++i)
       args.push_back(rewrite.mapped(view.args[i]));
-    result = rewrite.builder().call(view.target, std::move(args), view.kwargs);
+    // Without what was between, elements may lie where a view of these sizes is a copy.
+    const bool is_view =
+        view.target == "aten.view.default" || view.target == "aten._unsafe_view.default";
+    result = rewrite.builder().call(is_view ? "aten.reshape.default" : view.target, std::move(args),
+                                    view.kwargs);
   }
   return result;
 }
