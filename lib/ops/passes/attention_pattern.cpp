@@ -349,14 +349,13 @@ std::optional<NodeId> AttentionPattern::scores_of_quotient(NodeId id) const {
 /// What a softmax over the last dimension takes that gives a product its left factor.
 std::optional<NodeId> AttentionPattern::scores_before(const Argument &argument) const {
   std::optional<NodeId> id = alone(argument);
-  while (id) {
+  while (id)
     if (leaves_weights(graph_.node(*id)) || keeps_order(*id))
       id = alone(graph_.node(*id).args[0]);
     else if (const std::optional<NodeId> before = before_turns(*id))
       id = before;
     else
       break;
-  }
   if (!id)
     return std::nullopt;
   if (const std::optional<NodeId> scores = scores_of_quotient(*id))
