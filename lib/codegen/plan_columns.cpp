@@ -116,7 +116,8 @@ void plan_columns(const Request &request, KernelPlan &plan) {
         const auto step =
             symbolic::coefficient_of(value.index, plan.graph.element_variables.back());
         return value.op == Op::load && value.level == Level::element && step &&
-               step->is_integer(1) &&
+               step->is_integer(1) && !plan.graph.row_variables.empty() &&
+               symbolic::depends_on(value.index, plan.graph.row_variables.back()) &&
                tensor::size_in_bytes(module.buffer(value.buffer).dtype) < sizeof(float);
       });
   walk.columns = mixed ? kMixedColumns : kColumnsPerBlock;

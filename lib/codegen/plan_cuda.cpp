@@ -144,8 +144,7 @@ int widest_access(const ir::Module &module, const KernelPlan &plan, int vector) 
 int steps_that_fill(Expr runs, int block, int wanted, const target::Target &target) {
   const auto count = runs.as_integer();
   int steps = wanted;
-  while (steps > 1 &&
-         (!count || *count < int64_t{4} * target.multiprocessors * block * steps))
+  while (steps > 1 && (!count || *count < int64_t{4} * target.multiprocessors * block * steps))
     steps /= 2;
   return steps;
 }
@@ -179,9 +178,8 @@ void plan_flat(const Request &request, KernelPlan &plan) {
         return value.op == Op::set_indirect ||
                (value.op == Op::store && value.mode != ir::StoreMode::plain);
       });
-  const bool loads_several =
-      walk.vector == 1 &&
-      steps_that_fill(plan.graph.elements(), kFlatBlock, kRunsInFlight, target) > 1;
+  const bool loads_several = walk.vector == 1 && steps_that_fill(plan.graph.elements(), kFlatBlock,
+                                                                 kRunsInFlight, target) > 1;
   if (waits || loads_several)
     preload_single(plan, walk.vector);
   if (walk.vector > 1)
@@ -190,8 +188,8 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, as many
   // as make 16 bytes of most, if that leaves every multiprocessor four blocks.
   constexpr int kNarrow = 4; // bytes
-  const int widest = walk.vector == 1 ? widest_element(module, plan)
-                                      : widest_access(module, plan, walk.vector);
+  const int widest =
+      walk.vector == 1 ? widest_element(module, plan) : widest_access(module, plan, walk.vector);
   const bool narrow = walk.vector == 1 || widest <= kNarrow;
   const int wanted = narrow  ? kRunsInFlight * (widest > 0 && widest < kNarrow ? 2 : 1)
                      : waits ? 2
@@ -475,6 +473,7 @@ bool plan_covered_sums(const Request &request, KernelPlan &plan) {
 
 void plan_pointwise(const Request &request, KernelPlan &plan) {
   constexpr double kLeastGain = 0.85; // of the time before: what is worth more text
+  constexpr double kLaunch = 2000;    // nanoseconds in which any kernel begins and ends
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
   if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
@@ -483,7 +482,8 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
         !plan_pointwise_rows(request, plan))
       plan_flat(request, plan);
   }
-  if (covered && planned_time(request, *covered) < kLeastGain * planned_time(request, plan))
+  if (covered && kLaunch + planned_time(request, *covered) <
+                     kLeastGain * (kLaunch + planned_time(request, plan)))
     plan = *std::move(covered);
 }
 

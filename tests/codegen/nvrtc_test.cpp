@@ -156,8 +156,10 @@ TEST_CASE("attention compiles without spills at every depth and with every mask"
     text += "TC_KERNEL void __launch_bounds__(" + std::string("tc_attention_tiles<") +
             std::to_string(depth) + ", " + mask + ">::threads, 256 / tc_attention_tiles<" +
             std::to_string(depth) + ", " + mask + ">::threads" + ") " + name +
-            "(const tc_attention_problem<" + type + ", " + mask + "> problem) { tc_attention<" +
-            std::to_string(depth) + (causal ? ", true" : ", false") + ">(problem); }\n";
+            "(tc_attention_problem<" + type + ", " + mask + "> problem) { " +
+            (mask == "tc_no_mask" ? "" : "problem.mask.within = 1; ") + // as kernels have it
+            "tc_attention<" + std::to_string(depth) + (causal ? ", true" : ", false") +
+            ">(problem); }\n";
   };
   for (const int depth : {8, 24, 32, 64, 72, 80, 96, 128})
     add(depth, depth % 16 == 0 ? "tc_bf16" : "tc_f16", "tc_no_mask", depth % 32 == 0);
