@@ -13,7 +13,9 @@ import math
 import os
 import pathlib
 import subprocess
+import signal
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -135,11 +137,21 @@ def work(options):
     import torch
     torch.set_num_threads(1)
     began, cases = time.time(), []
+
+    def give_up(*_):
+        raise TimeoutError("took too long to compile or to run once")
+    signal.signal(signal.SIGALRM, give_up)
     for number in options.numbers:
         if time.time() - began > options.seconds * 0.55:
             break
         torch.manual_seed(number)
-        cases.append(Case(number, options))
+        print(f"{number} begins", file=sys.stderr, flush=True)
+        signal.alarm(max(1, int(options.seconds * 0.15)))
+        try:
+            cases.append(Case(number, options))
+        except TimeoutError as error:
+            print(f"ROW {json.dumps({'number': number, 'family': '', 'text': '', 'failed': str(error)})}", flush=True)
+        signal.alarm(0)
     print("READY", flush=True)
     sys.stdin.readline()
     for case in cases:
@@ -202,9 +214,15 @@ def main():
     workers = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--worker", str(w)], env=environment, text=True, stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=open(f"{options.out or '/tmp/sweep'}.{w}.log", "w"))
                for w in range(options.jobs)]
+    began, late = time.time(), 0
     for worker in workers:
+        left = max(1.0, options.seconds * 0.75 - (time.time() - began))
+        timer = threading.Timer(left, worker.kill)
+        timer.start()
         while (line := worker.stdout.readline()) and line.strip() != "READY":
             pass
+        timer.cancel()
+        late += worker.poll() is not None
     rows = []
     for worker in workers:
         try:
@@ -219,7 +237,8 @@ def main():
                     with open(options.out, "a") as file:
                         file.write(line[4:])
         worker.wait()
-    print(f"{len(numbers)} asked, {len(rows)} came; exit codes of workers {sorted({w.wait() for w in workers})}")
+    print(f"{len(numbers)} asked, {len(rows)} came; {late} workers did not compile in time; exit codes "
+          f"{sorted({w.wait() for w in workers})}")
     report(rows)
 
 
