@@ -139,7 +139,8 @@ void bring_out_loop(KernelGraph &graph, int64_t parts) {
   // Runs of the innermost loop stay what is contiguous, if there is any number of them.
   constexpr int64_t kShortest = 32;
   if (count == 1 && longest + 1 == loops)
-    for (int64_t p = std::min(parts, size / kShortest); p > 2 * graph.element_sizes[0].value(); --p)
+    for (int64_t p = std::min(parts, size / kShortest);
+         p > std::max(2 * graph.element_sizes[0].value(), parts / 4); --p)
       if (size % p == 0) {
         count = p;
         break;

@@ -452,7 +452,7 @@ bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, 
   Device &device = weights_->device();
   if (recordings.replay(device, stream, addresses_))
     return true;
-  return recordings.is_wanted(device, stream) &&
+  return recordings.is_wanted(device, stream, model().tables.steps.count) &&
          recordings.record(device, stream, addresses_, [this, outputs, workspace](Stream recorded) {
            queue(recorded, outputs, workspace);
          });

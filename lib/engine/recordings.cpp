@@ -7,6 +7,9 @@ namespace {
 
 /// Sets of addresses that are kept: callers with two or three buffers in turn find theirs again.
 constexpr size_t kMaxEntries = 4;
+/// Steps that are queued one by one sooner than a recording of them is brought up to date: a launch
+/// takes 2 microseconds of the host.
+constexpr size_t kFewSteps = 4;
 
 } // namespace
 
@@ -28,12 +31,13 @@ bool Recordings::replay(Device &device, Stream stream, const std::vector<void *>
   return true;
 }
 
-bool Recordings::is_wanted(Device &device, Stream stream) {
+bool Recordings::is_wanted(Device &device, Stream stream, size_t steps) {
   if (!is_known_) {
     is_known_ = true;
     return false;
   }
-  return !is_off_ && (can_update_ || entries_.size() < kMaxEntries) && !device.is_captured(stream);
+  return !is_off_ && ((can_update_ && steps > kFewSteps) || entries_.size() < kMaxEntries) &&
+         !device.is_captured(stream);
 }
 
 bool Recordings::record(Device &device, Stream stream, const std::vector<void *> &addresses,

@@ -3,7 +3,8 @@
 // A run of known shapes queues the same steps each time; only the addresses of the caller's tensors
 // may be others. The first run of some shapes is queued step by step. The second is recorded, and
 // from then on a run with the same addresses costs the host one call. Addresses that are new are
-// put into the recording that was used least lately, which costs the host less than the steps do.
+// put into the recording that was used least lately, which costs the host less than the steps do
+// unless they are few.
 #pragma once
 
 #include "engine/device.h"
@@ -21,10 +22,11 @@ public:
   /// changes between runs, if it is recorded. False, and nothing was queued, if not. Allocates
   /// nothing.
   bool replay(Device &device, Stream stream, const std::vector<void *> &addresses);
-  /// After replay said no: whether this run is to be recorded. It is not the first time, on a
-  /// stream that is being captured itself, after work that could not be recorded, and where there
-  /// are recordings enough and the device cannot bring one up to date.
-  bool is_wanted(Device &device, Stream stream);
+  /// After replay said no: whether this run, of so many steps, is to be recorded. It is not the
+  /// first time, on a stream that is being captured itself, after work that could not be recorded,
+  /// and where there are recordings enough and the device cannot bring one up to date, or would
+  /// take longer for it than for the few steps.
+  bool is_wanted(Device &device, Stream stream, size_t steps);
   /// Records what `queue` queues on the stream that it is given, and queues it on `stream`. False,
   /// and nothing was queued, if it cannot be recorded.
   bool record(Device &device, Stream stream, const std::vector<void *> &addresses,
