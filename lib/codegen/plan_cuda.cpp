@@ -69,7 +69,8 @@ double bytes_of_warp(const ir::Module &module, const KernelGraph &graph) {
     if (!size || !elements || *elements == 0)
       return 0;
     counted.push_back(value.buffer);
-    bytes += static_cast<double>(*size * static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
+    bytes += static_cast<double>(std::min(*size, *elements) * // some of it may be left out
+                                 static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
   }
   return elements ? bytes / static_cast<double>(std::max<int64_t>(1, *elements)) * 32 : 0;
 }
@@ -473,7 +474,7 @@ bool plan_covered_sums(const Request &request, KernelPlan &plan) {
 
 void plan_pointwise(const Request &request, KernelPlan &plan) {
   constexpr double kLeastGain = 0.85; // of the time before: what is worth more text
-  constexpr double kLaunch = 2000;    // nanoseconds in which any kernel begins and ends
+  constexpr double kLaunch = 1000;    // nanoseconds in which any kernel begins and ends
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
   if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {

@@ -242,7 +242,9 @@ void find_whole_steps(const KernelPlan &plan, RowWalk &walk) {
 }
 
 /// Bytes of memory behind the accesses of elements of one kind.
-double bytes_accessed(const ir::Module &module, const KernelPlan &plan, Access access) {
+/// `elements`: in all rows, if that is known.
+double bytes_accessed(const ir::Module &module, const KernelPlan &plan, Access access,
+                      Expr elements) {
   double bytes = 0;
   for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
     const Value &value = plan.graph[id];
@@ -250,7 +252,9 @@ double bytes_accessed(const ir::Module &module, const KernelPlan &plan, Access a
       continue;
     constexpr int64_t kOfAnySize = int64_t{1} << 24;
     const ir::Buffer &buffer = module.buffer(value.buffer);
-    bytes += static_cast<double>(buffer.layout.storage_size().as_integer().value_or(kOfAnySize)) *
+    const int64_t held = buffer.layout.storage_size().as_integer().value_or(kOfAnySize);
+    const int64_t asked = elements.as_integer().value_or(held);
+    bytes += static_cast<double>(std::min(held, asked)) * // some of it may be left out
              static_cast<double>(tensor::size_in_bytes(buffer.dtype));
   }
   return bytes;
@@ -424,8 +428,9 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
     return false;
   rows.origin = origin->index;
   classify_accesses(module, rows, walk.vector);
-  if (bytes_accessed(module, rows, Access::vector) * kMostSingly <
-      bytes_accessed(module, rows, Access::element))
+  const Expr elements = plan.graph.elements();
+  if (bytes_accessed(module, rows, Access::vector, elements) * kMostSingly <
+      bytes_accessed(module, rows, Access::element, elements))
     return false;
   preload_all(rows);
   fill_phases(module, rows, group, true);

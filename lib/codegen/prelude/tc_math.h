@@ -416,15 +416,32 @@ TC_FN void tc_atomic_add(long long *p, long long x) {
   atomicAdd(reinterpret_cast<unsigned long long *>(p), static_cast<unsigned long long>(x));
 }
 #define TC_ATOMIC_CAS_WORD(p, seen, wanted) atomicCAS(p, seen, wanted)
+#define TC_ATOMIC_CAS_HALF(p, seen, wanted) atomicCAS(p, seen, wanted)
 #else
 template <class T> TC_FN void tc_atomic_add(T *p, T x) { atomicAdd(p, x); }
 TC_FN unsigned TC_ATOMIC_CAS_WORD(unsigned *p, unsigned seen, unsigned wanted) {
   __atomic_compare_exchange_n(p, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
   return seen;
 }
+TC_FN unsigned short TC_ATOMIC_CAS_HALF(unsigned short *p, unsigned short seen,
+                                        unsigned short wanted) {
+  __atomic_compare_exchange_n(p, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return seen;
+}
 #endif
-/// Types narrower than a word: exchanges the word that holds them.
+/// Types narrower than a word: exchanges 16 bits, or of bytes the word that holds them.
 template <class T, class Add> TC_FN void tc_atomic_narrow(T *p, const Add &add) {
+  if constexpr (sizeof(T) == 2) {
+    unsigned short *half = reinterpret_cast<unsigned short *>(p);
+    unsigned short seen = *half;
+    for (;;) {
+      const unsigned short found =
+          TC_ATOMIC_CAS_HALF(half, seen, static_cast<unsigned short>(add(seen)));
+      if (found == seen)
+        return;
+      seen = found;
+    }
+  }
   const unsigned long long address = reinterpret_cast<unsigned long long>(p);
   unsigned *word = reinterpret_cast<unsigned *>(address & ~3ull);
   const unsigned shift = 8u * static_cast<unsigned>(address & 3ull);
