@@ -66,7 +66,8 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
             graph_name, flags.graph,
             std::string(
                 "graph JSON, torch.export model.json or .pt2 archive; - for standard input") +
-                (std::strchr(graph_name, '|') ? "; or a folder or package that tsc compile wrote" : ""))
+                (std::strchr(graph_name, '|') ? "; or a folder or package that tsc compile wrote"
+                                              : ""))
         ->required();
   command.add_option("--policy", flags.policy,
                      "default, or inductor-2.5 (the thresholds of TorchInductor 2.5)");

@@ -388,8 +388,8 @@ driver::RankTensors run_ranks(const Flags &flags, const Subject &subject, const 
 }
 
 driver::RankTensors run_alone(const Flags &flags, const Subject &subject, const Data &data,
-                              std::optional<runtime::Preparation> &preparation,
-                              RunReport &report, Stopwatch &watch) {
+                              std::optional<runtime::Preparation> &preparation, RunReport &report,
+                              Stopwatch &watch) {
   const program::Program &program = subject.compilation.program;
   Progress progress;
   progress.show("compiling kernels");

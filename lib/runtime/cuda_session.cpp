@@ -165,8 +165,8 @@ ReadyDevice make_ready_cuda(const program::Program &program, const SessionOption
   const auto start = std::chrono::steady_clock::now();
   std::shared_ptr<tsc_engine::CudaDevice> device;
   try {
-    std::future<void> context = std::async(std::launch::async, module->make_context,
-                                           options.device_index);
+    std::future<void> context =
+        std::async(std::launch::async, module->make_context, options.device_index);
     std::vector<std::string> kept;
     const std::vector<std::string_view> cubins =
         load_cubins(*module, program, options, timing, kept);
