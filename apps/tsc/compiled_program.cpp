@@ -15,6 +15,7 @@ size_t plan_for(const CompileFlags &flags, const std::vector<program::Program> &
                 const std::string &path, const std::string &preferred) {
   const std::string arch = flags.archs.empty() ? preferred : archs_of(flags).front();
   std::vector<std::string> there;
+  there.reserve(plans.size());
   for (const program::Program &plan : plans)
     there.push_back(plan.archs.front());
   const auto found = std::find(there.begin(), there.end(), arch);

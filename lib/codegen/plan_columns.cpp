@@ -108,7 +108,7 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
 }
 
 void plan_columns(const Request &request, KernelPlan &plan) {
-  const auto &[module, group, target, given, checked, like, choice] = request;
+  const ir::Module &module = request.module;
   ColumnWalk walk;
   constexpr int kMixedColumns = 16; // a sector of 16-bit elements
   const bool mixed =
@@ -124,7 +124,7 @@ void plan_columns(const Request &request, KernelPlan &plan) {
   classify_accesses(module, plan, 1);
   load_apart(plan);
   plan.preloaded.assign(plan.graph.values.size(), false);
-  fill_phases(module, plan, group, false);
+  fill_phases(module, plan, request.group, false);
   choose_column_threads(request, plan, walk);
   if (request.chosen().threads != 0)
     walk.threads = request.chosen().threads;

@@ -467,9 +467,10 @@ bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
 
 bool plan_covered_sums(const Request &request, KernelPlan &plan) {
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
-  if (covered)
-    plan = *std::move(covered);
-  return covered.has_value();
+  if (!covered)
+    return false;
+  plan = *std::move(covered);
+  return true;
 }
 
 void plan_pointwise(const Request &request, KernelPlan &plan) {

@@ -204,8 +204,8 @@ std::vector<std::vector<ValueId>> loads_of_rows(const KernelGraph &graph, int64_
 } // namespace
 
 bool plan_interleaved(const Request &request, KernelPlan &plan) {
-  const auto &[module, group, target, given, checked, like, choice] = request;
-  if (like || !checked.sizes.empty())
+  const ir::Module &module = request.module;
+  if (request.like || !request.checked.sizes.empty())
     return false;
   const KernelGraph graph = with_short_loop(plan.graph);
   const std::optional<Loops> loops = find_loops(graph);

@@ -464,8 +464,8 @@ TC_FN unsigned tc_pair_with(const void *p, unsigned short bits) {
 }
 #ifdef TC_DEVICE
 #define TC_ATOMIC_ADD_PAIR(p, name, bits)                                                          \
-  asm volatile("red.add.noftz." name " [%0], %1;" ::"l"(reinterpret_cast<unsigned long long>(p) &  \
-                                                        ~3ull),                                    \
+  asm volatile("red.add.noftz." name                                                               \
+               " [%0], %1;" ::"l"(reinterpret_cast<unsigned long long>(p) & ~3ull),                \
                "r"(tc_pair_with(p, bits))                                                          \
                : "memory")
 TC_FN void tc_atomic_add(tc_f16 *p, float x) { TC_ATOMIC_ADD_PAIR(p, "f16x2", tc_to_f16(x).bits); }

@@ -38,8 +38,8 @@ TC_FN tc_random_words tc_random_block(long long seed, long long stream, long lon
                    static_cast<unsigned long long>(stream));
 }
 
-/// Offset base + j, base being a multiple of 4, of an element of a run. Once the loop over the run is
-/// unrolled, block and word follow from j alone: what shares a block computes it once.
+/// Offset base + j, base being a multiple of 4, of an element of a run. Once the loop over the run
+/// is unrolled, block and word follow from j alone: what shares a block computes it once.
 struct tc_run_offset {
   long long base;
   int j;
@@ -167,13 +167,11 @@ template <> struct tc_drawing<double> {
 };
 
 /// Uniform in [0, 1).
-template <class T, class Offset>
-TC_FN T tc_rand(long long seed, long long stream, Offset offset) {
+template <class T, class Offset> TC_FN T tc_rand(long long seed, long long stream, Offset offset) {
   return tc_drawing<T>::uniform(seed, stream, offset);
 }
 /// Normal, mean 0, variance 1.
-template <class T, class Offset>
-TC_FN T tc_randn(long long seed, long long stream, Offset offset) {
+template <class T, class Offset> TC_FN T tc_randn(long long seed, long long stream, Offset offset) {
   return tc_drawing<T>::normal(seed, stream, offset);
 }
 /// Exponential, mean 1; never 0, so that it can divide.
