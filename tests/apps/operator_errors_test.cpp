@@ -459,9 +459,7 @@ const WrongCall kWrongCalls[] = {
     {"aten.hsplit.int", R"(["$row", 3])", 3, "O027: aten.hsplit.int of size 4 into 3 parts",
      "ask for parts of one size"},
     {"aten.as_strided_.default", R"(["$x", [2], [1, 1]])", 3,
-     "O079: aten.as_strided.default: 1 sizes and 2 strides (in the decomposition of "
-     "aten.as_strided_.default)",
-     "pass a stride for each size"},
+     "O079: aten.as_strided_.default: 1 sizes and 2 strides", "pass a stride for each size"},
     {"aten._foreach_addcmul.Tensor", R"([["$x"], ["$x"], ["$x"], "$number"])", 3,
      "O077: aten._foreach_addcmul.Tensor: scalars has sizes [], the list has 1",
      "pass a vector of as many elements"},
