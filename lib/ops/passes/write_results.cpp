@@ -140,12 +140,8 @@ public:
   Graph run() {
     for (NodeId id = 0; id < rewrite_.source().nodes.size(); ++id) {
       const Node &node = rewrite_.source().node(id);
-      const Arguments *results = nullptr; // of a call that was replaced
-      if (node.target == "operator.getitem" && node.args.at(0).node())
-        results = rewrite_.replacement(node.args[0].node()->id).list();
-      if (results)
-        rewrite_.replace(
-            id, results->at(static_cast<size_t>(std::get<int64_t>(node.args.at(1).value))));
+      if (const Argument *result = item_of_replaced(node))
+        rewrite_.replace(id, *result);
       else if (const Functional call = functional_of(rewrite_.source(), node); call.row)
         write(id, call);
       else
@@ -156,6 +152,18 @@ public:
 
 private:
   Rewrite rewrite_;
+
+  /// What `node` takes of a call that was replaced; null if it takes nothing of one, or what there
+  /// is not, which who looks at its arguments says.
+  const Argument *item_of_replaced(const Node &node) const {
+    if (node.target != "operator.getitem" || node.args.size() != 2 || !node.args[0].node())
+      return nullptr;
+    const Arguments *results = rewrite_.replacement(node.args[0].node()->id).list();
+    const auto *item = std::get_if<int64_t>(&node.args[1].value);
+    const bool is_there =
+        results && item && *item >= 0 && *item < static_cast<int64_t>(results->size());
+    return is_there ? &results->at(static_cast<size_t>(*item)) : nullptr;
+  }
 
   void write(NodeId id, const Functional &call) {
     const Node source = rewrite_.source().node(id);
