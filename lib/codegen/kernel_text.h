@@ -51,6 +51,7 @@ protected:
   std::string text_;
   int depth_ = 0;
   std::vector<uint32_t> numbers_;          // of t0, t1, ... by value
+  std::vector<bool> used_;                 // by other values
   std::map<ValueId, std::string> vectors_; // names of vector loads
   const PhasePlan *phase_ = nullptr;       // that is being printed
   std::map<ValueId, std::string> tiles_;   // names of loads that go through shared memory
@@ -84,6 +85,13 @@ protected:
 
   void number_values() {
     numbers_.assign(graph_.values.size(), 0);
+    used_.assign(graph_.values.size(), false);
+    for (const Value &value : graph_.values) {
+      for (const ValueId arg : value.args)
+        used_[arg] = true;
+      if (value.guard != ir::kNone)
+        used_[value.guard] = true;
+    }
     uint32_t next = 0;
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       const Value &value = graph_[id];
@@ -447,7 +455,8 @@ protected:
   }
   void define(ValueId id) {
     const Value &value = graph_[id];
-    if (value.op == ir::Op::constant || aliased(id))
+    if (value.op == ir::Op::constant || aliased(id) ||
+        (value.op == ir::Op::index_expr && !used_[id])) // of conditions that were decided
       return;
     if (value.combine) { // the one thread of the row carries it along
       const std::string name = "c" + std::to_string(numbers_[id]);

@@ -30,7 +30,6 @@ const std::map<std::string, std::string> &exceptions() {
       {"mlp_train", "the targets of the loss are looked up by one block"},
       {"resnet_train", "a maximum's windows and, backward, nine taps of each element are asked"},
       {"stem7x7", "a window of stride 2 of 16-bit floats is read one by one"},
-      {"swin_t", "rows of 49 scores whose masks and biases are looked up one by one"},
   };
   return list;
 }
