@@ -44,17 +44,17 @@ bool is_put(const ir::Module &module, const KernelPlan &plan, ValueId id) {
          });
 }
 
-bool depends(const KernelGraph &graph, ValueId id, Expr variable) {
-  const Value &value = graph[id];
-  return symbolic::depends_on(value.index, variable) ||
-         std::any_of(value.args.begin(), value.args.end(),
-                     [&](ValueId arg) { return depends(graph, arg, variable); });
-}
 /// Whether neighbouring elements have run-time indices of their own.
 bool picks_along(const KernelGraph &graph, const Value &store) {
-  return std::any_of(store.args.begin() + 1, store.args.end(), [&](ValueId index) {
-    return depends(graph, index, graph.element_variables.back());
-  });
+  std::vector<bool> moves(graph.values.size(), false); // arguments come before their users
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    moves[id] =
+        symbolic::depends_on(value.index, graph.element_variables.back()) ||
+        std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) { return moves[arg]; });
+  }
+  return std::any_of(store.args.begin() + 1, store.args.end(),
+                     [&](ValueId index) { return moves[index]; });
 }
 
 struct Copies {

@@ -49,10 +49,11 @@ std::vector<int64_t> periods_of(const KernelGraph &graph) {
   std::vector<int64_t> periods;
   for (const Expr variable : graph.element_variables) {
     int64_t period = 1;
-    for (const Value &value : graph.values)
+    for (const Value &value : graph.values) {
       period = std::lcm(period, period_of(value.index, variable));
-    if (period == 0 || period > kLongestPeriod)
-      return {};
+      if (period == 0 || period > kLongestPeriod)
+        return {};
+    }
     periods.push_back(period);
   }
   return periods;
