@@ -291,6 +291,23 @@ program::Program sort_of(const std::string &dtype, const json &length, const std
 
 } // namespace
 
+TEST_CASE("sums of rows compile for rows of every width") {
+  for (const char *dtype : {"float16", "bfloat16", "float32", "float64"})
+    for (const int64_t columns : {63, 66, 505, 512}) {
+      const driver::Compilation compilation =
+          compile({input("x", dtype, {19918, columns}), input("at", "int64", {19918}),
+                   call("sums", "aten.embedding_dense_backward.default",
+                        {reference("x"), reference("at"), 113, -1, false})});
+      std::string text;
+      for (const program::Kernel &kernel : compilation.program.kernels)
+        text += kernel.cuda.text;
+      INFO(dtype << ", " << columns << " columns");
+      CHECK(text.find("tc_sum_rows<") != std::string::npos);
+      const testing::NvrtcUnit unit = testing::compile_with_nvrtc(text, "sm_90");
+      CHECK(spilled(unit.log) == 0);
+    }
+}
+
 TEST_CASE("sorts by digits compile for sm_80 and sm_90a without spills") {
   // Every size of elements and every kind of keys; positions of 32 bits, and of 64.
   for (const char *dtype : {"bool", "int16", "int64", "bfloat16", "float32", "float64"}) {

@@ -445,6 +445,9 @@ struct tc_half_packer { // pairs: one conversion instruction for two elements
     return u.vector;
   }
 };
+template <class T> struct tc_half_packer<T, 1> {
+  TC_FN tc_vec<T, 1> apply(const float (&x)[1]) { return {{tc_storage<T>::store(x[0])}}; }
+};
 template <int V> struct tc_packer<tc_f16, V> : tc_half_packer<tc_f16, V> {};
 template <int V> struct tc_packer<tc_bf16, V> : tc_half_packer<tc_bf16, V> {};
 
