@@ -166,6 +166,47 @@ TEST_CASE("keys that a model repeats for the heads of a group are taken as they 
   testing::check_made(graph, compilation, 0, testing::host_ways());
 }
 
+TEST_CASE("heads that are copied for products of three dimensions are read where they lie") {
+  // [windows, rows, 3 x heads x depth], and a mask of the windows of an image.
+  constexpr int64_t kImages = 2, kWindows = 4, kHeads = 3, kRows = 49, kDepth = 32;
+  constexpr int64_t kBatch = kImages * kWindows;
+  testing::MadeGraph graph{"windows of images",
+                           {{"x", "float16", {kBatch, kRows, 3 * kHeads * kDepth}},
+                            {"m", "float16", {kWindows, kRows, kRows}}},
+                           {{"s", "aten.view.default", {"$x", {kBatch, kRows, 3, kHeads, kDepth}}},
+                            {"p", "aten.permute.default", {"$s", {2, 0, 3, 1, 4}}},
+                            {"q", "aten.select.int", {"$p", 0, 0}},
+                            {"k", "aten.select.int", {"$p", 0, 1}},
+                            {"v", "aten.select.int", {"$p", 0, 2}},
+                            {"qs", "aten.mul.Tensor", {"$q", 0.25}},
+                            {"kt", "aten.transpose.int", {"$k", -2, -1}}},
+                           {"y"},
+                           {}};
+  const auto flat = [&](const std::string &x, int64_t rows, int64_t columns) {
+    graph.calls.push_back({x + "c",
+                           "aten.clone.default",
+                           {"$" + x},
+                           {{"memory_format", {{"memory_format", "contiguous_format"}}}}});
+    graph.calls.push_back(
+        {x + "f", "aten._unsafe_view.default", {"$" + x + "c", {kBatch * kHeads, rows, columns}}});
+  };
+  flat("qs", kRows, kDepth);
+  flat("kt", kDepth, kRows);
+  flat("v", kRows, kDepth);
+  const json calls = {
+      {"dots", "aten.bmm.default", {"$qsf", "$ktf"}},
+      {"scores", "aten.view.default", {"$dots", {kImages, kWindows, kHeads, kRows, kRows}}},
+      {"wide", "aten.unsqueeze.default", {"$m", 1}},
+      {"masked", "aten.add.Tensor", {"$scores", "$wide"}},
+      {"softmax", "aten._softmax.default", {"$masked", -1, false}},
+      {"weights", "aten.view.default", {"$softmax", {kBatch * kHeads, kRows, kRows}}},
+      {"y", "aten.bmm.default", {"$weights", "$vf"}}};
+  graph.calls.insert(graph.calls.end(), calls.begin(), calls.end());
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  CHECK(compilation.program.kernels.size() <= 2); // attention, and its mask's padding
+  testing::check_made(graph, compilation, 0, testing::host_ways());
+}
+
 TEST_CASE("attention of more items than blocks on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(large(), ways);

@@ -19,13 +19,6 @@ template <size_t N>
 bool is_one_of(const Node &node, const std::array<std::string_view, N> &targets) {
   return std::find(targets.begin(), targets.end(), node.target) != targets.end();
 }
-/// Elements stay in their order.
-bool is_reshape(const Node &node) {
-  return is_one_of(
-      node, std::array<std::string_view, 6>{"aten.view.default", "aten.reshape.default",
-                                            "aten._unsafe_view.default", "aten.clone.default",
-                                            "aten.contiguous.default", "aten.flatten.using_ints"});
-}
 /// Elements are where they are told to be, and stay what they are.
 bool is_view(const Node &node) {
   return is_reshape(node) ||
@@ -118,6 +111,18 @@ bool in_order(const std::vector<size_t> &order, const std::vector<Expr> &sizes) 
 }
 
 } // namespace
+
+bool is_reshape(const Node &node) {
+  return is_one_of(
+      node, std::array<std::string_view, 6>{"aten.view.default", "aten.reshape.default",
+                                            "aten._unsafe_view.default", "aten.clone.default",
+                                            "aten.contiguous.default", "aten.flatten.using_ints"});
+}
+bool moves_elements(const Node &node) {
+  return is_view(node) || is_one_of(node, std::array<std::string_view, 4>{
+                                              "aten.select.int", "aten.slice.Tensor",
+                                              "aten.narrow.default", "operator.getitem"});
+}
 
 bool exchanges_last_two(const Node &node, size_t rank) {
   if (rank < 2)

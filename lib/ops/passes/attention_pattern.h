@@ -41,6 +41,11 @@ struct AttentionMatch {
   DType dtype = DType::f32; // of the result
 };
 
+/// Whether the elements of what `node` takes stay in their order: views of other sizes, and copies.
+bool is_reshape(const Node &node);
+/// Whether all elements of what `node` takes, or some of them, are elsewhere, and stay what they
+/// are.
+bool moves_elements(const Node &node);
 /// Whether `node` exchanges the last two dimensions of what it views, all others staying.
 bool exchanges_last_two(const Node &node, size_t rank);
 

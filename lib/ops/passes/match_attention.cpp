@@ -353,20 +353,51 @@ Argument in_sizes(GraphBuilder &builder, const Argument &x, const Sizes &sizes) 
              ? x
              : builder.call("aten.reshape.default", {x, sizes_argument(sizes)});
 }
+/// The view, or where there is none the base, that gives a factor's elements in their order.
+const Node &last_of(const Graph &source, const AttentionFactor &factor) {
+  return factor.views.empty() ? source.node(factor.base) : factor.views.back();
+}
+const Sizes &sizes_of(const Node &node) { return node.value->tensor()->layout.sizes; }
+void take_last(AttentionFactor &factor, const Node &last) {
+  if (factor.views.empty())
+    factor.base = last.args[0].node()->id;
+  else
+    factor.views.pop_back();
+}
+/// A factor without what only writes its elements in their order, as products of three dimensions
+/// want it of the heads of a projection: the kernel reads them where they lie. What is computed is
+/// written once anyway, and stays as it is.
+AttentionFactor uncopied(const Graph &source, const AttentionFactor &factor) {
+  AttentionFactor result = factor;
+  const auto keeps_order = [&](const Node &node) {
+    if (node.args.empty() || node.args[0].node() == nullptr)
+      return false;
+    return is_reshape(node) || (node.target == "aten.expand.default" &&
+                                sizes_of(node) == sizes_of(source.node(node.args[0].node()->id)));
+  };
+  while (keeps_order(last_of(source, result))) {
+    const Node last = last_of(source, result);
+    take_last(result, last);
+  }
+  const bool is_of_base = result.base != factor.base;
+  return is_of_base && !moves_elements(source.node(result.base)) ? factor : result;
+}
 /// A factor [leading, rows, depth]; `columns`: what the graph has is [leading, depth, rows].
-Argument rows_of(Rewrite &rewrite, AttentionFactor factor, const Sizes &sizes, bool columns) {
+Argument rows_of(Rewrite &rewrite, const AttentionFactor &given, const Sizes &sizes, bool columns) {
   GraphBuilder &builder = rewrite.builder();
+  const Graph &source = rewrite.source();
+  AttentionFactor factor = uncopied(source, given);
   if (!columns)
     return in_sizes(builder, rebuilt(rewrite, factor), sizes);
-  if (!factor.views.empty() && exchanges_last_two(factor.views.back(), factor.sizes.size())) {
-    factor.views.pop_back();
-    return in_sizes(builder, rebuilt(rewrite, factor), sizes);
-  }
-  const Node &base = rewrite.source().node(factor.base);
-  if (factor.views.empty() && exchanges_last_two(base, factor.base_rank))
-    return in_sizes(builder, rewrite.mapped(base.args[0]), sizes);
   Sizes turned = sizes;
   std::swap(turned[turned.size() - 2], turned.back());
+  const Node last = last_of(source, factor);
+  const Sizes &there = sizes_of(last);
+  if (exchanges_last_two(last, there.size()) &&
+      std::equal(there.end() - 2, there.end(), turned.end() - 2)) {
+    take_last(factor, last);
+    return in_sizes(builder, rebuilt(rewrite, factor), sizes);
+  }
   return builder.call("aten.transpose.int",
                       {in_sizes(builder, rebuilt(rewrite, factor), turned), -2, -1});
 }
