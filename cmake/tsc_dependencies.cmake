@@ -3,6 +3,17 @@
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.9 REQUIRED)
 find_package(spdlog REQUIRED)
+# Its headers alone, with those of fmt: a package then depends on no distribution's version of either.
+add_library(tsc_logging INTERFACE)
+if(TARGET fmt::fmt-header-only)
+  foreach(property COMPILE_DEFINITIONS INCLUDE_DIRECTORIES)
+    get_target_property(value spdlog::spdlog_header_only INTERFACE_${property})
+    set_target_properties(tsc_logging PROPERTIES INTERFACE_${property} "${value}")
+  endforeach()
+  target_link_libraries(tsc_logging INTERFACE fmt::fmt-header-only)
+else()
+  target_link_libraries(tsc_logging INTERFACE spdlog::spdlog_header_only)
+endif()
 find_package(CLI11 REQUIRED)
 find_package(CUDAToolkit 12 QUIET)
 
