@@ -169,6 +169,30 @@ class Inference(Case):
             self.assertTrue(torch.equal(whole, expected))
             self.assertEqual(any(copies), is_copied)
 
+    def test_inputs_that_each_call_copies_keep_the_rest_quick(self):
+        """What has to be copied (unaligned memory, a number on the host for a GPU) is, each time; nothing else is looked
+        at again."""
+        from tsc import program
+
+        runs, run = [], program.Program._run
+        self.addCleanup(setattr, program.Program, "_run", run)
+
+        def counting(self, inputs):
+            runs.append(len(inputs))
+            return run(self, inputs)
+
+        def f(x, y):
+            return x * y + 1, y.sum()
+
+        program.Program._run = counting
+        g, kept = self.compiled(f), []
+        for first in (0, 1, 3, 0, 2, 4):
+            x, y = torch.randn(6, 20), torch.randn(130)[first:first + 120].view(6, 20)
+            kept.append((g(x, y), f(x, y)))
+        for found, expected in kept:
+            self.assert_same(found, expected)
+        self.assertEqual(runs, [2, 2])
+
     def test_channels_last_network(self):
         model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
                               nn.Conv2d(8, 8, 3, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)).eval()

@@ -75,11 +75,15 @@ def library():
     return loaded
 
 
+def _error(status):
+    return TscError(status, library().tsc_api_error().decode(errors="replace"))
+
+
 def call(name, *arguments):
     loaded = library()
     status = getattr(loaded, "tsc_api_" + name)(*arguments)
     if status != 0:
-        raise TscError(status, loaded.tsc_api_error().decode(errors="replace"))
+        raise _error(status)
 
 
 def check(graph, options):
@@ -98,6 +102,7 @@ class Handle:
         text = ctypes.c_char_p()
         call("describe", self._handle, ctypes.byref(text))
         self.description = json.loads(text.value)
+        self._run = library().tsc_api_run
 
     @staticmethod
     def compile(graph, options):
@@ -107,7 +112,13 @@ class Handle:
     def load(folder, options):
         return Handle("load", str(folder).encode(), json.dumps(options).encode())
 
-    def __getattr__(self, name):  # bind, input, output, output_bytes, run, check_runs, set_seed
+    def run(self, stream, inputs, outputs, workspace):
+        """`call` of "run", which is asked most often, without what it looks up."""
+        status = self._run(self._handle, stream, inputs, outputs, workspace)
+        if status != 0:
+            raise _error(status)
+
+    def __getattr__(self, name):  # bind, input, output, output_bytes, check_runs, set_seed
         if name.startswith("_"):
             raise AttributeError(name)
         return functools.partial(call, name, self._handle)

@@ -90,6 +90,8 @@ class Compiled:
                 self._inputs.append((None, converter.constants[node]))
         self._is_plain = self._inputs == [(i, None) for i in range(len(placeholders))]
         if program is not None:
+            self._inputs = [(i, constant if i is not None else program.to_device(at, constant))
+                            for at, (i, constant) in enumerate(self._inputs)]
             program.guarded = [at for at, (i, _) in enumerate(self._inputs)
                                if i is None or (i in guarded and self._is_static(placeholders[i].meta.get("val")))]
         self._symbols = self._find_symbols(placeholders)
@@ -99,6 +101,7 @@ class Compiled:
         results = output.args[0]
         self._is_single = not isinstance(results, (list, tuple))
         self._views, self._constants = converter.views, converter.constants
+        self._are_as_expected = False  # what the program gives lies as PyTorch's results do, in each call
         self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
 
     @staticmethod
@@ -155,8 +158,11 @@ class Compiled:
                     raise
                 self._on_refusal(error)
                 return self._module(*inputs)
-            for tensor, layout in zip(tensors, self._layouts):
-                outputs.append(self._as_expected(tensor, layout, values))
+            if self._are_as_expected:
+                outputs = tensors
+            else:
+                outputs = [self._as_expected(tensor, layout, values) for tensor, layout in zip(tensors, self._layouts)]
+                self._are_as_expected = not self._symbols and all(a is b for a, b in zip(outputs, tensors))
         results = [result(inputs, outputs, values) for result in self._results]
         return results[0] if self._is_single else results
 
