@@ -222,30 +222,28 @@ bool splits_no_run(Op op, bool first, const Value &bound, Expr variable, int vec
          is_multiple(bound.index, vector, plan.graph.ranges, plan.checked);
 }
 
-/// Whether a draw takes its numbers by the place in a run whose first element is at `offset`.
-bool draws_along(const KernelPlan &plan, const Value &draw, Expr variable, int vector) {
-  constexpr int kBlock = 4; // words of a block (tc_random.h)
-  if (!ir::is_random(draw.op) || vector % kBlock != 0)
-    return false;
-  const Value &offset = plan.graph[draw.args[2]];
-  return offset.op == Op::index_expr &&
-         access_of(offset.index, variable, vector, vector, plan.checked) == Access::vector;
-}
-
 /// Positions along the run that are only compared, with bounds between runs, or drawn by: where the
-/// run starts says it all.
+/// run starts says it all. Of runs that start where the memory's do (KernelPlan::origin), a bound
+/// says nothing.
 std::vector<bool> positions_of_runs(const KernelPlan &plan, Expr variable, int vector) {
+  constexpr int kBlock = 4; // words of a block (tc_random.h)
   const KernelGraph &graph = plan.graph;
   std::vector<bool> result(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id)
-    result[id] =
-        graph[id].op == Op::index_expr &&
-        access_of(graph[id].index, variable, vector, vector, plan.checked) == Access::vector;
+    if (const Expr index = graph[id].index; graph[id].op == Op::index_expr)
+      result[id] = Access::vector ==
+                   (plan.origin ? access_beside(index, variable, *plan.origin, vector, graph.ranges)
+                                : access_of(index, variable, vector, vector, plan.checked));
+  const auto draws = [&](const Value &user, size_t i) {
+    return ir::is_random(user.op) && i == 2 && vector % kBlock == 0;
+  };
+  const auto compares = [&](const Value &user, size_t i) {
+    return !plan.origin && user.args.size() == 2 && user.guard != user.args[i] &&
+           splits_no_run(user.op, i == 0, graph[user.args[1 - i]], variable, vector, plan);
+  };
   for (const Value &user : graph.values)
     for (size_t i = 0; i < user.args.size(); ++i)
-      if (result[user.args[i]] && !(i == 2 && draws_along(plan, user, variable, vector)) &&
-          !(user.args.size() == 2 && user.guard != user.args[i] &&
-            splits_no_run(user.op, i == 0, graph[user.args[1 - i]], variable, vector, plan)))
+      if (result[user.args[i]] && !draws(user, i) && !compares(user, i))
         result[user.args[i]] = false;
   return result;
 }
@@ -270,8 +268,7 @@ void classify_along(const ir::Module &module, KernelPlan &plan, int vector, Expr
                     bool rows) {
   const KernelGraph &graph = plan.graph;
   const size_t count = graph.values.size();
-  const std::vector<bool> starts =
-      plan.origin ? std::vector<bool>(count, false) : positions_of_runs(plan, variable, vector);
+  const std::vector<bool> starts = positions_of_runs(plan, variable, vector);
   for (ValueId id = 0; id < count; ++id) {
     const Value &value = graph[id];
     if ((value.level != Level::element && !rows) || value.op == Op::reduction ||

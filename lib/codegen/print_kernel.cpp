@@ -322,12 +322,18 @@ private:
     const bool branches = has_ends && touches_elements(phase);
     if (branches)
       gather_nothing(phase);
+    in_elements_ = true;
+    // What elements share of a block of random words they share only where none is skipped.
+    const auto is_ahead = [&](ValueId id) { return branches && draws_by_place(graph_[id]); };
+    for (const ValueId id : phase.elements)
+      if (is_ahead(id))
+        define(id);
     if (branches)
       open("if (inside)");
     selects_ = has_ends && !branches;
-    in_elements_ = true;
     for (const ValueId id : phase.elements)
-      define(id);
+      if (!is_ahead(id))
+        define(id);
     accumulate(phase);
     for (const ValueId id : phase.stores)
       store_element(id);
