@@ -323,6 +323,19 @@ bool adds_one(const KernelGraph &graph, const Value &value) {
          });
 }
 
+} // namespace
+
+bool is_quick_erf(const KernelGraph &graph, ValueId id) {
+  const Value &value = graph[id];
+  return value.op == Op::erf && value.dtype == DType::f32 &&
+         std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &user) {
+           return std::find(user.args.begin(), user.args.end(), id) == user.args.end() ||
+                  adds_one(graph, user);
+         });
+}
+
+namespace {
+
 /// Exponentials of distances from a row's maximum need no digits that sums with the largest of them
 /// and results of 16 bits do not show; nor do quotients that are only stored so.
 void choose_quick(const ir::Module &module, KernelPlan &plan) {
@@ -333,12 +346,8 @@ void choose_quick(const ir::Module &module, KernelPlan &plan) {
     const Value &value = graph[id];
     if (value.op == Op::truediv)
       plan.quick[id] = plan.divides_by_row[id] && narrowed[id];
-    if (value.op == Op::erf && value.dtype == DType::f32)
-      plan.quick[id] =
-          std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &user) {
-            return std::find(user.args.begin(), user.args.end(), id) == user.args.end() ||
-                   adds_one(graph, user);
-          });
+    if (is_quick_erf(graph, id))
+      plan.quick[id] = true;
     if (value.op != Op::exp || value.dtype != DType::f32 || value.level != Level::element)
       continue;
     const Value &distance = graph[value.args[0]];

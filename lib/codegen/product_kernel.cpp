@@ -144,6 +144,9 @@ private:
     fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
     plan.block = tc_product_threads;
+    plan.quick.assign(plan.graph.values.size(), false);
+    for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+      plan.quick[id] = is_quick_erf(plan.graph, id);
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
   }
   void plan_after() {

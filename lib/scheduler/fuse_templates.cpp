@@ -142,9 +142,40 @@ bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype) 
   return loads == 1;
 }
 
-/// Instructions of a result, roughly. What depends on the column alone is found once a thread.
-int64_t instructions_of(const ir::LoopBody &body, int64_t columns) {
+/// Issue slots of a function of a float32, of Hopper's machine code of the prelude's functions;
+/// what special units compute counts fourfold. `is_half`: the result is rounded to 16 bits, for
+/// which some have a quicker form.
+int64_t instructions_of(ir::Op op, bool is_half) {
   constexpr int64_t kFunction = 40;
+  if (ir::op_cost(op) == ir::OpCost::instruction)
+    return 1;
+  switch (op) {
+  case ir::Op::rsqrt:
+  case ir::Op::reciprocal:
+    return 7;
+  case ir::Op::truediv:
+    return 10;
+  case ir::Op::exp:
+  case ir::Op::exp2:
+    return is_half ? 5 : 12;
+  case ir::Op::erf:
+    return is_half ? 14 : 26;
+  case ir::Op::sigmoid:
+    return 20;
+  case ir::Op::tanh:
+    return 22;
+  case ir::Op::sqrt:
+    return 24;
+  case ir::Op::log:
+  case ir::Op::log2:
+    return 29;
+  default:
+    return kFunction;
+  }
+}
+
+/// Instructions of a result, roughly. What depends on the column alone is found once a thread.
+int64_t instructions_of(const ir::LoopBody &body, int64_t columns, bool is_half) {
   const bool merged = *constant(body.sizes.back()) > columns; // the innermost loop spans rows
   const auto varies = [&](Expr index) {
     return std::any_of(body.variables.begin(), body.variables.end() - (merged ? 0 : 1),
@@ -159,7 +190,7 @@ int64_t instructions_of(const ir::LoopBody &body, int64_t columns) {
       by_row[i] = by_row[i] || by_row[arg];
     if (!by_row[i])
       continue;
-    count += ir::op_cost(op.op) == ir::OpCost::instruction ? 1 : kFunction;
+    count += instructions_of(op.op, is_half);
   }
   return count;
 }
@@ -399,7 +430,8 @@ private:
     parts.run = run;
     side = {found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
     for (const ir::LoopBody &body : group.bodies)
-      side.instructions += instructions_of(body, parts.columns);
+      side.instructions +=
+          instructions_of(body, parts.columns, tensor::is_reduced_float(out_of(parts.root).dtype));
     return {};
   }
 

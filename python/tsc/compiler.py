@@ -90,8 +90,6 @@ class Compiled:
                 self._inputs.append((None, converter.constants[node]))
         self._is_plain = self._inputs == [(i, None) for i in range(len(placeholders))]
         if program is not None:
-            self._inputs = [(i, constant if i is not None else program.to_device(at, constant))
-                            for at, (i, constant) in enumerate(self._inputs)]
             program.guarded = [at for at, (i, _) in enumerate(self._inputs)
                                if i is None or (i in guarded and self._is_static(placeholders[i].meta.get("val")))]
         self._symbols = self._find_symbols(placeholders)
@@ -101,6 +99,7 @@ class Compiled:
         results = output.args[0]
         self._is_single = not isinstance(results, (list, tuple))
         self._views, self._constants = converter.views, converter.constants
+        self._are_constants_there = False  # on the program's device; not yet: compilation makes tensors without memory
         self._are_as_expected = False  # what the program gives lies as PyTorch's results do, in each call
         self._results = [self._result(r, positions, computed) for r in ([results] if self._is_single else results)]
 
@@ -150,6 +149,10 @@ class Compiled:
         values = {name: inputs[i] if d is None else inputs[i].shape[d] for name, (i, d) in self._symbols.items()}
         outputs = []
         if self.program is not None:
+            if not self._are_constants_there:
+                self._inputs = [(i, constant if i is not None else self.program.to_device(at, constant))
+                                for at, (i, constant) in enumerate(self._inputs)]
+                self._are_constants_there = True
             given = inputs if self._is_plain else [constant if i is None else inputs[i] for i, constant in self._inputs]
             try:
                 tensors = self.program(*given)
