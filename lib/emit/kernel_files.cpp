@@ -142,7 +142,8 @@ std::string cmake_list(Plans plans, const std::vector<Unit> &units) {
     all.push_back(plan);
     for (const program::Step &step : plans[plan].steps) {
       has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
-      has_solver |= std::holds_alternative<program::Solver>(step.kind);
+      const auto *solver = std::get_if<program::Solver>(&step.kind);
+      has_solver |= solver != nullptr && !tsc_engine::is_transform(solver->routine);
     }
   }
   std::string text = "# What CMakeLists.txt needs to know of the program.\n";

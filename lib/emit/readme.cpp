@@ -79,15 +79,18 @@ std::string readme(std::span<const program::Program> plans, bool has_weights) {
           "On a GPU, kernels are compiled by nvcc if there is one at build time, else by NVRTC "
           "when weights are "
           "loaded";
-  bool has_matmul = false, has_solver = false;
+  bool has_matmul = false, has_solver = false, has_transform = false;
   for (const program::Step &step : program.steps) {
     has_matmul |= std::holds_alternative<program::Matmul>(step.kind);
-    has_solver |= std::holds_alternative<program::Solver>(step.kind);
+    if (const auto *solver = std::get_if<program::Solver>(&step.kind))
+      (tsc_engine::is_transform(solver->routine) ? has_transform : has_solver) = true;
   }
   if (has_matmul)
     text += "; matrix products go to cuBLASLt, on the host to CBLAS";
   if (has_solver)
     text += "; linear algebra goes to cuSOLVER, on the host to LAPACK (OpenBLAS)";
+  if (has_transform)
+    text += "; Fourier transforms go to cuFFT, on the host to code of the engine";
   text += ".\n";
   if (!has_weights)
     text += "\nThe folder has no weights: give them as a .safetensors file with the names in "

@@ -300,7 +300,9 @@ private:
     if (shape.batch == 0)
       return;
     if (std::max({shape.batch, shape.m, shape.n, shape.k}) > INT32_MAX)
-      fail(Status::bad_argument, "linear algebra of a size beyond 31 bits");
+      fail(Status::bad_argument, "linear algebra or a Fourier transform of a size beyond 31 bits");
+    if (is_transform(shape.routine) && std::min({shape.m, shape.n, shape.k}) < 1)
+      fail(Status::bad_argument, "a Fourier transform of no elements");
     const SolverExtents extents = solver_extents(shape);
     const Operand *operands[] = {&solver.a,      &solver.b,     &solver.c,   &solver.out,
                                  &solver.second, &solver.third, &solver.info};
@@ -311,7 +313,7 @@ private:
       resolved.operands[i].buffer = ResolvedSolver::kNone;
       if (operands[i]->buffer < 0) {
         if (elements[i] != 0)
-          fail(Status::internal, "a routine of linear algebra lacks an operand");
+          fail(Status::internal, "a routine of a library lacks an operand");
         continue;
       }
       const int64_t item = element_bytes(operands[i]->buffer);

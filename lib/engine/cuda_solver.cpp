@@ -3,6 +3,7 @@
 #if __has_include(<cusolverDn.h>) && __has_include(<cublas_v2.h>)
 
 #include "engine/cuda_error.h"
+#include "engine/cuda_fourier.h"
 #include "engine/cuda_library.h"
 
 #include <algorithm>
@@ -418,20 +419,26 @@ public:
     std::lock_guard<std::mutex> lock(mutex_);
     if (shape.routine == Routine::ldl || shape.routine == Routine::ldl_solve)
       throw Error(Status::device, "the LDL factorization is not there on a GPU");
+    if (is_transform(shape.routine)) {
+      plans_.push_back({shape, 0, nullptr, CudaFourier::make(shape)});
+      return plans_.size() - 1;
+    }
     make_handles();
     if (shape.routine == Routine::eigen) {
-      plans_.push_back({shape, 0, std::make_unique<EigenPlan>(shape, handles_.solver)});
+      plans_.push_back({shape, 0, std::make_unique<EigenPlan>(shape, handles_.solver), nullptr});
       return plans_.size() - 1;
     }
     const int work = of_elements(shape, [&](auto element) {
       return Plan<decltype(element)>(shape, handles_).work_elements();
     });
-    plans_.push_back({shape, work, nullptr});
+    plans_.push_back({shape, work, nullptr, nullptr});
     return plans_.size() - 1;
   }
   size_t scratch_bytes(size_t number) override {
     std::lock_guard<std::mutex> lock(mutex_);
     const Prepared &plan = plans_.at(number);
+    if (plan.fourier)
+      return plan.fourier->scratch_bytes();
     if (plan.eigen)
       return plan.eigen->scratch_bytes();
     return of_elements(plan.shape, [&](auto element) {
@@ -441,6 +448,10 @@ public:
   void run(size_t number, const SolverMemory &memory, void *scratch, Stream stream) override {
     std::lock_guard<std::mutex> lock(mutex_);
     const Prepared &plan = plans_.at(number);
+    if (plan.fourier) {
+      plan.fourier->run(memory, scratch, stream);
+      return;
+    }
     const auto on = static_cast<cudaStream_t>(stream);
     check(libraries().set_solver_stream(handles_.solver, on), "SetStream");
     check(libraries().set_blas_stream(handles_.blas, on), "SetStream");
@@ -453,7 +464,8 @@ private:
   struct Prepared {
     SolverShape shape;
     int work = 0;
-    std::unique_ptr<EigenPlan> eigen; // of that routine alone
+    std::unique_ptr<EigenPlan> eigen;     // of that routine alone
+    std::unique_ptr<CudaFourier> fourier; // of transforms
   };
   void make_handles() {
     const Libraries &library = libraries();

@@ -1,5 +1,5 @@
 // Linear algebra on the GPU by cuSOLVER and cuBLAS, which are loaded when a program first needs
-// them.
+// them; Fourier transforms are handed to cuda_fourier.h.
 #pragma once
 
 #include "engine/solver.h"

@@ -1,5 +1,6 @@
 #include "engine/host_device.h"
 
+#include "engine/host_fourier.h"
 #include "engine/host_matmul.h"
 #include "engine/host_solver.h"
 #include "engine/host_threads.h"
@@ -165,7 +166,10 @@ public:
       std::lock_guard<std::mutex> lock(mutex_);
       shape = solvers_.at(plan);
     }
-    host_solver(shape, memory);
+    if (is_transform(shape.routine))
+      host_fourier(shape, memory, threads_.get(), options_.threads);
+    else
+      host_solver(shape, memory);
   }
 
 private:

@@ -269,7 +269,10 @@ bool reads_predicates(const Tables &tables) {
   for (const Conditional &conditional : tables.conditionals)
     if (conditional.has_predicate)
       return true;
-  return tables.loops.count != 0 || tables.defines.count != 0 || tables.solvers.count != 0;
+  for (const Solver &solver : tables.solvers)
+    if (!is_transform(solver.routine)) // some wait inside
+      return true;
+  return tables.loops.count != 0 || tables.defines.count != 0;
 }
 
 Model::Model(const Tables &tables, Plan plan) : tables(tables), plan(plan) { Planner(*this).run(); }

@@ -49,6 +49,17 @@ SolverExtents solver_extents(const SolverShape &shape) {
     extents.third = (full ? n : least) * n;
     extents.info = 1;
     break;
+  case Routine::fourier:
+    extents.a = extents.out = 2 * m * n * k;
+    break;
+  case Routine::fourier_of_real:
+    extents.a = m * n * k;
+    extents.out = 2 * m * n * (k / 2 + 1);
+    break;
+  case Routine::fourier_to_real:
+    extents.a = 2 * m * n * (k / 2 + 1);
+    extents.out = m * n * k;
+    break;
   case Routine::eigen:
     extents.a = n * n;
     extents.out = 2 * n * n;
@@ -69,7 +80,7 @@ SolverExtents solver_extents(const SolverShape &shape) {
 }
 
 size_t Device::prepare_solver(const SolverShape &) {
-  throw Error(Status::device, "this device has no linear algebra");
+  throw Error(Status::device, "this device has no linear algebra and no Fourier transforms");
 }
 
 } // namespace tsc_engine

@@ -1,7 +1,7 @@
-// Factorizations and solutions of linear systems: what a library is asked for, of a batch of dense
-// matrices. Every matrix lies column by column without gaps, matrices one after another; vectors
-// likewise. Elements are f32 or f64, or complex numbers of two such (kComplex); pivots and infos
-// are i32, as LAPACK has them.
+// Factorizations, solutions of linear systems and Fourier transforms: what a library is asked for,
+// of a batch of dense matrices. Every matrix lies column by column without gaps, matrices one after
+// another; vectors likewise. Elements are f32 or f64, or complex numbers of two such (kComplex);
+// pivots and infos are i32, as LAPACK has them. Signals and spectra lie row by row.
 #pragma once
 
 #include "engine/device.h"
@@ -27,6 +27,13 @@ namespace tsc_engine {
 ///   eigen             a [n, n] -> out [n, n] vectors, second [n] values, both complex whatever a
 ///                     is: geev; without kVectors `out` holds nothing of use; info is below 0
 ///                     where a is not finite
+/// Transforms of signals [m, n, k], over all three sizes (1: none), not scaled; exp(-i..), with
+/// kBackward exp(i..). No info; kComplex is not for them.
+///   fourier           a [m, n, k] complex -> out [m, n, k] complex
+///   fourier_of_real   a [m, n, k] real -> out [m, n, k/2 + 1] complex, forward
+///   fourier_to_real   a [m, n, k/2 + 1] complex -> out [m, n, k] real, backward; m = n = 1, and
+///   the
+///                     elements at 0 and, for an even k, at k/2 have imaginary parts of 0
 enum class Routine : int32_t {
   cholesky,
   lu,
@@ -38,9 +45,14 @@ enum class Routine : int32_t {
   svd,
   ldl,
   ldl_solve,
-  eigen
+  eigen,
+  fourier,
+  fourier_of_real,
+  fourier_to_real
 };
-constexpr int kRoutines = 11;
+constexpr int kRoutines = 14;
+/// True for Fourier transforms.
+inline bool is_transform(Routine routine) { return routine >= Routine::fourier; }
 enum SolverFlag : int64_t {
   kUpper = 1,      // the triangle that is read or made; else the lower one
   kTransposed = 2, // lu_solve, triangular_solve: of a's transpose, not conjugated
@@ -49,8 +61,9 @@ enum SolverFlag : int64_t {
   kVectors = 16,   // symmetric_eigen, svd, eigen: not values alone
   kComplex = 32,   // elements are pairs (re, im) of `dtype`
   kHermitian = 64, // ldl, ldl_solve of complex elements: a is its own adjoint, not its transpose
+  kBackward = 128, // fourier: exp(i..)
 };
-constexpr int64_t kSolverFlags = 127; // all of them
+constexpr int64_t kSolverFlags = 255; // all of them
 
 struct SolverShape {
   Routine routine = Routine::cholesky;

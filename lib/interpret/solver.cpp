@@ -1,6 +1,8 @@
-// Linear algebra: the same library as the host device's, always in double precision.
+// Linear algebra and Fourier transforms: the same libraries as the host device's, always in double
+// precision.
 #include "interpret/machine.h"
 
+#include "engine/host_fourier.h"
 #include "engine/host_solver.h"
 #include "engine/solver.h"
 #include "support/diagnostic.h"
@@ -61,6 +63,7 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
   shape.k = value_of(call.solver.k);
   const tsc_engine::SolverExtents extents = solver_extents(shape);
   const bool paired = shape.has(tsc_engine::kComplex);
+  const bool by_rows = tsc_engine::is_transform(shape.routine);
 
   std::vector<HostTensor> inputs;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -71,7 +74,7 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
       wide.set_double(k, dense.get_double(k));
     // Pivots and the factors of reflections are vectors.
     const bool is_vector = i == 2 || (i == 1 && shape.routine == tsc_engine::Routine::orthogonal);
-    inputs.push_back(is_vector ? wide : in_columns(wide, paired));
+    inputs.push_back(is_vector || by_rows ? wide : in_columns(wide, paired));
   }
   std::vector<HostTensor> outputs;
   const int64_t elements[] = {extents.out, extents.second, extents.third};
@@ -106,16 +109,20 @@ void Machine::solver(const ir::Operation &operation, const ir::Extern &call) {
   if (call.solver.has_info)
     memory.info = outputs.back().data();
   try {
-    tsc_engine::host_solver(shape, memory);
+    if (by_rows)
+      tsc_engine::host_fourier(shape, memory, nullptr, 0);
+    else
+      tsc_engine::host_solver(shape, memory);
   } catch (const tsc_engine::Error &error) {
-    throw support::UserError(support::ExitCode::device,
-                             {.code = "TSC-R131",
-                              .message = "linear algebra cannot run: " + operation.name + " (" +
-                                         call.kernel + "): " + error.what(),
-                              .next_step = error.next_step});
+    throw support::UserError(
+        support::ExitCode::device,
+        {.code = "TSC-R131",
+         .message = (by_rows ? "a Fourier transform cannot run: " : "linear algebra cannot run: ") +
+                    operation.name + " (" + call.kernel + "): " + error.what(),
+         .next_step = error.next_step});
   }
   const bool gives_pairs = paired || shape.routine == tsc_engine::Routine::eigen;
-  for (size_t i = 0; i < values; ++i)
+  for (size_t i = 0; i < values && !by_rows; ++i)
     if (i != 1) // a vector
       outputs[i] = in_rows(outputs[i], gives_pairs);
   store_items(operation, outputs);

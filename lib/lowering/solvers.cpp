@@ -1,4 +1,5 @@
-// Linear algebra: library calls on matrices whose columns lie one after another.
+// Linear algebra: library calls on matrices whose columns lie one after another. Fourier
+// transforms: the same of rows.
 #include "engine/solver.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
@@ -99,6 +100,37 @@ private:
   }
 };
 
+/// A Fourier transform over `dims` dimensions before the pairs of complex elements; `out_length`:
+/// of the last of them, where it is not the input's.
+NodeValue transform(Context &context, const ops::Call &call, Routine routine, size_t dims) {
+  TensorValue x = tensor_argument(context, call, "self");
+  if (x.dtype != x.storage->dtype) // reinterpreted bits
+    x = copy(context, x);
+  const bool of_real = routine == Routine::fourier_of_real;
+  const size_t end = x.sizes.size() - (of_real ? 0 : 1);
+  const auto begin = x.sizes.begin(), first = begin + static_cast<std::ptrdiff_t>(end - dims);
+  ir::Extern library;
+  library.kernel = "fft." + std::string(call.node().target.substr(4));
+  library.kernel = library.kernel.substr(0, library.kernel.rfind('.'));
+  library.ir_class = "FallbackKernel";
+  library.library = ir::Library::solver;
+  library.solver.routine = static_cast<uint8_t>(routine);
+  library.solver.batch = symbolic::numel(std::vector<Expr>(begin, first));
+  Expr *const lengths[] = {&library.solver.k, &library.solver.n, &library.solver.m};
+  for (size_t i = 0; i < std::size(lengths); ++i)
+    *lengths[i] = i < dims ? x.sizes[end - 1 - i] : Expr(1);
+  if (routine == Routine::fourier_to_real)
+    library.solver.k = call.size("length");
+  if (routine == Routine::fourier && !call.boolean("forward"))
+    library.solver.flags = tsc_engine::kBackward;
+  library.inputs.push_back(
+      require_strides(context, x, tensor::contiguous_strides(std::vector<Expr>(x.sizes))));
+  return std::get<std::vector<TensorValue>>(
+      tuple_call(context, std::move(library), {*call.node().value->tensor()}))[0];
+}
+
+size_t dims_of(const ops::Call &call) { return static_cast<size_t>(call.integer("dims")); }
+
 } // namespace
 
 void add_solvers(Registry &registry) {
@@ -164,6 +196,15 @@ void add_solvers(Registry &registry) {
         .flag(tsc_engine::kVectors, call.boolean("vectors"))
         .with_info()
         .run();
+  };
+  registry["fourier"] = [](Context &context, const ops::Call &call) {
+    return transform(context, call, Routine::fourier, dims_of(call));
+  };
+  registry["fourier_of_real"] = [](Context &context, const ops::Call &call) {
+    return transform(context, call, Routine::fourier_of_real, dims_of(call));
+  };
+  registry["fourier_to_real"] = [](Context &context, const ops::Call &call) {
+    return transform(context, call, Routine::fourier_to_real, 1);
   };
 }
 

@@ -34,9 +34,20 @@ constexpr std::array<std::string_view, std::variant_size_v<decltype(Step::kind)>
 constexpr std::array<std::string_view, 5> kCollectiveNames = {
     "all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all"};
 
-constexpr std::array<std::string_view, tsc_engine::kRoutines> kRoutineNames = {
-    "cholesky",        "lu",  "lu_solve", "triangular_solve", "qr",   "orthogonal",
-    "symmetric_eigen", "svd", "ldl",      "ldl_solve",        "eigen"};
+constexpr std::array<std::string_view, tsc_engine::kRoutines> kRoutineNames = {"cholesky",
+                                                                               "lu",
+                                                                               "lu_solve",
+                                                                               "triangular_solve",
+                                                                               "qr",
+                                                                               "orthogonal",
+                                                                               "symmetric_eigen",
+                                                                               "svd",
+                                                                               "ldl",
+                                                                               "ldl_solve",
+                                                                               "eigen",
+                                                                               "fourier",
+                                                                               "fourier_of_real",
+                                                                               "fourier_to_real"};
 
 /// S is Kind or const Kind.
 template <class S, class Kind>

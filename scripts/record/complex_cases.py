@@ -117,6 +117,18 @@ def fft(c):
         spectrum = torch.stft(x, 64, 16, window=w, return_complex=True).abs().square()
         return (mel @ spectrum).clamp(min=1e-5).log()
     c.case("front_end", front_end, r(2, 400), torch.hann_window(64), r(8, 33, positive=True))
+    # By a library: lengths of small factors, of a large prime, of two; several dimensions, one of them long; every normalization.
+    for n in (81, 343, 1009, 2048):
+        c.case(f"long_{n}", lambda x: [Q(f.fft(Z(x)))[..., ::7], Q(f.ifft(Z(x), norm="ortho"))[..., 1::7]], z(n))
+        c.case(f"long_real_{n}", lambda x: [Q(f.rfft(x))[..., ::7], Q(f.fft(x, norm="forward"))[..., 1::7], Q(f.ihfft(x))[..., 2::7], Q(f.ifft(x))[..., 3::7]], r(n))
+        c.case(f"long_to_real_{n}", lambda x, n=n: [f.irfft(Z(x), n)[..., ::7], f.hfft(Z(x), n, norm="ortho")[..., 1::7]], z(n // 2 + 1))
+    c.case("long_planes", lambda x, y: [Q(f.fft2(Z(x)))[..., ::5], Q(f.fftn(Z(x), dim=(2, 0)))[..., ::5], Q(f.rfft2(y, norm="ortho"))[..., ::5], Q(f.rfftn(y, dim=(2, 1)))[..., ::5],
+                                        f.irfft2(Z(x))[..., ::5], Q(f.ihfft2(y))[..., ::5], f.hfftn(Z(x), dim=(0, 1))[..., ::5]], z(2, 70, 6), r(2, 9, 130))
+    c.case("long_front", lambda x: [Q(f.fft(Z(x), dim=0))[..., ::5], Q(f.fft(Z(x).permute(1, 2, 0)))[..., ::5]], z(66, 2, 3))
+    c.case("many_dims", lambda x: [P(f.fftn(Z(x))).flatten()[::7], P(f.rfftn(Z(x).real)).flatten()[::7]], z(66, 2, 2, 3, 2))
+    c.case("long_shared", lambda x: [f.irfft(Z(x))[..., ::5], f.irfft(Z(x), norm="ortho")[..., ::5], f.irfft(Z(x)[:, 1:])[..., ::5]], z(2, 90))
+    c.case("long_f64", lambda x: Q(f.ifft(f.fft(Z(x.double()))))[..., ::7], z(300))
+    c.case("long_stft", lambda x, w: [Q(torch.stft(x, 200, 80, window=w, return_complex=True))[..., ::7], torch.istft(torch.stft(x, 200, 80, window=w, return_complex=True), 200, 80, window=w)[:, ::7]], r(2, 900), torch.hann_window(200))
     c.case("filter", lambda x, w: f.irfft(f.rfft(x, 40) * f.rfft(w, 40), 40)[:, :33], r(2, 25), r(9))
 
 

@@ -278,6 +278,14 @@ def resampling(c):
     c.case("affine_grid", lambda t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False), r(2, 2, 3))
     c.case("affine_grid_corners", lambda t: F.affine_grid(t, (2, 3, 4, 1), align_corners=True), r(2, 2, 3))
     c.case("affine_grid_3d", lambda t: F.affine_grid(t, (1, 3, 2, 4, 5), align_corners=True), r(1, 3, 4))
+    bytes_of = lambda *shape: c.ints(*shape, low=0, high=256, dtype=torch.uint8)
+    for mode in ("bilinear", "bicubic"):
+        for antialias in (False, True):
+            name = f"u8_{mode}" + ("_antialias" if antialias else "")
+            c.case(name, lambda x, m=mode, a=antialias: [F.interpolate(x, size=s, mode=m, antialias=a, align_corners=k) for s in ((5, 13), (20, 7), (1, 12)) for k in (False, True)], bytes_of(2, 3, 9, 12))
+            c.case(name + "_factors", lambda x, m=mode, a=antialias: [F.interpolate(x, scale_factor=s, mode=m, antialias=a) for s in (1.5, (2.0, 0.4))], bytes_of(1, 5, 11, 10).contiguous(memory_format=torch.channels_last))
+    # Positions whose products and differences are rounded once.
+    c.case("positions_rounded_once", lambda x, y: [F.interpolate(x, size=(5, 13), mode="bilinear"), F.interpolate(x, size=(13, 5), mode="bicubic"), F.interpolate(y, size=77, mode="linear")], r(2, 3, 9, 9), r(2, 3, 100))
 
 
 def rearrangements(c):

@@ -262,6 +262,16 @@ class Depth(torch.nn.Module):
         return F.scaled_dot_product_attention(q, k, k * 2), F.scaled_dot_product_attention(q, k, k, is_causal=True)
 
 
+class Spectra(torch.nn.Module):
+    """Fourier transforms of lengths that are symbols, and a long convolution by way of twice the length."""
+
+    def forward(self, x, k):
+        n = x.shape[1]
+        product = torch.fft.rfft(x, n=2 * n) * torch.fft.rfft(k, n=2 * n)
+        whole = torch.fft.fft(x, norm="ortho")
+        return torch.fft.irfft(product, n=2 * n)[..., :n], torch.view_as_real(whole).flatten(1), torch.fft.ifft2(whole, norm="forward").real, torch.fft.rfft(x, norm="forward").abs()
+
+
 class Arithmetic(torch.nn.Module):
     """What exporters write of roundings, shifts and bits."""
 
@@ -315,6 +325,8 @@ def operators():
     even = 2 * Dim("h", min=1, max=30)
     yield "gated", Gated(), (r(6, 4),), ({0: even, 1: 2 * Dim("w", min=1, max=9)},), runs(lambda n, m: (r(n, m),), (6, 4), (4, 10), (30, 18))
     yield "differences", Differences(), (r(63), r(5)), ({0: auto}, {0: auto}), runs(lambda n, m: (r(n), r(m)), (63, 5), (47, 2), (100, 3))
+    signals = lambda b, n: (r(b, n), r(n))
+    yield "spectra", Spectra(), signals(2, 30), ({0: auto, 1: Dim("n", min=2, max=4000)}, {0: Dim("n", min=2, max=4000)}), runs(signals, (2, 30), (3, 67), (5, 128))
     yield "whole_ranges", WholeRanges(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
 
 
@@ -370,7 +382,7 @@ def record(name, module, example, shapes, inputs, tensors):
             tensors[f"{name}/{run}/input_{position}"] = torch.as_tensor(value).contiguous().clone()
         for position, value in enumerate(outputs):
             tensors[f"{name}/{run}/output_{position}"] = torch.as_tensor(value).contiguous().clone()
-        if name in ("cnn", "resampled"):  # sums of convolutions cancel, positions are rounded: eager's own error counts
+        if name in ("cnn", "resampled", "spectra"):  # sums of convolutions cancel, positions are rounded: eager's own error counts
             with torch.no_grad():
                 exact = copy.deepcopy(module).double()(*(argument.double() for argument in arguments))
             for position, value in enumerate(exact):

@@ -227,6 +227,25 @@ def grown(c):
         c.case(f"grown_{f.__name__}", f, c.randn(2, 5))
 
 
+def answered(c):
+    """Questions that tracing answers: the calls stay, without a result."""
+    def asks(x, h):
+        if torch.can_cast(x.dtype, torch.int8):
+            x = x + 1
+        if x.dtype == torch.promote_types(x.dtype, torch.int8) and torch.result_type(x, h) != torch.half and torch.result_type(2, h) == torch.half:
+            x = x * 2
+        return x - torch.result_type(3, 2.5).itemsize
+
+    c.case("asks_dtypes", asks, c.randn(3), c.randn(3, dtype=torch.float16))
+
+
+def forward_mode(c):
+    from torch.fx.experimental.proxy_tensor import make_fx
+    f = lambda x, v: torch.func.vmap(lambda a, b: torch.func.jvp(lambda y: torch.tanh(y) * y.sum() + y.flip(0), (a,), (b,))[1])(x, v)
+    x = c.randn(3, 5)
+    c.case("forward_mode", make_fx(f)(x, x), x, c.randn(3, 5))
+
+
 if __name__ == "__main__":
     family = Family("user_programs")
     attention_written_out(family)
@@ -238,6 +257,8 @@ if __name__ == "__main__":
     narrow_sums(family)
     seldom_called(family)
     grown(family)
+    answered(family)
+    forward_mode(family)
     if "--missing" in sys.argv:
         family.keep_recorded()
     family.write()

@@ -82,19 +82,21 @@ HostTensor rounded(const HostTensor &reference, const HostTensor &like) {
   return result;
 }
 
-/// `expected` with the signs of its columns that are nearer to those of `actual`; of each column
-/// `parts` numbers stand beside each other in a row. Precondition: real, two dimensions at least
-/// beside that of the parts.
-HostTensor with_signs_of(const HostTensor &actual, const HostTensor &expected, int64_t parts) {
+/// `expected` with the signs of its columns (`of_rows`: rows) that are nearer to those of `actual`;
+/// of each column `parts` numbers stand beside each other in a row. Precondition: real, two
+/// dimensions at least beside that of the parts.
+HostTensor with_signs_of(const HostTensor &actual, const HostTensor &expected, int64_t parts,
+                         bool of_rows) {
   HostTensor result = expected.clone();
   const size_t last = expected.sizes().size() - static_cast<size_t>(parts);
   const int64_t columns = expected.sizes()[last], rows = expected.sizes()[last - 1];
   const int64_t row = columns * parts;
   for (int64_t matrix = 0; matrix < expected.numel(); matrix += rows * row)
-    for (int64_t column = 0; column < columns; ++column) {
+    for (int64_t line = 0; line < (of_rows ? rows : columns); ++line) {
       const auto each = [&](const auto &visit) {
-        for (int64_t i = 0; i < rows * parts; ++i)
-          visit(matrix + i / parts * row + column * parts + i % parts);
+        for (int64_t i = 0; i < (of_rows ? columns : rows) * parts; ++i)
+          visit(of_rows ? matrix + line * row + i
+                        : matrix + i / parts * row + line * parts + i % parts);
       };
       double product = 0;
       each([&](int64_t i) { product += actual.get_double(i) * expected.get_double(i); });
@@ -143,15 +145,17 @@ std::string side_taken(const HostTensor &actual, const HostTensor &expected,
   if (!is_matrix)
     return "";
   const bool has_parts = tensor::is_complex(expected.dtype());
-  const auto turned = [&](const HostTensor &other) {
-    const HostTensor result =
-        with_signs_of(tensor::as_real(actual), tensor::as_real(other), has_parts ? 2 : 1);
-    return has_parts ? tensor::as_complex(result) : result;
-  };
-  const HostTensor wide = turned(reference);
-  return tensor::compare(actual, turned(expected), &wide).ok
-             ? said + "both but for signs of columns"
-             : "";
+  for (const bool of_rows : {false, true}) {
+    const auto turned = [&](const HostTensor &other) {
+      const HostTensor result = with_signs_of(tensor::as_real(actual), tensor::as_real(other),
+                                              has_parts ? 2 : 1, of_rows);
+      return has_parts ? tensor::as_complex(result) : result;
+    };
+    const HostTensor wide = turned(reference);
+    if (tensor::compare(actual, turned(expected), &wide).ok)
+      return said + (of_rows ? "both but for signs of rows" : "both but for signs of columns");
+  }
+  return "";
 }
 
 void differ(Verdict &verdict, const std::string &output, const std::string &reason) {

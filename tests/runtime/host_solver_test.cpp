@@ -1,4 +1,5 @@
-// Routines of linear algebra on the host, by what they multiply to.
+// Routines of linear algebra on the host, by what they multiply to; Fourier transforms, by the sums
+// that define them.
 #include "engine/host_device.h"
 #include "engine/solver.h"
 #include "testing/catch.h"
@@ -228,4 +229,90 @@ TEST_CASE("pivots that lead out of the matrix are refused") {
   CHECK_THROWS_WITH(run(ldl, unit, unit, {1, -2}), "pivots that no factorization gives");
   CHECK_THROWS_WITH(run(ldl, unit, unit, {-2, -1}), "pivots that no factorization gives");
   CHECK(run(lu, unit, unit, {2, 2}).out == std::vector<double>{0, 1, 1, 0});
+}
+
+namespace {
+
+/// Element (a, b, c) of the transform of one signal [m, n, k], summed as it is defined.
+std::complex<double> transformed(const std::vector<std::complex<double>> &x,
+                                 const SolverShape &shape, int64_t a, int64_t b, int64_t c) {
+  const double circle = (shape.has(kBackward) ? 2 : -2) * std::acos(-1.0);
+  std::complex<double> sum = 0;
+  for (int64_t i = 0; i < shape.m; ++i)
+    for (int64_t j = 0; j < shape.n; ++j)
+      for (int64_t l = 0; l < shape.k; ++l) {
+        const double part = static_cast<double>(a * i % shape.m) / static_cast<double>(shape.m) +
+                            static_cast<double>(b * j % shape.n) / static_cast<double>(shape.n) +
+                            static_cast<double>(c * l % shape.k) / static_cast<double>(shape.k);
+        sum += x[static_cast<size_t>((i * shape.n + j) * shape.k + l)] *
+               std::polar(1.0, circle * part);
+      }
+  return sum;
+}
+
+} // namespace
+
+TEST_CASE("Fourier transforms are the sums that define them, and their inverses") {
+  // Lengths of every kind: 1, small factors, primes, primes beyond what is summed directly.
+  const std::vector<std::vector<int64_t>> lengths = {{1, 1, 1},   {1, 1, 2},  {1, 1, 60},
+                                                     {1, 1, 61},  {1, 1, 67}, {1, 1, 134},
+                                                     {1, 12, 10}, {3, 1, 7},  {2, 71, 3}};
+  for (const std::vector<int64_t> &length : lengths)
+    for (const int64_t flag : {int64_t{0}, int64_t{kBackward}}) {
+      const SolverShape shape =
+          shape_of(Routine::fourier, length[0], length[1], length[2], flag, 2);
+      const int64_t count = length[0] * length[1] * length[2];
+      const std::vector<double> numbers = sample(2, 2, count);
+      const Run result = run(shape, numbers);
+      INFO(length[0] << " x " << length[1] << " x " << length[2] << ", flags " << flag);
+      for (int64_t signal = 0; signal < 2; ++signal) {
+        std::vector<std::complex<double>> x;
+        for (int64_t i = 0; i < count; ++i)
+          x.emplace_back(numbers[static_cast<size_t>(2 * (signal * count + i))],
+                         numbers[static_cast<size_t>(2 * (signal * count + i) + 1)]);
+        double most = 0;
+        for (int64_t i = 0; i < count; ++i) {
+          const auto at = static_cast<size_t>(2 * (signal * count + i));
+          const std::complex<double> found(result.out[at], result.out[at + 1]);
+          most = std::max(most,
+                          std::abs(found - transformed(x, shape, i / length[2] / length[1],
+                                                       i / length[2] % length[1], i % length[2])));
+        }
+        CHECK(most < 1e-10);
+      }
+      const Run back =
+          run(shape_of(Routine::fourier, length[0], length[1], length[2], kBackward - flag, 2),
+              result.out);
+      double most = 0;
+      for (size_t i = 0; i < numbers.size(); ++i)
+        most = std::max(most, std::abs(back.out[i] / static_cast<double>(count) - numbers[i]));
+      CHECK(most < kClose);
+    }
+}
+
+TEST_CASE("a real signal has half a spectrum, which gives it back") {
+  for (const int64_t k : {1, 2, 9, 64, 67, 134}) {
+    const std::vector<double> signal = sample(1, 4, k);
+    const SolverShape shape = shape_of(Routine::fourier_of_real, 1, 2, k, 0, 2);
+    const Run half = run(shape, signal);
+    std::vector<double> wide;
+    for (const double x : signal) {
+      wide.push_back(x);
+      wide.push_back(0);
+    }
+    const Run whole = run(shape_of(Routine::fourier, 1, 2, k, 0, 2), wide);
+    INFO(k);
+    double most = 0;
+    for (int64_t row = 0; row < 4; ++row)
+      for (int64_t i = 0; i < 2 * (k / 2 + 1); ++i)
+        most = std::max(most, std::abs(half.out[static_cast<size_t>(row * 2 * (k / 2 + 1) + i)] -
+                                       whole.out[static_cast<size_t>(row * 2 * k + i)]));
+    CHECK(most < kClose);
+    const Run rows = run(shape_of(Routine::fourier_of_real, 1, 1, k, 0, 4), signal);
+    const Run back = run(shape_of(Routine::fourier_to_real, 1, 1, k, 0, 4), rows.out);
+    most = 0;
+    for (size_t i = 0; i < signal.size(); ++i)
+      most = std::max(most, std::abs(back.out[i] / static_cast<double>(k) - signal[i]));
+    CHECK(most < kClose);
+  }
 }

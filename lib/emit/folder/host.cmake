@@ -23,7 +23,7 @@ endif()
 set_source_files_properties(${unit_sources} PROPERTIES COMPILE_OPTIONS "${kernel_flags}")
 target_sources(${target} PRIVATE
   device_host.cpp ${unit_sources}
-  engine/host_blas.cpp engine/host_device.cpp engine/host_matmul.cpp engine/host_solver.cpp
+  engine/host_blas.cpp engine/host_device.cpp engine/host_fourier.cpp engine/host_matmul.cpp engine/host_solver.cpp
   engine/host_threads.cpp)
 
 if(TSC_HAS_MATMUL OR TSC_HAS_SOLVER)

@@ -86,6 +86,18 @@ void add_fills(Table &table) {
       .decompose([](GraphBuilder &builder, const Call &call) {
         return new_full(builder, call, call["fill_value"]);
       });
+  table
+      .add("_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int "
+           "self_num_batch_dims=0) -> Tensor")
+      .decompose([](GraphBuilder &builder, const Call &call) {
+        std::vector<Expr> sizes = call.tensor("self").layout.sizes;
+        sizes.resize(std::min(sizes.size(), static_cast<size_t>(std::max<int64_t>(
+                                                0, call.integer("self_num_batch_dims")))));
+        const TensorMeta &other = call.tensor("other");
+        sizes.insert(sizes.end(), other.layout.sizes.begin(), other.layout.sizes.end());
+        return builder.call("aten.full.default", {sizes_argument(sizes), 0},
+                            {{"dtype", other.dtype}, {"device", other.device}});
+      });
   table.add(factory("scalar_tensor(Scalar s"))
       .decompose([](GraphBuilder &builder, const Call &call) {
         return full(builder, {}, call["s"], call.dtype("dtype").value_or(DType::f32),

@@ -1,11 +1,12 @@
-// Discrete Fourier transforms along one dimension as real matrix products over the parts of complex
-// numbers: docs/complex.md says what they cost.
+// Discrete Fourier transforms: of short lengths as real matrix products over the parts of complex
+// numbers, else by a library. docs/complex.md says what they cost.
 #include "ops/families/fourier.h"
 
 #include "ops/table/complex_calls.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
+#include "ops/table/table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,16 +17,16 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-constexpr int64_t kMostDirect = 64;    // a composite length is split into factors up to this
-constexpr int64_t kMostPrime = 1024;   // a prime length is one product up to this
-constexpr int64_t kMostProducts = 128; // of a real transform in one product
+constexpr int64_t kMostComplex = 64; // lengths that are one matrix product
+constexpr int64_t kMostReal = 128;   // the same, of real signals
+constexpr size_t kMostDims = 3;      // of a library's call
 
 Argument reshape(GraphBuilder &builder, const Argument &x, const Sizes &sizes) {
   return builder.call("aten.reshape.default", {x, sizes_argument(sizes)});
 }
 
-Argument places(GraphBuilder &builder, int64_t count, tensor::Device device) {
-  return builder.call("prims.iota.default", {count},
+Argument places(GraphBuilder &builder, Expr count, tensor::Device device) {
+  return builder.call("prims.iota.default", {size_argument(count)},
                       {{"start", 0},
                        {"step", 1},
                        {"dtype", DType::i64},
@@ -44,8 +45,9 @@ struct Roots {
 };
 Roots roots(GraphBuilder &builder, int64_t n, int64_t rows, int64_t columns, double sign,
             tensor::Device device) {
-  const Argument row = builder.call("aten.unsqueeze.default", {places(builder, rows, device), 1});
-  const Argument product = builder.call(kMul, {row, places(builder, columns, device)});
+  const Argument row =
+      builder.call("aten.unsqueeze.default", {places(builder, Expr(rows), device), 1});
+  const Argument product = builder.call(kMul, {row, places(builder, Expr(columns), device)});
   // Of the circle's n-th parts, no more than half around: the angle is exact but for one rounding.
   const Argument part = builder.call("aten.remainder.Tensor", {product, n});
   const Argument beyond = builder.call("aten.gt.Tensor", {part, n / 2});
@@ -91,78 +93,50 @@ Argument rows_as_complex(GraphBuilder &builder, const Argument &rows) {
   return builder.call("aten.view_as_complex.default", {reshape(builder, rows, sizes)});
 }
 
-/// The largest divisor of n up to `most`; 1 if there is none.
-int64_t largest_factor(int64_t n, int64_t most) {
-  for (int64_t factor = std::min(n, most); factor > 1; --factor)
-    if (n % factor == 0)
-      return factor;
-  return 1;
-}
-
-/// The first of the factors that a transform of length n is split into; 1 for primes. Where two
-/// factors up to the most do, those of the least sum: it is what the products cost.
-int64_t first_factor(int64_t n) {
-  int64_t best = largest_factor(n, kMostDirect);
-  for (int64_t factor = 2; factor <= kMostDirect && factor < n; ++factor)
-    if (n % factor == 0 && n / factor <= kMostDirect &&
-        (n / best > kMostDirect || factor + n / factor < best + n / best))
-      best = factor;
-  return best;
-}
-
-class Transform {
+/// By products, along the last dimension.
+class Products {
 public:
-  Transform(GraphBuilder &builder, DType part, tensor::Device device, double sign)
-      : builder_(builder), part_(part), device_(device), sign_(sign) {}
+  Products(GraphBuilder &builder, const Argument &x, bool forward)
+      : builder_(builder), part_(part_dtype(builder.meta(x).dtype)),
+        device_(builder.meta(x).device), sign_(forward ? -1.0 : 1.0) {}
 
-  /// Of the last dimension of a complex tensor, whose size is n, times `scale`.
   Argument of_complex(const Argument &x, int64_t n, double scale) const {
-    const int64_t factor = first_factor(n);
-    if (n <= kMostDirect || (factor == 1 && n <= kMostPrime))
-      return direct(x, n, scale);
-    return factor == 1 ? by_chirp(x, n, scale) : by_factors(x, n, factor, scale);
+    if (n == 1)
+      return scale == 1 ? x : builder_.call(kMul, {x, scale});
+    const Roots root = roots(builder_, n, n, n, sign_, device_);
+    const Argument matrix = matrix_of_parts(builder_, root, scale, n, n, part_);
+    return rows_as_complex(builder_, times_matrix(builder_, parts_in_rows(builder_, x), matrix));
   }
 
-  /// Of the last dimension of a real tensor: the first `kept` results, complex.
+  /// Of a real tensor: the first `kept` results, complex.
   Argument of_real(const Argument &x, int64_t n, int64_t kept, double scale) const {
-    const int64_t factor = first_factor(n);
-    if (n <= kMostProducts || (factor == 1 && n <= kMostPrime)) {
-      const Roots root = roots(builder_, n, n, kept, sign_, device_);
-      const Argument matrix = stacked(builder_, root.cosine, root.sine, -1);
-      const Argument typed = convert(
-          builder_, reshape(builder_, scaled(matrix, scale), {Expr(n), Expr(2 * kept)}), part_);
-      return rows_as_complex(builder_, times_matrix(builder_, x, typed));
-    }
-    const Argument whole = of_complex(convert(builder_, x, dtype_of_parts(part_)), n, scale);
-    return builder_.call("aten.slice.Tensor", {whole, -1, 0, kept});
+    const Roots root = roots(builder_, n, n, kept, sign_, device_);
+    const Argument matrix = stacked(builder_, root.cosine, root.sine, -1);
+    const Argument scaled = scale == 1 ? matrix : builder_.call(kMul, {matrix, scale});
+    const Argument typed =
+        convert(builder_, reshape(builder_, scaled, {Expr(n), Expr(2 * kept)}), part_);
+    return rows_as_complex(builder_, times_matrix(builder_, x, typed));
   }
 
   /// The real result, of size n, of the half of a spectrum that a real signal has: [.., n/2 + 1].
   Argument to_real(const Argument &x, int64_t n, double scale) const {
     const int64_t half = n / 2 + 1;
-    if (n <= kMostProducts) {
-      // The other half is its mirror: all but what mirrors itself counts twice.
-      const Roots root = roots(builder_, n, half, n, sign_, device_);
-      const Argument place =
-          builder_.call("aten.unsqueeze.default", {places(builder_, half, device_), 1});
-      const Argument twin =
-          builder_.call("aten.remainder.Tensor", {builder_.call("aten.neg.default", {place}), n});
-      const Argument weight =
-          builder_.call(kWhere, {builder_.call("aten.eq.Tensor", {place, twin}), scale, 2 * scale});
-      const Argument wide = convert(builder_, weight, DType::f64);
-      const Argument c = builder_.call(kMul, {root.cosine, wide}),
-                     s = builder_.call(kMul, {root.sine, wide});
-      const Argument matrix =
-          stacked(builder_, c, builder_.call("aten.neg.default", {s}), 1); // [half, 2, n]
-      const Argument typed =
-          convert(builder_, reshape(builder_, matrix, {Expr(2 * half), Expr(n)}), part_);
-      return times_matrix(builder_, parts_in_rows(builder_, x), typed);
-    }
-    const Argument mirrored = builder_.call("aten.slice.Tensor", {x, -1, 1, n - half + 1});
-    const Argument rest = builder_.call(
-        "aten.flip.default", {builder_.call("aten.conj.default", {mirrored}), Arguments{-1}});
-    const Argument whole = builder_.call("aten.cat.default", {Arguments{x, rest}, -1});
-    return builder_.call("tsc.real_part.default", {of_complex(whole, n, scale)});
+    // The other half is its mirror: all but what mirrors itself counts twice.
+    const Roots root = roots(builder_, n, half, n, sign_, device_);
+    const Argument place =
+        builder_.call("aten.unsqueeze.default", {places(builder_, Expr(half), device_), 1});
+    const Argument twin =
+        builder_.call("aten.remainder.Tensor", {builder_.call("aten.neg.default", {place}), n});
+    const Argument weight =
+        builder_.call(kWhere, {builder_.call("aten.eq.Tensor", {place, twin}), scale, 2 * scale});
+    const Argument wide = convert(builder_, weight, DType::f64);
+    const Argument c = builder_.call(kMul, {root.cosine, wide}),
+                   s = builder_.call(kMul, {root.sine, wide});
+    const Argument matrix =
+        stacked(builder_, c, builder_.call("aten.neg.default", {s}), 1); // [half, 2, n]
+    const Argument typed =
+        convert(builder_, reshape(builder_, matrix, {Expr(2 * half), Expr(n)}), part_);
+    return times_matrix(builder_, parts_in_rows(builder_, x), typed);
   }
 
 private:
@@ -170,96 +144,22 @@ private:
   DType part_;
   tensor::Device device_;
   double sign_;
-
-  Argument scaled(const Argument &x, double scale) const {
-    return scale == 1 ? x : builder_.call(kMul, {x, scale});
-  }
-
-  Argument direct(const Argument &x, int64_t n, double scale) const {
-    if (n == 1)
-      return scaled(x, scale);
-    const Roots root = roots(builder_, n, n, n, sign_, device_);
-    const Argument matrix = matrix_of_parts(builder_, root, scale, n, n, part_);
-    return rows_as_complex(builder_, times_matrix(builder_, parts_in_rows(builder_, x), matrix));
-  }
-
-  /// n = a b, element j = b j1 + j2, result k = k1 + a k2: transforms of length a, a turn by
-  /// j2 k1 parts of the circle, transforms of length b.
-  Argument by_factors(const Argument &x, int64_t n, int64_t a, double scale) const {
-    const int64_t b = n / a;
-    Sizes sizes = builder_.meta(x).layout.sizes;
-    sizes.back() = Expr(a);
-    sizes.emplace_back(b);
-    const Argument columns = moved(builder_, reshape(builder_, x, sizes), -2, -1); // [.., j2, j1]
-    const Argument first = of_complex(columns, a, 1);                              // [.., j2, k1]
-    const Roots turn = roots(builder_, n, b, a, sign_, device_);
-    const Argument factor =
-        builder_.call("aten.complex.default",
-                      {convert(builder_, turn.cosine, part_), convert(builder_, turn.sine, part_)});
-    const Argument turned = moved(builder_, builder_.call(kMul, {first, factor}), -2, -1);
-    const Argument second = of_complex(turned, b, scale); // [.., k1, k2]
-    sizes.pop_back();
-    sizes.back() = Expr(n);
-    return reshape(builder_, moved(builder_, second, -2, -1), sizes);
-  }
-
-  /// A length with a large prime as a convolution with a chirp (Bluestein): jk = (j^2 + k^2 -
-  /// (k - j)^2) / 2.
-  Argument by_chirp(const Argument &x, int64_t n, double scale) const {
-    int64_t m = 1;
-    while (m < 2 * n - 1)
-      m *= 2;
-    const Argument place = places(builder_, n, device_);
-    const Argument square =
-        builder_.call("aten.remainder.Tensor", {builder_.call(kMul, {place, place}), 2 * n});
-    const Argument angle = builder_.call(kMul, {convert(builder_, square, DType::f64),
-                                                sign_ * std::numbers::pi / static_cast<double>(n)});
-    const auto typed = [&](std::string_view function) {
-      return convert(builder_, builder_.call(function, {angle}), part_);
-    };
-    const Argument chirp = builder_.call("aten.complex.default",
-                                         {typed("aten.cos.default"), typed("aten.sin.default")});
-    const auto padded = [&](const Argument &values) {
-      return builder_.call("aten.constant_pad_nd.default", {values, Arguments{0, m - n}, 0});
-    };
-    // The chirp's conjugate at distances -(n - 1) .. n - 1, around a circle of m places.
-    const Argument back = builder_.call("aten.conj.default", {chirp});
-    const Argument before = builder_.call(
-        "aten.flip.default", {builder_.call("aten.slice.Tensor", {back, 0, 1, n}), Arguments{0}});
-    const Argument gap = builder_.call("aten.full.default", {Arguments{m - 2 * n + 1}, 0},
-                                       {{"dtype", dtype_of_parts(part_)}, {"device", device_}});
-    const Argument around = builder_.call("aten.cat.default", {Arguments{back, gap, before}, 0});
-    const Transform forward(builder_, part_, device_, -1), backward(builder_, part_, device_, 1);
-    const Argument spectrum = forward.of_complex(around, m, 1.0 / static_cast<double>(m));
-    const Argument turned = padded(builder_.call(kMul, {x, chirp}));
-    const Argument product = builder_.call(kMul, {forward.of_complex(turned, m, 1), spectrum});
-    const Argument whole = backward.of_complex(product, m, 1);
-    const Argument kept = builder_.call("aten.slice.Tensor", {whole, -1, 0, n});
-    return scaled(builder_.call(kMul, {kept, chirp}), scale);
-  }
 };
 
-/// A transform takes float32 and float64; its length is a number above 0.
-int64_t length_of(const Call &call, Expr size) {
-  if (!size.is_integer())
-    call.refuse("TSC-O153", call.node().target + " of a dimension of size " + symbolic::print(size),
-                "export the graph with a fixed size of this dimension");
-  if (size.value() < 1)
-    call.fail("TSC-O154",
-              call.node().target + ": a transform of " + symbolic::print(size) + " elements",
-              "give a length of 1 or more");
-  return size.value();
-}
-
-Transform transform(GraphBuilder &builder, const Call &call, const Argument &x, bool forward) {
-  const TensorMeta meta = builder.meta(x);
+/// A transform takes float32 and float64, and lengths above 0.
+void check_dtype(const Call &call, const TensorMeta &meta) {
   const DType part = part_dtype(meta.dtype);
   if (part != DType::f32 && part != DType::f64)
     call.refuse("TSC-O150",
                 call.node().target + " of " + std::string(tensor::torch_name(meta.dtype)) +
                     " is not supported",
                 "convert to float32 first");
-  return {builder, part, meta.device, forward ? -1.0 : 1.0};
+}
+void check_length(const Call &call, Expr size) {
+  if (size.is_integer() && size.value() < 1)
+    call.fail("TSC-O154",
+              call.node().target + ": a transform of " + symbolic::print(size) + " elements",
+              "give a length of 1 or more");
 }
 
 double scale_of(Scaling scaling, int64_t n) {
@@ -269,43 +169,228 @@ double scale_of(Scaling scaling, int64_t n) {
                                        : 1 / count;
 }
 
-Expr size_at(GraphBuilder &builder, const Argument &x, size_t dim) {
-  return builder.meta(x).layout.sizes[dim];
+/// `x` divided by the number of elements of a transform, or its root.
+Argument scaled(GraphBuilder &builder, const Argument &x, Scaling scaling, Expr count) {
+  if (scaling == Scaling::none || count.is_integer(1))
+    return x;
+  if (count.is_integer())
+    return builder.call(kMul, {x, scale_of(scaling, count.value())});
+  const DType part = part_dtype(builder.meta(x).dtype);
+  Argument number = builder.call("aten.full.default", {Arguments{}, size_argument(count)},
+                                 {{"dtype", part}, {"device", builder.meta(x).device}});
+  if (scaling == Scaling::by_root)
+    number = builder.call("aten.sqrt.default", {number});
+  return builder.call(kDiv, {x, number});
+}
+
+/// Dimensions `dims` moved to the end, in their order, and back.
+class Order {
+public:
+  Order(size_t rank, const std::vector<size_t> &dims) {
+    for (size_t i = 0; i < rank; ++i)
+      if (std::find(dims.begin(), dims.end(), i) == dims.end())
+        to_.push_back(i);
+    to_.insert(to_.end(), dims.begin(), dims.end());
+    back_.resize(rank);
+    for (size_t i = 0; i < rank; ++i)
+      back_[to_[i]] = i;
+  }
+  Argument moved(GraphBuilder &builder, const Argument &x) const {
+    return permuted(builder, x, to_);
+  }
+  Argument restored(GraphBuilder &builder, const Argument &x) const {
+    return permuted(builder, x, back_);
+  }
+
+private:
+  std::vector<size_t> to_, back_;
+  static Argument permuted(GraphBuilder &builder, const Argument &x,
+                           const std::vector<size_t> &order) {
+    if (std::is_sorted(order.begin(), order.end()))
+      return x;
+    return builder.call("aten.permute.default", {x, ints_argument(order)});
+  }
+};
+
+Expr elements_of(const GraphBuilder &builder, const Argument &x, const std::vector<size_t> &dims) {
+  Expr count(1);
+  for (const size_t dim : dims)
+    count = count * builder.meta(x).layout.sizes[dim];
+  return count;
+}
+
+Argument parts_of(GraphBuilder &builder, const Argument &x) {
+  return builder.call("aten.view_as_real.default", {x});
+}
+Argument complex_of(GraphBuilder &builder, const Argument &parts) {
+  return builder.call("aten.view_as_complex.default", {parts});
+}
+Argument conjugate(GraphBuilder &builder, const Argument &x) {
+  return builder.call("aten._conj.default", {x});
+}
+
+/// By a library, over up to kMostDims dimensions at once.
+Argument complex_by_library(GraphBuilder &builder, const Argument &x,
+                            const std::vector<size_t> &dims, Scaling scaling, bool forward) {
+  const Order order(builder.meta(x).layout.rank(), dims);
+  const Argument given = scaled(builder, x, scaling, elements_of(builder, x, dims));
+  const Argument result =
+      builder.call("tsc.fourier.default", {parts_of(builder, order.moved(builder, given)),
+                                           static_cast<int64_t>(dims.size()), forward});
+  return order.restored(builder, complex_of(builder, result));
+}
+
+/// The half spectrum of a real tensor over the last of `dims`.
+Argument real_by_library(GraphBuilder &builder, const Argument &x, const std::vector<size_t> &dims,
+                         Scaling scaling, bool forward) {
+  const Order order(builder.meta(x).layout.rank(), dims);
+  const Argument given = scaled(builder, x, scaling, elements_of(builder, x, dims));
+  const Argument result = complex_of(
+      builder, builder.call("tsc.fourier_of_real.default",
+                            {order.moved(builder, given), static_cast<int64_t>(dims.size())}));
+  return order.restored(builder, forward ? result : conjugate(builder, result));
+}
+
+/// All n elements of the last dimension of the spectrum of a real signal, of the first n/2 + 1.
+Argument whole_spectrum(GraphBuilder &builder, const Argument &half, size_t dim, Expr n) {
+  const auto at = static_cast<int64_t>(dim);
+  const Expr kept = symbolic::floor_div(n, Expr(2)) + Expr(1);
+  const Argument mirrored =
+      builder.call("aten.slice.Tensor", {half, at, 1, size_argument(n - kept + Expr(1))});
+  const Argument rest =
+      builder.call("aten.flip.default", {conjugate(builder, mirrored), Arguments{at}});
+  return builder.call("aten.cat.default", {Arguments{half, rest}, at});
+}
+
+/// Along the last dimension of half a spectrum, [.., n/2 + 1].
+Argument to_real_by_library(GraphBuilder &builder, const Argument &x, Expr n, Scaling scaling) {
+  const TensorMeta meta = builder.meta(x);
+  // A real signal's spectrum has real elements where it is its own mirror; libraries differ in what
+  // they make of others.
+  const Argument place = places(builder, meta.layout.sizes.back(), meta.device);
+  const Argument at_start = builder.call("aten.eq.Scalar", {place, 0});
+  const Argument twice = builder.call(kMul, {place, 2});
+  const Argument at_end = builder.call("aten.eq.Scalar", {twice, size_argument(n)});
+  const Argument is_real = builder.call("aten.logical_or.default", {at_start, at_end});
+  const Argument imaginary =
+      builder.call(kWhere, {is_real, 0.0, builder.call("tsc.imaginary_part.default", {x})});
+  const Argument typed = convert(builder, imaginary, part_dtype(meta.dtype));
+  const Argument half =
+      builder.call("aten.complex.default", {builder.call("tsc.real_part.default", {x}), typed});
+  return builder.call("tsc.fourier_to_real.default",
+                      {parts_of(builder, scaled(builder, half, scaling, n)), size_argument(n)});
+}
+
+bool is_long(GraphBuilder &builder, const Argument &x, size_t dim, int64_t most) {
+  const Expr size = builder.meta(x).layout.sizes[dim];
+  return !size.is_integer() || size.value() > most;
 }
 
 } // namespace
 
 Argument fourier_of_complex(GraphBuilder &builder, const Call &call, Argument x,
                             const std::vector<size_t> &dims, Scaling scaling, bool forward) {
+  if (dims.empty())
+    return x;
+  check_dtype(call, builder.meta(x));
+  bool any_long = false;
   for (const size_t dim : dims) {
-    const int64_t n = length_of(call, size_at(builder, x, dim));
+    check_length(call, builder.meta(x).layout.sizes[dim]);
+    any_long |= is_long(builder, x, dim, kMostComplex);
+  }
+  if (any_long) {
+    for (size_t end = dims.size(); end > 0; end -= std::min(end, kMostDims)) {
+      const size_t count = std::min(end, kMostDims);
+      const auto last = dims.begin() + static_cast<std::ptrdiff_t>(end);
+      x = complex_by_library(builder, x,
+                             std::vector<size_t>(last - static_cast<std::ptrdiff_t>(count), last),
+                             scaling, forward);
+    }
+    return x;
+  }
+  for (const size_t dim : dims) {
+    const int64_t n = builder.meta(x).layout.sizes[dim].value();
     const auto at = static_cast<int64_t>(dim);
-    const Argument last = moved(builder, x, at, -1);
-    const Argument result =
-        transform(builder, call, x, forward).of_complex(last, n, scale_of(scaling, n));
+    const Argument result = Products(builder, x, forward)
+                                .of_complex(moved(builder, x, at, -1), n, scale_of(scaling, n));
     x = moved(builder, result, -1, at);
   }
   return x;
 }
 
-Argument fourier_of_real(GraphBuilder &builder, const Call &call, const Argument &x, size_t dim,
-                         Scaling scaling, bool forward, bool onesided) {
-  const int64_t n = length_of(call, size_at(builder, x, dim));
-  const auto at = static_cast<int64_t>(dim);
-  const Argument last = moved(builder, x, at, -1);
-  const Argument result = transform(builder, call, x, forward)
-                              .of_real(last, n, onesided ? n / 2 + 1 : n, scale_of(scaling, n));
-  return moved(builder, result, -1, at);
+Argument fourier_of_real(GraphBuilder &builder, const Call &call, const Argument &x,
+                         const std::vector<size_t> &dims, Scaling scaling, bool forward,
+                         bool onesided) {
+  check_dtype(call, builder.meta(x));
+  bool any_long = is_long(builder, x, dims.back(), kMostReal);
+  for (const size_t dim : dims) {
+    check_length(call, builder.meta(x).layout.sizes[dim]);
+    any_long |= dim != dims.back() && is_long(builder, x, dim, kMostComplex);
+  }
+  const Expr n = builder.meta(x).layout.sizes[dims.back()];
+  const auto at = static_cast<int64_t>(dims.back());
+  std::vector<size_t> others(dims.begin(), dims.end() - 1);
+  Argument spectrum;
+  if (any_long) {
+    const size_t count = onesided ? std::min(dims.size(), kMostDims) : 1;
+    const auto first = dims.end() - static_cast<std::ptrdiff_t>(count);
+    spectrum =
+        real_by_library(builder, x, std::vector<size_t>(first, dims.end()), scaling, forward);
+    if (!onesided)
+      spectrum = whole_spectrum(builder, spectrum, dims.back(), n);
+    others.assign(dims.begin(), first);
+  } else {
+    const int64_t length = n.value();
+    const Argument last =
+        Products(builder, x, forward)
+            .of_real(moved(builder, x, at, -1), length, onesided ? length / 2 + 1 : length,
+                     scale_of(scaling, length));
+    spectrum = moved(builder, last, -1, at);
+  }
+  return fourier_of_complex(builder, call, spectrum, others, scaling, forward);
 }
 
 Argument fourier_to_real(GraphBuilder &builder, const Call &call, const Argument &x, size_t dim,
                          Expr size, Scaling scaling) {
-  const int64_t n = length_of(call, size);
+  check_dtype(call, builder.meta(x));
+  check_length(call, size);
   const auto at = static_cast<int64_t>(dim);
-  const Argument half =
-      builder.call("aten.slice.Tensor", {moved(builder, x, at, -1), -1, 0, n / 2 + 1});
-  const Argument result = transform(builder, call, x, false).to_real(half, n, scale_of(scaling, n));
+  const Argument half = builder.call("aten.slice.Tensor",
+                                     {moved(builder, x, at, -1), -1, 0,
+                                      size_argument(symbolic::floor_div(size, Expr(2)) + Expr(1))});
+  const bool is_short = size.is_integer() && size.value() <= kMostReal;
+  const Argument result =
+      is_short
+          ? Products(builder, x, false).to_real(half, size.value(), scale_of(scaling, size.value()))
+          : to_real_by_library(builder, half, size, scaling);
   return moved(builder, result, -1, at);
+}
+
+void add_fourier_calls(Table &table) {
+  table.add("tsc::fourier(Tensor self, int dims, bool forward) -> Tensor")
+      .shape([](const Call &call) {
+        const TensorMeta &self = call.tensor("self");
+        return contiguous_value(self.dtype, self.layout.sizes, self.device);
+      })
+      .lowers("fourier");
+  table.add("tsc::fourier_of_real(Tensor self, int dims) -> Tensor")
+      .shape([](const Call &call) {
+        const TensorMeta &self = call.tensor("self");
+        Sizes sizes = self.layout.sizes;
+        sizes.back() = symbolic::floor_div(sizes.back(), Expr(2)) + Expr(1);
+        sizes.emplace_back(2);
+        return contiguous_value(self.dtype, sizes, self.device);
+      })
+      .lowers("fourier_of_real");
+  table.add("tsc::fourier_to_real(Tensor self, SymInt length) -> Tensor")
+      .shape([](const Call &call) {
+        const TensorMeta &self = call.tensor("self");
+        Sizes sizes = self.layout.sizes;
+        sizes.pop_back();
+        sizes.back() = call.size("length");
+        return contiguous_value(self.dtype, sizes, self.device);
+      })
+      .lowers("fourier_to_real");
 }
 
 } // namespace tsc::ops

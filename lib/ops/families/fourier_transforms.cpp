@@ -61,17 +61,19 @@ Argument resized(GraphBuilder &builder, const Call &call, const Argument &x, siz
     call.fail("TSC-O154",
               call.node().target + ": a transform of " + symbolic::print(size) + " elements",
               "give a length of 1 or more");
-  if (!size.is_integer() || !present.is_integer())
-    call.refuse("TSC-O153",
-                call.node().target + " of a dimension of size " + symbolic::print(present),
-                "export the graph with a fixed size of this dimension");
   const auto at = static_cast<int64_t>(dim);
-  if (present.value() > size.value())
-    return builder.call("aten.slice.Tensor", {x, at, 0, size.value()});
+  if (symbolic::known_less_equal(size, present, builder.ranges()))
+    return builder.call("aten.slice.Tensor", {x, at, 0, size_argument(size)});
+  if (!symbolic::known_less_equal(present, size, builder.ranges()))
+    call.refuse("TSC-O153",
+                call.node().target + " over " + symbolic::print(size) +
+                    " elements of a dimension of size " + symbolic::print(present) +
+                    ", which may be more or fewer",
+                "cut or pad the dimension first");
   Arguments pad;
   for (size_t i = meta.layout.rank(); i-- > dim;) {
     pad.emplace_back(0);
-    pad.emplace_back(i == dim ? size.value() - present.value() : 0);
+    pad.push_back(i == dim ? size_argument(size - present) : Argument(0));
   }
   return builder.call("aten.constant_pad_nd.default", {x, pad, 0});
 }
@@ -99,11 +101,10 @@ void add_primitives(Table &table) {
       });
   table.add("_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        const std::vector<size_t> dims = dims_of(call), others = without_last(call, dims);
-        const Scaling scaling = scaling_of_number(call);
-        const Argument spectrum = fourier_of_real(builder, call, call["self"], dims.back(), scaling,
-                                                  true, call.boolean("onesided"));
-        return fourier_of_complex(builder, call, spectrum, others, scaling, true);
+        const std::vector<size_t> dims = dims_of(call);
+        without_last(call, dims);
+        return fourier_of_real(builder, call, call["self"], dims, scaling_of_number(call), true,
+                               call.boolean("onesided"));
       });
   table.add("_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
@@ -141,7 +142,7 @@ Argument all_results(GraphBuilder &builder, const Call &call, bool forward) {
   const Scaling scaling = scaling_of_word(call, forward);
   if (tensor::is_complex(builder.meta(x).dtype))
     return fourier_of_complex(builder, call, x, {dim}, scaling, forward);
-  return fourier_of_real(builder, call, x, dim, scaling, forward, false);
+  return fourier_of_real(builder, call, x, {dim}, scaling, forward, false);
 }
 
 /// The size of the signal, and the half spectrum that says it.
@@ -175,7 +176,7 @@ Argument to_signal(GraphBuilder &builder, const Call &call, bool forward) {
 
 Argument from_signal(GraphBuilder &builder, const Call &call, bool forward) {
   const auto [x, dim] = one_dimension(builder, call, promoted_real(builder, call, call["self"]));
-  return fourier_of_real(builder, call, x, dim, scaling_of_word(call, forward), forward, true);
+  return fourier_of_real(builder, call, x, {dim}, scaling_of_word(call, forward), forward, true);
 }
 
 void add_one_dimensional(Table &table) {
@@ -248,12 +249,10 @@ Argument all_results_n(GraphBuilder &builder, const Call &call, bool forward) {
 Argument from_signal_n(GraphBuilder &builder, const Call &call, bool forward) {
   Argument x = promoted_real(builder, call, call["self"]);
   const Extents extents = extents_of(call, builder.meta(x).layout.rank());
-  const std::vector<size_t> others = without_last(call, extents.dims);
+  without_last(call, extents.dims);
   x = resized_all(builder, call, x, extents, extents.dims.size());
-  const Scaling scaling = scaling_of_word(call, forward);
-  const Argument spectrum =
-      fourier_of_real(builder, call, x, extents.dims.back(), scaling, forward, true);
-  return fourier_of_complex(builder, call, spectrum, others, scaling, forward);
+  return fourier_of_real(builder, call, x, extents.dims, scaling_of_word(call, forward), forward,
+                         true);
 }
 
 Argument to_signal_n(GraphBuilder &builder, const Call &call, bool forward) {
@@ -356,6 +355,7 @@ void add_helpers(Table &table) {
 } // namespace
 
 void add_fourier_transforms(Table &table) {
+  add_fourier_calls(table);
   add_primitives(table);
   add_one_dimensional(table);
   add_many_dimensional(table);

@@ -173,8 +173,14 @@ Argument source_positions(GraphBuilder &builder, const Axis &axis, bool align_co
   if (align_corners)
     return builder.call(kMul, {at, step});
   Argument centre = builder.call(kAdd, {at, 0.5});
-  Argument scaled = builder.call(kMul, {centre, step});
-  Argument source = builder.call(kSub, {scaled, 0.5});
+  // Rounded once, as PyTorch's kernels are compiled on every processor.
+  const auto number = [&](const Argument &value) {
+    return builder.call("aten.full.default", {Arguments{}, value},
+                        {{"dtype", dtype}, {"device", device}});
+  };
+  const bool is_number = step.node() == nullptr;
+  Argument source =
+      builder.call("prims.fma.default", {centre, is_number ? number(step) : step, number(-0.5)});
   return clamp ? builder.call("aten.maximum.default", {source, 0.0}) : source;
 }
 
@@ -241,7 +247,7 @@ std::vector<Tap> cubic_taps(GraphBuilder &builder, const TensorMeta &meta, const
   return taps;
 }
 
-/// PyTorch interpolates uint8 in integers, by weights of 16 bits.
+/// Of two dimensions PyTorch interpolates uint8 as well (resample_bytes).
 DType floating_dtype(const Call &call, std::string_view input) {
   const DType dtype = call.tensor(input).dtype;
   if (!tensor::is_floating(dtype))
@@ -255,6 +261,8 @@ Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t
   std::vector<Axis> axes = axes_of(call, input, dims);
   if (method == Method::nearest || method == Method::nearest_exact)
     return nearest(builder, call[input], axes, method == Method::nearest_exact);
+  if (dims == 2 && call.tensor(input).dtype == DType::u8)
+    return resample_bytes(builder, call, call[input], axes, method == Method::cubic, false);
   DType dtype = floating_dtype(call, input);
   bool align_corners = call.boolean("align_corners");
   Argument x = widen(builder, call[input]);
@@ -278,6 +286,8 @@ Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t
 Argument antialiased(GraphBuilder &builder, const Call &call, bool cubic) {
   std::string_view input = call.schema().parameters[0].name;
   std::vector<Axis> axes = axes_of(call, input, 2);
+  if (call.tensor(input).dtype == DType::u8)
+    return resample_bytes(builder, call, call[input], axes, cubic, true);
   DType dtype = floating_dtype(call, input);
   bool align_corners = call.boolean("align_corners");
   tensor::Device device = call.tensor(input).device;

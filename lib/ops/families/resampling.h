@@ -45,4 +45,8 @@ std::vector<Argument> cubic_weights(GraphBuilder &builder, const Argument &t);
 Argument antialiased_weights(GraphBuilder &builder, const Axis &axis, bool align_corners,
                              bool cubic, DType dtype, tensor::Device device);
 
+/// Linear or cubic, of uint8 in integers. Errors: TSC-O016 for sizes that are no numbers.
+Argument resample_bytes(GraphBuilder &builder, const Call &call, const Argument &input,
+                        const std::vector<Axis> &axes, bool cubic, bool antialias);
+
 } // namespace tsc::ops

@@ -100,7 +100,7 @@ Argument stft(GraphBuilder &builder, const Call &call) {
   const Scaling scaling = call.boolean("normalized") ? Scaling::by_root : Scaling::none;
   const Argument spectra = is_complex
                                ? fourier_of_complex(builder, call, cut, {2}, scaling, true)
-                               : fourier_of_real(builder, call, cut, 2, scaling, true, onesided);
+                               : fourier_of_real(builder, call, cut, {2}, scaling, true, onesided);
   Argument result = builder.call("aten.transpose.int", {spectra, 1, 2});
   if (was_single)
     result = builder.call("aten.squeeze.dims", {result, Arguments{0}});

@@ -372,6 +372,22 @@ Argument same_storage(GraphBuilder &builder, const Call &call) {
   return condition(builder, graph::negation(graph::unequal(mine, other)));
 }
 
+/// Questions about dtypes and tensors as such: tracing has answered them, and keeps the call
+/// without its result.
+void add_answered(Table &table) {
+  for (const std::string_view schema :
+       {"result_type.Tensor(Tensor tensor, Tensor other) -> ()",
+        "result_type.Scalar(Tensor tensor, Scalar other) -> ()",
+        "result_type.Scalar_Tensor(Scalar scalar, Tensor tensor) -> ()",
+        "result_type.Scalar_Scalar(Scalar scalar1, Scalar scalar2) -> ()",
+        "can_cast(ScalarType from_, ScalarType to) -> ()",
+        "promote_types(ScalarType type1, ScalarType type2) -> ()",
+        "is_distributed(Tensor self) -> ()", "is_vulkan_available() -> ()"})
+    table.add(schema)
+        .shape([](const Call &) { return Value{}; })
+        .decompose([](GraphBuilder &, const Call &) { return Argument{}; });
+}
+
 void add_conditions(Table &table) {
   add_number_comparisons(table);
   table.add("is_same_size(Tensor self, Tensor other) -> bool").decompose(same_sizes);
@@ -420,6 +436,7 @@ void add_symbolic_scalars(Table &table) {
   add_arithmetic(table);
   add_unary(table);
   add_conditions(table);
+  add_answered(table);
   table.add("operator::getitem(Any[] value, int index) -> Any")
       .shape(getitem_value)
       .lowers("getitem");

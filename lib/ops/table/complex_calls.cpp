@@ -29,10 +29,11 @@ constexpr std::string_view kTakers[] = {
     "where", "masked_fill", "clone", "copy", "contiguous", "prims.convert_element_type", "_to_copy",
     "to", "type_as", "alias", "detach", "detach_", "lift_fresh", "lift", "lift_fresh_copy", "cpu",
     "prims.view_of", "prims.device_put", "requires_grad_", "full", "zeros", "ones", "zeros_like",
-    "ones_like", "new_zeros", "new_ones", "full_like", "new_full", "scalar_tensor", "fill", "zero",
-    "_efficientzerotensor", "empty", "empty_strided", "empty_like", "new_empty", "empty_permuted",
-    "new_empty_strided", "resize", "resize_", "resize_as", "resize_as_", "eye", "linspace",
-    "logspace", "softmax", "special_softmax", "log_softmax", "special_log_softmax",
+    "ones_like", "new_zeros", "_new_zeros_with_same_feature_meta", "new_ones", "full_like",
+    "new_full", "scalar_tensor", "fill", "zero", "_efficientzerotensor", "empty", "empty_strided",
+    "empty_like", "new_empty", "empty_permuted", "new_empty_strided", "resize", "resize_",
+    "resize_as", "resize_as_", "eye", "linspace", "logspace", "softmax", "special_softmax",
+    "log_softmax", "special_log_softmax",
     // draws: of either part
     "rand", "randn", "rand_like", "randn_like", "uniform", "normal", "normal_functional",
     "feature_alpha_dropout", "alpha_dropout", "dropout", "feature_dropout", "native_dropout",
@@ -100,8 +101,8 @@ constexpr std::string_view kTakers[] = {
     "fft_fftn", "fft_ifftn", "fft_rfftn", "fft_irfftn", "fft_hfftn", "fft_ihfftn", "fft_fftshift",
     "fft_ifftshift", "stft", "istft",
     // control, checked where their subgraphs are
-    "_assert_tensor_metadata", "is_same_size", "_has_same_storage_numel", "sym_size", "sym_numel",
-    "sym_stride", "sym_storage_offset"};
+    "_assert_tensor_metadata", "is_same_size", "result_type", "is_distributed",
+    "_has_same_storage_numel", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset"};
 
 } // namespace
 

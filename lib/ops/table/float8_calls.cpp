@@ -45,7 +45,8 @@ constexpr std::string_view kTakers[] = {
     "quantized_decomposed.quantize_per_channel", "quantized_decomposed.dequantize_per_channel",
     "quantized_decomposed.convert_element_type",
     // of sizes and dtypes
-    "_assert_tensor_metadata", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset"};
+    "_assert_tensor_metadata", "result_type", "is_distributed", "sym_size", "sym_numel",
+    "sym_stride", "sym_storage_offset"};
 
 bool takes_float8(const Operator &row) {
   static const std::unordered_set<std::string_view> takers(std::begin(kTakers), std::end(kTakers));
