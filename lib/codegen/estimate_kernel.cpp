@@ -184,10 +184,12 @@ private:
       bytes = piece;
       times *= pieces;
     }
-    const auto touched = [&](double unit) {
-      const double least = std::max(1.0, bytes / unit);
-      return std::clamp(kWarp * std::max(apart, apart == 0 ? 0 : bytes) / unit, least,
-                        kWarp * least);
+    const auto [groups, groups_apart] = groups_of_warp(value);
+    const auto touched = [&, groups = groups, groups_apart = groups_apart](double unit) {
+      const double least = std::max(1.0, bytes / unit), lanes = kWarp / groups;
+      const double of_group =
+          std::clamp(lanes * std::max(apart, apart == 0 ? 0 : bytes) / unit, least, lanes * least);
+      return of_group * std::clamp(groups * groups_apart / unit, 1.0, groups);
     };
     if (shift_of(plan_, id) > 0) { // twice, and put together
       instructions_ += (3 + vector_) * times;
@@ -197,6 +199,36 @@ private:
     requests_ += times / kWarp * share;
     lines_ += touched(kLine) * times / kWarp * share;
     sectors_ += touched(kSector) * times / kWarp * share;
+  }
+  /// Groups of a warp's threads, each of which lies along lanes(), and bytes between what
+  /// neighbouring groups access: of rows that share a warp, of elements of few columns, or of
+  /// columns whose loop is shorter than a warp.
+  std::pair<double, double> groups_of_warp(const Value &value) const {
+    if (const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
+        column && column->columns < kWarp && !graph_.element_variables.empty())
+      return {static_cast<double>(kWarp / column->columns),
+              bytes_along(value, graph_.element_variables.back())};
+    const auto *row = std::get_if<RowWalk>(&plan_.walk);
+    const size_t loops = graph_.row_variables.size();
+    if (std::holds_alternative<ColumnWalk>(plan_.walk) && loops > 1) {
+      const auto shortest = graph_.row_sizes.back().as_integer();
+      if (shortest && *shortest > 0 && *shortest < kWarp)
+        return {static_cast<double>(kWarp) / static_cast<double>(*shortest),
+                bytes_along(value, graph_.row_variables[loops - 2])};
+    }
+    if (!row || row->columns || row->threads <= 1 || row->threads >= kWarp || loops == 0)
+      return {1, 0};
+    const double rows = std::min(row->rows, kWarp / row->threads);
+    return {rows, bytes_along(value, graph_.row_variables.back())};
+  }
+  /// Between what an access reaches at neighbours along a loop; a line where that is no number.
+  double bytes_along(const Value &value, Expr variable) const {
+    if (!symbolic::depends_on(value.index, variable))
+      return 0;
+    const auto step = symbolic::coefficient_of(value.index, variable);
+    return step && step->is_integer()
+               ? std::fabs(static_cast<double>(step->value())) * size_of(value)
+               : kLine;
   }
   /// Where an access happens for a part of the elements: each of the memory's once.
   double share_of(const Value &value) const {

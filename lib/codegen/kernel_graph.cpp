@@ -677,6 +677,7 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
   remove_dead_values(graph);
   order_row_elements(module, graph);
   divide_row_loops(module, graph);
+  order_rows(module, graph);
   assign_phases(graph);
   if (!options.two_pass_statistics)
     join_softmax_statistics(graph);

@@ -179,6 +179,88 @@ void divide_row_loops(const ir::Module &module, KernelGraph &graph) {
   }
 }
 
+namespace {
+
+/// Bytes that all accesses by `value` move; each place counts as often as it is moved.
+double bytes_moved(const ir::Module &module, const KernelGraph &graph, const Value &value) {
+  constexpr int64_t kManyOfAnyNumber = 4096;
+  double bytes = static_cast<double>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  const auto count = [&](std::span<const Expr> variables, std::span<const Expr> sizes) {
+    for (size_t i = 0; i < variables.size(); ++i)
+      if (symbolic::depends_on(value.index, variables[i]))
+        bytes *= static_cast<double>(likely(module, sizes[i]).value_or(kManyOfAnyNumber));
+  };
+  count(graph.row_variables, graph.row_sizes);
+  count(graph.element_variables, graph.element_sizes);
+  return bytes;
+}
+
+/// Whether accesses of neighbours along a loop of rows are neighbours in memory: their elements, or
+/// pieces of a row too short for a thread's accesses to be whole lines.
+bool are_neighbours(const ir::Module &module, const KernelGraph &graph, const Value &value,
+                    Expr variable) {
+  const auto step = symbolic::coefficient_of(value.index, variable);
+  if (!step || !step->is_integer())
+    return false;
+  if (step->is_integer(1) || graph.element_variables.empty())
+    return step->is_integer(1);
+  const int64_t longest = graph.element_variables.size() > 1 ? 256 : 64; // bytes
+  const auto inner = symbolic::coefficient_of(value.index, graph.element_variables.back());
+  const auto size = static_cast<int64_t>(tensor::size_in_bytes(module.buffer(value.buffer).dtype));
+  return inner && inner->is_integer(1) && *step == graph.element_sizes.back() &&
+         step->value() * size <= longest;
+}
+
+} // namespace
+
+void order_rows(const ir::Module &module, KernelGraph &graph) {
+  const size_t loops = graph.row_variables.size();
+  const bool is_ordered =
+      std::any_of(graph.values.begin(), graph.values.end(),
+                  [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
+  if (!graph.reduces || loops < 2 || is_ordered)
+    return;
+  std::vector<double> bytes(loops, 0), most(loops, 0); // along a loop; of one access
+  std::vector<const Value *> largest(loops, nullptr);
+  for (const Value &value : graph.values) {
+    const bool stores = value.op == Op::store || value.op == Op::store_reduction;
+    if (value.buffer == ir::kNone || value.op == Op::set_indirect ||
+        (!stores && !value.args.empty()))
+      continue;
+    const double moved = bytes_moved(module, graph, value);
+    for (size_t i = 0; i < loops; ++i) {
+      if (!are_neighbours(module, graph, value, graph.row_variables[i]))
+        continue;
+      bytes[i] += moved;
+      if (moved > most[i]) {
+        most[i] = moved;
+        largest[i] = &value;
+      }
+    }
+  }
+  const auto best =
+      static_cast<size_t>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+  constexpr double kLeastGain = 1.25;
+  if (best + 1 == loops || bytes[best] <= kLeastGain * bytes.back())
+    return;
+  std::vector<std::pair<int64_t, size_t>> order; // steps, the longest first
+  for (size_t i = 0; i < loops; ++i) {
+    const Expr index = largest[best]->index, variable = graph.row_variables[i];
+    const auto step = symbolic::depends_on(index, variable)
+                          ? symbolic::coefficient_of(index, variable)
+                          : std::optional<Expr>(Expr(INT64_MAX)); // the outermost
+    if (!step || !step->is_integer() || step->value() < 0)
+      return;
+    order.emplace_back(-step->value(), i);
+  }
+  std::stable_sort(order.begin(), order.end());
+  for (std::vector<Expr> *list : {&graph.row_variables, &graph.row_sizes}) {
+    const std::vector<Expr> before = *list;
+    for (size_t i = 0; i < loops; ++i)
+      (*list)[i] = before[order[i].second];
+  }
+}
+
 void make_pointwise(KernelGraph &graph) {
   graph.element_variables.insert(graph.element_variables.begin(), graph.row_variables.begin(),
                                  graph.row_variables.end());

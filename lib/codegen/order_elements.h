@@ -19,6 +19,12 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph);
 /// one) where these go through memory in order then.
 void divide_row_loops(const ir::Module &module, KernelGraph &graph);
 
+/// Puts the loops over rows in the order in which most bytes lie along them, neighbours last, where
+/// that is another one than the result's (channels innermost in what is read, not in what is
+/// stored): neighbouring rows, which neighbouring threads take, then share sectors. Not of scans
+/// and sorts.
+void order_rows(const ir::Module &module, KernelGraph &graph);
+
 /// A graph that reduces nothing any more as a pointwise one: rows are its outer loops.
 void make_pointwise(KernelGraph &graph);
 

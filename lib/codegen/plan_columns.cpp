@@ -99,7 +99,8 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
   }
   // Of operands that lie either way, a block of columns has whole sectors of both: what one of its
   // threads leaves of a sector those at the next elements take.
-  const bool mixed = along_rows > 0 && along_rows == along_elements && graph.reduces &&
+  constexpr double kAsMany = 0.8; // but for what a row or a column has of statistics
+  const bool mixed = along_rows > 0 && along_rows >= kAsMany * along_elements && graph.reduces &&
                      std::none_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
                        return value.op == Op::scan || value.op == Op::sort ||
                               (value.op == Op::store && value.level == Level::element);

@@ -226,7 +226,7 @@ bool leaves_threads_idle(const KernelGraph &graph, const target::Target &target)
          *rows * 4 <= int64_t{target.multiprocessors} * target.max_threads_per_multiprocessor;
 }
 
-/// True of columns that are read back after their sums are known, and whose loads a thread can
+/// True of columns that are walked again after their sums are known, and whose loads a thread can
 /// hold: all of them are under way at once, none is made twice.
 bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
   constexpr int64_t kWidestStep = 1;
@@ -236,18 +236,19 @@ bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
       graph.element_variables.empty() || !prefers_columns(module, graph))
     return false;
   int64_t words = 0;
-  bool stores = false;
+  bool walks_again = false;
   for (const Value &value : graph.values) {
+    walks_again = walks_again || (value.op == Op::reduction && value.phase > 0);
     if (value.buffer == ir::kNone || value.level != Level::element)
       continue;
     const auto step = symbolic::coefficient_of(value.index, graph.row_variables.back());
     if (!step || !step->is_integer() || step->value() < 0 || step->value() > kWidestStep)
       return false;
-    stores = stores || value.op == Op::store;
+    walks_again = walks_again || value.op == Op::store;
     if (value.op == Op::load)
       words += *elements * target::registers_of(tensor::size_in_bytes(value.dtype));
   }
-  return stores && words <= target::kHeldColumnRegisters;
+  return walks_again && words <= target::kHeldColumnRegisters;
 }
 
 void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
@@ -498,36 +499,6 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     plan = *std::move(covered);
 }
 
-/// Shorter runs where those of 16 bytes keep the lanes of what is not contiguous far apart: what a
-/// stride of a window leaves out.
-void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPlan &plan) {
-  constexpr double kLeastGain = 0.8;
-  const auto *walk = std::get_if<RowWalk>(&plan.walk);
-  if (request.like || request.choice || !request.checked.sizes.empty() || !walk || graph.look_back)
-    return;
-  const bool stores = // whose runs are worth their length
-      std::any_of(graph.stores.begin(), graph.stores.end(),
-                  [&](ValueId id) { return graph[id].level == Level::element; });
-  if (stores)
-    return;
-  const int longest = walk->vector;
-  double least = kLeastGain * planned_time(request, plan);
-  for (int vector = longest / 2; vector >= 1; vector /= 2) {
-    PlanChoice choice;
-    choice.vector = vector;
-    Request shorter = request;
-    shorter.choice = &choice;
-    KernelPlan other;
-    other.checked = plan.checked;
-    other.graph = graph;
-    plan_rows(shorter, other);
-    if (const double time = planned_time(request, other); time < least) {
-      least = time;
-      plan = std::move(other);
-    }
-  }
-}
-
 KernelPlan make_plan(const Request &request) {
   KernelPlan plan;
   plan.checked = request.checked;
@@ -547,6 +518,7 @@ KernelPlan make_plan(const Request &request) {
     const bool short_rows =
         has_short_rows(plan.graph) && !(leaves_threads_idle(plan.graph, request.target) &&
                                         prefers_columns(request.module, plan.graph));
+    const KernelGraph two_passes = plan.graph;
     if (!request.given)
       plan.graph = build_kernel_graph(request.module, request.group, {});
     constexpr int64_t kFewestShared = 32; // elements of a row that several threads may share
@@ -558,13 +530,13 @@ KernelPlan make_plan(const Request &request) {
     } else if (short_rows) {
       plan_short_rows(request.module, request.group, plan, false);
     } else {
-      plan_columns(request, plan);
+      plan.graph = two_passes;
+      plan_rows_or_columns(request, plan, true);
     }
-  } else {
-    const KernelGraph graph = plan.graph;
+  } else if (whole_rows) {
     plan_rows(request, plan);
-    if (!whole_rows)
-      shorten_row_runs(request, graph, plan);
+  } else {
+    plan_rows_or_columns(request, plan, false);
   }
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);

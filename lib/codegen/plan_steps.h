@@ -88,6 +88,9 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
                   const target::Target &target, const PlanChoice *choice);
 /// Plans a reduction, or several walks, of columns (prefers_columns).
 void plan_columns(const Request &request, KernelPlan &plan);
+/// Plans one or the other, as asked for; of operands that lie either way what is estimated to be
+/// faster. `plan`: its graph has two-pass statistics.
+void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns);
 /// Plans a reduction of columns of narrow elements (prefers_columns) in runs of neighbouring
 /// columns whose elements are one access; false, and nothing done, if they have none, or if a
 /// column is walked more than once. `choice`, or null: with as many threads a column.

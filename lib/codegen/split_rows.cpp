@@ -386,6 +386,19 @@ std::optional<KernelGraph> join_taps(const KernelGraph &graph) {
   return result;
 }
 
+/// Whether the kernel that reduces parts had better take columns: what is stored for each element
+/// is another kernel's then, and lies as it likes.
+bool reduces_columns(const ir::Module &module, const KernelGraph &graph) {
+  KernelGraph reduced = graph;
+  std::erase_if(reduced.stores, [&](ValueId id) { return graph[id].level == Level::element; });
+  for (ValueId id = 0; id < reduced.values.size(); ++id) // which have no other store, maybe
+    if (graph.is_reduction(id))
+      reduced.stores.push_back(id);
+  remove_dead_values(reduced);
+  assign_phases(reduced);
+  return prefers_columns(module, reduced);
+}
+
 /// The kernels of a graph whose rows keep too few blocks busy, or that scans; nothing where one
 /// kernel does.
 std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const KernelGraph &graph,
@@ -425,7 +438,7 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
   }
   if (!likely_rows)
     return std::nullopt;
-  const bool columns = prefers_columns(module, graph);
+  const bool columns = reduces_columns(module, graph);
   const int64_t blocks = ceil_div(std::max<int64_t>(1, *likely_rows), rows_per_block(columns));
   // Of each kernel a launch: the more there are, the more a block would have to do alone. Rows that
   // may have any size are divided for one more launch, not for several.

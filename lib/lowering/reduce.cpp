@@ -1,5 +1,6 @@
 #include "lowering/reductions.h"
 
+#include "ir/body.h"
 #include "lowering/build.h"
 #include "lowering/realize.h"
 #include "lowering/split_reduction.h"
@@ -137,7 +138,97 @@ TensorValue unroll(Context &context, const ReductionSpec &spec, Op op, int64_t c
   return tensor_of(context, cast(context, spec, *folded, spec.source_dtype, spec.dtype).node);
 }
 
+/// Of the tensor that a node gives; null if it gives none, or several.
+const std::vector<Expr> *sizes_of(const graph::Node &node) {
+  const graph::TensorMeta *meta = node.value ? node.value->tensor() : nullptr;
+  return meta ? &meta->layout.sizes : nullptr;
+}
+
+/// Nodes that `from` leads to, itself among them, through values of as many elements and nodes that
+/// give several values; at most kMostNodes. `ends`: called with every other one; true ends the
+/// search, and is what comes back.
+template <typename Ends>
+bool leads_to(const Context &context, graph::NodeId from, Expr elements, Ends ends) {
+  constexpr size_t kMostNodes = 16;
+  std::vector<graph::NodeId> open = {from};
+  for (size_t next = 0; next < open.size() && next < kMostNodes; ++next)
+    for (const graph::NodeId user : context.users[open[next]]) {
+      const std::vector<Expr> *sizes = sizes_of(context.graph.node(user));
+      if (sizes && symbolic::numel(*sizes) != elements) {
+        if (ends(user, *sizes))
+          return true;
+      } else if (std::find(open.begin(), open.end(), user) == open.end()) {
+        open.push_back(user);
+      }
+    }
+  return false;
+}
+
+/// Whether what the current node reduces is asked for again, element by element, by what its result
+/// is for. Of the shortest rows one such expression is no more than a few loads: only if its
+/// elements are reduced again.
+bool is_read_back(const Context &context, Expr rows, Expr count) {
+  constexpr int64_t kShortest = 3;
+  const graph::Node &node = context.graph.node(context.current);
+  const graph::NodeRef *argument = node.args.empty() ? nullptr : node.args[0].node();
+  const std::vector<Expr> *elements =
+      argument ? sizes_of(context.graph.node(argument->id)) : nullptr;
+  if (!elements)
+    return false;
+  const auto reduces = [&](graph::NodeId, const std::vector<Expr> &sizes) {
+    return symbolic::numel(sizes) == rows;
+  };
+  return leads_to(
+      context, context.current, rows, [&](graph::NodeId user, const std::vector<Expr> &sizes) {
+        return sizes == *elements && (count.value() > kShortest ||
+                                      leads_to(context, user, symbolic::numel(*elements), reduces));
+      });
+}
+
+/// Whether another reduction of the elements that the current node reduces is never written out:
+/// the place of the maximum beside it. One kernel has both.
+bool is_reduced_beside(const Context &context) {
+  const graph::Node &node = context.graph.node(context.current);
+  const graph::NodeRef *argument = node.args.empty() ? nullptr : node.args[0].node();
+  if (!argument)
+    return false;
+  const std::vector<graph::NodeId> &users = context.users[argument->id];
+  return std::any_of(users.begin(), users.end(), [&](graph::NodeId user) {
+    const graph::Node &other = context.graph.node(user);
+    const bool finds =
+        other.target == "aten.argmax.default" || other.target == "aten.argmin.default";
+    return finds && other.args.size() > 1 && node.args.size() > 1 && sizes_of(other) &&
+           sizes_of(node) && symbolic::numel(*sizes_of(other)) == symbolic::numel(*sizes_of(node));
+  });
+}
+
+/// Whether the elements take what a reduction of the same number of as many elements yields.
+bool takes_reduced_rows(const Context &context, const ReductionSpec &spec) {
+  const Expr rows = symbolic::numel(spec.sizes), count = symbolic::numel(spec.reduction_sizes);
+  const ir::LoopBody body = ir::trace_value(context.module, spec.inputs[0].node);
+  return std::any_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+    if (op.op != Op::load)
+      return false;
+    const ir::Buffer &buffer = context.module.buffer(op.buffer);
+    const auto *reduction =
+        buffer.operation == ir::kNone
+            ? nullptr
+            : std::get_if<ir::Reduction>(&context.module.operations[buffer.operation].kind);
+    return reduction && symbolic::numel(reduction->reduction_sizes) == count &&
+           symbolic::numel(buffer.layout.sizes) == rows;
+  });
+}
+
 } // namespace
+
+bool is_written_out(Context &context, const ReductionSpec &spec) {
+  const Expr count = symbolic::numel(spec.reduction_sizes);
+  if (!count.is_integer() || count.value() >= context.policy.unroll_reductions_threshold)
+    return false;
+  return !context.policy.reductions_take_values ||
+         !(is_read_back(context, symbolic::numel(spec.sizes), count) ||
+           is_reduced_beside(context) || takes_reduced_rows(context, spec));
+}
 
 std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec) {
   const Expr count = symbolic::numel(spec.reduction_sizes);
@@ -146,7 +237,7 @@ std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec) {
   if (count.is_integer(1))
     return reduce_one_element(context, spec);
   const std::optional<Op> op = combining_op(spec.kind, spec.source_dtype);
-  if (op && count.is_integer() && count.value() < context.policy.unroll_reductions_threshold)
+  if (op && is_written_out(context, spec))
     return {unroll(context, spec, *op, count.value())};
   const int64_t splits = number_of_splits(context, spec);
   return splits > 1 ? reduce_in_parts(context, spec, splits) : register_reduction(context, spec);

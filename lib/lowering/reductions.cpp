@@ -94,12 +94,13 @@ TensorValue mean_or_nan(Context &context, const TensorValue &mean, Expr count) {
                                         {nothing, nan, operand_of(context, mean)}));
 }
 
-/// Two passes for short rows (TorchInductor's choice, they unroll), Welford's update otherwise.
+/// Two passes for short rows that are written out (TorchInductor's choice), Welford's update
+/// otherwise.
 Moments moments_of(Context &context, const TensorValue &value,
                    const std::vector<size_t> &dimensions, bool keep_dimensions) {
   ReductionSpec spec = reduction_over(context, value, dimensions, keep_dimensions);
   const Expr count = symbolic::numel(spec.reduction_sizes);
-  if (!count.is_integer() || count.value() >= context.policy.unroll_reductions_threshold) {
+  if (!is_written_out(context, spec)) {
     spec.kind = ReductionKind::welford_reduce;
     const std::vector<TensorValue> tuple = reduce(context, spec);
     return {mean_or_nan(context, tuple[0], count), tuple[1]};

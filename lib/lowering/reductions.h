@@ -17,7 +17,13 @@ struct ReductionSpec {
 /// One tensor for each value of the tuple that the reduction yields (one for most kinds).
 std::vector<TensorValue> reduce(Context &context, const ReductionSpec &spec);
 
-/// The same, always as operations.
+/// Whether a reduction of a number of elements below the policy's threshold is written out where it
+/// is used: not if its elements are read back beside it, as softmax and norms do (every element
+/// would read all of its row), or if they take what a reduction of their row yields. Such
+/// reductions are one kernel that has a row's elements at hand.
+bool is_written_out(Context &context, const ReductionSpec &spec);
+
+/// reduce(), always as operations.
 std::vector<TensorValue> register_reduction(Context &context, const ReductionSpec &spec);
 
 /// Reducing `dimensions` of `value`: sizes and inputs of the spec.

@@ -132,6 +132,25 @@ TEST_CASE("softmax is one kernel that reads its input once") {
   CHECK(program.kernels[0].cuda.block[0] == 128);
 }
 
+TEST_CASE("short columns that are walked again are a thread's, though no element is stored") {
+  test::SampleModule sample;
+  const ir::BufferId x = sample.input("x", DType::f32, {6, 65536});
+  const ir::BufferId most = sample.reduce_first(ir::ReductionKind::max, sample.load(x), DType::f32);
+  const ir::LoopId spread = sample.load_at(most, {6, 65536}, {ir::variable(1)});
+  const ir::LoopId distance = sample.apply(ir::Op::sub, {sample.load(x), spread});
+  sample.output(sample.reduce_first(ir::ReductionKind::sum, distance, DType::f32));
+  CHECK(plan_of(sample) == "short columns, a thread a column, which it holds");
+}
+
+TEST_CASE("rows whose outer loop is innermost in memory are taken in memory's order") {
+  test::SampleModule sample;
+  const ir::BufferId x = sample.input("x", DType::f32, {4096, 100, 64});
+  const ir::LoopId turned =
+      sample.load_at(x, {64, 4096, 100}, {ir::variable(1), ir::variable(2), ir::variable(0)});
+  sample.output(sample.reduce(ir::ReductionKind::max, turned, DType::f32));
+  CHECK(plan_of(sample).find("column reduction") == 0);
+}
+
 TEST_CASE("neighbouring columns of narrow elements are one access") {
   CHECK(plan_of(test::column_sum(4096, 8192, DType::bf16)) ==
         "column reduction, 256 threads a column, 32 columns a block, 1 walk over the column, "

@@ -55,6 +55,48 @@ TEST_CASE("softmax lowers to maximum, sum and one elementwise kernel") {
                                   "op2 pointwise buf2 f32 [64, 128] [128, 1] <- x, buf0, buf1\n");
 }
 
+TEST_CASE("short reductions whose elements are read back stay reductions") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, {5, 64});
+  maker.output(maker.call("aten._softmax.default", {x, 0, false}));
+  CHECK(summary(maker.lower()) == "op0 max buf0 f32 [1, 64] [64, 1] <- x\n"
+                                  "op1 sum buf1 f32 [1, 64] [64, 1] <- x, buf0\n"
+                                  "op2 pointwise buf2 f32 [5, 64] [64, 1] <- x, buf0, buf1\n");
+  CHECK(summary(maker.lower(target::inductor_2_5_policy())).find("op0 pointwise") == 0);
+}
+
+TEST_CASE("the shortest rows are written out unless what reads them back is reduced again") {
+  const auto lowered = [](bool again) {
+    GraphMaker maker;
+    const NodeRef x = maker.input("x", DType::f32, {64, 3});
+    const NodeRef most = maker.call("aten.amax.default", {x, Argument::List{1}, true});
+    const NodeRef distance = maker.call("aten.sub.Tensor", {x, most});
+    maker.output(again ? maker.call("aten.sum.dim_IntList", {distance, Argument::List{1}})
+                       : distance);
+    return summary(maker.lower());
+  };
+  CHECK(lowered(false) == "op0 pointwise buf0 f32 [64, 3] [3, 1] <- x\n");
+  CHECK(lowered(true) == "op0 max buf0 f32 [64, 1] [1, 64] <- x\n"
+                         "op1 sum buf1 f32 [64] [1] <- x, buf0\n");
+}
+
+TEST_CASE("so do those of what such reductions yield, and a maximum beside its place") {
+  GraphMaker maker;
+  const NodeRef x = maker.input("x", DType::f32, {64, 5});
+  const NodeRef probabilities = maker.call("aten._softmax.default", {x, -1, false});
+  const NodeRef squares = maker.call("aten.mul.Tensor", {probabilities, probabilities});
+  maker.output(maker.call("aten.sum.dim_IntList", {squares, Argument::List{-1}}));
+  CHECK(summary(maker.lower()) == "op0 max buf0 f32 [64, 1] [1, 64] <- x\n"
+                                  "op1 sum buf1 f32 [64, 1] [1, 64] <- x, buf0\n"
+                                  "op2 sum buf2 f32 [64] [1] <- x, buf0, buf1\n");
+  GraphMaker places;
+  const NodeRef y = places.input("y", DType::f32, {64, 5});
+  places.output(places.call("aten.amax.default", {y, Argument::List{1}}));
+  places.output(places.call("aten.argmax.default", {y, 1}));
+  CHECK(summary(places.lower()) == "op0 max buf0 f32 [64] [1] <- y\n"
+                                   "op1 argmax buf1 i64 [64] [1] <- y\n");
+}
+
 TEST_CASE("mean and variance are Welford's, in f32 for half types") {
   GraphMaker maker;
   const NodeRef x = maker.input("x", DType::bf16, {64, 128});

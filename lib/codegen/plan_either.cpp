@@ -1,0 +1,83 @@
+// Rows that are reduced, or columns: where operands lie either way, what is estimated to be faster.
+#include "codegen/plan.h"
+#include "codegen/plan_steps.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+namespace {
+
+/// Shorter runs where those of 16 bytes keep the lanes of what is not contiguous far apart: what a
+/// stride of a window leaves out.
+void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPlan &plan) {
+  constexpr double kLeastGain = 0.8;
+  const auto *walk = std::get_if<RowWalk>(&plan.walk);
+  if (request.like || request.choice || !request.checked.sizes.empty() || !walk || graph.look_back)
+    return;
+  const bool stores = // whose runs are worth their length
+      std::any_of(graph.stores.begin(), graph.stores.end(),
+                  [&](ValueId id) { return graph[id].level == Level::element; });
+  if (stores)
+    return;
+  const int longest = walk->vector;
+  double least = kLeastGain * planned_time(request, plan);
+  for (int vector = longest / 2; vector >= 1; vector /= 2) {
+    PlanChoice choice;
+    choice.vector = vector;
+    Request shorter = request;
+    shorter.choice = &choice;
+    KernelPlan other;
+    other.checked = plan.checked;
+    other.graph = graph;
+    plan_rows(shorter, other);
+    if (const double time = planned_time(request, other); time < least) {
+      least = time;
+      plan = std::move(other);
+    }
+  }
+}
+
+/// Of the accesses to elements some are neighbours along rows, others along elements.
+bool lies_either_way(const KernelGraph &graph) {
+  if (graph.row_variables.empty() || graph.element_variables.empty())
+    return false;
+  const auto any_along = [&](Expr variable) {
+    return std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+      const auto step = symbolic::coefficient_of(value.index, variable);
+      return value.buffer != ir::kNone && value.level == Level::element && step &&
+             step->is_integer(1);
+    });
+  };
+  return any_along(graph.row_variables.back()) && any_along(graph.element_variables.back());
+}
+
+} // namespace
+
+void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns) {
+  constexpr double kLeastGain = 0.8;
+  const KernelGraph graph = plan.graph;
+  const auto made = [&](const Request &wanted, bool by_columns) {
+    KernelPlan result;
+    result.checked = plan.checked;
+    result.graph =
+        by_columns && !wanted.given ? build_kernel_graph(wanted.module, wanted.group, {}) : graph;
+    if (by_columns) {
+      plan_columns(wanted, result);
+    } else {
+      plan_rows(wanted, result);
+      shorten_row_runs(wanted, graph, result);
+    }
+    return result;
+  };
+  if (!request.like && lies_either_way(graph)) {
+    Request without_choice = request;
+    without_choice.choice = nullptr;
+    const double expected = planned_time(request, made(without_choice, columns)),
+                 other = planned_time(request, made(without_choice, !columns));
+    columns = other > 0 && other < kLeastGain * expected ? !columns : columns;
+  }
+  plan = made(request, columns);
+}
+
+} // namespace tsc::codegen
