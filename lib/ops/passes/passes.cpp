@@ -30,6 +30,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"grow_memory", grow_memory},
       {"match_mutations", match_mutations},
       {"functionalize", functionalize},
+      {"lay_out_results", lay_out_results},
       {"match_attention", match_attention},
       {"decompose", decompose},
       {"split_complex", split_complex},
