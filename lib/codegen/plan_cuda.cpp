@@ -508,11 +508,15 @@ KernelPlan make_plan(const Request &request) {
   const bool whole_rows = // that are kept in one order
       std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
                   [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
+  const bool stores_elements =
+      std::any_of(plan.graph.stores.begin(), plan.graph.stores.end(),
+                  [&](ValueId id) { return plan.graph[id].level == Level::element; });
   if (!plan.graph.reduces) {
     plan_pointwise(request, plan);
   } else if (!whole_rows && plan_covered_sums(request, plan)) {
-  } else if (!whole_rows && plan_held_columns(request, plan)) {
+  } else if (!whole_rows && stores_elements && plan_held_columns(request, plan)) {
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
+  } else if (!whole_rows && plan_held_columns(request, plan)) {
   } else if (!whole_rows &&
              (has_short_rows(plan.graph) || prefers_columns(request.module, plan.graph))) {
     const bool short_rows =

@@ -22,7 +22,6 @@ const std::map<std::string, std::string> &exceptions() {
       {"densenet121", "inputs of concatenations are concatenations of parts, all of them asked"},
       {"depthwise3", "masks, addresses and conversions of nine taps and a long epilogue"},
       {"depthwise7_nhwc", "49 taps of 16-bit floats: conversions beside the multiplications"},
-      {"diffusion_block", "rows over channels that are not neighbours"},
       {"efficientnet_b0", "taps of 16-bit floats; sums over small images in few blocks"},
       {"embedding_backward", "sorting 65,536 indices takes what one of its few blocks takes"},
       {"gpt2_train", "the targets of the loss are looked up by one block"},
