@@ -98,6 +98,37 @@ TEST_CASE("Steps on several streams give the numbers of one", "[engine]") {
   CHECK(needless == 0);
 }
 
+TEST_CASE("A collective begins where it stands, so that memory is free by then", "[engine]") {
+  std::mt19937 random(0);
+  Program program = random_program(random, 1);
+  program.steps.clear();
+  const auto launch = [&](uint32_t from, uint32_t to) {
+    program::Step step;
+    step.name = "s";
+    step.kind = program::Launch{0, {{from}, {to}}, {symbolic::Expr(int64_t(kSize))}};
+    program.steps.push_back(step);
+  };
+  launch(0, 1);
+  launch(0, 2); // nothing that the collective needs
+  program::Step step;
+  step.name = "c";
+  program::Collective collective;
+  collective.kind = program::Collective::Kind::all_reduce;
+  collective.from = {1};
+  collective.to = {1};
+  collective.count = int64_t(kSize);
+  step.kind = collective;
+  step.stream = 1;
+  program.steps.push_back(step);
+  launch(2, 3);
+  launch(1, kBuffers - 1);
+  program::add_waits(program);
+  CHECK(program.steps[2].waits == std::vector<uint32_t>{1});
+  CHECK(program.steps[3].waits.empty()); // what follows does not wait for it
+  CHECK(program.steps[4].waits == std::vector<uint32_t>{2});
+  CHECK(program::check_streams(program).empty());
+}
+
 TEST_CASE("A wait that is missing changes the numbers on some device", "[engine]") {
   // x -> a on stream 1, a -> y on stream 0 without a wait.
   std::mt19937 random(0);
