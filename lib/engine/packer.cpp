@@ -115,6 +115,7 @@ std::vector<uint32_t> order_of(const std::vector<Piece> &pieces, const std::vect
   }
   std::sort(keyed.begin(), keyed.end());
   std::vector<uint32_t> order;
+  order.reserve(keyed.size());
   for (const auto &[key, piece] : keyed)
     order.push_back(piece);
   return order;
