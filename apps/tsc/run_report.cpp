@@ -93,6 +93,7 @@ nlohmann::json to_json(const RunReport &report) {
                          {"device", report.device},
                          {"kernels", report.timing.kernels},
                          {"library_calls", report.timing.library_calls},
+                         {"replayed_runs", report.timing.replayed_runs},
                          {"workspace_bytes", report.timing.workspace_bytes},
                          {"weight_bytes", report.timing.weight_bytes},
                          {"phases_ms", phases},
@@ -152,6 +153,9 @@ void print_report(const RunReport &report, bool json, std::FILE *stream) {
   std::fprintf(stream, "device: %s\n", report.device.c_str());
   std::fprintf(stream, "steps: %zu kernel launches, %zu library calls\n", report.timing.kernels,
                report.timing.library_calls);
+  if (report.timing.replayed_runs > 0)
+    std::fprintf(stream, "CUDA graphs: %zu runs were replayed from them\n",
+                 report.timing.replayed_runs);
   std::fprintf(stream,
                "compile: %.1f ms graph to kernels, %.1f ms kernels to code (%zu compiled, %zu from "
                "the cache), %.1f ms weights\n",

@@ -113,10 +113,16 @@ ProcessRun run_session(ranks::World &world, const program::Program &program,
     world.store().set("kernels", "");
   const std::unique_ptr<tsc_engine::Groups> groups = connect(world, program, how);
   session->set_groups(groups.get());
+  // Recorded runs hold on to their groups: they end first, after an error too.
+  const std::unique_ptr<runtime::Session, void (*)(runtime::Session *)> parted(
+      session.get(), [](runtime::Session *one) { one->set_groups(nullptr); });
   session->set_seed(how.seed);
   result.outputs = session->run(inputs);
-  if (how.repeated.bench > 0)
+  if (how.repeated.bench > 0) {
     result.samples_ms = session->bench(inputs, how.repeated.bench);
+    session->set_seed(how.seed); // what was timed is what is compared: runs from CUDA graphs, too
+    result.outputs = session->run(inputs);
+  }
   if (how.repeated.profiled > 0)
     result.profile = session->profile(inputs, how.repeated.profiled);
   result.timing = session->timing();

@@ -7,6 +7,7 @@
 #include "engine/device.h"
 
 #include <cstdint>
+#include <memory>
 
 namespace tsc_engine {
 
@@ -54,6 +55,12 @@ public:
   virtual void run(const CollectiveCall &call, const void *from, void *to, Stream stream) = 0;
 };
 
+/// The collectives of a recorded run, as the groups that watch over them know them.
+class RecordedCollectives {
+public:
+  virtual ~RecordedCollectives() = default;
+};
+
 /// The groups that one rank belongs to.
 class Groups {
 public:
@@ -63,6 +70,20 @@ public:
   /// Throws Error (device) if communication failed since the groups were made: what runs left is
   /// not to be used then. Called when a run's streams are done.
   virtual void check() {}
+
+  /// Why runs with collectives of these groups are queued step by step. Null: they may be recorded
+  /// (Device::record_work), each between begin_recording and end_recording, and be replayed, each
+  /// between begin_replay and end_replay. Whoever holds such a recording lets go of it before the
+  /// groups end.
+  virtual const char *why_not_recorded() const { return "these groups cannot be recorded"; }
+  virtual void begin_recording() {}
+  /// `stream`: the one that is recorded, on which all others have ended.
+  virtual std::unique_ptr<RecordedCollectives> end_recording(Stream) { return nullptr; }
+  /// Instead of that, after an error.
+  virtual void give_up_recording() {}
+  /// Errors: Error (device), as Communicator::run.
+  virtual void begin_replay(const RecordedCollectives &, Stream) {}
+  virtual void end_replay(const RecordedCollectives &, Stream) {}
 };
 
 } // namespace tsc_engine

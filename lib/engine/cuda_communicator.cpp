@@ -2,10 +2,12 @@
 
 #include "engine/cuda_error.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -17,6 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(10); // between two looks at what is under way
 constexpr auto kGoodbye = std::chrono::seconds(5);    // for others to end as well
+
+/// Collectives of one recorded run whose beginnings are told apart; later ones count as the last.
+constexpr size_t kMarks = 4096;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -114,6 +119,86 @@ private:
   void *byte_ = nullptr; // of a barrier
 };
 
+/// The collectives of a CUDA graph, in order.
+struct RecordedCall {
+  CollectiveCall call; // without texts and counts, which are whoever's recorded it
+  std::string step, node;
+};
+using RecordedCalls = std::vector<RecordedCall>;
+struct CudaRecordedCollectives final : RecordedCollectives {
+  std::shared_ptr<const RecordedCalls> calls;
+};
+
+/// How far a CUDA graph is: the beginning of each collective is a byte of host memory, which a copy
+/// writes beside the collective, on a stream of its own. Nothing but the graph's end waits for it.
+class Marks {
+public:
+  Marks();
+  ~Marks() { release(); }
+  Marks(const Marks &) = delete;
+  Marks &operator=(const Marks &) = delete;
+
+  /// Queues that what `stream` gets next begins, collective `number` of a graph.
+  void set(size_t number, cudaStream_t stream);
+  /// `stream` has waited for all that were set. Precondition: one was.
+  void join(cudaStream_t stream);
+  /// Queues that none has begun.
+  void clear(size_t count, cudaStream_t stream);
+  bool is_set(size_t number) const { return number < kMarks && bytes_[number] != 0; }
+
+private:
+  void release() {
+    cudaFreeHost(const_cast<unsigned char *>(bytes_));
+    cudaFree(values_);
+    if (fork_ != nullptr)
+      cudaEventDestroy(fork_);
+    if (stream_ != nullptr)
+      cudaStreamDestroy(stream_);
+  }
+  volatile unsigned char *bytes_ = nullptr;
+  unsigned char *values_ = nullptr; // of the device: kMarks zeros, and a 1
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t fork_ = nullptr;
+};
+
+Marks::Marks() {
+  void *bytes = nullptr;
+  try {
+    check_cuda(cudaHostAlloc(&bytes, kMarks, cudaHostAllocDefault), "cudaHostAlloc");
+    bytes_ = static_cast<unsigned char *>(bytes);
+    check_cuda(cudaMalloc(reinterpret_cast<void **>(&values_), kMarks + 1), "cudaMalloc");
+    check_cuda(cudaMemset(values_, 0, kMarks), "cudaMemset");
+    check_cuda(cudaMemset(values_ + kMarks, 1, 1), "cudaMemset");
+    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    check_cuda(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming), "cudaEventCreate");
+    check_cuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+void Marks::set(size_t number, cudaStream_t stream) {
+  if (number >= kMarks)
+    return;
+  check_cuda(cudaEventRecord(fork_, stream), "cudaEventRecord");
+  check_cuda(cudaStreamWaitEvent(stream_, fork_, 0), "cudaStreamWaitEvent");
+  check_cuda(cudaMemcpyAsync(const_cast<unsigned char *>(bytes_) + number, values_ + kMarks, 1,
+                             cudaMemcpyDeviceToHost, stream_),
+             "cudaMemcpyAsync");
+}
+
+void Marks::join(cudaStream_t stream) {
+  check_cuda(cudaEventRecord(fork_, stream_), "cudaEventRecord");
+  check_cuda(cudaStreamWaitEvent(stream, fork_, 0), "cudaStreamWaitEvent");
+}
+
+void Marks::clear(size_t count, cudaStream_t stream) {
+  check_cuda(cudaMemcpyAsync(const_cast<unsigned char *>(bytes_), values_, std::min(count, kMarks),
+                             cudaMemcpyDeviceToHost, stream),
+             "cudaMemcpyAsync");
+}
+
 class CudaGroups final : public Groups {
 public:
   explicit CudaGroups(const CudaGroupsOptions &options);
@@ -132,6 +217,16 @@ public:
       throw Error(Status::device, failure_);
   }
 
+  const char *why_not_recorded() const override {
+    return options_.may_record ? nullptr
+                               : "whoever made these groups did not say that all ranks do";
+  }
+  void begin_recording() override;
+  std::unique_ptr<RecordedCollectives> end_recording(Stream stream) override;
+  void give_up_recording() override { recording_.reset(); }
+  void begin_replay(const RecordedCollectives &collectives, Stream stream) override;
+  void end_replay(const RecordedCollectives &collectives, Stream stream) override;
+
   /// Notes that a collective is queued, between begin and end.
   void begin(const CollectiveCall &call, Stream stream);
   void end(const CollectiveCall &call, Stream stream);
@@ -139,10 +234,12 @@ public:
   void fail(const std::string &text, bool timed_out);
 
 private:
-  /// A collective that was queued, between two events of its stream.
+  /// A collective that was queued, between two events of its stream; or all those of a graph.
   struct Entry {
-    uint64_t number = 0;
+    uint64_t number = 0; // of the first
     std::string step, node;
+    std::shared_ptr<const RecordedCalls> recorded; // null: one collective
+    size_t reached = 0;                            // of a graph: how many have begun
     cudaEvent_t start = nullptr, end = nullptr;
     bool is_queued = false; // its end is recorded
     bool has_started = false;
@@ -150,6 +247,10 @@ private:
   };
 
   cudaEvent_t take_event();
+  void push(Entry entry, Stream stream);
+  void finish(Stream stream);
+  void look_at(Entry &entry);
+  bool forget_done();
   void watch();
   void look();
   std::string late();
@@ -166,6 +267,8 @@ private:
   uint64_t count_ = 0;
   std::string failure_;
   bool is_ending_ = false;
+  std::unique_ptr<Marks> marks_;
+  std::unique_ptr<RecordedCalls> recording_; // what was recorded so far; null: nothing is
   std::thread watch_;
 };
 
@@ -326,6 +429,9 @@ void CudaCommunicator::exchange(const CollectiveCall &call, const char *from, ch
 }
 
 CudaGroups::CudaGroups(const CudaGroupsOptions &options) : options_(options) {
+  // Else ranks exchange addresses while they record, and wait for one that does not.
+  if (options_.may_record)
+    setenv("NCCL_GRAPH_REGISTER", "0", 1);
   check_cuda(cudaSetDevice(options_.device_index), "cudaSetDevice");
   bool owns = false;
   try {
@@ -377,20 +483,41 @@ cudaEvent_t CudaGroups::take_event() {
 }
 
 void CudaGroups::begin(const CollectiveCall &call, Stream stream) {
+  if (recording_ != nullptr) {
+    marks_->set(recording_->size(), static_cast<cudaStream_t>(stream));
+    RecordedCall recorded{call, call.step, call.node};
+    recorded.call.sends = recorded.call.receives = nullptr;
+    recorded.call.step = recorded.call.node = "";
+    recording_->push_back(std::move(recorded));
+    return;
+  }
   if (options_.before)
     options_.before(call);
-  const std::lock_guard<std::mutex> lock(mutex_);
   Entry entry;
-  entry.number = ++count_;
   entry.step = call.step;
   entry.node = call.node;
+  push(std::move(entry), stream);
+}
+
+void CudaGroups::end(const CollectiveCall &call, Stream stream) {
+  if (recording_ != nullptr)
+    return;
+  finish(stream);
+  if (options_.after)
+    options_.after(call);
+}
+
+void CudaGroups::push(Entry entry, Stream stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  entry.number = count_ + 1;
+  count_ += entry.recorded == nullptr ? 1 : entry.recorded->size();
   entry.start = take_event();
   entry.end = take_event();
   check_cuda(cudaEventRecord(entry.start, static_cast<cudaStream_t>(stream)), "cudaEventRecord");
   queued_.push_back(std::move(entry));
 }
 
-void CudaGroups::end(const CollectiveCall &call, Stream stream) {
+void CudaGroups::finish(Stream stream) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     Entry &entry = queued_.back(); // one thread runs collectives
@@ -399,8 +526,46 @@ void CudaGroups::end(const CollectiveCall &call, Stream stream) {
   }
   if (!watch_.joinable())
     look(); // nobody else clears what is done
+}
+
+void CudaGroups::begin_recording() {
+  const std::lock_guard<std::mutex> lock(mutex_); // of marks_, which the watch reads
+  if (marks_ == nullptr)
+    marks_ = std::make_unique<Marks>();
+  recording_ = std::make_unique<RecordedCalls>();
+}
+
+std::unique_ptr<RecordedCollectives> CudaGroups::end_recording(Stream stream) {
+  auto result = std::make_unique<CudaRecordedCollectives>();
+  if (!recording_->empty())
+    marks_->join(static_cast<cudaStream_t>(stream));
+  result->calls = std::move(recording_);
+  recording_.reset();
+  return result;
+}
+
+void CudaGroups::begin_replay(const RecordedCollectives &collectives, Stream stream) {
+  const auto &recorded = static_cast<const CudaRecordedCollectives &>(collectives);
+  check();
+  if (options_.before)
+    for (const RecordedCall &one : *recorded.calls)
+      options_.before(one.call);
+  if (recorded.calls->empty())
+    return;
+  // In order on the stream: whoever sees the start that follows sees these marks alone.
+  marks_->clear(recorded.calls->size(), static_cast<cudaStream_t>(stream));
+  Entry entry;
+  entry.recorded = recorded.calls;
+  push(std::move(entry), stream);
+}
+
+void CudaGroups::end_replay(const RecordedCollectives &collectives, Stream stream) {
+  const auto &recorded = static_cast<const CudaRecordedCollectives &>(collectives);
+  if (!recorded.calls->empty())
+    finish(stream);
   if (options_.after)
-    options_.after(call);
+    for (const RecordedCall &one : *recorded.calls)
+      options_.after(one.call);
 }
 
 void CudaGroups::fail(const std::string &text, bool timed_out) {
@@ -442,29 +607,58 @@ void CudaGroups::watch() {
   }
 }
 
+/// What of an entry has begun since the last look.
+void CudaGroups::look_at(Entry &entry) {
+  if (!entry.has_started && cudaEventQuery(entry.start) == cudaSuccess) {
+    entry.has_started = true;
+    entry.started = Clock::now();
+    if (entry.recorded == nullptr && entry.number > progress_.begun)
+      progress_ = {entry.number, progress_.done, entry.step, entry.node};
+  }
+  if (!entry.has_started || entry.recorded == nullptr)
+    return;
+  const size_t before = entry.reached;
+  while (entry.reached < entry.recorded->size() && marks_->is_set(entry.reached))
+    ++entry.reached;
+  if (entry.reached == before)
+    return;
+  entry.started = Clock::now(); // of the collective that is under way
+  const RecordedCall &call = (*entry.recorded)[entry.reached - 1];
+  const uint64_t begun = entry.number + entry.reached - 1;
+  if (begun > progress_.begun)
+    progress_ = {begun, std::max(progress_.done, begun - 1), call.step, call.node};
+}
+
+/// Whether an entry was done, and the first of them is forgotten.
+bool CudaGroups::forget_done() {
+  if (queued_.empty())
+    return false;
+  const Entry &entry = queued_.front();
+  if (!entry.has_started || !entry.is_queued || cudaEventQuery(entry.end) != cudaSuccess)
+    return false;
+  progress_.done = entry.number + (entry.recorded == nullptr ? 0 : entry.recorded->size() - 1);
+  if (entry.recorded != nullptr && progress_.done > progress_.begun)
+    progress_ = {progress_.done, progress_.done, entry.recorded->back().step,
+                 entry.recorded->back().node};
+  free_events_.push_back(entry.start);
+  free_events_.push_back(entry.end);
+  queued_.pop_front();
+  return true;
+}
+
 /// What has begun and what is done since the last look.
 void CudaGroups::look() {
   CollectiveProgress progress;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const CollectiveProgress before = progress_;
-    for (Entry &entry : queued_) {
-      if (!entry.has_started && cudaEventQuery(entry.start) == cudaSuccess) {
-        entry.has_started = true;
-        entry.started = Clock::now();
-        if (entry.number > progress_.begun)
-          progress_ = {entry.number, progress_.done, entry.step, entry.node};
+    do {
+      for (Entry &entry : queued_) {
+        look_at(entry);
+        if (!entry.has_started || entry.recorded != nullptr)
+          break; // marks are those of the first graph that has not ended
       }
-      if (!entry.has_started)
-        break;
-    }
-    while (!queued_.empty() && queued_.front().has_started && queued_.front().is_queued &&
-           cudaEventQuery(queued_.front().end) == cudaSuccess) {
-      progress_.done = queued_.front().number;
-      free_events_.push_back(queued_.front().start);
-      free_events_.push_back(queued_.front().end);
-      queued_.pop_front();
-    }
+    } while (forget_done());
     cudaGetLastError(); // cudaErrorNotReady is none
     if (before.begun == progress_.begun && before.done == progress_.done)
       return;
@@ -482,7 +676,8 @@ std::string CudaGroups::late() {
     return "";
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%g", options_.timeout_seconds);
-  return std::string("it has not ended within ") + seconds + " s";
+  return std::string("it has not ended within ") + seconds + " s" +
+         (queued_.front().recorded == nullptr ? "" : ", in a CUDA graph");
 }
 
 /// Side by side: what one of them waits for may be behind another on a stream.

@@ -44,7 +44,10 @@ struct CudaGroupsOptions {
   std::function<bool()> is_interrupted;
   std::function<void(const CudaGroupsFailure &)> on_failure;
   std::function<void(const CollectiveProgress &)> on_progress;
-  /// Around each call of NCCL.
+  /// Runs may be recorded as CUDA graphs: all ranks record and replay the same ones.
+  bool may_record = false;
+  /// Around each call of NCCL; of a recorded run, before and after it is queued, for each of its
+  /// collectives.
   std::function<void(const CollectiveCall &)> before, after;
 };
 

@@ -209,12 +209,15 @@ public:
   /// as NaN.
   void set_poison(bool poison) { poison_ = poison; }
   /// Whether runs of shapes that ran before are recorded and replayed (recordings.h). A run whose
-  /// steps depend on data, or that communicates, is not.
+  /// steps depend on data is not, nor one with groups that say why not.
   void set_recording(bool recording) {
     is_recording_ = recording && !reads_predicates(model().tables);
   }
-  /// The connections to the other ranks, which must outlive the runs. Null: there are none.
-  void set_groups(Groups *groups) { groups_ = groups; }
+  /// The connections to the other ranks, which must outlive the runs, and recordings of them: those
+  /// that there are end here. Null: there are none.
+  void set_groups(Groups *groups);
+  /// Runs of the shapes that are kept that were replayed from a recording.
+  size_t replayed() const;
   const Model &model() const { return weights_->model(); }
   WeightSet &weights() const { return *weights_; }
 

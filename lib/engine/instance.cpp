@@ -427,6 +427,19 @@ void Instance::queue(Stream stream, void *const *outputs, void *workspace, const
   copy_outputs(stream, outputs);
 }
 
+void Instance::set_groups(Groups *groups) {
+  groups_ = groups;
+  for (const std::shared_ptr<BoundShapes> &bound : cache_)
+    bound->recordings = Recordings();
+}
+
+size_t Instance::replayed() const {
+  size_t runs = 0;
+  for (const std::shared_ptr<BoundShapes> &bound : cache_)
+    runs += bound->recordings.replayed();
+  return runs;
+}
+
 bool Instance::is_grown(size_t output) const {
   const int32_t buffer = model().tables.outputs[output].buffer;
   return buffer >= 0 && bound_->grows[static_cast<size_t>(buffer)];
@@ -439,7 +452,7 @@ void *Instance::output_memory(size_t output, void *given) const {
 }
 
 bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, void *workspace) {
-  if (!is_recording_ || groups_ != nullptr)
+  if (!is_recording_ || (groups_ != nullptr && groups_->why_not_recorded() != nullptr))
     return false;
   size_t next = 0;
   for (size_t i = 0; i < model().tables.inputs.count; ++i)
@@ -450,12 +463,12 @@ bool Instance::replay(Stream stream, void *const *inputs, void *const *outputs, 
   addresses_[next] = poison_ ? this : nullptr; // not an address, but a run is another with it
   Recordings &recordings = bound_->recordings;
   Device &device = weights_->device();
-  if (recordings.replay(device, stream, addresses_))
+  if (recordings.replay(device, stream, addresses_, groups_))
     return true;
-  return recordings.is_wanted(device, stream, model().tables.steps.count) &&
-         recordings.record(device, stream, addresses_, [this, outputs, workspace](Stream recorded) {
-           queue(recorded, outputs, workspace);
-         });
+  return recordings.is_wanted(device, stream, model().tables.steps.count, groups_) &&
+         recordings.record(
+             device, stream, addresses_, groups_,
+             [this, outputs, workspace](Stream recorded) { queue(recorded, outputs, workspace); });
 }
 
 /// Nobody is told a size that no run has decided yet.

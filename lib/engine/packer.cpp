@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 namespace tsc_engine {
 namespace {
@@ -51,11 +52,8 @@ int64_t tightest_gap(const std::vector<Piece> &pieces, const std::vector<uint32_
   return best >= 0 ? best : free_from;
 }
 
-Packing pack_by_size(const std::vector<Piece> &pieces) {
-  std::vector<uint32_t> order(pieces.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return pieces[a].bytes > pieces[b].bytes; });
+/// Each into the tightest gap, in this order.
+Packing pack_in_order(const std::vector<Piece> &pieces, const std::vector<uint32_t> &order) {
   Packing result;
   result.offsets.assign(pieces.size(), 0);
   std::vector<uint32_t> placed; // by offset
@@ -69,6 +67,89 @@ Packing pack_by_size(const std::vector<Piece> &pieces) {
     placed.insert(position, piece);
   }
   return result;
+}
+
+Packing pack_by_size(const std::vector<Piece> &pieces) {
+  std::vector<uint32_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return pieces[a].bytes > pieces[b].bytes; });
+  return pack_in_order(pieces, order);
+}
+
+/// By step: bytes of the pieces that are alive. No packing has less than the most of them.
+std::vector<int64_t> alive_bytes(const std::vector<Piece> &pieces) {
+  uint32_t last = 0;
+  for (const Piece &piece : pieces)
+    last = std::max(last, piece.last);
+  std::vector<int64_t> bytes(size_t(last) + 2, 0);
+  for (const Piece &piece : pieces) {
+    bytes[piece.first] += aligned(piece.bytes);
+    bytes[size_t(piece.last) + 1] -= aligned(piece.bytes);
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  return bytes;
+}
+
+/// Orders that leave fewer gaps than by size alone, one or the other.
+enum class PieceOrder : uint8_t {
+  size_then_steps, // the largest first, of equal ones those that stay longest
+  magnitude,       // sizes between two powers of two count as equal
+  crowd,           // those of the fullest steps first
+};
+
+std::vector<uint32_t> order_of(const std::vector<Piece> &pieces, const std::vector<int64_t> &alive,
+                               PieceOrder kind) {
+  using Key = std::tuple<int64_t, int64_t, int64_t>;
+  std::vector<std::pair<Key, uint32_t>> keyed;
+  for (uint32_t i = 0; i < pieces.size(); ++i) {
+    const Piece &piece = pieces[i];
+    const int64_t steps = int64_t(piece.last) - piece.first;
+    int64_t first = piece.bytes;
+    if (kind == PieceOrder::magnitude)
+      for (first = 0; piece.bytes >> first > 1;)
+        ++first;
+    else if (kind == PieceOrder::crowd)
+      first = *std::max_element(alive.begin() + piece.first, alive.begin() + piece.last + 1);
+    keyed.push_back({{-first, -steps, -piece.bytes}, i});
+  }
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<uint32_t> order;
+  order.reserve(keyed.size());
+  for (const auto &[key, piece] : keyed)
+    order.push_back(piece);
+  return order;
+}
+
+/// Tries other orders, and in each to place earlier what came to lie at the end, until nothing is
+/// lost between pieces, little is, or it has taken long.
+void pack_tighter(const std::vector<Piece> &pieces, Packing &best) {
+  constexpr int kRounds = 24;
+  constexpr int64_t kLittle = 1 << 20;     // bytes
+  constexpr double kMostComparisons = 3e7; // some 30 ms
+  const std::vector<int64_t> alive = alive_bytes(pieces);
+  const int64_t least = *std::max_element(alive.begin(), alive.end());
+  double left = kMostComparisons;
+  for (const PieceOrder kind :
+       {PieceOrder::size_then_steps, PieceOrder::magnitude, PieceOrder::crowd}) {
+    std::vector<uint32_t> order = order_of(pieces, alive, kind);
+    for (int round = 0; round < kRounds && best.bytes - least > std::max(kLittle, least / 512);
+         ++round) {
+      left -= static_cast<double>(pieces.size()) * static_cast<double>(pieces.size());
+      if (left < 0)
+        return;
+      Packing packing = pack_in_order(pieces, order);
+      const auto is_last = [&](uint32_t piece) {
+        return packing.offsets[piece] + aligned(pieces[piece].bytes) == packing.bytes;
+      };
+      const auto last = std::find_if(order.begin(), order.end(), is_last);
+      if (last == order.end())
+        break;
+      std::rotate(order.begin() + (last - order.begin()) / 2, last, last + 1);
+      if (packing.bytes < best.bytes)
+        best = std::move(packing);
+    }
+  }
 }
 
 /// Free ranges of the block, by offset and by size.
@@ -155,7 +236,9 @@ Packing pack_block(const std::vector<Piece> &pieces) {
   if (pieces.size() > kMaxBySize)
     return in_time;
   Packing by_size = pack_by_size(pieces);
-  return by_size.bytes <= in_time.bytes ? by_size : in_time;
+  Packing best = by_size.bytes <= in_time.bytes ? std::move(by_size) : std::move(in_time);
+  pack_tighter(pieces, best);
+  return best;
 }
 
 /// Finds room for pieces in the lenders' memory; the rest stays where it is.

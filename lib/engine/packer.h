@@ -27,8 +27,8 @@ struct Packing {
 
 /// Pieces whose steps overlap never share a byte. `pieces` are in order of `first`. Two strategies,
 /// the smaller result wins: largest piece first into the tightest gap (up to a few thousand
-/// pieces), and in order of time into the tightest free range (n log n). The same input gives the
-/// same packing.
+/// pieces), and in order of time into the tightest free range (n log n). Where more than a MiB is
+/// lost to gaps, other orders are tried for some time. The same input gives the same packing.
 ///
 /// Pieces that are gone before a lender's memory is used lie there, the largest first, if that
 /// makes the block smaller.

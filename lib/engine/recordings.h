@@ -7,7 +7,7 @@
 // unless they are few.
 #pragma once
 
-#include "engine/device.h"
+#include "engine/communicator.h"
 
 #include <functional>
 #include <memory>
@@ -20,16 +20,16 @@ class Recordings {
 public:
   /// Queues on `stream` a run with these addresses, which are all that a run depends on and that
   /// changes between runs, if it is recorded. False, and nothing was queued, if not. Allocates
-  /// nothing.
-  bool replay(Device &device, Stream stream, const std::vector<void *> &addresses);
+  /// nothing unless there are `groups`: those with which the runs communicate, or null.
+  bool replay(Device &device, Stream stream, const std::vector<void *> &addresses, Groups *groups);
   /// After replay said no: whether this run, of so many steps, is to be recorded. It is not the
   /// first time, on a stream that is being captured itself, after work that could not be recorded,
   /// and where there are recordings enough and the device cannot bring one up to date, or would
   /// take longer for it than for the few steps.
-  bool is_wanted(Device &device, Stream stream, size_t steps);
+  bool is_wanted(Device &device, Stream stream, size_t steps, const Groups *groups);
   /// Records what `queue` queues on the stream that it is given, and queues it on `stream`. False,
   /// and nothing was queued, if it cannot be recorded.
-  bool record(Device &device, Stream stream, const std::vector<void *> &addresses,
+  bool record(Device &device, Stream stream, const std::vector<void *> &addresses, Groups *groups,
               const std::function<void(Stream)> &queue);
 
   /// For tests and for who asks why: runs from a recording, and how often one was made or brought
@@ -41,7 +41,9 @@ private:
   struct Entry {
     std::vector<void *> addresses;
     std::unique_ptr<Recording> work;
+    std::unique_ptr<RecordedCollectives> collectives; // null without groups
   };
+  static void queue(const Entry &entry, Stream stream, Groups *groups);
   Entry *find(const std::vector<void *> &addresses);
 
   std::vector<Entry> entries_; // used last at the end

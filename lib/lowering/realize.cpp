@@ -17,6 +17,18 @@ namespace {
 /// keeps bodies readable).
 constexpr size_t kLargestInlined = 100;
 
+/// Bytes of the memory behind `buffer`, if an all-gather fills it and its size is known; else 0.
+int64_t gathered_bytes(const Context &context, BufferId buffer) {
+  const ir::Buffer &memory = context.module.buffer(context.module.storage_of(buffer));
+  const ir::Operation *producer =
+      memory.operation == kNone ? nullptr : &context.module.operations[memory.operation];
+  const auto *call = producer ? std::get_if<ir::Extern>(&producer->kind) : nullptr;
+  if (call == nullptr || call->library != ir::Library::all_gather)
+    return 0;
+  return symbolic::numel(memory.layout.sizes).as_integer().value_or(0) *
+         static_cast<int64_t>(tensor::size_in_bytes(memory.dtype));
+}
+
 const LoopCost &cost_of(Context &context, Storage &storage) {
   if (!storage.cost) {
     const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
@@ -26,6 +38,7 @@ const LoopCost &cost_of(Context &context, Storage &storage) {
       if (op.op == Op::load) {
         ++cost.reads;
         cost.nontrivial_reads += body.indices[op.index].is_integer() ? 0 : 1;
+        cost.gathered_bytes = std::max(cost.gathered_bytes, gathered_bytes(context, op.buffer));
       }
       cost.draws += ir::is_random(op.op) ? 1 : 0;
       cost.functions += ir::op_cost(op.op) == ir::OpCost::instruction ? 0 : 1;
@@ -180,6 +193,17 @@ void realize_narrowest(Context &context, TensorValue &value) {
   value = convert(context, *source, value.dtype);
 }
 
+/// Whether several readers of a value would keep a gathered weight alive, which has many times its
+/// bytes: all of it until the last of them has run.
+bool keeps_gathered(const Context &context, const Storage &storage, const LoopCost &cost) {
+  constexpr int64_t kTimes = 4;
+  if (cost.gathered_bytes == 0 || !context.policy.reorder_for_peak_memory)
+    return false;
+  const auto own = symbolic::numel(storage.sizes).as_integer();
+  return own && *own * static_cast<int64_t>(tensor::size_in_bytes(storage.dtype)) <=
+                    cost.gathered_bytes / kTimes;
+}
+
 } // namespace
 
 void realize_by_policy(Context &context, TensorValue &value) {
@@ -211,7 +235,8 @@ void realize_by_policy(Context &context, TensorValue &value) {
       users.size() > 1 && !inlined && (cost.reads > policy.realize_reads_threshold || large);
   const bool accumulated = (cost.reads > policy.realize_accumulated_reads_threshold || large) &&
                            cost.nontrivial_reads > 1 && !inlined;
-  if (reused || (users.size() > 1 && cost.draws > 0) || accumulated ||
+  const bool kept = users.size() > 1 && keeps_gathered(context, storage, cost);
+  if (reused || (users.size() > 1 && cost.draws > 0) || accumulated || kept ||
       cost.operations > kLargestInlined)
     realize_narrowest(context, value);
 }

@@ -164,16 +164,22 @@ void add_waits(Program &program) {
   const size_t streams = count_streams(program);
   StreamOrder order(streams);
   Conflicts conflicts(program, streams);
+  std::optional<int32_t> computed; // the last step of stream 0
   for (uint32_t i = 0; i < program.steps.size(); ++i) {
     Step &step = program.steps[i];
     const auto stream = static_cast<size_t>(step.stream);
     std::vector<int32_t> waits;
+    if (std::holds_alternative<Collective>(step.kind) && stream != 0 && computed &&
+        !order.would_be_before(static_cast<size_t>(*computed), stream, nullptr, 0))
+      waits.push_back(*computed);
     // The latest first: it may make the others needless.
     for (const Conflicts::Conflict &conflict : conflicts.next(i))
       if (!order.would_be_before(conflict.step, stream, waits.data(), waits.size()))
         waits.push_back(static_cast<int32_t>(conflict.step));
     step.waits.assign(waits.begin(), waits.end());
     order.add(stream, waits.data(), waits.size());
+    if (stream == 0 && !step.once)
+      computed = static_cast<int32_t>(i);
   }
 }
 

@@ -22,8 +22,11 @@ namespace tsc::program {
 std::vector<support::Diagnostic> check_streams(const Program &program);
 
 /// Gives every step the fewest waits that keep results those of one stream: one for each stream
-/// that has a conflicting step which is not known to be done by then. Replaces what was there.
-/// Precondition: as check_streams, and what it says of streams holds; no step decides (decides()).
+/// that has a conflicting step which is not known to be done by then. A collective of another
+/// stream than 0 waits for all of stream 0 that stands before it, too: it begins where it was
+/// placed, and not as soon as its own operands are there, so that what is dead by then gives it its
+/// memory. Replaces what was there. Precondition: as check_streams, and what it says of streams
+/// holds; no step decides (decides()).
 void add_waits(Program &program);
 
 /// What the engine calls the number of streams: one more than the highest that a step names.

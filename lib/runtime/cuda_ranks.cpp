@@ -52,6 +52,7 @@ tsc_engine::NcclId id_of(ranks::World &world, const CudaModule &module,
 void connect_world(ranks::World &world, tsc_engine::CudaGroupsOptions &options) {
   const auto called = std::make_shared<uint64_t>(0);
   options.timeout_seconds = world.timeout_seconds();
+  options.may_record = true; // all ranks run the same, as often
   options.is_interrupted = [&world] { return world.has_failed(); };
   options.on_progress = [&world](const tsc_engine::CollectiveProgress &progress) {
     world.set_progress(progress.begun, progress.done, progress.step, progress.node);

@@ -269,12 +269,14 @@ std::vector<double> EngineSession::bench(const std::vector<HostTensor> &given, i
     upload(inputs);
     instance_->set_poison(false);
     warm_up(2);
-    return device_.time(
+    std::vector<double> samples = device_.time(
         [this](tsc_engine::Stream stream) {
           instance_->run(stream, input_pointers_.data(), output_pointers_.data(),
                          workspace_->reserve(0));
         },
         repeats);
+    timing_.replayed_runs = instance_->replayed();
+    return samples;
   } catch (const tsc_engine::Error &error) {
     rethrow(error, Activity::running);
   }

@@ -42,6 +42,7 @@ struct Timing {
   /// Of the last run(): inputs to the device, steps, results back.
   double upload_ms = 0, steps_ms = 0, download_ms = 0;
   std::vector<double> warm_up_ms; // of the last bench: its runs that are no samples, in order
+  size_t replayed_runs = 0;       // until the last bench: from CUDA graphs
 };
 
 /// When a step of a run was queued and when it was at work: microseconds of the steady clock.

@@ -159,11 +159,17 @@ private:
 MemoryModel make_memory_model(const State &state) { return ModelMaker(state).make(); }
 
 int64_t peak_bytes(const MemoryModel &model, const std::vector<uint32_t> &order) {
+  const std::vector<int64_t> bytes = alive_bytes(model, order);
+  return bytes.empty() ? 0 : std::max<int64_t>(0, *std::max_element(bytes.begin(), bytes.end()));
+}
+
+std::vector<int64_t> alive_bytes(const MemoryModel &model, const std::vector<uint32_t> &order) {
   std::vector<uint32_t> uses_left(model.storages.size());
   for (size_t i = 0; i < uses_left.size(); ++i)
     uses_left[i] = static_cast<uint32_t>(model.storages[i].users.size());
   std::vector<bool> alive(model.storages.size(), false), taken(model.storages.size(), false);
-  int64_t bytes = 0, peak = 0;
+  int64_t bytes = 0;
+  std::vector<int64_t> result;
   for (const uint32_t group : order) {
     for (const uint32_t storage : model.makes[group]) {
       if (!alive[storage])
@@ -177,12 +183,12 @@ int64_t peak_bytes(const MemoryModel &model, const std::vector<uint32_t> &order)
         bytes -= input.bytes;
       }
     }
-    peak = std::max(peak, bytes);
+    result.push_back(bytes);
     for (const uint32_t storage : model.uses[group])
       if (--uses_left[storage] == 0 && !model.storages[storage].stays && !taken[storage])
         bytes -= model.storages[storage].bytes;
   }
-  return peak;
+  return result;
 }
 
 } // namespace tsc::scheduler

@@ -36,5 +36,7 @@ MemoryModel make_memory_model(const State &state);
 /// The most bytes alive at once if groups run in `order`: what a group makes is alive beside all
 /// that it uses, but for an output that takes over memory.
 int64_t peak_bytes(const MemoryModel &model, const std::vector<uint32_t> &order);
+/// By place in `order`: the bytes alive while that group runs.
+std::vector<int64_t> alive_bytes(const MemoryModel &model, const std::vector<uint32_t> &order);
 
 } // namespace tsc::scheduler

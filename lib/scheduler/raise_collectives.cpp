@@ -1,4 +1,6 @@
-// Collectives as early as dependencies allow, and before anything that none of them needs.
+// Collectives as early as dependencies allow, and before anything that none of them needs; where
+// memory counts, as early as pays (collective_memory.h).
+#include "scheduler/collective_memory.h"
 #include "scheduler/dependency.h"
 #include "scheduler/list_schedule.h"
 #include "scheduler/steps.h"
@@ -49,24 +51,36 @@ private:
   std::vector<uint32_t> group_of_;
 };
 
+struct Priorities {
+  std::vector<uint32_t> collectives; // groups
+  std::vector<Priority> of_groups;   // the number of the first collective that needs each
+};
+
+Priorities find_priorities(const State &state) {
+  const std::vector<Group> &groups = state.schedule.groups;
+  Priorities found{{}, std::vector<Priority>(groups.size(), Priority{kNoCollective, 0})};
+  AncestorMarks marks(state, found.of_groups);
+  for (uint32_t i = 0; i < groups.size(); ++i)
+    if (communicates(state, groups[i])) {
+      marks.mark(groups[i].members, found.collectives.size());
+      found.collectives.push_back(i);
+    }
+  return found;
+}
+
 } // namespace
 
 void raise_collectives(State &state) {
   if (!state.has_collectives)
     return;
-  std::vector<Priority> priorities(state.schedule.groups.size(), Priority{UINT64_MAX, 0});
-  AncestorMarks marks(state, priorities);
-  uint64_t collective = 0;
-  for (const Group &group : state.schedule.groups) {
-    const bool communicates =
-        std::any_of(group.members.begin(), group.members.end(), [&](NodeId id) {
-          const std::optional<ir::Library> library = library_of(state, id);
-          return library && ir::is_collective(*library);
-        });
-    if (communicates)
-      marks.mark(group.members, collective++);
-  }
-  list_schedule(state, priorities);
+  list_schedule(state, find_priorities(state).of_groups);
+  if (!state.policy().reorder_for_peak_memory)
+    return;
+  Priorities again = find_priorities(state);
+  if (use_results_early(state, again.collectives, again.of_groups))
+    list_schedule(state, again.of_groups);
+  sink_free_kernels(state);
+  begin_gathers_in_time(state);
 }
 
 } // namespace tsc::scheduler

@@ -272,7 +272,7 @@ class Comparison:
         device = ["--device=cuda"] if self.options.device == "cuda" else ["--device=host", "--processes"]
         start = time.monotonic()
         words = [self.tsc, "run", graph + ".json", "--inputs", graph + ".safetensors", f"--world-size={RANKS}", *device,
-                 "--collective-timeout=60", *more]
+                 "--collective-timeout=60", *(["--no-graphs"] if self.options.no_graphs else []), *more]
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=self.left(), env=self.environment)
         except subprocess.TimeoutExpired:
@@ -462,6 +462,7 @@ def main():
     parser.add_argument("--only", choices=("training", "decoding"), action="append")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--size", default="large", choices=("large", "small"))
+    parser.add_argument("--no-graphs", action="store_true", help="tsc's steps are queued one by one")
     parser.add_argument("--out", help="all figures as JSON")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

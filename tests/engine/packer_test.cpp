@@ -78,6 +78,24 @@ TEST_CASE("Pieces alive together never share bytes", "[engine]") {
   }
 }
 
+TEST_CASE("Gaps of a MiB and more are packed away", "[engine]") {
+  // Tensors of a few sizes, as programs have them.
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    uint64_t state = seed;
+    std::vector<Piece> pieces;
+    for (uint32_t i = 0; i < 200; ++i) {
+      const int64_t bytes = int64_t(1) << (20 + next(state) % 6);
+      const auto steps = static_cast<uint32_t>(next(state) % (next(state) % 4 == 0 ? 120 : 6));
+      pieces.push_back({bytes + bytes / 2 * static_cast<int64_t>(next(state) % 2), i, i + steps});
+    }
+    Packing packing = pack(pieces);
+    check_disjoint(pieces, packing);
+    CHECK(packing.bytes >= floor_of(pieces));
+    CHECK(packing.bytes <= floor_of(pieces) * 103 / 100);
+    CHECK(pack(pieces).offsets == packing.offsets);
+  }
+}
+
 TEST_CASE("Memory that is not used yet is lent", "[engine]") {
   // Two of three pieces are gone before the lender's memory is used; it has room for one.
   const std::vector<Piece> pieces = {{1000, 0, 1}, {3000, 0, 2}, {2000, 1, 3}};

@@ -98,6 +98,37 @@ TEST_CASE("Steps on several streams give the numbers of one", "[engine]") {
   CHECK(needless == 0);
 }
 
+TEST_CASE("A collective begins where it stands, so that memory is free by then", "[engine]") {
+  std::mt19937 random(0);
+  Program program = random_program(random, 1);
+  program.steps.clear();
+  const auto launch = [&](uint32_t from, uint32_t to) {
+    program::Step step;
+    step.name = "s";
+    step.kind = program::Launch{0, {{from}, {to}}, {symbolic::Expr(int64_t(kSize))}};
+    program.steps.push_back(step);
+  };
+  launch(0, 1);
+  launch(0, 2); // nothing that the collective needs
+  program::Step step;
+  step.name = "c";
+  program::Collective collective;
+  collective.kind = program::Collective::Kind::all_reduce;
+  collective.from = {1};
+  collective.to = {1};
+  collective.count = int64_t(kSize);
+  step.kind = collective;
+  step.stream = 1;
+  program.steps.push_back(step);
+  launch(2, 3);
+  launch(1, kBuffers - 1);
+  program::add_waits(program);
+  CHECK(program.steps[2].waits == std::vector<uint32_t>{1});
+  CHECK(program.steps[3].waits.empty()); // what follows does not wait for it
+  CHECK(program.steps[4].waits == std::vector<uint32_t>{2});
+  CHECK(program::check_streams(program).empty());
+}
+
 TEST_CASE("A wait that is missing changes the numbers on some device", "[engine]") {
   // x -> a on stream 1, a -> y on stream 0 without a wait.
   std::mt19937 random(0);
@@ -132,6 +163,99 @@ TEST_CASE("A wait that is missing changes the numbers on some device", "[engine]
     CHECK(are_equal(run(right, other), expected));
   }
   CHECK(differs);
+}
+
+namespace {
+
+/// Notes what runs that are recorded ask of it.
+class NotingGroups final : public tsc_engine::Groups {
+public:
+  struct Recorded final : tsc_engine::RecordedCollectives {
+    explicit Recorded(size_t &alive) : alive(alive) { ++alive; }
+    ~Recorded() override { --alive; }
+    size_t &alive;
+  };
+  tsc_engine::Communicator *find(const char *) override { return nullptr; }
+  const char *why_not_recorded() const override { return may_record ? nullptr : "not here"; }
+  void begin_recording() override { log += "["; }
+  std::unique_ptr<tsc_engine::RecordedCollectives> end_recording(Stream) override {
+    log += "]";
+    return std::make_unique<Recorded>(alive);
+  }
+  void give_up_recording() override { log += "!"; }
+  void begin_replay(const tsc_engine::RecordedCollectives &, Stream) override { log += "<"; }
+  void end_replay(const tsc_engine::RecordedCollectives &, Stream) override { log += ">"; }
+  bool may_record = false;
+  size_t alive = 0;
+  std::string log;
+};
+
+} // namespace
+
+TEST_CASE("Runs with groups are recorded where these let them, and let go of them", "[engine]") {
+  std::mt19937 random(7);
+  Program program = random_program(random, 3);
+  program::add_waits(program);
+  const program::OwnedTables owned = program::build_tables(program);
+  const auto model = std::make_shared<const Model>(owned.tables, tsc_engine::Plan::cuda);
+  StreamDevice device(1);
+  const auto weights =
+      std::make_shared<WeightSet>(model, std::shared_ptr<Device>(&device, [](Device *) {}),
+                                  [](const char *) { return WeightData(); });
+  const int64_t sizes[] = {4, 4};
+  const int64_t *shapes[] = {sizes};
+  alignas(256) static float x[8][kSize], y[kBuffers][kSize];
+  alignas(256) static char workspace[1 << 16];
+  void *outputs[kBuffers];
+  for (size_t i = 0; i < kBuffers; ++i)
+    outputs[i] = y[i];
+  NotingGroups groups;
+  Instance instance(weights);
+  instance.set_recording(true);
+  instance.set_groups(&groups);
+  const auto run = [&](size_t set) {
+    REQUIRE(instance.bind(shapes) <= sizeof workspace);
+    void *inputs[] = {x[set]};
+    instance.run(nullptr, inputs, outputs, workspace);
+    device.synchronize(nullptr);
+  };
+  run(0);
+  run(0);
+  CHECK(groups.log.empty());
+  CHECK(device.recorded == 0);
+  groups.may_record = true;
+  run(0);
+  CHECK(groups.log.empty()); // the first
+  run(0);
+  CHECK(groups.log == "[]<>");
+  run(0);
+  CHECK(groups.log == "[]<><>");
+  for (size_t set : {1, 2, 3})
+    run(set);
+  CHECK(groups.log == "[]<><>[]<>[]<>[]<>");
+  CHECK(groups.alive == 4);
+  // No recording is brought up to date: the collectives of other addresses are others.
+  run(4);
+  run(2);
+  CHECK(groups.log == "[]<><>[]<>[]<>[]<><>");
+  CHECK(device.recorded == 4);
+  CHECK(device.updated == 0);
+  CHECK(instance.replayed() == 6);
+  instance.set_groups(nullptr);
+  CHECK(groups.alive == 0);
+  device.can_record = false;
+  Instance refused(weights);
+  refused.set_recording(true);
+  refused.set_groups(&groups);
+  groups.log.clear();
+  REQUIRE(refused.bind(shapes) <= sizeof workspace);
+  for (int i = 0; i < 3; ++i) {
+    void *inputs[] = {x[0]};
+    refused.run(nullptr, inputs, outputs, workspace);
+    device.synchronize(nullptr);
+  }
+  CHECK(groups.log == "[!");
+  CHECK(refused.replayed() == 0);
 }
 
 TEST_CASE("Runs of the same shapes are recorded and replayed, whatever the addresses", "[engine]") {

@@ -124,3 +124,100 @@ TEST_CASE("gathers of weights begin while the layer before is computed") {
   CHECK(at(two, 3, kGather) < at(two, 1, kReduction));
   CHECK(limited == one);
 }
+
+namespace {
+
+/// A training step of `count` layers: of each, forward, a gather, its wait and a product of what
+/// the layer before yields; backward, last layer first, another gather and its wait, a product, the
+/// reduction of its gradient and the wait; at the end what an optimizer does with all of them.
+struct TrainingStep {
+  ModuleBuilder b;
+  std::vector<ir::OperationId> gathers, reductions, updates; // of the backward pass
+  std::vector<ir::OperationId> casts;                        // of shards, for those gathers
+
+  explicit TrainingStep(int count) {
+    std::vector<BufferId> shards, again, saved;
+    BufferId x = b.input("x", {kElements / 16});
+    for (int i = 0; i < count; ++i)
+      shards.push_back(b.input("shard" + std::to_string(i), {kElements / 4}));
+    for (int i = 0; i < count; ++i)
+      again.push_back(b.input("again" + std::to_string(i), {kElements / 4}));
+    for (int i = 0; i < count; ++i) {
+      const BufferId weight = gathered(shards[size_t(i)]);
+      x = b.matmul(x, weight, {kElements / 16});
+      saved.push_back(x);
+    }
+    std::vector<BufferId> gradients;
+    for (size_t i = shards.size(); i-- > 0;) {
+      const BufferId weight = gathered(again[i], true);
+      const BufferId wide = b.matmul(saved[i], x, {4 * kElements});
+      x = b.matmul(x, weight, {kElements / 16});
+      const BufferId part = b.matmul(wide, wide, {kElements});
+      become(b, part, ir::Library::reduce_scatter);
+      reductions.push_back(last());
+      const BufferId done = b.matmul(part, part, {kElements});
+      become(b, done, ir::Library::wait);
+      gradients.push_back(done);
+    }
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      b.output(b.pointwise(b.unary(ir::Op::neg, b.load(gradients[i]))));
+      updates.push_back(last());
+    }
+  }
+
+private:
+  ir::OperationId last() const {
+    return static_cast<ir::OperationId>(b.module.operations.size() - 1);
+  }
+  BufferId gathered(BufferId shard, bool again = false) {
+    const BufferId cast = b.pointwise(b.unary(ir::Op::exp, b.load(shard)));
+    if (again)
+      casts.push_back(last());
+    const BufferId whole = b.matmul(cast, cast, {kElements});
+    become(b, whole, ir::Library::all_gather);
+    if (again)
+      gathers.push_back(last());
+    const BufferId there = b.matmul(whole, whole, {kElements});
+    become(b, there, ir::Library::wait);
+    return there;
+  }
+};
+
+/// Where each operation stands.
+std::vector<size_t> places_of(const ir::Module &module, bool saves_memory) {
+  target::Policy policy = target::default_policy();
+  policy.reorder_for_peak_memory = saves_memory;
+  scheduler::ScheduleOptions options;
+  options.policy = &policy;
+  options.target = &target::find_target("sm_90");
+  std::vector<size_t> place(module.operations.size(), SIZE_MAX);
+  size_t next = 0;
+  const scheduler::Schedule schedule = scheduler::schedule(module, options);
+  for (const scheduler::Group &group : schedule.groups)
+    for (const scheduler::NodeId member : group.members)
+      place[schedule.nodes[member].operation] = next++;
+  return place;
+}
+
+} // namespace
+
+TEST_CASE("gradients are used up, gathers begin and shards are cast when memory is there for it") {
+  const TrainingStep step(6);
+  const std::vector<size_t> freely = places_of(step.b.module, false),
+                            sparingly = places_of(step.b.module, true);
+  size_t early = 0, late = 0, beside = 0;
+  for (size_t i = 0; i + 2 < step.updates.size(); ++i) {
+    CHECK(freely[step.updates[i]] > freely[step.reductions.back()]);
+    early += sparingly[step.updates[i]] < sparingly[step.reductions[i + 2]];
+  }
+  CHECK(early > 0);
+  for (size_t i = 1; i < step.gathers.size(); ++i) {
+    late += sparingly[step.casts[i]] + 1 == sparingly[step.gathers[i]];
+    beside += freely[step.casts[i]] + 1 == freely[step.gathers[i]];
+  }
+  CHECK(late > beside);
+  // What the last reduction runs beside stays where it was.
+  CHECK(sparingly[step.updates[4]] > sparingly[step.reductions.back()]);
+  for (size_t i = 1; i < step.reductions.size(); ++i) // all ranks, in one order
+    CHECK(sparingly[step.reductions[i - 1]] < sparingly[step.reductions[i]]);
+}
