@@ -12,12 +12,14 @@ namespace {
 
 using ir::Op;
 
-constexpr double kClock = 1.7;       // a nanosecond
-constexpr double kLanes = 128;       // instructions of threads a clock and multiprocessor
-constexpr double kIssued = 0.75;     // of them, what dependences leave
-constexpr double kLatency = 800;     // nanoseconds from memory
-constexpr double kRegisters = 24;    // a thread's, besides what it loads and adds up
-constexpr double kLoopsInFlight = 4; // iterations of a loop whose loads a compiler overlaps
+constexpr double kClock = 1.7;            // a nanosecond
+constexpr double kLanes = 128;            // instructions of threads a clock and multiprocessor
+constexpr double kIssued = 0.75;          // of them, what dependences leave
+constexpr double kLatency = 800;          // nanoseconds from memory
+constexpr double kSecondLevel = 5500;     // bytes a nanosecond from the L2 cache
+constexpr double kFirstLevel = 128 << 10; // bytes that stay in a multiprocessor's own cache
+constexpr double kRegisters = 24;         // a thread's, besides what it loads and adds up
+constexpr double kLoopsInFlight = 4;      // iterations of a loop whose loads a compiler overlaps
 // Of a maximum and a sum of exponentials: an element alone; in a run, and of the run.
 constexpr double kLogSumScan = 60; // an exponential and a logarithm of 1 + x, some twice
 constexpr double kExpSumStep = 14, kExpSumElement = 5, kExpSumRun = 7;
@@ -25,6 +27,7 @@ constexpr double kPlace = 16;   // divisions that find a run, and its address
 constexpr double kQuotient = 4; // by a number that is known: a product, shifts, a remainder
 constexpr double kWideConversion = 8;
 constexpr double kQuick = 2;    // of KernelPlan::quick
+constexpr double kTileRun = 20; // where a run of a tile lies, in memory and in shared memory
 constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
@@ -81,7 +84,10 @@ public:
         scheduler::kernel_nanoseconds(target_, bytes) - scheduler::kernel_nanoseconds(target_, 0);
     result.arithmetic = scheduler::kernel_nanoseconds(target_, 0, operations_) -
                         scheduler::kernel_nanoseconds(target_, 0);
-    result.accesses = lines_ / clocks;
+    result.accesses = std::max(lines_ / clocks, second_level_ / kSecondLevel);
+    if (const auto *tile = std::get_if<TileWalk>(&plan_.walk)) // what is left over of tiles
+      instructions_ *= static_cast<double>(*blocks) * tile->block * tile->steps_of(vector_) *
+                       vector_ / (rows_ * elements_);
     result.instructions = instructions_ / (clocks * kLanes * kIssued);
     const double in_flight =
         std::max(1.0, bytes_a_thread_) * static_cast<double>(result.threads_in_flight);
@@ -105,6 +111,7 @@ private:
   double rows_, elements_;
   int vector_;
   double requests_ = 0, lines_ = 0, sectors_ = 0; // of warps
+  double second_level_ = 0;                       // bytes that warps fetch from the L2 cache
   double instructions_ = 0, operations_ = 0;      // of threads
   double bytes_a_thread_ = 0;                     // that a thread has under way
   double bytes_a_row_ = 0, walks_ = 0;            // of rows that do not stay on the chip
@@ -199,11 +206,41 @@ private:
     requests_ += times / kWarp * share;
     lines_ += touched(kLine) * times / kWarp * share;
     sectors_ += touched(kSector) * times / kWarp * share;
+    if (is_read_apart(id))
+      second_level_ += touched(kSector) * kSector * times / kWarp * share;
+  }
+  /// Single elements of which no other load of the kernel finds the sectors in the first-level
+  /// cache: channels that lie beside each other, each read by other blocks.
+  bool is_read_apart(ValueId id) const {
+    const Value &value = graph_[id];
+    const bool single = value.op == Op::load && value.args.empty() && value.guard == ir::kNone &&
+                        (plan_.tiled.empty() || !plan_.tiled[id]) &&
+                        std::holds_alternative<FlatWalk>(plan_.walk) &&
+                        interleaved_with(plan_, id) == 1;
+    const auto held =
+        single ? module_.buffer(value.buffer).layout.storage_size().as_integer() : std::nullopt;
+    return held && static_cast<double>(*held) * size_of(value) > kFirstLevel &&
+           std::count_if(graph_.values.begin(), graph_.values.end(), [&](const Value &other) {
+             return other.op == Op::load && other.buffer == value.buffer;
+           }) == 1;
   }
   /// Groups of a warp's threads, each of which lies along lanes(), and bytes between what
   /// neighbouring groups access: of rows that share a warp, of elements of few columns, or of
   /// columns whose loop is shorter than a warp.
   std::pair<double, double> groups_of_warp(const Value &value) const {
+    const size_t elements = graph_.element_variables.size();
+    const auto *tile = std::get_if<TileWalk>(&plan_.walk);
+    if ((tile || std::holds_alternative<FlatWalk>(plan_.walk)) && elements > 1) {
+      const auto size = graph_.element_sizes.back().as_integer();
+      int64_t runs = size ? (*size + vector_ - 1) / vector_ : kWarp;
+      if (tile)
+        runs = std::min<int64_t>(runs, tile->edge / vector_);
+      const auto step =
+          symbolic::coefficient_of(value.index, graph_.element_variables[elements - 2]);
+      if (runs > 0 && runs < kWarp && step && step->is_integer())
+        return {static_cast<double>(kWarp) / static_cast<double>(runs),
+                std::fabs(static_cast<double>(step->value())) * size_of(value)};
+    }
     if (const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
         column && column->columns < kWarp && !graph_.element_variables.empty())
       return {static_cast<double>(kWarp / column->columns),
@@ -267,9 +304,12 @@ private:
       for (ValueId id = 0; id < graph_.values.size(); ++id)
         if (plan_.tiled[id]) {
           count(id, runs);
+          instructions_ += kTileRun * runs * vector_ / tile->across;
           bytes_a_thread_ += size_of(graph_[id]) * elements_ /
                              static_cast<double>(plan_.grid.as_integer().value()) / tile->block;
         }
+    if (std::holds_alternative<TileWalk>(plan_.walk))
+      instructions_ += kTileRun * runs;
     if (std::holds_alternative<FlatWalk>(plan_.walk) && graph_.element_variables.size() > 1)
       instructions_ += 2 * kQuotient * static_cast<double>(graph_.element_variables.size() - 1) *
                        runs; // which element a run starts with

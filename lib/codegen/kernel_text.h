@@ -200,8 +200,8 @@ protected:
     if (vector != vectors_.end())
       return "tc_get(" + vector_name(id) + ".at[" + place_in_access(id, j) + "])";
     if (const auto tile = tiles_.find(id); tile != tiles_.end())
-      return "tc_get(shared." + tile->second + "[" + (vector_ == 1 ? "across" : "(across + j)") +
-             " * " + std::to_string(tile_pitch(value)) + " + down])";
+      return "tc_get(shared." + tile->second + "[" +
+             tile_place(value, vector_ == 1 ? "across" : "across + j", "down") + "])";
     const std::string name = "t" + std::to_string(numbers_[id]);
     if (plan_.kept[id]) // what is the same for a run is kept once a run
       return name + "[" + (plan_.uniform[id] ? run_position() : position(j)) + "]";
@@ -225,8 +225,23 @@ protected:
   /// Elements from one line of a tile to the next: padded by a bank of shared memory, so that
   /// neighbours of a column lie in different banks.
   int tile_pitch(const Value &value) const {
-    const size_t bytes = tensor::size_in_bytes(module_.buffer(value.buffer).dtype);
-    return tile_->edge + static_cast<int>(std::max<size_t>(1, 4 / bytes));
+    const auto bytes = static_cast<int>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
+    const int a_bank = std::max(1, 4 / bytes);
+    const int line = tile_->lies_across() ? tile_->edge : tile_->height;
+    return (line + a_bank - 1) / a_bank / 2 * 2 * a_bank + a_bank; // an odd number of banks
+  }
+  int tile_elements(const Value &value) const {
+    return (tile_->lies_across() ? tile_->height : tile_->edge) * tile_pitch(value);
+  }
+  /// Where an element of a tile lies in shared memory.
+  std::string tile_place(const Value &value, const std::string &across,
+                         const std::string &down) const {
+    const auto factor = [](const std::string &text) {
+      return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+    };
+    const bool turned = tile_->lies_across();
+    return factor(turned ? down : across) + " * " + std::to_string(tile_pitch(value)) + " + " +
+           (turned ? across : down);
   }
   /// Of an index that counts elements in the order of the loops, what it has besides; nothing of
   /// others. Its terms need no place along each loop, which takes divisions.

@@ -19,14 +19,20 @@ struct FlatWalk {
   int vector = 1, steps = 1, block = 256;
   bool guard = false; // the last block has runs past the end
 };
-/// Pointwise on the GPU with transposed operands: a block takes a tile of `edge` x `edge` elements
-/// of the two innermost variables. Loads marked `tiled` are read in runs of `across` elements along
-/// the outer one of them and turned in shared memory; everything else works in `steps` runs of
-/// `vector` elements a thread along the inner one.
+/// Pointwise on the GPU with transposed operands: a block takes a tile of `edge` elements along the
+/// innermost variable times `height` along the one before it. Loads marked `tiled` are read in runs
+/// of `across` elements along the outer one of them and turned in shared memory; everything else
+/// works in `steps` runs of `vector` elements a thread along the inner one.
 struct TileWalk {
   int vector = 1, steps = 1, block = 256;
-  int edge = 32, across = 1;
+  int edge = 32, height = 32, across = 1;
   bool guard = false; // tiles reach past the end
+  int elements() const { return edge * height; }
+  /// Steps of runs of `width` elements; the last one may have fewer than the block has threads.
+  int steps_of(int width) const { return (elements() / width + block - 1) / block; }
+  /// Few elements along the outer variable: they lie in lines along the inner one, of which runs
+  /// are neighbours then.
+  bool lies_across() const { return height < 16; }
 };
 /// Which runs of a row are thread `lane`'s.
 enum class RunOrder : uint8_t {

@@ -1,6 +1,7 @@
 // Parts of planning that every walk shares: runs, phases, index width.
 #include "codegen/expression.h"
 #include "codegen/plan.h"
+#include "codegen/plan_steps.h"
 
 #include <algorithm>
 #include <numeric>
@@ -634,6 +635,27 @@ void fill_phases(const ir::Module &module, KernelPlan &plan, const scheduler::Gr
   for (ValueId id = 0; id < graph.values.size(); ++id) // checked, though no address depends on it
     if (graph[id].op == Op::set_indirect && !filler.is_computed(id))
       filler.fill(graph[id].phase, {id});
+}
+
+std::string walks_text(const KernelPlan &plan, const char *over) {
+  const auto walks = std::count_if(plan.phases.begin(), plan.phases.end(),
+                                   [](const PhasePlan &phase) { return !phase.empty(); });
+  return std::to_string(walks) + (walks == 1 ? " walk over the " : " walks over the ") + over;
+}
+
+std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector) {
+  constexpr size_t kMost = 16;
+  size_t widest = 0;
+  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
+    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone &&
+        vector * interleaved_with(plan, id) > 1)
+      widest = std::max(
+          widest,
+          std::gcd(kMost, tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) *
+                              vector * static_cast<size_t>(interleaved_with(plan, id))));
+  if (widest == 0)
+    return "one element an access";
+  return std::to_string(widest) + "-byte accesses";
 }
 
 } // namespace tsc::codegen

@@ -412,12 +412,6 @@ void finish_flat(const Request &request, KernelPlan &plan, FlatWalk walk, int wa
   fill_phases(module, plan, group, true);
 }
 
-std::string walks_text(const KernelPlan &plan, const char *over) {
-  const auto walks = std::count_if(plan.phases.begin(), plan.phases.end(),
-                                   [](const PhasePlan &phase) { return !phase.empty(); });
-  return std::to_string(walks) + (walks == 1 ? " walk over the " : " walks over the ") + over;
-}
-
 double registers_per_element(const ir::Module &module, const KernelPlan &plan) {
   double bytes = 0;
   for (const ValueId id : plan.preloads)
@@ -447,21 +441,6 @@ void preload_all(KernelPlan &plan) {
     plan.preloaded[id] = true;
 }
 
-std::string access_text(const ir::Module &module, const KernelPlan &plan, int vector) {
-  constexpr size_t kMost = 16;
-  size_t widest = 0;
-  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
-    if (plan.access[id] == Access::vector && plan.graph[id].buffer != ir::kNone &&
-        vector * interleaved_with(plan, id) > 1)
-      widest = std::max(
-          widest,
-          std::gcd(kMost, tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype) *
-                              vector * static_cast<size_t>(interleaved_with(plan, id))));
-  if (widest == 0)
-    return "one element an access";
-  return std::to_string(widest) + "-byte accesses";
-}
-
 namespace {
 
 /// Single-pass statistics: a thread has the row to itself.
@@ -483,19 +462,47 @@ bool plan_covered_sums(const Request &request, KernelPlan &plan) {
   return true;
 }
 
-void plan_pointwise(const Request &request, KernelPlan &plan) {
-  constexpr double kLeastGain = 0.85; // of the time before: what is worth more text
+/// Whether `other` is estimated to be so much faster than `plan` that it is worth its text.
+bool is_faster(const Request &request, const KernelPlan &other, const KernelPlan &plan) {
+  constexpr double kLeastGain = 0.85; // of the time before
   constexpr double kLaunch = 1000;    // nanoseconds in which any kernel begins and ends
+  return kLaunch + planned_time(request, other) <
+         kLeastGain * (kLaunch + planned_time(request, plan));
+}
+
+/// A pointwise kernel whose accesses are contiguous along one loop, or by few elements along
+/// another one.
+void plan_elements(const Request &request, KernelPlan &plan) {
+  constexpr double kLate = 1.25; // by memory's time: something else is what takes long
+  const KernelGraph graph = plan.graph;
+  if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
+      !plan_pointwise_rows(request, plan))
+    plan_flat(request, plan);
+  const auto try_instead = [&](const auto &make) {
+    KernelPlan other;
+    other.graph = graph;
+    if (make(other) && is_faster(request, other, plan))
+      plan = std::move(other);
+  };
+  if (request.like || !request.checked.sizes.empty())
+    return;
+  try_instead([&](KernelPlan &other) { return plan_beside(request, other, Beside::loads); });
+  if (std::holds_alternative<FlatWalk>(plan.walk) && plan.copies == 1 &&
+      planned_time(request, plan) > kLate * memory_time(request, plan.graph))
+    try_instead([&](KernelPlan &other) { return plan_beside(request, other, Beside::any); });
+  try_instead([&](KernelPlan &other) {
+    return plan_tile(request.module, request.group, other, nullptr, TileEdges::any);
+  });
+}
+
+void plan_pointwise(const Request &request, KernelPlan &plan) {
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
   if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
     order_elements(request.module, plan.graph);
-    if (!plan_shared(request, plan) && !plan_in_turn(request, plan) &&
-        !plan_pointwise_rows(request, plan))
-      plan_flat(request, plan);
+    plan_elements(request, plan);
   }
-  if (covered && kLaunch + planned_time(request, *covered) <
-                     kLeastGain * (kLaunch + planned_time(request, plan)))
+  if (covered && is_faster(request, *covered, plan))
     plan = *std::move(covered);
 }
 

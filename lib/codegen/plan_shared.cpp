@@ -100,6 +100,29 @@ double gathered_bytes(const ir::Module &module, const KernelGraph &graph) {
   return most;
 }
 
+/// Whether an element gathers at several places that the data decides (the corners of a sample),
+/// elements along `loop` far from each other. Corners beside each other share a sector: the cache
+/// has it as long as not too much else is asked for between the two (grid_sample from planes of
+/// 2 MB: 8 elements at once took 755 us, one 377).
+bool gathers_corners(const ir::Module &module, const KernelGraph &graph, Expr loop) {
+  constexpr double kSector = 32;
+  const std::vector<bool> loaded = decided_by_data(graph);
+  std::vector<BufferId> seen;
+  bool several = false;
+  for (const Value &value : graph.values) {
+    const bool decided =
+        value.op == Op::load &&
+        std::any_of(value.args.begin(), value.args.end(), [&](ValueId arg) { return loaded[arg]; });
+    const auto step = decided ? symbolic::coefficient_of(value.index, loop) : std::nullopt;
+    if (!step || !step->is_integer() ||
+        static_cast<double>(step->value()) * static_cast<double>(bytes_of(module, value)) < kSector)
+      continue;
+    several = several || std::find(seen.begin(), seen.end(), value.buffer) != seen.end();
+    seen.push_back(value.buffer);
+  }
+  return several;
+}
+
 /// Bytes of memory an element; of sizes that are symbols, as if nothing were shared.
 double bytes_of_element(const ir::Module &module, const KernelGraph &graph) {
   const auto elements = graph.elements().as_integer();
@@ -145,28 +168,23 @@ public:
   }
 
   /// The same where what several elements gather at once does not fit in the first-level cache, and
-  /// what one gathers just does: as many as leave some rounds of blocks.
+  /// what one gathers just does, or where each gathers what lies beside each other: as many as
+  /// leave some rounds of blocks.
   std::optional<SharedLoop> best_in_turn() const {
-    constexpr int64_t kMostInTurn = 32, kFewestInTurn = 4, kRounds = 3;
     const double gathered = gathered_bytes(request_.module, graph_);
-    const auto elements = graph_.elements().as_integer();
-    if (!looks_up_ || !elements || gathered * 2 <= kFirstLevelCache || gathered > kPartlyCached)
+    const bool just_fits = gathered * 2 > kFirstLevelCache && gathered <= kPartlyCached;
+    if (!looks_up_ || !graph_.elements().is_integer())
       return std::nullopt;
     std::optional<SharedLoop> result;
     for (size_t loop = 0; loop + 1 < graph_.element_variables.size(); ++loop) {
-      const std::optional<Split> parts = split(loop);
-      for (int64_t copies = kMostInTurn; parts && copies >= kFewestInTurn; copies /= 2) {
-        const bool fills =
-            *elements / copies >= kRounds * request_.target.max_threads_per_multiprocessor *
-                                      request_.target.multiprocessors;
-        if (!fills ||
-            !symbolic::known_multiple_of(graph_.element_sizes[loop], copies, graph_.ranges))
-          continue;
-        const double after = parts->shared / static_cast<double>(copies) + parts->own;
-        if (!result || after < result->after)
-          result = SharedLoop{loop, copies, false, parts->shared + parts->own, after};
-        break;
-      }
+      if (!just_fits && !gathers_corners(request_.module, graph_, graph_.element_variables[loop]))
+        continue;
+      constexpr int64_t kRounds = 3;
+      auto found = in_turn(loop, kRounds * kFewestOfRuns);
+      if (!found && !just_fits)
+        found = in_turn(loop, kFewestThreads);
+      if (found && (!result || found->after < result->after))
+        result = found;
     }
     return result;
   }
@@ -208,6 +226,26 @@ private:
     }
     return result;
   }
+  /// `threads`: a multiprocessor, the fewest.
+  std::optional<SharedLoop> in_turn(size_t loop, int64_t threads) const {
+    constexpr int64_t kMostInTurn = 32, kFewestInTurn = 3;
+    const std::optional<Split> parts = split(loop);
+    const auto size = graph_.element_sizes[loop].as_integer();
+    std::optional<SharedLoop> result;
+    for (int64_t copies = kMostInTurn; parts && size && copies >= kFewestInTurn; --copies) {
+      const int64_t turns = (*size + copies - 1) / copies;
+      const double repeated = static_cast<double>(turns * copies) / static_cast<double>(*size) - 1;
+      const bool fills =
+          graph_.elements().value() / copies >= threads * request_.target.multiprocessors;
+      if (!fills || copies > *size || repeated > kMostRepeated || (repeated > 0 && !may_repeat()))
+        continue;
+      const double after =
+          (parts->shared / static_cast<double>(copies) + parts->own) * (1 + repeated);
+      if (!result || after < result->after)
+        result = SharedLoop{loop, copies, repeated > 0, parts->shared + parts->own, after};
+    }
+    return result;
+  }
   std::optional<SharedLoop> along(size_t loop) const {
     const std::optional<Split> parts = split(loop);
     if (!parts)
@@ -215,6 +253,8 @@ private:
     const auto [shared, own, loaded, copied] = *parts;
     const Expr size = graph_.element_sizes[loop];
     const double gathered = gathered_bytes(request_.module, graph_);
+    if (gathers_corners(request_.module, graph_, graph_.element_variables[loop]))
+      return std::nullopt; // in turn
     std::optional<SharedLoop> result;
     for (int64_t copies = 2; copies <= (looks_up_ ? kMostCopies : kMostOfRuns); ++copies) {
       // What one element gathers from anywhere may stay in the first-level cache, what several do
@@ -300,6 +340,87 @@ int choose_run(const ir::Module &module, KernelPlan &plan) {
 }
 
 } // namespace
+
+namespace {
+
+/// Whether places follow from that loop by a factor alone.
+bool is_linear(const KernelGraph &graph, Expr variable) {
+  return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    const auto step = symbolic::depends_on(value.index, variable)
+                          ? symbolic::coefficient_of(value.index, variable)
+                          : std::optional<Expr>(Expr(0));
+    return step && step->is_integer() &&
+           (value.args.empty() || value.op != Op::load); // nothing is looked up
+  });
+}
+
+/// How many elements along a loop a thread takes; 0: none.
+int64_t copies_beside(const KernelGraph &graph, size_t loop, Beside loops) {
+  const Expr variable = graph.element_variables[loop], inner = graph.element_variables.back();
+  const auto size = graph.element_sizes[loop].as_integer();
+  const auto steps_by_one = [](const Value &value, Expr along) {
+    const auto step = symbolic::coefficient_of(value.index, along);
+    return step && step->is_integer(1);
+  };
+  const bool lies_beside =
+      std::any_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+        return value.op == Op::load && value.level == Level::element && value.args.empty() &&
+               steps_by_one(value, variable) && symbolic::depends_on(value.index, inner) &&
+               !steps_by_one(value, inner);
+      });
+  if (!size || (loops == Beside::loads ? !lies_beside : !is_linear(graph, variable)))
+    return 0;
+  int64_t copies = kMostCopies;
+  while (copies > 1 && *size % copies != 0)
+    --copies;
+  return copies > 1 ? copies : 0;
+}
+
+} // namespace
+
+double memory_time(const Request &request, const KernelGraph &graph) {
+  const auto elements = graph.elements().as_integer();
+  return elements ? bytes_of_element(request.module, graph) * static_cast<double>(*elements) /
+                        request.target.bandwidth * 1e9
+                  : 0;
+}
+
+bool plan_beside(const Request &request, KernelPlan &plan, Beside loops) {
+  const ir::Module &module = request.module;
+  const KernelGraph &graph = plan.graph;
+  if (request.like || !request.checked.sizes.empty() || graph.element_variables.size() < 2)
+    return false;
+  SharedLoop shared;
+  for (size_t loop = 0; loop + 1 < graph.element_variables.size(); ++loop)
+    if (const int64_t copies = copies_beside(graph, loop, loops); copies > shared.copies) {
+      shared.loop = loop;
+      shared.copies = copies;
+    }
+  const auto elements = graph.elements().as_integer();
+  if (shared.copies == 1 || !elements ||
+      *elements / shared.copies < kFewestOfRuns * request.target.multiprocessors)
+    return false;
+  std::optional<Unrolled> unrolled = unroll(divided(graph, shared, unused_variable(graph)),
+                                            graph.element_variables.size(), kMostValues);
+  if (!unrolled)
+    return false;
+  KernelPlan fresh;
+  fresh.graph = std::move(unrolled->graph);
+  fresh.copies = static_cast<int>(shared.copies);
+  assign_phases(fresh.graph);
+  FlatWalk walk;
+  walk.vector = choose_vector(module, fresh);
+  classify_accesses(module, fresh, walk.vector);
+  preload_all(fresh);
+  const std::string variable = graph.element_variables[shared.loop].spelling();
+  plan = std::move(fresh);
+  finish_flat(request, plan, walk, 1);
+  plan.description = "pointwise, " + std::to_string(shared.copies) + " elements along " + variable +
+                     (loops == Beside::loads ? " a thread, which lie beside each other, "
+                                             : " a thread, which share their places, ") +
+                     plan.description;
+  return true;
+}
 
 bool plan_in_turn(const Request &request, KernelPlan &plan) {
   const auto &[module, group, target, given, checked, like, choice] = request;

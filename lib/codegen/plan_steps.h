@@ -68,6 +68,18 @@ double planned_time(const Request &request, const KernelPlan &plan);
 /// whose instructions take longer than its bytes: several elements along that loop a thread; false,
 /// and nothing done, if there is no such loop.
 bool plan_shared(const Request &request, KernelPlan &plan);
+/// Along which loop a thread takes several elements.
+enum class Beside : uint8_t {
+  loads, // one that loads are contiguous along and stores are not: what is fetched is used
+  any,   // one of which everything is a linear function: places are computed once
+};
+/// Plans a pointwise kernel of several elements a thread along a loop that is not the innermost one
+/// (channels that lie beside each other, of a result where they lie apart); false, and nothing
+/// done, if there is none.
+bool plan_beside(const Request &request, KernelPlan &plan, Beside loops);
+/// Nanoseconds in which memory moves what a pointwise kernel reads and writes; 0 if sizes are
+/// symbols.
+double memory_time(const Request &request, const KernelGraph &graph);
 /// The same where what one element gathers just fits in the first-level cache: a thread takes the
 /// elements one after the other, so that the threads of a multiprocessor look up in one place at a
 /// time; false, and nothing done, if nothing is gathered so.
@@ -113,9 +125,14 @@ std::string access_text(const ir::Module &module, const KernelPlan &plan, int ve
 /// Puts the loop that all stores and most bytes are contiguous along last, where that is another
 /// one: loops are those of what the kernel keeps to itself, too, which lies nowhere.
 void order_elements(const ir::Module &module, KernelGraph &graph);
+/// Which edges plan_tile's tiles may have.
+enum class TileEdges : uint8_t {
+  long_ones, // of 16 elements and more
+  any,       // a loop of a few elements is one, the other one is so much longer
+};
 /// Plans a pointwise kernel with transposed operands; false, and nothing done, if there are none.
 /// `like`: tiles as large as those.
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const TileWalk *like);
+               const TileWalk *like, TileEdges edges = TileEdges::long_ones);
 
 } // namespace tsc::codegen

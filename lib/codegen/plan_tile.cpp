@@ -1,9 +1,10 @@
 // Pointwise kernels whose operands are contiguous along different variables (a transposed operand):
-// square tiles through shared memory, so that every access of global memory is contiguous.
+// tiles through shared memory, so that every access of global memory is contiguous.
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tsc::codegen {
 
@@ -16,7 +17,8 @@ constexpr int kWideEdge = 64;          // of tiles whose accesses are vectors
 constexpr int kNarrowEdge = 32;        // else, or if wide tiles take too much shared memory
 constexpr int kSharedBytes = 40 << 10; // of wide tiles; three such blocks fit on a multiprocessor
 constexpr size_t kMostOperands = 8;
-constexpr int64_t kSmallestEdge = 16; // a shorter variable would leave most of a tile empty
+constexpr int64_t kSmallestEdge = 16; // else what lies along it is no whole sector
+constexpr int64_t kLongestEdge = 512;
 
 size_t bytes_of(const ir::Module &module, const Value &value) {
   return tensor::size_in_bytes(module.buffer(value.buffer).dtype);
@@ -83,6 +85,30 @@ size_t continued_by(const KernelGraph &graph, size_t inner, Expr size, const Cou
   return inner;
 }
 
+/// Of the variables besides these two the one whose steps are the smallest in what is stored; the
+/// position of `variable` if there is none.
+size_t inner_of_others(const KernelGraph &graph, Expr variable, Expr other) {
+  size_t result = 0;
+  std::optional<int64_t> least;
+  for (size_t i = 0; i < graph.element_variables.size(); ++i) {
+    const Expr candidate = graph.element_variables[i];
+    if (candidate == variable)
+      result = least ? result : i;
+    if (candidate == variable || candidate == other || !graph.element_sizes[i].is_integer())
+      continue;
+    for (const Value &value : graph.values) {
+      const auto step = is_store_of_elements(value)
+                            ? symbolic::coefficient_of(value.index, candidate)
+                            : std::nullopt;
+      if (step && step->is_integer() && step->value() > 0 && (!least || step->value() < *least)) {
+        least = step->value();
+        result = i;
+      }
+    }
+  }
+  return result;
+}
+
 /// Makes one variable of `inner` and of `outer`: its place in a nest of both.
 void merge_variables(KernelGraph &graph, Expr inner, Expr outer) {
   const auto place = [&](Expr variable) {
@@ -113,15 +139,18 @@ void merge_variables(KernelGraph &graph, Expr inner, Expr outer) {
 /// Short variables leave most of a tile's edge empty: those that accesses go through next belong to
 /// it. `other`: the variable of the other edge.
 template <class Counts>
-void lengthen(KernelGraph &graph, Expr variable, Expr other, const Counts &counts) {
+void lengthen(KernelGraph &graph, Expr variable, Expr other, const Counts &counts,
+              int64_t until = kWideEdge) {
   for (;;) {
     const auto found =
         std::find(graph.element_variables.begin(), graph.element_variables.end(), variable);
     const auto at = static_cast<size_t>(found - graph.element_variables.begin());
     const auto size = graph.element_sizes[at].as_integer();
-    if (!size || *size >= kWideEdge)
+    if (!size || *size >= until)
       return;
-    const size_t next = continued_by(graph, at, graph.element_sizes[at], counts);
+    size_t next = continued_by(graph, at, graph.element_sizes[at], counts);
+    if (until > kWideEdge && (next == at || graph.element_variables[next] == other))
+      next = inner_of_others(graph, variable, other);
     if (next == at || graph.element_variables[next] == other)
       return;
     merge_variables(graph, variable, graph.element_variables[next]);
@@ -129,11 +158,12 @@ void lengthen(KernelGraph &graph, Expr variable, Expr other, const Counts &count
 }
 
 /// Puts the variable that stores are contiguous along last and the one that the tiled loads are
-/// contiguous along before it. False if there are no such loads.
-bool arrange_variables(const ir::Module &module, KernelGraph &graph) {
+/// contiguous along before it; says which loads these are. Nothing if there are none.
+std::vector<ValueId> arrange_variables(const ir::Module &module, KernelGraph &graph,
+                                       TileEdges edges) {
   const auto store = most_contiguous(module, graph, is_store_of_elements);
   if (!store)
-    return false;
+    return {};
   const Expr across = graph.element_variables[*store];
   const auto turned = [&](const Value &value) {
     return may_be_tiled(value) && !unit_stride(value, across) &&
@@ -141,19 +171,35 @@ bool arrange_variables(const ir::Module &module, KernelGraph &graph) {
   };
   const auto load = most_contiguous(module, graph, turned);
   if (!load || *load == *store)
-    return false;
+    return {};
   const Expr down = graph.element_variables[*load];
+  std::vector<ValueId> loads; // merged variables may divide their indices
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    if (turned(graph[id]) && unit_stride(graph[id], down))
+      loads.push_back(id);
+  }
   lengthen(graph, across, down, is_store_of_elements);
   lengthen(graph, down, across, turned);
+  const auto place = [&](Expr variable) {
+    return static_cast<size_t>(
+        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable) -
+        graph.element_variables.begin());
+  };
+  if (edges == TileEdges::any) {
+    if (long_enough(graph, place(across)) == long_enough(graph, place(down)))
+      return {}; // tiles of long edges, or nothing
+    if (long_enough(graph, place(across)))
+      lengthen(graph, across, down, is_store_of_elements, kLongestEdge);
+    else
+      lengthen(graph, down, across, turned, kLongestEdge);
+  }
   for (const Expr variable : {down, across}) {
-    const auto found =
-        std::find(graph.element_variables.begin(), graph.element_variables.end(), variable);
-    const auto at = static_cast<size_t>(found - graph.element_variables.begin());
-    if (!long_enough(graph, at))
-      return false;
+    const size_t at = place(variable);
+    if (edges == TileEdges::long_ones && !long_enough(graph, at))
+      return {};
     move_to_end(graph, at);
   }
-  return true;
+  return loads;
 }
 
 /// The widest run of 16 bytes at most that all tiled loads may be read in.
@@ -180,22 +226,50 @@ int choose_across(const ir::Module &module, const KernelPlan &plan, int most) {
   return width;
 }
 
-size_t choose_tiled(const ir::Module &module, KernelPlan &plan) {
-  const KernelGraph &graph = plan.graph;
-  const Expr across = graph.element_variables.back(),
-             down = graph.element_variables[graph.element_variables.size() - 2];
-  plan.tiled.assign(graph.values.size(), false);
-  size_t count = 0, bytes = 0;
-  for (ValueId id = 0; id < graph.values.size() && count < kMostOperands; ++id) {
-    const Value &value = graph[id];
-    if (!may_be_tiled(value) || !unit_stride(value, down) || unit_stride(value, across) ||
-        !symbolic::depends_on(value.index, across))
-      continue;
-    plan.tiled[id] = true;
-    ++count;
-    bytes += bytes_of(module, value);
+/// Marks as many of `loads` as a tile holds; their bytes an element.
+size_t mark_tiled(const ir::Module &module, KernelPlan &plan, const std::vector<ValueId> &loads) {
+  plan.tiled.assign(plan.graph.values.size(), false);
+  size_t bytes = 0;
+  for (size_t i = 0; i < loads.size() && i < kMostOperands; ++i) {
+    plan.tiled[loads[i]] = true;
+    bytes += bytes_of(module, plan.graph[loads[i]]);
   }
   return bytes;
+}
+
+/// What fills a block's threads and runs of both edges best: tiles of 64 x 64 leave most of their
+/// threads idle where a loop has 68 elements, or 21. Sizes are numbers; `walk` has square tiles.
+void fit_edges(const KernelGraph &graph, TileWalk &walk) {
+  constexpr double kWorthIt = 0.85, kTile = 1; // what a tile costs besides, in steps
+  const auto width = graph.element_sizes.back().as_integer(),
+             height = graph.element_sizes[graph.element_sizes.size() - 2].as_integer();
+  if (!width || !height)
+    return;
+  const auto parts = [](int64_t size, int64_t edge) { return (size + edge - 1) / edge; };
+  const auto cost = [&](const TileWalk &tile) {
+    const int steps = tile.steps_of(tile.vector) * tile.vector;
+    return static_cast<double>(parts(*width, tile.edge) * parts(*height, tile.height)) *
+           (steps + kTile * tile.vector);
+  };
+  const int most = walk.elements() * (walk.vector == 1 ? 2 : 1) + kBlock * walk.vector;
+  TileWalk best = walk;
+  double least = cost(walk) * kWorthIt;
+  const auto longest = [&](int64_t size, int64_t multiple) {
+    return std::min(kLongestEdge, parts(size, multiple) * multiple);
+  };
+  const int64_t least_edge = std::min(kSmallestEdge, parts(*width, walk.vector) * walk.vector),
+                least_height = std::min(kSmallestEdge, parts(*height, walk.across) * walk.across);
+  for (int64_t edge = longest(*width, walk.vector); edge >= least_edge; edge -= walk.vector)
+    for (int64_t high = longest(*height, walk.across); high >= least_height; high -= walk.across) {
+      TileWalk tile = walk;
+      tile.edge = static_cast<int>(edge);
+      tile.height = static_cast<int>(high);
+      if (tile.elements() > most || cost(tile) >= least)
+        continue;
+      least = cost(tile);
+      best = tile;
+    }
+  walk = best;
 }
 
 } // namespace
@@ -220,39 +294,45 @@ void order_elements(const ir::Module &module, KernelGraph &graph) {
 }
 
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const TileWalk *like) {
+               const TileWalk *like, TileEdges edges) {
   if (plan.graph.element_variables.size() < 2)
     return false;
   KernelGraph graph = plan.graph;
-  if (!arrange_variables(module, graph))
+  const std::vector<ValueId> loads = arrange_variables(module, graph, edges);
+  if (loads.empty())
     return false;
   plan.graph = std::move(graph);
-  const size_t bytes = choose_tiled(module, plan);
+  const size_t bytes = mark_tiled(module, plan, loads);
   TileWalk walk;
   walk.block = kBlock;
   walk.vector = choose_vector(module, plan);
   walk.edge = walk.vector > 1 && bytes * kWideEdge * (kWideEdge + 4) <= kSharedBytes ? kWideEdge
                                                                                      : kNarrowEdge;
-  if (like)
+  walk.height = walk.edge;
+  if (like) {
     walk.edge = like->edge;
-  const int most = walk.edge * walk.edge / kBlock; // every thread has a run
-  walk.vector = std::min(walk.vector, most);
-  walk.across = choose_across(module, plan, most);
-  walk.steps = walk.edge * walk.edge / (walk.vector * kBlock);
+    walk.height = like->height;
+  }
+  const int most = like ? 16 : walk.elements() / kBlock; // every thread has a run
+  walk.vector = std::gcd(std::min(walk.vector, most), walk.edge);
+  walk.across = std::gcd(choose_across(module, plan, most), walk.height);
+  if (!like)
+    fit_edges(plan.graph, walk);
+  walk.steps = walk.steps_of(walk.vector);
   classify_accesses(module, plan, walk.vector);
   preload_all(plan);
   const Expr width = plan.graph.element_sizes.back(),
              height = plan.graph.element_sizes[plan.graph.element_sizes.size() - 2];
   walk.guard = !symbolic::known_multiple_of(width, walk.edge, plan.graph.ranges) ||
-               !symbolic::known_multiple_of(height, walk.edge, plan.graph.ranges);
-  plan.grid = symbolic::ceil_div(width, walk.edge) * symbolic::ceil_div(height, walk.edge);
+               !symbolic::known_multiple_of(height, walk.height, plan.graph.ranges);
+  plan.grid = symbolic::ceil_div(width, walk.edge) * symbolic::ceil_div(height, walk.height);
   for (size_t i = 0; i + 2 < plan.graph.element_sizes.size(); ++i)
     plan.grid = plan.grid * plan.graph.element_sizes[i];
   plan.block = walk.block;
   plan.has_barriers = true;
   plan.walk = walk;
   plan.description = "pointwise, tiles of " + std::to_string(walk.edge) + " x " +
-                     std::to_string(walk.edge) + " elements through shared memory, runs of " +
+                     std::to_string(walk.height) + " elements through shared memory, runs of " +
                      std::to_string(walk.vector) + " elements, " + std::to_string(walk.across) +
                      " of transposed operands, " + access_text(module, plan, walk.vector);
   fill_phases(module, plan, group, true);

@@ -183,18 +183,17 @@ private:
   // ---- tiles through shared memory
 
   std::string tile_run(const std::string &name) const {
-    return name + (tile_->edge * tile_->edge > tile_->across * tile_->block ? "[k]" : "");
+    return name + (tile_->steps_of(tile_->across) > 1 ? "[k]" : "");
   }
   /// All loads of the tile are under way before the first is used.
   void load_tiles() {
     if (!tile_)
       return;
     const std::string width = std::to_string(tile_->across);
-    const int steps = tile_->edge * tile_->edge / (tile_->across * tile_->block);
+    const int steps = tile_->steps_of(tile_->across);
     for (const auto &[id, name] : tiles_) {
       const std::string type = std::string(storage_type(module_.buffer(graph_[id].buffer).dtype));
-      shared_.push_back(type + " " + name + "[" +
-                        std::to_string(tile_->edge * tile_pitch(graph_[id])) + "]");
+      shared_.push_back(type + " " + name + "[" + std::to_string(tile_elements(graph_[id])) + "]");
       line("tc_vec<" + type + ", " + width + "> " + name +
            (steps > 1 ? "[" + std::to_string(steps) + "]" : "") + ";");
     }
@@ -213,8 +212,8 @@ private:
     line("TC_UNROLL");
     open("for (int j = 0; j < " + std::to_string(tile_->across) + "; ++j)");
     for (const auto &[id, name] : tiles_)
-      line("shared." + name + "[across * " + std::to_string(tile_pitch(graph_[id])) +
-           " + down + j] = " + tile_run(name) + ".at[j];");
+      line("shared." + name + "[" + tile_place(graph_[id], "across", "down + j") +
+           "] = " + tile_run(name) + ".at[j];");
     close_runs(braces + 1);
     line("TC_BARRIER();");
   }

@@ -388,13 +388,15 @@ void WalkText::close_runs(int braces) {
 
 void WalkText::tile_coordinates() {
   const size_t down = tile_down();
-  const std::string edge = std::to_string(tile_->edge);
   const Expr across_tiles = symbolic::ceil_div(graph_.element_sizes.back(), tile_->edge);
-  const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->edge);
+  const Expr down_tiles = symbolic::ceil_div(graph_.element_sizes[down], tile_->height);
   line("const " + index_ + " tile = " + as_index(block_) + ";");
   const auto first = [&](size_t variable, const std::string &position) {
-    line("const " + index_ + " " + graph_.element_variables[variable].spelling() +
-         "_first = " + (position == "0" ? "0" : position + " * " + edge) + ";");
+    line("const " + index_ + " " + graph_.element_variables[variable].spelling() + "_first = " +
+         (position == "0"
+              ? "0"
+              : position + " * " + std::to_string(variable == down ? tile_->height : tile_->edge)) +
+         ";");
   };
   first(graph_.element_variables.size() - 1, remainder("tile", across_tiles));
   const std::string beyond = quotient("tile", across_tiles);
@@ -408,8 +410,8 @@ void WalkText::tile_coordinates() {
 
 int WalkText::open_tile_runs(bool turned, bool down_used) {
   const int width = turned ? tile_->across : vector_;
-  const std::string runs = std::to_string(tile_->edge / width);
-  const int steps = tile_->edge * tile_->edge / (width * tile_->block);
+  const std::string runs = std::to_string((turned ? tile_->height : tile_->edge) / width);
+  const int steps = tile_->steps_of(width), all = tile_->elements() / width;
   if (steps > 1)
     line("TC_UNROLL");
   open(steps > 1 ? "for (int k = 0; k < " + std::to_string(steps) + "; ++k)" : "");
@@ -419,7 +421,10 @@ int WalkText::open_tile_runs(bool turned, bool down_used) {
   const std::string along = "run % " + runs + (width > 1 ? " * " + std::to_string(width) : "");
   line("const int across = " + (turned ? "run / " + runs : along) +
        (down_used ? ", down = " + (turned ? along : "run / " + runs) : "") + ";");
-  return 1;
+  if (all % tile_->block == 0)
+    return 1;
+  open("if (run < " + std::to_string(all) + ")");
+  return 2;
 }
 
 int WalkText::open_tile_elements(int braces, const Position &position) {

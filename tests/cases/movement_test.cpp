@@ -37,6 +37,11 @@ std::vector<Case> tiles() {
   };
   return {
       permuted("five dimensions", "float32", {3, 16, 5, 12, 64}, {4, 2, 0, 3, 1}),
+      permuted("edges that fit, of floats", "float32", {68, 37, 18}, {2, 1, 0}),
+      permuted("edges that fit, of 16 bits", "float16", {52, 68, 24}, {0, 2, 1}),
+      permuted("edges that fit, single elements", "bfloat16", {7, 65, 27}, {0, 2, 1}),
+      permuted("edges that fit, bytes", "int8", {5, 67, 21}, {0, 2, 1}),
+      permuted("edges that fit, doubles", "float64", {5, 34, 19}, {0, 2, 1}),
       permuted("five odd dimensions", "float32", {3, 7, 5, 11, 67}, {4, 2, 0, 3, 1}),
       permuted("three short ones in a row", "float16", {4, 6, 3, 129}, {3, 0, 1, 2}),
       permuted("short where loads are neighbours", "bfloat16", {70, 5, 9, 8}, {2, 3, 1, 0}),
@@ -133,6 +138,37 @@ std::vector<Case> short_loops() {
         clone("$p"),
         {"z", "aten.exp.default", {"$r"}}},
        {"y", "z"},
+       ""},
+  };
+}
+
+/// Several elements a thread along a loop that is not the innermost one.
+std::vector<Case> besides() {
+  const auto windows = [](const std::string &name, const std::vector<int64_t> &sizes,
+                          const std::vector<int> &order, const std::string &plan) {
+    return Case{name,
+                {{"x", "float16", sizes}},
+                {{"p", "aten.permute.default", {"$x", order}},
+                 {"u", "aten.unfold.default", {"$p", 2, 5, 3}},
+                 clone("$u")},
+                {"y"},
+                plan};
+  };
+  return {
+      windows("windows of five channels that lie beside each other", {6, 101, 331, 5}, {0, 3, 1, 2},
+              "5 elements along i1 a thread, which lie beside each other"),
+      windows("windows of channels that lie apart", {2, 53, 91, 71}, {0, 1, 2, 3},
+              "a thread, which share their places"),
+      {"pixels apart by three, of odd width",
+       {{"x", "float16", {4, 8, 201, 201}}},
+       {{"y", "aten.pixel_unshuffle.default", {"$x", 3}}},
+       {"y"},
+       "which lie beside each other"},
+      {"bytes that are repeated the other way round",
+       {{"x", "uint8", {100003, 14}}},
+       {{"p", "aten.permute.default", {"$x", {1, 0}}},
+        {"y", "aten.repeat.default", {"$p", {1, 2}}}},
+       {"y"},
        ""},
   };
 }
@@ -286,6 +322,15 @@ TEST_CASE("short loops that are innermost in some accesses on the host") {
 TEST_CASE("short loops that are innermost in some accesses on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(short_loops(), ways);
+}
+
+TEST_CASE("elements beside each other a thread on the host") {
+  check_all(besides(), testing::host_ways());
+}
+
+TEST_CASE("elements beside each other a thread on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_all(besides(), ways);
 }
 
 TEST_CASE("loads between aligned places on the host") { check_all(shifts(), testing::host_ways()); }
