@@ -118,12 +118,10 @@ template <class Tile, bool DeepLeft, bool DeepRight> struct tc_thread_fragments 
         turn();
       right.load(b[(piece + ahead) % (2 * ahead)], piece < columns - ahead ? word : next,
                  (piece + ahead) % columns);
-      if constexpr (!Odd) {
+      if constexpr (!Odd)
         load_left<1>(next, piece * each, (piece + 1) * each);
-      } else {
-        if (piece == columns - ahead)
-          load_left<0>(next, 0, rows);
-      }
+      else if (piece == columns - ahead)
+        load_left<0>(next, 0, rows);
       tc_multiply_piece<DeepLeft, DeepRight>(sums, a[Odd], b[piece % (2 * ahead)], piece);
     }
   }
