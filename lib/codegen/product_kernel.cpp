@@ -92,7 +92,7 @@ public:
       result.block = {threads, 1, 1};
       return result;
     };
-    kernel.cuda = variant(tile.groups ? tc_product_all_threads : tc_product_threads);
+    kernel.cuda = variant(threads());
     kernel.cuda.shared_bytes = Expr(scheduler::shared_bytes(tile));
     for (const size_t side : {0, 1})
       if (is_mapped(side))
@@ -121,8 +121,17 @@ private:
   /// The left operand is windows that bulk copies bring, and in whose memory.
   std::optional<WindowMap> windows_;
   BufferId windows_from_ = ir::kNone;
+  /// Of the left operand 128 bytes of terms lie together, or are zeros.
+  bool whole_lines_ = false;
   Parameters parameters_;
 
+  /// Threads multiply, not matrix units.
+  bool by_threads() const { return element_bytes_ == 4 && !parts_.by_tf32; }
+  int threads() const {
+    if (parts_.candidate.groups)
+      return tc_product_all_threads;
+    return by_threads() ? tc_product_float_threads : tc_product_threads;
+  }
   /// Of results: those of all products, one below the other.
   int64_t all_rows() const { return parts_.batches * parts_.rows; }
 
@@ -143,7 +152,7 @@ private:
     classify_accesses(module_, plan, run);
     fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
-    plan.block = tc_product_threads;
+    plan.block = by_threads() ? tc_product_float_threads : tc_product_threads;
     plan.quick.assign(plan.graph.values.size(), false);
     for (ValueId id = 0; id < plan.graph.values.size(); ++id)
       plan.quick[id] = is_quick_erf(plan.graph, id);
@@ -167,6 +176,10 @@ private:
     for (Value &value : before_.graph.values)
       value.index = without_row_parts(value.index, before_.graph.ranges);
     plan_runs(before_, word_);
+    const int line = tc_product_terms_of(element_bytes_);
+    KernelPlan lines = before_;
+    classify_accesses(module_, lines, line);
+    whole_lines_ = parts_.terms % line == 0 && copied_load(lines) != ir::kNone;
     const scheduler::NodeId producer = parts_.prologue->members.front();
     const ir::Windows *hint =
         module_.windows_of(module_.operations[schedule_.nodes[producer].operation]);
@@ -457,7 +470,9 @@ private:
                               ", " + std::to_string(tile.stages);
     if (threads > 1)
       text += std::string("  static_assert(") +
-              (tile.groups ? "tc_product_all_threads" : "tc_product_threads") +
+              (tile.groups    ? "tc_product_all_threads"
+               : by_threads() ? "tc_product_float_threads"
+                              : "tc_product_threads") +
               " == " + std::to_string(threads) + " && " +
               (tile.groups ? "tc_product_group_bytes(" : "tc_product_shared_bytes(") + shape +
               ") == " + std::to_string(scheduler::shared_bytes(tile)) +
@@ -573,6 +588,8 @@ private:
     std::string text =
         "struct " + name + "_left {\n" + members.declarations +
         "  static constexpr bool deep = true, copied = " + (copied ? "true" : "false") +
+        ", whole_lines = " + (whole_lines_ ? "true" : "false") +
+        ";\n  static constexpr int terms = " + std::to_string(parts_.terms) +
         ";\n  struct place {\n" + place +
         "    bool inside;\n  };\n  TC_MEMBER place at(int row) const {\n    return {" + found +
         "row < " + std::to_string(parts_.rows) + "};\n  }\n";

@@ -4,6 +4,7 @@
 #include "support/diagnostic.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tsc::codegen {
 
@@ -108,7 +109,7 @@ private:
         masked(id, depth);
         continue;
       }
-      texts_[id] = text_of(op);
+      texts_[id] = is_soft_cap(id) ? "tc_soft_cap(" + texts_[op.args[0]] + ")" : text_of(op);
       if (op.op == Op::constant || op.op == Op::operand)
         continue;
       const std::string name = "r" + std::to_string(id);
@@ -116,6 +117,36 @@ private:
            "const " + std::string(value_type(op.dtype)) + " " + name + " = " + texts_[id] + ";");
       texts_[id] = name;
     }
+  }
+  /// A tanh that is the score, or that a number of no more than `kLargest` multiplies, and that
+  /// then is only added to, compared or chosen: what counts is how far, not by what ratio, it is
+  /// off.
+  bool is_soft_cap(uint32_t id) const {
+    if (body_.ops[id].op != Op::tanh || body_.ops[id].dtype != DType::f32)
+      return false;
+    constexpr double kLargest = 1024;
+    const auto scales = [&](const BodyOp &op) {
+      return op.op == Op::mul && std::any_of(op.args.begin(), op.args.end(), [&](uint32_t arg) {
+               const auto *cap = std::get_if<double>(&body_.ops[arg].constant);
+               return body_.ops[arg].op == Op::constant && cap && std::abs(*cap) <= kLargest;
+             });
+    };
+    const auto keeps = [](Op op) {
+      return op == Op::add || op == Op::sub || op == Op::where || op == Op::minimum ||
+             op == Op::maximum;
+    };
+    std::vector<bool> scaled(body_.ops.size(), false);
+    for (uint32_t user = 0; user < body_.ops.size(); ++user) // behind what they use
+      for (const uint32_t arg : body_.ops[user].args) {
+        if (arg != id && !scaled[arg])
+          continue;
+        if (arg == id ? !scales(body_.ops[user]) : !keeps(body_.ops[user].op))
+          return false;
+        scaled[user] = true;
+      }
+    return std::none_of(body_.blocks.begin() + 1, body_.blocks.end(), [&](const auto &block) {
+      return !block.ops.empty() && (block.ops.back() == id || scaled[block.ops.back()]);
+    });
   }
   void bind(const BodyOp &op, size_t depth) {
     const std::string start = "const long long " + op.symbol.spelling() + " = ";

@@ -54,10 +54,18 @@ constexpr Measured kTiles[] = {
     {{128, 64, 7, 1, 1, true}, 450e3, 419e3},
 };
 constexpr double kMultiprocessors = 132; // of the H200 that these were measured on
-/// Of floats multiplied by threads, and as TF32: not measured yet. Taken to reach 60% of 67 and of
-/// 400 TFLOP/s, narrow tiles less as above; TF32 by groups of warps half of what 16 bits do.
-constexpr Measured kSingleTiles[] = {
-    {{128, 128, 3, 0, 2}, 40e3}, {{256, 64, 2, 0, 2}, 40e3}, {{128, 64, 3, 0, 2}, 36e3}};
+/// Of floats multiplied by threads, not measured yet: the multiply-and-adds among the instructions
+/// of a step (8 x 16 results a thread: 4096 of 4500, 8 x 8: 2048 of 2350, 8 x 4: 1024 of 1260) of
+/// 60 TFLOP/s, less a tenth for barriers and registers that meet in a bank.
+constexpr Measured kSingleTiles[] = {{{128, 128, 3, 0, 2}, 49e3},
+                                     {{128, 64, 4, 0, 2}, 47e3},
+                                     {{64, 128, 4, 0, 2}, 47e3},
+                                     {{64, 64, 4, 0, 3}, 43e3}};
+/// Of that rate, what one block reaches where several could share its multiprocessor: it waits for
+/// its copies and its registers. Not measured.
+constexpr double kOneOfSeveral = 0.65;
+/// As TF32: not measured yet. Taken to reach 60% of 400 TFLOP/s, narrow tiles less as above; by
+/// groups of warps half of what 16 bits do.
 constexpr Measured kTf32Tiles[] = {
     {{128, 256, 3, 1, 1, true}, 390e3}, {{128, 192, 4, 1, 1, true}, 360e3},
     {{128, 128, 5, 1, 1, true}, 360e3}, {{256, 128, 3, 1, 1, true}, 355e3},
@@ -103,6 +111,16 @@ int64_t tiles_of(const ProductWork &work, const ProductTile &tile) {
   return work.batches * ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
 }
 
+/// Blocks that share a multiprocessor take turns: two of them take twice as long as one, or a
+/// little less where more could share it.
+double turns_taken(int64_t turns, int at_once) {
+  const auto last = static_cast<double>(turns % at_once);
+  if (last == 0)
+    return static_cast<double>(turns);
+  const double share = kOneOfSeveral + (1 - kOneOfSeveral) * (last - 1) / (at_once - 1);
+  return static_cast<double>(turns) - last + last / share;
+}
+
 double template_nanoseconds(const target::Target &target, const Measured &way,
                             const ProductWork &work) {
   const ProductTile &tile = way.tile;
@@ -113,10 +131,11 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
   const double finish = static_cast<double>(work.batches * work.rows) *
                         static_cast<double>(work.columns) * static_cast<double>(work.instructions) /
                         (kFinishingLanes * target.multiprocessors);
-  // Blocks that share a multiprocessor take turns: two of them take twice as long as one.
-  const auto rounds = static_cast<double>(ceil_div(blocks, target.multiprocessors));
-  const double compute = rounds * block / tile.splits + rounds / tile.blocks * kRoundStart +
-                         finish + (tile.splits > 1 ? kJoin * tile.rows * tile.columns : 0);
+  const int64_t turns = ceil_div(blocks, target.multiprocessors);
+  const auto rounds = static_cast<double>(turns);
+  const double compute = turns_taken(turns, tile.blocks) * block / tile.splits +
+                         rounds / tile.blocks * kRoundStart + finish +
+                         (tile.splits > 1 ? kJoin * tile.rows * tile.columns : 0);
   const double memory =
       memory_nanoseconds(target, static_cast<double>(work.bytes),
                          tile.blocks > 1 || tile.groups ? kSharedBandwidth : kAloneBandwidth);

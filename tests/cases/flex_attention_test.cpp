@@ -210,6 +210,29 @@ TEST_CASE("flex_attention with its functions at the scores on the GPU", "[gpu]")
   check_all(testing::gpu_ways());
 }
 
+TEST_CASE(
+    "a tanh that caps scores is computed in a few instructions, another one as precisely as ever") {
+  const auto calls_of = [](const json &score) {
+    Case each = cases().front();
+    each.score = score;
+    const driver::Compilation compilation = fused(graph_of(each));
+    std::string text;
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      text += kernel.cuda.text;
+    return text.find("tc_soft_cap(") != std::string::npos;
+  };
+  const json tanh = {"t", "aten.tanh.default", {"$s"}};
+  const auto capped = [&](double cap) { return json{tanh, {"y", "aten.mul.Tensor", {"$t", cap}}}; };
+  CHECK(calls_of(capped(50.0)));
+  CHECK(calls_of(
+      {tanh, {"c", "aten.mul.Tensor", {"$t", 30.0}}, {"y", "aten.sub.Tensor", {"$c", "$i"}}}));
+  CHECK_FALSE(calls_of(capped(1e6))); // small scores would be off by a good part of them
+  CHECK_FALSE(calls_of(
+      {tanh, {"c", "aten.mul.Tensor", {"$t", 30.0}}, {"y", "aten.mul.Tensor", {"$c", 1e3}}}));
+  CHECK(calls_of({tanh, {"y", "aten.clone.default", {"$t"}}}));
+  CHECK_FALSE(calls_of({tanh, {"y", "aten.exp.default", {"$t"}}}));
+}
+
 TEST_CASE("lists of blocks say what flex_attention computes") {
   const Case each = cases().front();
   const driver::Compilation compilation = fused(graph_of(each));

@@ -203,6 +203,23 @@ TEST_CASE("the estimates of every candidate are told, and the best is taken") {
   CHECK(best(16384, 576, 4096).columns == 192);
 }
 
+TEST_CASE("products of floats take tiles that fill the machine") {
+  const target::Target &target = target::find_target("sm_90");
+  const auto best = [&](int64_t rows, int64_t columns, int64_t terms) {
+    scheduler::ProductWork work{rows, columns, terms,
+                                4 * (rows * terms + terms * columns + rows * columns), 10};
+    work.factors = scheduler::ProductWork::Factors::single;
+    const scheduler::ProductTile tile = scheduler::template_ways(target, work)[0].tile;
+    return std::pair(tile.rows, tile.columns);
+  };
+  CHECK(best(8192, 8192, 1024) == std::pair(128, 128));
+  CHECK(best(65536, 64, 576) == std::pair(128, 64)); // half of a wider tile would be empty
+  CHECK(best(64, 65536, 576) == std::pair(64, 128));
+  CHECK(best(1024, 1024, 1024) == std::pair(64, 64)); // 256 blocks, not 64
+  // Of 132 multiprocessors each has one block: alone it does not reach what several do together.
+  CHECK(best(128 * 12, 128 * 11, 1024) != std::pair(128, 128));
+}
+
 TEST_CASE("blocks share the terms of tiles that are few, where that pays") {
   const target::Target &target = target::find_target("sm_90");
   using Factors = scheduler::ProductWork::Factors;

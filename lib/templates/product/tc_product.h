@@ -4,8 +4,8 @@
 // A block computes `rows` x `columns` results. Operands come through shared memory 128 bytes of
 // terms at a time, several such steps on their way while one is multiplied. Products of 16-bit
 // floats and of TF32: where wgmma is (sm_90a), two groups of four warps multiply 64 rows each with
-// all columns; else warps multiply 16 rows with mma.sync. Products of floats: threads add up 8 x 8
-// (or 8 x 4) results each. All read the same layout: lines of 128 bytes whose 16-byte words are
+// all columns; else warps multiply 16 rows with mma.sync. Products of floats: threads add up 8 x 16
+// (or fewer) results each. All read the same layout: lines of 128 bytes whose 16-byte words are
 // permuted by the line's number modulo 8, so that none meets a bank twice.
 #pragma once
 
@@ -244,12 +244,11 @@ template <class Tile> TC_FN int tc_product_result_at(int row, int column) {
   return row * Tile::pitch + column / 8 * 4 + column % 4 + column / 4 % 2 * Tile::upper;
 }
 /// Hands results one by one to `finish`, neighbouring threads neighbouring ones.
-template <class Tile, bool Whole, class Finish>
+template <class Tile, int Threads, bool Whole, class Finish>
 TC_FN void tc_product_singly(const float *staged, const Finish &finish, int first_row,
                              int first_column, int rows, int columns) {
 #pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < Tile::rows * Tile::columns;
-       i += tc_product_threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < Tile::rows * Tile::columns; i += Threads) {
     const int row = i / Tile::columns, column = i % Tile::columns;
     if (!Whole && (first_row + row >= rows || first_column + column >= columns))
       continue;
@@ -259,19 +258,18 @@ TC_FN void tc_product_singly(const float *staged, const Finish &finish, int firs
 }
 /// Hands a thread's runs of 8 results to `finish`; Whole: the tile lies inside the matrix, so that
 /// nothing is asked and all that finish reads can be under way at once.
-template <class Tile, bool Whole, class Finish>
+template <class Tile, int Threads, bool Whole, class Finish>
 TC_FN void tc_product_runs(const float *staged, const Finish &finish, int first_row,
                            int first_column, int rows, int columns) {
   constexpr int across = Tile::columns / 8;
-  static_assert(Tile::rows * across % tc_product_threads == 0, "every thread has as many runs");
+  static_assert(Tile::rows * across % Threads == 0, "every thread has as many runs");
   const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll(Finish::heavy ? 1 : Tile::rows *across / tc_product_threads)
-  for (int i = 0; i < Tile::rows * across / tc_product_threads; ++i) {
+#pragma unroll(Finish::heavy ? 1 : Tile::rows *across / Threads)
+  for (int i = 0; i < Tile::rows * across / Threads; ++i) {
     // A row's runs need not divide the threads (192 columns).
-    constexpr bool same_column = tc_product_threads % across == 0;
-    const int run = i * tc_product_threads + thread,
-              row =
-                  same_column ? i * (tc_product_threads / across) + thread / across : run / across,
+    constexpr bool same_column = Threads % across == 0;
+    const int run = i * Threads + thread,
+              row = same_column ? i * (Threads / across) + thread / across : run / across,
               column = same_column ? thread % across : run % across;
     if (!Whole && (first_row + row >= rows || first_column + column * 8 >= columns))
       continue;
@@ -300,20 +298,22 @@ TC_FN void tc_product_stage(const float (&sums)[Tile::row_tiles][N], float *stag
 
 /// Hands staged results to `finish`, which gets runs of 8 columns or single ones (Finish::run), and
 /// neighbouring threads neighbouring runs.
-template <class Tile, class Finish>
+template <class Tile, int Threads, class Finish>
 TC_FN void tc_product_finish(const float *staged, const Finish &finish, int first_row,
                              int first_column, int rows, int columns) {
   __syncthreads();
   const bool whole = first_row + Tile::rows <= rows && first_column + Tile::columns <= columns;
   if constexpr (Finish::run == 1)
     if (whole)
-      tc_product_singly<Tile, true>(staged, finish, first_row, first_column, rows, columns);
+      tc_product_singly<Tile, Threads, true>(staged, finish, first_row, first_column, rows,
+                                             columns);
     else
-      tc_product_singly<Tile, false>(staged, finish, first_row, first_column, rows, columns);
+      tc_product_singly<Tile, Threads, false>(staged, finish, first_row, first_column, rows,
+                                              columns);
   else if (whole)
-    tc_product_runs<Tile, true>(staged, finish, first_row, first_column, rows, columns);
+    tc_product_runs<Tile, Threads, true>(staged, finish, first_row, first_column, rows, columns);
   else
-    tc_product_runs<Tile, false>(staged, finish, first_row, first_column, rows, columns);
+    tc_product_runs<Tile, Threads, false>(staged, finish, first_row, first_column, rows, columns);
 }
 
 /// What a thread keeps of a tile.
@@ -321,6 +321,31 @@ template <class Tile, bool ByThreads> struct tc_product_sums {
   static constexpr int rows = Tile::row_tiles, columns = Tile::columns / 2;
 };
 template <class Tile> struct tc_product_sums<Tile, true> : tc_thread_tile_sizes<Tile> {};
+
+/// Sums of all steps by matrix units: a step's product runs while the next ones are brought.
+template <class Tile, class T, bool DeepLeft, bool DeepRight, int N, class StageOf, class Bring>
+TC_FN void tc_product_by_units(float (&sums)[Tile::row_tiles][N], int steps,
+                               const StageOf &stage_of, const Bring &bring) {
+  constexpr int ahead = Tile::stages - 1 - Tile::lag;
+  TC_UNROLL
+  for (int step = 0; step < ahead; ++step)
+    bring(step);
+  for (int step = 0; step < steps; ++step) {
+    tc_async_wait<ahead - 1>();
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    tc_wgmma_see_shared();
+#endif
+    __syncthreads();
+    const unsigned left_at = stage_of(step), right_at = left_at + Tile::left_bytes;
+    if constexpr (tc_product_kind<T>::rounds)
+      tc_product_tf32_step<Tile>(sums, left_at, right_at, step == 0);
+    else
+      tc_product_step<Tile, T, DeepLeft, DeepRight>(sums, left_at, right_at, step == 0);
+    bring(step + ahead);
+    tc_product_wait<Tile::lag>();
+  }
+  tc_product_wait<0>();
+}
 
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_right,
@@ -342,7 +367,6 @@ TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_r
 
   float sums[sizes::rows][sizes::columns];
   const int steps = (terms + kind::terms - 1) / kind::terms;
-  constexpr int ahead = Tile::stages - 1 - Tile::lag;
   const auto stage_of = [&](int step) {
     return start + static_cast<unsigned>(step % Tile::stages * Tile::stage_bytes);
   };
@@ -354,32 +378,9 @@ TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_r
     tc_async_end_group();
   };
   if constexpr (kind::by_threads)
-    tc_clear_sums(sums);
-  TC_UNROLL
-  for (int step = 0; step < ahead; ++step)
-    bring(step);
-  for (int step = 0; step < steps; ++step) {
-    tc_async_wait<ahead - 1>();
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    if constexpr (!kind::by_threads)
-      tc_wgmma_see_shared();
-#endif
-    __syncthreads();
-    const unsigned left_at = stage_of(step), right_at = left_at + Tile::left_bytes;
-    if constexpr (kind::by_threads) { // all are done with the stage that the next one overwrites
-      bring(step + ahead);
-      tc_product_threads_step<Tile, Left::deep, Right::deep>(sums, left_at, right_at);
-    } else {
-      if constexpr (kind::rounds)
-        tc_product_tf32_step<Tile>(sums, left_at, right_at, step == 0);
-      else
-        tc_product_step<Tile, T, Left::deep, Right::deep>(sums, left_at, right_at, step == 0);
-      bring(step + ahead);
-      tc_product_wait<Tile::lag>();
-    }
-  }
-  if constexpr (!kind::by_threads)
-    tc_product_wait<0>();
+    tc_product_by_threads<Tile, Left::deep, Right::deep>(sums, steps, stage_of, bring);
+  else
+    tc_product_by_units<Tile, T, Left::deep, Right::deep>(sums, steps, stage_of, bring);
   tc_async_wait<0>();
   __syncthreads();
   float *staged = reinterpret_cast<float *>(dynamic + (start - tc_shared_address(dynamic)));
@@ -390,7 +391,8 @@ TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_r
       tc_clear_sums(sums);
     tc_product_stage<Tile>(sums, staged);
   }
-  tc_product_finish<Tile>(staged, finish, above + first_row, first_column, above + rows, columns);
+  tc_product_finish<Tile, kind::threads>(staged, finish, above + first_row, first_column,
+                                         above + rows, columns);
 }
 
 #endif

@@ -10,12 +10,13 @@
 #endif
 #endif
 
-constexpr int tc_product_run = 8;         // results that are finished at once
-constexpr int tc_product_word = 16;       // bytes of one access
-constexpr int tc_product_threads = 256;   // of a block
-constexpr int tc_product_line = 128;      // bytes: a step's terms of one row or column
-constexpr int tc_product_lines = 1024;    // bytes: eight lines start at multiples of it
-constexpr int tc_product_group_rows = 64; // that a group of four warps multiplies at once
+constexpr int tc_product_run = 8;             // results that are finished at once
+constexpr int tc_product_word = 16;           // bytes of one access
+constexpr int tc_product_threads = 256;       // of a block
+constexpr int tc_product_float_threads = 128; // of a block where threads multiply
+constexpr int tc_product_line = 128;          // bytes: a step's terms of one row or column
+constexpr int tc_product_lines = 1024;        // bytes: eight lines start at multiples of it
+constexpr int tc_product_group_rows = 64;     // that a group of four warps multiplies at once
 constexpr int tc_product_block = 64 * tc_product_line; // bytes of 64 lines, the next 64 after them
 
 /// Operands of `bytes` an element: elements of a word, and terms of a step.

@@ -3,6 +3,8 @@
 // An operand is a type with
 //   deep             runs of 16 bytes lie along the terms (else along the operand's rows)
 //   copied           runs are in memory as they are (else they are computed)
+//   whole_lines      copied, deep: runs of 128 bytes from such a multiple on lie together, up to
+//                    `terms`
 //   place at(row)    what all runs of a row share
 //   run(place, term) copied: where the run starts, null for zeros; else run(place, term, values)
 // "Rows" of the right operand are the product's columns.
@@ -11,21 +13,25 @@
 #include "tc_pipeline.h"
 #include "tc_product_geometry.h"
 
-/// How a product of T is computed: what memory holds, elements of a word, terms of a step.
+/// How a product of T is computed: what memory holds, elements of a word, terms of a step, threads
+/// of a block.
 template <class T> struct tc_product_kind {
   using element = T;
   static constexpr bool by_threads = false, rounds = false;
-  static constexpr int word = tc_product_word_of(2), terms = tc_product_terms_of(2);
+  static constexpr int word = tc_product_word_of(2), terms = tc_product_terms_of(2),
+                       threads = tc_product_threads;
 };
 template <> struct tc_product_kind<float> {
   using element = float;
   static constexpr bool by_threads = true, rounds = false;
-  static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4);
+  static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4),
+                       threads = tc_product_float_threads;
 };
 template <> struct tc_product_kind<tc_tf32> {
   using element = float;
   static constexpr bool by_threads = false, rounds = true;
-  static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4);
+  static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4),
+                       threads = tc_product_threads;
 };
 
 /// `stages`: steps that shared memory holds. `lag`: 1 where a step's product may still run when the
@@ -42,7 +48,7 @@ template <int Rows, int Columns, int Stages, int Lag, int Splits = 1> struct tc_
 
 /// Element (row, term) is at[row * stride + term].
 template <class T> struct tc_deep_operand {
-  static constexpr bool deep = true, copied = true;
+  static constexpr bool deep = true, copied = true, whole_lines = true;
   const T *from;
   long long stride;
   int rows, terms;
@@ -198,8 +204,9 @@ struct tc_operand_mover {
 };
 
 /// Deep operands of floats: a line's words are brought by `Across` threads, 16 bytes times that at
-/// once, so that a thread keeps the places of few rows. Eight threads meet no bank twice. `Rounds`:
-/// to TF32, on the way through registers.
+/// once, so that a thread keeps the places of few rows. Eight threads meet no bank twice: their
+/// lines are `Across` apart. Where a line's terms lie together (whole_lines), the place of the
+/// first one says where all are. `Rounds`: to TF32, on the way through registers.
 template <int Extent, class Operand, int Across, bool Rounds, int Threads = tc_product_threads>
 struct tc_line_mover {
   static constexpr int across = Across, words = 8 / Across; // of a line, a thread's
@@ -207,43 +214,63 @@ struct tc_line_mover {
   static_assert(Extent % down == 0 && down % 8 == 0, "a thread's lines are equal modulo 8");
   typename Operand::place places[passes];
 
+  /// The first of a thread's lines, and its first word of each; the next ones are `across` further.
+  TC_MEMBER static int line() {
+    const int n = static_cast<int>(threadIdx.x) / across;
+    return n / 8 * 8 + n % words * across + n % 8 / words;
+  }
+  TC_MEMBER static int word() { return static_cast<int>(threadIdx.x) % across; }
+
   TC_MEMBER void start(const Operand &operand, int first) {
+    const int row = first + line();
     TC_UNROLL
     for (int i = 0; i < passes; ++i)
-      places[i] = operand.at(first + static_cast<int>(threadIdx.x) / across + i * down);
+      places[i] = operand.at(row + i * down);
   }
   TC_MEMBER void move(const Operand &operand, unsigned to, int first_term) const {
-    const int thread = static_cast<int>(threadIdx.x), line = thread / across,
-              word = ((line % words * across + thread % across) ^ line) & 7;
+    const unsigned word0 = to + tc_swizzled(line(), word());
+    const int term0 = first_term + word() * 4;
     TC_UNROLL
     for (int i = 0; i < passes; ++i) {
-      const unsigned word0 =
-          to + tc_swizzled(line, word) + static_cast<unsigned>(i * down * tc_product_line);
-      const auto source_of = [&](int j) {
-        return operand.run(places[i], first_term + (word ^ (j * across)) * 4);
+      const auto target_of = [&](int j) {
+        return tc_swizzled_word(word0, j * across) +
+               static_cast<unsigned>(i * down * tc_product_line);
+      };
+      const float *const line = Operand::whole_lines ? operand.run(places[i], term0) : nullptr;
+      const auto source_of = [&](int j) -> source {
+        const int term = term0 + j * across * 4;
+        if constexpr (Operand::whole_lines)
+          return {line + j * across * 4, line != nullptr && term < operand.terms};
+        const float *const from = operand.run(places[i], term);
+        return {from, from != nullptr};
       };
       if constexpr (Rounds) { // all are on their way before the first is waited for
         float4 values[words];
         TC_UNROLL
         for (int j = 0; j < words; ++j) {
-          const float *source = source_of(j);
-          values[j] = source != nullptr ? *reinterpret_cast<const float4 *>(source)
-                                        : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+          const source from = source_of(j);
+          values[j] = from.present ? *reinterpret_cast<const float4 *>(from.at)
+                                   : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         }
         TC_UNROLL
         for (int j = 0; j < words; ++j)
-          tc_shared_store(tc_swizzled_word(word0, j * across), tc_round_tf32(values[j].x),
-                          tc_round_tf32(values[j].y), tc_round_tf32(values[j].z),
-                          tc_round_tf32(values[j].w));
+          tc_shared_store(target_of(j), tc_round_tf32(values[j].x), tc_round_tf32(values[j].y),
+                          tc_round_tf32(values[j].z), tc_round_tf32(values[j].w));
       } else {
         TC_UNROLL
         for (int j = 0; j < words; ++j) {
-          const float *source = source_of(j);
-          tc_async_copy(tc_swizzled_word(word0, j * across), source, source != nullptr);
+          const source from = source_of(j);
+          tc_async_copy(target_of(j), from.at, from.present);
         }
       }
     }
   }
+
+private:
+  struct source {
+    const float *at;
+    bool present; // else zeros
+  };
 };
 
 /// What brings an operand of T. Deep ones of floats keep the places of few rows: sums, and what
@@ -253,10 +280,10 @@ template <class T, int Extent, class Operand, bool IsRight> struct tc_mover {
 };
 template <int Extent, class Operand, bool Lines = Operand::deep &&Operand::copied>
 struct tc_float_mover {
-  using type = tc_operand_mover<float, Extent, Operand>;
+  using type = tc_operand_mover<float, Extent, Operand, tc_product_float_threads>;
 };
 template <int Extent, class Operand> struct tc_float_mover<Extent, Operand, true> {
-  using type = tc_line_mover < Extent, Operand, Extent<128 ? 4 : 2, false>;
+  using type = tc_line_mover<Extent, Operand, 2, false, tc_product_float_threads>;
 };
 template <int Extent, class Operand, bool IsRight>
 struct tc_mover<float, Extent, Operand, IsRight> : tc_float_mover<Extent, Operand> {};
