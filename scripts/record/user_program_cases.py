@@ -229,14 +229,16 @@ def grown(c):
 
 def answered(c):
     """Questions that tracing answers: the calls stay, without a result."""
-    def asks(x, h):
+    def asks(x, n):
         if torch.can_cast(x.dtype, torch.int8):
             x = x + 1
-        if x.dtype == torch.promote_types(x.dtype, torch.int8) and torch.result_type(x, h) != torch.half and torch.result_type(2, h) == torch.half:
+        if torch.result_type(x, n) == x.dtype and torch.result_type(n, 2.5) == torch.float32:
             x = x * 2
-        return x - torch.result_type(3, 2.5).itemsize
+        if torch.promote_types(x.dtype, torch.int8) == x.dtype and torch.result_type(2, n) == torch.int64:
+            x = x - torch.result_type(3, 2.5).itemsize
+        return x
 
-    c.case("asks_dtypes", asks, c.randn(3), c.randn(3, dtype=torch.float16))
+    c.case("answered_questions", asks, c.randn(3), c.ints(3))
 
 
 def forward_mode(c):

@@ -56,7 +56,7 @@ const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::st
 /// Whole graphs, and single operators.
 void check_both(const std::function<Runner(const DynamicGraph &)> &runner) {
   check_graphs("dynamic", 8, runner);
-  check_graphs("dynamic_operators", 9, runner);
+  check_graphs("dynamic_operators", 10, runner);
 }
 
 } // namespace
