@@ -81,6 +81,7 @@ public:
     check(library().set_stream(plan_, on), "SetStream");
     check(library().set_work_area(plan_, static_cast<char *>(scratch) + copy_bytes()),
           "SetWorkArea");
+    on_ = on;
     void *from = const_cast<void *>(memory.a); // read by cuFFT, though it asks for more
     if (shape_.routine == Routine::fourier_to_real) {
       check_cuda(cudaMemcpyAsync(scratch, memory.a, spectrum_bytes(), cudaMemcpyDeviceToDevice, on),
@@ -99,6 +100,7 @@ private:
   const SolverShape shape_;
   cufftHandle plan_ = 0;
   size_t work_bytes_ = 0;
+  cudaStream_t on_ = nullptr; // of the call that runs
 
   void prepare() {
     check(library().set_auto_allocation(plan_, 0), "SetAutoAllocation");
@@ -129,16 +131,31 @@ private:
   size_t copy_bytes() const {
     return shape_.routine == Routine::fourier_to_real ? aligned(spectrum_bytes()) : 0;
   }
+  /// What failed may have been queued before: cuFFT does not say, the stream does.
+  void check_run(cufftResult status, const char *what) const {
+    if (status == CUFFT_EXEC_FAILED) {
+      const cudaError_t state = cudaStreamQuery(on_);
+      if (state != cudaSuccess && state != cudaErrorNotReady)
+        throw Error(Status::device, std::string("cuFFT's ") + what + " failed on a stream where " +
+                                        cudaGetErrorString(state));
+      throw Error(Status::device,
+                  std::string("cuFFT's ") + what + " failed to launch: a batch of " +
+                      std::to_string(shape_.batch) + " x [" + std::to_string(shape_.m) + ", " +
+                      std::to_string(shape_.n) + ", " + std::to_string(shape_.k) + "], " +
+                      std::to_string(work_bytes_) + " bytes of work memory");
+    }
+    check(status, what);
+  }
   template <class Complex, class Real, class ToComplex, class OfReal, class ToReal>
   void execute(void *from, void *to, ToComplex complex, OfReal of_real, ToReal to_real) const {
     if (shape_.routine == Routine::fourier_of_real)
-      check(of_real(plan_, static_cast<Real *>(from), static_cast<Complex *>(to)), "ExecR2C");
+      check_run(of_real(plan_, static_cast<Real *>(from), static_cast<Complex *>(to)), "ExecR2C");
     else if (shape_.routine == Routine::fourier_to_real)
-      check(to_real(plan_, static_cast<Complex *>(from), static_cast<Real *>(to)), "ExecC2R");
+      check_run(to_real(plan_, static_cast<Complex *>(from), static_cast<Real *>(to)), "ExecC2R");
     else
-      check(complex(plan_, static_cast<Complex *>(from), static_cast<Complex *>(to),
-                    shape_.has(kBackward) ? CUFFT_INVERSE : CUFFT_FORWARD),
-            "ExecC2C");
+      check_run(complex(plan_, static_cast<Complex *>(from), static_cast<Complex *>(to),
+                        shape_.has(kBackward) ? CUFFT_INVERSE : CUFFT_FORWARD),
+                "ExecC2C");
   }
 };
 

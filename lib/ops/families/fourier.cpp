@@ -17,8 +17,8 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-constexpr int64_t kMostComplex = 64; // lengths that are one matrix product
-constexpr int64_t kMostReal = 128;   // the same, of real signals
+constexpr int64_t kMostComplex = 32; // lengths that are one matrix product
+constexpr int64_t kMostReal = 64;    // the same, of real signals
 constexpr size_t kMostDims = 3;      // of a library's call
 
 Argument reshape(GraphBuilder &builder, const Argument &x, const Sizes &sizes) {
