@@ -206,10 +206,10 @@ private:
     return groups_[group].members.size() == 1 &&
            library_of(state_, groups_[group].members[0]) == library;
   }
-  /// The first group that waits for a gather, but for collectives.
-  uint32_t first_user(uint32_t gather) const {
+  /// The first group that waits for a collective, but for other ones.
+  uint32_t first_user(uint32_t collective) const {
     auto first = static_cast<uint32_t>(groups_.size());
-    for (const uint32_t user : waiting_.after[gather])
+    for (const uint32_t user : waiting_.after[collective])
       if (!communicates(state_, groups_[user]))
         first = std::min(first, user);
     return first;
@@ -229,11 +229,14 @@ private:
     if (!is_alone(reduction, ir::Library::reduce_scatter) ||
         !is_alone(gather, ir::Library::all_gather))
       return false;
+    const uint32_t used = first_user(reduction);
+    if (used < gather)
+      return false; // the reduction is over when the gather begins
     uint32_t end = first_user(gather);
     if (number + 2 < collectives_.size())
       end = std::min(end, collectives_[number + 2]);
     const double own = moved_bytes(state_, reduction), both = own + moved_bytes(state_, gather);
-    const uint32_t place = after_share(reduction, end, both > 0 ? own / both : 0);
+    const uint32_t place = std::min(used, after_share(reduction, end, both > 0 ? own / both : 0));
     if (place <= gather)
       return false;
     const uint64_t start = kStep * place;
