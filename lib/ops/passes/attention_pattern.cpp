@@ -274,6 +274,7 @@ std::optional<NodeId> AttentionPattern::before_turns(NodeId id) const {
   if (first.size() != rank || second.size() != rank)
     return std::nullopt;
   std::vector<size_t> both;
+  both.reserve(second.size());
   for (const size_t dimension : second)
     both.push_back(first[dimension]);
   return in_order(both, tensor(*from)->layout.sizes) ? from : std::nullopt;
