@@ -175,6 +175,29 @@ private:
     line(depth, "}");
     texts_[id] = name;
   }
+  /// What the prelude has for functions of scores in place of an operation that is a call, or
+  /// branches, on a device.
+  std::string_view straight_form(const BodyOp &op) const {
+    const bool of_floats =
+        op.dtype == DType::f32 && std::all_of(op.args.begin(), op.args.end(), [&](uint32_t arg) {
+          return body_.ops[arg].dtype == DType::f32;
+        });
+    if (!of_floats || (op.op != Op::tanh && op.op != Op::truediv))
+      return {};
+    if (op.op == Op::tanh)
+      return "tc_score_tanh";
+    const BodyOp &divisor = body_.ops[op.args[1]];
+    const bool inverts = divisor.op == Op::constant &&
+                         std::isnormal(1 / static_cast<float>(tensor::to_double(divisor.constant)));
+    return inverts ? "tc_score_part" : "tc_score_quotient";
+  }
+  static std::string call_of(std::string_view function,
+                             const std::vector<ArgumentText> &arguments) {
+    std::string list;
+    for (const ArgumentText &argument : arguments)
+      list += (list.empty() ? "" : ", ") + argument.text;
+    return std::string(function) + "(" + list + ")";
+  }
   std::string text_of(const BodyOp &op) {
     switch (op.op) {
     case Op::constant:
@@ -208,7 +231,8 @@ private:
       std::vector<ArgumentText> arguments;
       for (const uint32_t arg : op.args)
         arguments.push_back({texts_[arg], body_.ops[arg].dtype});
-      return operation_text(value, arguments);
+      const std::string_view straight = straight_form(op);
+      return straight.empty() ? operation_text(value, arguments) : call_of(straight, arguments);
     }
     }
   }

@@ -288,7 +288,8 @@ void mark_element(Context &context, TensorValue &value) {
     context.module.operations[id].list = *list;
 }
 
-/// What a function reads that is computed for every score, or every pair of tuples, is in memory.
+/// What a function reads that is computed for every score, or every pair of tuples, is in memory;
+/// what is there is widened where it is read.
 void realize_for_functions(Context &context, TensorValue &value) {
   Storage &storage = *value.storage;
   const std::vector<graph::NodeId> &users = context.users[context.current];
@@ -297,8 +298,11 @@ void realize_for_functions(Context &context, TensorValue &value) {
       }))
     return;
   const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
-  if (std::any_of(body.ops.begin(), body.ops.end(),
-                  [](const ir::BodyOp &op) { return op.op == Op::load; }))
+  const auto is = [&](auto... kinds) {
+    return [=](const ir::BodyOp &op) { return ((op.op == kinds) || ...); };
+  };
+  if (std::any_of(body.ops.begin(), body.ops.end(), is(Op::load)) &&
+      !std::all_of(body.ops.begin(), body.ops.end(), is(Op::load, Op::to_dtype)))
     realize(context, storage);
 }
 

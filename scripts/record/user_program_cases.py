@@ -167,6 +167,33 @@ def attention_in_other_words(c):
     c.case("unlike_negative", lambda q, k, v: torch.softmax(scores(q, k) * -0.25, -1) @ v, q, k, v)
 
 
+def attention_with_caps(c):
+    """The same, scores being capped by a tangent before masks; what happens inside the tangent but scales stays apart."""
+    bf = torch.bfloat16
+    for name, dtype in (("bf16", bf), ("f16", torch.float16)):
+        q, k, v = c.randn(2, 4, 20, 16, dtype=dtype), c.randn(2, 2, 23, 16, dtype=dtype), c.randn(2, 2, 23, 16, dtype=dtype)
+        mask = c.randn(2, 1, 20, 23, dtype=dtype)
+        causal = torch.ones(20, 23, dtype=torch.bool).tril(3)
+        many = lambda x: x[:, :, None].expand(2, 2, 2, 23, 16).reshape(2, 4, 23, 16)
+        scores = lambda q, k: q @ k.transpose(-1, -2)
+
+        def as_gemma2(q, k, v, mask):
+            s = torch.matmul(q, many(k).transpose(2, 3)) * 0.25
+            s = torch.tanh(s / 2.5) * 2.5
+            w = F.softmax(s + mask, dim=-1, dtype=torch.float32).to(q.dtype)
+            return torch.matmul(F.dropout(w, 0.0, False), many(v)).transpose(1, 2).contiguous()
+
+        c.case(f"written_capped_{name}", lambda q, k, v: torch.softmax(torch.tanh(scores(q, many(k)) * 0.25) * 3, -1) @ many(v), q, k, v)
+        c.case(f"written_capped_masks_{name}", as_gemma2, q, k, v, mask)
+        c.case(f"written_capped_hides_{name}", lambda q, k, v, m: torch.softmax((torch.tanh(scores(q, many(k)) / 4) * 2).masked_fill(~m, float("-inf")), -1) @ many(v), q, k, v, causal)
+        c.case(f"written_capped_low_{name}", lambda q, k, v, m, n: torch.softmax(torch.where(m, torch.tanh(scores(q, many(k)) / 4) * 2 + n, -3e4), -1) @ many(v), q, k, v, causal, mask)
+        c.case(f"unlike_capped_masks_{name}", lambda q, k, v, m: torch.softmax(torch.tanh(scores(q, many(k)) * 0.25 + m) * 3, -1) @ many(v), q, k, v, mask)
+        c.case(f"unlike_capped_sums_{name}", lambda q, k, v: torch.softmax(torch.tanh(scores(q, many(k)) * 0.25 + 0.5) * 3, -1) @ many(v), q, k, v)
+    q, k, v = c.randn(20, 24, dtype=bf), c.randn(33, 24, dtype=bf), c.randn(33, 24, dtype=bf)
+    c.case("written_capped_of_two_dimensions", lambda q, k, v: torch.softmax(torch.tanh(q @ k.t() / 5) * 4, -1) @ v, q, k, v)
+    c.case("written_capped_of_batches", lambda q, k, v, m: torch.bmm(torch.softmax(torch.tanh(torch.bmm(q, k.mT) / 5) * 4 + m, -1), v), q[None].expand(3, 20, 24), k[None].expand(3, 33, 24), v[None].expand(3, 33, 24), c.randn(3, 20, 33, dtype=bf))
+
+
 def seldom_called(c):
     """Operators and forms that few programs have."""
     for name, arguments in {"": (1, 4), "_step": (0, 1, 0.25), "_down": (5, 1, -2), "_reals": (-1.5, 4.2, 1.7)}.items():
@@ -261,6 +288,7 @@ if __name__ == "__main__":
     grown(family)
     answered(family)
     forward_mode(family)
+    attention_with_caps(family)
     if "--missing" in sys.argv:
         family.keep_recorded()
     family.write()

@@ -401,7 +401,8 @@ TEST_CASE("attention compiles for sm_80 and sm_90a with functions at the scores"
       const program::Program program =
           compile(nodes, target::Tf32::off, "sm_90", false, subgraphs).program;
       REQUIRE(program.kernels.size() == 1);
-      // Sums of 256 elements leave few registers: what lists say of the next step may go to memory.
-      check(program, what, {{"sm_90", depth > 128 ? 8 : 0}});
+      // Sums of 128 elements and more, and scores that are changed side by side, leave few
+      // registers: two words may go to memory.
+      check(program, what, {{"sm_90", depth > 64 ? 8 : 0}});
     }
 }

@@ -18,7 +18,6 @@ namespace {
 using namespace flex;
 
 constexpr std::string_view kOutputOnly = "tsc.flex_attention.output_only",
-                           kFused = "tsc.fused_flex_attention.default",
                            kFusedWithSums = "tsc.fused_flex_attention.with_sums";
 
 Argument base_2(GraphBuilder &builder, const Argument &x) {
@@ -33,8 +32,6 @@ bool is_plain(const Call &call, const Functions &functions) {
 
 /// Whether one kernel can compute the call, its functions at the scores.
 bool fits_one_kernel(const GraphBuilder &builder, const Call &call, const Functions &functions) {
-  constexpr int64_t kFewRows = 16;
-  constexpr int64_t kMostBlocks = 65535; // along the second and third axis of a grid
   const Operands of = operands_of(call);
   const Sizes &q = of.query.layout.sizes;
   const bool dtypes = tensor::is_reduced_float(of.query.dtype) && of.key.dtype == of.query.dtype &&
@@ -42,12 +39,7 @@ bool fits_one_kernel(const GraphBuilder &builder, const Call &call, const Functi
   const bool depths = q[3].is_integer() && q[3].value() % 8 == 0 && q[3].value() >= 8 &&
                       q[3].value() <= builder.facilities().attention &&
                       of.value.layout.sizes[3] == q[3];
-  const bool large = !(q[2].is_integer() && q[2].value() <= kFewRows) &&
-                     !symbolic::numel(q).is_integer(0) && !functions.batch[3].is_integer(0);
-  const auto fits_grid = [](Expr size) {
-    return !size.is_integer() || size.value() <= kMostBlocks;
-  };
-  return dtypes && depths && large && fits_grid(q[0]) && fits_grid(q[1]) &&
+  return dtypes && depths && fits_flex_kernel(q, functions.batch[3]) &&
          std::isfinite(call.number("scale")) && functions.score.is_of_elements() &&
          functions.mask.is_of_elements();
 }
@@ -111,7 +103,7 @@ Argument fused(GraphBuilder &builder, const Call &call, const Functions &functio
   const std::optional<BlockLists> lists = block_lists(call, functions);
   const bool with_sums = call.node().target != kOutputOnly;
   Argument result =
-      builder.call(with_sums ? kFusedWithSums : kFused,
+      builder.call(with_sums ? kFusedWithSums : kFusedFlexAttention,
                    {call["query"], every_batch("key"), every_batch("value"), after, seen,
                     lists ? lists->lists : Arguments{},
                     Arguments{lists ? lists->rows : 0, lists ? lists->columns : 0}, call["scale"]});
@@ -173,18 +165,32 @@ Value flex_attention_value(const Call &call) {
   return Value{Value::List{result, rows, rows}};
 }
 
-/// In the order of the query's dimensions, and the sums [batch, heads, rows].
+/// In the order of the query's dimensions, if rows are whole there (a query that repeats, or that
+/// lies the other way round, has none), and the sums [batch, heads, rows].
 Value fused_value(const Call &call) {
   const TensorMeta &query = call.tensor("query");
   const Sizes &q = query.layout.sizes;
-  const Value output = value_in_order_of(query, q);
+  Value output = value_in_order_of(query, q);
+  if (!output.tensor()->layout.strides.back().is_integer(1))
+    output = contiguous_value(query.dtype, q, query.device);
   return Value{Value::List{output, contiguous_value(DType::f32, {q[0], q[1], q[2]}, query.device)}};
 }
 
 } // namespace
 
+bool fits_flex_kernel(const Sizes &query, Expr keys) {
+  constexpr int64_t kFewRows = 16;
+  constexpr int64_t kMostBlocks = 65535; // along the second and third axis of a grid
+  const auto fits_grid = [](Expr size) {
+    return !size.is_integer() || size.value() <= kMostBlocks;
+  };
+  return !(query[2].is_integer() && query[2].value() <= kFewRows) &&
+         !symbolic::numel(query).is_integer(0) && !keys.is_integer(0) && fits_grid(query[0]) &&
+         fits_grid(query[1]);
+}
+
 bool is_fused_flex_attention(std::string_view target) {
-  return target == kFused || target == kFusedWithSums;
+  return target == kFusedFlexAttention || target == kFusedWithSums;
 }
 
 void mark_flex_attention(Graph &graph) {

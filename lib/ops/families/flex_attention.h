@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 
 #include <string_view>
+#include <vector>
 
 namespace tsc::ops {
 
@@ -12,6 +13,11 @@ namespace tsc::ops {
 /// along its own dimension. None of them ever has memory.
 inline constexpr std::string_view kScoreOperand = "tsc.score_operand.default";
 
+/// One kernel computes the attention: queries, keys, values, what becomes of scores, of which all
+/// are seen or those that a condition says, lists of blocks, their size, the scale.
+inline constexpr std::string_view kFusedFlexAttention = "tsc.fused_flex_attention.default";
+/// Whether that kernel takes queries [batch, heads, rows, depth] and so many keys.
+bool fits_flex_kernel(const std::vector<symbolic::Expr> &query, symbolic::Expr keys);
 /// Whether one kernel computes the attention, its functions at the scores.
 bool is_fused_flex_attention(std::string_view target);
 

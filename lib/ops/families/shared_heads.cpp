@@ -2,6 +2,7 @@
 // attention write it: x [batch, heads, length, depth] -> unsqueeze(2) -> expand to [batch, heads,
 // group, length, depth] -> a copy -> view as [batch, heads * group, length, depth].
 #include "ops/families/attention.h"
+#include "ops/families/flex_attention.h"
 
 #include <algorithm>
 
@@ -68,7 +69,9 @@ std::optional<Repeated> repeated(const Graph &graph, const Argument &argument) {
 
 void share_heads(Graph &graph) {
   for (Node &node : graph.nodes) {
-    if (node.target != kAttention || !(node.args.at(kGrouped) == Argument(false)))
+    // Where functions change scores, sizes alone say who shares.
+    const bool by_sizes = node.target == kFlexAttention || is_fused_flex_attention(node.target);
+    if (!by_sizes && (node.target != kAttention || !(node.args.at(kGrouped) == Argument(false))))
       continue;
     const std::optional<Repeated> key = repeated(graph, node.args.at(kKey)),
                                   value = repeated(graph, node.args.at(kValue));
@@ -85,7 +88,8 @@ void share_heads(Graph &graph) {
       continue; // they broadcast
     node.args[kKey] = key->argument;
     node.args[kValue] = value->argument;
-    node.args[kGrouped] = Argument(true);
+    if (!by_sizes)
+      node.args[kGrouped] = Argument(true);
   }
 }
 

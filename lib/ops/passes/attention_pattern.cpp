@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace tsc::ops {
 
@@ -273,6 +274,7 @@ std::optional<NodeId> AttentionPattern::before_turns(NodeId id) const {
   if (first.size() != rank || second.size() != rank)
     return std::nullopt;
   std::vector<size_t> both;
+  both.reserve(second.size());
   for (const size_t dimension : second)
     both.push_back(first[dimension]);
   return in_order(both, tensor(*from)->layout.sizes) ? from : std::nullopt;
@@ -395,7 +397,7 @@ void AttentionPattern::add_sum_steps(const Node &node, const std::vector<Expr> &
     const Argument &other = node.args[1 - scores];
     const std::optional<double> number = number_in(other);
     if (number && std::isfinite(*number)) // softmax does not see it
-      steps.push_back({scores, 1, std::nullopt});
+      steps.push_back({scores, 1, std::nullopt, Step::Kind::shift});
     else if (is_added(other))
       steps.push_back(
           {scores, 1,
@@ -456,6 +458,8 @@ std::vector<AttentionPattern::Step> AttentionPattern::steps_of(NodeId id) const 
   const bool moves = keeps_order(id);
   if (moves || is_conversion(node)) {
     steps.push_back({});
+  } else if (node.target == "aten.tanh.default") {
+    steps.push_back({0, 1, std::nullopt, Step::Kind::cap});
   } else {
     add_scale_steps(node, frame, steps);
     add_sum_steps(node, frame, steps);
@@ -469,6 +473,34 @@ std::vector<AttentionPattern::Step> AttentionPattern::steps_of(NodeId id) const 
   return steps;
 }
 
+/// What a step back from the softmax does to a match; false: no kernel has scores like that. What
+/// comes before a tangent is scales alone.
+bool AttentionPattern::take(const Step &step, AttentionMatch &match) {
+  if (match.cap && (step.change || step.kind != Step::Kind::plain))
+    return false;
+  const bool scaled =
+      !match.changes.empty() && match.changes.back().kind == ScoreChange::Kind::scale;
+  if (step.kind == Step::Kind::cap) {
+    if (scaled || !(match.scale > 0) || !std::isfinite(match.scale))
+      return false;
+    match.cap = std::exchange(match.scale, 1);
+    return true;
+  }
+  if (step.change) {
+    // What came before a tensor's scale would have to be scaled by it, too.
+    if (scaled && step.change->kind != ScoreChange::Kind::scale)
+      return false;
+    match.changes.push_back(*step.change);
+    ScoreChange &change = match.changes.back();
+    if (change.kind == ScoreChange::Kind::hide && match.scale < 0)
+      return false;
+    if (change.kind == ScoreChange::Kind::add)
+      change.number *= match.scale;
+  }
+  match.scale *= step.scale;
+  return true;
+}
+
 /// From the softmax's operand `id` back to the product of queries and keys. `choices`: nodes at
 /// most that scores may have come through in two ways; of several the first is taken.
 bool AttentionPattern::find_scores(NodeId id, AttentionMatch &match, int choices) const {
@@ -479,34 +511,18 @@ bool AttentionPattern::find_scores(NodeId id, AttentionMatch &match, int choices
       match.frames.push_back(tensor(*at)->layout.sizes);
     if (steps.empty() || (steps.size() > 1 && choices == 0))
       return false;
-    const auto taken = [&](const Step &step, AttentionMatch &to) {
-      const bool scaled = !to.changes.empty() && to.changes.back().kind == ScoreChange::Kind::scale;
-      if (step.change) {
-        // What came before a tensor's scale would have to be scaled by it, too.
-        if (scaled && step.change->kind != ScoreChange::Kind::scale)
-          return false;
-        to.changes.push_back(*step.change);
-        ScoreChange &change = to.changes.back();
-        if (change.kind == ScoreChange::Kind::hide && to.scale < 0)
-          return false;
-        if (change.kind == ScoreChange::Kind::add)
-          change.number *= to.scale;
-      }
-      to.scale *= step.scale;
-      return true;
-    };
     if (steps.size() > 1) {
       for (const Step &step : steps) {
         AttentionMatch with = match;
         const std::optional<NodeId> next = alone(graph_.node(*at).args[step.scores]);
-        if (next && taken(step, with) && find_scores(*next, with, choices - 1)) {
+        if (next && take(step, with) && find_scores(*next, with, choices - 1)) {
           match = std::move(with);
           return true;
         }
       }
       return false;
     }
-    if (!taken(steps[0], match))
+    if (!take(steps[0], match))
       return false;
     at = alone(graph_.node(*at).args[steps[0].scores]);
   }
@@ -523,6 +539,8 @@ bool AttentionPattern::find_factors(NodeId product, AttentionMatch &match) const
     const std::optional<double> beta = keyword(node, "beta", 1), alpha = keyword(node, "alpha", 1);
     const std::optional<double> number = number_in(node.args[0]);
     if (!beta || !alpha || *alpha == 0)
+      return false;
+    if (match.cap && *beta != 0 && number != 0.0)
       return false;
     if (*beta != 0 && !(number && std::isfinite(*number))) {
       const bool scaled =

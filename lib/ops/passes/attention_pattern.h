@@ -35,7 +35,9 @@ struct AttentionMatch {
   AttentionFactor query, key, value;
   std::vector<ScoreChange> changes;      // the last first
   std::vector<std::vector<Expr>> frames; // sizes that views on the way give scores
+  /// Scores are `scale` times the products; capped: then `cap` times their tangent.
   double scale = 1;
+  std::optional<double> cap;
   std::vector<Expr> scores, weights; // sizes at the products
   std::vector<Expr> result;
   DType dtype = DType::f32; // of the result
@@ -64,6 +66,11 @@ private:
     size_t scores = 0; // which argument they are
     double scale = 1;
     std::optional<ScoreChange> change;
+    enum class Kind : uint8_t {
+      plain,
+      shift, // a number is added, which a softmax does not see
+      cap    // a tangent
+    } kind = Kind::plain;
   };
 
   const Graph &graph_;
@@ -89,6 +96,7 @@ private:
   void add_choice_steps(const Node &node, const std::vector<Expr> &frame,
                         std::vector<Step> &steps) const;
   bool is_added(const Argument &argument) const;
+  static bool take(const Step &step, AttentionMatch &match);
   bool find_scores(graph::NodeId id, AttentionMatch &match, int choices) const;
   bool find_factors(graph::NodeId product, AttentionMatch &match) const;
   std::optional<AttentionFactor> factor(const Argument &argument, bool scales) const;

@@ -114,7 +114,7 @@ bool calls(const Graph &graph, std::string_view target) {
 graph::Graph decompose_attention(graph::Graph graph, const PassOptions &options) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
         return node.target == kAttention || node.target == kFlexAttention ||
-               is_attention_backward(node.target);
+               is_fused_flex_attention(node.target) || is_attention_backward(node.target);
       }))
     return graph;
   if (options.fused_attention > 0) {

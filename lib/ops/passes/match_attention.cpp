@@ -1,5 +1,6 @@
 #include "ops/passes/match_attention.h"
 
+#include "ops/families/flex_attention.h"
 #include "ops/passes/attention_pattern.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/rewrite.h"
@@ -269,6 +270,22 @@ public:
       shown = builder_.call("prims.convert_element_type.default", {shown, DType::f32});
     return padded(choose(shown, number));
   }
+  /// Scores as functions at them have them, of `scores` there: what is added, and what hides by a
+  /// low number. What hides by -inf is `seen`.
+  struct AtScores {
+    Argument scores, seen;
+  };
+  AtScores at_scores(Argument scores) {
+    if (!added_.is_none()) {
+      Argument more = added_;
+      if (builder_.meta(more).dtype != DType::f32)
+        more = builder_.call("prims.convert_element_type.default", {more, DType::f32});
+      scores = builder_.call("aten.add.Tensor", {scores, more});
+    }
+    if (!is_low_)
+      return {scores, visible_};
+    return {builder_.call("aten.where.ScalarOther", {visible_, scores, kLowest}), Argument()};
+  }
   /// The tensor of a change in the plan's dimensions.
   Argument in_plan(const ScoreChange &change) {
     Argument tensor = rewrite_.mapped(graph::NodeRef{change.tensor});
@@ -402,6 +419,24 @@ Argument rows_of(Rewrite &rewrite, const AttentionFactor &given, const Sizes &si
                       {in_sizes(builder, rebuilt(rewrite, factor), turned), -2, -1});
 }
 
+/// Attention whose scores are capped, of [batch, heads, rows, depth] each: a function at the
+/// scores.
+Argument capped(GraphBuilder &builder, const AttentionMatch &match, MaskBuilder &masks,
+                Arguments factors) {
+  const TensorMeta query = builder.meta(factors[0]);
+  Sizes scores = query.layout.sizes;
+  scores[3] = builder.meta(factors[1]).layout.sizes[2];
+  Argument score = builder.call(kScoreOperand, {0, sizes_argument(scores)},
+                                {{"dtype", DType::f32}, {"device", query.device}});
+  score = builder.call("aten.tanh.default", {score});
+  score = builder.call("aten.mul.Tensor", {score, *match.cap});
+  const MaskBuilder::AtScores at = masks.at_scores(score);
+  for (Argument argument : {at.scores, at.seen, Argument(Arguments{}),
+                            Argument(Arguments{int64_t{0}, int64_t{0}}), Argument(match.scale)})
+    factors.push_back(std::move(argument));
+  return builder.call(kFusedFlexAttention, std::move(factors));
+}
+
 /// The operator that stands for a match, in the sizes of its second product.
 Argument attention(Rewrite &rewrite, const AttentionMatch &match, const Plan &plan) {
   GraphBuilder &builder = rewrite.builder();
@@ -411,6 +446,10 @@ Argument attention(Rewrite &rewrite, const AttentionMatch &match, const Plan &pl
     key_heads.back() = plan.fine[plan.fine.size() - 2];
   if (heads.empty())
     heads = key_heads = {Expr(1)};
+  if (match.cap && heads.size() == 1) { // that kernel has batches and heads
+    heads.insert(heads.begin(), Expr(1));
+    key_heads.insert(key_heads.begin(), Expr(1));
+  }
   const auto rows = [&](const AttentionFactor &factor, const Sizes &batch, Expr count,
                         bool columns) {
     return rows_of(rewrite, factor, joined(batch, count, plan.depth), columns);
@@ -429,9 +468,11 @@ Argument attention(Rewrite &rewrite, const AttentionMatch &match, const Plan &pl
     if (builder.meta(query).dtype != match.query.dtype)
       query = builder.call("prims.convert_element_type.default", {query, match.query.dtype});
   }
-  Argument result = builder.emit("aten.scaled_dot_product_attention.default",
-                                 {query, key, value, masks.finish(), 0.0, false},
-                                 {{"scale", match.scale}, {"enable_gqa", plan.grouped}});
+  Argument result = match.cap
+                        ? capped(builder, match, masks, {query, key, value})
+                        : builder.emit("aten.scaled_dot_product_attention.default",
+                                       {query, key, value, masks.finish(), 0.0, false},
+                                       {{"scale", match.scale}, {"enable_gqa", plan.grouped}});
   result = in_sizes(builder, result, match.result);
   if (match.dtype != match.query.dtype)
     result = builder.call("prims.convert_element_type.default", {result, match.dtype});
@@ -453,6 +494,15 @@ void find_unmerged(const AttentionPattern &pattern, const Plan &plan, AttentionM
   find(match.query, plan.rows, plan.depth);
   find(match.key, plan.depth, plan.columns);
   find(match.value, plan.columns, plan.depth);
+}
+
+/// Whether the kernel with functions at the scores takes the sizes.
+bool fits_cap(const Plan &plan) {
+  Sizes query = plan.merged();
+  if (query.size() > 2)
+    return false;
+  query.insert(query.begin(), 2 - query.size(), Expr(1));
+  return fits_flex_kernel(joined(query, plan.rows, plan.depth), plan.columns);
 }
 
 /// What the work is, where sizes that a run decides are taken to be large.
@@ -515,7 +565,7 @@ graph::Graph match_attention(graph::Graph graph, const PassOptions &options) {
       if (!match)
         continue;
       const std::optional<Plan> plan = Planner(graph, ranges, *match).plan(options.fused_attention);
-      if (!plan || !pays(options, *match, *plan))
+      if (!plan || (match->cap && !fits_cap(*plan)) || !pays(options, *match, *plan))
         continue;
       find_unmerged(pattern, *plan, *match);
       matches.emplace(id, std::pair(std::move(*match), *plan));
@@ -534,7 +584,8 @@ graph::Graph match_attention(graph::Graph graph, const PassOptions &options) {
     rewrite.builder().set_source(node);
     if (options.choices)
       options.choices->push_back(node.name +
-                                 ": a softmax between two products, taken as attention");
+                                 ": a softmax between two products, taken as attention" +
+                                 (match->second.first.cap ? " of capped scores" : ""));
     rewrite.replace(id, attention(rewrite, match->second.first, match->second.second));
   }
   return rewrite.take();
