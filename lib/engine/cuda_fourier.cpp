@@ -134,20 +134,23 @@ private:
   /// What failed may have been queued before: cuFFT does not say, the stream does.
   void check_run(cufftResult status, const char *what) const {
     if (status == CUFFT_EXEC_FAILED) {
+      const cudaError_t last = cudaGetLastError();
       const cudaError_t state = cudaStreamQuery(on_);
       if (state != cudaSuccess && state != cudaErrorNotReady)
         throw Error(Status::device, std::string("cuFFT's ") + what + " failed on a stream where " +
                                         cudaGetErrorString(state));
-      throw Error(Status::device,
-                  std::string("cuFFT's ") + what + " failed to launch: a batch of " +
-                      std::to_string(shape_.batch) + " x [" + std::to_string(shape_.m) + ", " +
-                      std::to_string(shape_.n) + ", " + std::to_string(shape_.k) + "], " +
-                      std::to_string(work_bytes_) + " bytes of work memory");
+      throw Error(Status::device, std::string("cuFFT's ") + what + " failed to launch (" +
+                                      cudaGetErrorString(last) + "): a batch of " +
+                                      std::to_string(shape_.batch) + " x [" +
+                                      std::to_string(shape_.m) + ", " + std::to_string(shape_.n) +
+                                      ", " + std::to_string(shape_.k) + "], " +
+                                      std::to_string(work_bytes_) + " bytes of work memory");
     }
     check(status, what);
   }
   template <class Complex, class Real, class ToComplex, class OfReal, class ToReal>
   void execute(void *from, void *to, ToComplex complex, OfReal of_real, ToReal to_real) const {
+    cudaGetLastError(); // cuFFT would take what somebody left there for an error of its own
     if (shape_.routine == Routine::fourier_of_real)
       check_run(of_real(plan_, static_cast<Real *>(from), static_cast<Complex *>(to)), "ExecR2C");
     else if (shape_.routine == Routine::fourier_to_real)
