@@ -6,6 +6,7 @@
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tsc::ops {

@@ -58,8 +58,8 @@ graph::Graph lay_out_results(graph::Graph graph, const PassOptions &) {
         if (!layouts[result])
           continue;
         rewrite.builder().set_source(rewrite.source().node(result));
-        rewrite.replace(result, in_layout(rewrite.builder(), rewrite.replacement(result),
-                                          *layouts[result]));
+        rewrite.replace(
+            result, in_layout(rewrite.builder(), rewrite.replacement(result), *layouts[result]));
       }
     }
     rewrite.copy(id);

@@ -78,9 +78,9 @@ graph::Graph infer_shapes(graph::Graph graph, const PassOptions &options);
 graph::Graph grow_memory(graph::Graph graph, const PassOptions &options);
 graph::Graph match_mutations(graph::Graph graph, const PassOptions &options);
 
-/// Results get the strides that the file records, where those are of a dense tensor and not the ones
-/// that were inferred (PyTorch's own differ between its kernels for a CPU and for a GPU): whoever
-/// runs the program need not copy them. Before decompose, which forgets what was recorded.
+/// Results get the strides that the file records, where those are of a dense tensor and not the
+/// ones that were inferred (PyTorch's own differ between its kernels for a CPU and for a GPU):
+/// whoever runs the program need not copy them. Before decompose, which forgets what was recorded.
 graph::Graph lay_out_results(graph::Graph graph, const PassOptions &options);
 
 /// Runs the passes over the subgraphs of branches and loops, each call of a subgraph getting a
