@@ -80,6 +80,11 @@ Bounds look_at(const KernelGraph &graph, ValueId id, Known &known) {
     return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a - b; });
   case Op::mul:
     return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a * b; });
+  case Op::fma: {
+    const Bounds product =
+        combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a * b; });
+    return combined(product, arg(2), value.dtype, [](double a, double b) { return a + b; });
+  }
   case Op::minimum: {
     const Bounds a = arg(0), b = arg(1);
     return {std::min(a.low, b.low), std::min(a.high, b.high), a.is_number && b.is_number};

@@ -68,6 +68,10 @@ public:
         std::memcpy(out, from, static_cast<size_t>(extents.out) * sizeof(Real));
     };
     switch (shape_.routine) {
+    case Routine::fourier:
+    case Routine::fourier_of_real:
+    case Routine::fourier_to_real:
+      break; // host_fourier.cpp's
     case Routine::cholesky:
       copied(a);
       lapack_.potrf(uplo_, n_, out, order, info);

@@ -54,7 +54,7 @@ std::optional<double> time_of(const driver::Compilation &compilation, size_t gro
 TEST_CASE("a group is timed once, and so is one that does the same to other buffers") {
   // Two products keep two equal kernels apart; a third kernel does something else.
   const driver::Compilation compilation = compile(graph_of(
-      input("x", "float32", "[64, 64]"),
+      input("x", "float64", "[64, 64]"),
       node("a", "aten.exp.default", "[" + reference("x") + "]") + ", " +
           node("p", "aten.mm.default", "[" + reference("a") + ", " + reference("a") + "]") + ", " +
           node("b", "aten.exp.default", "[" + reference("p") + "]") + ", " +

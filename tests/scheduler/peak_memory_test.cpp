@@ -17,6 +17,7 @@ scheduler::Schedule run(const ir::Module &module, bool reorders = true,
                         std::vector<scheduler::StepRecord> *records = nullptr) {
   target::Policy policy = target::default_policy();
   policy.reorder_for_peak_memory = reorders;
+  policy.product_templates = false;
   policy.combo_kernels = false; // the small sums would be one launch behind all products
   scheduler::ScheduleOptions options;
   options.policy = &policy;
