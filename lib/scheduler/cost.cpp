@@ -55,7 +55,7 @@ constexpr Measured kTiles[] = {
 };
 constexpr double kMultiprocessors = 132; // of the H200 that these were measured on
 /// Of floats multiplied by threads, not measured yet: the multiply-and-adds among the instructions
-/// of a step (8 x 16 results a thread: 4096 of 4500, 8 x 8: 2048 of 2350, 8 x 4: 1024 of 1260) of
+/// of a step (8 x 16 results a thread: 4096 of 4460, 8 x 8: 2048 of 2313, 8 x 4: 1024 of 1242) of
 /// 60 TFLOP/s, less a tenth for barriers and registers that meet in a bank.
 constexpr Measured kSingleTiles[] = {{{128, 128, 3, 0, 2}, 49e3},
                                      {{128, 64, 4, 0, 2}, 47e3},
