@@ -125,7 +125,7 @@ std::vector<Case> cases() {
         {{"x", "bfloat16", {30, 2400, 7}}, {"w", "bfloat16", {7}}, {"b", "bfloat16", {7}}},
         layer_norm(7),
         {"y"}},
-       row},
+       "row reduction, 2 threads a row"}, // its sums are read back: one kernel in place of two
       {{"softmax of rows of four",
         {{"x", "float32", {80000, 4}}},
         json::array({{"y", "aten._softmax.default", {"$x", -1, false}}}),
