@@ -182,10 +182,8 @@ private:
         op.dtype == DType::f32 && std::all_of(op.args.begin(), op.args.end(), [&](uint32_t arg) {
           return body_.ops[arg].dtype == DType::f32;
         });
-    if (!of_floats || (op.op != Op::tanh && op.op != Op::truediv))
+    if (!of_floats || op.op != Op::truediv)
       return {};
-    if (op.op == Op::tanh)
-      return "tc_score_tanh";
     const BodyOp &divisor = body_.ops[op.args[1]];
     const bool inverts = divisor.op == Op::constant &&
                          std::isnormal(1 / static_cast<float>(tensor::to_double(divisor.constant)));

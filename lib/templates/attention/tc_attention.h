@@ -63,17 +63,16 @@ template <bool Hides, int BlockRows, int BlockColumns> struct tc_score_functions
 
 /// What functions of scores call. On a device these are straight lines of few instructions: calls
 /// and branches would keep matrix units waiting, a score at a time. A quotient is within 2 units in
-/// the last place, one of a constant within 1.5, a tangent within 3e-7.
+/// the last place, one of a constant within 1.5.
 #ifdef TC_DEVICE
-TC_FN float tc_score_quotient(float x, float y) { return __fdividef(x, y); }
-TC_FN float tc_score_part(float x, float constant) { return x * (1.0f / constant); }
-TC_FN float tc_score_tanh(float x) {
-  return fmaf(-2.0f, tc_reciprocal_1p(tc_quick_exp2(x * 2.8853900817779268f)), 1.0f);
+TC_FN float tc_score_quotient(float x, float y) {
+  const float scale = fabsf(y) > 0x1p126f ? 0.25f : 1.0f; // else __fdividef gives 0
+  return __fdividef(x * scale, y * scale);
 }
+TC_FN float tc_score_part(float x, float constant) { return x * (1.0f / constant); }
 #else
 TC_FN float tc_score_quotient(float x, float y) { return x / y; }
 TC_FN float tc_score_part(float x, float constant) { return x / constant; }
-TC_FN float tc_score_tanh(float x) { return tc_tanh(x); }
 #endif
 
 /// The steps of `Keys` columns that rows from `first` on walk over, before column `end`.
