@@ -1,6 +1,7 @@
 #include "engine/cuda_communicator.h"
 
 #include "engine/cuda_error.h"
+#include "engine/cuda_marks.h"
 
 #include <algorithm>
 #include <atomic>
@@ -19,9 +20,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(10); // between two looks at what is under way
 constexpr auto kGoodbye = std::chrono::seconds(5);    // for others to end as well
-
-/// Collectives of one recorded run whose beginnings are told apart; later ones count as the last.
-constexpr size_t kMarks = 4096;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -128,76 +126,6 @@ using RecordedCalls = std::vector<RecordedCall>;
 struct CudaRecordedCollectives final : RecordedCollectives {
   std::shared_ptr<const RecordedCalls> calls;
 };
-
-/// How far a CUDA graph is: the beginning of each collective is a byte of host memory, which a copy
-/// writes beside the collective, on a stream of its own. Nothing but the graph's end waits for it.
-class Marks {
-public:
-  Marks();
-  ~Marks() { release(); }
-  Marks(const Marks &) = delete;
-  Marks &operator=(const Marks &) = delete;
-
-  /// Queues that what `stream` gets next begins, collective `number` of a graph.
-  void set(size_t number, cudaStream_t stream);
-  /// `stream` has waited for all that were set. Precondition: one was.
-  void join(cudaStream_t stream);
-  /// Queues that none has begun.
-  void clear(size_t count, cudaStream_t stream);
-  bool is_set(size_t number) const { return number < kMarks && bytes_[number] != 0; }
-
-private:
-  void release() {
-    cudaFreeHost(const_cast<unsigned char *>(bytes_));
-    cudaFree(values_);
-    if (fork_ != nullptr)
-      cudaEventDestroy(fork_);
-    if (stream_ != nullptr)
-      cudaStreamDestroy(stream_);
-  }
-  volatile unsigned char *bytes_ = nullptr;
-  unsigned char *values_ = nullptr; // of the device: kMarks zeros, and a 1
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t fork_ = nullptr;
-};
-
-Marks::Marks() {
-  void *bytes = nullptr;
-  try {
-    check_cuda(cudaHostAlloc(&bytes, kMarks, cudaHostAllocDefault), "cudaHostAlloc");
-    bytes_ = static_cast<unsigned char *>(bytes);
-    check_cuda(cudaMalloc(reinterpret_cast<void **>(&values_), kMarks + 1), "cudaMalloc");
-    check_cuda(cudaMemset(values_, 0, kMarks), "cudaMemset");
-    check_cuda(cudaMemset(values_ + kMarks, 1, 1), "cudaMemset");
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-    check_cuda(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming), "cudaEventCreate");
-    check_cuda(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-  } catch (...) {
-    release();
-    throw;
-  }
-}
-
-void Marks::set(size_t number, cudaStream_t stream) {
-  if (number >= kMarks)
-    return;
-  check_cuda(cudaEventRecord(fork_, stream), "cudaEventRecord");
-  check_cuda(cudaStreamWaitEvent(stream_, fork_, 0), "cudaStreamWaitEvent");
-  check_cuda(cudaMemcpyAsync(const_cast<unsigned char *>(bytes_) + number, values_ + kMarks, 1,
-                             cudaMemcpyDeviceToHost, stream_),
-             "cudaMemcpyAsync");
-}
-
-void Marks::join(cudaStream_t stream) {
-  check_cuda(cudaEventRecord(fork_, stream_), "cudaEventRecord");
-  check_cuda(cudaStreamWaitEvent(stream, fork_, 0), "cudaStreamWaitEvent");
-}
-
-void Marks::clear(size_t count, cudaStream_t stream) {
-  check_cuda(cudaMemcpyAsync(const_cast<unsigned char *>(bytes_), values_, std::min(count, kMarks),
-                             cudaMemcpyDeviceToHost, stream),
-             "cudaMemcpyAsync");
-}
 
 class CudaGroups final : public Groups {
 public:
