@@ -171,8 +171,13 @@ void run_ranks_as_threads(const GroupTable &table,
   const int64_t ranks = table.world;
   Meetings meetings(table);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
+  // No rank takes memory before all are started: what the limits leave then decides how many start,
+  // not which of them is the first to find none.
+  std::promise<bool> all_started;
+  const std::shared_future<bool> start = all_started.get_future().share();
   const auto run_rank = [&](int64_t rank) {
+    if (!start.get())
+      return;
     try {
       ThreadGroups own(meetings, rank);
       body(rank, own);
@@ -182,21 +187,29 @@ void run_ranks_as_threads(const GroupTable &table,
       meetings.abandon();
     }
   };
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(ranks));
+  std::error_code refusal;
   try {
-    threads.reserve(static_cast<size_t>(ranks));
     for (int64_t rank = 0; rank < ranks; ++rank)
       threads.emplace_back(run_rank, rank);
   } catch (const std::system_error &error) {
-    meetings.abandon();
-    failures[threads.size()] = std::make_exception_ptr(support::UserError(
-        support::ExitCode::device,
-        {.code = "TSC-R018",
-         .message = "only " + std::to_string(threads.size()) + " of " + std::to_string(ranks) +
-                    " ranks could be started: " + error.code().message(),
-         .next_step = "raise the limits on processes and memory, or run fewer ranks"}));
+    refusal = error.code();
+  } catch (const std::bad_alloc &) {
+    refusal = std::make_error_code(std::errc::not_enough_memory);
   }
+  const size_t started = threads.size();
+  all_started.set_value(!refusal);
   for (std::thread &thread : threads)
     thread.join();
+  threads.clear();
+  if (refusal)
+    throw support::UserError(
+        support::ExitCode::device,
+        {.code = "TSC-R018",
+         .message = "only " + std::to_string(started) + " of " + std::to_string(ranks) +
+                    " ranks could be started: " + refusal.message(),
+         .next_step = "raise the limits on processes and memory, or run fewer ranks"});
   for (const std::exception_ptr &failure : failures)
     if (failure)
       std::rethrow_exception(failure);

@@ -254,8 +254,12 @@ TEST_CASE("ranks that cannot all be started are an error") {
     } catch (const tsc::support::UserError &error) {
       const std::string what = error.what();
       _exit(what.rfind("error TSC-R018: only ", 0) == 0 &&
-                    what.find(" of 4096 ranks could be started: Resource temporarily "
-                              "unavailable\n  next: raise the limits on processes and memory, or "
+                    // A stack that does not fit is "temporarily unavailable", a word beside it is
+                    // "cannot allocate".
+                    (what.find(": Resource temporarily unavailable\n") != std::string::npos ||
+                     what.find(": Cannot allocate memory\n") != std::string::npos) &&
+                    what.find(" of 4096 ranks could be started: ") != std::string::npos &&
+                    what.find("\n  next: raise the limits on processes and memory, or "
                               "run fewer ranks") != std::string::npos
                 ? 0
                 : 1);
