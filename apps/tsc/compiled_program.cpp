@@ -4,6 +4,7 @@
 #include "emit/emit.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
+#include "target/target.h"
 
 #include <algorithm>
 
@@ -13,7 +14,8 @@ namespace {
 /// Which of the plans is asked for.
 size_t plan_for(const CompileFlags &flags, const std::vector<program::Program> &plans,
                 const std::string &path, const std::string &preferred) {
-  const std::string arch = flags.archs.empty() ? preferred : archs_of(flags).front();
+  const std::string arch =
+      flags.archs.empty() ? preferred : target::find_target(archs_of(flags).front()).name;
   std::vector<std::string> there;
   there.reserve(plans.size());
   for (const program::Program &plan : plans)

@@ -209,12 +209,12 @@ void explain_network(const Compilation &compilation, const Flags &flags) {
   if (flags.json) {
     nlohmann::json object = to_json(plan, table);
     object["graph"] = flags.graph;
-    object["arch"] = target.name;
+    object["arch"] = target.part;
     object["network"] = network.name;
     return print_json(object);
   }
   std::printf("%lld ranks on %s, each %s\n", static_cast<long long>(table.world),
-              network.name.c_str(), target.name.c_str());
+              network.name.c_str(), target.part.c_str());
   for (const driver::PlannedCollective &collective : plan.collectives)
     std::printf("%s: %s in group '%s' of %zu ranks, %.3g MB: %.1f us, %.1f exposed (node %s)\n",
                 collective.name.c_str(), collective.what.c_str(), collective.group.c_str(),
@@ -265,7 +265,7 @@ void run(const Flags &flags, const CLI::App &command) {
       else
         print(pair);
     if (flags.json)
-      print_json({{"graph", flags.graph}, {"arch", target.name}, {"pairs", pairs}});
+      print_json({{"graph", flags.graph}, {"arch", target.part}, {"pairs", pairs}});
     return;
   }
   const std::vector<scheduler::NodeId> wanted =
@@ -281,7 +281,7 @@ void run(const Flags &flags, const CLI::App &command) {
       std::fputs(to_text(group, compilation.program, target).c_str(), stdout);
   if (flags.json)
     print_json({{"graph", flags.graph},
-                {"arch", target.name},
+                {"arch", target.part},
                 {"choices", compilation.choices},
                 {"groups", groups}});
 }

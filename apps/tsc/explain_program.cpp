@@ -136,7 +136,7 @@ std::string explain_program(const Program &program, const std::string &wanted,
   const std::vector<ExplainedStep> steps = steps_of(program, wanted, shapes);
   std::string text;
   if (wanted.empty())
-    text = program.name + ", compiled for " + target.name + ": " +
+    text = program.name + ", compiled for " + target.part + ": " +
            std::to_string(program.steps.size()) + " steps, " +
            std::to_string(program.kernels.size()) + " kernels\n";
   for (const ExplainedStep &step : steps)

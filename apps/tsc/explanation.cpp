@@ -125,7 +125,7 @@ nlohmann::json kernel_json(const program::Kernel &kernel) {
 }
 
 std::string cost_text(const scheduler::Cost &cost, const target::Target &target) {
-  return "estimated on " + target.name + ": " +
+  return "estimated on " + target.part + ": " +
          format("%.1f us: %.3g MB, %.3g GFLOP", cost.nanoseconds * 1e-3, cost.bytes * 1e-6,
                 cost.operations * 1e-9);
 }

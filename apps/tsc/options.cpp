@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <optional>
 
 namespace tsc::app {
@@ -95,7 +96,8 @@ void add_compile_flags(CLI::App &command, CompileFlags &flags, const char *graph
                      "host, host-cuda or cuda");
   add_repeatable(
       command, "--arch", flags.archs,
-      "what to plan for: an architecture as in sm_90, native (this machine's GPU), or host; "
+      "what to plan for: an architecture as in sm_90, one with the facts of a part as in "
+      "sm_90:gigabytes_per_second=3350 (docs/kernels.md), native (this machine's GPU), or host; "
       "repeatable");
   add_repeatable(command, "--lock", flags.locks,
                  "take the plans of this file, which tsc tune wrote; repeatable");
@@ -117,16 +119,13 @@ void print_warnings(const std::vector<std::string> &warnings, const std::string 
 
 std::string native_arch() {
   std::string why;
-  const std::string arch = runtime::cuda_arch(&why);
-  const target::Target *target = target::nearest_target(arch);
-  if (!arch.empty() && !target)
-    why = "the GPU is " + arch;
-  if (!target)
+  std::string part = runtime::native_part(&why);
+  if (part.empty())
     throw support::UserError(
         support::ExitCode::usage,
         support::Diagnostic{"TSC-C018", "there is no GPU here to plan for: " + why, "", "", "", "",
                             "name the architecture that the program will run on: --arch=sm_90"});
-  return target->name;
+  return part;
 }
 
 std::vector<std::string> archs_of(const CompileFlags &flags) {
@@ -143,7 +142,15 @@ std::vector<std::string> archs_of(const CompileFlags &flags) {
 
 std::vector<driver::Compilation> compile_plans(const CompileFlags &flags, driver::Form last) {
   std::vector<driver::Compilation> plans;
+  std::map<std::string, std::string> parts; // by architecture: a folder has one plan for each
   for (const std::string &arch : archs_of(flags)) {
+    const target::Target &target = target::find_target(arch);
+    if (const auto [other, is_new] = parts.emplace(target.name, arch); !is_new)
+      throw support::UserError(
+          support::ExitCode::usage,
+          {.code = "TSC-C036",
+           .message = arch + " and " + other->second + " are both parts of " + target.name,
+           .next_step = "compile a folder for each, or for the slower one"});
     CompileFlags own = flags;
     own.archs = {arch};
     plans.push_back(compile_with_flags(own, last));

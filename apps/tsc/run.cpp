@@ -67,17 +67,17 @@ std::string arch_to_run_on(const Flags &flags) {
   if (flags.device == "host" && flags.plan == "serial")
     return "host";
   if (flags.device == "cuda" || flags.device.empty()) {
-    const target::Target *native = target::nearest_target(runtime::cuda_arch(nullptr));
-    if (native)
-      return native->name;
+    const std::string native = runtime::native_part(nullptr);
+    if (!native.empty())
+      return native;
   }
   return flags.device.empty() && flags.plan == "serial" ? "host" : kDefaultArch;
 }
 
 /// The position in `archs` of what runs here.
 size_t choose_plan(const Flags &flags, const std::vector<tsc_engine::Arch> &archs) {
-  const std::string here = arch_to_run_on(flags);
-  return tsc_engine::choose_arch(archs, {here, target::find_target(here).shared_bytes_per_block});
+  const target::Target &here = target::find_target(arch_to_run_on(flags));
+  return tsc_engine::choose_arch(archs, {here.name, here.shared_bytes_per_block});
 }
 
 Subject load(Flags flags) {
@@ -105,9 +105,10 @@ Subject load(Flags flags) {
     flags.archs = {arch_to_run_on(flags)};
   } else {
     std::vector<tsc_engine::Arch> archs;
-    for (const std::string &arch : archs_of(flags))
+    const std::vector<std::string> given = archs_of(flags);
+    for (const std::string &arch : given)
       archs.push_back({target::find_target(arch).name, 0});
-    flags.archs = {archs[choose_plan(flags, archs)].name};
+    flags.archs = {given[choose_plan(flags, archs)]};
   }
   subject.compilation = compile_with_flags(flags, driver::Form::program);
   subject.own_weights = subject.compilation.graph.weights;

@@ -92,8 +92,8 @@ readers() {
 std::string arch_here(const runtime::SessionOptions &options) {
   if (options.device == runtime::DeviceKind::host && options.plan == runtime::Plan::serial)
     return "host";
-  const target::Target *native = target::nearest_target(runtime::cuda_arch(nullptr));
-  return native ? native->name : driver::CompileOptions().arch;
+  const std::string native = runtime::native_part(nullptr);
+  return native.empty() ? driver::CompileOptions().arch : native;
 }
 
 json describe_problem(const driver::Problem &problem) {

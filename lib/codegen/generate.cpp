@@ -634,6 +634,8 @@ Program generate(const ir::Module &module, const scheduler::Schedule &schedule,
     throw support::InternalError("codegen", "", "no target is given");
   Shared shared{*options.target, options.tuning, {}, {}, {}, module.assertions.size(), {}};
   shared.program.archs = {options.target->name};
+  if (options.target->part != options.target->name)
+    shared.program.part = options.target->part;
   const Part part = make_part(module, schedule, *options.target);
   Assembler(shared, part, "").add_whole();
   finish_program(module, shared.inplace, shared.program);

@@ -44,6 +44,8 @@ Cost step_cost(const program::Program &program, const program::Step &step,
 }
 
 const target::Target &target_of(const program::Program &program) {
+  if (!program.part.empty())
+    return target::find_target(program.part);
   return target::find_target(program.archs.empty() ? "host" : program.archs.front());
 }
 

@@ -515,6 +515,21 @@ std::string cuda_arch(int device_index) {
          std::to_string(attribute(cudaDevAttrComputeCapabilityMinor, device_index));
 }
 
+CudaPart cuda_part(int device_index) {
+  need_device(device_index);
+  constexpr double kKilohertz = 1e3, kBitsPerByte = 8, kTransfers = 2; // of a cycle
+  CudaPart part;
+  part.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device_index);
+  part.l2_bytes = attribute(cudaDevAttrL2CacheSize, device_index);
+  int clock = 0, width = 0;
+  if (cudaDeviceGetAttribute(&clock, cudaDevAttrMemoryClockRate, device_index) == cudaSuccess &&
+      cudaDeviceGetAttribute(&width, cudaDevAttrGlobalMemoryBusWidth, device_index) == cudaSuccess)
+    part.bandwidth = clock * kKilohertz * kTransfers * width / kBitsPerByte;
+  else
+    cudaGetLastError(); // it is told here; later calls are not to find it
+  return part;
+}
+
 void make_cuda_context(int device_index) {
   need_device(device_index);
   check_cuda(cudaSetDevice(device_index), "cudaSetDevice");

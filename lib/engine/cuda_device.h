@@ -40,6 +40,14 @@ std::unique_ptr<CudaDevice> make_cuda_device(const CudaDeviceOptions &options);
 /// "sm_90" of a GPU of this machine. Errors: Error (device) "no CUDA driver ..." or "no CUDA GPU
 /// ...".
 std::string cuda_arch(int device_index);
+/// What that GPU has: multiprocessors; bytes of memory a second, of clock and width, 0 where the
+/// driver tells neither; bytes of second-level cache. Errors: as cuda_arch.
+struct CudaPart {
+  int multiprocessors = 0;
+  double bandwidth = 0;
+  int l2_bytes = 0;
+};
+CudaPart cuda_part(int device_index);
 /// "NVIDIA H100, CUDA 13.0" of that GPU and its driver. Errors: as cuda_arch.
 std::string cuda_device_name(int device_index);
 /// Makes the context of that GPU, which takes tenths of a second, so that later calls find it; may

@@ -404,6 +404,8 @@ Program read_program(const Cursor &root) {
                                             std::to_string(kVersion));
   program.name = root.at("name").text();
   program.archs = root.at("archs").texts();
+  if (const Cursor part = root.optional("part"); part.exists())
+    program.part = part.text();
   read_all(root, "symbols", program.symbols);
   read_all(root, "inputs", program.inputs);
   read_all(root, "outputs", program.outputs);

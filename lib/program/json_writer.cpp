@@ -284,6 +284,8 @@ std::string to_json(const Program &program) {
                {"buffers", write_all(program.buffers)},
                {"kernels", write_all(program.kernels)},
                {"steps", write_all(program.steps)}};
+  if (!program.part.empty())
+    root["part"] = program.part;
   if (program.structure)
     root["structure"] = Json::parse(tensor::to_json(*program.structure));
   if (!program.assertions.empty())

@@ -279,6 +279,8 @@ struct Program {
   int version = kVersion;
   std::string name;
   std::vector<std::string> archs; // {"sm_90"}
+  std::string
+      part; // whose facts the plan is made for, as target::find_target takes it; "": of archs
   std::vector<Symbol> symbols;
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;

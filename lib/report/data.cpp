@@ -249,7 +249,7 @@ std::string to_json(const driver::Compilation &compilation, const target::Target
                     const std::string &graph, const Measured *measured) {
   Json data = Builder(compilation, target).build();
   data["graph"] = graph;
-  data["target"] = {{"name", target.name},
+  data["target"] = {{"name", target.part},
                     {"host", target.is_host},
                     {"bandwidth", target.bandwidth},
                     {"flops_f32", target.flops_f32},

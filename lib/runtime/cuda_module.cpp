@@ -2,6 +2,7 @@
 
 #include "runtime/module_places.h"
 #include "runtime/session.h"
+#include "target/target.h"
 
 #include <dlfcn.h>
 
@@ -66,6 +67,19 @@ std::string cuda_arch(std::string *why) {
   if (why)
     *why = arch.empty() ? reason : "";
   return arch;
+}
+
+std::string native_part(std::string *why) {
+  const std::string arch = cuda_arch(why);
+  const target::Target *target = arch.empty() ? nullptr : target::nearest_target(arch);
+  if (!target) {
+    if (why && !arch.empty())
+      *why = "the GPU is " + arch;
+    return "";
+  }
+  std::string reason;
+  const tsc_engine::CudaPart part = load_cuda_module(reason)->part(0);
+  return target::part_of(*target, {part.multiprocessors, part.bandwidth, part.l2_bytes});
 }
 
 std::string cuda_device_name() {

@@ -26,8 +26,9 @@ struct CudaModule {
   void (*make_context)(int device_index);
   std::unique_ptr<tsc_engine::Groups> (*make_groups)(const tsc_engine::CudaGroupsOptions &);
   tsc_engine::NcclId (*make_nccl_id)();
+  tsc_engine::CudaPart (*part)(int device_index);
 };
-inline constexpr int kCudaModuleVersion = 5;
+inline constexpr int kCudaModuleVersion = 6;
 
 /// The module, which stays loaded; null where it is not there or cannot be loaded, and why.
 const CudaModule *load_cuda_module(std::string &why);

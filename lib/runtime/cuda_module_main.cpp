@@ -8,6 +8,6 @@ tsc_cuda_module() {
       &tsc_engine::cuda_arch,           &tsc_engine::cuda_device_name,
       &tsc_engine::compile_cubin,       &tsc_engine::cuda_compiler_identity,
       &tsc_engine::make_cuda_context,   &tsc_engine::make_cuda_groups,
-      &tsc_engine::make_nccl_id};
+      &tsc_engine::make_nccl_id,        &tsc_engine::cuda_part};
   return &module;
 }

@@ -124,6 +124,10 @@ double now_us();
 /// The architecture of the first GPU ("sm_90"); "" if there is none or the CUDA module is missing,
 /// and `why` (may be null) says so.
 std::string cuda_arch(std::string *why);
+/// What to plan for on the first GPU, as target::find_target takes it: the newest architecture that
+/// is not newer, with the facts of this part. "" if there is no such GPU, and `why` (may be null)
+/// says so.
+std::string native_part(std::string *why);
 /// The first GPU and its driver, in words; "" as cuda_arch.
 std::string cuda_device_name();
 /// True if a GPU and the CUDA module are there; `why` (may be null) says why not.

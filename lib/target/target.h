@@ -9,7 +9,8 @@
 namespace tsc::target {
 
 struct Target {
-  std::string name;         // "sm_90"; "host"
+  std::string name;         // "sm_90"; "host": of the architecture, whose code it runs
+  std::string part;         // how find_target finds it: "sm_90", "sm_90:gigabytes_per_second=3350"
   int major = 9, minor = 0; // compute capability; 0.0 for the host
   /// Kernels run as plain loops on the CPU, products in the host's library. What else stands here
   /// is of a GPU that the program can also run on.
@@ -34,8 +35,22 @@ struct Target {
   double link_bandwidth = 0;           // bytes a second and direction to other GPUs of the host
 };
 
-/// Throws UserError (usage) TSC-C001 with the known names for an unknown one.
-const Target &find_target(std::string_view name);
+/// What one part has of an architecture; 0 where that is not known.
+struct PartFacts {
+  int multiprocessors = 0;
+  double bandwidth = 0; // bytes a second
+  int l2_bytes = 0;
+};
+
+/// By a name, or by a name and the facts of a part that are not those that stand for its
+/// architecture: "sm_90:multiprocessors=114:gigabytes_per_second=2039:l2_mebibytes=50". Arithmetic
+/// goes with the multiprocessors. Such a target stays for the life of the process.
+/// Throws UserError (usage) TSC-C001 with the known names for an unknown one, TSC-C035 for facts
+/// that are none.
+const Target &find_target(std::string_view part);
+/// The part of an architecture with those facts, as find_target finds it. A fact stays the
+/// architecture's where it differs by less than a twentieth, or so much that it cannot be true.
+std::string part_of(const Target &architecture, const PartFacts &facts);
 /// Every GPU architecture that is planned for, oldest first.
 const std::vector<Target> &targets();
 /// What to plan for where the GPU is an `arch` ("sm_103"): the newest architecture that is not

@@ -4,6 +4,11 @@
 #include "support/text.h"
 
 #include <charconv>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -37,7 +42,7 @@ struct Peaks { // of arithmetic, in TFLOP/s
 Target make(int major, int minor, int multiprocessors, const PerMultiprocessor &limits,
             double bandwidth, int l2_bytes, const Peaks &peaks, double link_bandwidth) {
   Target target;
-  target.name = "sm_" + std::to_string(major) + std::to_string(minor);
+  target.name = target.part = "sm_" + std::to_string(major) + std::to_string(minor);
   target.major = major;
   target.minor = minor;
   target.has_async_copies = major >= 8;
@@ -89,7 +94,7 @@ std::vector<Target> make_targets() {
 const Target &host() {
   static const Target target = [] {
     Target made = find_target("sm_86");
-    made.name = "host";
+    made.name = made.part = "host";
     made.major = made.minor = 0;
     made.is_host = true;
     made.has_async_copies = made.has_matrix_16bit = made.has_wgmma = made.has_bulk_copies = false;
@@ -127,13 +132,109 @@ const Target *nearest_target(std::string_view arch) {
   return nearest;
 }
 
-const Target &find_target(std::string_view name) {
+namespace {
+
+struct Fact {
+  std::string_view name;
+  double unit;  // what 1 stands for
+  double limit; // the largest number that is taken
+  double (*get)(const Target &);
+  void (*set)(Target &, double);
+};
+
+void scale_arithmetic(Target &target, double multiprocessors) {
+  const double ratio = multiprocessors / target.multiprocessors;
+  target.multiprocessors = static_cast<int>(multiprocessors);
+  for (double *rate : {&target.flops_f64, &target.flops_f32, &target.flops_16bit})
+    *rate *= ratio;
+}
+
+constexpr Fact kFacts[] = {
+    {"multiprocessors", 1, 4096,
+     [](const Target &target) { return static_cast<double>(target.multiprocessors); },
+     scale_arithmetic},
+    {"gigabytes_per_second", kGiga, 1e6, [](const Target &target) { return target.bandwidth; },
+     [](Target &target, double value) {
+       target.bandwidth = value;
+       target.bytes_in_flight = value * kLoadedLatency;
+     }},
+    {"l2_mebibytes", kMib, 1024,
+     [](const Target &target) { return static_cast<double>(target.l2_bytes); },
+     [](Target &target, double value) { target.l2_bytes = static_cast<int>(value); }}};
+
+[[noreturn]] void refuse(std::string_view part, const std::string &what) {
+  throw support::UserError(support::ExitCode::usage,
+                           {.code = "TSC-C035",
+                            .message = "'" + std::string(part) + "': " + what,
+                            .next_step = "write ARCH:multiprocessors=N:gigabytes_per_second=N:"
+                                         "l2_mebibytes=N, or some of these"});
+}
+
+/// `fact`: "multiprocessors=114".
+void set_fact(Target &target, std::string_view part, std::string_view fact) {
+  const size_t middle = fact.find('=');
+  const std::string_view name = fact.substr(0, middle);
+  for (const Fact &known : kFacts) {
+    if (known.name != name)
+      continue;
+    const std::string_view text = middle == fact.npos ? "" : fact.substr(middle + 1);
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 1 ||
+        number > known.limit)
+      refuse(part, std::string(name) + " is no number from 1 to " +
+                       std::to_string(static_cast<int>(known.limit)));
+    return known.set(target, number * known.unit);
+  }
+  refuse(part, "'" + std::string(name) + "' is no fact of a part");
+}
+
+/// Parts that were asked for, by their text.
+const Target &find_part(const Target &architecture, std::string_view part) {
+  static std::mutex mutex;
+  static std::map<std::string, Target, std::less<>> parts;
+  const std::lock_guard lock(mutex);
+  if (const auto found = parts.find(part); found != parts.end())
+    return found->second;
+  Target made = architecture;
+  made.part = part;
+  size_t begin = part.find(':');
+  while (begin != part.npos) {
+    const size_t end = part.find(':', begin + 1);
+    set_fact(made, part, part.substr(begin + 1, end == part.npos ? end : end - begin - 1));
+    begin = end;
+  }
+  return parts.emplace(part, std::move(made)).first->second;
+}
+
+} // namespace
+
+std::string part_of(const Target &architecture, const PartFacts &facts) {
+  constexpr double kSame = 0.05, kFarthest = 8;
+  const double known[] = {static_cast<double>(facts.multiprocessors), facts.bandwidth,
+                          static_cast<double>(facts.l2_bytes)};
+  std::string part = architecture.name;
+  for (size_t i = 0; i < std::size(kFacts); ++i) {
+    const double usual = kFacts[i].get(architecture), ratio = known[i] / usual;
+    if (ratio < 1 / kFarthest || ratio > kFarthest || std::abs(ratio - 1) < kSame)
+      continue;
+    const double number = std::round(known[i] / kFacts[i].unit);
+    if (number >= 1 && number <= kFacts[i].limit)
+      part += ":" + std::string(kFacts[i].name) + "=" + std::to_string(static_cast<int>(number));
+  }
+  return part;
+}
+
+const Target &find_target(std::string_view part) {
+  const std::string_view name = part.substr(0, part.find(':'));
+  if (name.size() < part.size() && name == "host")
+    refuse(part, "the host is no part of an architecture");
   std::vector<std::string> names;
   if (name == "host")
     return host();
   for (const Target &target : targets()) {
     if (target.name == name)
-      return target;
+      return name.size() < part.size() ? find_part(target, part) : target;
     names.push_back(target.name);
   }
   names.emplace_back("host");

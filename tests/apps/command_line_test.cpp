@@ -149,6 +149,31 @@ TEST_CASE("a folder holds a plan for each architecture, and a run takes the one 
                      "  next: give one --arch; compile -o and run take several\n");
 }
 
+TEST_CASE("plans are made for a part of an architecture") {
+  Workplace place;
+  const std::string graph = sample("anchors/softmax/model.json");
+  const std::string part = "sm_90:gigabytes_per_second=2400", option = "--arch=" + part;
+  const auto time = [&](const std::string &arch) {
+    const Outcome told = place.run({"explain", graph, arch, "--json"});
+    INFO(told.err);
+    REQUIRE(told.exit_code == 0);
+    return nlohmann::json::parse(told.out);
+  };
+  CHECK(time(option).at("arch") == part);
+  CHECK(time("--arch=sm_90").at("arch") == "sm_90");
+  REQUIRE(place.run({"compile", graph, option, "-o", "own"}).exit_code == 0);
+  const auto program = nlohmann::json::parse(testing::read_text(place.path("own/program.json")));
+  CHECK(program.at("part") == part);
+  CHECK(program.at("archs") == nlohmann::json::array({"sm_90"}));
+  CHECK(place.run({"explain", "own", option}).exit_code == 0);
+  CHECK(place.run({"run", "own", "--device=host"}).exit_code == 0);
+  const Outcome both = place.run({"compile", graph, "--arch=sm_90", option, "-o", "both"});
+  CHECK(both.exit_code == 2);
+  CHECK(both.err == "error TSC-C036: " + part +
+                        " and sm_90 are both parts of sm_90\n"
+                        "  next: compile a folder for each, or for the slower one\n");
+}
+
 TEST_CASE("thresholds of a policy can be set one by one") {
   Workplace place;
   const std::string graph = sample("anchors/softmax/model.json");

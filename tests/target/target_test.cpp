@@ -32,6 +32,52 @@ TEST_CASE("architectures are found by name") {
   CHECK(target::find_target("sm_120").major == 12);
 }
 
+TEST_CASE("a part has facts of its own") {
+  const target::Target &whole = target::find_target("sm_90");
+  CHECK(whole.part == "sm_90");
+  const target::Target &part =
+      target::find_target("sm_90:multiprocessors=66:gigabytes_per_second=2039:l2_mebibytes=25");
+  CHECK(part.name == "sm_90");
+  CHECK(part.part == "sm_90:multiprocessors=66:gigabytes_per_second=2039:l2_mebibytes=25");
+  CHECK(part.multiprocessors == 66);
+  CHECK(part.flops_16bit == whole.flops_16bit / 2);
+  CHECK(part.bandwidth == 2.039e12);
+  CHECK(part.bytes_in_flight == Approx(whole.bytes_in_flight * 2.039e12 / whole.bandwidth));
+  CHECK(part.l2_bytes == 25 << 20);
+  CHECK(part.has_wgmma);
+  CHECK(&target::find_target(part.part) == &part);
+  CHECK(whole.multiprocessors == 132);
+}
+
+TEST_CASE("what a GPU says of itself counts where it differs and can be true") {
+  const target::Target &arch = target::find_target("sm_90");
+  CHECK(part_of(arch, {}) == "sm_90");
+  CHECK(part_of(arch, {132, 4.917e12, 50 << 20}) == "sm_90"); // H200
+  CHECK(part_of(arch, {132, 3.352e12, 50 << 20}) == "sm_90:gigabytes_per_second=3352");
+  CHECK(part_of(arch, {114, 2.039e12, 50 << 20}) ==
+        "sm_90:multiprocessors=114:gigabytes_per_second=2039");
+  CHECK(part_of(arch, {16, 1e9, 60 << 20}) == "sm_90:l2_mebibytes=60");
+  CHECK(target::find_target(part_of(arch, {114, 2.039e12, 0})).multiprocessors == 114);
+}
+
+TEST_CASE("facts that are none are refused") {
+  const std::string next = "\n  next: write ARCH:multiprocessors=N:gigabytes_per_second=N:"
+                           "l2_mebibytes=N, or some of these";
+  const auto error = [](const char *part) {
+    return user_error([&] { target::find_target(part); });
+  };
+  CHECK(error("sm_90:clock=3") ==
+        "error TSC-C035: 'sm_90:clock=3': 'clock' is no fact of a part" + next);
+  for (const char *number : {"", "=", "=0", "=-4", "=5000", "=1.5", "=99999999999999999999", "=1x"})
+    CHECK(error(("sm_90:multiprocessors" + std::string(number)).c_str()) ==
+          "error TSC-C035: 'sm_90:multiprocessors" + std::string(number) +
+              "': multiprocessors is no number from 1 to 4096" + next);
+  CHECK(error("sm_90:") == "error TSC-C035: 'sm_90:': '' is no fact of a part" + next);
+  CHECK(error("host:multiprocessors=4") ==
+        "error TSC-C035: 'host:multiprocessors=4': the host is no part of an architecture" + next);
+  CHECK(error("sm_91:multiprocessors=4").rfind("error TSC-C001: unknown architecture", 0) == 0);
+}
+
 TEST_CASE("every architecture is complete and named after its capability") {
   std::set<std::string> names;
   for (const target::Target &t : target::targets()) {
