@@ -220,7 +220,7 @@ void explain_network(const Compilation &compilation, const Flags &flags) {
                 collective.name.c_str(), collective.what.c_str(), collective.group.c_str(),
                 table.members(collective.group, 0).size(), collective.bytes * 1e-6,
                 collective.seconds * 1e6, collective.exposed * 1e6, collective.node.c_str());
-  const double hidden = plan.communicating - plan.exposed;
+  const double hidden = std::max(0.0, plan.communicating - plan.exposed);
   std::printf("a run: %.1f us: computes %.1f, communicates %.1f, of which %.1f hidden and %.1f "
               "exposed\n",
               plan.total * 1e6, plan.computing * 1e6, plan.communicating * 1e6, hidden * 1e6,

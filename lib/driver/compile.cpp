@@ -51,6 +51,38 @@ int64_t deepest_backward(const target::Target &target) {
   return depth;
 }
 
+/// Products that hide the whole collective are counted until they do.
+ops::Overlap overlap_of(const State &state, const ops::OverlapWork &work) {
+  const target::Target &target = *state.target;
+  const auto sent_product = [](const ops::ProductSizes &sizes) {
+    scheduler::SentProduct result;
+    result.rows = sizes.rows;
+    result.terms = sizes.terms;
+    result.columns = sizes.columns;
+    result.dtype = sizes.dtype;
+    return result;
+  };
+  scheduler::SentProduct product = sent_product(work.product);
+  product.ranks = work.ranks;
+  product.cut_rows = work.cut_rows;
+  product.sent = work.sent;
+  product.copied = work.copied;
+  ops::Overlap result;
+  const double sending = scheduler::pieces_of(target, product, 1, 1).sending;
+  for (; product.beside < sending && result.beside < work.beside.size(); ++result.beside)
+    product.beside +=
+        scheduler::pieces_of(target, sent_product(work.beside[result.beside]), 1, 1).computing;
+  const scheduler::Pieces pieces =
+      scheduler::pieces_of(target, product, state.policy.product_pieces,
+                           static_cast<double>(state.policy.product_pieces_percent) / 100);
+  result.pieces = pieces.count;
+  result.computing = pieces.computing;
+  result.sending = pieces.sending;
+  result.whole = pieces.whole;
+  result.in_pieces = pieces.in_pieces;
+  return result;
+}
+
 void run_graph_passes(State &state) {
   ops::PassOptions pass_options;
   if (state.policy.fused_attention) // deeper: without wgmma, sums would not fit the registers
@@ -81,6 +113,10 @@ void run_graph_passes(State &state) {
   pass_options.sorted_sums = state.policy.sorted_sums;
   pass_options.deterministic = state.policy.deterministic;
   pass_options.bucket_bytes = state.policy.bucket_bytes;
+  if (state.policy.product_pieces > 1)
+    pass_options.overlap = [&state](const ops::OverlapWork &work) {
+      return overlap_of(state, work);
+    };
   pass_options.choices = &state.result.choices;
   pass_options.cleanup = state.result.graph.stage != "post_grad";
   state.result.graph = ops::run_graph_passes(

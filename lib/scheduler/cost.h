@@ -41,6 +41,27 @@ double library_nanoseconds(const target::Target &target, double bytes, double op
 /// have rows that start at whole vectors.
 bool pays_to_align(const target::Target &target, double operations, double bytes,
                    double copied_bytes, int copies);
+/// A product whose rows a collective brings or takes, and that collective.
+struct SentProduct {
+  int64_t rows = 0, terms = 0, columns = 0;
+  ir::DType dtype = ir::DType::f32;
+  int64_t ranks = 2, cut_rows = 0; // that exchange; of a rank, that can be cut
+  double sent = 0, copied = 0;     // bytes: that a rank sends; read and written by cutting
+  double beside = 0;               // nanoseconds of other products that hide the whole collective
+};
+struct Pieces {
+  int64_t count = 1;
+  double computing = 0, sending = 0; // nanoseconds, whole
+  double whole = 0, in_pieces = 0;   // nanoseconds of both together
+};
+/// In how many pieces, at most `most`, both run so that one travels while another is computed;
+/// whole where the best number takes more than `share` of the time. `in_pieces` is that number's, 0
+/// where none was possible.
+Pieces pieces_of(const target::Target &target, const SentProduct &product, int64_t most,
+                 double share);
+/// What sending that many bytes between GPUs of a host takes a rank, in its turns.
+double sending_nanoseconds(const target::Target &target, double bytes, int64_t ranks);
+
 /// Attention of 16-bit floats in a kernel of ours.
 double attention_nanoseconds(const target::Target &target, double bytes, double operations);
 /// Of attention of few queries of 16-bit floats: into how many parts blocks should divide the keys

@@ -12,9 +12,6 @@ namespace tsc::scheduler {
 namespace {
 
 constexpr double kNanoseconds = 1e9;
-/// From one rank's send to the next one's receipt, between GPUs of a host. An assumption: measured
-/// figures of small messages are one to a few microseconds.
-constexpr double kLinkLatency = 1e-6;
 
 double elements(const ir::Module &module, std::span<const Expr> sizes) {
   return static_cast<double>(size_hint(module, symbolic::numel(sizes)));
@@ -48,8 +45,8 @@ Cost estimate_collective(const ir::Module &module, const ir::Extern &call,
   else
     estimate.bytes =
         bytes * (ranks - 1) / ranks * (call.library == ir::Library::all_reduce ? 2 : 1);
-  const double sending = target.link_bandwidth > 0 ? estimate.bytes / target.link_bandwidth : 0;
-  estimate.nanoseconds = (sending + (ranks - 1) * kLinkLatency) * kNanoseconds;
+  estimate.nanoseconds =
+      sending_nanoseconds(target, estimate.bytes, static_cast<int64_t>(ranks));
   return estimate;
 }
 

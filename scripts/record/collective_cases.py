@@ -13,11 +13,11 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives  # noqa: F401  (registers the operators)
 import torch.multiprocessing as multiprocessing
-from collective_graphs import experts, forms, mesh, reductions, tensor_parallel
+from collective_graphs import experts, forms, mesh, products_in_pieces, reductions, tensor_parallel
 from safetensors.torch import save_file
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CASES = [(reductions, 3, {}), (forms, 3, {}), (tensor_parallel, 2, {}), (mesh, 4, {"dp": [[0, 2], [1, 3]], "tp": [[0, 1], [2, 3]]}),
+CASES = [(reductions, 3, {}), (forms, 3, {}), (tensor_parallel, 2, {}), (products_in_pieces, 2, {}), (mesh, 4, {"dp": [[0, 2], [1, 3]], "tp": [[0, 1], [2, 3]]}),
          (experts, 4, {})]
 
 

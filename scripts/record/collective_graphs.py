@@ -92,6 +92,42 @@ def tensor_parallel(ranks=2, rows=4, features=6, hidden=5, scale_weights=None):
     return g.finish([y, part, g.collective("all_gather_into_tensor", part, ranks, "0")])
 
 
+def products_in_pieces(ranks=2, rows=5, features=6, hidden=4):
+    """Products whose rows a collective brings or takes: rows of a sequence, with views and casts between, one reader of all that was gathered."""
+    g = Graph("products_in_pieces")
+    x, wide = g.input([rows, features]), g.input([rows, 2, features])
+    up, gate, down = g.input([features, hidden]), g.input([features, hidden], "bfloat16"), g.input([hidden, features])
+    bfloat16, float32 = {"dtype": "bfloat16"}, {"dtype": "float32"}
+    gathered = g.collective("all_gather_into_tensor", x, ranks, "0")
+    half = g.call("prims.convert_element_type.default", g.call("aten.view.default", gathered, [-1, features]), bfloat16)
+    gated = g.call("prims.convert_element_type.default", g.call("aten.mm.default", half, gate), float32)
+    inner = g.call("aten.mul.Tensor", g.call("aten.mm.default", gathered, up), g.call("aten.sigmoid.default", gated))
+    part = g.collective("reduce_scatter_tensor", g.call("aten.mm.default", inner, down), "sum", ranks, "0")
+    results = [g.call("aten.add.Tensor", part, x), g.call("aten.sum.dim_IntList", gathered, [0])]
+    # A sequence of two: only products read what is gathered.
+    flat = g.call("aten.view.default", g.collective("all_gather_into_tensor", wide, ranks, "0"), [ranks * rows * 2, features])
+    inner = g.call("aten.relu.default", g.call("aten.mm.default", flat, up))
+    y = g.call("aten.view.default", g.call("aten.mm.default", inner, down), [ranks * rows, 2, features])
+    results.append(g.collective("reduce_scatter_tensor", y, "avg", ranks, "0"))
+    small = g.call("prims.convert_element_type.default", g.call("aten.mm.default", inner, down), bfloat16)
+    results.append(g.collective("all_reduce", g.call("aten.view.default", small, [ranks, rows, 2, features]), "sum", "0"))
+    # Columns of a product of columns: no rows that are alike.
+    tall = g.collective("all_gather_into_tensor", up, ranks, "0")
+    results.append(g.call("aten.mm.default", g.call("aten.mm.default", x, up), g.call("aten.permute.default", tall, [1, 0])))
+    return g.finish(results)
+
+
+def sharded_layer(rows, features, hidden, ranks=2):
+    """The gated perceptron of a Llama between shards of a sequence, in bfloat16: a gather, two products, another one, a reduce-scatter."""
+    g = Graph("sharded_layer")
+    x, scale = g.input([rows // ranks, features], "bfloat16"), g.input([features], "bfloat16")
+    up, gate, down = (g.input(sizes, "bfloat16") for sizes in ([features, hidden // ranks], [features, hidden // ranks], [hidden // ranks, features]))
+    gathered = g.collective("all_gather_into_tensor", g.call("aten.mul.Tensor", x, scale), ranks, "0")
+    inner = g.call("aten.mul.Tensor", g.call("aten.silu.default", g.call("aten.mm.default", gathered, gate)), g.call("aten.mm.default", gathered, up))
+    part = g.collective("reduce_scatter_tensor", g.call("aten.mm.default", inner, down), "sum", ranks, "0")
+    return g.finish([g.call("aten.add.Tensor", part, x)])
+
+
 def mesh(parallel=2):
     """A step of a mesh: parallel weights in one dimension, averaged gradients in the other."""
     g = Graph("mesh")

@@ -87,8 +87,8 @@ TEST_CASE("usage errors have exit code 2 and go to stderr") {
               "max_candidates_per_buffer, max_fusion_rounds, peak_memory_factor, "
               "loop_ordering_after_fusion, columns_turn_readers, product_templates, "
               "foreach_lists, reorder_for_peak_memory, prefetch_gathers, prefetch_bytes, "
-              "bucket_bytes, reorder_for_overlap, combo_kernels, combo_max_kernels, "
-              "combo_max_bytes, combo_max_distance\n");
+              "bucket_bytes, product_pieces, product_pieces_percent, reorder_for_overlap, "
+              "combo_kernels, combo_max_kernels, combo_max_bytes, combo_max_distance\n");
   check_usage(place.run({"explain", graph, "--policy-option", "max_fusion_size=-3"}),
               "error TSC-C013: 'max_fusion_size=-3' sets no value of max_fusion_size\n"
               "  next: write max_fusion_size=NUMBER; under the policy default it is 64\n");

@@ -110,6 +110,87 @@ TEST_CASE("collectives of every kind give PyTorch's numbers on every rank") {
     }
 }
 
+TEST_CASE("products and collectives in pieces give PyTorch's numbers on every rank") {
+  struct Recorded {
+    std::string name;
+    size_t outputs;
+    std::vector<std::string> told; // of explain
+  };
+  const Recorded cases[] = {
+      {"tensor_parallel", 3, {"n6 and n7 run in 2 pieces", "n13 and n14 run in 2 pieces"}},
+      {"products_in_pieces",
+       5,
+       {"n9, n11 and n5 run in 2 pieces", "n14 and n15 run in 2 pieces",
+        "n22 and n19 run in 2 pieces", "n24 and n26 run in 2 pieces",
+        "n28 and n31 run in 2 pieces"}}};
+  Workplace place;
+  for (const Recorded &c : cases) {
+    const std::string folder = TSC_UNPACKED_DIR "/tests/cases/collectives/" + c.name + "/";
+    const std::vector<std::string> pieces = {"--policy-option=product_pieces=3",
+                                             "--policy-option=product_pieces_percent=1000000"};
+    for (const std::vector<std::string> &device : std::vector<std::vector<std::string>>{
+             {"--device=reference"}, {"--device=host"}, {"--device=host", "--plan=cuda"}}) {
+      std::vector<std::string> words = {"run",           folder + "graph.json",
+                                        "--inputs",      folder + "inputs.safetensors",
+                                        "--expect",      folder + "expected.safetensors",
+                                        "--world-size=2"};
+      words.insert(words.end(), device.begin(), device.end());
+      words.insert(words.end(), pieces.begin(), pieces.end());
+      const Outcome outcome = place.run(words);
+      INFO(c.name << " " << device.back() << "\n" << outcome.out << outcome.err);
+      CHECK(outcome.exit_code == 0);
+      CHECK(count(outcome.out, ": agrees, ") == 2 * c.outputs);
+    }
+    std::vector<std::string> words = {"explain", folder + "graph.json", "--arch=sm_90"};
+    words.insert(words.end(), pieces.begin(), pieces.end());
+    const Outcome told = place.run(words);
+    INFO(told.out << told.err);
+    for (const std::string &text : c.told)
+      CHECK(told.out.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("products are cut where pieces are expected to hide what is sent") {
+  // Half of the terms of a layer on each of two ranks; then a product that could run beside the
+  // sum.
+  const auto graph = [](const std::string &rows, bool beside) {
+    const auto tensor = [](const std::string &name, const std::string &sizes) {
+      return R"({"name": ")" + name + R"(", "op": "placeholder", "val": {"dtype": "bfloat16", )" +
+             R"("size": [)" + sizes + R"(], "device": "cpu"}},)";
+    };
+    const auto call = [](const std::string &name, const std::string &target,
+                         const std::string &arguments) {
+      return R"({"name": ")" + name + R"(", "op": "call_function", "target": ")" + target +
+             R"(", "args": [)" + arguments + "]},";
+    };
+    const auto node = [](const std::string &name) { return R"({"node": ")" + name + "\"}"; };
+    return R"({"format": "tsc-graph", "version": 1, "name": "layer", "nodes": [)" +
+           tensor("x", rows + ", 4096") + tensor("w", "4096, 8192") + tensor("v", "8192, 4096") +
+           call("product", "aten.mm.default", node("x") + "," + node("w")) +
+           call("sum", "_c10d_functional.all_reduce.default", node("product") + R"(, "sum", "0")") +
+           (beside ? call("other", "aten.mm.default", node("w") + "," + node("v")) : "") +
+           call("done", "_c10d_functional.wait_tensor.default", node("sum")) +
+           R"({"name": "output", "op": "output", "args": [[)" + node("done") +
+           (beside ? "," + node("other") : "") + "]]}]}";
+  };
+  Workplace place;
+  const auto told = [&](const std::string &rows, bool beside) {
+    const Outcome outcome = place.run({"explain", place.file("layer.json", graph(rows, beside)),
+                                       "--arch=sm_90", "--policy-option=product_pieces=4"});
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    return outcome.out;
+  };
+  const auto says = [&](const std::string &rows, bool beside, const std::string &text) {
+    const std::string out = told(rows, beside);
+    INFO(out);
+    CHECK(out.find(text) != std::string::npos);
+  };
+  says("8192", false, "product and sum run in 4 pieces");
+  says("8192", true, "product and sum stay whole");
+  says("64", false, "product and sum stay whole");
+}
+
 TEST_CASE("ranks differ in what they get, and agree on what they gather") {
   Workplace place;
   const Case &c = kCases[0];

@@ -23,14 +23,6 @@ constexpr std::string_view kGather = "_c10d_functional.all_gather_into_tensor.de
                            kReduce = "_c10d_functional.all_reduce.default",
                            kWait = "_c10d_functional.wait_tensor.default";
 
-bool writes_in_place(const Graph &graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
-    const Operator *row = node.target == kWait ? nullptr : find_operator(node.target);
-    return row != nullptr &&
-           std::any_of(row->schema.parameters.begin(), row->schema.parameters.end(), is_written);
-  });
-}
-
 std::optional<int64_t> elements_of(const TensorMeta &meta) {
   int64_t count = 1;
   for (const Expr size : meta.layout.sizes) {

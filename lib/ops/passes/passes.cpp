@@ -10,6 +10,7 @@
 #include "ops/passes/inline_effects.h"
 #include "ops/passes/inline_subgraphs.h"
 #include "ops/passes/match_attention.h"
+#include "ops/passes/overlap_products.h"
 #include "ops/passes/seed_random.h"
 #include "ops/passes/split_complex.h"
 #include "ops/passes/verify_graph.h"
@@ -38,6 +39,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"decompose_convolution", decompose_convolution},
       {"order_sums", order_sums},
       {"align_products", align_products},
+      {"overlap_products", overlap_products},
       {"bucket_collectives", bucket_collectives},
       {"prepare_subgraphs", prepare_subgraphs},
       {"seed_random", seed_random},

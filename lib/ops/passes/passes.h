@@ -24,6 +24,27 @@ struct AttentionWork {
   int64_t changes = 0;    // of scores, before the softmax
   bool in_floats = false; // scores are float32
 };
+/// A product of rows x terms by terms x columns.
+struct ProductSizes {
+  int64_t rows = 0, terms = 0, columns = 0;
+  tensor::DType dtype = tensor::DType::f32; // of its factors
+};
+/// Products of the same rows that one collective brings or takes.
+struct OverlapWork {
+  ProductSizes product; // columns: of all of them
+  int64_t ranks = 2;    // that exchange
+  int64_t cut_rows = 0; // that can be cut: of a rank
+  double sent = 0;      // bytes that a rank sends
+  double copied = 0;    // bytes read and written because results come in pieces
+  /// Products that can run beside the collective as it is, the likeliest first.
+  std::vector<ProductSizes> beside;
+};
+struct Overlap {
+  int64_t pieces = 1;
+  double computing = 0, sending = 0; // nanoseconds of both as they are
+  double whole = 0, in_pieces = 0;   // together; in pieces: of the best number of them
+  size_t beside = 0;                 // how many of OverlapWork::beside the collective hides behind
+};
 struct PassOptions {
   int64_t fused_attention = 0;    // keep attention that one kernel can compute, up to this depth
   int64_t attention_backward = 0; // the same of its backward pass
@@ -41,7 +62,9 @@ struct PassOptions {
   bool deterministic =
       false;                // the same bits from the same input: floats are never added atomically
   int64_t bucket_bytes = 0; // that collectives which become one yield at most; 0: none do
-  bool cleanup = true;      // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
+  /// In how many pieces products and a collective beside them run; may be empty: they stay whole.
+  std::function<Overlap(const OverlapWork &)> overlap;
+  bool cleanup = true; // dead nodes, no-op views and copies, CSE; off for "post_grad" graphs
   /// Gets a sentence about each thing that was chosen for the graph as a whole; may be null.
   std::vector<std::string> *choices = nullptr;
 };

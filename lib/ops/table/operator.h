@@ -140,6 +140,9 @@ bool passes_elements(const Node &node);
 /// Whether some node of the graph has Effect::ordered.
 bool has_ordered_operators(const Graph &graph);
 
+/// Whether some node of the graph other than a wait writes to an argument.
+bool writes_in_place(const Graph &graph);
+
 /// Whether this call writes to an argument.
 bool mutates(const Operator &row, const Call &call);
 

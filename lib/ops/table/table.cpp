@@ -150,6 +150,15 @@ bool has_ordered_operators(const Graph &graph) {
   });
 }
 
+bool writes_in_place(const Graph &graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
+    const bool waits = node.target == "_c10d_functional.wait_tensor.default";
+    const Operator *row = waits ? nullptr : find_operator(node.target);
+    return row != nullptr &&
+           std::any_of(row->schema.parameters.begin(), row->schema.parameters.end(), is_written);
+  });
+}
+
 bool passes_elements(const Node &node) {
   const Operator *row =
       node.kind == graph::NodeKind::call_function ? find_operator(node.target) : nullptr;
