@@ -222,11 +222,12 @@ private:
     return graph;
   }
 
-  /// Where the product is alpha * a @ b + beta * c, that: readers of the results get it.
+  /// Where the product is alpha * a @ b + beta * c, that: readers of the results get it, all of
+  /// them one value.
   KernelGraph with_results(KernelGraph graph) const {
-    const bool scaled = call_.alpha != 1, added = call_.inputs.size() > 2 && call_.beta != 0;
-    if (!scaled && !added)
-      return graph;
+    const bool added = call_.inputs.size() > 2 && call_.beta != 0;
+    ValueId results = ir::kNone;
+    Expr place;
     std::vector<ValueId> renumbered(graph.values.size());
     KernelGraph result = graph;
     result.values.clear();
@@ -252,11 +253,19 @@ private:
         arg = renumbered[arg];
       if (value.guard != ir::kNone)
         value.guard = renumbered[value.guard];
-      const bool found = is_result(value);
-      renumbered[id] = push(std::move(value));
-      if (!found)
+      if (!is_result(value)) {
+        renumbered[id] = push(std::move(value));
         continue;
-      renumbered[id] = times(renumbered[id], call_.alpha);
+      }
+      // They are there, whoever reads them under whatever mask, and are at one place.
+      if (results != ir::kNone) {
+        require(value.index == place, "codegen", "a product's results are read elsewhere");
+        renumbered[id] = results;
+        continue;
+      }
+      place = value.index;
+      value.guard = ir::kNone;
+      results = renumbered[id] = times(push(std::move(value)), call_.alpha);
       if (!added)
         continue;
       Value sum;
@@ -264,8 +273,8 @@ private:
       sum.dtype = DType::f32;
       const ValueId more =
           times(push(load_of(module_, call_.inputs[2].buffer, index_of_added())), call_.beta);
-      sum.args = {renumbered[id], more};
-      renumbered[id] = push(std::move(sum));
+      sum.args = {results, more};
+      results = renumbered[id] = push(std::move(sum));
     }
     for (ValueId &store : result.stores)
       store = renumbered[store];

@@ -13,6 +13,7 @@ def fused_products(c):
     c.case("relu_bf16", lambda x, w: torch.relu(x @ w), r(30, 72), r(72, 72))
     c.case("linear_gelu_bf16", lambda x, w, b: F.gelu(F.linear(x, w, b)), r(70, 40), r(24, 40), r(24))
     c.case("residual_bf16", lambda x, w, y, s: (x @ w.t()) * s[:, None] + y, r(33, 16), r(80, 16), r(33, 80), r(33))
+    c.case("mean_of_stack", lambda b, x, w, y: torch.stack([y, torch.addmm(b, x, w)]).mean(0), r(24), r(16, 16), r(16, 24), r(16, 24))
     h = lambda *s: c.randn(*s, dtype=torch.float16)
     c.case("conv_bf16", lambda x, w, s, b, y: torch.relu(F.conv2d(x, w, padding=1) * s[:, None, None] + b[:, None, None] + y),
            last(r(2, 16, 9, 7)), last(r(24, 16, 3, 3)), r(24), r(24), last(r(2, 24, 9, 7)))
