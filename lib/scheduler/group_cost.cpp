@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 namespace tsc::scheduler {
 
@@ -45,8 +46,7 @@ Cost estimate_collective(const ir::Module &module, const ir::Extern &call,
   else
     estimate.bytes =
         bytes * (ranks - 1) / ranks * (call.library == ir::Library::all_reduce ? 2 : 1);
-  estimate.nanoseconds =
-      sending_nanoseconds(target, estimate.bytes, static_cast<int64_t>(ranks));
+  estimate.nanoseconds = sending_nanoseconds(target, estimate.bytes, static_cast<int64_t>(ranks));
   return estimate;
 }
 
@@ -137,20 +137,43 @@ SortWork sort_work(const ir::Module &module, const ir::Extern &call) {
   return work;
 }
 
+namespace {
+
+/// Bytes that one access of a member's loops touches. A place that is loaded may be any of the
+/// buffer, but no more are touched than the loops have turns: rows of a table that somebody looks
+/// up. Each for itself they cost a sector. (`bytes_hint`, by which fusions are ranked as
+/// TorchInductor ranks them, takes all of the buffer.)
+int64_t touched_bytes(const ir::Module &module, const Node &member, const Dependency &access) {
+  constexpr int64_t kSector = 32;
+  const int64_t all = bytes_hint(module, access);
+  const MemoryDep *memory = std::get_if<MemoryDep>(&access);
+  if (memory == nullptr || !is_indirect(*memory))
+    return all;
+  const std::vector<Expr> strides = symbolic::stride_vars(memory->index, memory->variables);
+  const bool beside =
+      std::any_of(strides.begin(), strides.end(), [](Expr stride) { return stride.is_integer(1); });
+  const auto item =
+      static_cast<int64_t>(tensor::size_in_bytes(module.buffer(memory->buffer).dtype));
+  const double turns = elements(module, member.body.sizes);
+  return static_cast<int64_t>(
+      std::min(static_cast<double>(all),
+               turns * static_cast<double>(beside ? item : std::max(item, kSector))));
+}
+
+} // namespace
+
 int64_t moved_bytes(const ir::Module &module, const Schedule &schedule,
                     const std::vector<NodeId> &members,
                     const std::function<bool(BufferId)> &stays_inside) {
   int64_t total = 0;
   for (std::vector<Dependency> Node::*list : {&Node::reads, &Node::writes}) {
-    std::vector<Dependency> accesses;
+    std::unordered_set<Dependency, DependencyHash> seen;
+    std::map<BufferId, int64_t> touched; // by storage
     for (const NodeId member : members)
       for (const Dependency &access : schedule.nodes[member].*list)
-        if (!is_weak(access) && !stays_inside(buffer_of(access)))
-          accesses.push_back(access);
-    remove_duplicates(accesses);
-    std::map<BufferId, int64_t> touched; // by storage
-    for (const Dependency &access : accesses)
-      touched[module.storage_of(buffer_of(access))] += bytes_hint(module, access);
+        if (!is_weak(access) && !stays_inside(buffer_of(access)) && seen.insert(access).second)
+          touched[module.storage_of(buffer_of(access))] +=
+              touched_bytes(module, schedule.nodes[member], access);
     for (const auto &[storage, bytes] : touched)
       total += std::min(bytes, storage_bytes(module, storage));
   }
