@@ -14,6 +14,8 @@ using ir::Op;
 constexpr int kBlock = 128;
 constexpr int64_t kFewestRows = 2048;
 constexpr int64_t kLongestRow = 64; // that any number of rows is walked alone for
+/// The same where a thread has a tile of runs: so many sums are under way that few threads do.
+constexpr int64_t kLongestRowOfTile = 256;
 constexpr int64_t kLongestRowOfMany = 1024;
 constexpr int64_t kManyThreads = 1024; // a multiprocessor
 constexpr int64_t kFewThreads = 512;   // a multiprocessor: more of them, a row each, share columns
@@ -357,7 +359,8 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
   const int64_t elements = wanted.graph.elements().value();
   const bool alone = walk.tile == 1 && elements >= kFewestShared; // may share rows instead
   if ((walk.vector == 1 && walk.tile == 1) ||
-      (elements > kLongestRow && threads < kManyThreads * target.multiprocessors) ||
+      (elements > (walk.vector > 1 && walk.tile > 1 ? kLongestRowOfTile : kLongestRow) &&
+       threads < kManyThreads * target.multiprocessors) ||
       (alone && threads < kFewThreads * target.multiprocessors && !choice))
     return false;
   walk.block = kBlock;

@@ -25,8 +25,16 @@ enum class Way : uint8_t {
 /// Columns are used by every output channel of their group. With this few of them writing the
 /// columns costs more than the product saves.
 constexpr int64_t kFewOutputs = 4;
+/// On a GPU, channels innermost: a thread has a tile of outputs of some positions, which is about a
+/// third of its multiplications' peak; columns cost four bytes a term and a group.
+constexpr int64_t kFewOutputsInside = 16;
+/// So many outputs that threads with 64 of them each fill a GPU; of fewer the columns are few.
+constexpr int64_t kManyResults = int64_t{1} << 20;
 /// Terms of a sum that no matrix product is worth.
 constexpr int64_t kFewTerms = 16;
+/// Terms from which on a product of 16-bit floats is as fast as a sum that reads neighbouring
+/// channels, and faster by far than one whose channels lie apart: about a step of its kernel.
+constexpr int64_t kManyTerms = 64;
 /// Columns take this many bytes at most: a larger convolution is cut into parts, one after the
 /// other.
 constexpr int64_t kLargestColumns = int64_t{256} << 20;
@@ -42,7 +50,10 @@ bool all_are(const Sizes &values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](Expr e) { return e.is_integer(value); });
 }
 
-Way choose_way(const Convolution &c) {
+bool has_channels_inside(const Convolution &c);
+bool keeps_channels_inside(const Convolution &c);
+
+Way choose_way(const Convolution &c, const Facilities &facilities) {
   if (!tensor::is_floating(c.result.dtype)) // matrix libraries know no integers
     return Way::sum;
   const bool one_tap =
@@ -51,7 +62,16 @@ Way choose_way(const Convolution &c) {
   const Expr channels = symbolic::floor_div(c.channels(), c.groups);
   if (one_tap && c.groups.is_integer(1) && !c.transposed)
     return Way::product;
-  if (at_most(outputs, kFewOutputs) || at_most(channels * c.window.taps(), kFewTerms))
+  if (facilities.product_kernels && tensor::is_reduced_float(c.result.dtype) && !c.transposed &&
+      keeps_channels_inside(c) && !c.window.taps().is_integer(1) &&
+      !at_most(channels * c.window.taps(), kManyTerms - 1))
+    return Way::columns; // which its product reads where they come from
+  const bool tiled =
+      facilities.product_kernels && has_channels_inside(c) &&
+      (c.batch() * c.outputs() * symbolic::numel(c.positions)).as_integer().value_or(0) >=
+          kManyResults;
+  if (at_most(outputs, tiled ? kFewOutputsInside : kFewOutputs) ||
+      at_most(channels * c.window.taps(), kFewTerms))
     return Way::sum;
   return Way::columns;
 }
@@ -124,8 +144,8 @@ std::optional<ColumnsSaved> columns_saved(const Convolution &given) {
   c.channels_inside = true;
   const Facilities facilities{.product_kernels = true};
   const Expr columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
-  if (choose_way(c) != Way::columns || !reads_windows(c, facilities) || copies_once(c) ||
-      !columns.is_integer())
+  if (choose_way(c, facilities) != Way::columns || !reads_windows(c, facilities) ||
+      copies_once(c) || !columns.is_integer())
     return std::nullopt;
   const auto bytes = static_cast<double>(tensor::size_in_bytes(c.result.dtype));
   const auto more = static_cast<double>(more_to_runs(c.channels(), word_of(c)));
@@ -344,18 +364,31 @@ Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argumen
     windows = windows_of(builder, x, c.positions, c.window, 0);
     weights = shaper.reshape(w, then({groups, outputs, channels}, kernel));
   }
-  const Argument left =
+  Argument left =
       shaper.reshape(windows, then(then({batch, groups, Expr(1), channels}, c.positions), kernel));
-  const Argument right =
+  Argument right =
       shaper.reshape(weights, then(then({Expr(1), groups, outputs, channels}, ones), kernel));
+  // Several outputs of a group are neighbours where channels are: a row of sums a position.
+  const bool inside = has_channels_inside(c) && !outputs.is_integer(1);
+  int64_t summed = 3; // the dimension of a group's channels
+  if (inside) {
+    const std::vector<size_t> order = then(then(then({0}, 4, rank), 1, 3), 4 + rank, rank);
+    left = shaper.permute(left, order);
+    right = shaper.permute(right, order);
+    summed += static_cast<int64_t>(rank);
+  }
   const Argument products = builder.call(kMul, {widen(builder, left), widen(builder, right)});
-  Arguments reduced = {3};
+  Arguments reduced = {summed};
   for (size_t i = 0; i < rank; ++i)
     reduced.push_back(static_cast<int64_t>(4 + rank + i));
   const Argument sums = builder.call("aten.sum.dim_IntList", {products, reduced, false});
   if (outputs.is_integer(1)) // and may lie as what is summed does
     return builder.call("aten.squeeze.dims", {sums, Arguments{2}});
-  return shaper.reshape(sums, then({batch, groups * outputs}, c.positions));
+  if (!inside)
+    return shaper.reshape(sums, then({batch, groups * outputs}, c.positions));
+  Sizes apart = then({batch}, c.positions);
+  apart.push_back(groups * outputs);
+  return shaper.permute(shaper.reshape(sums, apart), then({0, rank + 1}, 1, rank));
 }
 
 /// Channels filled up with zeros to whole runs, as the first layer's three colours need: its
@@ -649,8 +682,9 @@ Argument compute_convolution(GraphBuilder &builder, const Call &call, bool chann
     sizes[0] = c.outputs();
     return Shaper(builder).reshape(convert(builder, call["bias"], dtype), sizes);
   };
+  const Way way = choose_way(c, builder.facilities());
   Argument result;
-  switch (choose_way(c)) {
+  switch (way) {
   case Way::product:
     result = product_of_views(Shaper(builder), x, w, c, keeps_channels_inside(c));
     break;
@@ -668,7 +702,7 @@ Argument compute_convolution(GraphBuilder &builder, const Call &call, bool chann
     result = builder.call(kAdd, {result, bias});
   result = convert(builder, result, c.result.dtype);
   // A sum is stored once, and as the result, not as what its wider terms add up to.
-  if (choose_way(c) == Way::sum && has_channels_inside(c))
+  if (way == Way::sum && has_channels_inside(c))
     result = builder.emit("tsc.stored.default", {result});
   return in_layout(builder, result, c.result.layout);
 }
