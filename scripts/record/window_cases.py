@@ -47,6 +47,8 @@ def convolution(c):
     c.case("few_outputs", lambda x, w, b: F.conv2d(x, w, b, padding=1), r(2, 9, 6, 5), r(3, 9, 3, 3), r(3))
     c.case("few_outputs_bf16", lambda x, w, b: torch.tanh(F.conv2d(x, w, b, padding=1)), half(2, 16, 7, 9), half(3, 16, 3, 3), half(3))
     c.case("one_output_inside", lambda x, w: F.conv2d(x, w, stride=2, padding=1), inside(half(2, 24, 8, 6)), half(1, 24, 3, 3))
+    c.case("conv1d_first_bf16", lambda x, w: F.gelu(F.conv1d(x, w, stride=5)), half(2, 1, 243), half(40, 1, 10))
+    c.case("strided_one_tap_bf16", lambda x, w, b: F.conv2d(x, w, b, stride=2), half(2, 3, 9, 8), half(64, 3, 1, 1), half(64))
     c.case("conv1d_one_output_bf16", lambda x, w, b: torch.tanh(F.conv1d(x, w, b, padding=3)), half(2, 32, 29), half(1, 32, 7), half(1))
     c.case("strided_one_tap", lambda x, w: F.conv2d(x, w, stride=2), r(2, 9, 7, 6), r(10, 9, 1, 1))
     c.case("padded_one_tap", lambda x, w, b: F.conv2d(x, w, b, padding=1), r(2, 19, 3, 4), r(10, 19, 1, 1), r(10))

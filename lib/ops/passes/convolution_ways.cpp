@@ -35,6 +35,9 @@ constexpr int64_t kFewTerms = 16;
 /// Terms from which on a product of 16-bit floats is as fast as a sum that reads neighbouring
 /// channels, and faster by far than one whose channels lie apart: about a step of its kernel.
 constexpr int64_t kManyTerms = 64;
+/// Outputs that a sum would read its input again for, though its terms be few; their columns are
+/// less than half of them.
+constexpr int64_t kManyOutputs = 32;
 /// Columns take this many bytes at most: a larger convolution is cut into parts, one after the
 /// other.
 constexpr int64_t kLargestColumns = int64_t{256} << 20;
@@ -63,9 +66,11 @@ Way choose_way(const Convolution &c, const Facilities &facilities) {
   if (one_tap && c.groups.is_integer(1) && !c.transposed)
     return Way::product;
   if (facilities.product_kernels && tensor::is_reduced_float(c.result.dtype) && !c.transposed &&
-      keeps_channels_inside(c) && !c.window.taps().is_integer(1) &&
-      !at_most(channels * c.window.taps(), kManyTerms - 1))
-    return Way::columns; // which its product reads where they come from
+      (keeps_channels_inside(c) || (c.rank() == 1 && c.groups.is_integer(1))) &&
+      (at_most(outputs, kFewOutputs)
+           ? !c.window.taps().is_integer(1) && !at_most(channels * c.window.taps(), kManyTerms - 1)
+           : !at_most(outputs, kManyOutputs - 1)))
+    return Way::columns; // which its product reads where they come from, or which are few
   const bool tiled =
       facilities.product_kernels && has_channels_inside(c) &&
       (c.batch() * c.outputs() * symbolic::numel(c.positions)).as_integer().value_or(0) >=
@@ -702,7 +707,8 @@ Argument compute_convolution(GraphBuilder &builder, const Call &call, bool chann
     result = builder.call(kAdd, {result, bias});
   result = convert(builder, result, c.result.dtype);
   // A sum is stored once, and as the result, not as what its wider terms add up to.
-  if (way == Way::sum && has_channels_inside(c))
+  if (way == Way::sum && (has_channels_inside(c) || (builder.facilities().product_kernels &&
+                                                     tensor::is_reduced_float(c.result.dtype))))
     result = builder.emit("tsc.stored.default", {result});
   return in_layout(builder, result, c.result.layout);
 }
