@@ -78,6 +78,8 @@ Bounds look_at(const KernelGraph &graph, ValueId id, Known &known) {
     return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a + b; });
   case Op::sub:
     return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a - b; });
+  case Op::neg:
+    return combined(arg(0), {0, 0, true}, value.dtype, [](double a, double) { return -a; });
   case Op::mul:
     return combined(arg(0), arg(1), value.dtype, [](double a, double b) { return a * b; });
   case Op::fma: {
@@ -116,7 +118,8 @@ Bounds bounds_of(const KernelGraph &graph, ValueId id, Known &known) {
   if (known.size() >= kMostValues)
     return {};
   known[id] = {}; // counts from here on
-  const Bounds bounds = look_at(graph, id, known);
+  Bounds bounds = look_at(graph, id, known);
+  bounds.is_number |= !tensor::is_floating(graph[id].dtype); // whatever it is
   known[id] = bounds;
   return bounds;
 }
