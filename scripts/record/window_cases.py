@@ -38,6 +38,9 @@ def convolution(c):
     apart = inside(c.randn(1, 8, 6, 8, dtype=torch.float16))
     apart[0, 1, 2, 3], apart[0, 6, 4, 4] = math.inf, math.nan
     c.case("grouped_special_inside", lambda x, w: F.conv2d(x, w, padding=1, groups=2), apart, c.randn(8, 4, 3, 3, dtype=torch.float16))
+    c.case("grouped_transposed_one_step", lambda x, w: F.conv_transpose2d(x, w, padding=1, groups=3), inside(half(2, 12, 6, 7)), half(12, 5, 3, 3))
+    c.case("depthwise_transposed_one_step", lambda x, w, b: F.conv_transpose2d(x, w, b, padding=(2, 0), dilation=(2, 1), groups=6), r(1, 6, 9, 8), r(6, 1, 3, 4), r(6))
+    c.case("grouped_transposed_1d", lambda x, w: F.conv_transpose1d(x, w, padding=5, groups=2), r(2, 4, 13), r(4, 3, 3))
     c.case("grouped_3d_bf16", lambda x, w: F.conv3d(x, w, groups=2, padding=1), half(1, 8, 3, 4, 8), half(8, 4, 3, 3, 3))
     c.case("grouped_one", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=2), r(1, 10, 5, 7), r(14, 5, 3, 3), r(14))
     c.case("grouped_one_tap", lambda x, w: F.conv2d(x, w, groups=2), r(2, 34, 3, 5), r(14, 17, 1, 1))

@@ -1,0 +1,135 @@
+#include "ops/passes/convolution_choice.h"
+
+#include "ops/table/memory_format.h"
+
+#include <algorithm>
+
+namespace tsc::ops {
+namespace {
+
+/// Columns are used by every output channel of their group. With this few of them writing the
+/// columns costs more than the product saves.
+constexpr int64_t kFewOutputs = 4;
+/// On a GPU, channels innermost: a thread has a tile of outputs of some positions, which is about a
+/// third of its multiplications' peak; columns cost four bytes a term and a group.
+constexpr int64_t kFewOutputsInside = 16;
+/// So many outputs that threads with 64 of them each fill a GPU; of fewer the columns are few.
+constexpr int64_t kManyResults = int64_t{1} << 20;
+/// Terms of a sum that no matrix product is worth.
+constexpr int64_t kFewTerms = 16;
+/// Terms from which on a product of 16-bit floats is as fast as a sum that reads neighbouring
+/// channels, and faster by far than one whose channels lie apart: about a step of its kernel. Of a
+/// single output it would throw away 63 of 64 columns.
+constexpr int64_t kManyTerms = 64;
+/// Outputs that a sum would read its input again for, though its terms be few; their columns are
+/// less than half of them.
+constexpr int64_t kManyOutputs = 32;
+
+bool at_most(Expr value, int64_t bound) { return value.is_integer() && value.value() <= bound; }
+
+/// Of one dimension: whether columns are more than what is turned, an input and a result; half a
+/// result where it has no whole words, for which the library is slow (7,999 positions of conv1d:
+/// 2.0 ms, estimated as 0.6).
+bool turning_pays(const Convolution &c) {
+  const Expr in = symbolic::numel(c.input.layout.sizes),
+             out = symbolic::numel(c.result.layout.sizes),
+             columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
+  if (c.transposed || !c.groups.is_integer(1) || !in.is_integer() || !out.is_integer() ||
+      !columns.is_integer())
+    return false;
+  const bool odd = more_to_runs(symbolic::numel(c.positions), word_of(c)) != 0;
+  return columns.value() > in.value() + (odd ? out.value() / 2 : out.value());
+}
+
+bool wants_channels_inside(const Convolution &c) {
+  return is_channels_last(c.result.layout) || c.channels_inside ||
+         (tensor::is_reduced_float(c.result.dtype) && (c.rank() > 1 || turning_pays(c)));
+}
+
+} // namespace
+
+int64_t word_of(const Convolution &c) {
+  return 16 / static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype));
+}
+
+int64_t more_to_runs(const Expr &count, int64_t run) {
+  return count.is_integer() ? (run - count.value() % run) % run : 0;
+}
+
+bool all_are(const std::vector<Expr> &values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](Expr e) { return e.is_integer(value); });
+}
+
+bool keeps_channels_inside(const Convolution &c) {
+  return c.groups.is_integer(1) && wants_channels_inside(c);
+}
+
+bool reads_windows(const Convolution &c, const Facilities &facilities) {
+  const Expr results = c.batch() * symbolic::numel(c.positions) * c.outputs();
+  const bool has_kernel = // those of f32 fill channels up only where that was chosen
+      tensor::is_reduced_float(c.result.dtype) ||
+      (c.result.dtype == tensor::DType::f32 &&
+       (c.channels_inside || more_to_runs(c.channels(), word_of(c)) == 0));
+  return facilities.product_kernels && !c.transposed && keeps_channels_inside(c) && has_kernel &&
+         results.is_integer() &&
+         (tensor::is_reduced_float(c.result.dtype) || more_to_runs(c.outputs(), kResults) == 0);
+}
+
+bool copies_once(const Convolution &c) {
+  bool apart =
+      !c.transposed && c.groups.is_integer(1) && more_to_runs(c.channels(), word_of(c)) != 0;
+  for (size_t i = 0; i < c.rank(); ++i)
+    apart = apart && c.window.dilation[i].is_integer(1) && c.window.kernel[i].is_integer() &&
+            c.window.stride[i].is_integer() &&
+            c.window.stride[i].value() >= c.window.kernel[i].value();
+  return apart;
+}
+
+bool has_channels_inside(const Convolution &c) {
+  return !c.groups.is_integer(1) && (wants_channels_inside(c) || is_channels_last(c.input.layout));
+}
+
+Way choose_way(const Convolution &c, const Facilities &facilities) {
+  if (!tensor::is_floating(c.result.dtype)) // matrix libraries know no integers
+    return Way::sum;
+  const bool one_tap =
+      all_are(c.window.kernel, 1) && all_are(c.window.stride, 1) && all_are(c.window.padding, 0);
+  const Expr outputs = symbolic::floor_div(c.outputs(), c.groups);
+  const Expr channels = symbolic::floor_div(c.channels(), c.groups);
+  if (one_tap && c.groups.is_integer(1) && !c.transposed)
+    return Way::product;
+  if (facilities.product_kernels && tensor::is_reduced_float(c.result.dtype) && !c.transposed &&
+      (keeps_channels_inside(c) || (c.rank() == 1 && c.groups.is_integer(1))) &&
+      (at_most(outputs, kFewOutputs) ? !outputs.is_integer(1) && !c.window.taps().is_integer(1) &&
+                                           !at_most(channels * c.window.taps(), kManyTerms - 1)
+                                     : !at_most(outputs, kManyOutputs - 1)))
+    return Way::columns; // which its product reads where they come from, or which are few
+  const bool tiled =
+      facilities.product_kernels && !c.transposed && has_channels_inside(c) &&
+      (c.batch() * c.outputs() * symbolic::numel(c.positions)).as_integer().value_or(0) >=
+          kManyResults;
+  if (at_most(outputs, tiled ? kFewOutputsInside : kFewOutputs) ||
+      at_most(channels * c.window.taps(), kFewTerms))
+    return Way::sum;
+  return Way::columns;
+}
+
+std::optional<ColumnsSaved> columns_saved(const Convolution &given) {
+  Convolution c = given;
+  c.channels_inside = true;
+  const Facilities facilities{.product_kernels = true};
+  const Expr columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
+  if (choose_way(c, facilities) != Way::columns || !reads_windows(c, facilities) ||
+      copies_once(c) || !columns.is_integer())
+    return std::nullopt;
+  const auto bytes = static_cast<double>(tensor::size_in_bytes(c.result.dtype));
+  const auto more = static_cast<double>(more_to_runs(c.channels(), word_of(c)));
+  const auto channels = static_cast<double>(c.channels().value());
+  ColumnsSaved saved;
+  saved.bytes = 2 * bytes * static_cast<double>(columns.value()); // written and read
+  saved.more_operations = 2 * static_cast<double>(columns.value()) / channels * more *
+                          static_cast<double>(c.outputs().value());
+  return saved;
+}
+
+} // namespace tsc::ops

@@ -1,0 +1,41 @@
+// Which way a convolution is computed without a library of convolutions, and how its values lie:
+// decided by shapes, dtypes and the target's facilities alone.
+#pragma once
+
+#include "ops/families/convolution.h"
+#include "ops/table/builder.h"
+
+namespace tsc::ops {
+
+enum class Way : uint8_t {
+  /// A kernel of one tap, at every position: a matrix product of views, nothing is copied.
+  product,
+  /// Windows copied to columns (each tap of each channel is a row), then a matrix product.
+  columns,
+  /// A sum over channels and taps at each output: no memory, and it fuses with its neighbours.
+  sum,
+};
+
+Way choose_way(const Convolution &c, const Facilities &facilities);
+
+constexpr int64_t kResults = 8; // results of a product's kernel, that it finishes at once
+/// Elements of 16 bytes, as a product's kernel brings its operands.
+int64_t word_of(const Convolution &c);
+/// What is missing to whole runs of `run` elements; 0 of a size that is no number.
+int64_t more_to_runs(const Expr &count, int64_t run);
+bool all_are(const std::vector<Expr> &values, int64_t value);
+
+/// Whether a product of one group has a row a position and a column a channel: where the result is
+/// asked for like that, where that was chosen for the graph, and for 16-bit floats, whose products
+/// want runs of channels (a result that must lie otherwise is copied).
+bool keeps_channels_inside(const Convolution &c);
+/// Whether the input of a sum of a few terms may be expected to lie like that: its weights do, too.
+bool has_channels_inside(const Convolution &c);
+/// Whether the target's product kernel can be expected to read the windows where they come from:
+/// it wants sizes that are known and, of float32, whole runs of results.
+bool reads_windows(const Convolution &c, const Facilities &facilities);
+/// Whether windows do not overlap and their channels are no whole runs, as in the patches of an
+/// image: columns then hold the input once, in any order, and filled channels would hold more.
+bool copies_once(const Convolution &c);
+
+} // namespace tsc::ops
