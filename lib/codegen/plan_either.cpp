@@ -89,13 +89,19 @@ void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns
     const auto is_faster = [&](double time) {
       return time > 0 && kLaunch + time < kLeastGain * (kLaunch + least);
     };
+    double shortest = least;
+    int few = 0;
     for (const int count : kFewColumns)
       if (const double time = planned_time(request, made(without_choice, true, count));
-          is_faster(time)) {
-        least = time;
-        columns = true;
-        block_columns = count;
+          time > 0 && time < shortest) {
+        shortest = time;
+        few = count;
       }
+    if (is_faster(shortest)) {
+      least = shortest;
+      columns = true;
+      block_columns = few;
+    }
     KernelPlan wide;
     wide.graph = request.given ? graph : build_kernel_graph(request.module, request.group, {});
     if (request.checked.sizes.empty() &&
