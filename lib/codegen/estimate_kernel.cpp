@@ -245,6 +245,11 @@ private:
         column && column->columns < kWarp && !graph_.element_variables.empty())
       return {static_cast<double>(kWarp / column->columns),
               bytes_along(value, graph_.element_variables.back())};
+    if (const auto *window = std::get_if<WindowWalk>(&plan_.walk);
+        window && window->threads > 1 && window->columns() < kWarp &&
+        !graph_.element_variables.empty())
+      return {static_cast<double>(kWarp / window->columns()),
+              bytes_along(value, graph_.element_variables.back())};
     const auto *row = std::get_if<RowWalk>(&plan_.walk);
     const size_t loops = graph_.row_variables.size();
     if (std::holds_alternative<ColumnWalk>(plan_.walk) && loops > 1) {

@@ -7,6 +7,7 @@
 #include "codegen/custom_kernel.h"
 #include "codegen/finish_program.h"
 #include "codegen/join_kernels.h"
+#include "codegen/lay_out.h"
 #include "codegen/product_kernel.h"
 #include "codegen/sort_kernels.h"
 #include "codegen/split_rows.h"
@@ -34,6 +35,7 @@ struct Part {
   const scheduler::Schedule *schedule = nullptr;
   std::map<size_t, std::vector<KernelGraph>> splits; // by group: kernels in the place of one
   std::map<size_t, SortBuffers> sorts;               // by group
+  std::map<size_t, std::string> laid_out;            // by group: why its operands are
 };
 
 /// What the parts of a program have in common.
@@ -53,8 +55,11 @@ Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
   part.module = &module;
   part.schedule = &schedule;
   for (size_t i = 0; i < schedule.groups.size(); ++i) {
-    const ir::Operation *sort = sort_of(module, schedule, schedule.groups[i]);
-    if (!sort && !may_split_rows(schedule.groups[i], target))
+    const scheduler::Group &group = schedule.groups[i];
+    const ir::Operation *sort = sort_of(module, schedule, group);
+    const bool may_split = !sort && may_split_rows(group, target),
+               may_be_laid_out = !sort && may_lay_out(module, group, target);
+    if (!sort && !may_split && !may_be_laid_out)
       continue;
     if (!part.extended) {
       part.extended = std::make_unique<ir::Module>(module);
@@ -64,7 +69,13 @@ Part make_part(const ir::Module &module, const scheduler::Schedule &schedule,
       part.sorts.emplace(i, add_sort_buffers(*part.extended, *sort));
       continue;
     }
-    if (auto split = split_rows(*part.extended, schedule.groups[i], target))
+    auto split = may_split ? split_rows(*part.extended, group, target) : std::nullopt;
+    if (may_be_laid_out)
+      if (auto laid = lay_out(*part.extended, group, target, split ? &*split : nullptr)) {
+        split = std::move(laid->graphs);
+        part.laid_out.emplace(i, std::move(laid->why));
+      }
+    if (split)
       part.splits.emplace(i, std::move(*split));
   }
   return part;
@@ -75,7 +86,7 @@ public:
   /// `prefix` stands before the names of the part's own buffers.
   Assembler(Shared &shared, const Part &part, std::string prefix)
       : shared_(shared), program_(shared.program), module_(*part.module), schedule_(*part.schedule),
-        target_(shared.target), splits_(part.splits), sorts_(part.sorts),
+        target_(shared.target), splits_(part.splits), sorts_(part.sorts), laid_out_(part.laid_out),
         prefix_(std::move(prefix)) {
     buffer_of_.assign(module_.buffers.size(), -1);
   }
@@ -108,6 +119,7 @@ private:
   const target::Target &target_;
   const std::map<size_t, std::vector<KernelGraph>> &splits_; // by group
   const std::map<size_t, SortBuffers> &sorts_;               // by group
+  const std::map<size_t, std::string> &laid_out_;            // by group
   std::string prefix_;
   std::vector<int64_t> buffer_of_; // by storage
   std::vector<BufferId> returned_; // storages that a user output owns
@@ -217,9 +229,14 @@ private:
     } else if (group.node_class == scheduler::NodeClass::scheduler) {
       scheduler::Group apart = group; // what one kernel reads and the other writes shares no memory
       apart.inplace.clear();
-      for (const KernelGraph &graph : split->second)
-        add_kernel(build_kernel(module_, schedule_, graph.look_back ? group : apart, target_,
-                                &graph, shared_.tuning));
+      const auto laid = laid_out_.find(i);
+      for (const KernelGraph &graph : split->second) {
+        BuiltKernel built = build_kernel(module_, schedule_, graph.look_back ? group : apart,
+                                         target_, &graph, shared_.tuning);
+        if (laid != laid_out_.end() && &graph == &split->second.front())
+          built.kernel.plan += "; " + laid->second;
+        add_kernel(std::move(built));
+      }
     }
     return i + 1;
   }

@@ -11,6 +11,9 @@ using ir::Op;
 
 namespace {
 
+constexpr int kMixedColumns = 16;   // of a block: a sector of 16-bit elements
+constexpr int kFewMixedColumns = 8; // one of 32 bits, and as much of what lies along them
+
 /// Nanoseconds that the multiprocessor with the most of `blocks` works on them, `at_once` at a
 /// time, of which each brings `bytes`, `in_flight` of them under way; memory brings all of them no
 /// faster than it can.
@@ -34,7 +37,9 @@ double time_of_blocks(const target::Target &target, int64_t blocks, int at_once,
 /// Threads a column, each of which has some elements: so many that blocks fill the machine, and
 /// that few of them are left over for a last round.
 void choose_column_threads(const Request &request, const KernelPlan &plan, ColumnWalk &walk) {
-  constexpr int kFewest = 8, kMost = 32, kLeastElements = 4;
+  constexpr int kLeastElements = 4;
+  const int few = walk.columns < kMixedColumns ? kColumnsPerBlock / walk.columns : 1;
+  const int fewest = 8 * few, most = 32 * few;
   constexpr double kRegisters = 20, kMerge = 20; // of a thread; nanoseconds a thread of a column
   const auto &[module, group, target, given, checked, like, choice] = request;
   const KernelGraph &graph = plan.graph;
@@ -47,8 +52,8 @@ void choose_column_threads(const Request &request, const KernelPlan &plan, Colum
       words += ir::tuple_size(value.reduction) +
                static_cast<double>(tensor::size_in_bytes(value.dtype)) / 4;
   double best = 0;
-  for (int threads = kFewest; threads <= kMost; threads *= 2) {
-    if (threads > kFewest && elements && *elements < int64_t{kLeastElements} * threads / 2)
+  for (int threads = fewest; threads <= most; threads *= 2) {
+    if (threads > fewest && elements && *elements < int64_t{kLeastElements} * threads / 2)
       break;
     const int block = walk.columns * threads;
     const double ahead = runs_ahead(module, plan, 1, 1, threads) * bytes;
@@ -108,20 +113,26 @@ bool prefers_columns(const ir::Module &module, const KernelGraph &graph) {
   return along_rows > along_elements || mixed;
 }
 
-void plan_columns(const Request &request, KernelPlan &plan) {
+void plan_columns(const Request &request, KernelPlan &plan, int columns) {
   const ir::Module &module = request.module;
   ColumnWalk walk;
-  constexpr int kMixedColumns = 16; // a sector of 16-bit elements
-  const bool mixed =
-      std::any_of(plan.graph.values.begin(), plan.graph.values.end(), [&](const Value &value) {
-        const auto step =
-            symbolic::coefficient_of(value.index, plan.graph.element_variables.back());
-        return value.op == Op::load && value.level == Level::element && step &&
-               step->is_integer(1) && !plan.graph.row_variables.empty() &&
-               symbolic::depends_on(value.index, plan.graph.row_variables.back()) &&
-               tensor::size_in_bytes(module.buffer(value.buffer).dtype) < sizeof(float);
-      });
-  walk.columns = mixed ? kMixedColumns : kColumnsPerBlock;
+  // Some operands lie along the column.
+  const auto is_mixed = [&](size_t widest) {
+    return std::any_of(plan.graph.values.begin(), plan.graph.values.end(), [&](const Value &value) {
+      const auto step = symbolic::coefficient_of(value.index, plan.graph.element_variables.back());
+      return value.op == Op::load && value.level == Level::element && step && step->is_integer(1) &&
+             !plan.graph.row_variables.empty() &&
+             symbolic::depends_on(value.index, plan.graph.row_variables.back()) &&
+             tensor::size_in_bytes(module.buffer(value.buffer).dtype) <= widest;
+    });
+  };
+  const bool is_known = plan.graph.rows().is_integer() && plan.graph.elements().is_integer();
+  if (columns > 0)
+    walk.columns = columns;
+  else if (!is_known && is_mixed(sizeof(double))) // nobody estimates what they take
+    walk.columns = kFewMixedColumns;
+  else
+    walk.columns = is_mixed(sizeof(float) - 1) ? kMixedColumns : kColumnsPerBlock;
   classify_accesses(module, plan, 1);
   load_apart(plan);
   plan.preloaded.assign(plan.graph.values.size(), false);

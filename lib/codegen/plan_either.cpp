@@ -56,14 +56,20 @@ bool lies_either_way(const KernelGraph &graph) {
 
 void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns) {
   constexpr double kLeastGain = 0.8;
+  constexpr double kLaunch = 1000; // nanoseconds in which any kernel begins and ends
+  // A warp has so many columns times four or eight of their elements: sectors of operands that lie
+  // along either.
+  constexpr int kFewColumns[] = {16, 8};
+  int block_columns = 0;
   const KernelGraph graph = plan.graph;
-  const auto made = [&](const Request &wanted, bool by_columns) {
+  const auto made = [&](const Request &wanted, bool by_columns, int count = 0) {
     KernelPlan result;
     result.checked = plan.checked;
-    result.graph =
-        by_columns && !wanted.given ? build_kernel_graph(wanted.module, wanted.group, {}) : graph;
+    result.graph = graph;
+    if (by_columns && !wanted.given)
+      result.graph = build_kernel_graph(wanted.module, wanted.group, {});
     if (by_columns) {
-      plan_columns(wanted, result);
+      plan_columns(wanted, result, count);
     } else {
       plan_rows(wanted, result);
       shorten_row_runs(wanted, graph, result);
@@ -73,11 +79,40 @@ void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns
   if (!request.like && lies_either_way(graph)) {
     Request without_choice = request;
     without_choice.choice = nullptr;
-    const double expected = planned_time(request, made(without_choice, columns)),
-                 other = planned_time(request, made(without_choice, !columns));
-    columns = other > 0 && other < kLeastGain * expected ? !columns : columns;
+    double least = planned_time(request, made(without_choice, columns));
+    const auto other = planned_time(request, made(without_choice, !columns));
+    if (other > 0 && other < kLeastGain * least) {
+      least = other;
+      columns = !columns;
+    }
+    // Which of several small kernels, nothing says: they begin and end.
+    const auto is_faster = [&](double time) {
+      return time > 0 && kLaunch + time < kLeastGain * (kLaunch + least);
+    };
+    double shortest = least;
+    int few = 0;
+    for (const int count : kFewColumns)
+      if (const double time = planned_time(request, made(without_choice, true, count));
+          time > 0 && time < shortest) {
+        shortest = time;
+        few = count;
+      }
+    if (is_faster(shortest)) {
+      least = shortest;
+      columns = true;
+      block_columns = few;
+    }
+    KernelPlan wide;
+    wide.graph = request.given ? graph : build_kernel_graph(request.module, request.group, {});
+    if (request.checked.sizes.empty() &&
+        plan_wide_columns(request.module, request.group, wide, request.target, request.choice,
+                          true) &&
+        is_faster(planned_time(request, wide))) {
+      plan = std::move(wide);
+      return;
+    }
   }
-  plan = made(request, columns);
+  plan = made(request, columns, block_columns);
 }
 
 } // namespace tsc::codegen

@@ -98,16 +98,18 @@ void plan_rows(const Request &request, KernelPlan &plan);
 /// `choice`, or null: of this tile alone.
 bool plan_windows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                   const target::Target &target, const PlanChoice *choice);
-/// Plans a reduction, or several walks, of columns (prefers_columns).
-void plan_columns(const Request &request, KernelPlan &plan);
+/// Plans a reduction, or several walks, of columns (prefers_columns), `columns` of them a block; 0:
+/// as many as fill a line, or a sector where some operand lies along the column.
+void plan_columns(const Request &request, KernelPlan &plan, int columns = 0);
 /// Plans one or the other, as asked for; of operands that lie either way what is estimated to be
 /// faster. `plan`: its graph has two-pass statistics.
 void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns);
 /// Plans a reduction of columns of narrow elements (prefers_columns) in runs of neighbouring
 /// columns whose elements are one access; false, and nothing done, if they have none, or if a
-/// column is walked more than once. `choice`, or null: with as many threads a column.
+/// column is walked more than once. `choice`, or null: with as many threads a column. `mixed`:
+/// other loads may be contiguous along the column.
 bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                       const target::Target &target, const PlanChoice *choice);
+                       const target::Target &target, const PlanChoice *choice, bool mixed = false);
 /// Makes loads of single elements that wait for nothing runs of one element (Access::vector), so
 /// that those of several runs may be under way before the first is used. After classify_accesses,
 /// before fill_phases.

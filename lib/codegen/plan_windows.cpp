@@ -125,6 +125,27 @@ public:
     return 1;
   }
 
+  /// The longest run of rows in which some loads of elements are vectors, and all others are
+  /// neighbours along the elements.
+  int choose_mixed_vector() {
+    const KernelGraph &graph = plan_.graph;
+    for (int vector = choose_row_vector(module_, plan_); vector > 1; vector /= 2) {
+      classify_row_accesses(module_, plan_, vector);
+      bool serves = true, has_runs = false;
+      for (ValueId id = 0; id < graph.values.size() && serves; ++id) {
+        if (!is_access(graph[id]) || graph[id].level != Level::element)
+          continue;
+        const auto step = step_along(graph[id].index, graph.element_variables.back());
+        has_runs = has_runs || plan_.access[id] == Access::vector;
+        serves = plan_.access[id] != Access::element || (step && *step == 1);
+      }
+      if (serves && has_runs)
+        return vector;
+    }
+    classify_row_accesses(module_, plan_, 1);
+    return 1;
+  }
+
   WindowWalk choose(int vector) {
     const KernelGraph &graph = plan_.graph;
     WindowWalk best;
@@ -421,8 +442,9 @@ int64_t accumulator_bytes(const KernelGraph &graph) {
 } // namespace
 
 bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                       const target::Target &target, const PlanChoice *choice) {
-  constexpr int kLine = 128, kFewestBytes = 4; // 4 bytes and more fill a line with one column each
+                       const target::Target &target, const PlanChoice *choice, bool mixed) {
+  constexpr int kLine = 128, kSector = 32,
+                kFewestBytes = 4; // 4 bytes and more fill a line with one column each
   constexpr int kLeastBlock = 64, kWantedBlock = 512, kLargestBlock = 1024;
   constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastThreads = 64; // of a multiprocessor
   constexpr int64_t kLeastElements = 4;                                  // of a thread
@@ -438,12 +460,14 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   if (!planner.reads_rows_once() || !order_rows(module, wanted.graph))
     return false;
   WindowWalk walk;
-  walk.vector = planner.choose_vector(0, true);
+  walk.vector = mixed ? planner.choose_mixed_vector() : planner.choose_vector(0, true);
   if (walk.vector == 1)
     return false;
   // A warp's access is a line, or half of one where there would be too few blocks.
   const auto blocks = [&](int columns) { return (*rows / walk.vector + columns - 1) / columns; };
-  int columns = std::clamp(kLine / (walk.vector * narrowest), 4, 32);
+  // Of operands that lie either way it has whole sectors: so many columns, and more elements.
+  int columns = mixed ? std::max(1, kSector / (walk.vector * narrowest))
+                      : std::clamp(kLine / (walk.vector * narrowest), 4, 32);
   if (columns > 4 && blocks(columns) < target.multiprocessors)
     columns /= 2;
   const auto shared = [&](int threads) {

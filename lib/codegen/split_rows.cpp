@@ -497,7 +497,12 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
 
 std::optional<std::vector<KernelGraph>>
 split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target) {
-  const KernelGraph graph = build_kernel_graph(module, group, {.two_pass_statistics = false});
+  return split_rows(module, build_kernel_graph(module, group, {.two_pass_statistics = false}),
+                    target);
+}
+
+std::optional<std::vector<KernelGraph>> split_rows(ir::Module &module, const KernelGraph &graph,
+                                                   const target::Target &target) {
   if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
       !is_divisible(module, graph))
     return std::nullopt;

@@ -16,6 +16,9 @@ namespace tsc::codegen {
 /// part holds depends on sizes and target alone.
 std::optional<std::vector<KernelGraph>>
 split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target);
+/// The same of a graph that is a part of a group's work.
+std::optional<std::vector<KernelGraph>> split_rows(ir::Module &module, const KernelGraph &graph,
+                                                   const target::Target &target);
 
 /// A cheap test that fails for most groups that split_rows leaves alone.
 bool may_split_rows(const scheduler::Group &group, const target::Target &target);
