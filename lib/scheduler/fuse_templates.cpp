@@ -2,11 +2,13 @@
 // one kernel (docs/templates.md).
 #include "scheduler/cost.h"
 #include "scheduler/dependency.h"
+#include "scheduler/memory_model.h"
 #include "scheduler/steps.h"
 #include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace tsc::scheduler {
@@ -26,6 +28,9 @@ int64_t word_of(tensor::DType dtype) {
 constexpr size_t kFarthest = 64;
 /// A larger operand that only one product reads is never written if its kernel can do without.
 constexpr int64_t kLargestWritten = int64_t{256} << 20;
+/// What one kernel may take of the time of two, both being estimates, where the memory that it
+/// saves counts for nothing.
+constexpr double kWorthIt = 0.9;
 /// Results and operands are counted in 32 bits.
 constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
 
@@ -209,6 +214,7 @@ public:
     for (size_t i = 0; i < groups_.size(); ++i)
       for (const NodeId member : groups_[i].members)
         group_of_[member] = static_cast<uint32_t>(i);
+    find_peak();
   }
 
   void run() {
@@ -224,8 +230,35 @@ private:
   State &state_;
   std::vector<Group> &groups_;
   std::vector<uint32_t> group_of_; // by node
+  std::vector<bool> at_peak_;      // by storage: alive when most memory is in use
 
   const ir::Buffer &buffer(BufferId id) const { return state_.module.buffer(id); }
+
+  /// Of the groups as they are before anything is fused with a product.
+  void find_peak() {
+    std::vector<uint32_t> order(groups_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    const std::vector<int64_t> alive = alive_bytes(make_memory_model(state_), order);
+    const int64_t peak = alive.empty() ? 0 : *std::max_element(alive.begin(), alive.end());
+    std::vector<uint32_t> peaks_before = {0}; // by group
+    for (const int64_t bytes : alive)
+      peaks_before.push_back(peaks_before.back() + (bytes == peak ? 1 : 0));
+    at_peak_.assign(state_.module.buffers.size(), false);
+    for (const Group &group : groups_)
+      for (const NodeId member : group.members)
+        for (const BufferId output : state_.operation(member).outputs) {
+          uint32_t last = group_of_[member];
+          for (const User &user : state_.schedule.users[output])
+            if (user.node != ir::kNone)
+              last = std::max(last, group_of_[user.node]);
+          if (peaks_before[last + 1] > peaks_before[group_of_[member]])
+            at_peak_[state_.module.storage_of(output)] = true;
+        }
+  }
+  /// A product's results, never stored, would else be there when most memory is in use.
+  bool saves_memory(NodeId product) const {
+    return at_peak_[state_.module.storage_of(state_.operation(product).outputs[0])];
+  }
 
   /// A group beside a product, and what it costs alone.
   struct Side {
@@ -283,8 +316,8 @@ private:
       text += ", " + way.name + " " + microseconds(way.nanoseconds);
     const NodeId first = before ? groups_[before->group].members[0] : node,
                  second = after ? groups_[after->group].members[0] : node;
-    constexpr double kWorthIt = 0.9; // of an estimate
-    const bool slower = ways.front().nanoseconds >= kWorthIt * separate &&
+    const double worth = after && saves_memory(node) ? 1 : kWorthIt;
+    const bool slower = ways.front().nanoseconds >= worth * separate &&
                         (!before || parts.rows * parts.terms * size <= kLargestWritten);
     record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
            call.kernel + " of " + state_.operation(node).name + ": " + text);
