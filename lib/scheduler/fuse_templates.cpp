@@ -209,12 +209,15 @@ bool calls(const State &state, const Group &group, ir::Library library) {
 
 class ProductFuser {
 public:
-  explicit ProductFuser(State &state) : state_(state), groups_(state.schedule.groups) {
+  explicit ProductFuser(State &state)
+      : state_(state), groups_(state.schedule.groups), model_(make_memory_model(state)),
+        order_(groups_.size()) {
     group_of_.assign(state.schedule.nodes.size(), ir::kNone);
     for (size_t i = 0; i < groups_.size(); ++i)
       for (const NodeId member : groups_[i].members)
         group_of_[member] = static_cast<uint32_t>(i);
-    find_peak();
+    std::iota(order_.begin(), order_.end(), 0U);
+    peak_ = peak_bytes(model_, order_);
   }
 
   void run() {
@@ -230,34 +233,45 @@ private:
   State &state_;
   std::vector<Group> &groups_;
   std::vector<uint32_t> group_of_; // by node
-  std::vector<bool> at_peak_;      // by storage: alive when most memory is in use
+  MemoryModel model_;              // of the groups as they are, less what is never stored
+  std::vector<uint32_t> order_;
+  int64_t peak_ = 0;              // before anything is fused with a product
+  double comparisons_left_ = 1e7; // bounds the time that saves_memory takes
 
   const ir::Buffer &buffer(BufferId id) const { return state_.module.buffer(id); }
 
-  /// Of the groups as they are before anything is fused with a product.
-  void find_peak() {
-    std::vector<uint32_t> order(groups_.size());
-    std::iota(order.begin(), order.end(), 0U);
-    const std::vector<int64_t> alive = alive_bytes(make_memory_model(state_), order);
-    const int64_t peak = alive.empty() ? 0 : *std::max_element(alive.begin(), alive.end());
-    std::vector<uint32_t> peaks_before = {0}; // by group
-    for (const int64_t bytes : alive)
-      peaks_before.push_back(peaks_before.back() + (bytes == peak ? 1 : 0));
-    at_peak_.assign(state_.module.buffers.size(), false);
-    for (const Group &group : groups_)
-      for (const NodeId member : group.members)
-        for (const BufferId output : state_.operation(member).outputs) {
-          uint32_t last = group_of_[member];
-          for (const User &user : state_.schedule.users[output])
-            if (user.node != ir::kNone)
-              last = std::max(last, group_of_[user.node]);
-          if (peaks_before[last + 1] > peaks_before[group_of_[member]])
-            at_peak_[state_.module.storage_of(output)] = true;
-        }
+  /// True if what is alive beside the results of the product of group `at` is the most of all, and
+  /// without them is less: `reader` does not take over their memory. What the caller gets may lie
+  /// there as well, in memory of the caller's.
+  bool saves_memory(size_t at, const Group &reader) {
+    comparisons_left_ -= static_cast<double>(groups_.size());
+    if (model_.makes[at].size() != 1 || comparisons_left_ < 0)
+      return false;
+    for (const NodeId member : reader.members)
+      for (const BufferId output : state_.operation(member).outputs)
+        for (const User &user : state_.schedule.users[output])
+          if (user.node == ir::kNone)
+            return false;
+    const MemoryModel::Storage &results = model_.storages[model_.makes[at][0]];
+    const uint32_t last = results.users.empty() ? static_cast<uint32_t>(at) : results.users.back();
+    const auto most_of = [&](const MemoryModel &model) {
+      const std::vector<int64_t> alive = alive_bytes(model, order_);
+      return *std::max_element(alive.begin() + static_cast<int64_t>(at), alive.begin() + last + 1);
+    };
+    return most_of(model_) == peak_ && most_of(without_results(model_, at)) < peak_;
   }
-  /// A product's results, never stored, would else be there when most memory is in use.
-  bool saves_memory(NodeId product) const {
-    return at_peak_[state_.module.storage_of(state_.operation(product).outputs[0])];
+  /// Of group `at`, all that it makes.
+  static MemoryModel without_results(MemoryModel model, size_t at) {
+    for (const uint32_t made : model.makes[at]) {
+      model.storages[made].bytes = 0;
+      for (const uint32_t user : model.storages[made].users) {
+        std::vector<MemoryModel::Takeover> &pairs = model.takeovers[user];
+        pairs.erase(std::remove_if(pairs.begin(), pairs.end(),
+                                   [&](const auto &pair) { return pair.input == made; }),
+                    pairs.end());
+      }
+    }
+    return model;
   }
 
   /// A group beside a product, and what it costs alone.
@@ -316,13 +330,18 @@ private:
       text += ", " + way.name + " " + microseconds(way.nanoseconds);
     const NodeId first = before ? groups_[before->group].members[0] : node,
                  second = after ? groups_[after->group].members[0] : node;
-    const double worth = after && saves_memory(node) ? 1 : kWorthIt;
-    const bool slower = ways.front().nanoseconds >= worth * separate &&
+    const double together = ways.front().nanoseconds;
+    const bool is_near = together >= kWorthIt * separate && together < separate && after;
+    const bool slower = together >= kWorthIt * separate &&
+                        !(is_near && saves_memory(at, groups_[after->group])) &&
                         (!before || parts.rows * parts.terms * size <= kLargestWritten);
     record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
            call.kernel + " of " + state_.operation(node).name + ": " + text);
-    if (!slower)
-      join(at, std::move(parts), before, after);
+    if (slower)
+      return;
+    if (after)
+      model_ = without_results(std::move(model_), at);
+    join(at, std::move(parts), before, after);
   }
 
   static std::string microseconds(double nanoseconds) {
