@@ -188,21 +188,6 @@ void count_bytes(const ir::Module &module, const KernelGraph &graph, PlannedKern
   }
 }
 
-/// Whether every element of `input` that the kernel reads is the one of `output` that it writes at
-/// the same point.
-bool same_elements(const ir::Module &module, const KernelGraph &graph, BufferId output,
-                   BufferId input) {
-  const Value *store = nullptr;
-  for (const Value &value : graph.values)
-    if (is_store(value) && module.storage_of(value.buffer) == module.storage_of(output))
-      store = &value;
-  return store && std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
-           return value.op != Op::load ||
-                  module.storage_of(value.buffer) != module.storage_of(input) ||
-                  (value.index == store->index && value.args.empty());
-         });
-}
-
 /// "aten._softmax.default" -> "softmax".
 std::string short_target(const std::string &target) {
   const std::vector<std::string> parts = support::split(target, '.');
@@ -411,6 +396,19 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     if (same_elements(module, serial.graph, pair.first, pair.second))
       planned.inplace.push_back(pair);
   return planned;
+}
+
+bool same_elements(const ir::Module &module, const KernelGraph &graph, BufferId output,
+                   BufferId input) {
+  const Value *store = nullptr;
+  for (const Value &value : graph.values)
+    if (is_store(value) && module.storage_of(value.buffer) == module.storage_of(output))
+      store = &value;
+  return store && std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+           return value.op != Op::load ||
+                  module.storage_of(value.buffer) != module.storage_of(input) ||
+                  (value.index == store->index && value.args.empty());
+         });
 }
 
 BuiltKernel print_planned(const ir::Module &module, const PlannedKernel &planned) {

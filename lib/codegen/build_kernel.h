@@ -73,6 +73,11 @@ private:
   std::set<std::string> taken_;
 };
 
+/// Whether every element of `input` that the kernel reads is the one of `output` that it writes at
+/// the same point.
+bool same_elements(const ir::Module &module, const KernelGraph &graph, BufferId output,
+                   BufferId input);
+
 /// Origins of a group's operations: user nodes, each once, in graph order.
 std::vector<const ir::Origin *> origins_of(const ir::Module &module,
                                            const scheduler::Schedule &schedule,

@@ -417,9 +417,12 @@ protected:
       return "tc_keep_vec";
     // Runs of results are finished one after another: the next one's loads need not wait for the
     // stores before them.
-    if (std::holds_alternative<ProductWalk>(plan_.walk) && load_condition(graph_[id]).empty() &&
-        parameters_.only_read(module_.storage_of(graph_[id].buffer)))
-      return "tc_constant_vec";
+    if (std::holds_alternative<ProductWalk>(plan_.walk) && load_condition(graph_[id]).empty()) {
+      if (parameters_.only_read(module_.storage_of(graph_[id].buffer)))
+        return "tc_constant_vec";
+      if (parameters_.stored_over(module_.storage_of(graph_[id].buffer)))
+        return "tc_ahead_vec";
+    }
     return phase_ != nullptr && has(phase_->read_last) ? "tc_stream_vec" : "tc_load_vec";
   }
   /// Where the run starts in its row, by KernelPlan::origin before it maybe.

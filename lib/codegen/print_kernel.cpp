@@ -21,6 +21,11 @@ bool Parameters::only_read(BufferId storage) const {
       static_cast<size_t>(std::find(storages.begin(), storages.end(), storage) - storages.begin());
   return at < storages.size() && list[at].is_const && restricted[at];
 }
+bool Parameters::stored_over(BufferId storage) const {
+  const auto at =
+      static_cast<size_t>(std::find(storages.begin(), storages.end(), storage) - storages.begin());
+  return at < storages.size() && list[at].is_const && !restricted[at];
+}
 
 namespace {
 

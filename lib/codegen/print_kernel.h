@@ -26,6 +26,8 @@ struct Parameters {
   const std::string &name_of(BufferId storage) const;
   /// The kernel writes it through no pointer.
   bool only_read(BufferId storage) const;
+  /// The kernel reads it through one pointer, and stores over what it has read through another.
+  bool stored_over(BufferId storage) const;
 };
 
 // Pieces of kernel texts: "const float *TC_RESTRICT ", the line up to the brace, the last line.

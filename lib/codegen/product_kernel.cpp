@@ -60,8 +60,10 @@ public:
     plan_after();
     if (parts_.prologue)
       plan_before();
+    find_inplace();
     find_parameters();
     BuiltKernel built;
+    built.inplace = inplace_;
     program::Kernel &kernel = built.kernel;
     kernel.parameters = parameters_.list;
     const scheduler::ProductTile &tile = parts_.candidate;
@@ -124,6 +126,7 @@ private:
   /// Of the left operand 128 bytes of terms lie together, or are zeros.
   bool whole_lines_ = false;
   Parameters parameters_;
+  std::vector<std::pair<BufferId, BufferId>> inplace_; // as in BuiltKernel
 
   /// Threads multiply, not matrix units.
   bool by_threads() const { return element_bytes_ == 4 && !parts_.by_tf32; }
@@ -370,6 +373,18 @@ private:
 
   // ---- parameters
 
+  /// Runs of results may be stored over the runs that they are computed from.
+  void find_inplace() {
+    for (const auto &pair : group_.inplace)
+      if (same_elements(module_, after_.graph, pair.first, pair.second))
+        inplace_.push_back(pair);
+  }
+  bool shares_memory(BufferId storage) const {
+    return std::any_of(inplace_.begin(), inplace_.end(), [&](const auto &pair) {
+      return module_.storage_of(pair.first) == storage ||
+             module_.storage_of(pair.second) == storage;
+    });
+  }
   void add_pointer(std::vector<BufferId> &list, BufferId storage) const {
     if (std::find(list.begin(), list.end(), storage) == list.end())
       list.push_back(storage);
@@ -393,7 +408,7 @@ private:
       parameters_.list.push_back(
           {program::KernelParameter::Kind::pointer, name, module_.buffer(storage).dtype, is_const});
       parameters_.storages.push_back(storage);
-      parameters_.restricted.push_back(true);
+      parameters_.restricted.push_back(!shares_memory(storage));
     };
     size_t inputs = 0, outputs = 0;
     for (const BufferId storage : read)
@@ -462,9 +477,9 @@ private:
             ";\n  TC_MEMBER void operator()(int row, int column, const float (&results)[" + run +
             "]) const {\n" + finish + "  }\n};\n\n";
     std::string list;
-    for (const program::KernelParameter &parameter : parameters_.list)
-      list += (list.empty() ? "" : ", ") + pointer_declaration(parameter) + "TC_RESTRICT " +
-              parameter.name;
+    for (size_t i = 0; i < parameters_.list.size(); ++i)
+      list += (list.empty() ? "" : ", ") + pointer_declaration(parameters_.list[i]) +
+              (parameters_.restricted[i] ? "TC_RESTRICT " : "") + parameters_.list[i].name;
     if (threads > 1)
       for (const size_t side : {0, 1})
         if (is_mapped(side))

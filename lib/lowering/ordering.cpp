@@ -44,8 +44,10 @@ private:
 NodeValue order_keys(Context &context, const ops::Call &call) {
   const DType dtype = result_meta(context).dtype;
   TensorValue value = rounded(context, tensor_argument(context, call, "self"));
-  const bool floating = tensor::is_floating(value.dtype), wide = dtype == DType::i64;
-  value = convert(context, value, !floating ? dtype : wide ? DType::f64 : DType::f32);
+  const bool floating = tensor::is_floating(value.dtype);
+  const int64_t bytes = static_cast<int64_t>(tensor::size_in_bytes(dtype));
+  if (!floating || bytes != static_cast<int64_t>(tensor::size_in_bytes(value.dtype)))
+    value = convert(context, value, !floating ? dtype : DType::f32); // of 8 bits
   Domain domain(context, value.sizes);
   Operand keys = operand_of(context, value);
   if (floating) {
@@ -55,10 +57,10 @@ NodeValue order_keys(Context &context, const ops::Call &call) {
     const Operand bits = domain.call(Op::to_dtype_bitcast, dtype, {one_zero});
     context.module.loops[bits.node].source_dtype = value.dtype;
     const auto number = [&](int64_t n) { return constant_operand(context, n, dtype); };
-    const Operand magnitude =
-        number(wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max());
+    const int64_t magnitude_bits = 8 * bytes - 1;
+    const Operand magnitude = number(std::numeric_limits<int64_t>::max() >> (63 - magnitude_bits));
     const Operand sign =
-        domain.call(Op::bitwise_right_shift, dtype, {bits, number(wide ? 63 : 31)});
+        domain.call(Op::bitwise_right_shift, dtype, {bits, number(magnitude_bits)});
     const Operand turned = domain.call(Op::bitwise_and, dtype, {sign, magnitude});
     const Operand ordered = domain.call(Op::bitwise_xor, dtype, {bits, turned});
     const Operand nan = domain.call(Op::isnan, DType::boolean, {x});

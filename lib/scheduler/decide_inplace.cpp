@@ -20,7 +20,9 @@ public:
   void run() {
     for (Group &group : state_.schedule.groups)
       if (group.node_class == NodeClass::scheduler)
-        decide(group);
+        decide(group, last_pass(group));
+      else if (group.parts && group.parts->epilogue)
+        decide(group, group.parts->epilogue->members);
   }
 
 private:
@@ -33,9 +35,9 @@ private:
     return std::binary_search(sorted.begin(), sorted.end(), id);
   }
 
-  void decide(Group &group) {
+  void decide(Group &group, const std::vector<NodeId> &candidates) {
     std::vector<BufferId> taken;
-    for (const NodeId member : last_pass(group)) {
+    for (const NodeId member : candidates) {
       const Node &node = state_.schedule.nodes[member];
       if (node.writes.size() != 1)
         continue;
@@ -102,6 +104,8 @@ private:
     for (const User &user : state_.schedule.users[input]) {
       if (user.node == ir::kNone || runs_beside(user.node, member))
         return false;
+      if (group_of_[user.node] == group_of_[member] && !finishes(group, user.node))
+        return false;
       if (user.node == member) {
         if (!user.can_inplace)
           return false;
@@ -111,6 +115,14 @@ private:
       }
     }
     return true;
+  }
+
+  /// False of what a product is computed from: other blocks still read it when one stores results.
+  static bool finishes(const Group &group, NodeId member) {
+    if (!group.parts)
+      return true;
+    const std::vector<NodeId> &members = group.parts->epilogue->members;
+    return std::find(members.begin(), members.end(), member) != members.end();
   }
 
   /// In another group of one launch: nobody knows which of the two comes first.

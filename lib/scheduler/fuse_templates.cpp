@@ -2,11 +2,13 @@
 // one kernel (docs/templates.md).
 #include "scheduler/cost.h"
 #include "scheduler/dependency.h"
+#include "scheduler/memory_model.h"
 #include "scheduler/steps.h"
 #include "templates/product/tc_product_geometry.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace tsc::scheduler {
@@ -26,6 +28,9 @@ int64_t word_of(tensor::DType dtype) {
 constexpr size_t kFarthest = 64;
 /// A larger operand that only one product reads is never written if its kernel can do without.
 constexpr int64_t kLargestWritten = int64_t{256} << 20;
+/// What one kernel may take of the time of two, both being estimates, where the memory that it
+/// saves counts for nothing.
+constexpr double kWorthIt = 0.9;
 /// Results and operands are counted in 32 bits.
 constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
 
@@ -204,11 +209,15 @@ bool calls(const State &state, const Group &group, ir::Library library) {
 
 class ProductFuser {
 public:
-  explicit ProductFuser(State &state) : state_(state), groups_(state.schedule.groups) {
+  explicit ProductFuser(State &state)
+      : state_(state), groups_(state.schedule.groups), model_(make_memory_model(state)),
+        order_(groups_.size()) {
     group_of_.assign(state.schedule.nodes.size(), ir::kNone);
     for (size_t i = 0; i < groups_.size(); ++i)
       for (const NodeId member : groups_[i].members)
         group_of_[member] = static_cast<uint32_t>(i);
+    std::iota(order_.begin(), order_.end(), 0U);
+    peak_ = peak_bytes(model_, order_);
   }
 
   void run() {
@@ -224,8 +233,46 @@ private:
   State &state_;
   std::vector<Group> &groups_;
   std::vector<uint32_t> group_of_; // by node
+  MemoryModel model_;              // of the groups as they are, less what is never stored
+  std::vector<uint32_t> order_;
+  int64_t peak_ = 0;              // before anything is fused with a product
+  double comparisons_left_ = 1e7; // bounds the time that saves_memory takes
 
   const ir::Buffer &buffer(BufferId id) const { return state_.module.buffer(id); }
+
+  /// True if what is alive beside the results of the product of group `at` is the most of all, and
+  /// without them is less: `reader` does not take over their memory. What the caller gets may lie
+  /// there as well, in memory of the caller's.
+  bool saves_memory(size_t at, const Group &reader) {
+    comparisons_left_ -= static_cast<double>(groups_.size());
+    if (model_.makes[at].size() != 1 || comparisons_left_ < 0)
+      return false;
+    for (const NodeId member : reader.members)
+      for (const BufferId output : state_.operation(member).outputs)
+        for (const User &user : state_.schedule.users[output])
+          if (user.node == ir::kNone)
+            return false;
+    const MemoryModel::Storage &results = model_.storages[model_.makes[at][0]];
+    const uint32_t last = results.users.empty() ? static_cast<uint32_t>(at) : results.users.back();
+    const auto most_of = [&](const MemoryModel &model) {
+      const std::vector<int64_t> alive = alive_bytes(model, order_);
+      return *std::max_element(alive.begin() + static_cast<int64_t>(at), alive.begin() + last + 1);
+    };
+    return most_of(model_) == peak_ && most_of(without_results(model_, at)) < peak_;
+  }
+  /// Of group `at`, all that it makes.
+  static MemoryModel without_results(MemoryModel model, size_t at) {
+    for (const uint32_t made : model.makes[at]) {
+      model.storages[made].bytes = 0;
+      for (const uint32_t user : model.storages[made].users) {
+        std::vector<MemoryModel::Takeover> &pairs = model.takeovers[user];
+        pairs.erase(std::remove_if(pairs.begin(), pairs.end(),
+                                   [&](const auto &pair) { return pair.input == made; }),
+                    pairs.end());
+      }
+    }
+    return model;
+  }
 
   /// A group beside a product, and what it costs alone.
   struct Side {
@@ -283,13 +330,18 @@ private:
       text += ", " + way.name + " " + microseconds(way.nanoseconds);
     const NodeId first = before ? groups_[before->group].members[0] : node,
                  second = after ? groups_[after->group].members[0] : node;
-    constexpr double kWorthIt = 0.9; // of an estimate
-    const bool slower = ways.front().nanoseconds >= kWorthIt * separate &&
+    const double together = ways.front().nanoseconds;
+    const bool is_near = together >= kWorthIt * separate && together < separate && after;
+    const bool slower = together >= kWorthIt * separate &&
+                        !(is_near && saves_memory(at, groups_[after->group])) &&
                         (!before || parts.rows * parts.terms * size <= kLargestWritten);
     record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
            call.kernel + " of " + state_.operation(node).name + ": " + text);
-    if (!slower)
-      join(at, std::move(parts), before, after);
+    if (slower)
+      return;
+    if (after)
+      model_ = without_results(std::move(model_), at);
+    join(at, std::move(parts), before, after);
   }
 
   static std::string microseconds(double nanoseconds) {

@@ -139,7 +139,6 @@ private:
             makes(group, number_[input]) || !may_overwrite(member, input))
           continue;
         model_.takeovers[group].push_back({number_[output], number_[input]});
-        break;
       }
     }
   }
@@ -176,9 +175,12 @@ std::vector<int64_t> alive_bytes(const MemoryModel &model, const std::vector<uin
         bytes += model.storages[storage].bytes;
       alive[storage] = true;
     }
+    uint32_t placed = ir::kNone; // the last output that took over an input
     for (const MemoryModel::Takeover &pair : model.takeovers[group]) {
       const MemoryModel::Storage &input = model.storages[pair.input];
-      if (uses_left[pair.input] == 1 && !input.stays && !taken[pair.input]) {
+      if (pair.output != placed && uses_left[pair.input] == 1 && !input.stays &&
+          !taken[pair.input]) {
+        placed = pair.output;
         taken[pair.input] = true;
         bytes -= input.bytes;
       }

@@ -20,7 +20,8 @@ struct MemoryModel {
     std::vector<uint32_t> users; // groups that need it, the makers too; ascending, each once
     bool stays = false;          // until the last group: the new value of an input
   };
-  /// An output may take over an input's memory, if that dies in the group.
+  /// An output may take over an input's memory, if that dies in the group. Pairs of one output
+  /// follow one another: the first that may is taken.
   struct Takeover {
     uint32_t output = 0, input = 0; // storages
   };

@@ -1,9 +1,11 @@
 // Kernels of workloads that none was made for use the machine: what codegen's estimate says of
-// them.
+// them. And they take no more memory than PyTorch does.
 #include "driver/compile.h"
+#include "driver/memory_use.h"
 #include "graph/read.h"
 #include "testing/catch.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -34,43 +36,84 @@ const std::map<std::string, std::string> &exceptions() {
   return list;
 }
 
+/// Of PyTorch, in MiB: the lower of TorchInductor's peak and eager mode's.
+const std::map<std::string, double> &peaks() {
+  static const std::map<std::string, double> list = {
+#define TSC_PEAK(name, inductor, eager) {#name, std::min(inductor, eager)},
+#include "peaks.def"
+#undef TSC_PEAK
+  };
+  return list;
+}
+
+/// Graphs here that have fewer layers than those that were measured.
+bool is_shallow(const std::string &name) { return name == "gpt2_train" || name == "mlp_train"; }
+
+/// Graphs that need more memory than PyTorch does, and why.
+const std::map<std::string, std::string> &above_peak() {
+  static const std::map<std::string, std::string> list = {
+      {"diffusion_block", "both terms of a sum that three kernels compute anew stay"},
+      {"stem7x7", "three channels are filled up to eight"},
+  };
+  return list;
+}
+
+void check_roof(const std::string &name, const program::Program &program, size_t &kernels) {
+  double least = 1;
+  std::string report;
+  for (const program::Kernel &kernel : program.kernels) {
+    const program::KernelEstimate &estimate = kernel.estimate;
+    if (!estimate.is_known)
+      continue;
+    ++kernels;
+    least = std::min(least, estimate.share());
+    char line[160];
+    std::snprintf(line, sizeof line,
+                  "%3.0f%%: memory %.1f us, arithmetic %.1f; accesses %.1f, instructions %.1f, "
+                  "latency %.1f\n  ",
+                  estimate.share() * 100, estimate.memory * 1e-3, estimate.arithmetic * 1e-3,
+                  estimate.accesses * 1e-3, estimate.instructions * 1e-3, estimate.latency * 1e-3);
+    if (estimate.share() < kLeastShare)
+      report += line + kernel.name + "\n  " + kernel.plan + "\n";
+  }
+  INFO(name << "\n" << report);
+  const auto exception = exceptions().find(name);
+  if (exception == exceptions().end()) {
+    CHECK(least >= kLeastShare);
+  } else { // else its line is to go
+    INFO(exception->second);
+    CHECK(least < kLeastShare);
+  }
+}
+
+/// PyTorch's peaks are whole MiB.
+void check_peak(const std::string &name, const program::Program &program, size_t &compared) {
+  const auto known = peaks().find(name);
+  if (known == peaks().end() || is_shallow(name))
+    return;
+  ++compared;
+  const auto memory = driver::memory_use(program);
+  REQUIRE(memory);
+  const double peak = static_cast<double>(memory->workspace + memory->outputs) / (1 << 20);
+  const bool is_more = peak > std::max(known->second * 1.02, known->second + 1);
+  INFO(name << ": " << peak << " MiB, PyTorch " << known->second);
+  CHECK(is_more == (above_peak().count(name) > 0));
+}
+
 } // namespace
 
-TEST_CASE("kernels of the wide graphs reach their share of the roof") {
-  size_t graphs = 0, kernels = 0;
+TEST_CASE("kernels of the wide graphs reach their share of the roof, in PyTorch's memory") {
+  size_t graphs = 0, kernels = 0, compared = 0;
   for (const auto &entry : std::filesystem::directory_iterator(
            std::filesystem::path(TSC_UNPACKED_DIR) / "graphs" / "wide")) {
     const std::string name = entry.path().stem().string();
     const driver::Compilation compilation =
         driver::compile(graph::read_graph(entry.path().string()), {});
     ++graphs;
-    double least = 1;
-    std::string report;
-    for (const program::Kernel &kernel : compilation.program.kernels) {
-      const program::KernelEstimate &estimate = kernel.estimate;
-      if (!estimate.is_known)
-        continue;
-      ++kernels;
-      least = std::min(least, estimate.share());
-      char line[160];
-      std::snprintf(line, sizeof line,
-                    "%3.0f%%: memory %.1f us, arithmetic %.1f; accesses %.1f, instructions %.1f, "
-                    "latency %.1f\n  ",
-                    estimate.share() * 100, estimate.memory * 1e-3, estimate.arithmetic * 1e-3,
-                    estimate.accesses * 1e-3, estimate.instructions * 1e-3,
-                    estimate.latency * 1e-3);
-      if (estimate.share() < kLeastShare)
-        report += line + kernel.name + "\n  " + kernel.plan + "\n";
-    }
-    INFO(name << "\n" << report);
-    const auto exception = exceptions().find(name);
-    if (exception == exceptions().end()) {
-      CHECK(least >= kLeastShare);
-    } else { // else its line is to go
-      INFO(exception->second);
-      CHECK(least < kLeastShare);
-    }
+    check_roof(name, compilation.program, kernels);
+    check_peak(name, compilation.program, compared);
   }
   CHECK(graphs >= 50);
   CHECK(kernels >= 300);
+  CHECK(compared >= 50);
 }

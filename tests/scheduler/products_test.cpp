@@ -48,6 +48,18 @@ ModuleBuilder activation(int64_t rows, int64_t terms, int64_t columns,
   return b;
 }
 
+/// (sigmoid(x @ u) * (x @ v)) @ w: op0 to op3.
+ModuleBuilder gated(int64_t rows, int64_t terms, int64_t columns) {
+  ModuleBuilder b(kHalf);
+  const BufferId x = b.input("x", {rows, terms}), u = b.input("u", {terms, columns}),
+                 v = b.input("v", {terms, columns}), w = b.input("w", {columns, terms});
+  const BufferId gate = b.matmul(x, u, {rows, columns}), value = b.matmul(x, v, {rows, columns});
+  const BufferId product =
+      b.pointwise(b.binary(ir::Op::mul, b.unary(ir::Op::sigmoid, b.load(gate)), b.load(value)));
+  b.output(b.matmul(product, w, {rows, terms}));
+  return b;
+}
+
 const scheduler::FusionDecision &decision_with(const scheduler::Schedule &schedule,
                                                Refusal refusal) {
   const auto found =
@@ -165,6 +177,37 @@ TEST_CASE("what writes over an operand does not join the product that reads it")
   const BufferId product = b.matmul(x, w, {4096, 64});
   b.output(b.mutate(x, b.binary(ir::Op::add, b.load(x), b.load(product))));
   CHECK(groups_of(b.module, run(b.module)) == "op0 op1");
+}
+
+TEST_CASE("results of a product's kernel lie where what they are made of was") {
+  const ModuleBuilder b = gated(4096, 64, 64);
+  const scheduler::Schedule schedule = run(b.module);
+  REQUIRE(groups_of(b.module, schedule) == "op1 op0_op2 op3");
+  const auto out = [&](size_t operation) { return b.module.operations[operation].outputs[0]; };
+  CHECK(schedule.groups[1].inplace == std::vector<std::pair<BufferId, BufferId>>{{out(2), out(1)}});
+}
+
+TEST_CASE("results of a product's kernel do not lie over what it multiplies") {
+  ModuleBuilder b(kHalf);
+  const BufferId x = b.input("x", {4096, 64}), w = b.input("w", {64, 64});
+  const BufferId left = b.pointwise(b.unary(ir::Op::exp, b.load(x)));
+  const BufferId product = b.matmul(left, w, {4096, 64});
+  b.output(b.pointwise(b.binary(ir::Op::add, b.load(product), b.load(left))));
+  const scheduler::Schedule schedule = run(b.module);
+  REQUIRE(groups_of(b.module, schedule) == "op0 op1_op2");
+  CHECK(schedule.groups[1].inplace.empty());
+}
+
+TEST_CASE("memory that is short decides between estimates that are near each other") {
+  ModuleBuilder b = gated(4096, 4096, 11008);
+  CHECK(groups_of(b.module, run(b.module)) == "op1 op0_op2 op3");
+  // Most memory is in use elsewhere: the estimate has to be better by more than it may be wrong.
+  const BufferId x = b.input("a", {16384, 64}), y = b.input("b", {64, 16384});
+  b.output(b.reduce(b.load(b.matmul(x, y, {16384, 16384}))));
+  const scheduler::Schedule schedule = run(b.module);
+  CHECK(groups_of(b.module, schedule) == "op0 op1 op2 op3 op4 op5");
+  CHECK(decision_with(schedule, Refusal::slower).detail.rfind("extern_kernels.mm of op0: ", 0) ==
+        0);
 }
 
 TEST_CASE("the estimates of every candidate are told, and the best is taken") {

@@ -263,6 +263,15 @@ TC_FN tc_bytes16 tc_fetch_constant(const tc_bytes16 *p) {
   const uint4 v = __ldg(reinterpret_cast<const uint4 *>(p));
   return {v.x, v.y, v.z, v.w};
 }
+/// 16 bytes that nothing but what is made of them is stored over: the load may come before stores
+/// to other places that precede it.
+TC_FN tc_bytes16 tc_fetch_ahead(const tc_bytes16 *p) {
+  tc_bytes16 v;
+  asm("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(__cvta_generic_to_global(p)));
+  return v;
+}
 /// One load, though a part of it may be all that is used.
 TC_FN tc_bytes16 tc_fetch_whole(const tc_bytes16 *p) {
   tc_bytes16 v;
@@ -296,6 +305,7 @@ TC_FN void tc_put(tc_bytes8 *p, tc_bytes8 v) {
 }
 #else
 TC_FN tc_bytes16 tc_fetch_constant(const tc_bytes16 *p) { return *p; }
+TC_FN tc_bytes16 tc_fetch_ahead(const tc_bytes16 *p) { return *p; }
 TC_FN tc_bytes16 tc_fetch_stream(const tc_bytes16 *p) { return *p; }
 TC_FN tc_bytes16 tc_fetch_keep(const tc_bytes16 *p) { return *p; }
 TC_FN void tc_put_stream(tc_bytes16 *p, tc_bytes16 v) { *p = v; }
@@ -304,6 +314,7 @@ template <class C> TC_FN C tc_fetch_whole(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_stream(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_keep(const C *p) { return *p; }
 template <class C> TC_FN C tc_fetch_constant(const C *p) { return *p; }
+template <class C> TC_FN C tc_fetch_ahead(const C *p) { return *p; }
 template <class C> TC_FN void tc_put_stream(C *p, C v) { *p = v; }
 template <class C> TC_FN void tc_put(C *p, C v) { *p = v; }
 
@@ -368,6 +379,19 @@ template <int V, class T> TC_FN tc_vec<T, V> tc_constant_vec(const T *p) {
   TC_UNROLL
   for (int i = 0; i < count; ++i)
     u.chunks[i] = tc_fetch_constant(reinterpret_cast<const chunk *>(p) + i);
+  return u.vector;
+}
+/// The same for data that the kernel stores over once it has read it.
+template <int V, class T> TC_FN tc_vec<T, V> tc_ahead_vec(const T *p) {
+  using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
+  constexpr int count = sizeof(T) * V / sizeof(chunk);
+  union {
+    chunk chunks[count];
+    tc_vec<T, V> vector;
+  } u;
+  TC_UNROLL
+  for (int i = 0; i < count; ++i)
+    u.chunks[i] = tc_fetch_ahead(reinterpret_cast<const chunk *>(p) + i);
   return u.vector;
 }
 /// The same for data that nothing reads again.

@@ -39,11 +39,26 @@ constexpr int64_t kMostFirst = kLongestWhole / 4;
 /// Elements of a chunk, a power of two: few chunks are few searches, many keep the GPU busy.
 int64_t chunk_length(int64_t length) { return length <= int64_t{1} << 16 ? 4096 : 8192; }
 
-DType key_type(DType dtype) { return tensor::size_in_bytes(dtype) == 8 ? DType::i64 : DType::i32; }
+DType key_type(DType dtype) {
+  switch (tensor::size_in_bytes(dtype)) {
+  case 8:
+    return DType::i64;
+  case 2:
+    return dtype == DType::u16 ? DType::i32 : DType::i16;
+  default:
+    return DType::i32;
+  }
+}
 
 int64_t largest_key(DType key) {
-  return key == DType::i64 ? std::numeric_limits<int64_t>::max()
-                           : std::numeric_limits<int32_t>::max();
+  switch (key) {
+  case DType::i64:
+    return std::numeric_limits<int64_t>::max();
+  case DType::i16:
+    return std::numeric_limits<int16_t>::max();
+  default:
+    return std::numeric_limits<int32_t>::max();
+  }
 }
 
 /// Integers in the order of `x`, or in the opposite one. `stored`: each is read often.
