@@ -3,6 +3,7 @@
 #include "driver/cut_nodes.h"
 #include "graph/symbol_names.h"
 #include "ops/custom/custom_operator.h"
+#include "ops/passes/cut_by_tensors.h"
 #include "ops/passes/inline_effects.h"
 #include "ops/passes/inline_subgraphs.h"
 #include "ops/passes/write_results.h"
@@ -224,7 +225,7 @@ CheckReport check(Graph graph, const CompileOptions &options) {
   CheckReport report;
   try {
     graph = ops::inline_subgraphs(ops::inline_effects(std::move(graph), {}), {});
-    graph = ops::write_results(std::move(graph), {});
+    graph = ops::cut_by_tensors(ops::write_results(std::move(graph), {}), {});
   } catch (const UserError &error) {
     for (const Diagnostic &diagnostic : error.diagnostics())
       report.problems.push_back({diagnostic, "", {}, {}});

@@ -46,7 +46,11 @@ int64_t to_integer(DType dtype, double value) {
     return value != 0 ? 1 : 0; // NaN is true
   if (dtype == DType::u64 && value >= 9223372036854775808.0 && value < 18446744073709551616.0)
     return static_cast<int64_t>(static_cast<uint64_t>(value));
-  // Out of range (or NaN): what x86 conversion gives, as PyTorch on the CPU does.
+  // Out of range (or NaN): what x86 conversion gives, as PyTorch on the CPU does. Signed integers
+  // of 32 bits and less are cut from 32 bits, others from 64.
+  const bool is_narrow = dtype == DType::i8 || dtype == DType::i16 || dtype == DType::i32;
+  if (is_narrow && !(value > -2147483649.0 && value < 2147483648.0))
+    return wrap_to(dtype, INT32_MIN);
   if (!(value > -9223372036854775809.0 && value < 9223372036854775808.0))
     return wrap_to(dtype, INT64_MIN);
   return wrap_to(dtype, static_cast<int64_t>(value));

@@ -141,6 +141,17 @@ def numbers(x):
     return n, m, 3 * m - n // 2, x * n, x[x > 0].shape[0]
 
 
+def cut_at(x, places):
+    y = x * 1
+    a, b, c = torch.tensor_split(x, places, 1)
+    torch.tensor_split(y, places, -1)[1].mul_(2)  # a view
+    return (a * a).sum(), b + 1, c.t() * 2, c, y
+
+
+def cut_at_constants(x):
+    return (*torch.tensor_split(x, torch.tensor([1, -2])), *torch.tensor_split(x, torch.tensor(3)))
+
+
 def known_later(x, y):
     n = (x > 0).sum().item()
     torch._check_is_size(n)
@@ -279,6 +290,11 @@ def cases():
     yield "alignments", Of(paths_of_data), padded(3, 2, 1), None, runs(padded, (2, 0, 1), (0, 0, 0), (3, 2, 2))
     flat = lambda *n: (scores, whole([1, 2, 2, 3]), whole([5, 0, 5]), whole(n))
     yield "alignments_flat", Of(paths_of_data), flat(3, 0, 1), None, runs(flat, (2, 1, 1), (4, 0, 0), (1, 0, 3))
+
+    cuts = lambda *n: (r(3, 7), whole(n))
+    yield "cut_at", Of(cut_at), cuts(2, 5), None, runs(cuts, (2, 5), (-3, -1), (6, 2))
+    yield "cut_outside", Of(cut_at), cuts(2, 5), None, runs(cuts, (9, -9), (0, 7), (-8, 3))
+    yield "cut_at_constants", Of(cut_at_constants), (r(7, 3),), None, runs(lambda: (r(7, 3),), (), (), ())
 
 
 if __name__ == "__main__":

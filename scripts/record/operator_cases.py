@@ -153,6 +153,15 @@ def pointwise_binary(c):
     c.case("chain", lambda a, b: ((a + b).relu() * 2 - b).tanh(), c.randn(33, 65), c.randn(65))
 
 
+def beyond_the_width(c):
+    """Floats that no integer of the result's width is near: what a CPU makes of them, in 32 or in 64 bits, is cut."""
+    at = [3e9 + 300, 5e9, 4294967295.0 * 3 + 1e4, math.inf, -math.inf, math.nan, -3e9 - 512, 1e10 + 1024, 1e19, -1e19, 70000.0, -70000.0, 300.0, -300.0, 2.0**31, -(2.0**31), -0.7]
+    for name, dtype in {"f64": torch.float64, **FLOATS}.items():
+        x = torch.tensor(at, dtype=torch.float64).to(dtype)
+        c.case(f"beyond_{name}", lambda x, d=dtype: tuple(x.to(d).to(t) for t in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)), x)
+    c.case("beyond_quotients", lambda x, y: ((x / y).int(), (x / y).to(torch.int16) + 1, (y.log() * x).int(), (x * 1e30).int()), torch.tensor([1.0, 0.0, -3.0, 5.0]), torch.tensor([0.0, 0.0, 0.0, 2.0]))
+
+
 @family
 def casts(c):
     every = {**FLOATS, **INTS, "bool": torch.bool, "f64": torch.float64}
@@ -175,6 +184,7 @@ def casts(c):
     c.case("f32_special_to_bool", lambda t: t.to(torch.bool), c.special())
     c.case("round_trip", lambda t: (t.to(torch.bfloat16).float() * 3).to(torch.float16), c.randn(50))
     c.case("type_as", lambda a, b: a.type_as(b), c.randn(3), c.ints(2))
+    beyond_the_width(c)
 
 
 @family

@@ -38,6 +38,45 @@ def fake_quantization(c):
         c.case(f"fake_enabled_{on}", lambda x, s, z, e: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, e, 0, 20), c.randn(4, 5), one, zero, torch.tensor([on]))
 
 
+def observation(c):
+    """Ranges that are averaged while a model is trained for integers, and what follows from them."""
+    aten = torch.ops.aten
+    inf = math.inf
+
+    def observe(name, x, low, high, bounds, axis=-1, on=(1, 1), helper=False, symmetric=False):
+        channels = axis >= 0
+        count = x.shape[axis] if channels else 1
+        kept = (torch.as_tensor(low, dtype=torch.float32).expand(count).clone(), torch.as_tensor(high, dtype=torch.float32).expand(count).clone(), torch.full((count,), 0.25), torch.full((count,), 3, dtype=torch.int32))
+        call = aten._fused_moving_avg_obs_fq_helper if helper else torch.fused_moving_avg_obs_fake_quant
+
+        def run(x, o, f, *kept):
+            if on != (1, 1):  # not all is written: copies say so
+                kept = tuple(y.clone() for y in kept)
+            result = call(x, o, f, *kept, 0.1, *bounds, axis, channels, symmetric)
+            return result if on == (1, 1) else (*(result if helper else (result,)), *kept)
+
+        c.case(f"observe_{name}", run, x, torch.tensor([on[0]]), torch.tensor([on[1]]), *kept)
+
+    x, y = c.randn(4, 5, scale=3.0), c.randn(3, 4, 2, scale=2.0)
+    observe("first", x, inf, -inf, (0, 255))
+    observe("later", x, -1.5, 9.0, (0, 255))
+    observe("mask", x * 4, -1.5, 2.0, (0, 15), helper=True)
+    observe("symmetric", x, -1.5, 2.0, (-128, 127), symmetric=True)
+    observe("symmetric_odd", x + 1, inf, -inf, (-8, 9), symmetric=True)
+    observe("not", x, -1.5, 2.0, (0, 255), on=(0, 1))
+    observe("only", x, -1.5, 2.0, (0, 255), on=(1, 0))
+    observe("neither", x, -1.5, 2.0, (0, 255), on=(0, 0), helper=True)
+    observe("channels", y, inf, -inf, (0, 255), axis=0)
+    observe("channels_symmetric", y, torch.tensor([-1.0, -0.5, -2.0]), 1.0, (-128, 127), axis=0, symmetric=True)
+    observe("channels_mask", y[:2], -1.0, torch.tensor([0.5, 3.0]), (0, 127), axis=0, helper=True)
+    observe("positive", x.abs() + 1, inf, -inf, (0, 255))
+    observe("negative", -x.abs() - 1, inf, -inf, (-128, 127), symmetric=True)
+    observe("zeros", x * 0, inf, -inf, (0, 255))
+    for name, tiny in {"both": x * 1e-6, "above": x.abs() * 1e-6, "below": x.abs() * -1e-6}.items():
+        observe(f"tiny_{name}", tiny, inf, -inf, (0, 255))
+    observe("denormal", x * 1e-44, inf, -inf, (0, 255))
+
+
 def quantization(c):
     r = lambda *s, scale=1.0, dtype=torch.float32: (c.ints(*s, low=-30, high=31) * (0.07 * scale)).to(dtype)
     for short, dtype in FLOATS.items():
@@ -73,6 +112,7 @@ def quantization(c):
     whole = lambda *s: c.ints(*s, low=-2**31, high=2**31 - 1).to(torch.int32)
     c.case("int4_gptq", shifted_linear, r(3, 64, dtype=torch.float16), buffers={"w": whole(8, 16), "q": whole(2, 2), "s": r(2, 16, dtype=torch.float16, scale=0.02)})
     fake_quantization(c)
+    observation(c)
 
 
 def packed_products(c):

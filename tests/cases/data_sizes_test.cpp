@@ -16,7 +16,7 @@ using testing::Runner;
 
 namespace {
 
-constexpr size_t kGraphs = 30;
+constexpr size_t kGraphs = 33;
 
 Runner on_reference(const DynamicGraph &graph) {
   return [&graph](const std::vector<HostTensor> &inputs) {

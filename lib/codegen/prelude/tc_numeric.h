@@ -180,10 +180,11 @@ template <class T> TC_FN tc_value<T> tc_get(T x) { return tc_storage<T>::load(x)
 template <class T> TC_FN tc_value<T> tc_load(const T *p) { return tc_storage<T>::load(*p); }
 template <class T> TC_FN void tc_store(T *p, tc_value<T> x) { *p = tc_storage<T>::store(x); }
 
-/// Toward zero; NaN and what does not fit become the lowest integer, as processors have it.
-template <class From> TC_FN long long tc_truncate(From x) {
+/// Toward zero; NaN and what does not fit become the lowest integer, or on a GPU the nearest one,
+/// as processors have it.
+template <class Whole, class From> TC_FN Whole tc_truncate(From x) {
 #ifdef TC_DEVICE
-  return static_cast<long long>(x);
+  return static_cast<Whole>(x);
 #else
   // Hidden from the compiler: it would fold a cast of a constant that does not fit as it likes, and
   // (g++ with -fno-trapping-math) make trunc() of a cast there and back, which keeps NaN, what does
@@ -192,18 +193,30 @@ template <class From> TC_FN long long tc_truncate(From x) {
     volatile From hidden = x;
     x = hidden;
   }
-  long long result = static_cast<long long>(x);
+  Whole result = static_cast<Whole>(x);
   asm("" : "+r"(result));
   return result;
 #endif
 }
 
-/// Casts as torch's .to(): toward zero for ints; unsigned targets go through a 64-bit signed
-/// integer, so that -1.0 becomes 255 as a byte; bool is "not zero".
+/// What a float becomes on its way to the integer To: signed ones of 32 bits and less are cut from
+/// an int, all others from 64 bits, so that -1.0 becomes 255 as a byte.
+template <class To> struct tc_whole { using type = long long; };
+template <> struct tc_whole<int> { using type = int; };
+#ifdef TC_DEVICE
+template <> struct tc_whole<short> { using type = short; };
+template <> struct tc_whole<signed char> { using type = signed char; };
+#else
+template <> struct tc_whole<short> { using type = int; };
+template <> struct tc_whole<signed char> { using type = int; };
+#endif
+
+/// Casts as torch's .to(): toward zero for ints; bool is "not zero".
 template <class To> struct tc_caster {
   template <class From> TC_FN To apply(From x) { return static_cast<To>(x); }
-  TC_FN To apply(float x) { return static_cast<To>(tc_truncate(x)); }
-  TC_FN To apply(double x) { return static_cast<To>(tc_truncate(x)); }
+  using Whole = typename tc_whole<To>::type;
+  TC_FN To apply(float x) { return static_cast<To>(tc_truncate<Whole>(x)); }
+  TC_FN To apply(double x) { return static_cast<To>(tc_truncate<Whole>(x)); }
 };
 template <> struct tc_caster<float> {
   template <class From> TC_FN float apply(From x) { return static_cast<float>(x); }

@@ -1,19 +1,14 @@
 // Quantization that is trained with: what an integer of a few values stands for, in floats.
+#include "ops/families/fake_quantization.h"
+
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
-#include "ops/table/term.h"
 
 #include <string>
 
 namespace tsc::ops {
 namespace {
-
-/// The scale and the zero point of every element, tensors that broadcast with it or numbers.
-struct Parameters {
-  Argument scale, inverse, zero_point;
-  bool is_whole = true; // the zero point is an integer
-};
 
 void check_input(const Call &call) {
   const int64_t low = call.integer("quant_min"), high = call.integer("quant_max");
@@ -50,16 +45,22 @@ Parameters by_tensors(GraphBuilder &builder, const Call &call, const std::vector
 }
 
 Parameters by_channels(GraphBuilder &builder, const Call &call) {
+  return by_tensors(builder, call, channel_sizes(call, "axis"));
+}
+
+} // namespace
+
+std::vector<Expr> channel_sizes(const Call &call, std::string_view axis) {
   const std::vector<Expr> &self = call.tensor("self").layout.sizes;
-  if (call.integer("axis") < 0)
-    call.fail("TSC-O021",
-              call.node().target + ": the axis is " + std::to_string(call.integer("axis")),
+  const int64_t given = call.integer(axis);
+  if (given < 0)
+    call.fail("TSC-O021", call.node().target + ": the axis is " + std::to_string(given),
               "count from the first dimension");
-  const size_t axis = normalize_dim(call, call.integer("axis"), self.size());
+  const size_t channel = normalize_dim(call, given, self.size());
   std::vector<Expr> sizes(self.size(), Expr(1));
-  if (axis < self.size())
-    sizes[axis] = self[axis];
-  return by_tensors(builder, call, sizes);
+  if (channel < self.size())
+    sizes[channel] = self[channel];
+  return sizes;
 }
 
 /// (result, mask): the mask holds where nothing was cut off. NaN becomes the lowest; the result is
@@ -77,6 +78,8 @@ Arguments quantized(GraphBuilder &builder, const Call &call, const Parameters &b
   const Term result = (kept - by.zero_point) * by.scale;
   return {result.as(dtype), both(places >= low, places <= high)};
 }
+
+namespace {
 
 using Rule = Parameters (*)(GraphBuilder &, const Call &);
 

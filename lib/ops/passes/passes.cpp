@@ -5,6 +5,7 @@
 #include "ops/passes/align_products.h"
 #include "ops/passes/bucket_collectives.h"
 #include "ops/passes/clean_up.h"
+#include "ops/passes/cut_by_tensors.h"
 #include "ops/passes/decompose.h"
 #include "ops/passes/functionalize.h"
 #include "ops/passes/inline_effects.h"
@@ -24,6 +25,7 @@ const std::vector<GraphPass> &graph_passes() {
       {"inline_effects", inline_effects},
       {"inline_subgraphs", inline_subgraphs},
       {"write_results", write_results},
+      {"cut_by_tensors", cut_by_tensors},
       {"check_operators", check_operators},
       {"name_data_sizes", name_data_sizes},
       {"infer_shapes", infer_shapes},

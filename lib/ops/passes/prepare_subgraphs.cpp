@@ -110,7 +110,8 @@ void check_results(const Graph &subgraph, const Node &call) {
 Graph run_passes(Graph graph, const PassOptions &options) {
   for (const GraphPass &pass : graph_passes()) {
     if (pass.name == "inline_effects" || pass.name == "inline_subgraphs" ||
-        pass.name == "write_results" || pass.name == "check_operators")
+        pass.name == "write_results" || pass.name == "cut_by_tensors" ||
+        pass.name == "check_operators")
       continue;
     graph = pass.function(std::move(graph), options);
     if (pass.name == "prepare_subgraphs")

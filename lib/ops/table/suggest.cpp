@@ -17,7 +17,6 @@ constexpr std::string_view
     kNoCudnnCells = "export with torch.backends.cudnn.enabled = False, so that the graph calls "
                     "aten.lstm or aten.gru",
     kWholeAttention = "call scaled_dot_product_attention: this is the kernel behind it",
-    kObservers = "quantization-aware training is not compiled: convert the model first",
     kDense = "sparse tensors are not compiled: use dense ones, or indices and values",
     kBeforeInductor = "TorchInductor's own passes make it: give the graph from before them, as "
                       "torch.export saves it",
@@ -61,8 +60,6 @@ constexpr Replacement kReplacements[] = {
     {"aten._flash_attention_backward", kWholeAttention},
     {"aten._efficient_attention_forward", kWholeAttention},
     {"aten._efficient_attention_backward", kWholeAttention},
-    {"aten._fused_moving_avg_obs_fq_helper", kObservers},
-    {"aten._fused_moving_avg_obs_fq_helper_functional", kObservers},
     {"aten._segment_reduce_backward", "compute the gradient with index_add or scatter_reduce"},
     {"aten._sparse_coo_tensor_with_dims_and_tensors", kDense},
     {"aten._sparse_semi_structured_mm", kDense},
@@ -70,7 +67,7 @@ constexpr Replacement kReplacements[] = {
     {"aten.to_sparse", kDense},
     {"aten.set_", "make a new tensor instead: reshape, narrow, torch.empty or clone"},
     {"aten.tensor_split.tensor_indices_or_sections",
-     "split by numbers, which sizes may follow: x.tensor_split(places.tolist())"},
+     "split by a vector of int64, which the data may hold, or by numbers"},
     {"aten._scaled_dot_product_flash_attention.quantized",
      "dequantize queries, keys and values, and call scaled_dot_product_attention"},
     {"aten._foobar", "it is there for PyTorch's own tests: leave it out"},
