@@ -190,11 +190,11 @@ _programs = weakref.WeakSet()
 
 
 def _let_go():
-    """In the child of a fork: threads that were in a program are not there."""
+    """In the child of a fork: threads that were in a program are not there. A lock that does not say so may be held: a
+    thread that waits for the interpreter to note it."""
     for program in list(_programs):
-        if program._lock.locked():
-            program._lock = threading.Lock()
-            program._last, program._repeat = (None, None), None
+        program._lock = threading.Lock()
+        program._last, program._repeat = (None, None), None
 
 
 os.register_at_fork(after_in_child=_let_go)

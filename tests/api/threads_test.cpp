@@ -144,6 +144,26 @@ template <class Body> int status_of_child(const Body &body) {
   return status;
 }
 
+/// Takes ten minutes for a kernel.
+struct SlowCompiler {
+  explicit SlowCompiler(const CacheFolder &folder)
+      : path(folder.path() + "/compiler"), started(folder.path() + "/started") {
+    std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 1; exit; fi\n"
+                        << "echo $$ > " << started << ".new; mv " << started << ".new " << started
+                        << "\nsleep 600\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+  /// Returns when the compiler is at work.
+  void compile_in_thread(const Graph &graph, const CacheFolder &cache) const {
+    setenv("CXX", path.c_str(), 1);
+    std::thread([&] { compile_and_run(graph, cache); }).detach();
+    while (!std::filesystem::exists(started))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::string path;
+  const std::string started; // a file with the process's number
+};
+
 /// Threads that do one thing again and again until they are stopped.
 class Background {
 public:
@@ -334,24 +354,17 @@ TEST_CASE("A process ends while its threads compile and run") {
 
 TEST_CASE("A process that ends takes its compilers and their files with it") {
   const CacheFolder cache, temporary;
-  const std::string compiler = cache.path() + "/compiler", started = cache.path() + "/started";
-  std::ofstream(compiler) << "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 1; exit; fi\n"
-                          << "echo $$ > " << started << ".new; mv " << started << ".new " << started
-                          << "\nsleep 600\n";
-  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  const SlowCompiler compiler(cache);
   const Graph one = make_graphs()[0];
   const int status = status_of_child([&] {
-    setenv("CXX", compiler.c_str(), 1);
     setenv("TMPDIR", temporary.path().c_str(), 1);
-    std::thread([&] { compile_and_run(one, cache); }).detach();
-    while (!std::filesystem::exists(started))
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    compiler.compile_in_thread(one, cache);
     std::exit(0);
   });
   CHECK(status == 0);
   CHECK(std::filesystem::is_empty(temporary.path()));
   pid_t process = 0;
-  REQUIRE(std::ifstream(started) >> process);
+  REQUIRE(std::ifstream(compiler.started) >> process);
   bool is_gone = false;
   for (int i = 0; i < 500 && !is_gone; ++i) { // whoever inherits it reaps it
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -360,4 +373,29 @@ TEST_CASE("A process that ends takes its compilers and their files with it") {
     is_gone = !(stat >> word >> word >> state) || state == "Z" || state == "X";
   }
   CHECK(is_gone);
+}
+
+TEST_CASE("A fork that waited in vain leaves a child that says so in each call") {
+  const CacheFolder cache;
+  const SlowCompiler compiler(cache);
+  const std::vector<Graph> graphs = make_graphs();
+  const HostProgram program = compile_host(graphs[0].text, cache.options());
+  REQUIRE(program);
+  const std::string expected = run_host(program.get(), graphs[0].sizes);
+  const int status = status_of_child([&] {
+    compiler.compile_in_thread(graphs[3], cache);
+    const int child = status_of_child([&] {
+      TscApiProgram *made = nullptr;
+      const std::string &text = graphs[1].text;
+      int wrong = tsc_api_compile(text.data(), text.size(), "", "", &made) != TSC_API_DEVICE;
+      wrong += std::strstr(tsc_api_error(), "TSC-R019: this process was forked while another "
+                                            "thread was compiling or running a program") == nullptr;
+      wrong += made != nullptr;
+      wrong += tsc_api_run(program.get(), nullptr, nullptr, nullptr, nullptr) != TSC_API_DEVICE;
+      tsc_api_destroy(program.get());
+      std::exit(wrong);
+    });
+    std::exit(child + (run_host(program.get(), graphs[0].sizes) != expected));
+  });
+  CHECK(status == 0);
 }
