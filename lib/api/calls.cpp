@@ -26,17 +26,19 @@ thread_local bool is_forking = false, waited_in_vain = false;
 
 /// Until no other thread's call is at work; false if it takes too long. Calls are counted first and
 /// look afterwards whether they may be: once they may not, none is missed.
-bool wait_for_calls() {
+template <class Meanwhile> bool wait_for_calls(const Meanwhile &meanwhile) {
   const auto deadline = Clock::now() + kMostWait;
-  while (at_work > own_calls && Clock::now() < deadline)
+  while (at_work > own_calls && Clock::now() < deadline) {
+    meanwhile();
     std::this_thread::sleep_for(kLook);
+  }
   return at_work <= own_calls;
 }
 
 void before_fork() {
   ++forks;
   is_forking = true;
-  waited_in_vain = !wait_for_calls();
+  waited_in_vain = !wait_for_calls([] {});
 }
 
 void after_fork_in_parent() {
@@ -58,9 +60,8 @@ void after_fork_in_child() {
 /// this library among it, and before libraries tear themselves down, as OpenBLAS does.
 void end_calls(int, void *) {
   is_ending = true;
-  support::remove_registered(); // compilers: who waits for one fails
-  wait_for_calls();
-  support::remove_registered(); // of calls that were about to start one
+  wait_for_calls(support::remove_registered); // compilers, also those just started: calls fail
+  support::remove_registered();
 }
 // As destructors do not run (no_destructors.cpp) and those of libraries would be too late.
 [[maybe_unused]] const int watches_end = on_exit(end_calls, nullptr);
