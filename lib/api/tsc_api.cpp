@@ -1,5 +1,6 @@
 #include "api/tsc_api.h"
 
+#include "api/calls.h"
 #include "api/ready_program.h"
 #include "support/diagnostic.h"
 #include "symbolic/expr.h"
@@ -55,6 +56,7 @@ TscApiStatus status_of(tsc_engine::Status status) {
 template <class Body> TscApiStatus guarded(const Body &body) {
   try {
     last_error().clear();
+    const tsc::api::Call call;
     body();
     return TSC_API_OK;
   } catch (const Misuse &misuse) {
@@ -151,7 +153,13 @@ TscApiStatus tsc_api_load(const char *folder, const char *options, TscApiProgram
   });
 }
 
-void tsc_api_destroy(TscApiProgram *program) { delete program; }
+void tsc_api_destroy(TscApiProgram *program) {
+  try {
+    const tsc::api::Call call;
+    delete program;
+  } catch (const tsc::support::UserError &) { // in this process no call can be made
+  }
+}
 
 TscApiStatus tsc_api_check(const void *bytes, size_t size, const char *label, const char *options,
                            const char **report) {

@@ -7,8 +7,16 @@
  *   tsc_api_run(program, stream, input_data, output_data, workspace);
  *
  * Every function that can fail gives a status, the exit codes of the command line; the text of the
- * calling thread's last failure is tsc_api_error(). Nothing is thrown. A program is used by one
- * thread at a time; several programs may be used at once. */
+ * calling thread's last failure is tsc_api_error(). Nothing is thrown.
+ *
+ * Threads: any number of them may compile, load, check, run and destroy at once. A program is used
+ * by one thread at a time, not always the same one.
+ *
+ * Forks: a fork waits, 10 s at most, for calls of other threads. The child may compile, and run
+ * what was compiled before, on the host; on a GPU only what it compiles itself, and if its parent
+ * has not used the GPU (CUDA's rule). If the fork waited in vain every call in the child fails
+ * with TSC-R019. The process may end while calls are at work; the library is not unloaded before.
+ */
 #ifndef TSC_API_H
 #define TSC_API_H
 
@@ -107,8 +115,8 @@ TscApiStatus tsc_api_check_runs(TscApiProgram *program, void *stream);
 TscApiStatus tsc_api_load_weights(TscApiProgram *program, const char *file);
 TscApiStatus tsc_api_set_seed(TscApiProgram *program, void *stream, uint64_t seed, uint64_t call);
 
-/* Expressions of sizes and indices that the process holds. Those of a compilation are freed when
- * none is at work; what stays does not grow with their number. */
+/* Expressions of sizes and indices that stay in the process: those of a compilation end with it.
+ * Their number does not grow with compilations. */
 size_t tsc_api_expression_count(void);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <pthread.h>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -56,10 +57,12 @@ struct Job {
   }
 };
 
-class Pool final : public HostThreads {
+/// The threads that a process has for it. The child of a fork has none of them: it makes its own
+/// and leaves these as they are, mutexes included, which may be held by threads that are not there.
+class Team {
 public:
-  Pool() : size_(wanted_threads()) {}
-  ~Pool() override {
+  explicit Team(unsigned generation) : generation(generation) {}
+  ~Team() {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
@@ -68,12 +71,8 @@ public:
     for (std::thread &thread : threads_)
       thread.join();
   }
-  unsigned size() const override { return size_; }
 
-  void run(int64_t count, unsigned limit, const Body &body) override {
-    if (count <= 0)
-      return;
-    unsigned workers = limit == 0 ? size_ : std::min(limit, size_);
+  void run(int64_t count, unsigned workers, const Body &body) {
     std::unique_lock<std::mutex> alone(run_mutex_, std::try_to_lock);
     if (!alone.owns_lock())
       workers = 1;
@@ -88,6 +87,8 @@ public:
     if (job.error)
       std::rethrow_exception(job.error);
   }
+
+  const unsigned generation; // of the process
 
 private:
   void run_together(Job &job, unsigned workers) {
@@ -132,7 +133,6 @@ private:
     }
   }
 
-  const unsigned size_;
   std::mutex run_mutex_; // held by the thread inside run()
   std::mutex mutex_;     // guards everything below
   std::condition_variable wake_, done_;
@@ -143,12 +143,48 @@ private:
   bool stopping_ = false;
 };
 
+std::mutex shared_mutex; // guards the one Pool
+/// One more in the child of a fork, where nobody holds the mutex.
+std::atomic<unsigned> generation{0};
+[[maybe_unused]] const int counts_forks = pthread_atfork(nullptr, nullptr, [] {
+  ++generation;
+  new (&shared_mutex) std::mutex;
+});
+
+class Pool final : public HostThreads {
+public:
+  Pool() : size_(wanted_threads()), team_(new Team(generation)) {}
+  ~Pool() override {
+    if (Team *team = team_; team->generation == generation)
+      delete team;
+  }
+  unsigned size() const override { return size_; }
+
+  void run(int64_t count, unsigned limit, const Body &body) override {
+    if (count > 0)
+      team().run(count, limit == 0 ? size_ : std::min(limit, size_), body);
+  }
+
+private:
+  Team &team() {
+    Team *found = team_;
+    if (found->generation == generation)
+      return *found;
+    auto made = std::make_unique<Team>(generation);
+    if (team_.compare_exchange_strong(found, made.get()))
+      return *made.release();
+    return *found; // another thread's, made meanwhile
+  }
+
+  const unsigned size_;
+  std::atomic<Team *> team_;
+};
+
 } // namespace
 
 std::shared_ptr<HostThreads> HostThreads::shared() {
-  static std::mutex mutex;
-  static std::weak_ptr<HostThreads> instance;
-  std::lock_guard<std::mutex> lock(mutex);
+  static std::weak_ptr<HostThreads> instance; // shared_mutex
+  std::lock_guard<std::mutex> lock(shared_mutex);
   std::shared_ptr<HostThreads> threads = instance.lock();
   if (!threads) {
     threads = std::make_shared<Pool>();

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <system_error>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace tsc_engine {
@@ -63,13 +64,40 @@ const HostBlas *without(const std::string &why) {
   return nullptr;
 }
 
+/// While it lives, the environment has one variable more, if it has none of that name. Other
+/// threads may read it meanwhile: setenv might free the array that they are in, this frees nothing.
+class VariableMeanwhile {
+public:
+  VariableMeanwhile(const std::string &name, const std::string &value) : before_(environ) {
+    if (getenv(name.c_str()) != nullptr)
+      return;
+    auto *text = new std::string(name + "=" + value);
+    auto *variables = new std::vector<char *>;
+    for (char **at = before_; at != nullptr && *at != nullptr; ++at)
+      variables->push_back(*at);
+    variables->insert(variables->end(), {text->data(), nullptr});
+    environ = ours_ = variables->data();
+  }
+  ~VariableMeanwhile() {
+    if (ours_ != nullptr && environ == ours_)
+      environ = before_;
+  }
+  VariableMeanwhile(const VariableMeanwhile &) = delete;
+  VariableMeanwhile &operator=(const VariableMeanwhile &) = delete;
+
+private:
+  char **const before_;
+  char **ours_ = nullptr;
+};
+
 const HostBlas *load() {
 #ifdef TSC_HAS_BLAS_MODULE
   unsigned threads = HostThreads::shared()->size();
   threads = has_memory_for(threads) ? available_threads(threads) : 1;
   if (!has_memory_for(threads))
     return without("too little memory");
-  setenv("OPENBLAS_NUM_THREADS", std::to_string(threads).c_str(), 0); // not over the user's
+  const VariableMeanwhile count("OPENBLAS_NUM_THREADS",
+                                std::to_string(threads)); // if not the user's
   std::string why = "libtsc_blas.so is not beside the program";
   for (const std::string &place : tsc::runtime::module_places("libtsc_blas.so")) {
     void *handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);

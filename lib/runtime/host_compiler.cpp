@@ -10,6 +10,7 @@
 #include "support/thread_pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -211,6 +212,23 @@ void check_texts(const program::Program &program, Plan plan) {
     throw UserError(ExitCode::unsupported, std::move(problems));
 }
 
+/// The library that an open file holds, which stays open as long. The loader takes equal names for
+/// the same library, also that of a file long closed whose library is still in use elsewhere, and
+/// numbers of files come again: each time the path is spelled as it never was, by the bits of a
+/// serial number ("/" or "./").
+std::shared_ptr<void> open_file(std::shared_ptr<support::Descriptor> file) {
+  static std::atomic<uint64_t> serial{0};
+  std::string path = "/proc/self/fd/";
+  for (uint64_t bits = serial.fetch_add(1); bits != 0; bits /= 2)
+    path += bits % 2 ? "/" : "./";
+  std::shared_ptr<void> library = open_library(path + std::to_string(file->get()));
+  void *handle = library.get();
+  return std::shared_ptr<void>(handle, [library, file](void *) mutable {
+    library.reset();
+    file.reset();
+  });
+}
+
 /// What an earlier run left; null if nothing.
 std::shared_ptr<void> open_cached(ContentCache *cache, const std::string &key) {
   if (!cache)
@@ -219,14 +237,7 @@ std::shared_ptr<void> open_cached(ContentCache *cache, const std::string &key) {
   if (!*file)
     return nullptr;
   try {
-    // The very file that was checked. It stays open, so that no other library gets its name: the
-    // loader takes equal names for the same library.
-    std::shared_ptr<void> library = open_library("/proc/self/fd/" + std::to_string(file->get()));
-    void *handle = library.get();
-    return std::shared_ptr<void>(handle, [library, file](void *) mutable {
-      library.reset();
-      file.reset();
-    });
+    return open_file(file);     // the very one that was checked
   } catch (const UserError &) { // no /proc, or not executable there
     return nullptr;
   }
@@ -319,13 +330,7 @@ std::shared_ptr<void> open_image(std::string_view image, const std::string &name
   }
   if (!*file)
     return nullptr;
-  // The file stays open, as in open_cached.
-  std::shared_ptr<void> library = open_library("/proc/self/fd/" + std::to_string(file->get()));
-  void *handle = library.get();
-  return std::shared_ptr<void>(handle, [library, file](void *) mutable {
-    library.reset();
-    file.reset();
-  });
+  return open_file(file);
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <pthread.h>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -51,8 +52,25 @@ struct Job {
   }
 };
 
+class Pool;
+/// Never destroyed: at exit other threads may still be in parallel_for. Null in the child of a
+/// fork, which has none of its threads: what the pool was doing there is left as it is.
+std::atomic<Pool *> pool_of_process{nullptr};
+[[maybe_unused]] const int forgets_in_child =
+    pthread_atfork(nullptr, nullptr, [] { pool_of_process.store(nullptr); });
+
 class Pool {
 public:
+  static Pool &shared() {
+    Pool *found = pool_of_process.load();
+    if (found == nullptr) {
+      auto made = std::make_unique<Pool>();
+      if (pool_of_process.compare_exchange_strong(found, made.get()))
+        return *made.release();
+    }
+    return *found; // another thread's, perhaps made meanwhile
+  }
+
   Pool() {
     try {
       for (size_t i = 1; i < parallelism(); ++i)
@@ -132,11 +150,10 @@ void parallel_for(size_t count, const std::function<void(size_t)> &body) {
       body(i);
     return;
   }
-  static Pool pool;
   auto job = std::make_shared<Job>();
   job->body = &body;
   job->count = count;
-  pool.run(job);
+  Pool::shared().run(job);
   if (job->error)
     std::rethrow_exception(job->error);
 }

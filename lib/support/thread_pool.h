@@ -1,4 +1,4 @@
-// The one thread pool of the process.
+// The one thread pool of the process; the child of a fork makes its own.
 #pragma once
 
 #include <cstddef>

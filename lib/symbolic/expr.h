@@ -3,7 +3,7 @@
 // An Expr is a handle to a hash-consed, immutable node in canonical form: structurally equal
 // expressions are the same node, so == is a pointer comparison. The canonical form is an expanded
 // polynomial (a sum of integer * product of powers) over atoms: symbols, FloorDiv, ModularIndexing,
-// Mod, Min, Max. Nodes live until the process ends; making and reading them is thread-safe.
+// Mod, Min, Max. Whose nodes are and how long they live: expression_scope.h; threads may make them.
 //
 // Semantics: values are mathematical integers held in int64; FloorDiv rounds toward minus infinity;
 // ModularIndexing(x, d, m) = FloorDiv(x, d) mod m with a result in [0, m). Divisors and moduli are
@@ -116,7 +116,7 @@ struct ExprLess {
 };
 
 Expr integer(int64_t value);
-/// Expressions that the process holds: each content once, and none is ever freed.
+/// Expressions that stay, and those of the scope that the thread is in: each content once.
 size_t expression_count();
 /// `number` is below kMostSymbols, and 0 for a sort of one symbol.
 Expr symbol(SymbolSort sort, size_t number = 0);

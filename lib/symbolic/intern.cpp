@@ -1,4 +1,5 @@
-// The intern table: one node for each content, made once, and freed with its scope if it has one.
+// The intern tables: one node for each content, made once, in the table of the thread's scope, or,
+// where it has none, in the one that all threads share.
 #include "symbolic/node.h"
 
 #include "symbolic/expression_scope.h"
@@ -9,65 +10,31 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <deque>
 #include <mutex>
 
 namespace tsc::symbolic {
-namespace {
-
-constexpr size_t kShards = 64;
-constexpr int64_t kSmallestCached = -64, kLargestCached = 1024;
-constexpr size_t kPermanentSymbols = 1024; // of each sort
-
-std::mutex scope_mutex;
-std::atomic<size_t> scopes = 0; // that are alive; written under the mutex
 
 /// Open addressing; grows at half load. A slot repeats its node's hash, so that a probe reads a
-/// node only when it is very likely the right one.
-class Shard {
+/// node only when it is very likely the right one. For one thread at a time. Nodes go with it.
+class NodeTable {
 public:
-  /// `make` gives a Node that nobody else knows.
-  template <class Matches, class Make>
-  const Node *find_or_make(uint64_t hash, const Matches &matches, const Make &make) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (2 * (count_ + 1) > slots_.size())
+  /// `fill` fills a new node, but for its hash.
+  template <class Matches, class Fill>
+  const Node *find_or_make(uint64_t hash, const Matches &matches, const Fill &fill) {
+    if (2 * (nodes_.size() + 1) > slots_.size())
       grow();
-    Slot *slot = &slots_[position(hash)];
-    while (slot->node != nullptr) {
-      if (slot->hash == hash && matches(*slot->node))
-        return slot->node;
-      slot = slot + 1 == slots_.data() + slots_.size() ? slots_.data() : slot + 1;
-    }
-    Node *made = make();
-    made->is_permanent = scopes == 0 || is_permanent(*made);
-    *slot = {hash, made};
-    ++count_;
-    return made;
+    size_t at = position(hash);
+    for (; slots_[at].node != nullptr; at = (at + 1) & (slots_.size() - 1))
+      if (slots_[at].hash == hash && matches(*slots_[at].node))
+        return slots_[at].node;
+    Node &made = nodes_.emplace_back();
+    made.hash = hash;
+    fill(made);
+    slots_[at] = {hash, &made};
+    return &made;
   }
-
-  size_t count() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return count_;
-  }
-
-  /// Frees what is not permanent, and the room for it.
-  void clear() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const std::vector<Slot> old = std::move(slots_);
-    slots_.clear();
-    count_ = 0;
-    for (const Slot &slot : old) {
-      if (slot.node == nullptr)
-        continue;
-      if (!slot.node->is_permanent) {
-        delete slot.node;
-        continue;
-      }
-      if (2 * (count_ + 1) > slots_.size())
-        grow();
-      place(slot);
-      ++count_;
-    }
-  }
+  size_t count() const { return nodes_.size(); }
 
 private:
   struct Slot {
@@ -75,47 +42,77 @@ private:
     const Node *node = nullptr;
   };
 
-  size_t position(uint64_t hash) const { return (hash / kShards) & (slots_.size() - 1); }
-
+  size_t position(uint64_t hash) const { return hash / kShards & (slots_.size() - 1); }
   void grow() {
-    std::vector<Slot> old = std::move(slots_);
+    const std::vector<Slot> old = std::move(slots_);
     slots_.assign(old.empty() ? 64 : 2 * old.size(), Slot{});
-    for (const Slot &slot : old)
-      if (slot.node != nullptr)
-        place(slot);
-  }
-  void place(const Slot &slot) {
-    size_t at = position(slot.hash);
-    while (slots_[at].node != nullptr)
-      at = (at + 1) & (slots_.size() - 1);
-    slots_[at] = slot;
-  }
-  static bool is_permanent(const Node &node) {
-    return node.kind == Kind::symbol && node.value < static_cast<int64_t>(kPermanentSymbols);
+    for (const Slot &slot : old) {
+      if (slot.node == nullptr)
+        continue;
+      size_t at = position(slot.hash);
+      while (slots_[at].node != nullptr)
+        at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = slot;
+    }
   }
 
-  std::mutex mutex_;
   std::vector<Slot> slots_;
-  size_t count_ = 0;
+  std::deque<Node> nodes_;
+
+public:
+  /// Of the shared table, whose hashes choose one by their lowest bits.
+  static constexpr size_t kShards = 64;
 };
 
+namespace {
+
+constexpr int64_t kSmallestCached = -64, kLargestCached = 1024;
+constexpr size_t kPermanentSymbols = 1024; // of each sort
+
+struct Shard {
+  std::mutex mutex;
+  NodeTable nodes; // mutex
+};
+using Shards = std::array<Shard, NodeTable::kShards>;
+
 /// Lives until the process ends, so that static Exprs may outlive any other static.
-std::array<Shard, kShards> &all_shards() {
-  static auto *shards = new std::array<Shard, kShards>;
+Shards &all_shards() {
+  static auto *shards = new Shards;
   return *shards;
 }
-Shard &shard_of(uint64_t hash) { return all_shards()[hash % kShards]; }
+
+/// Of the scope that the thread is in.
+thread_local NodeTable *scope_nodes = nullptr;
+
+template <class Matches, class Fill>
+const Node *find_or_make_shared(uint64_t hash, const Matches &matches, const Fill &fill) {
+  Shard &shard = all_shards()[hash % NodeTable::kShards];
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  return shard.nodes.find_or_make(hash, matches, fill);
+}
+
+template <class Matches, class Fill>
+const Node *find_or_make(uint64_t hash, const Matches &matches, const Fill &fill) {
+  NodeTable *const scope = scope_nodes;
+  const void *const home = scope ? static_cast<const void *>(scope) : &all_shards();
+  const auto fill_at_home = [&](Node &made) {
+    fill(made);
+    made.home = home;
+    for (const Expr operand : made.operands)
+      support::require(Builder::node(operand)->home == home || !Builder::node(operand)->home,
+                       "symbolic", "expressions of two compilations meet");
+  };
+  return scope ? scope->find_or_make(hash, matches, fill_at_home)
+               : find_or_make_shared(hash, matches, fill_at_home);
+}
 
 uint64_t hash_of(Kind kind, int64_t value) {
   return support::hash_combine(static_cast<uint64_t>(kind) + 1, static_cast<uint64_t>(value));
 }
 
-Node *new_integer(int64_t value) {
-  auto *node = new Node;
-  node->kind = Kind::integer;
-  node->value = value;
-  node->hash = hash_of(Kind::integer, value);
-  return node;
+void fill_integer(Node &node, int64_t value) {
+  node.kind = Kind::integer;
+  node.value = value;
 }
 
 [[noreturn]] void throw_too_large(const std::string &how) {
@@ -129,40 +126,47 @@ Node *new_integer(int64_t value) {
 
 const Node *Builder::intern_integer(int64_t value) {
   static const auto *cache = [] {
-    auto *nodes = new std::array<const Node *, kLargestCached - kSmallestCached + 1>;
-    for (int64_t i = kSmallestCached; i <= kLargestCached; ++i)
-      (*nodes)[static_cast<size_t>(i - kSmallestCached)] = new_integer(i);
+    auto *nodes = new std::array<Node, kLargestCached - kSmallestCached + 1>;
+    for (int64_t i = kSmallestCached; i <= kLargestCached; ++i) {
+      Node &node = (*nodes)[static_cast<size_t>(i - kSmallestCached)];
+      fill_integer(node, i);
+      node.hash = hash_of(Kind::integer, i);
+    }
     return nodes;
   }();
   if (value >= kSmallestCached && value <= kLargestCached)
-    return (*cache)[static_cast<size_t>(value - kSmallestCached)];
-  uint64_t hash = hash_of(Kind::integer, value);
-  return shard_of(hash).find_or_make(
-      hash, [&](const Node &node) { return node.kind == Kind::integer && node.value == value; },
-      [&] { return new_integer(value); });
+    return &(*cache)[static_cast<size_t>(value - kSmallestCached)];
+  return find_or_make(
+      hash_of(Kind::integer, value),
+      [&](const Node &node) { return node.kind == Kind::integer && node.value == value; },
+      [&](Node &made) { fill_integer(made, value); });
 }
 
 Expr Builder::intern_symbol(SymbolSort sort, size_t number) {
+  static std::array<std::array<std::atomic<const Node *>, kPermanentSymbols>, kSymbolSorts> known;
+  const bool is_permanent = number < kPermanentSymbols;
+  if (is_permanent)
+    if (const Node *node = known[static_cast<size_t>(sort)][number].load(std::memory_order_acquire))
+      return Expr(node);
   std::string spelling(spelling_of(sort));
   if (has_numbers(sort))
     spelling += std::to_string(number);
   const uint64_t hash = support::hash_bytes(spelling, static_cast<uint64_t>(Kind::symbol) + 1);
   const auto value = static_cast<int64_t>(number);
-  const Node *node = shard_of(hash).find_or_make(
-      hash,
-      [&](const Node &other) {
-        return other.kind == Kind::symbol && other.sort == sort && other.value == value;
-      },
-      [&] {
-        auto *made = new Node;
-        made->kind = Kind::symbol;
-        made->hash = hash;
-        made->value = value;
-        made->sort = sort;
-        made->spelling = std::move(spelling);
-        made->symbol_mask = uint64_t{1} << (hash % 64);
-        return made;
-      });
+  const auto matches = [&](const Node &other) {
+    return other.kind == Kind::symbol && other.sort == sort && other.value == value;
+  };
+  const auto fill = [&](Node &made) {
+    made.kind = Kind::symbol;
+    made.value = value;
+    made.sort = sort;
+    made.spelling = std::move(spelling);
+    made.symbol_mask = uint64_t{1} << (hash % 64);
+  };
+  if (!is_permanent)
+    return Expr(find_or_make(hash, matches, fill));
+  const Node *node = find_or_make_shared(hash, matches, fill);
+  known[static_cast<size_t>(sort)][number].store(node, std::memory_order_release);
   return Expr(node);
 }
 
@@ -173,7 +177,7 @@ Expr Builder::intern(Kind kind, std::vector<Expr> operands, int64_t value) {
   auto matches = [&](const Node &other) {
     return other.kind == kind && other.value == value && other.operands == operands;
   };
-  // The product without its coefficient is made first: making it takes a shard's lock as well.
+  // The product without its coefficient is made first: making it changes the table as well.
   const Node *monomial = nullptr;
   if (kind == Kind::mul && value != 1) {
     if (operands.size() == 2)
@@ -194,19 +198,15 @@ Expr Builder::intern(Kind kind, std::vector<Expr> operands, int64_t value) {
     throw_too_large("nests deeper than " + std::to_string(kMaxDepth) + " divisions");
   if (parts > kMaxParts)
     throw_too_large("has more than " + std::to_string(kMaxParts) + " parts");
-  const Node *node = shard_of(hash).find_or_make(hash, matches, [&] {
-    auto *made = new Node;
-    made->kind = kind;
-    made->hash = hash;
-    made->value = value;
-    made->depth = depth;
-    made->parts = static_cast<uint32_t>(parts);
-    made->symbol_mask = symbol_mask;
-    made->monomial = monomial;
-    made->operands = std::move(operands);
-    return made;
-  });
-  return Expr(node);
+  return Expr(find_or_make(hash, matches, [&](Node &made) {
+    made.kind = kind;
+    made.value = value;
+    made.depth = depth;
+    made.parts = static_cast<uint32_t>(parts);
+    made.symbol_mask = symbol_mask;
+    made.monomial = monomial;
+    made.operands = std::move(operands);
+  }));
 }
 
 Expr::Expr(int64_t value) : node_(Builder::intern_integer(value)) {}
@@ -242,21 +242,23 @@ const std::string &Expr::spelling() const {
 Expr integer(int64_t value) { return Expr(value); }
 
 ExpressionScope::ExpressionScope() {
-  const std::lock_guard<std::mutex> lock(scope_mutex);
-  ++scopes;
+  if (scope_nodes == nullptr) {
+    nodes_ = std::make_unique<NodeTable>();
+    scope_nodes = nodes_.get();
+  }
 }
 
 ExpressionScope::~ExpressionScope() {
-  const std::lock_guard<std::mutex> lock(scope_mutex); // no other scope begins meanwhile
-  if (--scopes == 0)
-    for (Shard &shard : all_shards())
-      shard.clear();
+  if (nodes_)
+    scope_nodes = nullptr;
 }
 
 size_t expression_count() {
-  size_t count = 0;
-  for (Shard &shard : all_shards())
-    count += shard.count();
+  size_t count = scope_nodes ? scope_nodes->count() : 0;
+  for (Shard &shard : all_shards()) {
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    count += shard.nodes.count();
+  }
   return count;
 }
 

@@ -1,4 +1,4 @@
-// The nodes behind Expr, and the intern table that makes structurally equal ones the same.
+// The nodes behind Expr, and the intern tables that make structurally equal ones the same.
 // Internal to lib/symbolic.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Node {
   SymbolSort sort = SymbolSort::size; // symbol
   std::string spelling;               // symbol
   std::vector<Expr> operands;
-  bool is_permanent = true;       // else freed with the scope that it was made in
+  const void *home = nullptr;     // the table that made it; null: everybody's
   const Node *monomial = nullptr; // mul with a coefficient other than 1: the product without it
 };
 

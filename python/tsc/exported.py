@@ -1,4 +1,7 @@
 """ExportedPrograms as callables."""
+import os
+import threading
+
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
@@ -6,11 +9,17 @@ from torch.utils import _pytree as pytree
 from .compiler import compile_graph
 
 
+# PyTorch's own passes are for one thread at a time (2.11). A fork waits for them: the child finds the lock free.
+_passes = threading.RLock()
+os.register_at_fork(before=_passes.acquire, after_in_parent=_passes.release, after_in_child=_passes.release)
+
+
 class ExportedCallable:
     """Called as the exported module was; parameters and buffers are the program's own tensors, not copies."""
 
     def __init__(self, exported):
-        exported = exported.run_decompositions({})
+        with _passes:
+            exported = exported.run_decompositions({})
         self._signature = exported.graph_signature
         self._in_spec, self._out_spec = exported.call_spec.in_spec, exported.call_spec.out_spec
         self._state = dict(exported.state_dict)

@@ -1,7 +1,9 @@
 """A ready program called with tensors of PyTorch, on the device where it runs."""
 import ctypes
 import operator
+import os
 import threading
+import weakref
 
 import torch
 
@@ -184,6 +186,20 @@ class Repeat:
         return True
 
 
+_programs = weakref.WeakSet()
+
+
+def _let_go():
+    """In the child of a fork: threads that were in a program are not there. A lock that does not say so may be held: a
+    thread that waits for the interpreter to note it."""
+    for program in list(_programs):
+        program._lock = threading.Lock()
+        program._last, program._repeat = (None, None), None
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
 class Program:
     """Inputs in the order of the graph's (ints where it has integers), outputs as a list; None for constants."""
 
@@ -201,6 +217,7 @@ class Program:
         self._plain = not any(info["is_complex"] for info in self._inputs)
         #: Positions of inputs whose sizes, strides and dtype somebody else compares before each call (Dynamo's guards).
         self.guarded = ()
+        _programs.add(self)
 
     def __call__(self, *inputs):
         if len(inputs) != len(self._inputs):

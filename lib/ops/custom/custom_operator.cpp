@@ -152,7 +152,7 @@ CustomOperators::CustomOperators(std::vector<CustomOperator> rows) {
     support::require(is_new, "custom operators", "two rows are named " + name);
     const CustomOperator *definition = &at->second;
     Operator operation;
-    operation.name = keep_text(name);
+    operation.name = at->first;
     operation.schema = parse_schema(definition->schema);
     operation.shape = [definition](const Call &call) { return result_values(call, *definition); };
     operation.lowering = kUserKernel;
