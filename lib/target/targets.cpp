@@ -163,11 +163,12 @@ constexpr Fact kFacts[] = {
      [](Target &target, double value) { target.l2_bytes = static_cast<int>(value); }}};
 
 [[noreturn]] void refuse(std::string_view part, const std::string &what) {
-  throw support::UserError(support::ExitCode::usage,
-                           {.code = "TSC-C035",
-                            .message = "'" + std::string(part) + "': " + what,
-                            .next_step = "write ARCH:multiprocessors=N:gigabytes_per_second=N:"
-                                         "l2_mebibytes=N, or some of these"});
+  throw support::UserError(
+      support::ExitCode::usage,
+      {.code = "TSC-C035",
+       .message = "'" + std::string(part) + "' is no part of an architecture: " + what,
+       .next_step = "write ARCH:multiprocessors=N:gigabytes_per_second=N:"
+                    "l2_mebibytes=N, or some of these"});
 }
 
 /// `fact`: "multiprocessors=114".
@@ -228,7 +229,7 @@ std::string part_of(const Target &architecture, const PartFacts &facts) {
 const Target &find_target(std::string_view part) {
   const std::string_view name = part.substr(0, part.find(':'));
   if (name.size() < part.size() && name == "host")
-    refuse(part, "the host is no part of an architecture");
+    refuse(part, "the host has none");
   std::vector<std::string> names;
   if (name == "host")
     return host();

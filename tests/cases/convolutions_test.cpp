@@ -285,9 +285,9 @@ TEST_CASE("windows come by bulk copies where channels are whole lines on the GPU
 }
 
 TEST_CASE("columns are never larger than their bound, and none where a product reads windows") {
-  const auto workspace = [](int64_t batch, int64_t outputs) {
+  const auto workspace = [](int64_t batch, int64_t outputs, const char *dtype = "float16") {
     Problem p;
-    p.dtype = "float16";
+    p.dtype = dtype;
     p.batch = batch;
     p.channels = 32;
     p.outputs = outputs;
@@ -301,9 +301,12 @@ TEST_CASE("columns are never larger than their bound, and none where a product r
   // The input and the result with their channels inside; columns would be nine times the input.
   CHECK(workspace(64, 24) <= input + input * 24 / 32 + 4096 * 24);
   CHECK(workspace(128, 24) <= 2 * (input + input * 24 / 32) + 4096 * 24);
-  // No whole runs of results: the matrix library's, so columns, in parts.
-  CHECK(workspace(64, 21) > input * 2);
-  CHECK(workspace(64, 21) < bound + input);
+  // Results of 16 bits are filled up to whole runs.
+  CHECK(workspace(64, 21) <= input + input * 24 / 32 + 4096 * 24);
+  CHECK(workspace(64, 3) <= input + input * 8 / 32 + 4096 * 24);
+  // Of float32 they are the matrix library's, so columns, in parts.
+  CHECK(workspace(64, 21, "float32") > input * 2);
+  CHECK(workspace(64, 21, "float32") < bound + 2 * input);
 }
 
 TEST_CASE("products are rounded to TF32 where it was asked for, in the program too") {
