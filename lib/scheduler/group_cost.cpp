@@ -12,8 +12,6 @@ namespace tsc::scheduler {
 
 namespace {
 
-constexpr double kNanoseconds = 1e9;
-
 double elements(const ir::Module &module, std::span<const Expr> sizes) {
   return static_cast<double>(size_hint(module, symbolic::numel(sizes)));
 }
