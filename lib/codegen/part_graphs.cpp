@@ -259,6 +259,8 @@ private:
         moved[id] = result(graph, id, *barrier);
         continue;
       }
+      if (graph_[id].op == Op::set_indirect && graph_[id].phase > phase)
+        continue; // an index of what is not reduced yet: checked in a later kernel
       Value value = graph_[id];
       renumber(value, moved);
       value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);

@@ -90,6 +90,7 @@ struct WindowWalk {
   int ahead = 1; // threads above 1: elements of a thread whose loads are under way at once
   size_t along = 0, tap = 0;
   int stride = 1, taps = 1;
+  int apart = 1;      // rows from one of a tile to the next: taps of a dilation lie that far apart
   bool guard = false; // the last block has threads past the end
   /// Tiles do not divide the rows: the last one starts where it still fits.
   bool overlaps = false;
@@ -97,6 +98,8 @@ struct WindowWalk {
   /// `along` the last row variable (vector 1): row stores of which a tile's are one access.
   std::vector<ValueId> tile_stores;
   int columns() const { return block / threads; }
+  /// Rows between the first of a tile and those of tiles beside all of its neighbours.
+  int span() const { return tile * apart; }
   /// Places along the tile that its taps fall on.
   int places() const { return (tile - 1) * stride + taps; }
 };

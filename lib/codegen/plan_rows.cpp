@@ -538,9 +538,9 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     looped = looped_graph(request);
   if (walk.steps > 0 && looped && reads_once(*looped))
     walk.steps = 0;
-  // A warp a row, as far as that leaves each thread some runs.
-  constexpr int kPieceThreads = 32;
-  constexpr int64_t kFewestRuns = 8;
+  // A warp a row, as far as that leaves each thread some runs; more where such blocks are few.
+  constexpr int kPieceThreads = 32, kMostPieceThreads = 512;
+  constexpr int64_t kFewestRuns = 8, kThreadsThatHideMemory = 1024; // a multiprocessor
   int pieces = 0;
   if (!in_order && !like && checked.sizes.empty() && !plan.origin && elements &&
       *elements >= kFewestRuns * kPieceThreads * walk.vector)
@@ -570,6 +570,10 @@ void plan_rows(const Request &request, KernelPlan &plan) {
         !elements && rows && *rows >= int64_t{kManyRows} * target.multiprocessors;
     if (!like) { // else those that it has
       walk.threads = in_order ? 1 : short_ones || pieces > 0 ? kPieceThreads : kLargestLoopedRow;
+      while (pieces > 0 && walk.threads * 2 * pieces <= kMostPieceThreads &&
+             *rows * walk.threads < kThreadsThatHideMemory * target.multiprocessors &&
+             *elements >= kFewestRuns * walk.threads * 2 * walk.vector)
+        walk.threads *= 2;
       if (const auto expected = likely(module, plan.graph.elements());
           !in_order && !elements && expected)
         walk.threads = threads_for(*expected / walk.vector);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tsc::codegen {
 
@@ -22,8 +23,9 @@ constexpr int64_t kFewThreads = 512;   // a multiprocessor: more of them, a row 
 constexpr int64_t kFewestShared = 32;  // elements of a row that several threads share
 constexpr int64_t kWidestStep = 4;     // elements between the loads of neighbouring threads
 constexpr int kLargestTile = 8, kMostTaps = 64;
-constexpr int kMostRegisters = 112; // that a thread's results and window take
-constexpr double kLoadCost = 3;     // of an operation's: address, load, conversion
+constexpr int64_t kFarthestApart = 8; // rows of a tile
+constexpr int kMostRegisters = 112;   // that a thread's results and window take
+constexpr double kLoadCost = 3;       // of an operation's: address, load, conversion
 
 /// Elements of buffers this many times smaller than the rows come from a cache.
 constexpr int64_t kCached = 16;
@@ -204,7 +206,8 @@ private:
     return result;
   }
 
-  /// How many taps neighbours of the tile are apart; false if they share nothing.
+  /// How many taps neighbours of the tile are apart, and how many rows; false if they share
+  /// nothing.
   bool find_stride(WindowWalk &walk) const {
     const KernelGraph &graph = plan_.graph;
     const Expr row = graph.row_variables[walk.along], tap = graph.element_variables[walk.tap];
@@ -216,9 +219,13 @@ private:
                  by_tap = step_along(graph[id].index, tap);
       if (graph[id].op != Op::load || !by_row || !by_tap || *by_tap == 0 || *by_row == 0)
         continue;
-      if (*by_row % *by_tap != 0 || *by_row / *by_tap < 1 || *by_row / *by_tap >= *taps)
+      const int64_t apart = std::abs(*by_tap) / std::gcd(*by_row, *by_tap),
+                    stride = *by_row * apart / *by_tap;
+      const bool is_last = walk.along + 1 == graph.row_variables.size();
+      if (stride < 1 || stride >= *taps || apart > kFarthestApart || (is_last && apart > 1))
         return false;
-      walk.stride = static_cast<int>(*by_row / *by_tap);
+      walk.stride = static_cast<int>(stride);
+      walk.apart = static_cast<int>(apart);
       walk.taps = static_cast<int>(*taps);
       return true;
     }
@@ -238,7 +245,7 @@ private:
       Reach reach = Reach::all;
       if (is_access(value) || value.op == Op::index_expr) {
         const auto by_row = step_along(value.index, row), by_tap = step_along(value.index, tap);
-        if (!by_row || (*by_row != 0 && (!by_tap || *by_row != walk.stride * *by_tap)))
+        if (!by_row || (*by_row != 0 && (!by_tap || *by_row * walk.apart != walk.stride * *by_tap)))
           reach = Reach::own;
         else if (*by_row != 0)
           reach = Reach::window;
@@ -278,9 +285,9 @@ private:
       const int tile = walk.tile;
       if (choice_ && choice_->tile != 0 && choice_->tile != tile)
         continue;
-      if (symbolic::bounds(size, graph.ranges).low < tile)
+      if (symbolic::bounds(size, graph.ranges).low < walk.span())
         break;
-      walk.overlaps = !symbolic::known_multiple_of(size, tile, graph.ranges);
+      walk.overlaps = !symbolic::known_multiple_of(size, walk.span(), graph.ranges);
       const bool last = walk.along + 1 == graph.row_variables.size();
       if (last && (walk.overlaps || (tile & (tile - 1)) != 0))
         continue; // what a tile stores is one access
@@ -289,9 +296,9 @@ private:
                        threads(walk.vector, tile) < int64_t{kBlock} * target_.multiprocessors))
         continue;
       const double done = // rows, those done twice among them
-          count
-              ? static_cast<double>((*count + tile - 1) / tile * tile) / static_cast<double>(*count)
-              : 1.1;
+          count ? static_cast<double>((*count + walk.span() - 1) / walk.span() * walk.span()) /
+                      static_cast<double>(*count)
+                : 1.1;
       const double cost =
           (window * walk.places() + tap * walk.taps + (own + 1) * walk.taps * tile) / tile * done;
       if (cost >= least * 0.99)
@@ -356,7 +363,8 @@ std::string tile_text(const KernelGraph &graph, const WindowWalk &walk) {
     text += std::to_string(walk.vector) + " neighbours";
   if (walk.tile > 1)
     text += (walk.vector > 1 ? " of " : "") + std::to_string(walk.tile) + " rows along " +
-            graph.row_variables[walk.along].spelling() + " that share " +
+            graph.row_variables[walk.along].spelling() +
+            (walk.apart > 1 ? ", " + std::to_string(walk.apart) + " apart," : "") + " that share " +
             std::to_string(walk.places()) + " places of a window";
   return text;
 }
@@ -390,7 +398,7 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
     const bool last = i + 1 == wanted.graph.row_sizes.size();
     const Expr size = wanted.graph.row_sizes[i];
     const bool tiled = walk.tile > 1 && i == walk.along;
-    count = count * (tiled  ? symbolic::ceil_div(size, walk.tile)
+    count = count * (tiled  ? symbolic::ceil_div(size, walk.span()) * Expr(walk.apart)
                      : last ? symbolic::floor_div(size, walk.vector)
                             : size);
   }

@@ -92,8 +92,13 @@ bool is_divisible(const ir::Module &module, const KernelGraph &graph) {
                symbolic::simplify(value.index - index, graph.ranges).is_integer(0));
     });
   };
+  // An index that follows from a reduction is checked where rows are merged, or elements stored.
+  const bool stores_elements =
+      std::any_of(graph.stores.begin(), graph.stores.end(),
+                  [&](ValueId id) { return graph[id].level == Level::element; });
   for (const Value &value : graph.values) {
-    if (value.op == Op::sort || (value.op == Op::set_indirect && value.phase > 0))
+    if (value.op == Op::sort || (value.op == Op::set_indirect && value.phase > 0 &&
+                                 value.level == Level::element && !stores_elements))
       return false;
     // Kernels before the last one that reads must not write there; in the last one, blocks do not
     // wait for each other.

@@ -53,6 +53,9 @@ private:
   bool shares_rows() const { return walk_.threads > 1; }
   Expr tile_variable() const { return graph_.row_variables[walk_.along]; }
   Expr tap_variable() const { return graph_.element_variables[walk_.tap]; }
+  std::string row_of_tile() const {
+    return first_of_tile() + " + p" + (walk_.apart > 1 ? " * " + std::to_string(walk_.apart) : "");
+  }
   std::string first_of_tile() const { return tile_variable().spelling() + "_first"; }
 
   /// `roots` and what they are computed from, except results of reductions; `to_window`: nor what
@@ -119,13 +122,37 @@ private:
     close_runs(braces);
   }
 
+  /// The first row of tile `number`. Tiles whose rows are apart stand side by side; the last ones
+  /// move back by whole steps until they fit.
+  std::string first_row(size_t loop, const std::string &number) {
+    const std::string tile = graph_.row_variables[loop].spelling() + "_tile",
+                      apart = std::to_string(walk_.apart);
+    std::string first = number + " * " + std::to_string(walk_.tile);
+    if (walk_.apart > 1) {
+      line("const " + index_ + " " + tile + "s = " + number + ";");
+      first = tile + "s / " + apart + " * " + std::to_string(walk_.span()) + " + " + tile + "s % " +
+              apart;
+    }
+    if (!walk_.overlaps)
+      return first;
+    line("const " + index_ + " " + tile + " = " + first + ";");
+    const Expr size = graph_.row_sizes[loop];
+    if (walk_.apart == 1) {
+      const std::string last = size_text(size - Expr(int64_t{walk_.tile}));
+      return tile + " < " + last + " ? " + tile + " : " + last;
+    }
+    const std::string fits = size_text(size - Expr(int64_t{walk_.span()}));
+    return tile + " < " + fits + " ? " + tile + " : " + tile + " - (" + tile + " - " + fits +
+           ") / " + apart + " * " + apart;
+  }
+
   /// Which rows are the thread's.
   void rows() {
     const size_t count = graph_.row_variables.size();
     std::vector<Expr> sizes = graph_.row_sizes;
     sizes.back() = symbolic::floor_div(sizes.back(), vector_);
     if (is_tiled())
-      sizes[walk_.along] = symbolic::ceil_div(sizes[walk_.along], walk_.tile);
+      sizes[walk_.along] = symbolic::ceil_div(sizes[walk_.along], walk_.span()) * Expr(walk_.apart);
     std::string flat = "row";
     const std::string columns = std::to_string(walk_.columns());
     if (shares_rows())
@@ -144,16 +171,10 @@ private:
       if (i > 0)
         value += " % " + factor(sizes[i]);
       const bool tiles = is_tiled() && i == walk_.along;
-      const int step = tiles ? walk_.tile : i + 1 == count ? vector_ : 1;
-      if (step > 1)
-        value += " * " + std::to_string(step);
-      if (tiles && walk_.overlaps) {
-        const std::string last = size_text(graph_.row_sizes[i] - Expr(int64_t{walk_.tile}));
-        line("const " + index_ + " " + graph_.row_variables[i].spelling() + "_tile = " + value +
-             ";");
-        value = graph_.row_variables[i].spelling() + "_tile";
-        value = value + " < " + last + " ? " + value + " : " + last;
-      }
+      if (tiles)
+        value = first_row(i, value);
+      else if (i + 1 == count && vector_ > 1)
+        value += " * " + std::to_string(vector_);
       line("const " + index_ + " " +
            (tiles ? first_of_tile() : graph_.row_variables[i].spelling()) + " = " + value + ";");
       inner = inner * sizes[i];
@@ -267,8 +288,7 @@ private:
       return of_taps[id] && (window_->reach[id] == Reach::own || !is_once_a_run(id));
     });
     if (is_tiled() && mention(own, tile_variable()))
-      line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() +
-           " + p;");
+      line("const " + index_ + " " + tile_variable().spelling() + " = " + row_of_tile() + ";");
     if (std::any_of(phase.reductions.begin(), phase.reductions.end(),
                     [&](ValueId id) { return finds_position(id); }) &&
         graph_.element_variables.size() > 1 && !shares_rows())
@@ -383,8 +403,7 @@ private:
     std::vector<ValueId> all = select([&](ValueId id) { return used[id] && !before(id); });
     all.insert(all.end(), stores.begin(), stores.end());
     if (is_tiled() && mention(all, tile_variable()))
-      line("const " + index_ + " " + tile_variable().spelling() + " = " + first_of_tile() +
-           " + p;");
+      line("const " + index_ + " " + tile_variable().spelling() + " = " + row_of_tile() + ";");
     define_all(select(
         [&](ValueId id) { return used[id] && !before(id) && !follows[id] && is_once_a_run(id); }));
     for (const ValueId id : stores)

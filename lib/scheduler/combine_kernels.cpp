@@ -78,6 +78,17 @@ private:
     });
   }
 
+  /// Loads and stores, which take few registers: each part of such a launch fills the machine as
+  /// well as it would alone.
+  bool only_moves(const Group &group) const {
+    return std::all_of(group.members.begin(), group.members.end(), [&](NodeId member) {
+      const std::vector<ir::BodyOp> &ops = node(member).body.ops;
+      return std::all_of(ops.begin(), ops.end(), [](const ir::BodyOp &op) {
+        return op.op == ir::Op::load || op.op == ir::Op::store;
+      });
+    });
+  }
+
   // ---- one level
 
   void combine(const std::vector<uint32_t> &groups) {
@@ -91,7 +102,7 @@ private:
         continue;
       }
       const int64_t bytes = moved_bytes(groups_[i]);
-      if (bytes > policy().combo_max_bytes) {
+      if (bytes > policy().combo_max_bytes && !only_moves(groups_[i])) {
         if (groups.size() > 1)
           refuse(i, i == groups[0] ? groups[1] : groups[0], Refusal::large_kernel,
                  std::to_string(bytes) + " bytes, at most " +
