@@ -38,7 +38,8 @@ double repeats_of(const KernelGraph &graph, Expr index) {
   double repeats = 1;
   for (size_t i = 0; i < graph.element_variables.size(); ++i)
     if (!symbolic::depends_on(index, graph.element_variables[i]))
-      repeats *= static_cast<double>(std::max<int64_t>(1, *graph.element_sizes[i].as_integer()));
+      repeats *= static_cast<double>(std::max<int64_t>(
+          1, symbolic::bounds(graph.element_sizes[i], graph.ranges).high));
   return repeats;
 }
 
@@ -107,6 +108,77 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph) {
   for (std::vector<Expr> *list : {&divided.element_variables, &divided.element_sizes})
     std::rotate(list->begin() + at, list->begin() + at + 1, list->end());
   graph = std::move(divided);
+}
+
+namespace {
+
+/// What reductions are computed from.
+std::vector<bool> fed_values(const KernelGraph &graph) {
+  std::vector<bool> fed(graph.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
+    if (!fed[id] && graph[id].op != Op::reduction)
+      continue;
+    for (const ValueId arg : graph[id].args)
+      fed[arg] = true;
+    if (graph[id].guard != ir::kNone)
+      fed[graph[id].guard] = true;
+  }
+  return fed;
+}
+
+} // namespace
+
+std::optional<KernelGraph> join_element_loops(const KernelGraph &graph) {
+  const bool keeps = std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+    return value.op == Op::scan || value.op == Op::sort;
+  });
+  if (keeps || !std::all_of(graph.element_sizes.begin(), graph.element_sizes.end(),
+                            [](Expr size) { return size.is_integer(); }))
+    return std::nullopt;
+  const std::vector<bool> fed = fed_values(graph);
+  KernelGraph joined = graph;
+  for (size_t i = graph.element_sizes.size(); i-- > 1;) {
+    const Expr outer = joined.element_variables[i - 1], inner = joined.element_variables[i],
+               size = joined.element_sizes[i];
+    bool serves = true;
+    for (ValueId id = 0; id < joined.values.size() && serves; ++id) {
+      const Expr index = joined[id].index;
+      if (!fed[id] || (!symbolic::depends_on(index, outer) && !symbolic::depends_on(index, inner)))
+        continue;
+      const auto step = symbolic::coefficient_of(index, inner),
+                 far = symbolic::coefficient_of(index, outer);
+      serves = step && far && *far == *step * size;
+    }
+    if (!serves)
+      continue;
+    const Expr all = joined.element_sizes[i - 1] * size;
+    joined.ranges.set_size(inner, all);
+    const symbolic::Substitution same = {{outer, Expr(0)}},
+                                 apart = {{outer, symbolic::floor_div(inner, size)},
+                                          {inner, symbolic::mod(inner, size)}};
+    for (ValueId id = 0; id < joined.values.size(); ++id) {
+      Expr &index = joined.values[id].index;
+      index =
+          symbolic::simplify(symbolic::substitute(index, fed[id] ? same : apart), joined.ranges);
+    }
+    joined.element_sizes[i] = all;
+    joined.element_variables.erase(joined.element_variables.begin() + static_cast<ptrdiff_t>(i) -
+                                   1);
+    joined.element_sizes.erase(joined.element_sizes.begin() + static_cast<ptrdiff_t>(i) - 1);
+  }
+  if (joined.element_sizes.size() == graph.element_sizes.size())
+    return std::nullopt;
+  return joined;
+}
+
+void put_neighbours_last(const ir::Module &module, KernelGraph &graph) {
+  if (graph.element_variables.size() < 2 || keeps_order(graph))
+    return;
+  const std::vector<double> bytes = contiguous_bytes(module, graph);
+  if (bytes.front() <= bytes.back())
+    return;
+  for (std::vector<Expr> *list : {&graph.element_variables, &graph.element_sizes})
+    std::rotate(list->begin(), list->begin() + 1, list->end());
 }
 
 void bring_out_loop(KernelGraph &graph, int64_t parts) {

@@ -3,6 +3,8 @@
 
 #include "codegen/kernel_graph.h"
 
+#include <optional>
+
 namespace tsc::codegen {
 
 /// What `variable` is divided by within `e`: the inner size of a loop that is two in one; 0 if
@@ -27,6 +29,16 @@ void order_rows(const ir::Module &module, KernelGraph &graph);
 
 /// A graph that reduces nothing any more as a pointwise one: rows are its outer loops.
 void make_pointwise(KernelGraph &graph);
+
+/// The graph with neighbouring loops over a row's elements as one, the inner one of the two, where
+/// whatever reductions are fed with goes along both as along one (a group's channels and pixels);
+/// what else depends on them divides. Value ids stay. Nothing where that joins no loops, of scans
+/// and sorts, and of symbolic sizes.
+std::optional<KernelGraph> join_element_loops(const KernelGraph &graph);
+
+/// Puts the outermost loop of a row last where most bytes that are loaded are neighbours along it.
+/// Not where the order of elements is told or kept.
+void put_neighbours_last(const ir::Module &module, KernelGraph &graph);
 
 /// Where the outermost loop of a row has few rounds beside `parts` and another one has more: that
 /// one, or a number of equal runs of it near `parts`, comes first, so that parts of the row can be

@@ -67,8 +67,10 @@ tensor::Scalar identity_of(ir::ScanKind kind, DType dtype) {
 /// of rows, and one that merges them; then one that computes the elements, if any are stored.
 class Splitter {
 public:
-  Splitter(ir::Module &module, const KernelGraph &graph, Expr parts, Expr length)
-      : module_(module), graph_(graph), parts_(parts), length_(length), row_(flat_row(graph)),
+  Splitter(ir::Module &module, const KernelGraph &graph, Expr parts, Expr length,
+           const KernelGraph *elements = nullptr)
+      : module_(module), graph_(graph), elements_(elements != nullptr ? *elements : graph),
+        parts_(parts), length_(length), row_(flat_row(graph)),
         part_(symbolic::symbol(symbolic::SymbolSort::row, graph.row_variables.size())) {}
 
   std::vector<KernelGraph> split() {
@@ -123,7 +125,7 @@ private:
   };
 
   ir::Module &module_;
-  const KernelGraph &graph_;
+  const KernelGraph &graph_, &elements_;
   Expr parts_, length_, row_, part_;
   std::vector<Barrier> barriers_;
   bool has_stored_ = false; // what depends on no reduction
@@ -266,6 +268,7 @@ private:
       value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
       moved[id] = add(graph, std::move(value));
     }
+    put_neighbours_last(module_, graph);
     return graph;
   }
   static void finish(KernelGraph &graph) {
@@ -393,7 +396,7 @@ private:
   /// their sizes are known.
   KernelGraph flat_elements() const {
     std::vector<ValueId> moved(graph_.values.size(), ir::kNone);
-    KernelGraph graph = graph_;
+    KernelGraph graph = elements_;
     graph.values.clear();
     graph.stores.clear();
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
@@ -401,7 +404,7 @@ private:
         moved[id] = result(graph, id, *barrier);
         continue;
       }
-      Value value = graph_[id];
+      Value value = elements_[id];
       renumber(value, moved);
       moved[id] = add(graph, std::move(value));
     }
@@ -480,8 +483,8 @@ private:
 } // namespace
 
 std::vector<KernelGraph> graphs_of_parts(ir::Module &module, const KernelGraph &graph, Expr parts,
-                                         Expr length) {
-  return Splitter(module, graph, parts, length).split();
+                                         Expr length, const KernelGraph *elements) {
+  return Splitter(module, graph, parts, length, elements).split();
 }
 
 KernelGraph look_back_graph(ir::Module &module, const KernelGraph &graph, Expr parts,

@@ -13,9 +13,10 @@ inline bool is_barrier(const Value &value) {
 /// For each phase of `graph` whose walk reduces or scans: a kernel that reduces parts of rows, and
 /// one that merges them; then one that computes the elements, if any are stored. `parts` of
 /// `length` of the outermost element loop, the last one what is left. Appends the buffers between
-/// them to `module`.
+/// them to `module`. `elements`: the same values over loops in another form, as the last kernel had
+/// better have them; `graph` if null.
 std::vector<KernelGraph> graphs_of_parts(ir::Module &module, const KernelGraph &graph, Expr parts,
-                                         Expr length);
+                                         Expr length, const KernelGraph *elements = nullptr);
 
 /// One kernel for all: a block a part, each of which looks back at those before it. `length`,
 /// `threads`, `columns`: as LookBack has them. Appends what blocks tell each other to `module`.

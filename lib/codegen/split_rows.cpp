@@ -456,14 +456,16 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
   if (!few || kernels == 0 || (!likely_elements && kernels > 2) ||
       likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
     return std::nullopt;
-  KernelGraph reordered = graph;
+  const std::optional<KernelGraph> joined = join_element_loops(graph);
+  KernelGraph reordered = joined ? *joined : graph;
   bring_out_loop(reordered,
                  ceil_div(int64_t{target.multiprocessors} * kBlocksPerMultiprocessor, blocks));
   const Division division =
       divide(module, reordered, std::max<int64_t>(1, *likely_rows), blocks, columns, target);
   if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
-  return graphs_of_parts(module, reordered, division.parts, division.length);
+  return graphs_of_parts(module, reordered, division.parts, division.length,
+                         joined ? &graph : nullptr);
 }
 
 } // namespace
