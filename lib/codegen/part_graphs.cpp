@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace tsc::codegen {
 
@@ -83,13 +84,15 @@ public:
         add_barrier(id);
         last = std::max(last, graph_[id].phase);
       }
+    if (stores_elements && is_flat())
+      find_handed_on();
     std::vector<KernelGraph> result;
     for (uint32_t phase = 0; phase <= last; ++phase) {
       if (std::none_of(barriers_.begin(), barriers_.end(),
                        [&](const Barrier &barrier) { return phase_of(barrier) == phase; }))
         continue;
       result.push_back(parts_graph(phase));
-      result.push_back(merge_graph(phase, stores_elements || phase < last));
+      result.push_back(merge_graph(phase, phase < last || (stores_elements && !hands_on_all_)));
     }
     if (stores_elements)
       result.push_back(elements_graph());
@@ -129,6 +132,10 @@ private:
   Expr parts_, length_, row_, part_;
   std::vector<Barrier> barriers_;
   bool has_stored_ = false; // what depends on no reduction
+  /// What is computed of a row's results and asked for by its elements: computed once a row where
+  /// parts are merged, and kept here.
+  std::map<ValueId, BufferId> handed_on_;
+  bool hands_on_all_ = false; // elements ask for nothing else of what was reduced
 
   uint32_t phase_of(const Barrier &barrier) const { return graph_[barrier.id].phase; }
   const Barrier &barrier_of(ValueId id) const {
@@ -233,6 +240,41 @@ private:
     if (id == barrier.id && barrier.results.size() > 1)
       return ir::kNone;
     return load(graph, barrier.results[graph_[id].op == Op::get_item ? graph_[id].item : 0], row_);
+  }
+
+  /// Chooses what is handed on, if elements then load no more than they would of the reductions.
+  void find_handed_on() {
+    std::vector<bool> needed(graph_.values.size(), false);
+    std::vector<ValueId> computed, reduced;
+    for (const ValueId id : graph_.stores)
+      needed[id] = graph_[id].level == Level::element;
+    for (ValueId id = static_cast<ValueId>(graph_.values.size()); id-- > 0;) {
+      const Value &value = graph_[id];
+      if (value.op == Op::set_indirect)
+        needed[id] = true;
+      if (!needed[id])
+        continue;
+      if (earlier(id, graph_.phases) != nullptr) {
+        reduced.push_back(id);
+        continue;
+      }
+      if (value.level == Level::row && value.phase > 0 && value.op != Op::set_indirect) {
+        computed.push_back(id);
+        continue;
+      }
+      for (const ValueId arg : value.args)
+        needed[arg] = true;
+      if (value.guard != ir::kNone)
+        needed[value.guard] = true;
+    }
+    size_t results = 0;
+    for (const Barrier &barrier : barriers_)
+      results += barrier.results.size();
+    if (computed.empty() || computed.size() + reduced.size() > results)
+      return;
+    for (const ValueId id : computed)
+      handed_on_[id] = add_buffer("merged", graph_[id].dtype, graph_.rows());
+    hands_on_all_ = reduced.empty();
   }
 
   // ---- kernels
@@ -372,6 +414,9 @@ private:
         graph.stores.push_back(moved[id]);
     }
     has_stored_ = true;
+    for (const auto &[id, buffer] : handed_on_)
+      if (graph_[id].phase == phase + 1)
+        store(graph, Op::store_reduction, buffer, row_, moved[id]);
     for (const Barrier &barrier : barriers_) {
       const Value &value = graph_[barrier.id];
       if (value.phase != phase || !is_asked_for)
@@ -401,7 +446,11 @@ private:
     graph.stores.clear();
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       if (const Barrier *barrier = earlier(id, graph_.phases)) {
-        moved[id] = result(graph, id, *barrier);
+        moved[id] = hands_on_all_ ? ir::kNone : result(graph, id, *barrier);
+        continue;
+      }
+      if (const auto kept = handed_on_.find(id); kept != handed_on_.end()) {
+        moved[id] = load(graph, kept->second, row_);
         continue;
       }
       Value value = elements_[id];

@@ -489,6 +489,11 @@ void plan_elements(const Request &request, KernelPlan &plan) {
   };
   if (request.like || !request.checked.sizes.empty())
     return;
+  if (std::holds_alternative<RowWalk>(plan.walk))
+    try_instead([&](KernelPlan &other) {
+      plan_flat(request, other);
+      return true;
+    });
   try_instead([&](KernelPlan &other) { return plan_beside(request, other, Beside::loads); });
   if (std::holds_alternative<FlatWalk>(plan.walk) && plan.copies == 1 &&
       planned_time(request, plan) > kLate * memory_time(request, plan.graph))
