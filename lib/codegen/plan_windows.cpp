@@ -42,18 +42,23 @@ std::optional<int64_t> step_along(Expr index, Expr variable) {
   return step ? step->as_integer() : std::nullopt;
 }
 
-/// Puts the row variable along which most bytes are neighbours last. False if there is none.
+/// Puts the row variable last along which most bytes are neighbours, or lie close (windows that
+/// move by a few elements). False if there is none.
 bool order_rows(const ir::Module &module, KernelGraph &graph) {
   size_t best = graph.row_variables.size();
   double most = 0;
   for (size_t i = 0; i < graph.row_variables.size(); ++i) {
     double bytes = 0;
     for (const Value &value : graph.values) {
-      if (!is_access(value) || step_along(value.index, graph.row_variables[i]) != 1)
+      if (!is_access(value))
+        continue;
+      const auto step = step_along(value.index, graph.row_variables[i]);
+      if (!step || *step < 1 || *step > (value.op == Op::load ? kWidestStep : 1))
         continue;
       const ir::Buffer &buffer = module.buffer(value.buffer);
       bytes += static_cast<double>(tensor::size_in_bytes(buffer.dtype)) *
-               static_cast<double>(buffer.layout.storage_size().as_integer().value_or(1 << 20));
+               static_cast<double>(buffer.layout.storage_size().as_integer().value_or(1 << 20)) /
+               static_cast<double>(*step);
     }
     if (bytes > 0 && bytes >= most) {
       most = bytes;
@@ -223,7 +228,7 @@ private:
                     stride = *by_row * apart / *by_tap;
       const bool is_last = walk.along + 1 == graph.row_variables.size();
       if (stride < 1 || stride >= *taps || apart > kFarthestApart || (is_last && apart > 1))
-        return false;
+        continue; // each row loads its own
       walk.stride = static_cast<int>(stride);
       walk.apart = static_cast<int>(apart);
       walk.taps = static_cast<int>(*taps);

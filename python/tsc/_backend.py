@@ -4,6 +4,7 @@ import functools
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
+from . import _resampling
 from .compiler import compile_graph
 
 
@@ -30,4 +31,5 @@ def _compile(module, example_inputs, kind):
 def backend(module, example_inputs, **options):
     compilers = {name: functools.partial(_compile, kind=kind) for name, kind in (
         ("fw_compiler", "forward"), ("bw_compiler", "backward"), ("inference_compiler", "inference"))}
-    return aot_autograd(**compilers)(module, example_inputs)
+    with _resampling.kept():
+        return aot_autograd(**compilers)(module, example_inputs)

@@ -2,6 +2,7 @@
 // again, one dimension after the other.
 #include "ops/families/padding.h"
 #include "ops/families/resampling.h"
+#include "ops/families/resampling_bands.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
@@ -71,9 +72,25 @@ Term of_interpolation(const Term &x, const Axis &axis, Method method, bool align
 Argument resampled(GraphBuilder &builder, const Call &call, Method method, size_t dims) {
   Term x = wide(builder, call, "grad_output");
   const bool near = method == Method::nearest || method == Method::nearest_exact;
-  for (const Axis &axis : axes_of(call, dims))
-    x = near ? of_nearest(x, axis, method == Method::nearest_exact)
-             : of_interpolation(x, axis, method, call.boolean("align_corners"));
+  const bool align_corners = !near && call.boolean("align_corners");
+  std::vector<Axis> changed;
+  for (const Axis &axis : axes_of(call, dims)) {
+    const bool is_same = near ? repetitions(axis, method == Method::nearest_exact) == 1
+                              : method == Method::linear && is_resized(builder, axis).is_integer(0);
+    if (!is_same)
+      changed.push_back(axis);
+  }
+  const bool repeats = near && std::all_of(changed.begin(), changed.end(), [&](const Axis &axis) {
+                         return repetitions(axis, method == Method::nearest_exact).has_value();
+                       });
+  const std::optional<Term> gathered =
+      repeats ? std::nullopt : gathered_gradient(x, changed, method, align_corners);
+  if (gathered)
+    x = *gathered;
+  for (const Axis &axis : changed)
+    if (!gathered)
+      x = near ? of_nearest(x, axis, method == Method::nearest_exact)
+               : of_interpolation(x, axis, method, align_corners);
   const Argument result = x.as(call.tensor("grad_output").dtype);
   return result == call["grad_output"] ? builder.call("aten.clone.default", {result}) : result;
 }

@@ -1,0 +1,78 @@
+"""Resampling stays an operator while a graph is traced for tsc. PyTorch's own Python implementations write it as lookups
+of each neighbour, whose gradients are as many additions at run-time indices; tsc has a kernel for either."""
+import contextlib
+import threading
+
+import torch
+
+_aten = torch.ops.aten
+_NAMES = ("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
+          "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
+_KEYS = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+_META = torch._C.DispatchKey.Meta
+_lock = threading.Lock()
+_users = 0
+_hidden = []  # (overload, its Python implementations before)
+
+
+def _sizes(image, output_size, scale_factors):
+    if output_size is not None:
+        return list(output_size)
+    return [size * int(scale) if int(scale) == scale else torch.sym_int(size * scale)
+            for size, scale in zip(image.shape[2:], scale_factors)]
+
+
+def _of_sizes(operator):
+    """The overload that takes scale factors, or sizes, as a call of the one that takes both."""
+    def call(image, output_size, *rest):
+        *options, scale_factors = rest
+        scales = scale_factors or [None] * (image.dim() - 2)
+        return operator(image, _sizes(image, output_size, scale_factors), *options, *scales)
+    return call
+
+
+def _shape_of_gradient(gradient, output_size, input_size, *_):
+    """PyTorch's own rule does not take sizes that are symbols."""
+    format = torch._prims_common.suggest_memory_format(gradient)
+    return gradient.new_empty(input_size).contiguous(memory_format=format)
+
+
+def _replace(overload, kernels):
+    _hidden.append((overload, overload.py_kernels))
+    overload.py_kernels = kernels
+    overload._dispatch_cache.clear()
+
+
+def _hide():
+    for name in _NAMES:
+        packet = getattr(_aten, name, None)
+        if packet is None or not hasattr(packet.default, "py_kernels") or not hasattr(packet.default, "_dispatch_cache"):
+            continue
+        _replace(packet.default, {key: kernel for key, kernel in packet.default.py_kernels.items() if key not in _KEYS})
+        _replace(packet.vec, {**packet.vec.py_kernels, **dict.fromkeys(_KEYS, _of_sizes(packet.default))})
+        backward = getattr(_aten, name + "_backward").default
+        _replace(backward, {_META: _shape_of_gradient, **backward.py_kernels})
+
+
+def _show():
+    while _hidden:
+        overload, kernels = _hidden.pop()
+        overload.py_kernels = kernels
+        overload._dispatch_cache.clear()
+
+
+@contextlib.contextmanager
+def kept():
+    """Several threads may trace at once: the last one puts back what the first one took away."""
+    global _users
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _hide()
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _show()
