@@ -240,6 +240,25 @@ def window_gradients(c):
             op = getattr(aten, f"{kind}_pad{rank}d_backward")
             c.case(f"{kind}{rank}d", lambda g, x, op=op, pads=pads: op(g, x, pads), r(1, 2, *padded), r(1, 2, *sizes))
     c.case("scaled", lambda g: (aten.upsample_bilinear2d_backward(g, [7, 9], [1, 2, 5, 4], False, 1.5, 2.3), aten.upsample_nearest2d_backward(g, [7, 9], [1, 2, 5, 4], 1.5, 2.3)), r(1, 2, 7, 9))
+    # Whole factors, broken ones, fewer elements than before, one element, factors that are not the ratio of the sizes.
+    for sizes, to, scales in (((5, 4), (10, 8), ()), ((5, 4), (15, 16), ()), ((4, 6), (6, 9), ()), ((7, 9), (3, 4), ()), ((1, 3), (17, 1), ()),
+                              ((11, 2), (2, 34), ()), ((5, 7), (3, 4), (0.7, 0.7)), ((5, 7), (9, 13), (1.9, 1.9)), ((3, 3), (3, 3), (1.2, 1.2)), ((3, 4), (3, 9), (1.2, 2.3)), ((3, 4), (6, 8), (2.3, 2.1))):
+        label = "_".join(map(str, (*sizes, *to)))
+        for name in ("bilinear2d", "bicubic2d"):
+            op = getattr(aten, f"upsample_{name}_backward")
+            c.case(f"{name}_from_{label}", lambda g, op=op, sizes=sizes, to=to, scales=scales: (
+                op(g, list(to), [2, 3, *sizes], False, *scales), op(g, list(to), [2, 3, *sizes], True)), r(2, 3, *to))
+        op = aten.upsample_nearest2d_backward
+        if any(n in (2 * m, m) for m, n in zip(sizes, to)) and scales:
+            continue  # eager mode counts the factor in one and in three dimensions, and not here
+        c.case(f"nearest_from_{label}", lambda g, op=op, sizes=sizes, to=to, scales=scales: op(g, list(to), [2, 3, *sizes], *scales), r(2, 3, *to))
+    infinite = r(1, 2, 10, 8)
+    infinite[0, 0, 0, 3], infinite[0, 1, 5, 7], infinite[0, 1, 9, 0] = float("inf"), float("nan"), float("-inf")
+    for name in ("bilinear2d", "nearest2d"):
+        op, corners = getattr(aten, f"upsample_{name}_backward"), () if name == "nearest2d" else (False,)
+        c.case(f"{name}_infinite", lambda g, op=op, corners=corners: (op(g, [10, 8], [1, 2, 5, 4], *corners), op(g, [10, 8], [1, 2, 7, 3], *corners)), infinite)
+    last = torch.channels_last
+    c.case("bilinear_channels_last", lambda g: aten.upsample_bilinear2d_backward(g.contiguous(memory_format=last), [10, 8], [2, 3, 5, 4], False), r(2, 3, 10, 8))
     for name in ("bilinear2d", "bicubic2d"):
         op = getattr(aten, f"_upsample_{name}_aa_backward")
         c.case(f"antialiased_{name}", lambda g, op=op: (op(g, [3, 4], [2, 3, 7, 9], False), op(g, [3, 4], [2, 3, 2, 9], True)), r(2, 3, 3, 4))

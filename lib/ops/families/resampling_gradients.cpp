@@ -80,6 +80,13 @@ Argument resampled(GraphBuilder &builder, const Call &call, Method method, size_
     if (!is_same)
       changed.push_back(axis);
   }
+  // PyTorch's kernel copies where nothing changes, whatever the factors.
+  const bool copies = method == Method::cubic &&
+                      std::all_of(changed.begin(), changed.end(), [&](const Axis &axis) {
+                        return is_resized(builder, axis).is_integer(0);
+                      });
+  if (copies)
+    changed.clear();
   const bool repeats = near && std::all_of(changed.begin(), changed.end(), [&](const Axis &axis) {
                          return repetitions(axis, method == Method::nearest_exact).has_value();
                        });
