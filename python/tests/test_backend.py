@@ -386,6 +386,29 @@ class Training(Case):
             self.assert_same(*gradients, rtol=1e-4, atol=1e-5)
         self.all_compiled()
 
+    def test_resampling_stays_an_operator(self):
+        def enlarged(mode, **options):
+            return lambda x: F.interpolate(x * 1.5, mode=mode, **options).sin()
+
+        ways = [enlarged("nearest", scale_factor=2), enlarged("bilinear", scale_factor=2.0), enlarged("bicubic", size=(9, 11)),
+                enlarged("nearest-exact", size=(5, 4)), enlarged("bilinear", size=(3, 8), align_corners=True)]
+        kernels = dict(torch.ops.aten.upsample_bilinear2d.vec.py_kernels)
+        for f in ways:
+            for dynamic in (False, True):
+                torch._dynamo.reset()
+                g = self.compiled(f, dynamic=dynamic)
+                for sizes in ((2, 3, 5, 7), (1, 3, 6, 4)):
+                    x = torch.randn(sizes, requires_grad=True)
+                    expected, found = f(x), g(x)
+                    self.assert_same(found, expected, rtol=1e-4, atol=1e-5)
+                    above = torch.randn_like(expected)
+                    self.assert_same(torch.autograd.grad(found, x, above), torch.autograd.grad(expected, x, above), rtol=1e-4, atol=1e-4)
+        self.all_compiled()
+        self.assertEqual(torch.ops.aten.upsample_bilinear2d.vec.py_kernels, kernels)  # as PyTorch has them
+        eager = torch.compile(ways[1], backend="aot_eager")
+        x = torch.randn(2, 3, 5, 7)
+        self.assert_same(eager(x), ways[1](x), rtol=1e-4, atol=1e-5)
+
     def test_batch_normalization_counts(self):
         torch.manual_seed(0)
         a = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
