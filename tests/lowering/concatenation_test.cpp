@@ -89,15 +89,53 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("under inductor-2.5 nine parts are copied into their slices") {
-  GraphMaker maker;
+namespace {
+
+Argument::List inputs_of(GraphMaker &maker, int count, const std::vector<graph::Expr> &sizes) {
   Argument::List parts;
-  for (int i = 0; i < 9; ++i)
-    parts.push_back(maker.input("x" + std::to_string(i), DType::f32, {4}));
-  maker.output(maker.call("aten.cat.default", {parts}));
-  CHECK(maker.lower().operations.size() == 1);
-  const ir::Module module = maker.lower(target::inductor_2_5_policy());
-  REQUIRE(module.operations.size() == 10);
-  CHECK(summary(module).find("op8 pointwise buf8 in buf9 from 32 f32 [4] [1] <- x8\n") !=
-        std::string::npos);
+  for (int i = 0; i < count; ++i)
+    parts.push_back(maker.input("x" + std::to_string(i), DType::f32, sizes));
+  return parts;
+}
+
+} // namespace
+
+TEST_CASE("more parts than masks pay for are copied into their slices") {
+  for (const target::Policy &policy : {target::Policy(), target::inductor_2_5_policy()}) {
+    GraphMaker maker;
+    maker.output(maker.call("aten.cat.default", {inputs_of(maker, 9, {16})}));
+    const ir::Module module = maker.lower(policy);
+    REQUIRE(module.operations.size() == 10);
+    CHECK(summary(module).find("op8 pointwise buf8 in buf9 from 128 f32 [16] [1] <- x8\n") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("what reads many parts element by element reads them under masks until they are twice as "
+          "many") {
+  for (const int count : {9, 17}) {
+    GraphMaker maker;
+    const NodeRef joined = maker.call("aten.cat.default", {inputs_of(maker, count, {16})});
+    maker.output(maker.call("aten.exp.default", {joined}));
+    CHECK(maker.lower().operations.size() == (count == 9 ? 2 : 19));
+  }
+}
+
+TEST_CASE("parts of no whole runs are copied where their number makes masks slow") {
+  for (const int64_t rows : {5, 8}) { // of 3 elements: 8 of them are a run
+    GraphMaker maker;
+    maker.output(
+        maker.call("aten.cat.default", {inputs_of(maker, 8, {graph::Expr(rows), graph::Expr(3)})}));
+    CHECK(maker.lower().operations.size() == (rows == 8 ? 1 : 9));
+  }
+}
+
+TEST_CASE("parts whose elements lie apart in the result stand together, and are turned") {
+  GraphMaker maker;
+  const NodeRef joined = maker.call("aten.stack.default", {inputs_of(maker, 20, {64}), -1});
+  maker.output(joined);
+  const std::string text = summary(maker.lower());
+  INFO(text);
+  CHECK(text.find("in buf20 from 64 f32 [64, 1] [1, 64]") != std::string::npos);
+  CHECK(text.find("f32 [64, 20] [20, 1] <- buf20\n") != std::string::npos);
 }
