@@ -21,10 +21,13 @@ using ir::Op;
 
 constexpr double kLaunch = 2500;         // nanoseconds
 constexpr double kFewestBytes = 1 << 20; // of an operand, else it is in a cache after one walk
-constexpr double kSlow = 1.15;           // of the roof's time
-constexpr double kLeastGain = 0.9;       // of the time before
-constexpr double kLeastGained = 1000;    // nanoseconds
-constexpr int64_t kMostDivided = 16384;  // parts that one block merges
+/// Of what a group stores beside what it reduces: rows in parts read it once more, and pay where
+/// whole rows go through memory badly.
+constexpr double kFewestStored = 1 << 24;
+constexpr double kSlow = 1.15;          // of the roof's time
+constexpr double kLeastGain = 0.9;      // of the time before
+constexpr double kLeastGained = 1000;   // nanoseconds
+constexpr int64_t kMostDivided = 16384; // parts that one block merges
 constexpr int64_t kFewestDivided = 64;
 constexpr size_t kMostLaidOut = 4;
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
@@ -178,11 +181,15 @@ private:
 // ---- what may be done
 
 /// One way: values that are stored first, in an order of the loops (outermost first); or a loop
-/// whose elements become parts of rows.
+/// whose elements become parts of rows; or rows in parts though a kernel of whole rows has blocks
+/// enough.
 struct Way {
   std::vector<ValueId> values;
   std::vector<size_t> order;
   size_t divided = kNone; // among the element loops
+  bool in_parts = false;
+
+  bool is_none() const { return values.empty() && divided == kNone && !in_parts; }
 };
 
 class Ways {
@@ -217,12 +224,13 @@ public:
         };
         if (!values.empty() && values.size() <= kMostLaidOut &&
             std::none_of(ways.begin(), ways.end(), same))
-          ways.push_back({values, order, kNone});
+          ways.push_back({values, order, kNone, false});
       }
     }
     for (size_t i = 0; i < graph_.element_variables.size(); ++i)
       if (may_divide(units, i))
-        ways.push_back({{}, {}, i});
+        ways.push_back({{}, {}, i, false});
+    ways.push_back({{}, {}, kNone, true});
     return ways;
   }
 
@@ -439,6 +447,10 @@ void tidy(const ir::Module &module, KernelGraph &graph) {
 std::vector<KernelGraph> follow(ir::Module &module, const KernelGraph &graph, const Way &way,
                                 const target::Target &target, bool splits) {
   std::vector<KernelGraph> result;
+  if (way.in_parts) {
+    auto parts = split_rows(module, graph, target, Rows::any);
+    return parts ? *std::move(parts) : std::vector{graph};
+  }
   KernelGraph rest = graph;
   if (way.divided != kNone) {
     const auto at = static_cast<ptrdiff_t>(way.divided);
@@ -484,7 +496,9 @@ std::string microseconds(double nanoseconds) {
 std::string reason(const ir::Module &module, const KernelGraph &graph, const Way &way,
                    double before, double after) {
   std::string text;
-  if (way.divided != kNone) {
+  if (way.in_parts) {
+    text = "rows are reduced in parts, and their elements computed by another kernel";
+  } else if (way.divided != kNone) {
     text = "rows are divided along a loop that some operands are contiguous along, others along "
            "another one";
   } else {
@@ -506,7 +520,7 @@ bool may_lay_out(const ir::Module &module, const scheduler::Group &group,
     return false;
   constexpr size_t kOpen = kNone - 1; // no access yet
   size_t unit = kOpen;
-  bool differs = false, reduces = false;
+  bool differs = false, reduces = false, stores = false;
   for (const ir::LoopBody &body : group.bodies)
     for (const ir::BodyOp &op : body.ops) {
       if (op.op == Op::set_indirect || op.op == Op::scan || op.op == Op::sort)
@@ -521,11 +535,12 @@ bool may_lay_out(const ir::Module &module, const scheduler::Group &group,
           bytes *= static_cast<double>(likely(module, body.sizes[i]).value_or(1));
       if (bytes < kFewestBytes)
         continue;
+      stores = stores || (op.op == Op::store && bytes >= kFewestStored);
       const size_t found = unit_loop(index, body.variables, body.sizes);
       differs = differs || found == kNone || (unit != kOpen && unit != found);
       unit = found;
     }
-  return reduces && differs;
+  return reduces && (differs || stores);
 }
 
 std::optional<LaidOut> lay_out(ir::Module &module, const scheduler::Group &group,
@@ -554,7 +569,7 @@ std::optional<LaidOut> lay_out(ir::Module &module, const scheduler::Group &group
   for (size_t form = 0; form < (one_form ? 1 : 2); ++form) {
     const KernelGraph numeric = with_numbers(forms[form], *values);
     for (Way &way : Ways(estimates.numbers(), numeric).find()) {
-      if (form > 0 && way.divided != kNone)
+      if ((form > 0 && (way.divided != kNone || way.in_parts)) || (split && way.in_parts))
         continue;
       const Times times = estimates.of(follow(module, forms[form], way, target, form == 0));
       module.buffers.resize(buffers);
@@ -565,7 +580,7 @@ std::optional<LaidOut> lay_out(ir::Module &module, const scheduler::Group &group
       best_form = form;
     }
   }
-  if (best.values.empty() && best.divided == kNone)
+  if (best.is_none())
     return std::nullopt;
   LaidOut result;
   result.why = reason(module, forms[best_form], best, before.planned, least);

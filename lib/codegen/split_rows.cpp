@@ -407,7 +407,7 @@ bool reduces_columns(const ir::Module &module, const KernelGraph &graph) {
 /// The kernels of a graph whose rows keep too few blocks busy, or that scans; nothing where one
 /// kernel does.
 std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const KernelGraph &graph,
-                                                    const target::Target &target) {
+                                                    const target::Target &target, Rows which) {
   const auto likely_rows = likely(module, graph.rows()),
              likely_elements = likely(module, graph.elements());
   const int64_t longest = longest_row(graph).value_or(INT64_MAX);
@@ -453,16 +453,21 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
                                      blocks <= 2 * int64_t{target.multiprocessors} &&
                                      leaves_idle(module, graph, *likely_rows, blocks, columns,
                                                  *likely_elements, kernels, target));
-  if (!few || kernels == 0 || (!likely_elements && kernels > 2) ||
-      likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns))
+  const bool are_short =
+      likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns);
+  if (kernels == 0 || (which == Rows::few && (!few || are_short)) ||
+      (!likely_elements && (kernels > 2 || which == Rows::any)))
     return std::nullopt;
   const std::optional<KernelGraph> joined = join_element_loops(graph);
   KernelGraph reordered = joined ? *joined : graph;
   bring_out_loop(reordered,
                  ceil_div(int64_t{target.multiprocessors} * kBlocksPerMultiprocessor, blocks));
-  const Division division =
-      divide(module, reordered, std::max<int64_t>(1, *likely_rows), blocks, columns, target);
-  if (division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
+  Division division{1, reordered.element_sizes[0]};
+  if (which == Rows::few || blocks < 2 * int64_t{target.multiprocessors})
+    division =
+        divide(module, reordered, std::max<int64_t>(1, *likely_rows), blocks, columns, target);
+  if (which == Rows::few &&
+      division.parts * blocks < std::min<int64_t>(blocks * 4, target.multiprocessors / 4))
     return std::nullopt;
   return graphs_of_parts(module, reordered, division.parts, division.length,
                          joined ? &graph : nullptr);
@@ -509,14 +514,14 @@ split_rows(ir::Module &module, const scheduler::Group &group, const target::Targ
 }
 
 std::optional<std::vector<KernelGraph>> split_rows(ir::Module &module, const KernelGraph &graph,
-                                                   const target::Target &target) {
+                                                   const target::Target &target, Rows rows) {
   if (!graph.reduces || graph.rows().is_integer(0) || graph.element_sizes.empty() ||
       !is_divisible(module, graph))
     return std::nullopt;
   const std::optional<KernelGraph> joined = target.is_host ? std::nullopt : join_taps(graph);
   if (!joined)
-    return divide_rows(module, graph, target);
-  auto divided = divide_rows(module, *joined, target);
+    return divide_rows(module, graph, target, rows);
+  auto divided = divide_rows(module, *joined, target, rows);
   return divided ? std::move(divided) : std::vector{*joined};
 }
 

@@ -16,9 +16,12 @@ namespace tsc::codegen {
 /// part holds depends on sizes and target alone.
 std::optional<std::vector<KernelGraph>>
 split_rows(ir::Module &module, const scheduler::Group &group, const target::Target &target);
+/// Which rows are reduced in parts: those that are too few for the GPU, or however many there are.
+enum class Rows : uint8_t { few, any };
 /// The same of a graph that is a part of a group's work.
 std::optional<std::vector<KernelGraph>> split_rows(ir::Module &module, const KernelGraph &graph,
-                                                   const target::Target &target);
+                                                   const target::Target &target,
+                                                   Rows rows = Rows::few);
 
 /// A cheap test that fails for most groups that split_rows leaves alone.
 bool may_split_rows(const scheduler::Group &group, const target::Target &target);
