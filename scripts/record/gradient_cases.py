@@ -199,6 +199,9 @@ def window_gradients(c):
         c.case(f"adaptive_max2d_{short}", lambda g, x: aten.adaptive_max_pool2d_backward(g, x, aten.adaptive_max_pool2d(x, [3, 4])[1]), d(1, 2, 3, 4), d(1, 2, 8, 7))
     c.case("max2d_ceil", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [3, 3], [2, 2], [0, 0], [1, 1], True), r(2, 4, 3), r(2, 8, 7))
     c.case("max2d_apart", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [2, 2], [2, 2], [0, 0], [1, 1], False), r(1, 2, 4, 3), r(1, 2, 8, 7))
+    for short, dtype in FLOATS.items():  # more windows an element than are asked
+        c.case(f"max2d_wide_{short}", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [5, 5], [1, 1], [2, 2], [1, 1], False), c.randn(2, 3, 8, 7, dtype=dtype), c.ints(2, 3, 8, 7, low=0, high=4).to(dtype))
+    c.case("max3d_wide", with_indices(aten.max_pool3d_with_indices, aten.max_pool3d_with_indices_backward, [3, 3, 3], [1, 1, 1], [1, 1, 1], [1, 1, 1], False), r(2, 4, 5, 3), c.ints(2, 4, 5, 3, low=0, high=4).float())
     c.case("max2d_ties", with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [3, 3], [1, 1], [1, 1], [1, 1], False), r(1, 2, 5, 6), c.ints(1, 2, 5, 6, low=0, high=3).float())
     c.case("max2d_channels_last", lambda g, x: with_indices(aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward, [3, 3], [2, 2], [1, 1], [1, 1], False)(g.contiguous(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)), r(1, 2, 4, 4), r(1, 2, 8, 7))
     for name, shape, *window in (("divisor", (1, 2, 13, 15), [3, 4], [2, 4], [1, 2], [2, 2]), ("apart_steps", (1, 2, 15, 16), [3, 3], [2, 3], [1, 1], [3, 2]),

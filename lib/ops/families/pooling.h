@@ -20,4 +20,18 @@ Argument pooling_divisor(GraphBuilder &builder, const Call &call, const Window &
 Argument adaptive_divisor(GraphBuilder &builder, const std::vector<Expr> &sizes,
                           const std::vector<Expr> &positions, tensor::Device device);
 
+/// A window's step over some of the dimensions; kernels of 1 elsewhere. `positions`: all of them
+/// after the step.
+struct Stage {
+  Window window;
+  std::vector<Expr> positions;
+};
+/// What windows of `x` come to (sums, maxima) one dimension at a time, the last first, or all at
+/// once: whichever the cost model expects to be faster for elements of `bytes`, stored in between.
+/// Sizes that are symbols: at once. `kernel`: elements that one of the result asks for, in each
+/// dimension; the window's own if null.
+std::vector<Stage> stages_of(const TensorMeta &x, const std::vector<Expr> &positions,
+                             const Window &window, size_t bytes,
+                             const std::vector<Expr> *kernel = nullptr);
+
 } // namespace tsc::ops
