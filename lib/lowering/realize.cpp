@@ -243,9 +243,44 @@ void realize_by_policy(Context &context, TensorValue &value) {
 
 namespace {
 
+/// Whether what the operation at `place` computes moves with `variable`.
+bool moves_with(const ir::LoopBody &body, uint32_t place, Expr variable) {
+  std::vector<uint32_t> open = {place};
+  std::vector<bool> seen(body.ops.size(), false);
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    if (seen[at])
+      continue;
+    seen[at] = true;
+    const ir::BodyOp &op = body.ops[at];
+    if (op.index != ir::kNone && symbolic::depends_on(body.indices[op.index], variable))
+      return true;
+    open.insert(open.end(), op.args.begin(), op.args.end());
+    if (op.block != ir::kNone)
+      open.insert(open.end(), body.blocks[op.block].ops.begin(), body.blocks[op.block].ops.end());
+  }
+  return false;
+}
+
+/// Where a lookup moves with a dimension that the index itself does not mention, neighbours along
+/// that dimension are taken to be neighbours in what is looked up.
+void follow_lookups(const ir::LoopBody &body, Expr index, std::span<const Expr> dimensions,
+                    std::vector<Expr> &strides) {
+  for (uint32_t place = 0; place < body.ops.size(); ++place) {
+    const ir::BodyOp &op = body.ops[place];
+    if (op.op != Op::set_indirect || !symbolic::depends_on(index, op.symbol))
+      continue;
+    const auto step = symbolic::coefficient_of(index, op.symbol);
+    for (size_t k = 0; k < dimensions.size() && step; ++k)
+      if (strides[k].is_integer(0) && moves_with(body, place, dimensions[k]))
+        strides[k] = *step;
+  }
+}
+
 /// Strides of the distinct reads over the buffer's dimensions, reduction variables at 0.
 std::vector<std::vector<Expr>> read_strides(const ir::LoopBody &body,
-                                            std::span<const Expr> dimensions) {
+                                            std::span<const Expr> dimensions, bool with_lookups) {
   symbolic::Substitution no_reduction;
   for (size_t i = body.iteration_count; i < body.variables.size(); ++i)
     no_reduction.emplace(body.variables[i], Expr(0));
@@ -258,6 +293,8 @@ std::vector<std::vector<Expr>> read_strides(const ir::LoopBody &body,
     seen.emplace_back(op.buffer, op.index);
     const Expr index = symbolic::substitute(body.indices[op.index], no_reduction);
     strides.push_back(symbolic::stride_vars(index, dimensions));
+    if (with_lookups)
+      follow_lookups(body, index, dimensions, strides.back());
   }
   return strides;
 }
@@ -297,7 +334,8 @@ void decide_by_reads(Context &context, BufferId id) {
     std::rotate(dimensions.begin() + static_cast<std::ptrdiff_t>(axis), dimensions.end() - 1,
                 dimensions.end());
   }
-  const std::vector<std::vector<Expr>> strides = read_strides(body, dimensions);
+  const std::vector<std::vector<Expr>> strides =
+      read_strides(body, dimensions, context.policy.layouts_follow_reads);
   if (!strides.empty()) {
     std::vector<size_t> order = symbolic::pick_loop_order(strides, buffer.layout.sizes);
     std::reverse(order.begin(),
