@@ -207,6 +207,8 @@ def whole_numbers(c):
     c.case("linspace_wraps_u8", lambda: torch.linspace(-1, 1, 3, dtype=torch.uint8))
     c.case("diff_of_order_0", lambda x, y: torch.diff(x, n=0, prepend=y, append=y), c.randn(3, 4), c.randn(3, 2))
     pictures = [c.ints(5, 6, low=0, high=200, dtype=torch.uint8) for _ in range(3)]
+    c.case("added_alike", lambda x, i, v: (x.index_put((i.expand(10),), v.expand(10), accumulate=True), x.put(i.expand(7), v.expand(7), accumulate=True), torch.full((4,), 3.0).index_add(0, i.expand(300), v.expand(300))),
+           c.randn(4), torch.tensor([2]), torch.tensor([1.5]))
     c.case("triplet_u8", lambda a, p, n: (F.triplet_margin_loss(a, p, n, margin=300.0), F.triplet_margin_loss(a, p, n, margin=300.0, swap=True, reduction="none")), *pictures)
     c.case("repeat_interleave_i32", lambda r: aten.repeat_interleave.Tensor(r, output_size=6), torch.tensor([1, 0, 3, 2], dtype=torch.int32))
     c.case("threshold_i8", lambda x: F.threshold(x, 1, -4) + F.threshold(x, -3, 100), c.ints(9, dtype=torch.int8))
