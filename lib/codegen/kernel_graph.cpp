@@ -612,9 +612,18 @@ void remove_dead_values(KernelGraph &graph) {
 /// for all of them, and so comes in a later one.
 void assign_phases(KernelGraph &graph) {
   graph.phases = 1;
+  // Where nothing is a row, what is added is added for each element, be it the same for all.
+  const bool is_flat =
+      std::none_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+        return value.op == Op::reduction || value.op == Op::scan || value.op == Op::sort;
+      });
+  const auto adds_each = [&](const Value &value) {
+    return is_flat && !graph.element_variables.empty() && value.op == Op::store &&
+           (value.mode == ir::StoreMode::atomic_add || value.mode == ir::StoreMode::atomic_mul);
+  };
   for (Value &value : graph.values) {
     uint32_t phase = 0;
-    bool element = mentions(value.index, graph.element_variables);
+    bool element = adds_each(value) || mentions(value.index, graph.element_variables);
     const auto take = [&](ValueId id) {
       const Value &arg = graph.values[id];
       const bool splits = arg.op == Op::reduction || arg.op == Op::sort ||

@@ -149,7 +149,7 @@ template <class T> T bessel_j_of(int order, T signed_x) {
   else
     value = of.near(square) * (square - static_cast<T>(of.first_root)) *
             (square - static_cast<T>(of.second_root)) * (order == 0 ? 1 : x);
-  return order == 1 && signed_x < 0 ? -value : value;
+  return order == 1 && std::signbit(signed_x) ? -value : value;
 }
 
 template <class T> T bessel_y_of(int order, T x) {

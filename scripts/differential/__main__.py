@@ -45,6 +45,7 @@ def parse():
     keep.add_argument("--family", default="differential")
     samples = commands.add_parser("samples")
     samples.add_argument("--types", default="f32,bf16,i64,c64")
+    samples.add_argument("--forms", default="plain", help="of plain, one, empty, strided, expanded, special, nan, gradient")
     tests = commands.add_parser("tests")
     tests.add_argument("--source", required=True, help="PyTorch's test/inductor")
     tests.add_argument("--files", default="test_torchinductor.py,test_control_flow.py,test_cpu_repro.py,test_unbacked_symints.py")

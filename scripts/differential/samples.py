@@ -24,7 +24,8 @@ from tensor_files import save_file
 
 warnings.filterwarnings("ignore")
 HERE = os.path.dirname(os.path.abspath(__file__))
-TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64, "c64": torch.complex64}
+TYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i64": torch.int64, "i32": torch.int32, "i16": torch.int16,
+         "i8": torch.int8, "u8": torch.uint8, "b8": torch.bool, "c64": torch.complex64, "c128": torch.complex128}
 WIDE = {torch.float32: torch.float64, torch.bfloat16: torch.float64, torch.float16: torch.float64, torch.complex64: torch.complex128}
 SECONDS = 60  # one sample
 
@@ -35,11 +36,68 @@ def names_of(pattern=""):
     return [info for info in database.op_db if re.search(pattern, info.formatted_name)]
 
 
-def chosen(info, dtype):
-    """(place, sample) of the first, the middle and the last."""
+FORMS = ("plain", "one", "empty", "strided", "expanded", "special", "nan", "gradient")
+
+
+def tensors_of(sample):
+    return [x for x in pytree.tree_leaves((sample.input, sample.args, sample.kwargs)) if isinstance(x, torch.Tensor)]
+
+
+def chosen(info, dtype, form="plain"):
+    """(place, sample): of the plain ones the first, the middle and the last, of "one" the middle; of "empty" two with a tensor without elements and one
+    with a tensor without dimensions; of other forms the largest of the first hundred, changed."""
     samples = list(info.sample_inputs("cpu", dtype, requires_grad=False))
     last = len(samples) - 1
-    return [(place, samples[place]) for place in sorted({0, last // 2, last}) if samples]
+    if not samples:
+        return []
+    if form == "plain":
+        return [(place, samples[place]) for place in sorted({0, last // 2, last})]
+    if form == "one":
+        return [(last // 2, samples[last // 2])]
+    if form == "empty":
+        without = [i for i, x in enumerate(samples) if any(t.numel() == 0 for t in tensors_of(x))]
+        scalars = [i for i, x in enumerate(samples) if isinstance(x.input, torch.Tensor) and x.input.dim() == 0]
+        return [(i, samples[i]) for i in sorted({*without[:1], *without[-1:], *scalars[-1:]})]
+    sizes = [sum(t.numel() for t in tensors_of(x)) for x in samples[:100]]
+    place = sizes.index(max([n for n in sizes if n < 4096], default=min(sizes)))
+    return [(place, samples[place].transform(CHANGES[form]) if form in CHANGES else samples[place])]
+
+
+def strided(x):
+    """The same values, each dimension the other way round in memory and every other element of it."""
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.dim() == 0:
+        return x
+    turned = list(range(x.dim()))[::-1]
+    shape = [x.shape[d] for d in turned]
+    shape[-1] *= 2
+    memory = torch.zeros(shape, dtype=x.dtype).narrow(-1, 0, shape[-1])[..., ::2].permute(turned)
+    return memory.copy_(x)
+
+
+def expanded(x):
+    """The first row for all rows."""
+    return x[:1].expand(x.shape) if isinstance(x, torch.Tensor) and x.layout == torch.strided and x.dim() and x.shape[0] > 1 else x
+
+
+def with_values(x, values):
+    if not isinstance(x, torch.Tensor) or x.layout != torch.strided or x.numel() < 2 or not (x.is_floating_point() or x.is_complex()):
+        return x
+    x = x.detach().clone().contiguous()
+    flat = torch.view_as_real(x.resolve_conj()).view(-1) if x.is_complex() else x.view(-1)
+    step = max(2, flat.numel() // len(values))
+    for i, value in enumerate(values[:(flat.numel() + step - 1) // step]):
+        flat[i * step] = value(flat.dtype)
+    return x
+
+
+def finite(function):
+    return lambda dtype: function(torch.finfo(dtype))
+
+
+SPECIAL = [finite(lambda _: -0.0), finite(lambda _: float("inf")), finite(lambda f: f.max), finite(lambda _: float("-inf")), finite(lambda _: 0.0),
+           finite(lambda f: -f.max), finite(lambda f: f.tiny / 4), finite(lambda f: -f.tiny)]
+CHANGES = {"strided": strided, "expanded": expanded, "special": lambda x: with_values(x, SPECIAL),
+           "nan": lambda x: with_values(x, [finite(lambda _: float("nan")), finite(lambda _: -0.0)])}
 
 
 class Call(torch.nn.Module):
@@ -59,6 +117,49 @@ class Call(torch.nn.Module):
         arguments, named = pytree.tree_unflatten(leaves, self.spec)
         results = self.function(*arguments, **named)
         return tuple(x for x in pytree.tree_leaves(results) if isinstance(x, torch.Tensor))
+
+
+class Signs(torch.nn.Module):
+    """What a module gives, and which of it is -0.0."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *tensors):
+        results = self.module(*tensors)
+        return (*results, *(torch.where(x == 0, x, 1).signbit() for x in results if x.is_floating_point()))
+
+
+class Gradient(torch.nn.Module):
+    """What a module gives, and the gradients of its tensors."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *tensors):
+        with torch.enable_grad():
+            leaves = [x.detach().requires_grad_(x.is_floating_point() or x.is_complex()) for x in tensors]
+            results = [x for x in self.module(*[x.clone() for x in leaves])]
+            roots = [x for x in results if x.requires_grad]
+            asked = [x for x in leaves if x.requires_grad]
+            weights = [(torch.arange(x.numel()).reshape(x.shape) % 5 - 1.5).to(x.dtype) for x in roots]
+            gradients = torch.autograd.grad(roots, asked, weights, allow_unused=True) if roots else ()
+        return (*[x.detach() for x in results], *[x for x in gradients if x is not None])
+
+
+def traced(module, tensors):
+    from torch.fx.experimental.proxy_tensor import make_fx
+    return make_fx(module, tracing_mode="real")(*tensors)
+
+
+def copied(x):
+    """With the same strides, over memory of its own."""
+    if x.is_conj() or x.is_neg():
+        return x.detach().clone()
+    memory = x.detach().untyped_storage().clone()
+    return torch.empty(0, dtype=x.dtype).set_(memory, x.storage_offset(), x.size(), x.stride())
 
 
 def plain(x):
@@ -120,14 +221,15 @@ def check_exported(exported, inputs, outputs, is_open):
         raise NotRecorded("exported: PyTorch's own program gives something else")
 
 
-def record(info, sample, folder):
+def record(info, sample, folder, form="plain"):
     """Errors: NotRecorded."""
     leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
     tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
     if any(x.layout != torch.strided or x.is_quantized for x in tensors):
         raise NotRecorded("not strided")
-    module = Call(info.op, leaves, spec)
-    fresh = lambda: [x.detach().clone() for x in tensors]
+    wrapped = {"special": Signs, "nan": Signs, "gradient": Gradient}.get(form, lambda x: x)
+    module = wrapped(Call(info.op, leaves, spec))
+    fresh = lambda: [copied(x) for x in tensors]
     with torch.no_grad():
         try:
             torch.manual_seed(1)
@@ -141,12 +243,12 @@ def record(info, sample, folder):
         random = len(outputs) != len(again) or not all(
             x.shape == y.shape and torch.equal(torch.nan_to_num(x), torch.nan_to_num(y)) for x, y in zip(outputs, again))
         try:
-            exported = torch.export.export(module, tuple(fresh()), strict=False)
+            exported = torch.export.export(traced(module, fresh()) if form == "gradient" else module, tuple(fresh()), strict=False)
         except Exception as error:
             raise NotRecorded(f"export: {type(error).__name__}: {str(error)[:200]}") from error
         try:
             wide = [x.to(WIDE.get(x.dtype, x.dtype)) for x in fresh()]
-            references = [plain(x) for x in Call(info.op, leaves, spec, wide=True)(*wide)]
+            references = [plain(x) for x in wrapped(Call(info.op, leaves, spec, wide=True))(*wide)]
         except Exception:
             references = []
     expected = {}
@@ -176,24 +278,26 @@ def alarm(*_):
     raise NotRecorded(f"more than {SECONDS} s")
 
 
-def record_operator(info, types, folder):
+def record_operator(info, types, folder, forms=("plain",)):
     missing = {}
-    for name in types:
-        if TYPES[name] not in info.dtypes:
+    for name, form in ((n, f) for f in forms for n in types):
+        if TYPES[name] not in (info.backward_dtypes if form == "gradient" else info.dtypes) or form == "gradient" and not info.supports_autograd:
             continue
         try:
-            samples = chosen(info, TYPES[name])
+            torch.manual_seed(0)
+            samples = chosen(info, TYPES[name], form)
         except Exception as error:
             missing[name] = f"samples: {type(error).__name__}: {str(error)[:200]}"
             continue
         for place, sample in samples:
+            case = f"{name}_{place}" if form == "plain" else f"{name}_{form}_{place}"
             signal.alarm(SECONDS)
             try:
-                record(info, sample, os.path.join(folder, f"{name}_{place}"))
+                record(info, sample, os.path.join(folder, case), form)
             except NotRecorded as error:
-                missing[f"{name}_{place}"] = str(error)
+                missing[case] = str(error)
             except Exception as error:
-                missing[f"{name}_{place}"] = f"recorder: {type(error).__name__}: {str(error)[:200]}"
+                missing[case] = f"recorder: {type(error).__name__}: {str(error)[:200]}"
             finally:
                 signal.alarm(0)
     os.makedirs(folder, exist_ok=True)
@@ -205,7 +309,7 @@ def record_all(options):
     """What is recorded already stays; a process that dies of an operator leaves it out."""
     if options.part is None:
         workers = [subprocess.Popen([sys.executable, "-W", "ignore", HERE, "samples", "--out", options.out, "--operators", options.operators, "--types",
-                                     options.types, "--part", f"{i}/{options.jobs}"]) for i in range(options.jobs)]
+                                     options.types, "--forms", options.forms, "--part", f"{i}/{options.jobs}"]) for i in range(options.jobs)]
         for worker in workers:
             worker.wait()
         return
@@ -216,7 +320,7 @@ def record_all(options):
         folder = os.path.join(options.out, info.formatted_name)
         if not os.path.exists(os.path.join(folder, "not_recorded.json")):
             try:
-                record_operator(info, options.types.split(","), folder)
+                record_operator(info, options.types.split(","), folder, options.forms.split(","))
             except Exception as error:
                 print(f"{info.formatted_name}: {error}", file=sys.stderr)
 

@@ -176,8 +176,48 @@ def largest_of_bags(c):
                torch.tensor([0, 1, 2, 1, 0, 3, 3, 4, 5, 3]), offsets)
 
 
+def signs_of_zero(c):
+    zeros = torch.tensor([1.0, -1.0, 0.0, -2.5, 0.0] * 8) * 0
+    for short, dtype in {"f32": torch.float32, "bf16": BF16, "f64": torch.float64}.items():
+        c.case(f"clamps_of_negative_zero_{short}", lambda x: torch.stack([torch.signbit(f(x)) for f in (
+            F.relu6, lambda x: F.hardtanh(x, 0, 1), lambda x: x.clamp(0, 1), lambda x: x.clamp(min=0.0), lambda x: torch.clamp_min(x, 0))]), zeros.to(dtype))
+        c.case(f"quotients_of_negative_zero_{short}", lambda x: (torch.signbit(x / 3.0), torch.signbit(x / -7.0), torch.signbit(torch.round(x, decimals=3))), zeros.to(dtype))
+    c.case("bessel_of_negative_zero", lambda x: torch.signbit(torch.special.bessel_j1(x)), zeros)
+
+
+def beyond_numbers(c):
+    c.case("hardswish_overflows", lambda x: (torch.isinf(F.hardswish(x)), F.hardswish(x / 2e38)), torch.tensor([3e38, 2e38, -3e38, 5e37, 1.0]))
+    scores, labels = c.randn(4, 3), torch.tensor([0, 2, 1, 1])
+    weighed = torch.tensor([1.0, math.inf, 2.0])
+    c.case("multi_margin_counts_nothing", lambda x, t, w: F.multi_margin_loss(x, t, weight=w, margin=0.1, reduction="none"), torch.tensor([[5.0, 0, 0], [0, 0, 5], [0, 1, 0], [9, 0.0, 0]]), labels, weighed)
+    scores[1, 0], scores[2, 2] = NAN, NAN
+    c.case("multi_margin_of_nan", lambda x, t: (F.multi_margin_loss(x, t, reduction="none"), F.multi_margin_loss(x, t, p=2, reduction="none")), scores, labels)
+    grid = torch.tensor([[math.inf, 0, 0], [0, -math.inf, 0], [NAN, 0, 0.1], [0.1, 0.2, 0.3], [1, 1, 1]]).reshape(1, 1, 1, 5, 3)
+    c.case("grid_3d_beyond", lambda x, g: (F.grid_sample(x, g, align_corners=False), F.grid_sample(x, g, mode="nearest", align_corners=True)), c.randn(1, 2, 3, 4, 5), grid)
+    image = c.randn(1, 2, 9, 12)
+    image[0, 0, 4, 5], image[0, 1, 7, 0] = NAN, math.inf
+    for mode in ("bilinear", "bicubic"):
+        c.case(f"antialiased_{mode}_beside_nan", lambda x, m=mode: F.interpolate(x, (4, 5), mode=m, antialias=True).isfinite(), image)
+        c.case(f"antialiased_{mode}_larger", lambda x, m=mode: F.interpolate(x, (11, 7), mode=m, antialias=True, align_corners=True), c.randn(1, 2, 9, 12))
+
+
+def whole_numbers(c):
+    whole = (torch.int64, torch.int32, torch.uint8)
+    c.case("logspace_whole_steps", lambda: tuple(torch.logspace(a, b, n, base=k, dtype=d) for d in whole for a, b, n, k in ((0, 7, 5, 2), (0, 1.9, 6, 100), (1.5, 4.5, 3, 3))))
+    c.case("linspace_wraps_u8", lambda: torch.linspace(-1, 1, 3, dtype=torch.uint8))
+    c.case("diff_of_order_0", lambda x, y: torch.diff(x, n=0, prepend=y, append=y), c.randn(3, 4), c.randn(3, 2))
+    pictures = [c.ints(5, 6, low=0, high=200, dtype=torch.uint8) for _ in range(3)]
+    c.case("added_alike", lambda x, i, v: (x.index_put((i.expand(10),), v.expand(10), accumulate=True), x.put(i.expand(7), v.expand(7), accumulate=True), torch.full((4,), 3.0).index_add(0, i.expand(300), v.expand(300))),
+           c.randn(4), torch.tensor([2]), torch.tensor([1.5]))
+    c.case("triplet_u8", lambda a, p, n: (F.triplet_margin_loss(a, p, n, margin=300.0), F.triplet_margin_loss(a, p, n, margin=300.0, swap=True, reduction="none")), *pictures)
+    c.case("repeat_interleave_i32", lambda r: aten.repeat_interleave.Tensor(r, output_size=6), torch.tensor([1, 0, 3, 2], dtype=torch.int32))
+    c.case("threshold_i8", lambda x: F.threshold(x, 1, -4) + F.threshold(x, -3, 100), c.ints(9, dtype=torch.int8))
+    c.case("threshold_i8_real", lambda x: aten.threshold(x, 1.7, -4.3), c.ints(9, dtype=torch.int8))
+
+
 def add(family):
     @family
     def edges(c):
-        for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running, numbers_as_vectors, compared, converted_arguments, largest_of_bags):
+        for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running, numbers_as_vectors, compared, converted_arguments, largest_of_bags,
+                     signs_of_zero, beyond_numbers, whole_numbers):
             part(c)

@@ -276,6 +276,10 @@ def view_gradients(c):
         d = lambda *s: c.randn(*s, dtype=dtype)
         c.case(f"picks_{short}", lambda g, h: (aten.select_backward(g, [3, 4, 5], 1, -2), aten.slice_backward(h, [3, 9, 5], 1, 1, 100, 3), aten.unfold_backward(h[:, :2, :, None] * h[:, None, 0, None, :3], [3, 4, 5], 1, 3, 1)),
                d(3, 5), d(3, 3, 5))
+    z = lambda *s: torch.complex(r(*s), r(*s))
+    c.case("picks_c64", lambda g, h: (aten.select_backward(g, [3, 4, 5], 1, -2), aten.slice_backward(h, [3, 9, 5], 1, 1, 100, 3), aten.diagonal_backward(g, [3, 5, 6], 1, 1, 2)), z(3, 5), z(3, 3, 5))
+    c.case("picks_at_places_c64", lambda g, x, i, j: (aten.index_select_backward(g, [3, 5], 1, i), aten.gather_backward(g, x, 1, j, False), aten.unfold_backward(g[:, :2, None], [3, 2], 1, 1, 1), aten.trace_backward(g[0, 0], [3, 2])),
+           z(3, 4), z(3, 5), torch.tensor([1, 4, 1, 0]), c.ints(3, 4, low=0, high=5))
     c.case("slice_from_the_end", lambda g: aten.slice_backward(g, [3, 9], 1, -4, -1, 1), r(3, 3))
     c.case("diagonal", lambda g, h: (aten.diagonal_backward(g, [4, 6], 1, 0, 1), aten.diagonal_backward(h, [3, 4, 5], -1, 0, -1)), r(4), r(4, 2))
     c.case("unfold", lambda g: aten.unfold_backward(g, [2, 11, 3], 1, 4, 2), r(2, 4, 3, 4))

@@ -3,6 +3,8 @@
 #include "support/diagnostic.h"
 #include "testing/catch.h"
 
+#include <cmath>
+
 using namespace tsc;
 using namespace tsc::ops;
 using graph::Argument;
@@ -151,4 +153,39 @@ TEST_CASE("unique of long slices is refused") {
     CHECK_THAT(error.what(),
                contains_text("TSC-O103: aten.unique_dim.default of slices of 65 elements"));
   }
+}
+
+TEST_CASE("dtypes that an operator does not take or mix are refused") {
+  const Input reals{{3, 2}}, bytes{{3, 2}, DType::u8}, places{{3, 2}, DType::i64};
+  CHECK(error_of("aten.masked_fill.Scalar", {reals, bytes}, {1.0}) ==
+        "error TSC-O127: aten.masked_fill.Scalar: 'mask' is torch.uint8\n"
+        "  next: compare it, so that it is bool");
+  CHECK(error_of("aten.silu.default", {places}) ==
+        "error TSC-O127: aten.silu.default of torch.int64\n"
+        "  next: convert it to a floating dtype first");
+  CHECK(error_of("aten.linalg_vector_norm.default", {places}) ==
+        "error TSC-O127: aten.linalg_vector_norm.default of torch.int64\n"
+        "  next: convert it to a floating dtype first");
+  CHECK(error_of("aten.heaviside.default", {reals, {{3, 2}, DType::f64}}) ==
+        "error TSC-O041: aten.heaviside.default of torch.float32 and torch.float64\n"
+        "  next: convert both to one dtype");
+  CHECK(error_of("aten.ormqr.default", {{{2, 2}}, {{2}, DType::c64}, {{2, 2}}}) ==
+        "error TSC-O041: aten.ormqr.default of torch.float32 and torch.complex64\n"
+        "  next: convert both to one dtype");
+}
+
+TEST_CASE("pivots are a row for each matrix, factors of sizes are finite") {
+  CHECK(error_of("aten.lu_unpack.default", {{{3, 5}}, {{}, DType::i32}}) ==
+        "error TSC-O129: aten.lu_unpack.default: 'LU_pivots' of sizes [] for 'LU_data' of sizes "
+        "[3, 5]\n  next: give what lu_factor gave: a row for each matrix");
+  CHECK(error_of("aten._upsample_nearest_exact2d.default", {{{2, 3, 4, 4}}},
+                 {List{3, 3}, Argument(), INFINITY}) ==
+        "error TSC-O097: aten._upsample_nearest_exact2d.default by an infinite factor\n"
+        "  next: give a finite scale factor");
+}
+
+TEST_CASE("a truth value is a number of a range") {
+  SampleGraph sample;
+  const Argument result = sample.call("y", "aten.arange.start_step", {true, 5.0, 2.0});
+  CHECK_NOTHROW(run_graph_passes(sample.finish({result}), {}));
 }

@@ -232,7 +232,7 @@ TC_FN float tc_divide(float x, float d, float inverse) {
   const float of_scaled = tc_near_inverse(d * 16777216.0f), scaled = tiny ? of_scaled : inverse;
   const float q = x * scale * scaled;
   const float corrected = tc_fma(tc_fma(-d, q, x), scaled, q);
-  return corrected == corrected ? corrected : q;
+  return corrected == corrected ? TC_LIBM(copysignf)(corrected, q) : q; // -0.0 keeps its sign
 }
 /// The same without the correction: within 3 units in the last place.
 TC_FN float tc_quick_divide(float x, float d, float inverse) {

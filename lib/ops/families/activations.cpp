@@ -48,10 +48,11 @@ Argument silu(GraphBuilder &builder, const Call &, const Argument &x) {
   return builder.call(kMul, {x, gate});
 }
 
+/// Of equal zeros it is x that stays, as in PyTorch: the second operand.
 Argument clamp_between(GraphBuilder &builder, const Argument &x, const Argument &low,
                        const Argument &high) {
-  Argument raised = builder.call("aten.maximum.default", {x, low});
-  return builder.call("aten.minimum.default", {raised, high});
+  Argument raised = builder.call("aten.maximum.default", {low, x});
+  return builder.call("aten.minimum.default", {high, raised});
 }
 
 Argument leaky_relu(GraphBuilder &builder, const Call &call, const Argument &x) {
@@ -128,13 +129,15 @@ Argument logit(GraphBuilder &builder, const Call &call, const Argument &x) {
   return builder.call("aten.log.default", {odds});
 }
 
-Argument hard_sigmoid(GraphBuilder &builder, const Call &, const Argument &x) {
-  Argument shifted = builder.call(kAdd, {x, 3.0});
-  Argument bounded = clamp_between(builder, shifted, 0.0, 6.0);
-  return builder.call(kDiv, {bounded, 6.0});
+Argument from_0_to_6(GraphBuilder &builder, const Argument &x) {
+  return clamp_between(builder, builder.call(kAdd, {x, 3.0}), 0.0, 6.0);
 }
-Argument hard_swish(GraphBuilder &builder, const Call &call, const Argument &x) {
-  return builder.call(kMul, {x, hard_sigmoid(builder, call, x)});
+Argument hard_sigmoid(GraphBuilder &builder, const Call &, const Argument &x) {
+  return builder.call(kDiv, {from_0_to_6(builder, x), 6.0});
+}
+/// The product comes first: it overflows where PyTorch's does.
+Argument hard_swish(GraphBuilder &builder, const Call &, const Argument &x) {
+  return builder.call(kDiv, {builder.call(kMul, {x, from_0_to_6(builder, x)}), 6.0});
 }
 
 Argument glu(GraphBuilder &builder, const Call &call) {

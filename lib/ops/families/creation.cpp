@@ -316,9 +316,11 @@ Argument range_with_end(GraphBuilder &builder, const Call &call) {
   return convert(builder, builder.call(kAdd, {scaled, start}), dtype);
 }
 
-/// An int argument that may be the value of a node.
+/// A number that may be the value of a node. True and False are 1 and 0.
 Argument resolved(const Call &call, std::string_view parameter) {
   const Argument &argument = call[parameter];
+  if (const bool *truth = std::get_if<bool>(&argument.value))
+    return static_cast<int64_t>(*truth);
   if (argument.node() || std::holds_alternative<Expr>(argument.value))
     return size_argument(call.size(parameter));
   return argument;
@@ -372,13 +374,12 @@ Argument bound(GraphBuilder &builder, const Call &call, std::string_view name, D
   if (tensor::is_complex(wide))
     return builder.call(kFull, {Arguments{}, call[name]}, {{"dtype", wide}});
   const double number = call.number(name);
-  return whole ? std::trunc(number) : number;
+  return whole ? tensor::to_double(tensor::cast_scalar(number, dtype)) : number;
 }
 
 /// steps values from start to end: from the nearer end each, so that both ends are exact. `wide` is
-/// what they are computed in; `whole_step` cuts the step off.
-Argument spaced(GraphBuilder &builder, const Call &call, DType dtype, DType wide,
-                bool whole_step = false) {
+/// what they are computed in.
+Argument spaced(GraphBuilder &builder, const Call &call, DType dtype, DType wide) {
   const int64_t steps = call.integer("steps");
   if (steps < 0)
     call.fail("TSC-O034", call.node().target + ": " + std::to_string(steps) + " steps",
@@ -394,15 +395,9 @@ Argument spaced(GraphBuilder &builder, const Call &call, DType dtype, DType wide
   }
   const double parts = static_cast<double>(steps - 1);
   const double *first = std::get_if<double>(&start.value), *last = std::get_if<double>(&end.value);
-  Argument step;
-  if (first && last) {
-    const double exact = (*last - *first) / parts;
-    step = whole_step ? std::trunc(exact) : exact;
-  } else {
-    step = builder.call(kDiv, {builder.call(kSub, {end, start}), parts});
-    if (whole_step)
-      step = builder.call("aten.trunc.default", {step});
-  }
+  const Argument step = first && last
+                            ? Argument((*last - *first) / parts)
+                            : builder.call(kDiv, {builder.call(kSub, {end, start}), parts});
   const Argument first_half = builder.call("aten.lt.Tensor", {counts, steps / 2});
   const Argument up = builder.call(kAdd, {builder.call(kMul, {position, step}), start});
   const Argument remaining = builder.call(kSub, {parts, position});
@@ -429,10 +424,10 @@ Argument logspace(GraphBuilder &builder, const Call &call) {
   if (tensor::is_complex(dtype))
     return builder.call("aten.pow.Scalar", {call["base"], spaced(builder, call, dtype, dtype)});
   const bool whole = tensor::is_integral(dtype);
-  // Of integers the step is one, too; a single value is not cut off.
+  // Of integers the bounds are cut off, the step is not; nor is the bound of a single value.
   const bool single = call.integer("steps") < 2;
   const DType wide = dtype == DType::f64 || single || whole ? DType::f64 : DType::f32;
-  const Argument exponents = spaced(builder, call, single ? DType::f64 : dtype, wide, whole);
+  const Argument exponents = spaced(builder, call, single ? DType::f64 : dtype, wide);
   Argument power = builder.call("aten.pow.Scalar", {call["base"], exponents});
   if (whole) { // cut off: a device's pow may give 999.9999999999999 for 10^3
     constexpr double kUlps = 8 * 0x1p-52;

@@ -338,8 +338,10 @@ Argument repeat_interleave_places(GraphBuilder &builder, const Call &call) {
     call.fail("TSC-O043", call.node().target + " takes repeats of one dimension",
               "flatten the repeats");
   const bool is_known = call.has("output_size");
-  return repeated_places(builder, call, call["repeats"],
-                         is_known ? call.size("output_size") : data_size(call, 0, 0), is_known);
+  const Argument places =
+      repeated_places(builder, call, call["repeats"],
+                      is_known ? call.size("output_size") : data_size(call, 0, 0), is_known);
+  return convert(builder, places, call.tensor("repeats").dtype);
 }
 
 Argument repeat_interleave(GraphBuilder &builder, const Call &call) {

@@ -123,6 +123,13 @@ Argument lu_unpack(GraphBuilder &builder, const Call &call) {
               call.node().target + ": pivots of " +
                   std::string(tensor::torch_name(call.tensor("LU_pivots").dtype)),
               "give what lu_factor gave: torch.int32");
+  if (call.boolean("unpack_pivots") &&
+      call.tensor("LU_pivots").layout.rank() + 1 != lu.layout.rank())
+    call.fail("TSC-O129",
+              call.node().target + ": 'LU_pivots' of sizes " +
+                  print_sizes(call.tensor("LU_pivots").layout.sizes) + " for 'LU_data' of sizes " +
+                  print_sizes(lu.layout.sizes),
+              "give what lu_factor gave: a row for each matrix");
   Argument pivots = call["LU_pivots"];
   if (call.boolean("unpack_pivots")) {
     const Argument low = builder.call("aten.ge.Scalar", {pivots, 1});
@@ -263,8 +270,13 @@ Argument householder(GraphBuilder &builder, const Call &call, std::string_view r
 
 /// Q or its adjoint, times a matrix from the left or right.
 Argument ormqr(GraphBuilder &builder, const Call &call) {
-  matrices(call, "self");
-  const TensorMeta &other = matrices(call, "input3");
+  const TensorMeta &self = matrices(call, "self"), &other = matrices(call, "input3");
+  for (const TensorMeta &each : {call.tensor("input2"), other})
+    if (each.dtype != self.dtype)
+      call.fail("TSC-O041",
+                call.node().target + " of " + std::string(tensor::torch_name(self.dtype)) +
+                    " and " + std::string(tensor::torch_name(each.dtype)),
+                "convert both to one dtype");
   const bool left = call.boolean("left");
   const Expr n = left ? rows_of(other) : columns_of(other);
   const Argument square = with_columns(builder, call["self"], n);

@@ -35,12 +35,21 @@ Argument reflected(const Sampler &s, const Argument &position, size_t axis) {
   return s.call(kWhere, {even, forward, backward});
 }
 
-/// input[n, :, indices..] for whole numbers in floating tensors [n, out..]: [n, channels, out..];
-/// 0 outside of the input.
-Argument gathered(const Sampler &s, const std::vector<Argument> &positions) {
+/// input[n, :, indices..] for whole numbers in floating tensors [n, out..], times `weight`
+/// [n, out..] if there is one: [n, channels, out..]; 0 outside of the input. Weights are NaN where
+/// positions are not finite: PyTorch looks at them in 2 dimensions, not in 3.
+Argument gathered(const Sampler &s, const std::vector<Argument> &positions,
+                  const Argument &weight = {}) {
   const Pointed at = pointed_at(s, positions);
   Argument values = s.call("aten.index.Tensor", {s.input, at.indices});
-  return s.call(kWhere, {s.call("aten.unsqueeze.default", {at.inside, 1}), values, 0.0});
+  const auto kept_inside = [&](const Argument &x) {
+    return s.call(kWhere, {s.call("aten.unsqueeze.default", {at.inside, 1}), x, 0.0});
+  };
+  if (weight.is_none())
+    return kept_inside(values);
+  const Argument weights = s.call("aten.unsqueeze.default", {weight, 1});
+  return s.dims == 3 ? kept_inside(s.call(kMul, {values, weights}))
+                     : s.call(kMul, {kept_inside(values), weights});
 }
 
 Argument linear(const Sampler &s, const std::vector<Argument> &positions) {
@@ -49,8 +58,7 @@ Argument linear(const Sampler &s, const std::vector<Argument> &positions) {
     Argument weight = corner.weights[0];
     for (size_t axis = 1; axis < s.dims; ++axis)
       weight = s.call(kMul, {weight, corner.weights[axis]});
-    Argument values = gathered(s, corner.positions);
-    Argument term = s.call(kMul, {values, s.call("aten.unsqueeze.default", {weight, 1})});
+    Argument term = gathered(s, corner.positions, weight);
     total = total.is_none() ? term : s.call(kAdd, {total, term});
   }
   return total;

@@ -374,10 +374,13 @@ Argument cosine_embedding(GraphBuilder &builder, const Call &call) {
 
 Argument triplet_margin(GraphBuilder &builder, const Call &call) {
   const DType dtype = part_dtype(to_floating(call.tensor("anchor").dtype));
+  const auto wide = [&](std::string_view name) { // integers are subtracted as such
+    const bool is_floating = tensor::is_floating(call.tensor(name).dtype);
+    return is_floating ? widen_to_floating(builder, call[name]) : call[name];
+  };
   auto apart = [&](std::string_view a, std::string_view b) {
-    Argument x = widen_to_floating(builder, call[a]);
-    Argument y = widen_to_floating(builder, call[b]);
-    return builder.call("aten.pairwise_distance.default", {x, y, call["p"], call["eps"]});
+    return builder.call("aten.pairwise_distance.default",
+                        {wide(a), wide(b), call["p"], call["eps"]});
   };
   Argument positive = apart("anchor", "positive");
   Argument negative = apart("anchor", "negative");
@@ -389,7 +392,8 @@ Argument triplet_margin(GraphBuilder &builder, const Call &call) {
   return reduced(builder, call, loss, dtype);
 }
 
-/// The mean over the classes of max(0, margin - own + other)^p, the own class left out.
+/// The mean over the classes of max(0, margin - own + other)^p, the own class left out. What is not
+/// above 0 counts nothing, whatever its weight; so does NaN.
 Argument multi_margin(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   int64_t p = call.integer("p");
@@ -412,9 +416,8 @@ Argument multi_margin(GraphBuilder &builder, const Call &call) {
   Argument column = builder.call("aten.unsqueeze.default", {target, -1});
   Argument own = builder.call("aten.gather.default", {x, -1, column});
   Argument gap = builder.call(kAdd, {builder.call(kSub, {x, own}), call["margin"]});
-  Argument loss = builder.call("aten.maximum.default", {gap, 0.0});
-  if (p == 2)
-    loss = builder.call(kMul, {loss, loss});
+  Argument counts = builder.call("aten.gt.Tensor", {gap, 0.0});
+  Argument loss = p == 2 ? builder.call(kMul, {gap, gap}) : gap;
   if (call.has("weight"))
     loss = builder.call(kMul,
                         {loss, builder.call("aten.index.Tensor",
@@ -422,6 +425,7 @@ Argument multi_margin(GraphBuilder &builder, const Call &call) {
   Argument numbers = builder.call("aten.arange.default", {size_argument(classes)},
                                   {{"dtype", DType::i64}, {"device", self.device}});
   Argument is_own = builder.call("aten.eq.Tensor", {numbers, column});
+  loss = builder.call(kWhere, {counts, loss, 0.0});
   loss = builder.call(kWhere, {is_own, 0.0, loss});
   Argument mean = builder.call("aten.mean.dim", {loss, Arguments{-1}, false});
   if (is_one)

@@ -5,6 +5,7 @@
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
+#include "ops/table/whole_numbers.h"
 
 #include <cmath>
 
@@ -77,7 +78,9 @@ Argument above_threshold(GraphBuilder &builder, const Call &call, const Argument
                          const Argument &below) {
   const DType dtype = call.tensor("self").dtype;
   Argument bound = call["threshold"];
-  if (tensor::is_reduced_float(dtype))
+  if (tensor::is_integral(dtype))
+    bound = number_of_dtype(call, "threshold", dtype);
+  else if (tensor::is_reduced_float(dtype))
     bound = rounded_down(dtype, call.number("threshold"));
   Argument small = builder.call("aten.le.Tensor", {call["self"], bound});
   return builder.call(kWhere, {small, below, above});
@@ -86,7 +89,10 @@ Argument above_threshold(GraphBuilder &builder, const Call &call, const Argument
 void add_piecewise_activations(Table &table) {
   table.add_with_in_place("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor")
       .decompose([](GraphBuilder &builder, const Call &call) {
-        return above_threshold(builder, call, call["self"], call["value"]);
+        const DType dtype = call.tensor("self").dtype;
+        const bool is_whole = tensor::is_integral(dtype); // numbers are cut off
+        return above_threshold(builder, call, call["self"],
+                               is_whole ? number_of_dtype(call, "value", dtype) : call["value"]);
       });
   table.add("prelu(Tensor self, Tensor weight) -> Tensor").decompose(prelu);
   table.add("_prelu_kernel(Tensor self, Tensor weight) -> Tensor")

@@ -288,6 +288,8 @@ Argument diff(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self");
   int64_t n = call.integer("n");
   int64_t dim = static_cast<int64_t>(existing_dim(call, call.integer("dim"), self.layout.rank()));
+  if (n == 0) // nothing is joined either
+    return builder.call("aten.clone.default", {call["self"]});
   Arguments parts;
   if (call.has("prepend"))
     parts.push_back(call["prepend"]);

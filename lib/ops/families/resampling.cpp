@@ -60,6 +60,9 @@ std::vector<Axis> axes_of(const Call &call, std::string_view input, size_t count
       axis.to = sizes[i];
     else if (axis.factor)
       axis.to = scaled_size(call, axis.from, *axis.factor);
+    if (axis.factor && std::isinf(*axis.factor))
+      call.fail("TSC-O097", call.node().target + " by an infinite factor",
+                "give a finite scale factor");
     if (none(axis.to) || none(axis.from))
       call.fail("TSC-O097",
                 call.node().target + " from " + symbolic::print(axis.from) + " to " +
@@ -282,7 +285,8 @@ Argument resample(GraphBuilder &builder, const Call &call, Method method, size_t
   return result == call[input] ? builder.call("aten.clone.default", {result}) : result;
 }
 
-/// Both dimensions as matrix products with the filter's weights.
+/// The last dimension first, by windows; where a size is a symbol, both as matrix products with the
+/// filter's weights.
 Argument antialiased(GraphBuilder &builder, const Call &call, bool cubic) {
   std::string_view input = call.schema().parameters[0].name;
   std::vector<Axis> axes = axes_of(call, input, 2);
@@ -293,6 +297,11 @@ Argument antialiased(GraphBuilder &builder, const Call &call, bool cubic) {
   tensor::Device device = call.tensor(input).device;
   Argument x = widen(builder, call[input]);
   DType wide = builder.meta(x).dtype;
+  if (axes[0].is_static() && axes[1].is_static()) {
+    for (size_t i : {1, 0})
+      x = antialiased_along(builder, x, axes[i], cubic, align_corners);
+    return convert(builder, x, dtype);
+  }
   Argument columns = antialiased_weights(builder, axes[1], align_corners, cubic, wide, device);
   Argument transposed = builder.call("aten.permute.default", {columns, Arguments{1, 0}});
   x = builder.call("aten.matmul.default", {x, transposed});

@@ -45,6 +45,11 @@ std::vector<Argument> cubic_weights(GraphBuilder &builder, const Argument &t);
 Argument antialiased_weights(GraphBuilder &builder, const Axis &axis, bool align_corners,
                              bool cubic, DType dtype, tensor::Device device);
 
+/// One dimension of known sizes, antialiased by the same filter: sums over the elements of each
+/// window alone.
+Argument antialiased_along(GraphBuilder &builder, const Argument &x, const Axis &axis, bool cubic,
+                           bool align_corners);
+
 /// Linear or cubic, of uint8 in integers. Errors: TSC-O016 for sizes that are no numbers.
 Argument resample_bytes(GraphBuilder &builder, const Call &call, const Argument &input,
                         const std::vector<Axis> &axes, bool cubic, bool antialias);

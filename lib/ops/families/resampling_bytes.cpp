@@ -1,5 +1,6 @@
-// Interpolation of uint8 as PyTorch has it on a CPU: weights of 16 bits, sums of integers, rounded
-// to uint8 after each dimension, the last one first.
+// Interpolation by windows of known sizes. Of uint8 as PyTorch has it on a CPU: weights of 16 bits,
+// sums of integers, rounded to uint8 after each dimension, the last one first. Of floats where it
+// is antialiased: what lies outside of a window, a NaN say, is not looked at.
 #include "ops/families/resampling.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
@@ -102,6 +103,9 @@ public:
   }
   /// Positions in the input, int64, and weights times 2^precision, int32.
   const Argument &places() const { return places_; }
+  /// Which taps are of the window, none if all are, and weights as they are, f64.
+  const Argument &counts() const { return counts_; }
+  const Argument &whole_weights() const { return weights_; }
   Argument weights(int64_t precision) const {
     const Argument scaled = call(kMul, {weights_, static_cast<double>(int64_t{1} << precision)});
     const Argument is_below = call("aten.lt.Scalar", {scaled, 0.0});
@@ -114,7 +118,7 @@ private:
   const Filter &filter_;
   const tensor::Device device_;
   const Argument at_, tap_;
-  Argument places_, weights_;
+  Argument places_, weights_, counts_;
 
   Argument call(std::string_view target, Arguments args) const {
     return builder_.call(target, std::move(args));
@@ -159,8 +163,8 @@ private:
     const Argument apart =
         call(kAdd, {call(kSub, {convert(builder_, place, DType::f64), centre}), 0.5});
     const Argument all = weight(call(kMul, {apart, filter_.narrowing()}));
-    const Argument counts = call("aten.lt.Tensor", {place, end});
-    const Argument own = call(kWhere, {counts, all, 0.0});
+    counts_ = call("aten.lt.Tensor", {place, end});
+    const Argument own = call(kWhere, {counts_, all, 0.0});
     const Argument total = call("aten.sum.dim_IntList", {own, Arguments{1}, true});
     weights_ = call(kDiv, {own, total});
     places_ = call("aten.minimum.default", {place, filter_.from - 1});
@@ -194,21 +198,33 @@ private:
   }
 };
 
-/// `x`, uint8, along one dimension.
-Argument along(GraphBuilder &builder, const Argument &x, const Axis &axis, const Filter &filter) {
-  const TensorMeta meta = builder.meta(x);
-  const Taps taps(builder, filter, meta.device);
-  const int64_t precision = filter.precision();
-  const auto dim = static_cast<int64_t>(axis.dim);
+/// What the taps see along one dimension of `x`, in a dimension behind it.
+Argument seen_by(GraphBuilder &builder, const Taps &taps, const Filter &filter, const Argument &x,
+                 const Axis &axis) {
   const Argument flat = builder.call("aten.reshape.default", {taps.places(), Arguments{-1}});
-  const Argument gathered = builder.call("aten.index_select.default", {x, dim, flat});
-  std::vector<Expr> apart = meta.layout.sizes;
+  const Argument gathered =
+      builder.call("aten.index_select.default", {x, static_cast<int64_t>(axis.dim), flat});
+  std::vector<Expr> apart = builder.meta(x).layout.sizes;
   apart[axis.dim] = Expr(filter.to);
   apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis.dim) + 1, Expr(filter.taps));
-  const Argument seen = builder.call("aten.reshape.default", {gathered, sizes_argument(apart)});
-  Argument weights = taps.weights(precision);
-  for (size_t i = axis.dim + 1; i < meta.layout.rank(); ++i)
-    weights = builder.call("aten.unsqueeze.default", {weights, -1});
+  return builder.call("aten.reshape.default", {gathered, sizes_argument(apart)});
+}
+
+/// [to, taps] so that it broadcasts with what the taps of a dimension of `x` see.
+Argument before_the_rest(GraphBuilder &builder, Argument values, const Argument &x,
+                         const Axis &axis) {
+  for (size_t i = axis.dim + 1; i < builder.meta(x).layout.rank(); ++i)
+    values = builder.call("aten.unsqueeze.default", {values, -1});
+  return values;
+}
+
+/// `x`, uint8, along one dimension.
+Argument along(GraphBuilder &builder, const Argument &x, const Axis &axis, const Filter &filter) {
+  const Taps taps(builder, filter, builder.meta(x).device);
+  const int64_t precision = filter.precision();
+  const auto dim = static_cast<int64_t>(axis.dim);
+  const Argument seen = seen_by(builder, taps, filter, x, axis);
+  const Argument weights = before_the_rest(builder, taps.weights(precision), x, axis);
   const Argument terms = builder.call(kMul, {convert(builder, seen, DType::i32), weights});
   const Argument sum = builder.call("aten.sum.dim_IntList", {terms, Arguments{dim + 1}, false},
                                     {{"dtype", DType::i32}});
@@ -220,6 +236,20 @@ Argument along(GraphBuilder &builder, const Argument &x, const Axis &axis, const
 }
 
 } // namespace
+
+Argument antialiased_along(GraphBuilder &builder, const Argument &x, const Axis &axis, bool cubic,
+                           bool align_corners) {
+  const Filter filter(axis, cubic, true, align_corners);
+  const TensorMeta meta = builder.meta(x);
+  const Taps taps(builder, filter, meta.device);
+  const Argument seen = seen_by(builder, taps, filter, x, axis);
+  const Argument weights =
+      before_the_rest(builder, convert(builder, taps.whole_weights(), meta.dtype), x, axis);
+  const Argument counts = before_the_rest(builder, taps.counts(), x, axis);
+  const Argument terms = builder.call(kWhere, {counts, builder.call(kMul, {seen, weights}), 0.0});
+  return builder.call("aten.sum.dim_IntList",
+                      {terms, Arguments{static_cast<int64_t>(axis.dim) + 1}, false});
+}
 
 Argument resample_bytes(GraphBuilder &builder, const Call &call, const Argument &input,
                         const std::vector<Axis> &axes, bool cubic, bool antialias) {

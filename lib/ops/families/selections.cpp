@@ -40,6 +40,16 @@ bool is_nan_alone(const Call &call) {
   return number && std::isnan(*number);
 }
 
+/// Of -0.0 and 0.0 the second operand stays: beside a number that is the element, beside a tensor
+/// the bound, as in PyTorch.
+Argument bounded(GraphBuilder &builder, const Call &call, std::string_view bound,
+                 const Argument &x) {
+  std::string_view extreme = bound == "min" ? "aten.maximum.default" : "aten.minimum.default";
+  if (call.optional_tensor(bound))
+    return builder.call(extreme, {x, call[bound]});
+  return builder.call(extreme, {call[bound], x});
+}
+
 Argument clamp(GraphBuilder &builder, const Call &call) {
   if (!call.has("min") && !call.has("max"))
     call.fail("TSC-O031", call.node().target + ": neither min nor max is given",
@@ -49,9 +59,9 @@ Argument clamp(GraphBuilder &builder, const Call &call) {
   if (call.tensor("self").dtype != dtype)
     result = builder.call(kConvert, {result, dtype});
   if (call.has("min") && !is_nan_alone(call))
-    result = builder.call("aten.maximum.default", {result, call["min"]});
+    result = bounded(builder, call, "min", result);
   if (call.has("max") && !is_nan_alone(call))
-    result = builder.call("aten.minimum.default", {result, call["max"]});
+    result = bounded(builder, call, "max", result);
   return result;
 }
 
@@ -97,9 +107,8 @@ void add_selections(Table &table) {
   table.add_with_in_place("clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor")
       .decompose(clamp);
   for (std::string_view bound : {"min", "max"}) {
-    std::string_view target = bound == "min" ? "aten.maximum.default" : "aten.minimum.default";
-    auto decomposition = [target, bound](GraphBuilder &builder, const Call &call) {
-      return builder.call(target, {call["self"], call[bound]});
+    auto decomposition = [bound](GraphBuilder &builder, const Call &call) {
+      return bounded(builder, call, bound, call["self"]);
     };
     std::string name = "clamp_" + std::string(bound), text(bound);
     table.add_with_in_place(keep_text(name + "(Tensor self, Scalar " + text + ") -> Tensor"))

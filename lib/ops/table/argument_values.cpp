@@ -266,7 +266,7 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
       {"neg", {no_bool}},
       {"negative", {no_bool}},
       {"masked_scatter", {mask_of_bool}},
-      {"masked_fill", {real_value}},
+      {"masked_fill", {mask_of_bool, real_value}},
       {"amax", {dims_once}},
       {"amin", {dims_once}},
       {"sum", {dims_once}},

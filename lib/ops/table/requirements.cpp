@@ -263,6 +263,13 @@ void one_dtype(const Call &call, std::string_view first, std::string_view second
     call.fail("TSC-O041", call.node().target + " of " + torch(a->dtype) + " and " + torch(b->dtype),
               "convert both to one dtype");
 }
+/// What is written somewhere is of the dtype of what it is written to.
+void one_dtype_with_source(const Call &call) {
+  for (const Parameter &parameter : call.schema().parameters)
+    for (const std::string_view name : {"src", "source", "values"})
+      if (parameter.name == name)
+        one_dtype(call, "self", name);
+}
 /// dot, vdot: vectors of one length.
 void two_vectors(const Call &call) {
   const std::string second = call.schema().parameters[1].name;
@@ -423,6 +430,11 @@ const std::unordered_map<std::string_view, std::vector<Check>> &table() {
     add(some_integer, {"gcd", "lcm"});
     add(some_float,
         {"hypot", "nextafter", "igamma", "igammac", "special_gammainc", "special_gammaincc"});
+    add(one_dtype_with_source, {"scatter", "scatter_add", "scatter_reduce", "index_reduce",
+                                "index_copy", "put", "heaviside"});
+    add(floats_only, {"silu", "mish", "elu", "celu", "selu", "gelu", "glu", "hardsigmoid",
+                      "hardswish", "hardshrink", "softshrink", "softplus", "log_sigmoid",
+                      "log_sigmoid_forward", "linalg_vector_norm"});
     add(floats_only, {"frexp",
                       "layer_norm",
                       "native_layer_norm",
