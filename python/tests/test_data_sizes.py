@@ -157,6 +157,48 @@ class DataSizes(Case):
             self.assert_same(compiled(x), f(x))
         self.all_compiled()
 
+    def test_absolute_numbers(self):
+        def f(x, n):
+            return x + abs(n - 5), abs(n - 5)
+
+        compiled = self.compiled(f, dynamic=True)
+        for n in (3, 9):
+            self.assert_same(compiled(torch.ones(2), n), f(torch.ones(2), n))
+        self.all_compiled()
+
+    def test_a_number_that_is_a_size(self):
+        def f(x, n):
+            size = counted(n)
+            torch._check(size == x.shape[0])
+            return x * size, torch.ones(size) + x
+
+        compiled = self.compiled(f, fullgraph=True, dynamic=True)
+        for size in (5, 7):
+            self.assert_same(compiled(torch.ones(size), torch.tensor(size)), f(torch.ones(size), torch.tensor(size)))
+        self.all_compiled()  # the check itself is gone before: AOTAutograd makes Eq(s, s) of it
+
+    def test_a_found_size_that_is_another(self):
+        def f(x):
+            y = x[x > 0]
+            torch._check(y.shape[0] == x.shape[0])
+            return y + x
+
+        def numbers(n, k):
+            a, b = counted(n), counted(k)
+            torch._check(a >= 0)
+            torch._check(a == b)
+            return torch.ones(a) + torch.ones(b)
+
+        compiled = self.compiled(f, fullgraph=True, dynamic=True)
+        for size in (5, 7):
+            self.assert_same(compiled(torch.ones(size)), f(torch.ones(size)))
+        with self.assertRaises(Exception):
+            compiled(torch.tensor([1.0, -1.0, 2.0]))
+        compiled = self.compiled(numbers, fullgraph=True)
+        self.assert_same(compiled(torch.tensor(3), torch.tensor(3)), torch.full((3,), 2.0))
+        with self.assertRaises(Exception):
+            compiled(torch.tensor(3), torch.tensor(4))
+
     def test_gradients(self):
         def picked(x, w):
             return torch.tanh(x[x.sum(1) > 0] @ w)

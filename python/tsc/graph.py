@@ -2,6 +2,7 @@
 import json
 import math
 
+import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.functions import (CeilDiv, CeilToInt, CleanDiv, FloatTrueDiv, FloorDiv, FloorToInt, IntTrueDiv,
@@ -53,6 +54,8 @@ def _text(expr, name_of=_own_name):
         return "(" + "*".join(args) + ")"
     if expr.is_Pow and expr.args[1].is_Integer and expr.args[1] > 0:
         return f"({args[0]})**{int(expr.args[1])}"
+    if isinstance(expr, sympy.Abs):
+        return f"Max({args[0]}, -1*{args[0]})"
     names = {FloorDiv: "FloorDiv", CleanDiv: "FloorDiv", ModularIndexing: "ModularIndexing", Mod: "Mod",
              PythonMod: "Mod", CeilDiv: "CeilDiv"}
     for kind, name in names.items():
@@ -143,6 +146,37 @@ def _reads_number(node):
     return node.target in (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 
 
+def _unbacked(expressions):
+    return {s for e in expressions for s in e.free_symbols if symbol_is_type(s, SymT.UNBACKED_INT)}
+
+
+def _is_replaced(values):
+    """Whether a check has made a number of the data another: the check itself would be of one number twice. (Where a
+    symbol is only called otherwise, their number stays.)"""
+    nodes = [v.node for v in values if isinstance(v, torch.SymInt)]
+    return len(_unbacked(n._expr for n in nodes)) > len(_unbacked(n.expr for n in nodes))
+
+
+def _reads_known(node):
+    """A call that reads a number that another call gives, too."""
+    value = node.meta.get("val")
+    if not _reads_number(node) or not isinstance(value, torch.SymInt):
+        return False
+    same = (n for n in node.graph.nodes if _reads_number(n) and isinstance(n.meta.get("val"), torch.SymInt)
+            and n.meta["val"].node.expr == value.node.expr)
+    return _is_replaced([value]) or next(same) is not node
+
+
+def _checks(node):
+    """A call whose condition has to be looked at in each run."""
+    return isinstance(node.meta.get("val"), (bool, torch.SymBool)) or node.target == torch.ops.aten._assert_scalar.default
+
+
+def _is_of_replaced(node):
+    return _is_replaced([n.meta.get("val") for n in node.all_input_nodes]) or \
+        any(n.op == "call_function" and _checks(n) and _is_of_replaced(n) for n in node.all_input_nodes)
+
+
 def why_eager(node, random):
     """Why PyTorch has to run a call that tsc's operator table is not even asked about; None if nothing is known."""
     value = node.meta.get("val")
@@ -154,6 +188,8 @@ def why_eager(node, random):
         why = why or (why_no_input if given.op == "placeholder" else why_no_value)(given.meta.get("val"))
     if why:
         return why
+    if _reads_known(node) or _checks(node) and _is_of_replaced(node):
+        return "a number of the data that is known to be another"
     if is_of_functions:
         return None
     if not isinstance(node.target, torch._ops.OpOverload):
