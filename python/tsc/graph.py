@@ -199,6 +199,8 @@ def why_eager(node, random):
         return "config.random is 'eager'"
     if node.target._schema.is_mutable:
         return "an operator that works in place"
+    if not node.target._schema.returns and node.target.namespace not in ("aten", "prims"):
+        return "an operator that is there for its effect"  # the library would find nothing that needs it
     return None
 
 
