@@ -279,6 +279,15 @@ TscApiStatus tsc_api_output_bytes(const TscApiProgram *program, size_t output, s
   });
 }
 
+TscApiStatus tsc_api_output_memory(const TscApiProgram *program, size_t output, void *given,
+                                   void **memory) {
+  return guarded([&] {
+    need_output(program, output);
+    need(memory, "there is no place for the address");
+    *memory = program->ready->instance().output_memory(output, given);
+  });
+}
+
 TscApiStatus tsc_api_run(TscApiProgram *program, void *stream, void *const *inputs,
                          void *const *outputs, void *workspace) {
   return guarded([&] {

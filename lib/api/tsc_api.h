@@ -101,6 +101,11 @@ TscApiStatus tsc_api_input_offset(const TscApiProgram *program, size_t input, in
 TscApiStatus tsc_api_output(const TscApiProgram *program, size_t output, int64_t *sizes,
                             int64_t *strides, int64_t *offset);
 TscApiStatus tsc_api_output_bytes(const TscApiProgram *program, size_t output, size_t *bytes);
+/* After a run: where an output is. *memory is `given`, what the run got for it, or, where nothing
+ * bounds a size that the data decides (`bytes` was 0 before the first run), memory of the
+ * program's, good until its next run. */
+TscApiStatus tsc_api_output_memory(const TscApiProgram *program, size_t output, void *given,
+                                   void **memory);
 /* Queues a run on `stream` (a cudaStream_t; null on the host, where the run is done when this
  * returns). Data of inputs and outputs is aligned to 16 bytes, the workspace to 256. Outputs that
  * are constants or show a mutated tensor may be null. */

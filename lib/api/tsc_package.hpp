@@ -53,6 +53,8 @@ struct Input {
 };
 
 /// Element (i, j, ..) is at offset + i * strides[0] + j * strides[1] + .. elements of `memory`.
+/// Where nothing bounds a size that the data decides, the memory is the program's, good until the
+/// next run.
 struct Output {
   std::shared_ptr<void> memory;
   int32_t dtype = -1; // TscDType; -1: a constant, without memory
@@ -113,10 +115,16 @@ public:
     need(tsc_api_run(program_.get(), stream, input_memory.data(), output_memory.data(),
                      workspace_.get()));
     need(tsc_api_check_runs(program_.get(), stream));
-    for (size_t i = 0; i < output_count_; ++i) // as they are after the run
-      if (in_order[i]->dtype >= 0)
-        need(tsc_api_output(program_.get(), i, in_order[i]->sizes.data(),
-                            in_order[i]->strides.data(), &in_order[i]->offset));
+    for (size_t i = 0; i < output_count_; ++i) { // as they are after the run
+      if (in_order[i]->dtype < 0)
+        continue;
+      need(tsc_api_output(program_.get(), i, in_order[i]->sizes.data(), in_order[i]->strides.data(),
+                          &in_order[i]->offset));
+      void *memory = nullptr;
+      need(tsc_api_output_memory(program_.get(), i, output_memory[i], &memory));
+      if (memory != output_memory[i])
+        in_order[i]->memory = {program_, memory};
+    }
     return outputs;
   }
 

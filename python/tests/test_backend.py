@@ -105,6 +105,21 @@ class Inference(Case):
         self.assert_same((a, b), (c, d))
         self.all_compiled()
 
+    def test_memory_that_is_let_go(self):
+        def f(x, z):
+            y = torch.sin(x + 1)
+            x.untyped_storage().resize_(0)
+            z.add_(1)
+            return torch.cos(y) + z
+
+        x, z = torch.randn(10), torch.randn(10)
+        other = z.clone()
+        expected = f(x.clone(), z.clone())
+        self.assert_same(self.compiled(f, fullgraph=True)(x, other), expected)
+        self.assertEqual(x.untyped_storage().size(), 0)
+        self.assert_same(other, z + 1)
+        self.assertGreater(tsc.last_report().compiled_nodes, 0)
+
     def test_strides_of_inputs_and_outputs(self):
         def f(x):
             return torch.sin(x), x.permute(1, 0) + 1, F.conv2d(x[None, None], torch.ones(1, 1, 3, 3))

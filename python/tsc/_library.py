@@ -60,6 +60,7 @@ def library():
         "input": [pointer, size, sizes, ctypes.POINTER(size)],
         "output": [pointer, size, sizes, sizes, sizes],
         "output_bytes": [pointer, size, ctypes.POINTER(size)],
+        "output_memory": [pointer, size, pointer, ctypes.POINTER(pointer)],
         "run": [pointer, pointer, ctypes.POINTER(pointer), ctypes.POINTER(pointer), pointer],
         "check_runs": [pointer, pointer],
         "load_weights": [pointer, text],
@@ -118,7 +119,7 @@ class Handle:
         if status != 0:
             raise _error(status)
 
-    def __getattr__(self, name):  # bind, input, output, output_bytes, check_runs, set_seed
+    def __getattr__(self, name):  # bind, input, output, output_bytes, output_memory, check_runs, set_seed
         if name.startswith("_"):
             raise AttributeError(name)
         return functools.partial(call, name, self._handle)

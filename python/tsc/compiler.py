@@ -93,6 +93,15 @@ class Compiled:
             program.guarded = [at for at, (i, _) in enumerate(self._inputs)
                                if i is None or (i in guarded and self._is_static(placeholders[i].meta.get("val")))]
         self._symbols = self._find_symbols(placeholders)
+        # What runs decide: {symbol's name or node: (output, dimension)}; behind the outputs stand those that none of them tells.
+        self._decided = {}
+        for i, node in enumerate(converter.outputs):
+            for symbol, (dimension, _) in _symbols_told_by(node.meta["val"]).items():
+                if symbol not in self._symbols:
+                    self._decided.setdefault(symbol, (i, dimension))
+        self._decided.update({name: (len(converter.outputs) + i, None)
+                              for i, name in enumerate([*converter.numbers, *converter.reals])})
+        self._count = len(converter.outputs)
         computed = {n: i for i, n in enumerate(converter.outputs)}
         self._layouts = [Sizes(n.meta["val"]) for n in converter.outputs]
         output = next(n for n in module.graph.nodes if n.op == "output")
@@ -138,6 +147,9 @@ class Compiled:
         if result in computed:
             return lambda inputs, outputs, values, i=computed[result]: outputs[i]
         value = result.meta.get("val")
+        if result in self._decided:
+            kind = float if isinstance(value, torch.SymFloat) else bool
+            return lambda inputs, outputs, values: kind(values[result])
         if isinstance(value, torch.SymInt) and not value.node.expr.is_number:
             evaluate = evaluator(value.node.expr)
             return lambda inputs, outputs, values: evaluate(values)
@@ -161,11 +173,15 @@ class Compiled:
                     raise
                 self._on_refusal(error)
                 return self._module(*inputs)
+            if self._decided:
+                values.update({name: self.program.number(i, tensors[i]) if d is None else tensors[i].shape[d]
+                               for name, (i, d) in self._decided.items()})
+                tensors = tensors[:self._count]
             if self._are_as_expected:
                 outputs = tensors
             else:
                 outputs = [self._as_expected(tensor, layout, values) for tensor, layout in zip(tensors, self._layouts)]
-                self._are_as_expected = not self._symbols and all(a is b for a, b in zip(outputs, tensors))
+                self._are_as_expected = not (self._symbols or self._decided) and all(a is b for a, b in zip(outputs, tensors))
         results = [result(inputs, outputs, values) for result in self._results]
         return results[0] if self._is_single else results
 
@@ -206,7 +222,7 @@ class Compiler:
         """The module as one program; `is_all`: it is the whole graph. Errors: CannotConvert, TscError."""
         converter = Converter(module)
         graph = converter.convert()
-        if not converter.outputs:
+        if not (converter.outputs or converter.numbers or converter.reals) and not any(n.is_impure() for n in _calls(module)):
             return Compiled(module, converter, None)
         program = self._program(module, converter, graph)
 
@@ -317,17 +333,18 @@ class Compiler:
     @staticmethod
     def _give_symbols(split, name, part):
         """What a part is given may have sizes from which no symbol can be told (only the product of two): such symbols
-        become inputs of it, numbers that the whole graph's inputs say."""
+        become inputs of it, numbers that the whole graph's inputs, or what earlier parts gave, say."""
         placeholders = [n for n in part.graph.nodes if n.op == "placeholder"]
         needed = set().union(*(_symbols_in(n.meta.get("val")) for n in part.graph.nodes))
         told = {symbol for n in placeholders for symbol in _symbols_told_by(n.meta.get("val"))}
         missing = sorted(needed - told)
         sources = {}
-        for node in split.graph.nodes:
-            if node.op == "placeholder":
-                for symbol, found in _symbols_told_by(node.meta.get("val")).items():
-                    sources.setdefault(symbol, (node, *found))
         call = next(n for n in split.graph.nodes if n.op == "call_module" and n.target == name)
+        for node in split.graph.nodes:
+            if node is call:
+                break
+            for symbol, found in _symbols_told_by(node.meta.get("val")).items():
+                sources.setdefault(symbol, (node, *found))
         last = placeholders[-1] if placeholders else None
         for symbol in missing:
             if symbol not in sources:

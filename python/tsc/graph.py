@@ -2,10 +2,12 @@
 import json
 import math
 
+import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._sympy.functions import (CeilDiv, CeilToInt, CleanDiv, FloatTrueDiv, FloorDiv, FloorToInt, IntTrueDiv,
                                           Max, Min, Mod, ModularIndexing, PythonMod, ToFloat)
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from ._library import ALIGNMENT, DTYPES
 
@@ -14,6 +16,7 @@ _DTYPES = {str(getattr(torch, name)) for name in DTYPES if hasattr(torch, name)}
 # Operators that take functions as subgraphs, and that the library has.
 _OF_FUNCTIONS = {"flex_attention", "flex_attention_backward", "cond", "while_loop", "scan", "associative_scan", "map_impl"}
 _UNBOUND = 2**62  # an upper end from which on PyTorch means none
+_LEAST = -2**63  # a lower end that is none
 
 
 class CannotConvert(Exception):
@@ -24,29 +27,35 @@ class CannotConvert(Exception):
         self.node = node
 
 
-def expression_of(value):
+def _own_name(symbol):
+    return symbol.name
+
+
+def expression_of(value, name_of=_own_name):
     """Text over symbols of a SymInt, or the int that it is."""
     if isinstance(value, int):
         return int(value)
     expr = value.node.expr
-    return int(expr) if expr.is_number else _text(expr)
+    return int(expr) if expr.is_number else _text(expr, name_of)
 
 
-def _text(expr):
+def _text(expr, name_of=_own_name):
     """The library's own spelling: every division is a function."""
-    if expr.is_Symbol:
-        return expr.name
+    if expr.is_Symbol and expr.is_integer:
+        return name_of(expr)
     if expr.is_Integer:
         return str(int(expr))
     if isinstance(expr, (CeilToInt, FloorToInt)):
-        return _rounded(expr.args[0], "CeilDiv" if isinstance(expr, CeilToInt) else "FloorDiv")
-    args = [_text(a) for a in expr.args]
+        return _rounded(expr.args[0], "CeilDiv" if isinstance(expr, CeilToInt) else "FloorDiv", name_of)
+    args = [_text(a, name_of) for a in expr.args]
     if expr.is_Add:
         return "(" + " + ".join(args) + ")"
     if expr.is_Mul:
         return "(" + "*".join(args) + ")"
     if expr.is_Pow and expr.args[1].is_Integer and expr.args[1] > 0:
         return f"({args[0]})**{int(expr.args[1])}"
+    if isinstance(expr, sympy.Abs):
+        return f"Max({args[0]}, -1*{args[0]})"
     names = {FloorDiv: "FloorDiv", CleanDiv: "FloorDiv", ModularIndexing: "ModularIndexing", Mod: "Mod",
              PythonMod: "Mod", CeilDiv: "CeilDiv"}
     for kind, name in names.items():
@@ -61,10 +70,11 @@ def _text(expr):
     raise ValueError(f"{expr} is no expression of tsc's graphs")
 
 
-def _rounded(expr, division):
+def _rounded(expr, division, name_of):
     """Text of a real that was rounded: how many elements a range of reals has, whose bounds and step are whole."""
     divided, by = expr.args if isinstance(expr, (FloatTrueDiv, IntTrueDiv)) else (expr, None)
-    text, divisor = _whole(divided), 1 if by is None else int(_whole(by))  # a ValueError if it is no number
+    text = _whole(divided, name_of)
+    divisor = 1 if by is None else int(_whole(by, name_of))  # a ValueError if it is no number
     if divisor < 0:
         text, divisor = f"(-1*{text})", -divisor
     if divisor == 0:
@@ -72,14 +82,14 @@ def _rounded(expr, division):
     return text if divisor == 1 else f"{division}({text}, {divisor})"
 
 
-def _whole(expr):
+def _whole(expr, name_of):
     """Text of a real that is computed of whole numbers alone."""
     if isinstance(expr, ToFloat) or expr.is_integer:
-        return _text(expr.args[0] if isinstance(expr, ToFloat) else expr)
+        return _text(expr.args[0] if isinstance(expr, ToFloat) else expr, name_of)
     if expr.is_Float and abs(expr) <= 2**53 and float(expr) == int(expr):
         return str(int(expr))
     if expr.is_Add or expr.is_Mul:
-        return "(" + (" + " if expr.is_Add else "*").join(_whole(a) for a in expr.args) + ")"
+        return "(" + (" + " if expr.is_Add else "*").join(_whole(a, name_of) for a in expr.args) + ")"
     raise ValueError(f"{expr} is no expression of tsc's graphs")
 
 
@@ -95,20 +105,76 @@ def tensors_in(value):
             yield from tensors_in(one)
 
 
+def data_symbols_in(value):
+    """Names of symbols in the sizes of tensors, or in a number, that some run's data decided."""
+    several = [value] if isinstance(value, torch.SymInt) else \
+        [t for t in tensors_in(value) if t.layout == torch.strided]
+    return {symbol.name for one in several for symbol in free_unbacked_symbols(one)}
+
+
 def why_no_value(value):
     """Why graphs of tsc hold no such value; None if they do."""
-    if isinstance(value, (torch.SymFloat, torch.SymBool)):
-        return "a symbolic number that is no integer"
     for tensor in tensors_in(value):
         if tensor.layout != torch.strided or tensor.is_quantized:
             return f"a tensor of layout {tensor.layout}"
         if str(tensor.dtype) not in _DTYPES:
             return f"a tensor of {tensor.dtype}"
-        if free_unbacked_symbols(tensor):
-            return "a size that the data decides"
-    if isinstance(value, torch.SymInt) and free_unbacked_symbols(value):
-        return "a number that the data decides"
     return None
+
+
+def why_no_input(value):
+    """The same of what a graph is given."""
+    if isinstance(value, (torch.SymFloat, torch.SymBool)):
+        return "a symbolic number that is no integer"
+    return why_no_value(value)
+
+
+def _python_name(target):
+    """Of a function on numbers: operator.ge, torch.sym_float, math.floor; None if it is no such function."""
+    module, name = getattr(target, "__module__", None), getattr(target, "__name__", None)
+    known = {"_operator": "operator", "operator": "operator", "torch": "torch", "math": "math"}
+    return f"{known[module]}.{name}" if module in known and name else None
+
+
+def _is_number(value):
+    """Of Python's, known or not."""
+    return isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _reads_number(node):
+    """A call that reads a number of the data."""
+    return node.target in (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
+
+
+def _unbacked(expressions):
+    return {s for e in expressions for s in e.free_symbols if symbol_is_type(s, SymT.UNBACKED_INT)}
+
+
+def _is_replaced(values):
+    """Whether a check has made a number of the data another: the check itself would be of one number twice. (Where a
+    symbol is only called otherwise, their number stays.)"""
+    nodes = [v.node for v in values if isinstance(v, torch.SymInt)]
+    return len(_unbacked(n._expr for n in nodes)) > len(_unbacked(n.expr for n in nodes))
+
+
+def _reads_known(node):
+    """A call that reads a number that another call gives, too."""
+    value = node.meta.get("val")
+    if not _reads_number(node) or not isinstance(value, torch.SymInt):
+        return False
+    same = (n for n in node.graph.nodes if _reads_number(n) and isinstance(n.meta.get("val"), torch.SymInt)
+            and n.meta["val"].node.expr == value.node.expr)
+    return _is_replaced([value]) or next(same) is not node
+
+
+def _checks(node):
+    """A call whose condition has to be looked at in each run."""
+    return isinstance(node.meta.get("val"), (bool, torch.SymBool)) or node.target == torch.ops.aten._assert_scalar.default
+
+
+def _is_of_replaced(node):
+    return _is_replaced([n.meta.get("val") for n in node.all_input_nodes]) or \
+        any(n.op == "call_function" and _checks(n) and _is_of_replaced(n) for n in node.all_input_nodes)
 
 
 def why_eager(node, random):
@@ -117,19 +183,24 @@ def why_eager(node, random):
     is_of_functions = isinstance(node.target, torch._ops.HigherOrderOperator)
     if is_of_functions and node.target.name() not in _OF_FUNCTIONS:
         return "a higher-order operator"
-    several = [value] + [n.meta.get("val") for n in node.all_input_nodes]
-    why = next((w for w in map(why_no_value, several) if w), None)
+    why = why_no_value(value)
+    for given in node.all_input_nodes:
+        why = why or (why_no_input if given.op == "placeholder" else why_no_value)(given.meta.get("val"))
     if why:
         return why
+    if _reads_known(node) or _checks(node) and _is_of_replaced(node):
+        return "a number of the data that is known to be another"
     if is_of_functions:
         return None
     if not isinstance(node.target, torch._ops.OpOverload):
         is_getitem = getattr(node.target, "__name__", "") == "getitem"
-        return None if isinstance(value, (torch.SymInt, int)) or is_getitem else "no operator of PyTorch's"
+        return None if is_getitem or (_is_number(value) and _python_name(node.target)) else "no operator of PyTorch's"
     if random == "eager" and torch.Tag.nondeterministic_seeded in node.target.tags:
         return "config.random is 'eager'"
     if node.target._schema.is_mutable:
         return "an operator that works in place"
+    if not node.target._schema.returns and node.target.namespace not in ("aten", "prims"):
+        return "an operator that is there for its effect"  # the library would find nothing that needs it
     return None
 
 
@@ -178,6 +249,10 @@ class Converter:
         self.views = {}  # results that are made of an input or output
         self.subgraphs = {}
         self.functions = {}  # nodes that are a subgraph: its name
+        # Symbols of data that inputs tell: sizes as any, here.
+        self.given = set().union(*(data_symbols_in(n.meta.get("val")) for n in module.graph.nodes if n.op == "placeholder"))
+        # What the program gives behind its outputs: names of symbols, then nodes that are real numbers or conditions.
+        self.numbers, self.reals = [], []
 
     def convert(self):
         seen = set()
@@ -194,14 +269,21 @@ class Converter:
                     if result in self.views:
                         result = self.views[result][0]
                     computed = isinstance(result, torch.fx.Node) and result.op == "call_function"
-                    if computed and isinstance(result.meta.get("val"), torch.Tensor) and result not in seen:
-                        seen.add(result)
+                    if not computed or result in seen:
+                        continue
+                    seen.add(result)
+                    if isinstance(result.meta.get("val"), torch.Tensor):
                         self.outputs.append(result)
+                    elif isinstance(result.meta.get("val"), (torch.SymFloat, torch.SymBool)):
+                        self.reals.append(result)
             else:
                 raise CannotConvert(node, f"a node of kind {node.op}")
         placeholders = [n for n in self.nodes if n["op"] == "placeholder"]
         others = [n for n in self.nodes if n["op"] != "placeholder"]
-        output = {"name": "output", "op": "output", "args": [[{"node": n.name} for n in self.outputs]]}
+        self.numbers = self._numbers_of(self._results(next(n for n in self.module.graph.nodes if n.op == "output")))
+        output = {"name": "output", "op": "output", "args": [[{"node": n.name} for n in self.outputs] +
+                                                             [{"expr": name} for name in self.numbers] +
+                                                             [{"node": n.name} for n in self.reals]]}
         if any(n["name"] == "output" for n in self.nodes):
             output["name"] = "tsc_output"
         graph = {"format": "tsc-graph", "version": 1, "symbols": self.symbols,
@@ -210,10 +292,28 @@ class Converter:
             graph["subgraphs"] = self.subgraphs
         return json.dumps(graph).encode()
 
+    def _numbers_of(self, results):
+        """Symbols that this graph's data decides, that its results are over, and that no size of an output is by itself."""
+        needed, told = set(), set()
+        for result in results:
+            chain = self.views[result][1] if result in self.views else []
+            arguments = [a for view in chain for a in view.all_input_nodes]
+            values = [r.meta.get("val") for r in [result, *chain, *arguments] if isinstance(r, torch.fx.Node)]
+            needed.update(*map(data_symbols_in, values))
+        for output in self.outputs:
+            value = output.meta["val"]
+            needed |= {s.name for s in free_unbacked_symbols([n for n in value.stride() if isinstance(n, torch.SymInt)])}
+            told |= {n.node.expr.name for n in value.shape if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol}
+        return sorted(needed - told - self.given)
+
+    def _name_of(self, symbol):
+        """In the library u0 is what its own graph decides."""
+        return f"size_{symbol.name}" if symbol.name in self.given else symbol.name
+
     def _subgraph(self, node, module):
         """A function that an operator takes: a graph of its inputs alone, whose nodes are named after it."""
         inner = Converter(module, self.prefix + node.name + "__")
-        inner.symbols, inner.devices = self.symbols, self.devices
+        inner.symbols, inner.devices, inner.given = self.symbols, self.devices, self.given
         for each in module.graph.nodes:
             if each.op == "placeholder":
                 value = each.meta.get("val")
@@ -248,23 +348,27 @@ class Converter:
     def _symbol(self, value):
         env = value.node.shape_env
         for symbol in value.node.expr.free_symbols:
-            if symbol.name in self.symbols:
+            name = self._name_of(symbol)
+            if name in self.symbols:
                 continue
+            # Sizes are not negative; what a graph reads of its data may be.
+            of_data = name == symbol.name and symbol_is_type(symbol, SymT.UNBACKED_INT)
+            least = _LEAST if of_data else 0
             bounds = env.var_to_range.get(symbol)
-            low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
+            low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else least
             high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else None
-            entry = [max(low, 0), None if high is None or high >= _UNBOUND else high]
-            known = getattr(env, "backed_var_to_val", None) or getattr(env, "var_to_val", {})
+            entry = [max(low, least), None if high is None or high >= _UNBOUND else high]
+            known = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val  # as of PyTorch 2.11
             hint = known.get(symbol)
             if hint is not None and getattr(hint, "is_Integer", True):
                 entry.append(int(hint))
-            self.symbols[symbol.name] = entry
+            self.symbols[name] = entry
 
     def _size(self, node, value):
         if isinstance(value, int):
             return int(value)
         try:
-            text = expression_of(value)
+            text = expression_of(value, self._name_of)
         except ValueError as error:
             raise CannotConvert(node, str(error)) from None
         self._symbol(value)
@@ -304,7 +408,7 @@ class Converter:
             self.inputs.append(node)
         elif isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
             self.inputs.append(node)  # others are expressions over those
-        elif isinstance(value, (int, torch.SymInt)) or value is None:
+        elif isinstance(value, (int, torch.SymInt)) or value is None or not node.users:
             return
         else:
             raise CannotConvert(node, f"an input of {type(value).__name__}")
@@ -329,7 +433,7 @@ class Converter:
 
     def _call(self, node):
         value = node.meta.get("val")
-        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool) and not _reads_number(node):
             return  # its users have the expression
         if isinstance(node.target, torch._ops.OpOverload):
             target = str(node.target)
@@ -337,13 +441,15 @@ class Converter:
             target = "operator.getitem"
         elif isinstance(node.target, torch._ops.HigherOrderOperator):
             target = "higher_order." + node.target.name()
+        elif _is_number(value) and _python_name(node.target):
+            target = _python_name(node.target)
         else:
             raise CannotConvert(node, f"a call of {node.target}")
         entry = {"name": self.prefix + node.name, "op": "call_function", "target": target,
                  "args": [self._argument(node, a) for a in node.args]}
         if node.kwargs:
             entry["kwargs"] = {k: self._argument(node, a) for k, a in node.kwargs.items()}
-        if value is not None:
+        if value is not None and not isinstance(value, (bool, float, torch.SymFloat, torch.SymBool)):
             entry["val"] = self._value(node, value)
         if node.meta.get("stack_trace") and not self.prefix:  # what is wrong in a function is found by its node's name
             entry["stack_trace"] = node.meta["stack_trace"]

@@ -52,6 +52,19 @@ class Output:
         return memory, self.view(memory)
 
 
+class _Foreign:
+    """Bytes that the library keeps."""
+
+    def __init__(self, address, size):
+        self._address, self._size = address, size
+        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "version": 2}
+
+    def tensor(self, device):
+        if device.type == "cuda":
+            return torch.as_tensor(self, device=device)
+        return torch.frombuffer((ctypes.c_uint8 * self._size).from_address(self._address), dtype=torch.uint8)
+
+
 class Bound:
     """What is known of the shapes that are bound."""
 
@@ -235,6 +248,13 @@ class Program:
             self._last, self._repeat = (None, None), None
             self._handle.load_weights(str(file).encode())
 
+    def number(self, position, result):
+        """What an output says that is a number; `result`: what the run gave for it."""
+        if result is not None:
+            return result.item()
+        text = self._outputs[position]["constant"]
+        return text == "True" if text in ("True", "False") else float(text) if set(text) & set(".ein") else int(text)
+
     def _stream(self):
         if self._device.type != "cuda":
             return None
@@ -341,6 +361,18 @@ class Program:
         moved_back = any(info["mutated"] and used is not tensor for info, tensor, used in zip(self._inputs, tensors, placed))
         if self._plain and bound.outputs is not None and not moved_back:
             self._repeat = Repeat(bound, placed, tensors, self.guarded)
-        described = bound.outputs or [None if memory is None else Output(self._handle, i, self._outputs[i])
-                                      for i, memory in enumerate(memories)]
-        return [None if memory is None else output.view(memory) for output, memory in zip(described, memories)]
+        if bound.outputs is None:
+            return [None if memory is None else self._as_decided(i, memory) for i, memory in enumerate(memories)]
+        return [None if memory is None else output.view(memory) for output, memory in zip(bound.outputs, memories)]
+
+    def _as_decided(self, position, memory):
+        """An output whose size the run may have decided: what is more than twice as large as it came to be, and what the
+        program keeps, is copied."""
+        output = Output(self._handle, position, self._outputs[position])
+        at = ctypes.c_void_p()
+        self._handle.output_memory(position, memory.data_ptr(), ctypes.byref(at))
+        if at.value not in (None, memory.data_ptr()):
+            view = output.view(_Foreign(at.value, output.bytes).tensor(self._device))
+            return view.clone(memory_format=torch.preserve_format)
+        view = output.view(memory)
+        return view.clone() if 2 * view.numel() * view.element_size() < memory.numel() else view

@@ -91,6 +91,21 @@ def recurrent(c):
     layer("lstm_projection_no_bias", "lstm", projection=3, bias=False)
     layer("gru_longer", "gru", length=17, batch=1, width=3)
     r = lambda *s: c.randn(*s, scale=0.5)
+
+    def direction(reverse, bias):
+        def run(x, h, k, *p):
+            if x.dtype == torch.float64:  # which oneDNN does not have
+                y, h, k = aten.lstm.input(x.flip(0) if reverse else x, [h, k], list(p), bias, 1, 0.0, False, False, False)
+                return (y.flip(0) if reverse else y), h, k
+            biases = p[2:] if bias else (torch.zeros(24), torch.zeros(24))
+            return aten.mkldnn_rnn_layer(x, p[0], p[1], *biases, h, k, reverse, [], 2, 6, 1, bias, False, False, False)[:3]
+        return run
+
+    for reverse in (False, True):
+        for bias in (True, False):
+            parameters = [r(24, 4), r(24, 6)] + ([r(24), r(24)] if bias else [])
+            c.case(f"lstm_direction_{'backwards' if reverse else 'forwards'}{'' if bias else '_no_bias'}", direction(reverse, bias),
+                   r(5, 3, 4), r(1, 3, 6), r(1, 3, 6), *parameters)
     cells = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "tanh": torch.rnn_tanh_cell, "relu": torch.rnn_relu_cell}
     for kind, op in cells.items():
         gates = kinds[kind][1]

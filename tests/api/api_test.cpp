@@ -87,6 +87,41 @@ TEST_CASE("A program runs in the caller's memory, for any sizes in range") {
   }
 }
 
+TEST_CASE("An output that nothing bounds is memory of the program's") {
+  const char *const graph = R"({"format": "tsc-graph", "version": 1,
+    "symbols": {"u0": [0, null]},
+    "nodes": [
+      {"name": "n", "op": "placeholder", "val": {"dtype": "int64", "size": []}},
+      {"name": "item", "op": "call_function", "target": "aten.item.default", "args": [{"node": "n"}], "val": {"int": "u0"}},
+      {"name": "full", "op": "call_function", "target": "aten.full.default", "args": [[{"expr": "u0"}], 7],
+       "kwargs": {"dtype": {"dtype": "int64"}}, "val": {"dtype": "int64", "size": ["u0"]}},
+      {"name": "output", "op": "output", "args": [[{"node": "full"}]]}]})";
+  Program program(graph);
+  INFO(tsc_api_error());
+  REQUIRE(program.status == TSC_API_OK);
+  const TscApiTensor input = {nullptr, kI64, 0, nullptr, nullptr};
+  size_t workspace_bytes = 0, bytes = 1;
+  REQUIRE(tsc_api_bind(program.handle, &input, 1, &workspace_bytes) == TSC_API_OK);
+  REQUIRE(tsc_api_output_bytes(program.handle, 0, &bytes) == TSC_API_OK);
+  CHECK(bytes == 0);
+  alignas(256) static char workspace[1 << 12], nothing[64];
+  REQUIRE(workspace_bytes <= sizeof workspace);
+  for (int64_t count : {3, 500, 500, 1}) {
+    alignas(64) int64_t n = count;
+    int64_t sizes[1] = {};
+    void *const in[] = {&n};
+    void *const out[] = {nothing};
+    void *memory = nullptr;
+    REQUIRE(tsc_api_run(program.handle, nullptr, in, out, workspace) == TSC_API_OK);
+    REQUIRE(tsc_api_output(program.handle, 0, sizes, nullptr, nullptr) == TSC_API_OK);
+    REQUIRE(tsc_api_output_memory(program.handle, 0, nothing, &memory) == TSC_API_OK);
+    CHECK(sizes[0] == count);
+    REQUIRE(memory != nothing);
+    for (int64_t i = 0; i < count; ++i)
+      REQUIRE(static_cast<const int64_t *>(memory)[i] == 7);
+  }
+}
+
 TEST_CASE("The description is the graph's signature") {
   Program program(kGraph);
   REQUIRE(program.status == TSC_API_OK);

@@ -139,6 +139,13 @@ size_t parameters_per_direction(const Layer &layer) {
   return 2 + (layer.has_biases ? 2 : 0) + (layer.projected ? 1 : 0);
 }
 
+void check_length(const Call &call, Expr length) {
+  if (!length.is_integer() || length.value() < 1)
+    call.fail("TSC-O090",
+              call.node().target + ": the sequence length is " + symbolic::print(length),
+              "export with a sequence length that is a number of 1 or more");
+}
+
 Layer layer_of(const Call &call, Cell cell) {
   const TensorMeta &input = call.tensor("input");
   Layer layer;
@@ -154,10 +161,7 @@ Layer layer_of(const Call &call, Cell cell) {
   bool batch_first = call.boolean("batch_first");
   layer.length = input.layout.sizes[batch_first ? 1 : 0];
   layer.batch = input.layout.sizes[batch_first ? 0 : 1];
-  if (!layer.length.is_integer() || layer.length.value() < 1)
-    call.fail("TSC-O090",
-              call.node().target + ": the sequence length is " + symbolic::print(layer.length),
-              "export with a sequence length that is a number of 1 or more");
+  check_length(call, layer.length);
   if (call.boolean("train") && call.number("dropout") != 0 && layer.count > 1)
     call.fail("TSC-O032", call.node().target + " in training mode draws random numbers",
               "call model.eval() before exporting");
@@ -200,10 +204,9 @@ struct Direction {
   State last;
 };
 
-/// One direction of one layer; `index` counts directions over the layers, odd ones run backwards
-/// where there are two.
+/// One direction of one layer; `index` counts directions over the layers.
 Direction run_direction(GraphBuilder &builder, const Layer &layer, const Argument &input,
-                        int64_t index) {
+                        int64_t index, bool backwards) {
   Weights weights = weights_of(layer, index);
   Expr features = builder.meta(input).layout.sizes[2];
   Argument rows = builder.call("aten.reshape.default",
@@ -217,7 +220,6 @@ Direction run_direction(GraphBuilder &builder, const Layer &layer, const Argumen
   state.hidden = builder.call("aten.select.int", {layer.hidden, 0, index});
   if (layer.cell == Cell::lstm)
     state.cell = widen(builder, builder.call("aten.select.int", {layer.cells, 0, index}));
-  bool backwards = layer.directions == 2 && index % 2 == 1;
   int64_t length = layer.length.value();
   Arguments outputs(static_cast<size_t>(length));
   for (int64_t i = 0; i < length; ++i) {
@@ -276,7 +278,7 @@ Argument run_layers(GraphBuilder &builder, const Call &call, Cell cell) {
   for (int64_t i = 0; i < layer.count; ++i) {
     Arguments outputs;
     for (int64_t j = 0; j < layer.directions; ++j) {
-      Direction direction = run_direction(builder, layer, x, i * layer.directions + j);
+      Direction direction = run_direction(builder, layer, x, i * layer.directions + j, j == 1);
       outputs.push_back(direction.outputs);
       hidden.push_back(direction.last.hidden);
       if (cell == Cell::lstm)
@@ -350,6 +352,70 @@ void add_cell(Table &table, std::string_view name, Cell cell) {
       });
 }
 
+/// What PyTorch decomposes an LSTM into on a CPU: one direction of one layer, for inference.
+Layer direction_alone(const Call &call) {
+  constexpr int64_t kLstm = 2; // oneDNN's number
+  if (const Arguments *batches = call["batch_sizes"].list(); batches && !batches->empty())
+    call.refuse("TSC-O091", call.node().target + ": packed sequences are not supported",
+                "pass a padded tensor instead of a PackedSequence");
+  if (call.integer("mode") != kLstm || call.integer("num_layers") != 1 ||
+      call.boolean("bidirectional") || call.boolean("batch_first") || call.boolean("train"))
+    call.refuse("TSC-O090", call.node().target + " of another form than decomposed LSTMs have",
+                "give the graph from before PyTorch's passes, as torch.export saves it");
+  const tensor::Layout &input = call.tensor("input").layout;
+  if (input.rank() != 3)
+    call.fail("TSC-O090",
+              call.node().target + ": the input has " + std::to_string(input.rank()) +
+                  " dimensions",
+              "pass [length, batch, features]");
+  check_length(call, input.sizes[0]);
+  Layer layer;
+  layer.cell = Cell::lstm;
+  layer.input = call["input"];
+  layer.length = input.sizes[0];
+  layer.batch = input.sizes[1];
+  layer.directions = layer.count = 1;
+  layer.has_biases = call.boolean("has_biases");
+  layer.projected = false;
+  layer.parameters = {call["weight0"], call["weight1"]};
+  if (layer.has_biases)
+    layer.parameters.insert(layer.parameters.end(), {call["weight2"], call["weight3"]});
+  layer.hidden = call["hx_"];
+  layer.cells = call["cx_"];
+  return layer;
+}
+
+void add_direction(Table &table) {
+  table
+      .add("mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor "
+           "weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int "
+           "hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, "
+           "bool train) -> (Tensor, Tensor, Tensor, Tensor)")
+      .shape([](const Call &call) {
+        const Layer layer = direction_alone(call);
+        const TensorMeta &input = call.tensor("input");
+        const std::vector<Expr> &state = call.tensor("hx_").layout.sizes;
+        const std::vector<Expr> output = {layer.length, layer.batch, state.back()};
+        return Value{Value::List{
+            contiguous_value(input.dtype, output, input.device),
+            contiguous_value(input.dtype, state, input.device),
+            contiguous_value(input.dtype, call.tensor("cx_").layout.sizes, input.device),
+            contiguous_value(DType::u8, {Expr(0)}, input.device)}}; // a workspace of training
+      })
+      .decompose([](GraphBuilder &builder, const Call &call) -> Argument {
+        const Layer layer = direction_alone(call);
+        const TensorMeta &input = call.tensor("input");
+        const Direction direction =
+            run_direction(builder, layer, layer.input, 0, call.boolean("reverse"));
+        const Argument cell = convert(builder, direction.last.cell, input.dtype);
+        return Arguments{direction.outputs,
+                         builder.call("aten.unsqueeze.default", {direction.last.hidden, 0}),
+                         builder.call("aten.unsqueeze.default", {cell, 0}),
+                         builder.call("aten.full.default", {Arguments{0}, 0},
+                                      {{"dtype", DType::u8}, {"device", input.device}})};
+      });
+}
+
 } // namespace
 
 void add_recurrent(Table &table) {
@@ -357,6 +423,7 @@ void add_recurrent(Table &table) {
   add_layer(table, "gru", Cell::gru);
   add_layer(table, "rnn_tanh", Cell::tanh);
   add_layer(table, "rnn_relu", Cell::relu);
+  add_direction(table);
   add_cell(table, "lstm_cell", Cell::lstm);
   add_cell(table, "gru_cell", Cell::gru);
   add_cell(table, "rnn_tanh_cell", Cell::tanh);

@@ -106,7 +106,6 @@ constexpr Replacement kReplacements[] = {
     {"onednn.", kOneDnn},
     {"_quantized.", "quantized models are not compiled: export the floating model"},
     {"symm_mem.", "memory that ranks share is not there: use the collectives of c10d"},
-    {"aten.mkldnn_rnn_layer", kOneDnn},
     {"aten.miopen_rnn", "an operator of another kind of GPU: export on the CPU"},
     {"aten.miopen_rnn_backward", "an operator of another kind of GPU: export on the CPU"},
     {"aten._scaled_dot_product_attention_math_for_mps",
