@@ -242,6 +242,24 @@ class Inference(Case):
             self.assert_same(g(x), f(x))
         self.assertGreaterEqual(len(tsc.reports()), 2)
 
+    def test_results_are_written_in_place_with_gradients(self):
+        def function(x, weight):
+            sums, seen, turned = torch.zeros_like(x), x.detach() + 1, torch.polar(x.detach().abs(), x.detach())
+            torch._dynamo.graph_break()
+            sums.index_add_(0, torch.tensor([1, 0]), x[:2] * weight)
+            seen.mul_(weight)
+            turned.mul_(weight)
+            return sums.square().sum() + seen.sum() + turned.real.sum()
+
+        compiled = self.compiled(function)
+        for _ in range(3):
+            x, weight = torch.randn(3, 4, requires_grad=True), torch.randn(4, requires_grad=True)
+            again = [one.detach().clone().requires_grad_() for one in (x, weight)]
+            function(x, weight).backward()
+            compiled(*again).backward()
+            self.assert_same([one.grad for one in again], [x.grad, weight.grad])
+        self.all_compiled()
+
     def test_complex(self):
         def f(x):
             return torch.view_as_complex(x) * 2, torch.fft.fft(x[:, 0])

@@ -8,7 +8,7 @@ from . import _library, _report
 from ._config import config
 from ._library import Handle, TscError
 from .graph import CannotConvert, Converter, evaluator, symbols_of, tensors_in, why_eager
-from .program import Program
+from .program import Program, as_tensor
 
 
 def _tf32():
@@ -191,7 +191,9 @@ class Compiled:
         if tensor.device != layout.device:
             tensor = tensor.to(layout.device)
         if all(a == b or n == 1 for a, b, n in zip(tensor.stride(), strides, tensor.shape)) or tensor.numel() == 0:
-            return tensor if tensor.stride() == strides else tensor.as_strided(tensor.shape, strides)
+            if tensor.stride() == strides:
+                return tensor
+            return as_tensor(tensor, tensor.dtype, tensor.shape, strides, tensor.storage_offset())
         return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 

@@ -20,6 +20,12 @@ def _as_parts(tensor):
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
+def as_tensor(memory, dtype, sizes, strides, offset=0):
+    """A tensor over the memory of another. To autograd it is no view of it, since views that were made without gradients may
+    not be written in place with them."""
+    return torch.empty(0, dtype=dtype, device=memory.device).set_(memory.untyped_storage(), offset, sizes, strides)
+
+
 class Output:
     """How an output lies in memory of its own."""
 
@@ -38,10 +44,10 @@ class Output:
             extent * self.dtype.itemsize == self.bytes
 
     def view(self, memory):
-        width = self.dtype.itemsize
-        whole = memory[:memory.numel() // width * width].view(self.dtype)
-        view = torch.as_strided(whole, self.sizes, self.strides, self.offset)
-        return torch.view_as_complex(view) if self.is_complex else view
+        if not self.is_complex:
+            return as_tensor(memory, self.dtype, self.sizes, self.strides, self.offset)
+        halves = tuple(s // 2 for s in self.strides[:-1])
+        return as_tensor(memory, self.dtype.to_complex(), self.sizes[:-1], halves, self.offset // 2)
 
     def allocate(self, device, empty_strided):
         """The memory and what is seen of it. `empty_strided`: of `device`, takes sizes, strides and a dtype."""

@@ -37,6 +37,13 @@ def complex(c):
     c.case("made", lambda a, b: [P(torch.complex(a, b)), P(torch.polar(a.abs(), b)), torch.angle(a)], r(3, 5), r(3, 5))
     c.case("casts", lambda x, y: [Z(x).to(torch.complex128).imag, P(y.to(torch.complex64)), P(torch.full_like(Z(x), 1 - 2j)), P(torch.zeros_like(Z(x)) + y)], z(4), r(4))
     c.case("choice", lambda x, y, m: [P(torch.where(m, Z(x), Z(y))), P(torch.where(m, Z(x), 1.0)), P(Z(x).masked_fill(m, 2j)), P(torch.tril(Z(x)))], z(4, 5), z(4, 5), c.bools(4, 5))
+    gradients = torch.ops.aten
+    c.case("picked_gradients", lambda g, h, d, i, m: [
+        P(gradients.select_backward(Z(h), [3, 4, 5], 1, -2)), P(gradients.slice_backward(Z(g), [3, 9, 5], 1, 1, 100, 3)),
+        P(gradients.diagonal_backward(Z(d), [4, 6], 1, 0, 1)), P(gradients.unfold_backward(Z(g), [3, 7], 1, 5, 1)), P(gradients.trace_backward(Z(d)[0], [3, 5])),
+        P(gradients.index_select_backward(Z(h), [3, 6], 1, i)), P(gradients.gather_backward(Z(h)[:, :2], Z(h), 1, i.view(1, 5)[:, :2].expand(3, 2), False)),
+        P(gradients.masked_select_backward(Z(d), Z(d)[None].expand(2, 4), m)), P(gradients.masked_scatter_backward(Z(d)[None].expand(2, 4), m, [4]))],
+        z(3, 3, 5), z(3, 5), z(4), torch.tensor([1, 4, 1, 0, 2]), torch.tensor([[True, False, True, False], [False, True, True, False]]))
     c.case("sums", lambda x: [P(Z(x).sum()), P(Z(x).sum(1)), P(Z(x).mean(0)), P(Z(x).cumsum(1)), P(Z(x).prod(1)), P(Z(x).cumprod(0)), Z(x).var(1), Z(x).std(), P(torch.var_mean(Z(x), 0)[1])], z(5, 7))
     c.case("norms", lambda x: [Z(x).norm(), torch.linalg.vector_norm(Z(x), 3, 1), torch.linalg.vector_norm(Z(x), float("inf"), 0), torch.linalg.vector_norm(Z(x), 1)], z(5, 7))
     c.case("products", lambda x, y, b: [P(Z(x) @ Z(y)), P(torch.addmm(Z(b), Z(x), Z(y), beta=1j, alpha=2 - 1j)), P(F.linear(Z(x), Z(y).mT, Z(b)))], z(5, 7), z(7, 3), z(3))

@@ -284,6 +284,7 @@ def view_gradients(c):
     c.case("diagonal", lambda g, h: (aten.diagonal_backward(g, [4, 6], 1, 0, 1), aten.diagonal_backward(h, [3, 4, 5], -1, 0, -1)), r(4), r(4, 2))
     c.case("unfold", lambda g: aten.unfold_backward(g, [2, 11, 3], 1, 4, 2), r(2, 4, 3, 4))
     c.case("unfold_last", lambda g: aten.unfold_backward(g, [2, 7], -1, 2, 3), r(2, 2, 2))
+    c.case("unfold_of_one_row", lambda g: (aten.unfold_backward(g, [3, 11], 1, 4, 2), aten.unfold_backward(g[..., None, :], [3, 11, 2], 1, 4, 2)), r(1, 4, 4))
     c.case("trace", lambda g: (aten.trace_backward(g, [3, 5]), aten.trace_backward(g, [4, 2])), r())
     c.case("selection", lambda g, i: (aten.value_selecting_reduction_backward(g, 1, i, [3, 5, 2], False), aten.value_selecting_reduction_backward(g[:, None], 1, i[:, None], [3, 5, 2], True)), r(3, 2), c.ints(3, 2, low=0, high=5))
     c.case("index_select", lambda g, i: aten.index_select_backward(g, [3, 5], 1, i), r(3, 4), torch.tensor([1, 4, 1, 0]))

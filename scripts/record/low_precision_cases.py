@@ -19,6 +19,12 @@ def low_precision(c):
     c.case("batches_transposed", lambda x, w: grouped(x, w.transpose(1, 2)), b(2, 3, 16), b(2, 8, 16))
     c.case("groups", lambda x, w, e: grouped(x, w, offs=e), b(13, 16), b(4, 16, 8), ends(3, 3, 8, 13))
     c.case("groups_of_experts", lambda x, w, n: grouped(x * 2, w.transpose(1, 2), offs=n.cumsum(0).to(torch.int32)).sin(), b(6, 16), b(3, 8, 16), torch.tensor([4, 0, 2]))
+    import transformers.integrations.moe  # registers the operators
+    experts, experts_gradients = torch.ops.transformers.grouped_mm_fallback, torch.ops.transformers.grouped_mm_fallback_backward
+    for short, dtype in FLOATS.items():
+        d = lambda *s: c.randn(*s, dtype=dtype)
+        c.case(f"experts_{short}", lambda x, w, e: experts(x, w, e), d(13, 16), d(4, 16, 8), ends(3, 3, 8, 11))
+        c.case(f"experts_gradients_{short}", lambda x, w, e, g: experts_gradients(x, w, e, g), d(13, 16), d(4, 16, 8), ends(3, 3, 8, 11), d(13, 8))
     c.case("one_group", lambda x, w, e: grouped(x, w, offs=e), b(5, 16), b(1, 16, 8), ends(5))
     w = b(2, 16, 8)
     w[1, 3, 2] = torch.inf

@@ -34,6 +34,8 @@ def fake_quantization(c):
     c.case("fake_channels", lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 1, -8, 7), c.randn(4, 3, 2), scales, points)
     c.case("fake_channels_real", lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 0, -8, 7), c.randn(3, 4), scales, points + 0.3)
     c.case("fake_channels_mask", lambda x, s, z: aten.fake_quantize_per_channel_affine_cachemask(x, s, z, 1, 0, 15), c.randn(2, 3), scales, points.abs())
+    c.case("fake_cut_zero_point", lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, s, z, -8, 7), c.randn(4, 5), one, torch.tensor([1.7]))
+    c.case("fake_enabled_cut_zero_point", lambda x, s, z, e: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, e, -8, 7), c.randn(4, 5), one, torch.tensor([-0.6]), torch.tensor([1]))
     for on in (0, 1):
         c.case(f"fake_enabled_{on}", lambda x, s, z, e: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, e, 0, 20), c.randn(4, 5), one, zero, torch.tensor([on]))
 

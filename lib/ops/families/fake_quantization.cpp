@@ -29,7 +29,10 @@ Parameters by_numbers(const Call &call) {
   return {static_cast<double>(scale), static_cast<double>(1.0f / scale), call["zero_point"]};
 }
 
-Parameters by_tensors(GraphBuilder &builder, const Call &call, const std::vector<Expr> &sizes) {
+/// `is_cut`: a zero point that is no whole number is cut to one, as PyTorch does for one tensor,
+/// but not for channels.
+Parameters by_tensors(GraphBuilder &builder, const Call &call, const std::vector<Expr> &sizes,
+                      bool is_cut) {
   const auto element = [&](std::string_view name, DType dtype) {
     if (!taken_equal(call, symbolic::numel(call.tensor(name).layout.sizes), symbolic::numel(sizes)))
       call.fail("TSC-O129",
@@ -40,12 +43,12 @@ Parameters by_tensors(GraphBuilder &builder, const Call &call, const std::vector
     return reshaped(Term(builder, convert(builder, call[name], dtype)), sizes);
   };
   const Term scale = element("scale", DType::f32);
-  const bool is_whole = !tensor::is_floating(call.tensor("zero_point").dtype);
+  const bool is_whole = is_cut || !tensor::is_floating(call.tensor("zero_point").dtype);
   return {scale, 1.0 / scale, element("zero_point", is_whole ? DType::i64 : DType::f32), is_whole};
 }
 
 Parameters by_channels(GraphBuilder &builder, const Call &call) {
-  return by_tensors(builder, call, channel_sizes(call, "axis"));
+  return by_tensors(builder, call, channel_sizes(call, "axis"), false);
 }
 
 } // namespace
@@ -85,7 +88,7 @@ using Rule = Parameters (*)(GraphBuilder &, const Call &);
 
 Parameters of_numbers(GraphBuilder &, const Call &call) { return by_numbers(call); }
 Parameters of_one_tensor(GraphBuilder &builder, const Call &call) {
-  return by_tensors(builder, call, {});
+  return by_tensors(builder, call, {}, true);
 }
 
 /// Where the flag is 0 the input stays as it is, and nothing counts as cut off.

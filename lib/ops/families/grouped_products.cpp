@@ -3,6 +3,7 @@
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
+#include "ops/table/term.h"
 
 #include <string>
 
@@ -159,6 +160,36 @@ Argument scaled_grouped_product(GraphBuilder &builder, const Call &call) {
   return convert(builder, product, result);
 }
 
+/// `product` of rows in groups, with zeros behind the last group.
+Argument with_empty_end(GraphBuilder &builder, const Call &call, const Argument &product) {
+  const TensorMeta meta = builder.meta(product);
+  const Term end = given(builder, call, "offs").then("aten.select.int", {0, -1});
+  const Term inside = counting(builder, meta.layout.sizes[0], meta.device)
+                          .then("aten.lt.Tensor", {end.value()})
+                          .then("aten.unsqueeze.default", {1});
+  return where(inside, product, 0).as(meta.dtype);
+}
+
+/// [rows, terms] by [groups, terms, columns], the rows in groups, as transformers has it where
+/// PyTorch has no such product.
+Argument experts_product(GraphBuilder &builder, const Call &call) {
+  return with_empty_end(
+      builder, call,
+      builder.call("aten._grouped_mm.default", {call["input"], call["weight"], call["offs"]}));
+}
+
+/// Of both factors.
+Argument experts_product_gradients(GraphBuilder &builder, const Call &call) {
+  const auto turned = [&](std::string_view name) {
+    return builder.call("aten.transpose.int", {call[name], -2, -1});
+  };
+  const Argument of_input = builder.call("aten._grouped_mm.default",
+                                         {call["grad_output"], turned("weight"), call["offs"]});
+  const Argument of_weight = builder.call("aten._grouped_mm.default",
+                                          {turned("input"), call["grad_output"], call["offs"]});
+  return Arguments{with_empty_end(builder, call, of_input), of_weight};
+}
+
 } // namespace
 
 void add_grouped_products(Table &table) {
@@ -171,6 +202,12 @@ void add_grouped_products(Table &table) {
            "offs=None, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, "
            "bool use_fast_accum=False) -> Tensor")
       .decompose(scaled_grouped_product);
+  table.add("transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor")
+      .decompose(experts_product);
+  table
+      .add("transformers::grouped_mm_fallback_backward(Tensor input, Tensor weight, Tensor offs, "
+           "Tensor grad_output) -> (Tensor, Tensor)")
+      .decompose(experts_product_gradients);
 }
 
 } // namespace tsc::ops

@@ -37,6 +37,7 @@ Decomposition put_into_zeros(std::string_view scatter) {
 }
 
 /// [.., positions, .., size] back to [.., length, ..]: the windows that reach an element, added up.
+/// Other dimensions may be 1 where the result's are not, as those of istft's windows.
 Argument of_unfold(GraphBuilder &builder, const Call &call) {
   const TensorMeta above = call.tensor("grad_in");
   const Sizes sizes = call.sizes("input_sizes");
@@ -56,7 +57,7 @@ Argument of_unfold(GraphBuilder &builder, const Call &call) {
   const Term turned = permuted(wide(builder, call, "grad_in"), with_windows);
   const Term reached(builder, covering_windows_of(builder, turned, {sizes[dim]}, window));
   const Term total = permuted(sum(reached, {sizes.size()}, false), back);
-  return contiguous(builder, total.as(above.dtype));
+  return contiguous(builder, expanded(Term(builder, total.as(above.dtype)), sizes));
 }
 
 /// PyTorch steps through the flattened matrix and over its end: of more rows than columns, elements

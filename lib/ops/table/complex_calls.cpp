@@ -65,10 +65,11 @@ constexpr std::string_view kTakers[] = {
     "index_put", "_unsafe_index_put", "index_add", "index_copy", "index_fill", "scatter",
     "scatter_add", "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter",
     "put", "masked_scatter", "tsc.unfold_scatter", "fill_diagonal", "tsc.fill_diagonal",
+    "_unsafe_masked_index", "_unsafe_masked_index_put_accumulate", "nonzero", "nonzero_numpy",
+    "nonzero_static", "argwhere", "masked_select",
+    // gradients of those that pick: linear
     "select_backward", "slice_backward", "diagonal_backward", "unfold_backward", "trace_backward",
-    "index_select_backward", "gather_backward", "masked_select_backward", "_unsafe_masked_index",
-    "_unsafe_masked_index_put_accumulate", "nonzero", "nonzero_numpy", "nonzero_static", "argwhere",
-    "masked_select",
+    "index_select_backward", "gather_backward", "masked_select_backward", "masked_scatter_backward",
     // reductions and scans
     "sum", "mean", "prod", "cumsum", "cumprod", "var", "std", "var_mean", "std_mean", "norm",
     "linalg_vector_norm", "linalg_norm", "linalg_matrix_norm", "frobenius_norm", "native_norm",
