@@ -38,8 +38,8 @@ double repeats_of(const KernelGraph &graph, Expr index) {
   double repeats = 1;
   for (size_t i = 0; i < graph.element_variables.size(); ++i)
     if (!symbolic::depends_on(index, graph.element_variables[i]))
-      repeats *= static_cast<double>(std::max<int64_t>(
-          1, symbolic::bounds(graph.element_sizes[i], graph.ranges).high));
+      repeats *= static_cast<double>(
+          std::max<int64_t>(1, symbolic::bounds(graph.element_sizes[i], graph.ranges).high));
   return repeats;
 }
 

@@ -8,6 +8,8 @@
 #include "ops/table/table.h"
 #include "ops/table/term.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 namespace {
 
@@ -81,10 +83,10 @@ Argument resampled(GraphBuilder &builder, const Call &call, Method method, size_
       changed.push_back(axis);
   }
   // PyTorch's kernel copies where nothing changes, whatever the factors.
-  const bool copies = method == Method::cubic &&
-                      std::all_of(changed.begin(), changed.end(), [&](const Axis &axis) {
-                        return is_resized(builder, axis).is_integer(0);
-                      });
+  const bool copies =
+      method == Method::cubic && std::all_of(changed.begin(), changed.end(), [&](const Axis &axis) {
+        return is_resized(builder, axis).is_integer(0);
+      });
   if (copies)
     changed.clear();
   const bool repeats = near && std::all_of(changed.begin(), changed.end(), [&](const Axis &axis) {
