@@ -473,6 +473,7 @@ bool is_faster(const Request &request, const KernelPlan &other, const KernelPlan
 /// A pointwise kernel whose accesses are contiguous along one loop, or by few elements along
 /// another one.
 void plan_elements(const Request &request, KernelPlan &plan) {
+  constexpr double kLong = 5000; // nanoseconds: below, launches are what takes time
   constexpr double kLate = 1.25; // by memory's time: something else is what takes long
   // Of the estimate before: at 0.59 of it kernels took 0.8 of their time, at 0.8 to 0.85 they took
   // 1.4 to 1.5 times as long.
@@ -489,7 +490,9 @@ void plan_elements(const Request &request, KernelPlan &plan) {
   };
   if (request.like || !request.checked.sizes.empty())
     return;
-  if (std::holds_alternative<RowWalk>(plan.walk))
+  // Rows that start anywhere ask for what lies along them, and is another row's as well, element by
+  // element.
+  if (std::holds_alternative<RowWalk>(plan.walk) && planned_time(request, plan) > kLong)
     try_instead([&](KernelPlan &other) {
       plan_flat(request, other);
       return true;

@@ -218,6 +218,7 @@ def whole_numbers(c):
 def add(family):
     @family
     def edges(c):
+        c.case("range_without_step", lambda x: (x + torch.ops.aten.range.default(1, 4), torch.ops.aten.range.default(-1.5, 1.7)), c.randn(4))
         for part in (spaces, mixed_dtypes, rounded_consumers, searches, bags, nothing, running, numbers_as_vectors, compared, converted_arguments, largest_of_bags,
                      signs_of_zero, beyond_numbers, whole_numbers):
             part(c)

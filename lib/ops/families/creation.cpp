@@ -292,7 +292,11 @@ Argument arange_over(GraphBuilder &builder, const Call &call, Argument start, Ar
 
 /// torch.range: the end counts too. PyTorch computes it in float64.
 Argument range_with_end(GraphBuilder &builder, const Call &call) {
-  const Argument step = call.has("step") ? call["step"] : Argument(1);
+  const std::vector<Parameter> &parameters = call.schema().parameters;
+  const bool takes_step =
+      std::any_of(parameters.begin(), parameters.end(),
+                  [](const Parameter &parameter) { return parameter.name == "step"; });
+  const Argument step = takes_step && call.has("step") ? call["step"] : Argument(1);
   for (const std::string_view name : {"start", "end"})
     if (call.value_of(call[name]) || std::holds_alternative<Expr>(call[name].value))
       call.refuse("TSC-O034", "aten.range: symbolic bounds", "use torch.arange");
