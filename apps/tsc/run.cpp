@@ -106,6 +106,7 @@ Subject load(Flags flags) {
   } else {
     std::vector<tsc_engine::Arch> archs;
     const std::vector<std::string> given = archs_of(flags);
+    archs.reserve(given.size());
     for (const std::string &arch : given)
       archs.push_back({target::find_target(arch).name, 0});
     flags.archs = {given[choose_plan(flags, archs)]};
