@@ -608,6 +608,19 @@ void remove_dead_values(KernelGraph &graph) {
   graph.values = std::move(values);
 }
 
+std::vector<bool> fed_values(const KernelGraph &graph) {
+  std::vector<bool> fed(graph.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
+    if (!fed[id] && graph[id].op != Op::reduction)
+      continue;
+    for (const ValueId arg : graph[id].args)
+      fed[arg] = true;
+    if (graph[id].guard != ir::kNone)
+      fed[graph[id].guard] = true;
+  }
+  return fed;
+}
+
 /// A phase is one walk over the elements of a row: what needs the result of a reduction has to wait
 /// for all of them, and so comes in a later one.
 void assign_phases(KernelGraph &graph) {

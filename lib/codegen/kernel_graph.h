@@ -137,6 +137,9 @@ KernelGraph build_kernel_graph(const ir::Module &module, const scheduler::Group 
 /// assign_phases.
 void remove_dead_values(KernelGraph &graph);
 
+/// Of each value whether a reduction is computed from it, of any level.
+std::vector<bool> fed_values(const KernelGraph &graph);
+
 /// What a size may well be: its value, or that for the likely values of its symbols
 /// (graph::SymbolRange::hint). Nothing where one of them has none.
 std::optional<int64_t> likely(const ir::Module &module, Expr size);

@@ -110,24 +110,6 @@ void order_row_elements(const ir::Module &module, KernelGraph &graph) {
   graph = std::move(divided);
 }
 
-namespace {
-
-/// What reductions are computed from.
-std::vector<bool> fed_values(const KernelGraph &graph) {
-  std::vector<bool> fed(graph.values.size(), false);
-  for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
-    if (!fed[id] && graph[id].op != Op::reduction)
-      continue;
-    for (const ValueId arg : graph[id].args)
-      fed[arg] = true;
-    if (graph[id].guard != ir::kNone)
-      fed[graph[id].guard] = true;
-  }
-  return fed;
-}
-
-} // namespace
-
 std::optional<KernelGraph> join_element_loops(const KernelGraph &graph) {
   const bool keeps = std::any_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
     return value.op == Op::scan || value.op == Op::sort;

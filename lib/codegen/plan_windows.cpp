@@ -44,7 +44,7 @@ std::optional<int64_t> step_along(Expr index, Expr variable) {
 
 /// Puts the row variable last along which most bytes are neighbours, or lie close (windows that
 /// move by a few elements). False if there is none.
-bool order_rows(const ir::Module &module, KernelGraph &graph) {
+bool put_close_rows_last(const ir::Module &module, KernelGraph &graph) {
   size_t best = graph.row_variables.size();
   double most = 0;
   for (size_t i = 0; i < graph.row_variables.size(); ++i) {
@@ -194,20 +194,11 @@ private:
   }
   /// What the reductions are fed with, of any level.
   std::vector<ValueId> fed() const {
-    const KernelGraph &graph = plan_.graph;
-    std::vector<bool> needed(graph.values.size(), false);
-    const auto need = [&](const Value &value) {
-      for (const ValueId arg : value.args)
-        needed[arg] = true;
-      if (value.guard != ir::kNone)
-        needed[value.guard] = true;
-    };
+    const std::vector<bool> feeds = fed_values(plan_.graph);
     std::vector<ValueId> result;
-    for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;)
-      if (graph[id].op == Op::reduction)
-        need(graph[id]);
-      else if (needed[id] && !is_store(graph[id]))
-        need(graph[id]), result.push_back(id);
+    for (ValueId id = static_cast<ValueId>(feeds.size()); id-- > 0;)
+      if (feeds[id] && plan_.graph[id].op != Op::reduction)
+        result.push_back(id);
     return result;
   }
 
@@ -382,7 +373,7 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
   wanted.checked = plan.checked;
   wanted.graph = plan.graph;
   WindowPlanner planner(module, wanted, target, choice);
-  if (!planner.has_short_rows() || !order_rows(module, wanted.graph) ||
+  if (!planner.has_short_rows() || !put_close_rows_last(module, wanted.graph) ||
       !planner.neighbours_are_close())
     return false;
   const int vector = planner.choose_vector(int64_t{kBlock} * target.multiprocessors, false);
@@ -470,7 +461,7 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   wanted.checked = plan.checked;
   wanted.graph = plan.graph;
   WindowPlanner planner(module, wanted, target, choice);
-  if (!planner.reads_rows_once() || !order_rows(module, wanted.graph))
+  if (!planner.reads_rows_once() || !put_close_rows_last(module, wanted.graph))
     return false;
   WindowWalk walk;
   walk.vector = mixed ? planner.choose_mixed_vector() : planner.choose_vector(0, true);
