@@ -86,6 +86,8 @@ public:
       }
     if (stores_elements && is_flat())
       find_handed_on();
+    if (stores_elements && is_flat() && parts_.is_integer(1))
+      return {rows_graph(last), elements_graph()};
     std::vector<KernelGraph> result;
     for (uint32_t phase = 0; phase <= last; ++phase) {
       if (std::none_of(barriers_.begin(), barriers_.end(),
@@ -428,11 +430,40 @@ private:
                 value.combine ? item(graph, id, member_dtype(value, i), i) : id);
         continue;
       }
-      const bool tuple = barrier.results.size() > 1;
-      for (uint32_t i = 0; i < barrier.results.size(); ++i)
-        store(graph, Op::store_reduction, barrier.results[i], row_,
-              tuple ? item(graph, id, value.dtype, i) : id);
+      store_results(graph, barrier, id);
     }
+    finish(graph);
+    return graph;
+  }
+  void store_results(KernelGraph &graph, const Barrier &barrier, ValueId reduced) const {
+    const bool tuple = barrier.results.size() > 1;
+    for (uint32_t i = 0; i < barrier.results.size(); ++i)
+      store(graph, Op::store_reduction, barrier.results[i], row_,
+            tuple ? item(graph, reduced, graph_[barrier.id].dtype, i) : reduced);
+  }
+
+  /// Rows that are one part each: all that is of a row, its last reduction being of phase `last`.
+  KernelGraph rows_graph(uint32_t last) const {
+    KernelGraph graph = graph_;
+    graph.values.clear();
+    graph.stores.clear();
+    std::vector<ValueId> moved(graph_.values.size(), ir::kNone);
+    for (ValueId id = 0; id < graph_.values.size(); ++id) {
+      if (graph_[id].op == Op::set_indirect && graph_[id].phase > last &&
+          graph_[id].level == Level::element)
+        continue; // checked where elements are computed
+      Value value = graph_[id];
+      renumber(value, moved);
+      moved[id] = add(graph, std::move(value));
+    }
+    for (const ValueId id : graph_.stores)
+      if (graph_[id].level == Level::row)
+        graph.stores.push_back(moved[id]);
+    for (const auto &[id, buffer] : handed_on_)
+      store(graph, Op::store_reduction, buffer, row_, moved[id]);
+    for (const Barrier &barrier : barriers_)
+      if (!hands_on_all_)
+        store_results(graph, barrier, moved[barrier.id]);
     finish(graph);
     return graph;
   }
