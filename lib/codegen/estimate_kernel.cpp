@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace tsc::codegen {
@@ -12,11 +13,14 @@ namespace {
 
 using ir::Op;
 
-constexpr double kClock = 1.7;            // a nanosecond
-constexpr double kLanes = 128;            // instructions of threads a clock and multiprocessor
-constexpr double kIssued = 0.75;          // of them, what dependences leave
-constexpr double kLatency = 800;          // nanoseconds from memory
-constexpr double kSecondLevel = 5500;     // bytes a nanosecond from the L2 cache
+constexpr double kClock = 1.7;        // a nanosecond
+constexpr double kLanes = 128;        // instructions of threads a clock and multiprocessor
+constexpr double kIssued = 0.75;      // of them, what dependences leave
+constexpr double kLatency = 800;      // nanoseconds from memory
+constexpr double kSecondLevel = 5500; // bytes a nanosecond from the L2 cache
+/// Of sectors that a warp stores a part of: 2400 where an H100 took longest (8.3 million of them in
+/// 112 us), 5000 where a warp's next stores fill them.
+constexpr double kPartialStores = 3600;
 constexpr double kFirstLevel = 128 << 10; // bytes that stay in a multiprocessor's own cache
 constexpr double kRegisters = 24;         // a thread's, besides what it loads and adds up
 constexpr double kLoopsInFlight = 4;      // iterations of a loop whose loads a compiler overlaps
@@ -84,13 +88,18 @@ public:
         scheduler::kernel_nanoseconds(target_, bytes) - scheduler::kernel_nanoseconds(target_, 0);
     result.arithmetic = scheduler::kernel_nanoseconds(target_, 0, operations_) -
                         scheduler::kernel_nanoseconds(target_, 0);
-    result.accesses = std::max(lines_ / clocks, second_level_ / kSecondLevel);
+    result.accesses =
+        std::max(lines_ / clocks, second_level_ / kSecondLevel + stored_in_part_ / kPartialStores);
     if (const auto *tile = std::get_if<TileWalk>(&plan_.walk)) // what is left over of tiles
       instructions_ *= static_cast<double>(*blocks) * tile->block * tile->steps_of(vector_) *
                        vector_ / (rows_ * elements_);
     result.instructions = instructions_ / (clocks * kLanes * kIssued);
-    const double in_flight =
-        std::max(1.0, bytes_a_thread_) * static_cast<double>(result.threads_in_flight);
+    // Threads of a block that have no row wait for the others.
+    const auto *row = std::get_if<RowWalk>(&plan_.walk);
+    const double working = std::min(static_cast<double>(result.threads_in_flight),
+                                    row && !row->columns ? rows_ * row->threads
+                                                         : std::numeric_limits<double>::infinity());
+    const double in_flight = std::max(1.0, bytes_a_thread_) * std::max(1.0, working);
     const double again = walked_again(read, at_once);
     result.latency = (read + again) / in_flight * kLatency;
     result.read_again = again;
@@ -112,9 +121,10 @@ private:
   int vector_;
   double requests_ = 0, lines_ = 0, sectors_ = 0; // of warps
   double second_level_ = 0;                       // bytes that warps fetch from the L2 cache
-  double instructions_ = 0, operations_ = 0;      // of threads
-  double bytes_a_thread_ = 0;                     // that a thread has under way
-  double bytes_a_row_ = 0, walks_ = 0;            // of rows that do not stay on the chip
+  double stored_in_part_ = 0; // bytes of sectors beyond those that warps store in them
+  double instructions_ = 0, operations_ = 0; // of threads
+  double bytes_a_thread_ = 0;                // that a thread has under way
+  double bytes_a_row_ = 0, walks_ = 0;       // of rows that do not stay on the chip
 
   /// The variable along which neighbouring threads lie, and how many of its steps apart.
   std::pair<Expr, double> lanes() const {
@@ -194,9 +204,14 @@ private:
     const auto [groups, groups_apart] = groups_of_warp(value);
     const auto touched = [&, groups = groups, groups_apart = groups_apart](double unit) {
       const double least = std::max(1.0, bytes / unit), lanes = kWarp / groups;
-      const double of_group =
+      double of_group =
           std::clamp(lanes * std::max(apart, apart == 0 ? 0 : bytes) / unit, least, lanes * least);
-      return of_group * std::clamp(groups * groups_apart / unit, 1.0, groups);
+      if (groups > 1 && apart != 0 && std::fmod(groups_apart, unit) != 0) // they start anywhere
+        of_group = std::min(of_group + 1 - size_of(value) / unit, lanes * least);
+      const double of_all = of_group * std::clamp(groups * groups_apart / unit, 1.0, groups);
+      const double all_apart = groups * std::max(groups_apart, bytes);
+      return groups > 1 && apart != 0 ? std::min(of_all, std::max(of_group, all_apart / unit + 1))
+                                      : of_all;
     };
     if (shift_of(plan_, id) > 0) { // twice, and put together
       instructions_ += (3 + vector_) * times;
@@ -206,6 +221,9 @@ private:
     requests_ += times / kWarp * share;
     lines_ += touched(kLine) * times / kWarp * share;
     sectors_ += touched(kSector) * times / kWarp * share;
+    if (value.op == Op::store && value.mode == ir::StoreMode::plain)
+      stored_in_part_ +=
+          std::max(0.0, touched(kSector) * kSector - bytes * kWarp) * times / kWarp * share;
     if (is_read_apart(id))
       second_level_ += touched(kSector) * kSector * times / kWarp * share;
   }
@@ -215,7 +233,7 @@ private:
     const Value &value = graph_[id];
     const bool single = value.op == Op::load && value.args.empty() && value.guard == ir::kNone &&
                         (plan_.tiled.empty() || !plan_.tiled[id]) &&
-                        std::holds_alternative<FlatWalk>(plan_.walk) &&
+                        (std::holds_alternative<FlatWalk>(plan_.walk) || has_few_columns()) &&
                         interleaved_with(plan_, id) == 1;
     const auto held =
         single ? module_.buffer(value.buffer).layout.storage_size().as_integer() : std::nullopt;
@@ -223,6 +241,11 @@ private:
            std::count_if(graph_.values.begin(), graph_.values.end(), [&](const Value &other) {
              return other.op == Op::load && other.buffer == value.buffer;
            }) == 1;
+  }
+  /// Blocks whose columns are less than a warp's: their neighbours are other blocks'.
+  bool has_few_columns() const {
+    const auto *column = std::get_if<ColumnWalk>(&plan_.walk);
+    return column && column->columns < kWarp;
   }
   /// Groups of a warp's threads, each of which lies along lanes(), and bytes between what
   /// neighbouring groups access: of rows that share a warp, of elements of few columns, or of
@@ -367,16 +390,7 @@ private:
     const bool tiled = walk.tile > 1;
     const double threads = rows_ / vector_ / walk.tile;
     const double outer = elements_ / (tiled ? walk.taps : 1);
-    std::vector<bool> fed(graph_.values.size(), false);
-    const auto need = [&](const Value &value) {
-      for (const ValueId arg : value.args)
-        fed[arg] = true;
-      if (value.guard != ir::kNone)
-        fed[value.guard] = true;
-    };
-    for (ValueId id = static_cast<ValueId>(graph_.values.size()); id-- > 0;)
-      if (graph_[id].op == Op::reduction || fed[id])
-        need(graph_[id]);
+    const std::vector<bool> fed = fed_values(graph_);
     for (ValueId id = 0; id < graph_.values.size(); ++id) {
       const bool once = plan_.uniform[id] || plan_.access[id] == Access::vector;
       const double each = once ? 1 : vector_;

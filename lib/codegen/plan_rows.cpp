@@ -21,6 +21,7 @@ constexpr int kFewestNarrow = 4;    // threads of a row of single elements
 constexpr int kManyRows = 16;       // a multiprocessor
 constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
 constexpr int kSortedElements = 16; // of a row, that a thread sorts
+constexpr int kSortedAlone = 8;     // rows that one thread sorts whole
 /// Threads a multiprocessor that hide what blocks wait for each other, if what they keep of their
 /// parts leaves the registers for so many.
 constexpr int kThreadsWhileWaiting = 1024;
@@ -173,7 +174,8 @@ bool reads_once(const KernelGraph &graph) {
 
 /// Rows whose length no run divides, or that start anywhere: runs go by the memory's lines where
 /// that makes them longer, and rows are long enough for the parts of runs at both ends not to
-/// count.
+/// count. Not where results lie otherwise: neighbouring threads would store a run apart, each time
+/// a part of a sector.
 void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) {
   constexpr int64_t kFewestRuns = 16;
   // 8 bytes an access are nearly as good as 16, where a thread has few registers for more of them.
@@ -182,6 +184,17 @@ void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) 
   if (!origin || origin->vector < walk.vector * shorter ||
       longest_row(plan.graph).value() < kFewestRuns * origin->vector)
     return;
+  const bool scans = // whose runs a thread goes through alone, the longer the better
+      std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
+                  [](const Value &value) { return value.op == Op::scan; });
+  KernelPlan aligned;
+  aligned.graph = plan.graph;
+  aligned.origin = origin->index;
+  classify_accesses(module, aligned, origin->vector);
+  for (ValueId id = 0; id < plan.graph.values.size() && !scans; ++id)
+    if (plan.graph[id].op == Op::store && plan.graph[id].mode == ir::StoreMode::plain &&
+        plan.graph[id].level == Level::element && aligned.access[id] != Access::vector)
+      return;
   plan.origin = origin->index;
   walk.vector = origin->vector;
 }
@@ -493,8 +506,11 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
     const int64_t runs = longest_row_in_runs(plan, walk.vector);
-    if (sorts) // a sort needs all of the row; more elements a thread are fewer merges, in more
-               // registers
+    if (sorts && runs * walk.vector <= kSortedAlone) {
+      walk.threads = 1;
+      walk.steps = static_cast<int>(runs);
+    } else if (sorts) // a sort needs all of the row; more elements a thread are fewer merges, in
+                      // more registers
       choose_row_threads(walk, runs, std::max(1, kSortedElements / walk.vector),
                          static_cast<int>(std::max<int64_t>(
                              std::max(1, kSortedElements / walk.vector), (runs + 1023) / 1024)));

@@ -39,6 +39,7 @@ constexpr int kLookBackBlocks = 4; // a multiprocessor, that are wanted of short
 /// Columns that are scanned: a thread carries a part of one. Threads a multiprocessor that hide
 /// what memory takes, and elements that are worth a thread, and three kernels.
 constexpr int64_t kColumnThreads = 1024, kSmallestColumnPart = 64;
+constexpr int64_t kMostColumnParts = 1 << 14; // one block scans them in its registers
 constexpr int64_t kSmallestColumns = 1 << 20;
 /// Columns that look back: bytes of tuples a thread has, and columns whose parts keep a GPU busy
 /// while each waits for the one before.
@@ -204,8 +205,8 @@ std::optional<Division> divide_scan(const KernelGraph &graph, std::optional<int6
 /// The same of columns: enough parts for the threads that a GPU runs at once.
 std::optional<Division> divide_columns(int64_t rows, int64_t elements,
                                        const target::Target &target) {
-  const int64_t parts =
-      std::min(target.multiprocessors * kColumnThreads / rows, elements / kSmallestColumnPart);
+  const int64_t parts = std::min({target.multiprocessors * kColumnThreads / rows,
+                                  elements / kSmallestColumnPart, kMostColumnParts});
   if (parts < 2 || rows * elements < kSmallestColumns)
     return std::nullopt;
   const int64_t length = ceil_div(elements, parts);
