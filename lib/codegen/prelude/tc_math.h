@@ -311,8 +311,13 @@ TC_FN float tc_minimum(float x, float y) {
 TC_FN float tc_maximum(float x, float y) { return x > y || x != x ? x : y; }
 TC_FN float tc_minimum(float x, float y) { return x < y || x != x ? x : y; }
 #endif
+#ifdef TC_DEVICE // of -0.0 and 0.0 the larger is 0.0, as of float
+TC_FN double tc_maximum(double x, double y) { return x != x ? x : y != y ? y : fmax(x, y); }
+TC_FN double tc_minimum(double x, double y) { return x != x ? x : y != y ? y : fmin(x, y); }
+#else
 TC_FN double tc_maximum(double x, double y) { return tc_gt(x, y) || x != x ? x : y; }
 TC_FN double tc_minimum(double x, double y) { return tc_lt(x, y) || x != x ? x : y; }
+#endif
 /// Of -0.0 it is -0.0 on the host and 0.0 on a GPU, as PyTorch has it.
 template <class T> TC_FN T tc_relu(T x) { return tc_maximum(T(0), x); }
 
