@@ -18,8 +18,9 @@ constexpr double kLanes = 128;        // instructions of threads a clock and mul
 constexpr double kIssued = 0.75;      // of them, what dependences leave
 constexpr double kLatency = 800;      // nanoseconds from memory
 constexpr double kSecondLevel = 5500; // bytes a nanosecond from the L2 cache
-/// Of sectors that a warp stores a part of: 2400 where an H100 took longest (8.3 million of them in
-/// 112 us), 5000 where a warp's next stores fill them.
+/// Of sectors that a warp stores a part of. An H100 stored 2400 in a kernel that did little else
+/// (8.3 million sectors in 112 us); with that, rows of 5 to 15 were estimated to take longer than
+/// they do.
 constexpr double kPartialStores = 3600;
 constexpr double kFirstLevel = 128 << 10; // bytes that stay in a multiprocessor's own cache
 constexpr double kRegisters = 24;         // a thread's, besides what it loads and adds up

@@ -21,7 +21,7 @@ constexpr int kFewestNarrow = 4;    // threads of a row of single elements
 constexpr int kManyRows = 16;       // a multiprocessor
 constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
 constexpr int kSortedElements = 16; // of a row, that a thread sorts
-constexpr int kSortedAlone = 8;     // rows that one thread sorts whole
+constexpr int kSortedAlone = 8;     // of a row, if that is all it has
 /// Threads a multiprocessor that hide what blocks wait for each other, if what they keep of their
 /// parts leaves the registers for so many.
 constexpr int kThreadsWhileWaiting = 1024;
