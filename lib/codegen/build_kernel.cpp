@@ -379,7 +379,7 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
   if (draws(cuda.graph))
     planned.includes.push_back("tc_random.h");
   if (cuda.graph.sorts())
-    planned.includes.push_back("tc_sort.h");
+    planned.includes.push_back(cuda.graph.sorts_packed() ? "tc_sort_packed.h" : "tc_sort.h");
   if (cuda.graph.look_back)
     planned.includes.push_back("tc_look_back.h");
   if (combines(cuda.graph))

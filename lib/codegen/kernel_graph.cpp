@@ -523,6 +523,31 @@ bool KernelGraph::sorts() const {
                      [](const Value &value) { return value.op == Op::sort; });
 }
 
+bool KernelGraph::sorts_packed() const {
+  bool packed = sorts();
+  for (ValueId id = 0; id < values.size() && packed; ++id) {
+    if (values[id].op != Op::sort)
+      continue;
+    switch (values[id].dtype) {
+    case tensor::DType::boolean:
+    case tensor::DType::u8:
+    case tensor::DType::i8:
+    case tensor::DType::u16:
+    case tensor::DType::i16:
+    case tensor::DType::f16:
+    case tensor::DType::bf16:
+      break;
+    case tensor::DType::u32:
+    case tensor::DType::i32:
+      packed = !finds_positions(id);
+      break;
+    default:
+      packed = false;
+    }
+  }
+  return packed;
+}
+
 bool KernelGraph::finds_positions(ValueId id) const {
   return std::any_of(values.begin(), values.end(), [&](const Value &value) {
     return value.op == Op::get_item && value.args[0] == id;

@@ -115,6 +115,9 @@ struct KernelGraph {
   }
   bool is_reduction(ValueId id) const { return values[id].op == ir::Op::reduction; }
   bool sorts() const;
+  /// True if all sorts are of elements that fit 32 bits, with their places where these are asked
+  /// for: of 16 bits, or integers of 32 alone.
+  bool sorts_packed() const;
   /// True if `id`, a sort, also says where elements were.
   bool finds_positions(ValueId id) const;
 };

@@ -38,7 +38,7 @@ struct TileWalk {
 enum class RunOrder : uint8_t {
   interleaved, // lane, lane + threads, ...
   by_warp,     // the same within the neighbouring runs of each warp (scans)
-  by_thread,   // neighbours: lane * steps, ... (sorts)
+  by_thread,   // neighbours: lane * steps, ... (sorts by comparison)
 };
 /// `threads` neighbouring threads share a row, `rows` rows share a block. `steps` runs of a thread
 /// are kept on chip, or (steps 0) there are as many as it takes, read again in each phase.
@@ -60,6 +60,8 @@ struct RowWalk {
   /// A block's rows are neighbours in memory, and so are threads of the same place in them: thread
   /// t is of row t % rows. Of parts that look back (LookBack::columns).
   bool columns = false;
+  /// Sorts are of elements packed with their places (tc_sort_packed.h).
+  bool packed = false;
   int block() const { return threads * rows; }
 };
 /// Neighbouring threads take neighbouring rows (columns of memory); `threads` threads, `columns`

@@ -132,11 +132,13 @@ int threads_for(int64_t runs) {
   return threads;
 }
 
-/// Shared memory that the rows of a block take while they are merged (tc_sort.h).
+/// Shared memory that the rows of a block take while they are sorted (tc_sort.h, tc_sort_packed.h).
 int bytes_to_sort(const KernelGraph &graph, const RowWalk &walk) {
   int bytes = 0;
   const int elements = walk.threads * walk.steps * walk.vector;
   const int pitch = elements + elements / 32 + 1;
+  if (walk.packed)
+    return walk.threads == 1 ? 0 : static_cast<int>(sizeof(uint32_t)) * walk.rows * pitch;
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     if (graph[id].op != Op::sort)
       continue;
@@ -506,9 +508,16 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
     const int64_t runs = longest_row_in_runs(plan, walk.vector);
+    walk.packed = graph.sorts_packed();
     if (sorts && runs * walk.vector <= kSortedAlone) {
       walk.threads = 1;
       walk.steps = static_cast<int>(runs);
+    } else if (walk.packed) { // powers of two
+      const int64_t held = runs * walk.vector <= 2 * kSortedAlone ? kSortedAlone : kSortedElements;
+      walk.steps = static_cast<int>(std::max<int64_t>(1, held / walk.vector));
+      walk.threads = 2;
+      while (int64_t{walk.threads} * walk.steps < runs)
+        walk.threads *= 2;
     } else if (sorts) // a sort needs all of the row; more elements a thread are fewer merges, in
                       // more registers
       choose_row_threads(walk, runs, std::max(1, kSortedElements / walk.vector),
@@ -604,7 +613,9 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       walk.ends_apart = plan.origin.has_value();
     }
   } else if (in_order) {
-    walk.order = sorts || walk.columns ? RunOrder::by_thread : RunOrder::by_warp;
+    walk.order = walk.packed               ? RunOrder::interleaved
+                 : sorts || walk.columns ? RunOrder::by_thread
+                                         : RunOrder::by_warp;
   }
   stream_loads(module, plan, target);
   finish_rows(request, plan, walk);
@@ -618,6 +629,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       (walk.steps > 0 ? "row kept in registers (" + std::to_string(walk.steps * walk.vector) +
                             " elements a thread)"
                       : walks_text(plan, "row")) +
+      (walk.packed ? ", elements packed with their places" : "") +
       (walk.pieces > 0 ? ", " + std::to_string(walk.pieces) + " pieces at a time" : "") + ", " +
       (walk.columns           ? "parts of neighbouring columns look back, "
        : plan.graph.look_back ? "parts of rows look back, "

@@ -201,7 +201,11 @@ protected:
     const std::string flags = std::string(graph_[id].descending ? "true" : "false") + ", " +
                               (graph_.finds_positions(id) ? "true" : "false");
     const std::string arrays = "t" + std::to_string(numbers_[id]) + ", " + places(id) + ", ";
-    if (row_)
+    if (row_ && row_->packed)
+      line("tc_row_sort_packed<" + flags + ", " + std::to_string(row_->threads) + ", " +
+           std::to_string(row_->rows) + ", " + std::to_string(vector_) + ", " +
+           std::string(storage_type(graph_[id].dtype)) + ">(" + arrays + "merging);");
+    else if (row_)
       line("tc_row_sort<" + flags + ", " + std::to_string(row_->threads) + ", " +
            std::to_string(row_->rows) + ">(" + arrays + "merging);");
     else

@@ -139,12 +139,18 @@ private:
     program::Kernel &kernel = built.kernel;
     kernel.bytes_read = kernel.bytes_written = table_elements() * Expr(size_of(cut_.count));
     kernel.plan = "radix sort of rows: how often each digit stands in the parts before";
-    variant(kernel.cuda, built, "tc_radix_scan(out0, problem",
-            "tc_radix_scan_memory<" + std::string(storage_type(cut_.count)) + ">",
-            tc_radix_scan_threads);
+    const auto parts = cut_.parts.as_integer();
+    const bool few = parts && *parts <= tc_radix_few_parts;
+    if (few)
+      variant(kernel.cuda, built, "tc_radix_scan_few(out0, problem", "", tc_radix_digits);
+    else
+      variant(kernel.cuda, built, "tc_radix_scan(out0, problem",
+              "tc_radix_scan_memory<" + std::string(storage_type(cut_.count)) + ">",
+              tc_radix_scan_threads);
     variant(kernel.serial, built, "tc_radix_scan_alone(out0, problem", "", 1);
     kernel.serial.grid[0] = cut_.rows;
-    kernel.cuda.grid[0] = cut_.rows * Expr(tc_radix_digits / tc_radix_scan_digits);
+    kernel.cuda.grid[0] =
+        few ? cut_.rows : cut_.rows * Expr(tc_radix_digits / tc_radix_scan_digits);
     return finish(std::move(built));
   }
 

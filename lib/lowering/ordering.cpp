@@ -179,7 +179,7 @@ NodeValue sort(Context &context, const ops::Call &call) {
   const TensorValue value = rounded(context, tensor_argument(context, call, "self"));
   const size_t rank = value.sizes.size();
   if (symbolic::bounds(value.sizes[dimension_argument(call, "dim", rank)], *context.ranges).high >
-      ops::kLongestSortedByBlock)
+      ops::longest_sorted_by_block(value.dtype))
     return sort_rows(context, call, value);
   ir::Sort sort;
   sort.axis = dimension_argument(call, "dim", rank);

@@ -1,5 +1,5 @@
 // One element of each row [rows, length], by its place among the sorted ones: radix selection. Of
-// keys of bits (tc_radix_key) the highest digit comes first: counts in shared memory say which
+// keys of bits (tc_order_key) the highest digit comes first: counts in shared memory say which
 // digit the element has, and only elements with that digit count for the next one. A row is read
 // once where the threads' registers hold its keys (`Keys` each), else once a digit. Equal elements
 // are in order of their places; the last step finds the place of the one that is meant.
@@ -14,7 +14,7 @@
 static constexpr int tc_select_at = 0, tc_select_median = 1, tc_select_nanmedian = 2;
 
 template <class T> struct tc_select_key {
-  using type = decltype(tc_radix_key(T()));
+  using type = decltype(tc_order_key(T()));
   static constexpr int bits = static_cast<int>(8 * sizeof(T));
   static constexpr type most = static_cast<type>(~type(0)) >> (8 * sizeof(type) - bits); // of NaN
 };
@@ -41,13 +41,13 @@ TC_FN void tc_select_rows_alone(const T *elements, T *values, long long *places,
     long long nans = 0;
     if (Kind != tc_select_at)
       for (long long i = 0; i < length; ++i)
-        nans += tc_radix_key(x[i]) == tc_select_key<T>::most;
+        nans += tc_order_key(x[i]) == tc_select_key<T>::most;
     long long left = tc_select_place(Kind, at, length, nans);
     key found = 0;
     for (int shift = bits - 8; shift >= 0; shift -= 8) {
       long long counts[256] = {};
       for (long long i = 0; i < length; ++i) {
-        const key k = tc_radix_key(x[i]);
+        const key k = tc_order_key(x[i]);
         if (shift + 8 == bits || (k >> (shift + 8 < bits ? shift + 8 : 0)) == found)
           ++counts[static_cast<int>(k >> shift) & 255];
       }
@@ -57,7 +57,7 @@ TC_FN void tc_select_rows_alone(const T *elements, T *values, long long *places,
       found = static_cast<key>(shift + 8 == bits ? 0 : found << 8) | static_cast<key>(digit);
     }
     for (long long i = 0; i < length; ++i)
-      if (tc_radix_key(x[i]) == found && left-- == 0) {
+      if (tc_order_key(x[i]) == found && left-- == 0) {
         values[row] = x[i];
         places[row] = i;
       }
@@ -96,7 +96,7 @@ template <int Threads, int Keys, class T> struct tc_select_row {
         x[k] = first + k * 32 < length ? elements[first + k * 32] : T();
       TC_UNROLL
       for (int k = 0; k < Keys; ++k)
-        held[k] = tc_radix_key(x[k]);
+        held[k] = tc_order_key(x[k]);
     }
   }
   /// use(place, key) of all elements, in the order of their places within the warp; `inside` is
@@ -118,7 +118,7 @@ template <int Threads, int Keys, class T> struct tc_select_row {
         TC_UNROLL
         for (int u = 0; u < ahead; ++u) {
           const int i = first + (k + u) * 32;
-          use(i, k + u < steps && i < length, tc_radix_key(x[u]));
+          use(i, k + u < steps && i < length, tc_order_key(x[u]));
         }
       }
     }

@@ -14,44 +14,12 @@
 // with one thread a block.
 #pragma once
 
+#include "tc_keys.h"
 #include "tc_radix_geometry.h"
-
-/// Unsigned integers in the order of the elements: NaN above everything, -0.0 with 0.0. Found by
-/// bits alone, whatever a compiler takes floats for.
-template <class U> TC_FN U tc_radix_float_key(U bits, U infinity) {
-  constexpr U sign = static_cast<U>(U(1) << (8 * sizeof(U) - 1));
-  const U magnitude = static_cast<U>(bits & static_cast<U>(~sign));
-  if (magnitude > infinity)
-    return static_cast<U>(~U(0));
-  if (magnitude == 0)
-    return sign;
-  return static_cast<U>(bits & sign ? static_cast<U>(~bits) : static_cast<U>(bits | sign));
-}
-TC_FN unsigned tc_radix_key(bool x) { return x ? 1u : 0u; }
-TC_FN unsigned tc_radix_key(unsigned char x) { return x; }
-TC_FN unsigned tc_radix_key(signed char x) { return static_cast<unsigned char>(x) ^ 0x80u; }
-TC_FN unsigned tc_radix_key(unsigned short x) { return x; }
-TC_FN unsigned tc_radix_key(short x) { return static_cast<unsigned short>(x) ^ 0x8000u; }
-TC_FN unsigned tc_radix_key(unsigned x) { return x; }
-TC_FN unsigned tc_radix_key(int x) { return static_cast<unsigned>(x) ^ 0x80000000u; }
-TC_FN unsigned long long tc_radix_key(unsigned long long x) { return x; }
-TC_FN unsigned long long tc_radix_key(long long x) {
-  return static_cast<unsigned long long>(x) ^ 0x8000000000000000ull;
-}
-TC_FN unsigned tc_radix_key(tc_f16 x) {
-  return tc_radix_float_key(x.bits, static_cast<unsigned short>(0x7c00));
-}
-TC_FN unsigned tc_radix_key(tc_bf16 x) {
-  return tc_radix_float_key(x.bits, static_cast<unsigned short>(0x7f80));
-}
-TC_FN unsigned tc_radix_key(float x) { return tc_radix_float_key(tc_float_bits(x), 0x7f800000u); }
-TC_FN unsigned long long tc_radix_key(double x) {
-  return tc_radix_float_key(tc_bitcast<unsigned long long>(x), 0x7ff0000000000000ull);
-}
 
 /// The digit at bit `shift`.
 template <bool Descending, class T> TC_FN int tc_radix_digit(T x, int shift) {
-  const auto key = tc_radix_key(x);
+  const auto key = tc_order_key(x);
   return static_cast<int>((Descending ? ~key : key) >> shift) & (tc_radix_digits - 1);
 }
 
@@ -193,6 +161,25 @@ TC_FN void tc_radix_count(const T *in, Count *table, const tc_radix_rows &rows,
   TC_BARRIER();
   tc_radix_counts(table, rows, place.row, place.part)[thread] =
       static_cast<Count>(memory.counts[thread]);
+}
+
+/// A block a row, a thread a digit.
+template <class Count> TC_FN void tc_radix_scan_few(Count *table, const tc_radix_rows &rows) {
+  Count *column = tc_radix_counts(table, rows, static_cast<long long>(blockIdx.x), 0) + threadIdx.x;
+  Count before = 0;
+  for (int first = 0; first < rows.parts; first += tc_radix_parts_at_once) {
+    Count counts[tc_radix_parts_at_once];
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_parts_at_once; ++k)
+      counts[k] = first + k < rows.parts ? column[(first + k) * tc_radix_digits] : Count(0);
+    TC_UNROLL
+    for (int k = 0; k < tc_radix_parts_at_once; ++k) {
+      if (first + k < rows.parts)
+        column[(first + k) * tc_radix_digits] = before;
+      before += counts[k];
+    }
+  }
+  column[rows.parts * tc_radix_digits] = before;
 }
 
 template <class Count> struct tc_radix_scan_memory {

@@ -13,3 +13,5 @@ constexpr int tc_radix_scan_digits = 8, tc_radix_scan_threads = 512, tc_radix_sc
 constexpr int tc_radix_scan_warps = tc_radix_scan_threads / 32;
 constexpr int tc_radix_scan_round =
     tc_radix_scan_threads / tc_radix_scan_digits * tc_radix_scan_parts; // parts of a block at once
+// Or a block a row, a thread a digit of all its parts, so many at a time: of rows of few parts.
+constexpr int tc_radix_few_parts = 128, tc_radix_parts_at_once = 16;
