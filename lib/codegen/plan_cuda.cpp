@@ -559,7 +559,7 @@ KernelPlan make_plan(const Request &request) {
       plan_rows_or_columns(request, plan, true);
     }
   } else if (whole_rows) {
-    plan_rows(request, plan);
+    plan_rows_in_order(request, plan);
   } else {
     plan_rows_or_columns(request, plan, false);
   }

@@ -8,6 +8,8 @@ namespace tsc::codegen {
 
 namespace {
 
+constexpr double kLaunch = 1000; // nanoseconds in which any kernel begins and ends
+
 /// Shorter runs where those of 16 bytes keep the lanes of what is not contiguous far apart: what a
 /// stride of a window leaves out.
 void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPlan &plan) {
@@ -38,6 +40,38 @@ void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPl
   }
 }
 
+/// More threads a row that is kept, up to a warp, where few threads' single elements are parts of
+/// many lines.
+void share_rows_more(const Request &request, const KernelGraph &graph, KernelPlan &plan) {
+  constexpr double kLeastGain = 0.85, kMostIdle = 1.5;
+  constexpr int kWarp = 32;
+  const auto *walk = std::get_if<RowWalk>(&plan.walk);
+  if (request.like || request.choice || !request.checked.sizes.empty() || !walk || graph.sorts() ||
+      graph.look_back || walk->steps <= 1 || walk->columns)
+    return;
+  const auto elements = static_cast<double>(longest_row(graph).value_or(0));
+  double least = kLeastGain * (kLaunch + planned_time(request, plan));
+  for (int threads = walk->threads * 2; threads <= kWarp; threads *= 2) {
+    PlanChoice choice;
+    choice.threads = threads;
+    Request more = request;
+    more.choice = &choice;
+    KernelPlan other;
+    other.checked = plan.checked;
+    other.graph = graph;
+    plan_rows(more, other);
+    const auto *shared = std::get_if<RowWalk>(&other.walk);
+    if (!shared || shared->steps == 0 ||
+        shared->threads * shared->steps * shared->vector > kMostIdle * elements)
+      continue;
+    // Of equal ones that with more threads: its accesses are fewer.
+    if (const double time = kLaunch + planned_time(request, other); time <= least) {
+      least = time;
+      plan = std::move(other);
+    }
+  }
+}
+
 /// Of the accesses to elements some are neighbours along rows, others along elements.
 bool lies_either_way(const KernelGraph &graph) {
   if (graph.row_variables.empty() || graph.element_variables.empty())
@@ -54,9 +88,14 @@ bool lies_either_way(const KernelGraph &graph) {
 
 } // namespace
 
+void plan_rows_in_order(const Request &request, KernelPlan &plan) {
+  const KernelGraph graph = plan.graph;
+  plan_rows(request, plan);
+  share_rows_more(request, graph, plan);
+}
+
 void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns) {
   constexpr double kLeastGain = 0.8;
-  constexpr double kLaunch = 1000; // nanoseconds in which any kernel begins and ends
   // A warp has so many columns times four or eight of their elements: sectors of operands that lie
   // along either.
   constexpr int kFewColumns[] = {16, 8};
@@ -73,6 +112,7 @@ void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns
     } else {
       plan_rows(wanted, result);
       shorten_row_runs(wanted, graph, result);
+      share_rows_more(wanted, graph, result);
     }
     return result;
   };

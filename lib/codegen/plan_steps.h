@@ -93,6 +93,8 @@ bool plan_interleaved(const Request &request, KernelPlan &plan);
 bool plan_pointwise_rows(const Request &request, KernelPlan &plan);
 /// Plans a reduction, scan or sort of rows that neighbouring threads share.
 void plan_rows(const Request &request, KernelPlan &plan);
+/// The same, of more threads a row where these are estimated to be faster.
+void plan_rows_in_order(const Request &request, KernelPlan &plan);
 /// Plans a reduction of short rows of which neighbours share an access or what they read (windows
 /// of pools and depthwise convolutions); false, and nothing done, if this one has no such rows.
 /// `choice`, or null: of this tile alone.
