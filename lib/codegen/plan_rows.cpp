@@ -21,7 +21,7 @@ constexpr int kFewestNarrow = 4;    // threads of a row of single elements
 constexpr int kManyRows = 16;       // a multiprocessor
 constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
 constexpr int kSortedElements = 16; // of a row, that a thread sorts
-constexpr int kSortedAlone = 8;     // of a row, if that is all it has
+constexpr int kOrderedAlone = 8;    // of a row that a thread sorts or scans, if that is all it has
 /// Threads a multiprocessor that hide what blocks wait for each other, if what they keep of their
 /// parts leaves the registers for so many.
 constexpr int kThreadsWhileWaiting = 1024;
@@ -476,6 +476,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   if (!in_order)
     if (KernelGraph single = looped_graph(request); reads_once(single) && sums_exponentials(single))
       plan.graph = std::move(single);
+  const bool scans_alone = in_order && !sorts && !graph.look_back && !combines(graph);
   walk.vector = looks_back_columns ? 1 : choose_vector(module, plan);
   constexpr int kLeastLookBackThreads = 64; // two warps wait for others
   const bool combines_parts = graph.look_back && !looks_back_columns && combines(graph);
@@ -509,11 +510,12 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
     const int64_t runs = longest_row_in_runs(plan, walk.vector);
     walk.packed = graph.sorts_packed();
-    if (sorts && runs * walk.vector <= kSortedAlone) {
+    if ((sorts || scans_alone) && runs * walk.vector <= kOrderedAlone) {
       walk.threads = 1;
       walk.steps = static_cast<int>(runs);
     } else if (walk.packed) { // powers of two
-      const int64_t held = runs * walk.vector <= 2 * kSortedAlone ? kSortedAlone : kSortedElements;
+      const int64_t held =
+          runs * walk.vector <= 2 * kOrderedAlone ? kOrderedAlone : kSortedElements;
       walk.steps = static_cast<int>(std::max<int64_t>(1, held / walk.vector));
       walk.threads = 2;
       while (int64_t{walk.threads} * walk.steps < runs)
@@ -613,7 +615,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       walk.ends_apart = plan.origin.has_value();
     }
   } else if (in_order) {
-    walk.order = walk.packed               ? RunOrder::interleaved
+    walk.order = walk.packed             ? RunOrder::interleaved
                  : sorts || walk.columns ? RunOrder::by_thread
                                          : RunOrder::by_warp;
   }
