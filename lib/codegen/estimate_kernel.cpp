@@ -33,6 +33,7 @@ constexpr double kQuotient = 4; // by a number that is known: a product, shifts,
 constexpr double kWideConversion = 8;
 constexpr double kQuick = 2;    // of KernelPlan::quick
 constexpr double kTileRun = 20; // where a run of a tile lies, in memory and in shared memory
+constexpr double kRowThread = 30, kToNeighbour = 3;
 constexpr double kEndOfRow = 3; // an element, where a run may reach past its row
 constexpr int kWarp = 32, kLine = 128, kSector = 32;
 
@@ -371,10 +372,23 @@ private:
       bytes_a_thread_ = before;
     }
     bytes_a_thread_ += most;
+    if (row && !row->columns)
+      instructions_ += rows_ * threads * of_row_thread(row->threads);
     if (!loops)
       walks_ = 1;
     for (const ValueId id : plan_.row_stores)
       count(id, rows_);
+  }
+
+  /// Instructions of a thread, besides those for its elements: which row it has and where that
+  /// lies, and what threads that share a row tell one another.
+  double of_row_thread(int threads) const {
+    const size_t loops = graph_.row_variables.size();
+    double count = kRowThread + (loops > 1 ? 2 * kQuotient * static_cast<double>(loops - 1) : 0);
+    for (const Value &value : graph_.values)
+      if (value.op == Op::reduction || value.op == Op::scan)
+        count += kToNeighbour * std::log2(threads);
+    return count;
   }
 
   /// Of a row's runs, those that are not known to lie whole in it.

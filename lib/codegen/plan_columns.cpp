@@ -151,4 +151,21 @@ void plan_columns(const Request &request, KernelPlan &plan, int columns) {
                      walks_text(plan, "column");
 }
 
+void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                     bool hold) {
+  constexpr int kBlock = 256;
+  ColumnWalk walk;
+  walk.columns = kBlock;
+  walk.threads = 1;
+  classify_accesses(module, plan, 1);
+  plan.preloaded.assign(plan.graph.values.size(), false);
+  fill_phases(module, plan, group, hold);
+  walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
+  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
+  plan.block = walk.block();
+  plan.walk = walk;
+  plan.description = hold ? "short columns, a thread a column, which it holds"
+                          : "short rows, a thread a row, " + walks_text(plan, "row");
+}
+
 } // namespace tsc::codegen

@@ -18,7 +18,6 @@ namespace {
 using ir::Op;
 
 constexpr int kFlatBlock = 256;
-constexpr int kRowBlock = 256;   // threads of a block whose rows are parts of warps
 constexpr int kRunsInFlight = 4; // runs a thread loads before the first use
 
 /// Of all elements, those that an access happens for: guarded, of each element of memory one.
@@ -249,22 +248,6 @@ bool has_held_columns(const ir::Module &module, const KernelGraph &graph) {
       words += *elements * target::registers_of(tensor::size_in_bytes(value.dtype));
   }
   return walks_again && words <= target::kHeldColumnRegisters;
-}
-
-void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-                     bool hold) {
-  ColumnWalk walk;
-  walk.columns = kRowBlock;
-  walk.threads = 1;
-  classify_accesses(module, plan, 1);
-  plan.preloaded.assign(plan.graph.values.size(), false);
-  fill_phases(module, plan, group, hold);
-  walk.guard_row = !symbolic::known_multiple_of(plan.graph.rows(), walk.columns, plan.graph.ranges);
-  plan.grid = symbolic::ceil_div(plan.graph.rows(), walk.columns);
-  plan.block = walk.block();
-  plan.walk = walk;
-  plan.description = hold ? "short columns, a thread a column, which it holds"
-                          : "short rows, a thread a row, " + walks_text(plan, "row");
 }
 
 /// Nothing where what is computed and kept from one walk to the next is too much for a thread.

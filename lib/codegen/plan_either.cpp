@@ -3,10 +3,13 @@
 #include "codegen/plan_steps.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tsc::codegen {
 
 namespace {
+
+using ir::Op;
 
 constexpr double kLaunch = 1000; // nanoseconds in which any kernel begins and ends
 
@@ -70,6 +73,27 @@ void share_rows_more(const Request &request, const KernelGraph &graph, KernelPla
       plan = std::move(other);
     }
   }
+}
+
+/// A thread a row, of many short ones that are read once: wherever their elements lie.
+std::optional<KernelPlan> plan_rows_alone(const Request &request, const KernelGraph &graph) {
+  constexpr int64_t kLongest = 64, kFewest = 8192;
+  const auto rows = graph.rows().as_integer(), elements = graph.elements().as_integer();
+  if (request.like || request.choice || !request.checked.sizes.empty() || !rows || !elements ||
+      *rows < kFewest || *elements > kLongest || graph.row_variables.empty() ||
+      graph.element_variables.empty() || graph.look_back)
+    return std::nullopt;
+  KernelPlan plan;
+  plan.graph = request.given ? graph : build_kernel_graph(request.module, request.group, {});
+  const bool reads_once =
+      std::none_of(plan.graph.values.begin(), plan.graph.values.end(), [](const Value &value) {
+        return value.op == Op::reduction ? value.phase > 0
+                                         : value.op == Op::store && value.level == Level::element;
+      });
+  if (!reads_once)
+    return std::nullopt;
+  plan_short_rows(request.module, request.group, plan, false);
+  return plan;
 }
 
 /// Of the accesses to elements some are neighbours along rows, others along elements.
@@ -153,6 +177,10 @@ void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns
     }
   }
   plan = made(request, columns, block_columns);
+  if (std::optional<KernelPlan> alone = plan_rows_alone(request, graph);
+      alone && kLaunch + planned_time(request, *alone) <
+                   kLeastGain * (kLaunch + planned_time(request, plan)))
+    plan = *std::move(alone);
 }
 
 } // namespace tsc::codegen

@@ -161,9 +161,13 @@ public:
 
   std::optional<SharedLoop> best() const {
     std::optional<SharedLoop> result;
-    for (size_t loop = 0; loop + 1 < graph_.element_variables.size(); ++loop)
-      if (const auto found = along(loop); found && (!result || found->after < result->after))
+    for (size_t loop = 0; loop + 1 < graph_.element_variables.size(); ++loop) {
+      const auto found = along(loop);
+      const bool beside = found && loads_neighbours(loop),
+                 had = result && loads_neighbours(result->loop);
+      if (found && (!result || (beside != had ? beside : found->after < result->after)))
         result = found;
+    }
     return result;
   }
 
@@ -196,6 +200,19 @@ private:
   int vector_;
   bool looks_up_;
 
+  /// Whether elements along a loop load what lies beside each other, of what is no small table:
+  /// what is fetched is used.
+  bool loads_neighbours(size_t loop) const {
+    constexpr int64_t kTable = 16; // times smaller than the results
+    const auto elements = graph_.elements().as_integer();
+    return std::any_of(graph_.values.begin(), graph_.values.end(), [&](const Value &value) {
+      const auto step = symbolic::coefficient_of(value.index, graph_.element_variables[loop]);
+      if (value.op != Op::load || !step || !step->is_integer(1))
+        return false;
+      const auto held = request_.module.buffer(value.buffer).layout.storage_size().as_integer();
+      return held && elements && *held * kTable > *elements;
+    });
+  }
   double instructions(ValueId id) const {
     const bool once = plan_.uniform[id] || plan_.access[id] == Access::vector;
     return instructions_of(graph_, graph_[id]) / (once ? vector_ : 1);

@@ -103,6 +103,9 @@ bool plan_windows(const ir::Module &module, const scheduler::Group &group, Kerne
 /// Plans a reduction, or several walks, of columns (prefers_columns), `columns` of them a block; 0:
 /// as many as fill a line, or a sector where some operand lies along the column.
 void plan_columns(const Request &request, KernelPlan &plan, int columns = 0);
+/// Plans short rows, a thread a row; `hold`: what is read stays in its registers.
+void plan_short_rows(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
+                     bool hold);
 /// Plans one or the other, as asked for; of operands that lie either way what is estimated to be
 /// faster. `plan`: its graph has two-pass statistics.
 void plan_rows_or_columns(const Request &request, KernelPlan &plan, bool columns);
