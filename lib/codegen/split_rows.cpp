@@ -18,6 +18,9 @@ using ir::Op;
 
 constexpr int64_t kSmallestRow = 1 << 15;  // elements that a block would take: some 10 microseconds
 constexpr int64_t kSmallestPart = 1 << 11; // elements of a part: enough for a block
+/// Elements that are looked up wait for their index and then for a line of their own: each counts
+/// as so many. (A block took 66 us for 29,822 of them, H200.)
+constexpr int64_t kLookUp = 4;
 constexpr int64_t kMostParts = 4096; // of a row: one block merges them in a few loads a thread
 constexpr int kBlocksPerMultiprocessor = 8;
 constexpr int kBlocksForAnyLength = 1; // a multiprocessor, of rows that may turn out short
@@ -109,6 +112,17 @@ bool is_divisible(const ir::Module &module, const KernelGraph &graph) {
   return true;
 }
 
+/// So many elements an element counts as.
+int64_t weight_of(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value &value) {
+                       return value.op == Op::load && value.level == Level::element &&
+                              !value.args.empty();
+                     })
+             ? kLookUp
+             : 1;
+}
+
 /// How a row is divided: parts of `length` of the outermost element loop, the last one what is
 /// left.
 struct Division {
@@ -144,8 +158,9 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows
   const int64_t outermost = *graph.element_sizes[0].as_integer();
   const int64_t elements = *graph.elements().as_integer();
   const bool vectors = !columns && graph.element_sizes.size() == 1;
+  const int64_t smallest = kSmallestPart / weight_of(graph);
   const auto are_few = [&](int64_t parts) {
-    return elements / parts * rows_per_block(columns) >= kSmallestPart;
+    return elements / parts * rows_per_block(columns) >= smallest;
   };
   constexpr double kFarFromWanted = 1; // twice, or half
   double best = 1e30;
@@ -162,13 +177,13 @@ Division divide(const ir::Module &module, const KernelGraph &graph, int64_t rows
     }
   }
   const int64_t most =
-      std::min({kMostParts, outermost, elements * rows_per_block(columns) / kSmallestPart,
+      std::min({kMostParts, outermost, elements * rows_per_block(columns) / smallest,
                 std::max<int64_t>(1, static_cast<int64_t>(wanted))});
   const double even = std::fabs(std::log2(static_cast<double>(result.parts) /
                                           static_cast<double>(std::max<int64_t>(1, most))));
   if (most < 2 || (result.parts > 1 && std::min(even, best) <= kFarFromWanted))
     return result;
-  const int64_t unit = vectors ? std::min<int64_t>(kWholeRuns, kSmallestPart) : 1;
+  const int64_t unit = vectors ? std::min<int64_t>(kWholeRuns, smallest) : 1;
   const int64_t length = ceil_div(ceil_div(outermost, most), unit) * unit;
   return {ceil_div(outermost, length), length};
 }
@@ -454,8 +469,8 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
                                      blocks <= 2 * int64_t{target.multiprocessors} &&
                                      leaves_idle(module, graph, *likely_rows, blocks, columns,
                                                  *likely_elements, kernels, target));
-  const bool are_short =
-      likely_elements.value_or(longest) < kSmallestRow * kernels / 2 / rows_per_block(columns);
+  const bool are_short = likely_elements.value_or(longest) <
+                         kSmallestRow * kernels / 2 / rows_per_block(columns) / weight_of(graph);
   if (kernels == 0 || (which == Rows::few && (!few || are_short)) ||
       (!likely_elements && (kernels > 2 || which == Rows::any)))
     return std::nullopt;
@@ -479,12 +494,13 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
 bool may_split_rows(const scheduler::Group &group, const target::Target &target) {
   return std::any_of(group.bodies.begin(), group.bodies.end(), [&](const ir::LoopBody &body) {
     const Expr all = symbolic::numel(body.sizes), rows = symbolic::numel(body.iteration_sizes());
-    bool reduces = false, scans = false, combines = false;
+    bool reduces = false, scans = false, combines = false, looks_up = false;
     for (const ir::BodyOp &op : body.ops) {
       // Reductions over everything may come with all loops counted as iteration loops.
       reduces = reduces || op.op == Op::store_reduction;
       scans = scans || op.op == Op::scan;
       combines = combines || op.combine;
+      looks_up = looks_up || op.op == Op::set_indirect;
     }
     if (!reduces && !scans)
       return false;
@@ -500,7 +516,7 @@ bool may_split_rows(const scheduler::Group &group, const target::Target &target)
       return true;
     if (combines && rows.value() >= kFewestColumns)
       return all.value() >= kSmallestRow;
-    if (all.value() < kSmallestRow ||
+    if (all.value() < kSmallestRow / (looks_up && !scans ? kLookUp : 1) ||
         (scans && rows.value() > 0 && all.value() / rows.value() > kLongestScan))
       return all.value() >= kSmallestRow;
     return !body.is_reduction() ||
