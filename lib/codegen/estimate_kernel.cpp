@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <vector>
 
 namespace tsc::codegen {
 
@@ -22,6 +24,9 @@ constexpr double kSecondLevel = 5500; // bytes a nanosecond from the L2 cache
 /// so many a nanosecond. Rows of 33 floats by four threads each stored 46, rows of 49 with 64-bit
 /// places 64 (H200; ncu: 67 and 81% of the L2's throughput).
 constexpr double kStoredLines = 60;
+/// Of the L2 cache, what one access finds again: its halves hold what both ask for twice, and
+/// results pass through it.
+constexpr double kShareOfL2 = 0.4;
 constexpr double kFirstLevel = 128 << 10; // bytes that stay in a multiprocessor's own cache
 constexpr double kRegisters = 24;         // a thread's, besides what it loads and adds up
 constexpr double kLoopsInFlight = 4;      // iterations of a loop whose loads a compiler overlaps
@@ -90,8 +95,11 @@ public:
         scheduler::kernel_nanoseconds(target_, bytes) - scheduler::kernel_nanoseconds(target_, 0);
     result.arithmetic = scheduler::kernel_nanoseconds(target_, 0, operations_) -
                         scheduler::kernel_nanoseconds(target_, 0);
+    const double moved_again = scheduler::kernel_nanoseconds(target_, bytes + from_memory_again_) -
+                               scheduler::kernel_nanoseconds(target_, 0);
     result.accesses =
-        std::max(lines_ / clocks, second_level_ / kSecondLevel + stored_lines_ / kStoredLines);
+        std::max({lines_ / clocks, second_level_ / kSecondLevel + stored_lines_ / kStoredLines,
+                  from_memory_again_ > 0 ? moved_again : 0});
     if (const auto *tile = std::get_if<TileWalk>(&plan_.walk)) // what is left over of tiles
       instructions_ *= static_cast<double>(*blocks) * tile->block * tile->steps_of(vector_) *
                        vector_ / (rows_ * elements_);
@@ -104,7 +112,7 @@ public:
                                     row && !row->columns ? rows_ * row->threads
                                                          : std::numeric_limits<double>::infinity());
     const double in_flight = std::max(1.0, bytes_a_thread_) * std::max(1.0, working);
-    const double again = walked_again(read, at_once);
+    const double again = walked_again(read, at_once) + from_memory_again_;
     result.latency = (read + again) / in_flight * kLatency;
     result.read_again = again;
     result.sectors = requests_ == 0 ? 0 : sectors_ / requests_;
@@ -125,10 +133,11 @@ private:
   int vector_;
   double requests_ = 0, lines_ = 0, sectors_ = 0; // of warps
   double second_level_ = 0;                       // bytes that warps fetch from the L2 cache
+  double from_memory_again_ = 0;                  // bytes of sectors that it no longer has
   double stored_lines_ = 0;                       // requests of warps that store
-  double instructions_ = 0, operations_ = 0; // of threads
-  double bytes_a_thread_ = 0;                // that a thread has under way
-  double bytes_a_row_ = 0, walks_ = 0;       // of rows that do not stay on the chip
+  double instructions_ = 0, operations_ = 0;      // of threads
+  double bytes_a_thread_ = 0;                     // that a thread has under way
+  double bytes_a_row_ = 0, walks_ = 0;            // of rows that do not stay on the chip
 
   /// The variable along which neighbouring threads lie, and how many of its steps apart.
   std::pair<Expr, double> lanes() const {
@@ -217,18 +226,82 @@ private:
       return groups > 1 && apart != 0 ? std::min(of_all, std::max(of_group, all_apart / unit + 1))
                                       : of_all;
     };
+    const std::optional<double> lines = counted(value, bytes, kLine),
+                                sectors = counted(value, bytes, kSector);
     if (shift_of(plan_, id) > 0) { // twice, and put together
       instructions_ += (3 + vector_) * times;
       times *= 2;
     }
     const double share = share_of(value);
+    const double of_lines = lines ? *lines : touched(kLine),
+                 of_sectors = sectors ? *sectors : touched(kSector);
     requests_ += times / kWarp * share;
-    lines_ += touched(kLine) * times / kWarp * share;
-    sectors_ += touched(kSector) * times / kWarp * share;
+    lines_ += of_lines * times / kWarp * share;
+    sectors_ += of_sectors * times / kWarp * share;
     if (value.op == Op::store && value.mode == ir::StoreMode::plain)
-      stored_lines_ += touched(kLine) * times / kWarp * share;
-    if (is_read_apart(id))
-      second_level_ += touched(kSector) * kSector * times / kWarp * share;
+      stored_lines_ += of_lines * times / kWarp * share;
+    if (is_read_apart(id)) {
+      second_level_ += of_sectors * kSector * times / kWarp * share;
+      from_memory_again_ += read_again_of(value);
+    }
+  }
+  /// Pieces of `unit` bytes that a warp of a flat walk touches, on average of its first warps, lane
+  /// by lane; nothing where an index is no sum of the loops' multiples.
+  std::optional<double> counted(const Value &value, double bytes, int unit) const {
+    constexpr int kWarps = 8;
+    const size_t loops = graph_.element_variables.size();
+    if (!std::holds_alternative<FlatWalk>(plan_.walk) || loops < 2 || !plan_.interleaved.empty())
+      return std::nullopt;
+    std::vector<std::pair<int64_t, int64_t>> sizes; // and steps, the innermost loop first
+    int64_t runs = 1;
+    for (size_t i = loops; i-- > 0 && runs < int64_t{kWarps} * kWarp;) {
+      const auto size = graph_.element_sizes[i].as_integer();
+      const auto step = symbolic::coefficient_of(value.index, graph_.element_variables[i]);
+      if (!size || !step || !step->is_integer() || (sizes.empty() && *size % vector_ != 0))
+        return std::nullopt;
+      const bool innermost = sizes.empty();
+      sizes.emplace_back(innermost ? *size / vector_ : *size,
+                         step->value() * (innermost ? vector_ : 1));
+      runs *= sizes.back().first;
+    }
+    std::vector<int64_t> pieces;
+    double count = 0;
+    for (int warp = 0; warp < kWarps; ++warp) {
+      pieces.clear();
+      for (int lane = 0; lane < kWarp; ++lane) {
+        int64_t rest = int64_t{warp} * kWarp + lane, place = 0;
+        for (const auto &[size, step] : sizes) {
+          place += rest % size * step;
+          rest /= size;
+        }
+        const double first = static_cast<double>(place) * size_of(value);
+        for (auto piece = static_cast<int64_t>(std::floor(first / unit));
+             static_cast<double>(piece) * unit < first + bytes; ++piece)
+          pieces.push_back(piece);
+      }
+      std::sort(pieces.begin(), pieces.end());
+      count += static_cast<double>(std::unique(pieces.begin(), pieces.end()) - pieces.begin());
+    }
+    return count / kWarps;
+  }
+  /// Bytes of sectors that a load comes back to, for what lies beside in them, when the L2 cache
+  /// has them no more: neighbours along a loop around many elements.
+  double read_again_of(const Value &value) const {
+    const auto held = module_.buffer(value.buffer).layout.storage_size().as_integer();
+    if (!std::holds_alternative<FlatWalk>(plan_.walk) || !held)
+      return 0;
+    double within = 1, again = 0; // elements of the loops within
+    for (size_t i = graph_.element_variables.size(); i-- > 0;) {
+      const auto size = graph_.element_sizes[i].as_integer();
+      const auto step = symbolic::coefficient_of(value.index, graph_.element_variables[i]);
+      if (!size || !step || !step->is_integer())
+        return 0;
+      const double apart = std::fabs(static_cast<double>(step->value())) * size_of(value);
+      if (apart > 0 && apart < kSector && within * kSector > kShareOfL2 * target_.l2_bytes)
+        again = std::max(again, std::min(static_cast<double>(*size), kSector / apart) - 1);
+      within *= static_cast<double>(*size);
+    }
+    return again * static_cast<double>(*held) * size_of(value);
   }
   /// Single elements of which no other load of the kernel finds the sectors in the first-level
   /// cache: channels that lie beside each other, each read by other blocks.
@@ -261,8 +334,10 @@ private:
       int64_t runs = size ? (*size + vector_ - 1) / vector_ : kWarp;
       if (tile)
         runs = std::min<int64_t>(runs, tile->edge / vector_);
-      const auto step =
-          symbolic::coefficient_of(value.index, graph_.element_variables[elements - 2]);
+      size_t around = elements - 2; // of more than the one step that is left of a loop
+      while (around > 0 && graph_.element_sizes[around].is_integer(1))
+        --around;
+      const auto step = symbolic::coefficient_of(value.index, graph_.element_variables[around]);
       if (runs > 0 && runs < kWarp && step && step->is_integer())
         return {static_cast<double>(kWarp) / static_cast<double>(runs),
                 std::fabs(static_cast<double>(step->value())) * size_of(value)};

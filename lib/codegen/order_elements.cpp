@@ -83,22 +83,29 @@ void divide(KernelGraph &graph, size_t place, int64_t length, bool rows = false)
 
 } // namespace
 
+bool divide_element_loops(KernelGraph &graph) {
+  const size_t before = graph.element_variables.size();
+  for (size_t i = 0; i < graph.element_variables.size(); ++i)
+    for (const Value &value : graph.values) {
+      const auto size = graph.element_sizes[i].as_integer();
+      if (!size)
+        return false;
+      const int64_t length =
+          value.op == Op::load ? divisor_of(value.index, graph.element_variables[i]) : 0;
+      if (length < 2 || length >= *size || *size % length != 0)
+        continue;
+      divide(graph, i, length);
+      break;
+    }
+  return graph.element_variables.size() > before;
+}
+
 void order_row_elements(const ir::Module &module, KernelGraph &graph) {
   if (!graph.reduces || keeps_order(graph) || graph.element_variables.empty())
     return;
   KernelGraph divided = graph;
-  for (size_t i = 0; i < divided.element_variables.size(); ++i)
-    for (const Value &value : divided.values) {
-      const auto size = divided.element_sizes[i].as_integer();
-      if (!size)
-        return;
-      const int64_t length =
-          value.op == Op::load ? divisor_of(value.index, divided.element_variables[i]) : 0;
-      if (length < 2 || length >= *size || *size % length != 0)
-        continue;
-      divide(divided, i, length);
-      break;
-    }
+  if (!divide_element_loops(divided))
+    return;
   const std::vector<double> before = contiguous_bytes(module, graph),
                             after = contiguous_bytes(module, divided);
   const auto best = std::max_element(after.begin(), after.end());

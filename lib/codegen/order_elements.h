@@ -11,6 +11,10 @@ namespace tsc::codegen {
 /// nothing divides it.
 int64_t divisor_of(Expr e, Expr variable);
 
+/// Takes the loops over elements apart that loads divide, once each; false where none is, or where
+/// sizes are symbols (the graph may have changed then).
+bool divide_element_loops(KernelGraph &graph);
+
 /// Takes the loops of a row apart where loads divide them (channels and pixels of a group,
 /// flattened by a view), and puts the one that most bytes are neighbours along last, if that is
 /// another one. Not where the order of elements is told or kept (positions, scans, sorts), nor of

@@ -1,5 +1,6 @@
 // The GPU's plans. What decides is memory: 16-byte accesses, enough of them in flight before the
 // first use, every element read once.
+#include "codegen/order_elements.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
@@ -495,12 +496,29 @@ void plan_elements(const Request &request, KernelPlan &plan) {
 void plan_pointwise(const Request &request, KernelPlan &plan) {
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
+  // Other orders: loops that loads divide apart (blocks of pixels among channels), short ones last.
+  std::vector<KernelPlan> others;
+  for (const bool divides : {false, true}) {
+    KernelPlan other;
+    other.graph = plan.graph;
+    if (request.like || !request.checked.sizes.empty() ||
+        (divides && !divide_element_loops(other.graph)))
+      continue;
+    const bool moves = order_elements(request.module, other.graph, true);
+    if (!moves && !divides)
+      continue;
+    plan_elements(request, other);
+    others.push_back(std::move(other));
+  }
   if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
     order_elements(request.module, plan.graph);
     plan_elements(request, plan);
   }
-  if (covered && is_faster(request, *covered, plan))
-    plan = *std::move(covered);
+  if (covered)
+    others.push_back(*std::move(covered));
+  for (KernelPlan &other : others)
+    if (is_faster(request, other, plan))
+      plan = std::move(other);
 }
 
 KernelPlan make_plan(const Request &request) {

@@ -21,6 +21,7 @@ constexpr int kFewestNarrow = 4;    // threads of a row of single elements
 constexpr int kManyRows = 16;       // a multiprocessor
 constexpr int kManyColumns = 64;    // a multiprocessor, that are scanned
 constexpr int kSortedElements = 16; // of a row, that a thread sorts
+constexpr int kComparedAlone = 4;   // of a row: packing them takes longer than comparing
 constexpr int kOrderedAlone = 8;    // of a row that a thread sorts or scans, if that is all it has
 /// Threads a multiprocessor that hide what blocks wait for each other, if what they keep of their
 /// parts leaves the registers for so many.
@@ -509,7 +510,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     const double per_run = registers_per_element(module, plan) * walk.vector;
     const int most = std::max(1, static_cast<int>(kRegistersForRow / per_run));
     const int64_t runs = longest_row_in_runs(plan, walk.vector);
-    walk.packed = graph.sorts_packed();
+    walk.packed = graph.sorts_packed() && runs * walk.vector > kComparedAlone;
     if ((sorts || scans_alone) && runs * walk.vector <= kOrderedAlone) {
       walk.threads = 1;
       walk.steps = static_cast<int>(runs);

@@ -131,7 +131,7 @@ std::string access_text(const ir::Module &module, const KernelPlan &plan, int ve
 
 /// Puts the loop that all stores and most bytes are contiguous along last, where that is another
 /// one: loops are those of what the kernel keeps to itself, too, which lies nowhere.
-void order_elements(const ir::Module &module, KernelGraph &graph);
+bool order_elements(const ir::Module &module, KernelGraph &graph, bool by_short_ones = false);
 /// Which edges plan_tile's tiles may have.
 enum class TileEdges : uint8_t {
   long_ones, // of 16 elements and more

@@ -274,15 +274,15 @@ void fit_edges(const KernelGraph &graph, TileWalk &walk) {
 
 } // namespace
 
-void order_elements(const ir::Module &module, KernelGraph &graph) {
+bool order_elements(const ir::Module &module, KernelGraph &graph, bool by_short_ones) {
   if (graph.element_variables.size() < 2)
-    return;
+    return false;
   const auto accesses = [](const Value &value) {
     return value.level == Level::element && (value.op == Op::load || value.op == Op::store);
   };
   const std::optional<size_t> best = most_contiguous(module, graph, accesses);
-  if (!best || !long_enough(graph, *best))
-    return;
+  if (!best || (!by_short_ones && !long_enough(graph, *best)))
+    return false;
   const Expr variable = graph.element_variables[*best], last = graph.element_variables.back();
   const bool serves_stores =
       std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
@@ -291,6 +291,7 @@ void order_elements(const ir::Module &module, KernelGraph &graph) {
       });
   if (serves_stores)
     move_to_end(graph, *best);
+  return serves_stores;
 }
 
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,

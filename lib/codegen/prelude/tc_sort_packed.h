@@ -86,7 +86,8 @@ template <int Count> TC_FN void tc_sort_packed_own(unsigned (&x)[Count]) {
 }
 
 /// Compares with thread `lane ^ mask` of the row; the elements of that are mirrored or not. Threads
-/// with `keeps_larger` keep the larger of each two. `words`: Threads * Count of them, the row's own.
+/// with `keeps_larger` keep the larger of each two. `words`: Threads * Count of them, the row's
+/// own.
 template <bool Mirrored, int Threads, int Count>
 TC_FN void tc_compare_packed(unsigned (&x)[Count], int mask, bool keeps_larger, unsigned *words) {
   const int lane = static_cast<int>(threadIdx.x) % Threads;
