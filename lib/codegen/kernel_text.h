@@ -61,6 +61,7 @@ protected:
   std::vector<std::string> shared_; // members of the shared structure
   bool in_elements_ = false;        // inside the innermost loop
   bool selects_ = false;            // elements outside of the row are computed, and not taken
+  bool loads_inside_ = false;       // single elements are loaded where they lie in the row
   std::string whole_;         // what says that a run does not reach the row's end, if anything
   std::set<ValueId> ahead_;   // loads of several runs that were made together
   bool run_declared_ = false; // one run a thread: its coordinates are there
@@ -320,6 +321,8 @@ protected:
   /// which no run-time index is right. "": always.
   std::string load_condition(const Value &load) const {
     std::vector<std::string> conditions;
+    if (loads_inside_ && load.level == Level::element)
+      conditions.push_back("inside");
     if (load.guard != ir::kNone)
       conditions.push_back(use(load.guard));
     for (const ValueId arg : load.args)

@@ -297,11 +297,14 @@ private:
     whole_.clear();
   }
   /// Whether a phase does with single elements what it must not do outside of the row. What is only
-  /// computed there is not taken: a selection costs less than a branch.
+  /// computed there is not taken, and loads can be left out one by one: a selection costs less than
+  /// a branch, after which the next element's loads wait.
   bool touches_elements(const PhasePlan &phase) const {
     const auto touches = [&](ValueId id) {
       const Value &value = graph_[id];
-      return value.op == Op::set_indirect || (value.buffer != ir::kNone && !is_vector_store(id));
+      const bool loads = value.op == Op::load && value.args.empty();
+      return value.op == Op::set_indirect ||
+             (value.buffer != ir::kNone && !is_vector_store(id) && !loads);
     };
     return std::any_of(phase.elements.begin(), phase.elements.end(), touches) ||
            std::any_of(phase.stores.begin(), phase.stores.end(), touches);
@@ -334,10 +337,11 @@ private:
         define(id);
     if (branches)
       open("if (inside)");
-    selects_ = has_ends && !branches;
+    selects_ = loads_inside_ = has_ends && !branches;
     for (const ValueId id : phase.elements)
       if (!is_ahead(id))
         define(id);
+    loads_inside_ = false;
     accumulate(phase);
     for (const ValueId id : phase.stores)
       store_element(id);
