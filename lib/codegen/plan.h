@@ -37,7 +37,7 @@ struct TileWalk {
 /// Which runs of a row are thread `lane`'s.
 enum class RunOrder : uint8_t {
   interleaved, // lane, lane + threads, ...
-  by_warp,     // the same within the neighbouring runs of each warp (scans)
+  by_warp,     // the same within the neighbouring runs of each warp (scans, packed sorts)
   by_thread,   // neighbours: lane * steps, ... (sorts by comparison)
 };
 /// `threads` neighbouring threads share a row, `rows` rows share a block. `steps` runs of a thread

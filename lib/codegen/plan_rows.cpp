@@ -616,9 +616,7 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       walk.ends_apart = plan.origin.has_value();
     }
   } else if (in_order) {
-    walk.order = walk.packed             ? RunOrder::interleaved
-                 : sorts || walk.columns ? RunOrder::by_thread
-                                         : RunOrder::by_warp;
+    walk.order = (sorts && !walk.packed) || walk.columns ? RunOrder::by_thread : RunOrder::by_warp;
   }
   stream_loads(module, plan, target);
   finish_rows(request, plan, walk);

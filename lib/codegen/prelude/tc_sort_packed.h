@@ -3,8 +3,8 @@
 // them apart), so that the order among them is that of a stable sort whatever the steps, and a step
 // is the smaller or the larger of two numbers: a bitonic network, each of whose merges first
 // compares with the mirror image and then with neighbours ever nearer.
-// Thread t's run k lies behind all threads' runs before k, where memory is read and written; while
-// it is sorted, a thread has `Count` neighbouring places.
+// Where memory is read and written, and by scans of what was sorted, runs are in the order of
+// tc_row_scan; while a row is sorted, a thread has `Count` neighbouring places.
 #pragma once
 
 #include "tc_keys.h"
@@ -111,6 +111,12 @@ TC_FN void tc_compare_packed(unsigned (&x)[Count], int mask, bool keeps_larger, 
     x[i] = keeps_larger ? tc_larger(x[i], other[i]) : tc_smaller(x[i], other[i]);
 }
 
+/// The place in the row of a thread's element k.
+template <int Threads, int Vector, int Count> TC_FN int tc_packed_place(int lane, int k) {
+  constexpr int width = Threads < 32 ? Threads : 32, steps = Count / Vector;
+  return ((lane / width * steps + k / Vector) * width + lane % width) * Vector + k % Vector;
+}
+
 /// Sorts the rows of a block: Rows of them, Threads neighbouring threads a row (a power of two; all
 /// threads of the block take part), runs of Vector elements. With Positions, `at` gets where each
 /// element was in its row. `memory`: a pitch of words (tc_sort_pitch) for each row of more than one
@@ -122,7 +128,7 @@ TC_FN void tc_row_sort_packed(T (&x)[Count], unsigned short (&at)[Count], unsign
   unsigned packed[Count];
   TC_UNROLL
   for (int k = 0; k < Count; ++k) {
-    const int place = (k / Vector * Threads + lane) * Vector + k % Vector;
+    const int place = tc_packed_place<Threads, Vector, Count>(lane, k);
     packed[k] = tc_pack_element<Descending>(static_cast<Stored>(tc_storage<Stored>::store(x[k])),
                                             static_cast<unsigned>(place));
   }
@@ -148,7 +154,7 @@ TC_FN void tc_row_sort_packed(T (&x)[Count], unsigned short (&at)[Count], unsign
     tc_meet(Threads);
     TC_UNROLL
     for (int k = 0; k < Count; ++k)
-      packed[k] = words[tc_sort_slot((k / Vector * Threads + lane) * Vector + k % Vector)];
+      packed[k] = words[tc_sort_slot(tc_packed_place<Threads, Vector, Count>(lane, k))];
   }
   TC_UNROLL
   for (int k = 0; k < Count; ++k) {
