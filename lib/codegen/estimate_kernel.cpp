@@ -24,6 +24,10 @@ constexpr double kSecondLevel = 5500; // bytes a nanosecond from the L2 cache
 /// so many a nanosecond. Rows of 33 floats by four threads each stored 46, rows of 49 with 64-bit
 /// places 64 (H200; ncu: 67 and 81% of the L2's throughput).
 constexpr double kStoredLines = 60;
+/// Sectors that warps change in the L2 cache, by additions and the like, a nanosecond: 72 were by
+/// additions of 16 bytes a thread, 63 where threads lie 16 bytes apart and each adds four bytes
+/// (H200, places at random).
+constexpr double kChangedSectors = 70;
 /// Of the L2 cache, what one access finds again: its halves hold what both ask for twice, and
 /// results pass through it.
 constexpr double kShareOfL2 = 0.4;
@@ -97,9 +101,10 @@ public:
                         scheduler::kernel_nanoseconds(target_, 0);
     const double moved_again = scheduler::kernel_nanoseconds(target_, bytes + from_memory_again_) -
                                scheduler::kernel_nanoseconds(target_, 0);
-    result.accesses =
-        std::max({lines_ / clocks, second_level_ / kSecondLevel + stored_lines_ / kStoredLines,
-                  from_memory_again_ > 0 ? moved_again : 0});
+    result.accesses = std::max({lines_ / clocks,
+                                second_level_ / kSecondLevel + stored_lines_ / kStoredLines +
+                                    changed_sectors_ / kChangedSectors,
+                                from_memory_again_ > 0 ? moved_again : 0});
     if (const auto *tile = std::get_if<TileWalk>(&plan_.walk)) // what is left over of tiles
       instructions_ *= static_cast<double>(*blocks) * tile->block * tile->steps_of(vector_) *
                        vector_ / (rows_ * elements_);
@@ -135,6 +140,7 @@ private:
   double second_level_ = 0;                       // bytes that warps fetch from the L2 cache
   double from_memory_again_ = 0;                  // bytes of sectors that it no longer has
   double stored_lines_ = 0;                       // requests of warps that store
+  double changed_sectors_ = 0;                    // of warps that change memory
   double instructions_ = 0, operations_ = 0;      // of threads
   double bytes_a_thread_ = 0;                     // that a thread has under way
   double bytes_a_row_ = 0, walks_ = 0;            // of rows that do not stay on the chip
@@ -240,6 +246,8 @@ private:
     sectors_ += of_sectors * times / kWarp * share;
     if (value.op == Op::store && value.mode == ir::StoreMode::plain)
       stored_lines_ += of_lines * times / kWarp * share;
+    else if (value.op == Op::store)
+      changed_sectors_ += of_sectors * times / kWarp * share;
     if (is_read_apart(id)) {
       second_level_ += of_sectors * kSector * times / kWarp * share;
       from_memory_again_ += read_again_of(value);
