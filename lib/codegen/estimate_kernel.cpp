@@ -237,6 +237,9 @@ private:
     if (shift_of(plan_, id) > 0) { // twice, and put together
       instructions_ += (3 + vector_) * times;
       times *= 2;
+    } else if (shift_of(plan_, id) == kAnyShift) { // words are chosen twice, and then turned
+      instructions_ += (8 + bytes) * times;
+      times *= 2;
     }
     const double share = share_of(value);
     const double of_lines = lines ? *lines : touched(kLine),

@@ -435,6 +435,10 @@ protected:
   /// A run's load; with an origin, as much of it as lies in the tensor.
   std::string run_load(const std::string &how, ValueId id) const {
     const Value &load = graph_[id];
+    if (shift_of(plan_, id) == kAnyShift)
+      return "tc_load_anywhere<" + std::to_string(vector_) + ">(" + address(load) + ", " +
+             index_text(load.index) + ", " + size_text(access_end(module_, graph_, load).value()) +
+             ")";
     if (const int shift = shift_of(plan_, id); shift > 0) {
       const Expr variable = graph_.element_variables.back();
       const auto moved = [&](int by) {

@@ -179,8 +179,8 @@ struct KernelPlan {
   std::vector<bool> preloaded;
   std::vector<bool> tiled;   // loads that go through shared memory (TileWalk)
   std::vector<bool> uniform; // element values that do not change over a run
-  /// FlatWalk: vector loads whose runs start so many elements behind an aligned place; 0: at one.
-  /// Two aligned accesses, of which the run is made.
+  /// Vector loads whose runs start so many elements behind an aligned place; 0: at one; kAnyShift:
+  /// wherever. Aligned accesses, of which the run is made.
   std::vector<int> shift;
   std::vector<bool> streamed;       // vector loads whose data nothing reads again
   std::vector<bool> divides_by_row; // divisions by a row value, through its reciprocal
@@ -253,9 +253,11 @@ void classify_row_accesses(const ir::Module &module, KernelPlan &plan, int vecto
 /// places is not seen, and its quick form will do (KernelPlan::quick).
 bool is_quick_erf(const KernelGraph &graph, ValueId id);
 /// Makes vectors of loads that step by one element but start between two aligned places, always as
-/// far from them; fills shift. After classify_accesses.
-void find_shifts(const ir::Module &module, KernelPlan &plan, int vector);
-/// Elements that a load's run starts behind an aligned place.
+/// far from them, or (`anywhere`) sometimes here, sometimes there; fills shift. After
+/// classify_accesses.
+void find_shifts(const ir::Module &module, KernelPlan &plan, int vector, bool anywhere = false);
+inline constexpr int kAnyShift = -1;
+/// Elements that a load's run starts behind an aligned place, or kAnyShift.
 int shift_of(const KernelPlan &plan, ValueId id);
 /// Fills choices. After classify_accesses, before fill_phases.
 void find_choices(const ir::Module &module, KernelPlan &plan);

@@ -47,7 +47,7 @@ double access_clocks(const ir::Module &module, const KernelPlan &plan) {
                                                     : 1.0; // across inner sizes, mostly
     double each = 0;
     if (plan.access[id] == Access::vector)
-      each = bytes * 32 / 128 * (shift_of(plan, id) > 0 ? 2 : 1);
+      each = bytes * 32 / 128 * (shift_of(plan, id) != 0 ? 2 : 1);
     else if (plan.access[id] == Access::element && value.args.size() <= 1)
       each = std::min(32.0, std::max(1.0, apart * vector * bytes * 32 / 128));
     clocks += each * share_of_elements(module, plan.graph, value);
@@ -87,7 +87,7 @@ void shorten_runs(const Request &request, KernelPlan &plan, FlatWalk &walk) {
   const auto clocks = [&](int vector) {
     plan.walk = FlatWalk{vector, walk.steps, walk.block, walk.guard};
     classify_accesses(request.module, plan, vector);
-    find_shifts(request.module, plan, vector);
+    find_shifts(request.module, plan, vector, true);
     return access_clocks(request.module, plan);
   };
   for (double now = clocks(walk.vector); bytes > 0 && walk.vector > 1; walk.vector /= 2) {
@@ -171,7 +171,7 @@ void plan_flat(const Request &request, KernelPlan &plan) {
   if (request.chosen().vector != 0)
     walk.vector = request.chosen().vector;
   classify_accesses(module, plan, walk.vector);
-  find_shifts(module, plan, walk.vector);
+  find_shifts(module, plan, walk.vector, true);
   preload_all(plan);
   // What waits for an index, or for its turn to change memory, is not waited for by the next load.
   const bool waits =

@@ -444,6 +444,7 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
     return false;
   rows.origin = origin->index;
   classify_accesses(module, rows, walk.vector);
+  find_shifts(module, rows, walk.vector, true);
   const Expr elements = plan.graph.elements();
   if (bytes_accessed(module, rows, Access::vector, elements) * kMostSingly <
       bytes_accessed(module, rows, Access::element, elements))

@@ -512,7 +512,7 @@ bool plan_shared(const Request &request, KernelPlan &plan) {
   if (const int chosen = request.chosen().vector; chosen != 0)
     walk.vector = chosen;
   classify_accesses(module, fresh, walk.vector);
-  find_shifts(module, fresh, walk.vector);
+  find_shifts(module, fresh, walk.vector, true);
   preload_all(fresh);
   if (walk.vector > 1)
     find_choices(module, fresh);

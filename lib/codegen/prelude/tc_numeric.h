@@ -368,6 +368,64 @@ TC_FN tc_vec<T, V> tc_load_shifted(const T *low, const T *high) {
     vector.at[i] = i + Shift < V ? first.at[(i + Shift) % V] : second.at[(i + Shift) % V];
   return vector;
 }
+/// V elements of 1 or 2 bytes, 8 bytes at least, from element `at` of an array on, p pointing at
+/// it, wherever that lies: whole aligned pieces are read, and put together; at the array's ends,
+/// single elements. Elements outside of [0, end) are zeros.
+template <int V, class T, class At, class End>
+TC_FN tc_vec<T, V> tc_load_anywhere(const T *p, At at, End end) {
+  constexpr int size = sizeof(T), bytes = size * V, count = bytes / 4;
+  union {
+    tc_vec<T, V> vector;
+    unsigned words[count];
+  } u;
+#ifdef TC_DEVICE
+  constexpr int width = bytes < 16 ? bytes : 16, pieces = bytes / width, all = count + width / 4;
+  using chunk = typename tc_chunk<width>::type;
+  const int offset = static_cast<int>(reinterpret_cast<unsigned long long>(p) & (width - 1));
+  const int before = offset / size, last = offset == 0 ? 0 : 1;
+  if (at >= before && at - before + (pieces + last) * (width / size) <= end) {
+    union {
+      chunk chunks[pieces + 1];
+      unsigned words[all];
+    } read;
+    const chunk *from =
+        reinterpret_cast<const chunk *>(reinterpret_cast<const unsigned char *>(p) - offset);
+    TC_UNROLL
+    for (int i = 0; i < pieces; ++i)
+      read.chunks[i] = from[i];
+    read.chunks[pieces] = from[pieces - 1 + last];
+    TC_UNROLL
+    for (int step = width / 8; step > 0; step /= 2) {
+      const unsigned moved = offset & step * 4 ? 0xffffffffu : 0u; // one instruction a word
+      TC_UNROLL
+      for (int i = 0; i + step < all; ++i)
+        read.words[i] ^= (read.words[i] ^ read.words[i + step]) & moved;
+    }
+    TC_UNROLL
+    for (int i = 0; i < count; ++i)
+      u.words[i] =
+          __funnelshift_r(read.words[i], read.words[i + 1], static_cast<unsigned>(offset) % 4 * 8);
+  } else { // words move by an element, which comes last: in an array they would leave registers
+    TC_UNROLL
+    for (int i = 0; i < count; ++i)
+      u.words[i] = 0;
+    TC_NO_UNROLL
+    for (int i = 0; i < V; ++i) {
+      const bool inside = at + i >= 0 && at + i < end;
+      const unsigned x =
+          inside ? reinterpret_cast<const typename tc_chunk<size>::type *>(p)[i] : 0u;
+      TC_UNROLL
+      for (int w = 0; w + 1 < count; ++w)
+        u.words[w] = __funnelshift_r(u.words[w], u.words[w + 1], size * 8);
+      u.words[count - 1] = u.words[count - 1] >> size * 8 | x << (32 - size * 8);
+    }
+  }
+#else
+  for (int i = 0; i < V; ++i)
+    u.vector.at[i] = at + i >= 0 && at + i < end ? p[i] : T{};
+#endif
+  return u.vector;
+}
 /// What tc_load_vec loads, where `where` holds; elsewhere zeros, and nothing is read.
 template <int V, class T> TC_FN tc_vec<T, V> tc_load_vec_where(bool where, const T *p) {
   using chunk = typename tc_chunk<int(sizeof(T) * V)>::type;
