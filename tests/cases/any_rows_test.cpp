@@ -3,6 +3,8 @@
 #include "made_graph.h"
 #include "testing/catch.h"
 
+#include <algorithm>
+
 using namespace tsc;
 using nlohmann::json;
 
@@ -330,7 +332,40 @@ void check_all(const std::vector<Case> &cases, const std::vector<runtime::Sessio
   }
 }
 
+/// Operands of 1 and 2 bytes whose runs start wherever their rows do, beside results that lie in
+/// whole accesses; the last ones end with their memory, the first ones begin with it.
+void check_loads_anywhere(const std::vector<runtime::SessionOptions> &ways) {
+  for (const char *dtype : {"uint8", "int8", "bool", "int16", "float16", "bfloat16"})
+    for (const int64_t apart : {1, 2, 3, 5, 7, 9, 13}) // elements that a row has more
+      for (const bool at_end : {false, true}) {
+        const int64_t width = 64, first = at_end ? apart : 0;
+        const testing::MadeGraph graph = {
+            "a part of rows",
+            {{"x", dtype, {37, width}, 0, 2}, {"z", dtype, {37, width + apart}, 0, 2}},
+            {{"s", "aten.slice.Tensor", {"$z", 1, first, first + width}},
+             {"y",
+              dtype == std::string("bool") ? "aten.logical_xor.default" : "aten.sub.Tensor",
+              {"$x", "$s"}}},
+            {"y"}};
+        INFO(dtype << ", " << apart << " more, from " << first);
+        const driver::Compilation compilation = testing::compile_made(graph, false);
+        CHECK(std::any_of(compilation.program.kernels.begin(), compilation.program.kernels.end(),
+                          [](const program::Kernel &kernel) {
+                            return kernel.cuda.text.find("tc_load_anywhere") != std::string::npos;
+                          }));
+        testing::check_made(graph, compilation, 0, ways);
+      }
+}
+
 } // namespace
+
+TEST_CASE("runs that start anywhere are read whole on the host") {
+  check_loads_anywhere(testing::host_ways());
+}
+TEST_CASE("runs that start anywhere are read whole on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_loads_anywhere(ways);
+}
 
 TEST_CASE("rows that start anywhere on the host") { check_all(rows(), testing::host_ways()); }
 
