@@ -128,6 +128,15 @@ class Inference(Case):
             torch._dynamo.reset()
             self.assert_same(self.compiled(f)(x), f(x))
 
+    def test_results_without_what_lies_between_their_rows(self):
+        """Eager mode clones a slice with the gaps between its rows; nobody asked for those."""
+        whole = torch.randint(0, 9, (2, 3, 80, 1005), dtype=torch.uint8)[:, 0]
+        part = torch.randint(0, 9, (2, 26, 1000), dtype=torch.uint8)
+        function = torch.compile(lambda x, y: x.slice_scatter(y, 1, 25, 51), backend=tsc.backend)
+        result, wanted = function(whole[..., 3:1003], part), whole[..., 3:1003].slice_scatter(part, 1, 25, 51)
+        self.assertTrue(torch.equal(result, wanted))
+        self.assertEqual(result.stride(), (80000, 1000, 1))
+
     def test_calls_again_with_other_memory(self):
         """Later calls look at less: not at what may have changed."""
         model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 4))

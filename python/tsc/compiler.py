@@ -1,4 +1,5 @@
 """An FX graph -> a callable: programs of tsc, and PyTorch for what tsc does not have."""
+import math
 import time
 
 import torch
@@ -194,7 +195,18 @@ class Compiled:
             if tensor.stride() == strides:
                 return tensor
             return as_tensor(tensor, tensor.dtype, tensor.shape, strides, tensor.storage_offset())
+        if _has_gaps(tensor.shape, strides) and _order(tensor.stride()) == _order(strides):
+            return tensor  # as TorchInductor's: eager mode keeps what lies between the rows of what it clones
         return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def _has_gaps(sizes, strides):
+    """Whether some of the memory between the first element and the last one is no element."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides)) > math.prod(sizes)
+
+
+def _order(strides):
+    return sorted(range(len(strides)), key=lambda i: (-strides[i], i))
 
 
 def _calls(module):
