@@ -26,6 +26,9 @@ const WrongCall kWrongCalls[] = {
      "O129: aten.view.dtype from torch.float32 to torch.float64: the last dimension of [2, 3] "
      "does not hold whole elements",
      "make it contiguous, of a size that whole elements divide"},
+    {"aten.masked_fill.Tensor", R"(["$x", "$mask", "$row"])", 3,
+     "O048: aten.masked_fill.Tensor with a value of 1 dimensions",
+     "pass a number, or a tensor without dimensions"},
     {"aten.segment_reduce.default", R"(["$x", "median"])", 3,
      "O030: aten.segment_reduce.default: unknown reduction 'median'",
      "use 'sum', 'mean', 'max', 'min' or 'prod'"},

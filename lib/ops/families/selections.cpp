@@ -18,6 +18,11 @@ Argument masked_fill(GraphBuilder &builder, const Call &call) {
   // The value takes self's dtype.
   DType dtype = call.tensor("self").dtype;
   if (const TensorMeta *value = call.optional_tensor("value")) {
+    if (value->layout.rank() != 0)
+      call.fail("TSC-O048",
+                call.node().target + " with a value of " + std::to_string(value->layout.rank()) +
+                    " dimensions",
+                "pass a number, or a tensor without dimensions");
     Argument converted = call["value"];
     if (value->dtype != dtype)
       converted = builder.call(kConvert, {converted, dtype});

@@ -148,6 +148,11 @@ Expr last_size(const Call &call, std::string_view parameter) {
 }
 
 std::vector<size_t> reduced_dims(const Call &call, std::string_view parameter, size_t rank) {
+  constexpr size_t kMostDims = 64; // a mask of bits in ATen (make_dim_mask)
+  if (rank > kMostDims)
+    call.fail("TSC-O021",
+              call.node().target + " of a tensor of " + std::to_string(rank) + " dimensions",
+              "reshape it to 64 dimensions or fewer");
   std::vector<size_t> dims;
   for (int64_t dim : call.integers(parameter))
     dims.push_back(normalize_dim(call, dim, rank));
