@@ -499,6 +499,18 @@ TEST_CASE("a tensor given for a result has its sizes and a dtype that can hold i
   const std::string dtype = "error TSC-O070: a result of torch.float32 is not written to a tensor "
                             "of torch.int64";
   CHECK(said({4, 3}, DType::i64, DType::f32).rfind(dtype, 0) == 0);
+  const auto largest = [](DType given) { // no TensorIterator, which would cast
+    SampleGraph sample;
+    Argument x = sample.input("x", DType::f32, {4, 3});
+    Argument out = sample.input("out", given, {4});
+    sample.call("most", "aten.amax.out", {x, graph::Arguments{1}}, {{"out", out}});
+    return message_of(sample.finish({x}));
+  };
+  CHECK(largest(DType::f32) == "no error");
+  CHECK(largest(DType::f64)
+            .rfind("error TSC-O070: a result of torch.float32 is not written to a "
+                   "tensor of torch.float64",
+                   0) == 0);
 }
 
 TEST_CASE("complex values are not put into a real tensor") {

@@ -105,8 +105,8 @@ Argument copy(GraphBuilder &builder, const Call &call) {
   return builder.call("aten.clone.default", {source});
 }
 
-/// written(self, src): what a tensor given for a result holds after the call. ATen would give it
-/// other sizes, or refuses.
+/// written(self, src, exact): what a tensor given for a result holds after the call. ATen would
+/// give it other sizes, or refuses. `exact`: it has the result's dtype, too.
 Argument written(GraphBuilder &builder, const Call &call) {
   const TensorMeta self = call.tensor("self"), source = call.tensor("src");
   const std::vector<Expr> &sizes = self.layout.sizes;
@@ -123,7 +123,8 @@ Argument written(GraphBuilder &builder, const Call &call) {
            : tensor::is_floating(dtype) ? 2
                                         : static_cast<int>(dtype != DType::boolean);
   };
-  if (rank_of(source.dtype) > rank_of(self.dtype))
+  if (rank_of(source.dtype) > rank_of(self.dtype) ||
+      (call.boolean("exact") && source.dtype != self.dtype))
     call.fail("TSC-O070",
               "a result of " + std::string(tensor::torch_name(source.dtype)) +
                   " is not written to a tensor of " + std::string(tensor::torch_name(self.dtype)),
@@ -212,8 +213,9 @@ void add_conversions(Table &table) {
         return cast_or_copy(builder, call["self"], self.dtype, format, false);
       });
   table.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor").decompose(copy);
-  table.add("tsc::written(Tensor self, Tensor src) -> Tensor").decompose(written);
-  table.add_mutating("tsc::write_result(Tensor(a!) self, Tensor src) -> Tensor(a!)",
+  table.add("tsc::written(Tensor self, Tensor src, bool exact=False) -> Tensor").decompose(written);
+  table.add_mutating("tsc::write_result(Tensor(a!) self, Tensor src, bool exact=False) -> "
+                     "Tensor(a!)",
                      "tsc.written.default");
   table.add_mutating("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",
                      "aten.copy.default");

@@ -44,6 +44,25 @@ bool is_given_results(std::string_view overload) {
          std::find(std::begin(kNames), std::end(kNames), overload) != std::end(kNames);
 }
 
+/// Whether ATen wants the result's own dtype of the tensor that is given for it: kernels that make
+/// their results without a TensorIterator, which casts ("Expected out tensor to have dtype ..";
+/// each of these was asked).
+bool keeps_dtype(std::string_view packet) {
+  static constexpr std::string_view kNames[] = {
+      "_log_softmax", "_softmax",       "addmm",        "addmv",        "amax",
+      "amin",         "aminmax",        "argmax",       "argmin",       "avg_pool2d",
+      "avg_pool3d",   "baddbmm",        "bmm",          "cummax",       "cummin",
+      "gather",       "index_add",      "index_copy",   "index_reduce", "index_select",
+      "isin",         "kthvalue",       "linalg_cross", "logcumsumexp", "masked_select",
+      "mm",           "mode",           "multinomial",  "renorm",       "scatter",
+      "scatter_add",  "scatter_reduce", "sort",         "take",         "topk",
+      "tril",         "triu",           "unfold_copy"};
+  constexpr std::string_view kAten = "aten.";
+  return packet.substr(0, kAten.size()) == kAten &&
+         std::find(std::begin(kNames), std::end(kNames), packet.substr(kAten.size())) !=
+             std::end(kNames);
+}
+
 /// A call without the tensors given for its results.
 struct Functional {
   const Operator *row = nullptr; // nullptr: there is none
@@ -215,7 +234,10 @@ private:
     const TensorMeta *before = recorded(rewrite_.source(), place),
                      *after = recorded_result(source, k);
     if (!before || !after || before->layout.sizes == after->layout.sizes)
-      return append(like, "tsc.write_result.default", {rewrite_.mapped(place), result});
+      return append(
+          like, "tsc.write_result.default",
+          {rewrite_.mapped(place), result,
+           keeps_dtype(std::string_view(source.target).substr(0, source.target.rfind('.')))});
     const std::vector<symbolic::Expr> &sizes = before->layout.sizes;
     const bool is_empty =
         std::any_of(sizes.begin(), sizes.end(), [](Expr size) { return size.is_integer(0); });
