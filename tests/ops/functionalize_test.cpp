@@ -503,7 +503,7 @@ TEST_CASE("a tensor given for a result has its sizes and a dtype that can hold i
     SampleGraph sample;
     Argument x = sample.input("x", DType::f32, {4, 3});
     Argument out = sample.input("out", given, {4});
-    sample.call("most", "aten.amax.out", {x, graph::Arguments{1}}, {{"out", out}});
+    sample.call("most", "aten.amax.out", {x, Argument::List{1}}, {{"out", out}});
     return message_of(sample.finish({x}));
   };
   CHECK(largest(DType::f32) == "no error");
