@@ -9,8 +9,6 @@ namespace tsc::codegen {
 
 namespace {
 
-using ir::Op;
-
 constexpr double kLaunch = 1000; // nanoseconds in which any kernel begins and ends
 
 /// Shorter runs where those of 16 bytes keep the lanes of what is not contiguous far apart: what a
@@ -85,12 +83,7 @@ std::optional<KernelPlan> plan_rows_alone(const Request &request, const KernelGr
     return std::nullopt;
   KernelPlan plan;
   plan.graph = request.given ? graph : build_kernel_graph(request.module, request.group, {});
-  const bool reads_once =
-      std::none_of(plan.graph.values.begin(), plan.graph.values.end(), [](const Value &value) {
-        return value.op == Op::reduction ? value.phase > 0
-                                         : value.op == Op::store && value.level == Level::element;
-      });
-  if (!reads_once)
+  if (!reads_once(plan.graph))
     return std::nullopt;
   plan_short_rows(request.module, request.group, plan, false);
   return plan;

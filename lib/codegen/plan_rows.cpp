@@ -167,14 +167,6 @@ bool fills_multiprocessor(const ir::Module &module, const KernelPlan &plan, cons
   return registers_per_element(module, plan) * walk.vector * walk.steps * walk.threads >
          kMostRegisters;
 }
-/// One walk over the row gives all that is asked for.
-bool reads_once(const KernelGraph &graph) {
-  return std::none_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
-    return value.op == Op::reduction ? value.phase > 0
-                                     : value.op == Op::store && value.level == Level::element;
-  });
-}
-
 /// Rows whose length no run divides, or that start anywhere: runs go by the memory's lines where
 /// that makes them longer, and rows are long enough for the parts of runs at both ends not to
 /// count. Not where results lie otherwise: neighbouring threads would store a run apart, each time
@@ -405,6 +397,13 @@ int runs_ahead(const ir::Module &module, const KernelPlan &plan, int vector, int
     if (symbolic::known_multiple_of(runs, int64_t{threads} * ahead, plan.graph.ranges))
       return ahead;
   return most;
+}
+
+bool reads_once(const KernelGraph &graph) {
+  return std::none_of(graph.values.begin(), graph.values.end(), [](const Value &value) {
+    return value.op == Op::reduction ? value.phase > 0
+                                     : value.op == Op::store && value.level == Level::element;
+  });
 }
 
 void load_apart(KernelPlan &plan) {

@@ -91,6 +91,8 @@ bool plan_interleaved(const Request &request, KernelPlan &plan);
 /// row, in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
 /// longer accesses of most bytes, or if sizes are symbols.
 bool plan_pointwise_rows(const Request &request, KernelPlan &plan);
+/// One walk over a row gives all that is asked for.
+bool reads_once(const KernelGraph &graph);
 /// Plans a reduction, scan or sort of rows that neighbouring threads share.
 void plan_rows(const Request &request, KernelPlan &plan);
 /// The same, of more threads a row where these are estimated to be faster.

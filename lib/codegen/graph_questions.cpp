@@ -1,0 +1,104 @@
+// Questions about a kernel's values: what it sorts, scans and feeds its reductions with.
+#include "codegen/kernel_graph.h"
+
+#include <algorithm>
+
+namespace tsc::codegen {
+
+using ir::Op;
+
+bool KernelGraph::sorts() const {
+  return std::any_of(values.begin(), values.end(),
+                     [](const Value &value) { return value.op == Op::sort; });
+}
+
+bool KernelGraph::sorts_packed() const {
+  bool packed = sorts();
+  for (ValueId id = 0; id < values.size() && packed; ++id) {
+    if (values[id].op != Op::sort)
+      continue;
+    switch (values[id].dtype) {
+    case tensor::DType::boolean:
+    case tensor::DType::u8:
+    case tensor::DType::i8:
+    case tensor::DType::u16:
+    case tensor::DType::i16:
+    case tensor::DType::f16:
+    case tensor::DType::bf16:
+      break;
+    case tensor::DType::u32:
+    case tensor::DType::i32:
+      packed = !finds_positions(id);
+      break;
+    default:
+      packed = false;
+    }
+  }
+  return packed;
+}
+
+bool KernelGraph::finds_positions(ValueId id) const {
+  return std::any_of(values.begin(), values.end(), [&](const Value &value) {
+    return value.op == Op::get_item && value.args[0] == id;
+  });
+}
+
+std::optional<int64_t> likely(const ir::Module &module, Expr size) {
+  if (size.is_integer())
+    return size.value();
+  symbolic::Ranges values;
+  for (const Expr symbol : symbolic::free_symbols(size)) {
+    const auto range = std::find_if(module.symbols.begin(), module.symbols.end(),
+                                    [&](const auto &row) { return row.symbol == symbol; });
+    if (range == module.symbols.end() || !range->hint)
+      return std::nullopt;
+    values.set(symbol, {*range->hint, *range->hint});
+  }
+  // A hint decides nothing but plans: what no memory has for it is not known, no error.
+  constexpr int64_t kMost = int64_t{1} << 31;
+  const symbolic::Interval value = symbolic::bounds(size, values);
+  const bool is_number = value.low == value.high && value.low >= 0 && value.high <= kMost;
+  return is_number ? std::optional(value.low) : std::nullopt;
+}
+
+bool combines(const KernelGraph &graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value &value) { return static_cast<bool>(value.combine); });
+}
+
+size_t scanned_members(const Value &scan) {
+  return scan.combine ? scan.combine.code->types.size() : 1;
+}
+
+DType member_dtype(const Value &scan, size_t member) {
+  return scan.combine ? scan.combine.code->types[member] : scan.dtype;
+}
+
+DType total_dtype(const Value &scan) {
+  const bool adds_up = scan.scan == ir::ScanKind::sum || scan.scan == ir::ScanKind::prod;
+  return adds_up && tensor::is_floating(scan.dtype) ? DType::f64 : scan.dtype;
+}
+
+Expr words_of_member(Expr rows, Expr parts) {
+  return Expr(2) * rows * (parts + symbolic::ceil_div(parts, kPartsTogether));
+}
+
+Expr look_back_words(Expr rows, Expr parts, int64_t member) {
+  constexpr int64_t kCounter = 2; // one word: the others are read by twos
+  return Expr(kCounter) + Expr(member) * words_of_member(rows, parts);
+}
+
+std::vector<bool> fed_values(const KernelGraph &graph) {
+  std::vector<bool> fed(graph.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
+    if (!fed[id] && graph[id].op != Op::reduction)
+      continue;
+    for (const ValueId arg : graph[id].args)
+      fed[arg] = true;
+    if (graph[id].guard != ir::kNone)
+      fed[graph[id].guard] = true;
+  }
+  return fed;
+}
+
+} // namespace tsc::codegen
