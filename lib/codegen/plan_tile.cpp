@@ -174,10 +174,9 @@ std::vector<ValueId> arrange_variables(const ir::Module &module, KernelGraph &gr
     return {};
   const Expr down = graph.element_variables[*load];
   std::vector<ValueId> loads; // merged variables may divide their indices
-  for (ValueId id = 0; id < graph.values.size(); ++id) {
+  for (ValueId id = 0; id < graph.values.size(); ++id)
     if (turned(graph[id]) && unit_stride(graph[id], down))
       loads.push_back(id);
-  }
   lengthen(graph, across, down, is_store_of_elements);
   lengthen(graph, down, across, turned);
   const auto place = [&](Expr variable) {

@@ -413,7 +413,8 @@ Sorted sort_dimension(GraphBuilder &builder, const Call &call, const Argument &s
     return {builder.call("aten.clone.default", {part}), zeros};
   }
   const int64_t longest = symbolic::bounds(length, call.ranges()).high;
-  if (longest > 0 && longest <= longest_sorted_by_block(meta.dtype) && !groups_pay(meta.layout.sizes, d, window)) {
+  if (longest > 0 && longest <= longest_sorted_by_block(meta.dtype) &&
+      !groups_pay(meta.layout.sizes, d, window)) {
     const Argument pair = builder.call("tsc.sort.default",
                                        {self, static_cast<int64_t>(d), descending,
                                         size_argument(window.first), size_argument(window.count)});
