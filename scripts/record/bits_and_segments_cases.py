@@ -31,6 +31,8 @@ def view_copies(c):
     c.case("resize_same_memory", lambda x: x.clone().resize_(4, 5), c.randn(2, 10))
     c.case("resize_smaller", lambda x: (lambda y: (y.resize_(2, 3), y + 1))(x.clone()), c.randn(4, 5))
     c.case("resize_as", lambda x, y: x.clone().resize_as_(y), c.randn(4, 5), c.randn(5, 2, 2))
+    for name, y in {"permuted": c.randn(1, 3, 2, 3).permute(3, 2, 1, 0), "last": c.randn(2, 3, 2, 2).contiguous(memory_format=torch.channels_last)}.items():
+        c.case(f"resize_as_{name}", lambda x, y: torch.ops.aten.resize_as(x, y, memory_format=torch.preserve_format), c.randn(4, 6), y)
 
 
 def bit_views(c):

@@ -5,6 +5,7 @@
 #include "ops/families/slice_bounds.h"
 #include "ops/families/storage_bounds.h"
 #include "ops/table/builder.h"
+#include "ops/table/memory_format.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
 #include "support/diagnostic.h"
@@ -240,9 +241,13 @@ Value resize_value(const Call &call) {
   if (sizes == self.layout.sizes && !format)
     return view_of(self, sizes, self.layout.strides, self.layout.offset);
   tensor::Layout layout = tensor::contiguous_layout(sizes);
-  if (format && *format == graph::MemoryFormat::preserve && by_other)
-    layout.strides = preserved_strides(call.tensor("the_template").layout, call.ranges());
-  else if (format)
+  if (format && *format == graph::MemoryFormat::preserve && by_other) {
+    // resize_as_ takes the template's suggest_memory_format(): channels last, or contiguous.
+    if (is_channels_last(call.tensor("the_template").layout))
+      layout.strides = strides_in_format(call, layout,
+                                         sizes.size() == 5 ? graph::MemoryFormat::channels_last_3d
+                                                           : graph::MemoryFormat::channels_last);
+  } else if (format)
     layout.strides = strides_in_format(call, layout, *format);
   return view_of(self, sizes, layout.strides, self.layout.offset);
 }
