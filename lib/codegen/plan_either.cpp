@@ -11,6 +11,15 @@ namespace {
 
 constexpr double kLaunch = 1000; // nanoseconds in which any kernel begins and ends
 
+/// The rows of a request that checks no sizes, planned with other numbers.
+KernelPlan rows_with(Request request, const KernelGraph &graph, const PlanChoice &choice) {
+  request.choice = &choice;
+  KernelPlan plan;
+  plan.graph = graph;
+  plan_rows(request, plan);
+  return plan;
+}
+
 /// Shorter runs where those of 16 bytes keep the lanes of what is not contiguous far apart: what a
 /// stride of a window leaves out.
 void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPlan &plan) {
@@ -26,14 +35,7 @@ void shorten_row_runs(const Request &request, const KernelGraph &graph, KernelPl
   const int longest = walk->vector;
   double least = kLeastGain * planned_time(request, plan);
   for (int vector = longest / 2; vector >= 1; vector /= 2) {
-    PlanChoice choice;
-    choice.vector = vector;
-    Request shorter = request;
-    shorter.choice = &choice;
-    KernelPlan other;
-    other.checked = plan.checked;
-    other.graph = graph;
-    plan_rows(shorter, other);
+    KernelPlan other = rows_with(request, graph, {.vector = vector});
     if (const double time = planned_time(request, other); time < least) {
       least = time;
       plan = std::move(other);
@@ -53,14 +55,7 @@ void share_rows_more(const Request &request, const KernelGraph &graph, KernelPla
   const auto elements = static_cast<double>(longest_row(graph).value_or(0));
   double least = kLeastGain * (kLaunch + planned_time(request, plan));
   for (int threads = walk->threads * 2; threads <= kWarp; threads *= 2) {
-    PlanChoice choice;
-    choice.threads = threads;
-    Request more = request;
-    more.choice = &choice;
-    KernelPlan other;
-    other.checked = plan.checked;
-    other.graph = graph;
-    plan_rows(more, other);
+    KernelPlan other = rows_with(request, graph, {.threads = threads});
     const auto *shared = std::get_if<RowWalk>(&other.walk);
     if (!shared || shared->steps == 0 ||
         shared->threads * shared->steps * shared->vector > kMostIdle * elements)
