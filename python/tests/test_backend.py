@@ -137,6 +137,13 @@ class Inference(Case):
         self.assertTrue(torch.equal(result, wanted))
         self.assertEqual(result.stride(), (80000, 1000, 1))
 
+        def asks_for_gaps(x):
+            result = torch.empty_strided(x.size(), x.stride())
+            result[:] = x + x
+            return result
+
+        self.assertEqual(torch.compile(asks_for_gaps, backend=tsc.backend)(torch.randn(16, 16)[:, :8]).stride(), (16, 1))
+
     def test_calls_again_with_other_memory(self):
         """Later calls look at less: not at what may have changed."""
         model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 4))

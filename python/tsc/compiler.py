@@ -11,6 +11,9 @@ from ._library import Handle, TscError
 from .graph import CannotConvert, Converter, evaluator, symbols_of, tensors_in, why_eager
 from .program import Program, as_tensor
 
+#: Of what these clone eager mode keeps the gaps between rows, too, which nobody asked for.
+_CLONES = frozenset(getattr(torch.ops.aten, name).default for name in ("slice_scatter", "select_scatter", "diagonal_scatter"))
+
 
 def _tf32():
     """Which products of float32 PyTorch lets round their factors to TF32, as the library's option."""
@@ -38,8 +41,9 @@ def _device_of(converter):
 class Sizes:
     """A tensor's layout as PyTorch has it, for the values that symbols have in a run."""
 
-    def __init__(self, value):
+    def __init__(self, value, is_clone=False):
         self.device = value.device
+        self.is_clone = is_clone
         self._parts = [self._part(s) for s in value.stride()]
         self._static = None if any(callable(p) for p in self._parts) else tuple(self._parts)
 
@@ -104,7 +108,7 @@ class Compiled:
                               for i, name in enumerate([*converter.numbers, *converter.reals])})
         self._count = len(converter.outputs)
         computed = {n: i for i, n in enumerate(converter.outputs)}
-        self._layouts = [Sizes(n.meta["val"]) for n in converter.outputs]
+        self._layouts = [Sizes(n.meta["val"], is_clone=n.target in _CLONES) for n in converter.outputs]
         output = next(n for n in module.graph.nodes if n.op == "output")
         results = output.args[0]
         self._is_single = not isinstance(results, (list, tuple))
@@ -195,8 +199,8 @@ class Compiled:
             if tensor.stride() == strides:
                 return tensor
             return as_tensor(tensor, tensor.dtype, tensor.shape, strides, tensor.storage_offset())
-        if _has_gaps(tensor.shape, strides) and _order(tensor.stride()) == _order(strides):
-            return tensor  # as TorchInductor's: eager mode keeps what lies between the rows of what it clones
+        if layout.is_clone and _has_gaps(tensor.shape, strides) and _order(tensor.stride()) == _order(strides):
+            return tensor
         return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
