@@ -397,6 +397,10 @@ protected:
     default: {
       if (is_quick(id) && value.op == ir::Op::erf)
         return "tc_quick_erf(" + use(value.args[0]) + ")";
+      if (const ValueId tangent = tangent_beside_one(id); tangent != ir::kNone)
+        return "tc_tanh_plus_1(" + use(graph_[tangent].args[0]) + ")";
+      if (is_quick(id) && value.op == ir::Op::sigmoid)
+        return "tc_quick_sigmoid(" + use(value.args[0]) + ")";
       if (is_quick(id) && value.op == ir::Op::exp)
         return "tc_quick_exp(" + use(value.args[0]) + ")";
       if (divides_by_row(id))
@@ -411,6 +415,20 @@ protected:
     }
     }
   }
+  /// The hyperbolic tangent that a value adds 1 to, if that is all that becomes of it.
+  ValueId tangent_beside_one(ValueId id) const {
+    if (graph_[id].op == ir::Op::add)
+      for (const ValueId arg : graph_[id].args)
+        if (graph_[arg].op == ir::Op::tanh && is_quick(arg))
+          return arg;
+    return ir::kNone;
+  }
+  /// Whether a product's run may load a vector before other runs' stores, and without a condition.
+  bool loads_early(ValueId id) const {
+    const BufferId storage = module_.storage_of(graph_[id].buffer);
+    return std::holds_alternative<ProductWalk>(plan_.walk) && load_condition(graph_[id]).empty() &&
+           (parameters_.only_read(storage) || parameters_.stored_over(storage));
+  }
   /// How a vector is loaded in the walk at hand.
   std::string vector_load(ValueId id) const {
     const auto has = [&](const std::vector<ValueId> &list) {
@@ -420,12 +438,9 @@ protected:
       return "tc_keep_vec";
     // Runs of results are finished one after another: the next one's loads need not wait for the
     // stores before them.
-    if (std::holds_alternative<ProductWalk>(plan_.walk) && load_condition(graph_[id]).empty()) {
-      if (parameters_.only_read(module_.storage_of(graph_[id].buffer)))
-        return "tc_constant_vec";
-      if (parameters_.stored_over(module_.storage_of(graph_[id].buffer)))
-        return "tc_ahead_vec";
-    }
+    if (loads_early(id))
+      return parameters_.only_read(module_.storage_of(graph_[id].buffer)) ? "tc_constant_vec"
+                                                                          : "tc_ahead_vec";
     return phase_ != nullptr && has(phase_->read_last) ? "tc_stream_vec" : "tc_load_vec";
   }
   /// Where the run starts in its row, by KernelPlan::origin before it maybe.
@@ -481,7 +496,8 @@ protected:
   void define(ValueId id) {
     const Value &value = graph_[id];
     if (value.op == ir::Op::constant || aliased(id) ||
-        (value.op == ir::Op::index_expr && !used_[id])) // of conditions that were decided
+        (value.op == ir::Op::index_expr && !used_[id]) || // of conditions that were decided
+        (value.op == ir::Op::tanh && is_quick(id)))       // said where 1 is added to it
       return;
     if (value.combine) { // the one thread of the row carries it along
       const std::string name = "c" + std::to_string(numbers_[id]);

@@ -249,9 +249,10 @@ const BlockCopy *block_copy_of(const KernelPlan &plan, const Value &store);
 void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);
 /// The same for runs of `vector` rows along the last row variable.
 void classify_row_accesses(const ir::Module &module, KernelPlan &plan, int vector);
-/// Whether all that reads an error function adds 1 to it: what a number near 0 has in its last
-/// places is not seen, and its quick form will do (KernelPlan::quick).
-bool is_quick_erf(const KernelGraph &graph, ValueId id);
+/// Functions of f32 whose quick form will do (KernelPlan::quick): an error function or a hyperbolic
+/// tangent that is only added to 1, which does not show what a number near 0 has in its last
+/// places; a sigmoid that is only rounded to 16 bits.
+std::vector<bool> quick_functions(const ir::Module &module, const KernelGraph &graph);
 /// Makes vectors of loads that step by one element but start between two aligned places, always as
 /// far from them, or (`anywhere`) sometimes here, sometimes there; fills shift. After
 /// classify_accesses.

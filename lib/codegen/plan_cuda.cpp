@@ -277,7 +277,8 @@ std::vector<bool> narrowed_values(const ir::Module &module, const KernelGraph &g
     const bool keeps =
         stores ? tensor::is_reduced_float(module.buffer(value.buffer).dtype) &&
                      value.mode == ir::StoreMode::plain
-               : (value.op == Op::mul || value.op == Op::truediv) && used[id] && narrowed[id];
+               : (value.op == Op::to_dtype && tensor::is_reduced_float(value.dtype)) ||
+                     ((value.op == Op::mul || value.op == Op::truediv) && used[id] && narrowed[id]);
     for (const ValueId arg : value.args) {
       used[arg] = true;
       narrowed[arg] = narrowed[arg] && keeps;
@@ -308,15 +309,29 @@ bool adds_one(const KernelGraph &graph, const Value &value) {
          });
 }
 
+/// Whether all that reads an error function or a hyperbolic tangent adds 1 to it.
+bool is_beside_one(const KernelGraph &graph, ValueId id) {
+  return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &user) {
+    return std::find(user.args.begin(), user.args.end(), id) == user.args.end() ||
+           adds_one(graph, user);
+  });
+}
+
 } // namespace
 
-bool is_quick_erf(const KernelGraph &graph, ValueId id) {
-  const Value &value = graph[id];
-  return value.op == Op::erf && value.dtype == DType::f32 &&
-         std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &user) {
-           return std::find(user.args.begin(), user.args.end(), id) == user.args.end() ||
-                  adds_one(graph, user);
-         });
+std::vector<bool> quick_functions(const ir::Module &module, const KernelGraph &graph) {
+  const std::vector<bool> narrowed = narrowed_values(module, graph);
+  std::vector<bool> quick(graph.values.size(), false);
+  for (ValueId id = 0; id < graph.values.size(); ++id) {
+    const Value &value = graph[id];
+    if (value.dtype != DType::f32)
+      continue;
+    if (value.op == Op::erf || value.op == Op::tanh)
+      quick[id] = is_beside_one(graph, id);
+    if (value.op == Op::sigmoid)
+      quick[id] = narrowed[id];
+  }
+  return quick;
 }
 
 namespace {
@@ -326,13 +341,11 @@ namespace {
 void choose_quick(const ir::Module &module, KernelPlan &plan) {
   const KernelGraph &graph = plan.graph;
   const std::vector<bool> narrowed = narrowed_values(module, graph);
-  plan.quick.assign(graph.values.size(), false);
+  plan.quick = quick_functions(module, graph);
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const Value &value = graph[id];
     if (value.op == Op::truediv)
       plan.quick[id] = plan.divides_by_row[id] && narrowed[id];
-    if (is_quick_erf(graph, id))
-      plan.quick[id] = true;
     if (value.op != Op::exp || value.dtype != DType::f32 || value.level != Level::element)
       continue;
     const Value &distance = graph[value.args[0]];

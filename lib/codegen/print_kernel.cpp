@@ -54,15 +54,21 @@ public:
     return std::move(text_);
   }
   /// One run of a ProductWalk.
-  std::string print_run(RunUse use) {
+  std::string print_run(RunUse use, std::vector<AheadLoad> *ahead, Expr varies_with) {
     depth_ = 2;
     const PhasePlan &phase = plan_.phases.front();
     for (const ValueId id : phase.row_values)
       define(id);
     const ValueId copied = use == RunUse::copied ? copied_load(plan_) : ir::kNone;
     for (const ValueId id : phase.run_values)
-      if (copied == ir::kNone || id != copied)
+      if (ahead != nullptr && vectors_.count(id) != 0 && id != plan_.result &&
+          symbolic::depends_on(graph_[id].index, varies_with) && loads_early(id)) {
+        ahead->push_back({vector_type(id), vector_name(id), run_load(vector_load(id), id)});
+        line("const " + vector_type(id) + " " + vector_name(id) + " = ahead." + vector_name(id) +
+             ";");
+      } else if (copied == ir::kNone || id != copied) {
         define(id);
+      }
     if (copied != ir::kNone) {
       const Value &load = graph_[copied];
       line("return " + (load.guard == ir::kNone ? "" : KernelText::use(load.guard) + " ? ") +
@@ -580,8 +586,9 @@ ValueId copied_load(const KernelPlan &plan) {
 }
 
 std::string print_product_run(const ir::Module &module, const KernelPlan &plan,
-                              const Parameters &parameters, RunUse use) {
-  return Printer(module, plan, parameters, "", "", false).print_run(use);
+                              const Parameters &parameters, RunUse use,
+                              std::vector<AheadLoad> *ahead, Expr varies_with) {
+  return Printer(module, plan, parameters, "", "", false).print_run(use, ahead, varies_with);
 }
 
 } // namespace tsc::codegen

@@ -54,7 +54,9 @@ public:
         operation_(module.operations[schedule.nodes[parts_.root].operation]),
         call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]),
         element_bytes_(static_cast<int>(tensor::size_in_bytes(module.buffer(out_).dtype))),
-        word_(tc_product_word_of(element_bytes_)) {}
+        word_(tc_product_word_of(element_bytes_)), tile_(parts_.candidate) {
+    tile_.pair = tile_.pair && is_mapped(1); // bulk copies alone reach two blocks
+  }
 
   BuiltKernel build() {
     plan_after();
@@ -66,16 +68,19 @@ public:
     built.inplace = inplace_;
     program::Kernel &kernel = built.kernel;
     kernel.parameters = parameters_.list;
-    const scheduler::ProductTile &tile = parts_.candidate;
+    const scheduler::ProductTile &tile = tile_;
     kernel.plan =
         "product, " + std::to_string(tile.rows) + " x " + std::to_string(tile.columns) +
-        (tile.groups ? " results at a time, groups of warps that multiply and one that brings, "
-                     : " results a block, ") +
+        (tile.turns
+             ? " results at a time, groups of warps that multiply in turns and one that brings, "
+         : tile.groups ? " results at a time, groups of warps that multiply and one that brings, "
+                       : " results a block, ") +
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
         (parts_.batches > 1 ? ", " + std::to_string(parts_.batches) + " products" : "") +
         (parts_.run == 1 ? ", results finished one by one" : "") +
         (tile.splits > 1 ? ", " + std::to_string(tile.splits) + " blocks share the terms" : "") +
+        (tile.pair ? ", pairs of blocks bring columns for each other" : "") +
         (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
         (windows_          ? ", windows brought tap by tap"
          : parts_.prologue ? ", left operand read where it comes from"
@@ -87,9 +92,13 @@ public:
       const auto blocks = [](int64_t size, int each) { return (size + each - 1) / each; };
       const int64_t tiles =
           parts_.batches * blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns);
-      const int64_t most = tile.splits > 1 ? tiles * tile.splits
-                           : tile.groups   ? std::min<int64_t>(tiles, target_.multiprocessors)
-                                           : tiles;
+      const int64_t most =
+          tile.splits > 1 ? tiles * tile.splits
+          : tile.pair ? 2 * std::min<int64_t>(parts_.batches * blocks(parts_.rows, 2 * tile.rows) *
+                                                  blocks(parts_.columns, tile.columns),
+                                              target_.multiprocessors / 2)
+          : tile.groups ? std::min<int64_t>(tiles, target_.multiprocessors)
+                        : tiles;
       result.grid = {Expr(most), Expr(1), Expr(1)};
       result.block = {threads, 1, 1};
       return result;
@@ -116,6 +125,7 @@ private:
   const ir::Extern &call_;
   BufferId out_;
   int element_bytes_, word_; // of operands: elements of 16 bytes
+  scheduler::ProductTile tile_;
   const Expr row_ = symbolic::symbol(SymbolSort::matrix_row),
              column_ = symbolic::symbol(SymbolSort::matrix_column),
              term_ = symbolic::symbol(SymbolSort::matrix_term);
@@ -131,7 +141,7 @@ private:
   /// Threads multiply, not matrix units.
   bool by_threads() const { return element_bytes_ == 4 && !parts_.by_tf32; }
   int threads() const {
-    if (parts_.candidate.groups)
+    if (tile_.groups)
       return tc_product_all_threads;
     return by_threads() ? tc_product_float_threads : tc_product_threads;
   }
@@ -156,9 +166,7 @@ private:
     fill_phases(module_, plan, group_, true);
     plan.wide_index = needs_wide_index(plan.graph);
     plan.block = by_threads() ? tc_product_float_threads : tc_product_threads;
-    plan.quick.assign(plan.graph.values.size(), false);
-    for (ValueId id = 0; id < plan.graph.values.size(); ++id)
-      plan.quick[id] = is_quick_erf(plan.graph, id);
+    plan.quick = quick_functions(module_, plan.graph);
     require(plan.phases.size() == 1, "codegen", "a product's neighbour reduces");
   }
   void plan_after() {
@@ -187,12 +195,11 @@ private:
     const ir::Windows *hint =
         module_.windows_of(module_.operations[schedule_.nodes[producer].operation]);
     const ValueId load = copied_load(before_);
-    if (!parts_.candidate.groups || hint == nullptr || load == ir::kNone ||
+    if (!tile_.groups || hint == nullptr || load == ir::kNone ||
         hint->batch * product_of(hint->positions) != parts_.rows ||
         hint->channels * product_of(hint->kernel) != parts_.terms)
       return;
-    windows_ = window_map(*hint, plain, load, module_.buffer(out_).dtype, row_, term_,
-                          parts_.candidate.rows);
+    windows_ = window_map(*hint, plain, load, module_.buffer(out_).dtype, row_, term_, tile_.rows);
     windows_from_ = module_.storage_of(plain[load].buffer);
   }
   static int64_t product_of(const std::vector<int64_t> &sizes) {
@@ -461,9 +468,17 @@ private:
 
   std::string print(int threads) {
     const std::string name(kKernelPlaceholder);
-    const scheduler::ProductTile &tile = parts_.candidate;
-    const std::string finish = print_product_run(module_, after_, parameters_, RunUse::stored);
-    const Members after = members_of(finish);
+    const scheduler::ProductTile &tile = tile_;
+    std::vector<AheadLoad> loads;
+    const std::string finish =
+        print_product_run(module_, after_, parameters_, RunUse::stored,
+                          threads > 1 && tile.groups ? &loads : nullptr, row_);
+    std::string loaded, members;
+    for (const AheadLoad &load : loads) {
+      loaded += (loaded.empty() ? "" : ", ") + load.load;
+      members += "    " + load.type + " " + load.name + ";\n";
+    }
+    const Members after = members_of(finish + loaded);
     std::string text;
     std::string left;
     if (parts_.prologue)
@@ -471,11 +486,20 @@ private:
     else
       left = operand("left", 0, threads > 1);
     const std::string run = std::to_string(parts_.run);
+    const std::string results = "(int row, int column, const float (&results)[" + run + "]";
     text += "struct " + name + "_finish {\n" + after.declarations +
             "  static constexpr int run = " + run +
-            ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false") +
-            ";\n  TC_MEMBER void operator()(int row, int column, const float (&results)[" + run +
-            "]) const {\n" + finish + "  }\n};\n\n";
+            ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false");
+    if (threads > 1 && tile.groups)
+      text += std::string(", loads_ahead = ") + (loads.empty() ? "false" : "true");
+    text += ";\n";
+    if (!loads.empty())
+      text += "  struct loaded {\n" + members +
+              "  };\n  TC_MEMBER loaded ahead(int row, int column) const {\n    return {" + loaded +
+              "};\n  }\n  TC_MEMBER void operator()" + results +
+              ") const {\n    (*this)(row, column, results, ahead(row, column));\n  }\n";
+    text += "  TC_MEMBER void operator()" + results +
+            (loads.empty() ? "" : ", const loaded &ahead") + ") const {\n" + finish + "  }\n};\n\n";
     std::string list;
     for (size_t i = 0; i < parameters_.list.size(); ++i)
       list += (list.empty() ? "" : ", ") + pointer_declaration(parameters_.list[i]) +
@@ -484,12 +508,12 @@ private:
       for (const size_t side : {0, 1})
         if (is_mapped(side))
           list += std::string(", TC_TENSOR_MAP ") + kMapNames[side];
-    text +=
-        "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
-        (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " +
-        (threads > 1 && tile.splits > 1 ? "TC_CLUSTER(" + std::to_string(tile.splits) + ") " : "") +
-        name + "(" + list + ") {\n" + left + operand("right", 1, threads > 1) + "  const " + name +
-        "_finish finish = {" + after.values + "};\n";
+    const int cluster = tile.pair ? 2 : tile.splits;
+    text += "TC_KERNEL void __launch_bounds__(" + std::to_string(threads) +
+            (threads > 1 ? ", " + std::to_string(tile.blocks) : "") + ") " +
+            (threads > 1 && cluster > 1 ? "TC_CLUSTER(" + std::to_string(cluster) + ") " : "") +
+            name + "(" + list + ") {\n" + left + operand("right", 1, threads > 1) + "  const " +
+            name + "_finish finish = {" + after.values + "};\n";
     const std::string shape = std::to_string(tile.rows) + ", " + std::to_string(tile.columns) +
                               ", " + std::to_string(tile.stages);
     if (threads > 1)
@@ -503,9 +527,13 @@ private:
               ", \"as the launch has it\");\n";
     text += std::string("  ") + (tile.groups ? "tc_product_by_groups" : "tc_product") +
             "<tc_product_tile<" + shape + ", " + std::to_string(tile.lag) +
-            (tile.splits > 1 ? ", " + std::to_string(tile.splits) : "") + ">, " + factors() +
-            ">(left, right, finish, " + std::to_string(parts_.rows) + ", " +
-            std::to_string(parts_.columns) + ", " + std::to_string(parts_.terms) +
+            (tile.splits > 1 || tile.turns || tile.pair ? ", " + std::to_string(tile.splits) : "") +
+            (tile.turns  ? ", true"
+             : tile.pair ? ", false"
+                         : "") +
+            (tile.pair ? ", true" : "") + ">, " + factors() + ">(left, right, finish, " +
+            std::to_string(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
+            std::to_string(parts_.terms) +
             (parts_.batches > 1 ? ", " + std::to_string(parts_.batches) : "") + ");\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
   }
@@ -533,7 +561,7 @@ private:
     if (side == 0 && parts_.prologue)
       return windows_.has_value();
     const auto stride = line_stride(side).as_integer();
-    return parts_.candidate.groups && stride && *stride >= line_size(side);
+    return tile_.groups && stride && *stride >= line_size(side);
   }
   uint32_t parameter_of(BufferId storage) const {
     const auto found = std::find(parameters_.storages.begin(), parameters_.storages.end(), storage);
@@ -548,7 +576,7 @@ private:
     }
     const ir::BufferView &view = call_.inputs[side];
     const int64_t extent = side == 0 ? parts_.rows : parts_.columns;
-    const int tile = side == 0 ? parts_.candidate.rows : parts_.candidate.columns;
+    const int tile = side == 0 ? tile_.rows : tile_.columns;
     const int line = tc_product_terms_of(element_bytes_);
     program::TensorMap map;
     map.parameter = parameter_of(module_.storage_of(view.buffer));
@@ -557,7 +585,7 @@ private:
     map.strides = {Expr(1), line_stride(side)};
     if (is_deep(side)) {
       map.sizes = {Expr(parts_.terms), Expr(extent)};
-      map.box = {line, tile};
+      map.box = {line, side == 1 && tile_.pair ? tile / 2 : tile};
     } else {
       map.sizes = {Expr(extent), Expr(parts_.terms)};
       map.box = {line, line};
@@ -667,10 +695,14 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
   work.batches = group.parts->batches;
   work.gathers =
       group.parts->by_tf32 ? !group.parts->candidate.groups : group.parts->prologue.has_value();
+  constexpr size_t kAlternatives = 7; // the best
   for (const scheduler::ProductWay &way : scheduler::template_ways(target, work))
-    if (way.tile != group.parts->candidate) {
+    if (way.tile != group.parts->candidate && tiles.size() < kAlternatives) {
       tiles.push_back(way.tile);
-      alternatives.push_back({.rows = way.tile.rows, .columns = way.tile.columns});
+      alternatives.push_back({.rows = way.tile.rows,
+                              .columns = way.tile.columns,
+                              .turns = way.tile.turns ? 2 : 0,
+                              .pair = way.tile.pair ? 2 : 0});
     }
   const std::vector<PlanChoice> all = alternatives;
   const PlanChoice *choice = choose(built, std::move(alternatives), target, *tuning);

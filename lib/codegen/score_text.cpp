@@ -109,7 +109,7 @@ private:
         masked(id, depth);
         continue;
       }
-      texts_[id] = is_soft_cap(id) ? "tc_soft_cap(" + texts_[op.args[0]] + ")" : text_of(op);
+      texts_[id] = is_soft_cap(id) ? "tc_quick_tanh(" + texts_[op.args[0]] + ")" : text_of(op);
       if (op.op == Op::constant || op.op == Op::operand)
         continue;
       const std::string name = "r" + std::to_string(id);

@@ -19,7 +19,8 @@ constexpr Field kFields[] = {
     {"vector", &PlanChoice::vector}, {"steps", &PlanChoice::steps},
     {"block", &PlanChoice::block},   {"threads", &PlanChoice::threads},
     {"rows", &PlanChoice::rows},     {"columns", &PlanChoice::columns},
-    {"tile", &PlanChoice::tile},
+    {"tile", &PlanChoice::tile},     {"turns", &PlanChoice::turns},
+    {"pair", &PlanChoice::pair},
 };
 
 } // namespace

@@ -19,6 +19,8 @@ struct PlanChoice {
   int rows = 0;    // a block: row reductions; results a block: products
   int columns = 0; // results a block: products
   int tile = 0;    // rows a thread: windows
+  int turns = 0;   // groups of warps that take tiles in turns: products
+  int pair = 0;    // blocks that bring operands for each other: products
   bool is_planned() const { return *this == PlanChoice{}; }
   friend bool operator==(const PlanChoice &, const PlanChoice &) = default;
 };

@@ -36,6 +36,10 @@ constexpr double kLanesANanosecond = 128 * 1.4; // of a multiprocessor
 /// The same while results of products are finished, which other warps' products partly hide:
 /// measured with GELU in both forms and SiLU behind 96 to 384 terms.
 constexpr double kFinishingLanes = 128 * 1.75;
+/// Two blocks begin, and end, together.
+constexpr double kPairStart = 2200;
+/// Where one of two groups finishes while the other multiplies.
+constexpr double kTurnLanes = 128 * 1.2;
 /// Of one element in one chunk, with what else a merge does: 1.87 ms for a row of 4194304
 /// floats, 2.67 for 8 rows of 1048576, 11.8 for 16000001 64-bit integers. Launches: of the chunks,
 /// of each merge.
@@ -49,9 +53,15 @@ struct Measured {
   double gathers = 0; // the same where threads bring the left operand; 0: as fast
 };
 constexpr Measured kTiles[] = {
-    {{128, 256, 3, 1, 1, true}, 790e3, 670e3}, {{128, 192, 4, 1, 1, true}, 730e3, 648e3},
-    {{128, 128, 5, 1, 1, true}, 735e3, 597e3}, {{256, 128, 3, 1, 1, true}, 710e3, 653e3},
+    {{128, 256, 3, 1, 1, true}, 790e3, 670e3},
+    {{128, 192, 4, 1, 1, true}, 730e3, 648e3},
+    {{128, 128, 5, 1, 1, true}, 735e3, 597e3},
+    {{256, 128, 3, 1, 1, true}, 710e3, 653e3},
     {{128, 64, 7, 1, 1, true}, 450e3, 419e3},
+    {{128, 128, 5, 1, 1, true, 1, true}, 720e3, 580e3},
+    {{128, 128, 5, 1, 1, true, 1, true, true}, 750e3, 580e3},
+    {{128, 256, 3, 1, 1, true, 1, false, true}, 800e3, 660e3},
+    {{128, 192, 4, 1, 1, true, 1, false, true}, 745e3, 640e3},
 };
 constexpr double kMultiprocessors = 132; // of the H200 that these were measured on
 /// Of floats multiplied by threads, not measured yet: the multiply-and-adds among the instructions
@@ -108,7 +118,9 @@ double peak_of(const target::Target &target, ir::DType dtype, bool is_product, b
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t tiles_of(const ProductWork &work, const ProductTile &tile) {
-  return work.batches * ceil_div(work.rows, tile.rows) * ceil_div(work.columns, tile.columns);
+  const int64_t down =
+      tile.pair ? 2 * ceil_div(work.rows, 2 * tile.rows) : ceil_div(work.rows, tile.rows);
+  return work.batches * down * ceil_div(work.columns, tile.columns);
 }
 
 /// Blocks that share a multiprocessor take turns: two of them take twice as long as one, or a
@@ -128,14 +140,21 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
   const double rate = (work.gathers && way.gathers > 0 ? way.gathers : way.flops) /
                       kMultiprocessors; // of a multiprocessor
   const double block = 2.0 * tile.rows * tile.columns * static_cast<double>(work.terms) / rate;
+  const auto instructions = static_cast<double>(work.instructions);
   const double finish = static_cast<double>(work.batches * work.rows) *
-                        static_cast<double>(work.columns) * static_cast<double>(work.instructions) /
+                        static_cast<double>(work.columns) * instructions /
                         (kFinishingLanes * target.multiprocessors);
   const int64_t turns = ceil_div(blocks, target.multiprocessors);
   const auto rounds = static_cast<double>(turns);
-  const double compute = turns_taken(turns, tile.blocks) * block / tile.splits +
-                         rounds / tile.blocks * kRoundStart + finish +
-                         (tile.splits > 1 ? kJoin * tile.rows * tile.columns : 0);
+  double compute = turns_taken(turns, tile.blocks) * block / tile.splits +
+                   rounds / tile.blocks * kRoundStart + finish +
+                   (tile.splits > 1 ? kJoin * tile.rows * tile.columns : 0);
+  if (tile.turns) { // the longer of both hides the other, but that of the last tile
+    const double one = tile.rows * tile.columns * instructions / kTurnLanes;
+    compute = rounds * (std::max(block, one) + kRoundStart) + one;
+  }
+  if (tile.pair)
+    compute += kPairStart;
   const double memory =
       memory_nanoseconds(target, static_cast<double>(work.bytes),
                          tile.blocks > 1 || tile.groups ? kSharedBandwidth : kAloneBandwidth);
@@ -153,7 +172,8 @@ Measured best_split(const target::Target &target, const Measured &way, const Pro
     Measured split = way;
     split.tile.splits = splits;
     const ProductTile &tile = split.tile;
-    const bool fits = tile.groups && tiles_of(work, tile) * splits <= target.multiprocessors &&
+    const bool fits = tile.groups && !tile.turns && !tile.pair &&
+                      tiles_of(work, tile) * splits <= target.multiprocessors &&
                       steps >= splits * kFewestSteps &&
                       tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
                           tile.stages * tc_product_stage_bytes(tile.rows, tile.columns);
@@ -391,6 +411,10 @@ std::vector<ProductWay> template_ways(const target::Target &target, const Produc
     const Measured best = best_split(target, measured, work);
     std::string name = std::to_string(best.tile.rows) + " x " + std::to_string(best.tile.columns) +
                        " results a block";
+    if (best.tile.turns)
+      name += ", in turns";
+    if (best.tile.pair)
+      name += ", in pairs";
     if (best.tile.splits > 1)
       name += ", " + std::to_string(best.tile.splits) + " blocks share the terms";
     ways.push_back({std::move(name), best.tile, template_nanoseconds(target, best, work)});

@@ -160,6 +160,12 @@ struct ProductTile {
   /// Groups of warps divide the work, and blocks compute one tile after another.
   bool groups = false;
   int splits = 1; // blocks, a cluster, that share the terms of a tile; then each has one tile
+  /// Each group of warps that multiplies has tiles of its own, which it finishes while the other
+  /// multiplies.
+  bool turns = false;
+  /// Two blocks, a cluster, have tiles below each other, and each brings half of the columns'
+  /// operand for both: the right operand has to be brought by bulk copies.
+  bool pair = false;
   friend bool operator==(const ProductTile &, const ProductTile &) = default;
 };
 /// What a template's kernel computes. The root: attention, a sort of long rows (several kernels),

@@ -1,6 +1,6 @@
 """Tables of products, attention and convolutions beside PyTorch on one GPU: python3 dense_tables.py TSC WORK [PART ...]
 
-Parts: products, attention, decode, conv, fp32 (all unless some are named). TSC_LIBRARY names libtsc_api.so. Each
+Parts: products, ends (products with what follows them, Inductor beside), attention, decode, conv, fp32 (all unless some are named). TSC_LIBRARY names libtsc_api.so. Each
 workload is exported, compiled by `tsc compile` and loaded into this process; contenders take turns, the L2 is flushed before
 each. Peers are eager mode (cuBLASLt, cuDNN with its search) and, for attention, each backend of PyTorch. The result is held
 against float64 where that is cheap, else against eager in float32. Rows go to WORK/dense.jsonl; the worst are printed last.
@@ -78,6 +78,68 @@ def products():
     product("silu_times", lambda x, w, b: F.silu(x @ w.t()) * b, 4096, 11008, 4096, (4096, 11008))
     product("scale_rows", lambda x, w, b: (x @ w.t()) * b[:, None], 6000, 5120, 5120, (6000,))
     product("add_batch", lambda a, w, b: F.relu(a @ w + b), 577, 577, 64, (577,), batch=(192,))
+
+
+def inductor(module):
+    """The peer that compiles: called with the inputs."""
+    import torch._dynamo
+    torch._dynamo.config.recompile_limit = 1000  # all share one forward
+    compiled = torch.compile(module, dynamic=False)
+
+    def run(*a):
+        with torch.no_grad():
+            return compiled(*a)
+    return {"inductor": run}
+
+
+def tanh_gelu(x):
+    return F.gelu(x, approximate="tanh")
+
+
+def ends():
+    """What models put behind products, at their sizes."""
+    def biased(then):
+        return lambda x, w, b, *more: then(F.linear(x, w, b), *more)
+
+    def gated(then):
+        return lambda x, w, gate: then(x @ w.t()) * gate
+
+    def end(name, f, m, n, k, *more, dtype=BF16):
+        def make():
+            inputs = [r(m, k, dtype=dtype), r(n, k, dtype=dtype, scale=k ** -0.5)] + [r(*s, dtype=dtype) for s in more]
+            return Fn(f), tuple(inputs), inductor(Fn(f))
+        workload("ends", name, make, 2.0 * m * n * k)
+
+    end("gelu_2048x4096x1024", biased(F.gelu), 2048, 4096, 1024, (4096,))
+    end("tanh_gelu_2048x4096x1024", biased(tanh_gelu), 2048, 4096, 1024, (4096,), dtype=F16)
+    end("tanh_gelu_8192x3072x768", biased(tanh_gelu), 8192, 3072, 768, (3072,))
+    end("gelu_4096x3072x768", biased(F.gelu), 4096, 3072, 768, (3072,), dtype=F16)
+    end("gelu_6304x3072x768", biased(F.gelu), 6304, 3072, 768, (3072,), dtype=F16)
+    end("gelu_1111x2056x520", biased(F.gelu), 1111, 2056, 520, (2056,))
+    end("relu_2048x3072x768", biased(F.relu), 2048, 3072, 768, (3072,), dtype=F16)
+    end("silu_4096x4096x4096", biased(F.silu), 4096, 4096, 4096, (4096,))
+    end("silu_gate_2048x4864x896", gated(F.silu), 2048, 4864, 896, (2048, 4864))
+    end("tanh_gate_2048x6912x1152", gated(tanh_gelu), 2048, 6912, 1152, (2048, 6912))
+    end("silu_gate_4096x11008x4096", gated(F.silu), 4096, 11008, 4096, (4096, 11008))
+    end("silu_gate_333x11008x4096", gated(F.silu), 333, 11008, 4096, (333, 11008))
+    end("residual_8192x768x3072", biased(torch.add), 8192, 768, 3072, (768,), (8192, 768))
+    end("residual_8192x768x768", biased(torch.add), 8192, 768, 768, (768,), (8192, 768))
+    end("mish_3000x5000x1000", biased(F.mish), 3000, 5000, 1000, (5000,))
+    end("two_results_4096x2048x2048", lambda x, w: (lambda y: (y, torch.sigmoid(y.float()).half()))(x @ w.t()), 4096, 2048, 2048)
+
+    def with_end(name, batch, inputs, outputs, size, kernel, then):
+        def make():
+            form = torch.channels_last
+            module = nn.Sequential(nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), then).cuda().half()
+            module = module.to(memory_format=form)
+            x = r(batch, inputs, size, size, dtype=F16).contiguous(memory_format=form)
+            return module, (x,), inductor(module)
+        workload("ends", name, make, 2.0 * batch * inputs * outputs * size * size * kernel * kernel)
+
+    with_end("silu_1x1_24x56x144", 64, 24, 144, 56, 1, nn.SiLU())
+    with_end("hardswish_1x1_112x14x672", 64, 112, 672, 14, 1, nn.Hardswish())
+    with_end("silu_3x3_128x28x128", 32, 128, 128, 28, 3, nn.SiLU())
+    with_end("gelu_1x1_96x56x384", 32, 96, 384, 56, 1, nn.GELU())
 
 
 def attention_of(heads, length, depth, causal, batch, kv_heads=None, keys=None, dtype=BF16):
@@ -279,7 +341,7 @@ def run_group(tsc, work, names, flush, out, seconds):
 
 def main():
     tsc, work = sys.argv[1:3]
-    parts = sys.argv[3:] or ["products", "attention", "decode", "conv", "fp32"]
+    parts = sys.argv[3:] or ["products", "ends", "attention", "decode", "conv", "fp32"]
     for part in parts:
         globals()[part]()
     os.makedirs(work, exist_ok=True)

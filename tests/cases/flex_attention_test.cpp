@@ -219,7 +219,7 @@ TEST_CASE(
     std::string text;
     for (const program::Kernel &kernel : compilation.program.kernels)
       text += kernel.cuda.text;
-    return text.find("tc_soft_cap(") != std::string::npos;
+    return text.find("tc_quick_tanh(") != std::string::npos;
   };
   const json tanh = {"t", "aten.tanh.default", {"$s"}};
   const auto capped = [&](double cap) { return json{tanh, {"y", "aten.mul.Tensor", {"$t", cap}}}; };

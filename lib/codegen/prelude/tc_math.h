@@ -107,11 +107,11 @@ TC_FN float tc_quick_exp2(float x) {
 /// 1 / (1 + y) for y >= 0, infinity included.
 TC_FN float tc_reciprocal_1p(float y) { return __fdividef(1.0f, 1.0f + y); }
 /// tanh(x), off by 3e-7 at most, which is much of a small result: 5 instructions, tanh takes 17.
-TC_FN float tc_soft_cap(float x) {
+TC_FN float tc_quick_tanh(float x) {
   return 1.0f - 2.0f * tc_reciprocal_1p(tc_quick_exp2(x * 2.88539008f)); // e to 2x
 }
 #else
-TC_FN float tc_soft_cap(float x) { return tc_tanh(x); }
+TC_FN float tc_quick_tanh(float x) { return tc_tanh(x); }
 /// exp by argument reduction and a polynomial: within 2 units in the last place, and a compiler
 /// vectorizes it.
 TC_FN float tc_exp(float x) {
@@ -327,6 +327,8 @@ TC_FN float tc_sign(float x) { return static_cast<float>(tc_gt(x, 0.0f) - tc_lt(
 TC_FN double tc_sign(double x) { return static_cast<double>(tc_gt(x, 0.0) - tc_lt(x, 0.0)); }
 
 TC_FN float tc_sigmoid(float x) { return tc_reciprocal_1p(tc_exp(-x)); }
+/// Off by |x| / 2^23 of the result, and 0 below -87: for what is rounded to 16 bits.
+TC_FN float tc_quick_sigmoid(float x) { return tc_reciprocal_1p(tc_quick_exp2(x * -1.44269504f)); }
 TC_FN double tc_sigmoid(double x) { return 1.0 / (1.0 + tc_exp(-x)); }
 
 // Division of integers. By 0 PyTorch raises on the CPU and leaves it open on a GPU: 0 here. By -1
@@ -336,6 +338,10 @@ template <class T> TC_FN T tc_truncdiv(T x, T y) {
   if (y == T(0))
     return T(0);
   return y == static_cast<T>(-1) && T(-1) < T(0) ? tc_neg(x) : static_cast<T>(x / y);
+}
+/// 1 + tanh(x), which is 2 / (1 + e to -2x): nearer to it where it is small than the sum is.
+TC_FN float tc_tanh_plus_1(float x) {
+  return 2.0f * tc_reciprocal_1p(tc_quick_exp2(x * -2.88539008f));
 }
 TC_FN float tc_truncdiv(float x, float y) { return TC_LIBM(truncf)(x / y); }
 TC_FN double tc_truncdiv(double x, double y) { return TC_LIBM(trunc)(x / y); }

@@ -23,10 +23,16 @@ TC_FN tc_f16 tc_to_f16(float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   return y;
 }
+/// Of one float alone the conversion is a special unit's (a quarter of the rate), of two it is not.
 TC_FN tc_bf16 tc_to_bf16(float x) {
-  tc_bf16 y;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  return y;
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(0.0f), "f"(x));
+  return {static_cast<unsigned short>(y)};
+}
+TC_FN float tc_round_bf16(float x) {
+  unsigned y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(x), "f"(0.0f));
+  return __uint_as_float(y); // the high half, and zeros
 }
 /// Two at once, `a` in the low half.
 TC_FN unsigned tc_pack(tc_f16, float a, float b) {
@@ -68,6 +74,9 @@ TC_FN tc_bf16 tc_to_bf16(float x) {
 TC_FN unsigned tc_pack(tc_f16, float a, float b) {
   return tc_to_f16(a).bits | static_cast<unsigned>(tc_to_f16(b).bits) << 16;
 }
+TC_FN float tc_round_bf16(float x) {
+  return tc_bits_float(static_cast<unsigned>(tc_to_bf16(x).bits) << 16);
+}
 TC_FN unsigned tc_pack(tc_bf16, float a, float b) {
   return tc_to_bf16(a).bits | static_cast<unsigned>(tc_to_bf16(b).bits) << 16;
 }
@@ -76,7 +85,6 @@ TC_FN float tc_float(tc_bf16 x) { return tc_bits_float(static_cast<unsigned>(x.b
 
 /// The value as the nearest element of the narrow type, still held in a float.
 TC_FN float tc_round_f16(float x) { return tc_float(tc_to_f16(x)); }
-TC_FN float tc_round_bf16(float x) { return tc_float(tc_to_bf16(x)); }
 
 /// 8-bit floats: Mantissa bits, an exponent biased by Bias. Largest is the largest number; Beyond
 /// is what becomes of larger ones, Nan of NaN: in the place of -0 where it is 0x80.

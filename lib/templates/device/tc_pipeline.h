@@ -78,6 +78,22 @@ TC_FN void tc_bulk_copy(unsigned to, const tc_tensor_map *map, int x, int y, int
                "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
                : "memory");
 }
+/// The same for all blocks of a cluster whose bits are in `blocks`: to the same place in the shared
+/// memory of each, and for the barrier at the same place there.
+TC_FN void tc_bulk_copy_to(unsigned short blocks, unsigned to, const tc_tensor_map *map, int x,
+                           int y, unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(blocks)
+               : "memory");
+}
+TC_FN void tc_bulk_copy_to(unsigned short blocks, unsigned to, const tc_tensor_map *map, int x,
+                           int y, int z, unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks)
+               : "memory");
+}
 /// One tap of windows over 1, 2 or 3 dimensions (im2col): channels from `channel` on of positions
 /// from base `at` on, innermost dimension first, each moved by `tap`.
 template <int Rank>
@@ -164,6 +180,13 @@ TC_FN void tc_cluster_store(unsigned to, float a, float b, float c, float d) {
                "f"(c), "f"(d)
                : "memory");
 }
+/// An arrival at a barrier of another block of the cluster, or of this one.
+/// Releases nothing to other blocks but that shared memory was read (what does fences memory).
+TC_FN void tc_cluster_barrier_arrive(unsigned address, unsigned rank) {
+  asm volatile(
+      "mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(tc_cluster_address(address, rank))
+      : "memory");
+}
 TC_FN void tc_cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -207,6 +230,12 @@ template <int Count> struct tc_ring {
       stage = 0;
       parity ^= 1;
     }
+  }
+  /// As many stages as others take.
+  TC_MEMBER void skip(int stages) {
+    const int to = stage + stages;
+    stage = to % Count;
+    parity ^= static_cast<unsigned>(to / Count) & 1;
   }
 };
 

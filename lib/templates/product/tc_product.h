@@ -25,9 +25,9 @@ TC_FN void tc_product_place(int block, int row_tiles, int column_tiles, int &row
 struct tc_product_tile_place {
   int batch, row_tile, column_tile;
 };
-template <class Tile>
+template <class Tile, int Rows = Tile::rows>
 TC_FN tc_product_tile_place tc_product_place_of(int tile, int rows, int columns) {
-  const int row_tiles = (rows + Tile::rows - 1) / Tile::rows,
+  const int row_tiles = (rows + Rows - 1) / Rows,
             column_tiles = (columns + Tile::columns - 1) / Tile::columns,
             batch = tile / (row_tiles * column_tiles);
   tc_product_tile_place place = {batch, 0, 0};
@@ -35,9 +35,9 @@ TC_FN tc_product_tile_place tc_product_place_of(int tile, int rows, int columns)
                    place.column_tile);
   return place;
 }
-template <class Tile> TC_FN int tc_product_tiles(int rows, int columns, int batches) {
-  return (rows + Tile::rows - 1) / Tile::rows * ((columns + Tile::columns - 1) / Tile::columns) *
-         batches;
+template <class Tile, int Rows = Tile::rows>
+TC_FN int tc_product_tiles(int rows, int columns, int batches) {
+  return (rows + Rows - 1) / Rows * ((columns + Tile::columns - 1) / Tile::columns) * batches;
 }
 
 #ifndef TC_DEVICE

@@ -42,6 +42,7 @@ TC_CONSTEXPR int tc_product_shared_bytes(int rows, int columns, int stages) {
 constexpr int tc_product_bringing = 128; // threads, before those that multiply
 constexpr int tc_product_multiplying = 256;
 constexpr int tc_product_all_threads = tc_product_bringing + tc_product_multiplying;
+constexpr int tc_product_turn = 1;   // named barrier of the first group's turn, then the second's
 constexpr int tc_product_piece = 64; // columns of 16 rows that a warp stages at once
 /// Floats from one staged row to the next: rows that half a warp stores at once differ in banks.
 constexpr int tc_product_piece_pitch = tc_product_piece + 8;

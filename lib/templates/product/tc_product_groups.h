@@ -3,7 +3,9 @@
 // as matrices; two groups multiply 64 rows each (or twice 64) with all columns. A block stays and
 // computes one tile after another: the next one's operands come while results are finished. Where
 // tiles are few and terms many, the blocks of a cluster share the terms of one tile each, and put
-// their sums together by way of each other's shared memory.
+// their sums together by way of each other's shared memory. Where finishing takes long beside
+// multiplying, the two groups take tiles in turns: one multiplies while the other finishes. Blocks
+// may come in pairs, whose rows lie below each other: each brings half of the columns for both.
 //
 // Operands, and the function that results go to, are those of tc_product.h.
 #pragma once
@@ -50,20 +52,28 @@ template <class Tile> struct tc_product_places {
   TC_MEMBER unsigned free(int stage) const { return barrier(Tile::stages + stage); }
 };
 
-/// The tiles of a block, in the order that all blocks follow together.
+/// The tiles of a block, in the order that all blocks follow together; or every `each`-th of them
+/// from `first` on. A pair's tiles lie below each other and count as one here.
 template <class Tile> struct tc_product_walk {
-  int rows, columns, tiles, tile;
-  TC_MEMBER tc_product_walk(int rows, int columns, int batches)
-      : rows(rows), columns(columns), tiles(tc_product_tiles<Tile>(rows, columns, batches)),
-        tile(static_cast<int>(blockIdx.x) / Tile::splits) {}
+  int rows, columns, tiles, blocks, each, tile;
+  TC_MEMBER tc_product_walk(int rows, int columns, int batches, int first = 0, int each = 1)
+      : rows(rows), columns(columns),
+        tiles(tc_product_tiles<Tile, Tile::unit_rows>(rows, columns, batches)),
+        blocks(static_cast<int>(gridDim.x) / Tile::unit_blocks), each(each),
+        tile(static_cast<int>(blockIdx.x) / Tile::unit_blocks + first * blocks) {}
+  /// Whether the block has a tile behind the last one that next() gave.
+  TC_MEMBER bool more() const { return tile - (each - 1) * blocks < tiles; }
   TC_MEMBER bool next(int &batch, int &first_row, int &first_column) {
     if (tile >= tiles)
       return false;
-    const tc_product_tile_place place = tc_product_place_of<Tile>(tile, rows, columns);
+    const tc_product_tile_place place =
+        tc_product_place_of<Tile, Tile::unit_rows>(tile, rows, columns);
     batch = place.batch;
-    first_row = place.row_tile * Tile::rows;
+    first_row = place.row_tile * Tile::unit_rows;
+    if (Tile::pair)
+      first_row += static_cast<int>(tc_cluster_rank()) * Tile::rows;
     first_column = place.column_tile * Tile::columns;
-    tile += static_cast<int>(gridDim.x) / Tile::splits;
+    tile += each * blocks;
     return true;
   }
 };
@@ -124,6 +134,28 @@ TC_FN void tc_operand_bulk(const Operand &operand, unsigned to, int batch, int r
         tc_bulk_copy(to + i * tc_product_block, operand.map, row + i * 64, term, barrier);
   }
 }
+/// This block's half of what it and the other one of its pair read, to both.
+template <int Extent, class Operand>
+TC_FN void tc_operand_bulk_pair(const Operand &operand, unsigned to, int batch, int row, int term,
+                                unsigned barrier) {
+  constexpr unsigned short both = 3;
+  const int rank = static_cast<int>(tc_cluster_rank());
+  if constexpr (Operand::deep) {
+    constexpr int half = Extent / 2;
+    to += rank * half * tc_product_line;
+    if constexpr (tc_is_batched<Operand>)
+      tc_bulk_copy_to(both, to, operand.map, term, row + rank * half, batch, barrier);
+    else
+      tc_bulk_copy_to(both, to, operand.map, term, row + rank * half, barrier);
+  } else {
+    for (int i = rank; i < Extent / 64; i += 2)
+      if constexpr (tc_is_batched<Operand>)
+        tc_bulk_copy_to(both, to + i * tc_product_block, operand.map, row + i * 64, term, batch,
+                        barrier);
+      else
+        tc_bulk_copy_to(both, to + i * tc_product_block, operand.map, row + i * 64, term, barrier);
+  }
+}
 /// Brings the steps of an operand that threads bring; of others nothing.
 template <class T, int Extent, class Operand, bool ByThreads = tc_by_threads<Operand>>
 struct tc_group_mover : tc_operand_mover<T, Extent, Operand, tc_product_bringing> {};
@@ -162,7 +194,10 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
         constexpr int bytes = (tc_is_mapped<Left> ? Tile::left_bytes : 0) +
                               (tc_is_mapped<Right> ? Tile::stage_bytes - Tile::left_bytes : 0);
         tc_barrier_expect(full, bytes);
-        if constexpr (tc_is_mapped<Right>)
+        if constexpr (Tile::pair)
+          tc_operand_bulk_pair<Tile::columns>(right, stage + Tile::left_bytes, batch, first_column,
+                                              term, full);
+        else if constexpr (tc_is_mapped<Right>)
           tc_operand_bulk<Tile::columns>(right, stage + Tile::left_bytes, batch, first_column, term,
                                          full);
         if constexpr (tc_is_mapped<Left>)
@@ -184,9 +219,36 @@ TC_FN void tc_product_bring(const tc_product_places<Tile> &places, const Left &a
 TC_FN int tc_product_staged_at(int row, int column) {
   return row * tc_product_piece_pitch + (column ^ (column / 32 % 2 * 4));
 }
+/// What the four runs that a thread finishes of 16 rows and 64 columns are finished with, all on
+/// its way at once. Where that takes too many registers, runs load for themselves.
+template <class Finish> TC_MEMBER constexpr bool tc_product_fetches() {
+  if constexpr (Finish::loads_ahead && !Finish::heavy)
+    return sizeof(typename Finish::loaded) <= 32;
+  return false;
+}
+template <class Finish, bool Fetches = tc_product_fetches<Finish>()> struct tc_product_fetched {
+  static constexpr bool fetches = false;
+  template <bool Whole> TC_MEMBER void fetch(const Finish &, int, int, int, int) {}
+};
+template <class Finish> struct tc_product_fetched<Finish, true> {
+  static constexpr bool fetches = true;
+  typename Finish::loaded runs[4];
+  template <bool Whole>
+  TC_MEMBER void fetch(const Finish &finish, int first_row, int first_column, int rows,
+                       int columns) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    TC_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int row = first_row + i * 4 + lane / 8, column = first_column + lane % 8 * 8;
+      if (Whole || (row < rows && column < columns))
+        runs[i] = finish.ahead(row, column);
+    }
+  }
+};
 /// What a warp has staged, 16 rows of 64 columns, to `finish`: in runs of 8 neighbours.
 template <bool Whole, class Finish>
-TC_FN void tc_product_give_runs(const float *staged, const Finish &finish, int first_row,
+TC_FN void tc_product_give_runs(const float *staged, const Finish &finish,
+                                const tc_product_fetched<Finish> &fetched, int first_row,
                                 int first_column, int rows, int columns) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll(Finish::heavy ? 1 : 4) // a text of heavy ones would take a minute to compile
@@ -198,7 +260,10 @@ TC_FN void tc_product_give_runs(const float *staged, const Finish &finish, int f
     if (!Whole && (first_row + row >= rows || first_column + run >= columns))
       continue;
     const float values[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    finish(first_row + row, first_column + run, values);
+    if constexpr (tc_product_fetched<Finish>::fetches)
+      finish(first_row + row, first_column + run, values, fetched.runs[i]);
+    else
+      finish(first_row + row, first_column + run, values);
   }
 }
 /// The same one by one, neighbouring threads neighbouring columns: rows that start anywhere.
@@ -215,13 +280,18 @@ TC_FN void tc_product_give_singly(const float *staged, const Finish &finish, int
     finish(first_row + row, first_column + column, result);
   }
 }
-/// Results of 16 rows by way of shared memory to `finish`, 64 columns at a time.
+/// Results of 16 rows by way of shared memory to `finish`, 64 columns at a time. What the first are
+/// finished with is on its way; of the rows that are a group's rows further, too, where there are
+/// more of them.
 template <class Tile, bool Whole, int N, class Finish>
 TC_FN void tc_product_give(const float (&sums)[N], float *staged, const Finish &finish,
-                           int first_row, int first_column, int rows, int columns) {
+                           tc_product_fetched<Finish> &fetched, bool is_more, int first_row,
+                           int first_column, int rows, int columns) {
+  constexpr int pieces = Tile::columns / tc_product_piece;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TC_UNROLL
-  for (int piece = 0; piece < Tile::columns / tc_product_piece; ++piece) {
+  for (int piece = 0; piece < pieces; ++piece) {
+    const int column = first_column + piece * tc_product_piece;
     TC_UNROLL
     for (int i = 0; i < tc_product_piece / 8; ++i)
       TC_UNROLL
@@ -232,11 +302,15 @@ TC_FN void tc_product_give(const float (&sums)[N], float *staged, const Finish &
           make_float2(sums[at], sums[at + 1]);
     }
     __syncwarp();
-    const int column = first_column + piece * tc_product_piece;
     if constexpr (Finish::run == 1)
       tc_product_give_singly<Whole>(staged, finish, first_row, column, rows, columns);
     else
-      tc_product_give_runs<Whole>(staged, finish, first_row, column, rows, columns);
+      tc_product_give_runs<Whole>(staged, finish, fetched, first_row, column, rows, columns);
+    if (piece + 1 < pieces)
+      fetched.template fetch<Whole>(finish, first_row, column + tc_product_piece, rows, columns);
+    else if (is_more)
+      fetched.template fetch<Whole>(finish, first_row + tc_product_group_rows, first_column, rows,
+                                    columns);
     __syncwarp();
   }
 }
@@ -283,22 +357,41 @@ TC_FN bool tc_product_join(float (&sums)[Tile::row_tiles][N], unsigned memory, i
   return true;
 }
 
+/// A warp no longer needs a stage: it may be filled by whoever fills it.
+template <class Tile> TC_FN void tc_product_free(unsigned barrier) {
+  const unsigned lane = threadIdx.x % 32;
+  if constexpr (Tile::pair) {
+    if (lane < 2)
+      tc_cluster_barrier_arrive(barrier, lane);
+  } else if (lane == 0) {
+    tc_barrier_arrive(barrier);
+  }
+}
+
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &finish,
                                int rows, int columns, int steps, int batches) {
   const int thread = static_cast<int>(threadIdx.x) - tc_product_bringing, warp = thread / 32,
             group = thread / 128;
-  constexpr int row_tiles = Tile::row_tiles;
-  const int own = group * row_tiles; // the group's first 64 rows in the tile
+  // The tiles of 64 rows that a group multiplies, and the first of them in the block's tile.
+  constexpr bool turns = Tile::turns;
+  constexpr int row_tiles = turns ? Tile::rows / tc_product_group_rows : Tile::row_tiles;
+  const int own = turns ? 0 : group * row_tiles;
   TC_DYN_SMEM(unsigned char, dynamic);
   float *staged =
       reinterpret_cast<float *>(dynamic + (places.staged(warp) - tc_shared_address(dynamic)));
-  tc_product_walk<Tile> walk(rows, columns, batches);
+  tc_product_walk<Tile> walk(rows, columns, batches, turns ? group : 0, turns ? 2 : 1);
   const tc_product_share<Tile> share(steps);
   tc_ring<Tile::stages> ring;
+  if (turns && group == 1) { // the first turn is the other group's
+    ring.skip(steps);
+    tc_group_arrive(tc_product_turn, tc_product_multiplying);
+  }
   int batch, first_row, first_column;
   while (walk.next(batch, first_row, first_column)) {
     const int above = batch * rows, end = above + rows; // of all results
+    if constexpr (turns) // stages are filled in the order of tiles, and parity knows two rounds
+      tc_group_sync(tc_product_turn + group, tc_product_multiplying);
     float sums[row_tiles][Tile::columns / 2];
     unsigned before = 0; // barrier of the stage that is still being multiplied
     for (int step = share.begin; step < share.end; ++step) {
@@ -322,15 +415,22 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
       tc_wgmma_end_group();
       if (step > share.begin) {
         tc_wgmma_wait<1>();
-        if (thread % 32 == 0)
-          tc_barrier_arrive(before);
+        tc_product_free<Tile>(before);
       }
       before = places.free(ring.stage);
       ring.next();
     }
+    if constexpr (turns) {
+      ring.skip(steps);
+      if (walk.more())
+        tc_group_arrive(tc_product_turn + (group ^ 1), tc_product_multiplying);
+    }
+    const int group_row = above + first_row + own * tc_product_group_rows + warp % 4 * 16;
+    tc_product_fetched<Finish> fetched;
+    fetched.template fetch<false>(finish, group_row, first_column, end, columns);
     tc_wgmma_wait<0>();
-    if (share.end > share.begin && thread % 32 == 0)
-      tc_barrier_arrive(before);
+    if (share.end > share.begin)
+      tc_product_free<Tile>(before);
     if (share.end == share.begin)
       tc_clear_sums(sums);
     if constexpr (Tile::splits > 1) {
@@ -344,11 +444,13 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     TC_UNROLL
     for (int m = 0; m < row_tiles; ++m) {
       tc_wgmma_hold(sums[m]);
-      const int row = above + first_row + (own + m) * tc_product_group_rows + warp % 4 * 16;
+      const int row = group_row + m * tc_product_group_rows;
       if (whole)
-        tc_product_give<Tile, true>(sums[m], staged, finish, row, first_column, end, columns);
+        tc_product_give<Tile, true>(sums[m], staged, finish, fetched, m + 1 < row_tiles, row,
+                                    first_column, end, columns);
       else
-        tc_product_give<Tile, false>(sums[m], staged, finish, row, first_column, end, columns);
+        tc_product_give<Tile, false>(sums[m], staged, finish, fetched, m + 1 < row_tiles, row,
+                                     first_column, end, columns);
     }
   }
 }
@@ -366,11 +468,18 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
       tc_bulk_prepare(right.map);
     for (int stage = 0; stage < Tile::stages; ++stage) {
       tc_barrier_init(places.full(stage), arrivals::count);
-      tc_barrier_init(places.free(stage), tc_product_multiplying / 32);
+      tc_barrier_init(places.free(stage),
+                      tc_product_multiplying / 32 * (Tile::pair ? 2 : 1) / (Tile::turns ? 2 : 1));
     }
     tc_barrier_fence_init();
   }
-  __syncthreads();
+  if constexpr (Tile::pair) {
+    static_assert(tc_is_mapped<Right>, "bulk copies reach two blocks");
+    tc_cluster_arrive();
+    tc_cluster_wait();
+  } else {
+    __syncthreads();
+  }
   const int steps = (terms + tc_product_kind<T>::terms - 1) / tc_product_kind<T>::terms;
   if (threadIdx.x < tc_product_bringing) {
     tc_registers_give<arrivals::giving>();
@@ -378,6 +487,10 @@ TC_FN void tc_product_by_groups(const Left &left, const Right &right, const Fini
   } else {
     tc_registers_take<arrivals::taking>();
     tc_product_multiply<Tile, T, Left, Right>(places, finish, rows, columns, steps, batches);
+    if constexpr (Tile::pair) { // the other block's copies and arrivals still come here
+      tc_cluster_arrive();
+      tc_cluster_wait();
+    }
   }
 }
 

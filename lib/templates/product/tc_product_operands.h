@@ -36,8 +36,15 @@ template <> struct tc_product_kind<tc_tf32> {
 
 /// `stages`: steps that shared memory holds. `lag`: 1 where a step's product may still run when the
 /// next one starts. `splits`: blocks, a cluster, that share the terms of a tile.
-template <int Rows, int Columns, int Stages, int Lag, int Splits = 1> struct tc_product_tile {
+/// `turns`: groups of warps take tiles in turns. `pair`: two blocks, a cluster, multiply rows below
+/// each other with the same columns, each of which one of them brings for both.
+template <int Rows, int Columns, int Stages, int Lag, int Splits = 1, bool Turns = false,
+          bool Pair = false>
+struct tc_product_tile {
+  static_assert(Splits == 1 || !(Turns || Pair), "blocks that share terms have one tile");
   static constexpr int rows = Rows, columns = Columns, stages = Stages, lag = Lag, splits = Splits;
+  static constexpr bool turns = Turns, pair = Pair;
+  static constexpr int unit_blocks = Splits * (Pair ? 2 : 1), unit_rows = Rows * (Pair ? 2 : 1);
   static constexpr int row_tiles = Rows / (2 * tc_product_group_rows); // of a group of warps
   static constexpr int left_bytes = Rows * tc_product_line,
                        stage_bytes = tc_product_stage_bytes(Rows, Columns);
