@@ -181,6 +181,24 @@ TEST_CASE("as_strided sees the whole memory, whatever it is taken of") {
         "z = aten.neg.default(%as_strided)\n");
 }
 
+TEST_CASE("as_strided of an input sees no element before the input's own") {
+  const auto from = [](int64_t offset) {
+    SampleGraph sample;
+    Argument x = sample.input("x", DType::f32, {10});
+    sample.record({DType::f32, {{10}, {1}, 5}}); // what it is part of begins 5 elements earlier
+    Argument s = sample.call("s", "aten.as_strided.default", {x, List{3}, List{2}, offset});
+    return sample.finish({s});
+  };
+  CHECK(calls_of(functionalized(from(5))) == "s = aten.as_strided.default(%x, [3], [2], 5)\n");
+  CHECK(
+      message_of(from(4)) ==
+      "error TSC-O079: aten.as_strided.default leaves its memory: element 4 lies before the input, "
+      "whose memory is given from element 5 on\n"
+      "  at node s\n"
+      "  in File \"model.py\", line 1, in forward: y = f(x)\n"
+      "  next: choose sizes, strides and an offset within the tensor's memory");
+}
+
 TEST_CASE("views in place are views: sizes change, memory does not") {
   SampleGraph sample;
   Argument x = sample.input("x", DType::f32, {4, 6});

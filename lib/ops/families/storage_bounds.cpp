@@ -68,4 +68,14 @@ void require_within(GraphBuilder &builder, const Call &call, const StridedRegion
                         " elements, the memory has " + symbolic::print(elements));
 }
 
+void require_behind_start(GraphBuilder &builder, const Call &call, const StridedRegion &region,
+                          Expr start) {
+  const Expr empty = graph::less_or_equal(symbolic::numel(region.sizes), 0);
+  require_condition(builder, call,
+                    symbolic::maximum(empty, graph::less_or_equal(start, region.offset)),
+                    "element " + symbolic::print(region.offset) +
+                        " lies before the input, whose memory is given from element " +
+                        symbolic::print(start) + " on");
+}
+
 } // namespace tsc::ops

@@ -22,5 +22,9 @@ struct StridedRegion {
 /// elements may lie anywhere. Errors: TSC-O004 where the data decides the region.
 void require_within(GraphBuilder &builder, const Call &call, const StridedRegion &region,
                     Expr elements);
+/// The same where `region` begins before an input's first element: who runs the program hands its
+/// memory over from there on.
+void require_behind_start(GraphBuilder &builder, const Call &call, const StridedRegion &region,
+                          Expr start);
 
 } // namespace tsc::ops

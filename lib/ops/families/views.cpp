@@ -217,6 +217,9 @@ Argument as_strided(GraphBuilder &builder, const Call &call) {
   const graph::NodeId whole = chain_of_views(builder.graph(), call["self"].node()->id).back();
   const TensorMeta memory = *builder.graph().node(whole).value->tensor();
   require_within(builder, call, {sizes, strides, offset}, memory.layout.storage_size());
+  if (builder.graph().node(whole).kind == graph::NodeKind::placeholder &&
+      !memory.layout.offset.is_integer(0))
+    require_behind_start(builder, call, {sizes, strides, offset}, memory.layout.offset);
   if (tensor::size_in_bytes(memory.dtype) != tensor::size_in_bytes(self.dtype))
     call.refuse("TSC-O002", call.node().target + " of bits that are seen in another element size",
                 "take the strided view first, or copy what view.dtype gives");
