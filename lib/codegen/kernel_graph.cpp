@@ -1,5 +1,7 @@
 #include "codegen/kernel_graph.h"
 
+#include "codegen/value_range.h"
+
 #include "codegen/order_elements.h"
 #include "codegen/softmax_statistics.h"
 #include "support/diagnostic.h"
@@ -473,6 +475,14 @@ private:
 
   /// `guard`: where the index counts, and has to be in range.
   ValueId add_indirect(const ir::BodyOp &op, ValueId guard) {
+    // What follows from positions is an index as any other, and need not be checked.
+    if (const std::optional<Expr> index = value_index(graph_, ids_[op.args[0]])) {
+      const symbolic::Interval bounds = symbolic::bounds(*index, graph_.ranges);
+      if (bounds.low >= 0 && bounds.high < symbolic::bounds(op.extent, graph_.ranges).low) {
+        indirect_[op.symbol] = *index;
+        return ids_[op.args[0]];
+      }
+    }
     Value value;
     value.op = Op::set_indirect;
     value.dtype = DType::i64;

@@ -29,14 +29,43 @@ bool unit_stride(const Value &value, Expr variable) {
   return stride && stride->is_integer(1);
 }
 
+/// Whether neighbours along `variable` are neighbours in memory, in its order or against it, but
+/// where a minimum or a maximum of positions holds them at one place.
+bool beside(Expr index, Expr variable) {
+  if (!symbolic::depends_on(index, variable))
+    return false;
+  if (const auto stride = symbolic::coefficient_of(index, variable))
+    return stride->is_integer(1) || stride->is_integer(-1);
+  const symbolic::Kind kind = index.kind();
+  if (kind == symbolic::Kind::add) { // of one term alone
+    size_t terms = 0, fitting = 0;
+    for (const Expr term : index.operands())
+      if (symbolic::depends_on(term, variable)) {
+        ++terms;
+        fitting += beside(term, variable) ? 1 : 0;
+      }
+    return terms == 1 && fitting == 1;
+  }
+  if (kind != symbolic::Kind::minimum && kind != symbolic::Kind::maximum)
+    return false;
+  size_t fitting = 0;
+  for (const Expr part : index.operands()) {
+    if (symbolic::depends_on(part, variable) && !beside(part, variable))
+      return false;
+    fitting += symbolic::depends_on(part, variable) ? 1 : 0;
+  }
+  return fitting == 1;
+}
+
 /// The position among the element variables that most bytes of `counts` are contiguous along.
 template <class Counts>
 std::optional<size_t> most_contiguous(const ir::Module &module, const KernelGraph &graph,
-                                      const Counts &counts) {
+                                      const Counts &counts,
+                                      bool (*contiguous)(const Value &, Expr) = unit_stride) {
   std::vector<size_t> bytes(graph.element_variables.size(), 0);
   for (const Value &value : graph.values)
     for (size_t i = 0; i < bytes.size(); ++i)
-      if (counts(value) && unit_stride(value, graph.element_variables[i]))
+      if (counts(value) && contiguous(value, graph.element_variables[i]))
         bytes[i] += bytes_of(module, value);
   const auto best = std::max_element(bytes.begin(), bytes.end());
   if (best == bytes.end() || *best == 0)
@@ -166,16 +195,19 @@ std::vector<ValueId> arrange_variables(const ir::Module &module, KernelGraph &gr
     return {};
   const Expr across = graph.element_variables[*store];
   const auto turned = [&](const Value &value) {
-    return may_be_tiled(value) && !unit_stride(value, across) &&
+    return may_be_tiled(value) && !beside(value.index, across) &&
            symbolic::depends_on(value.index, across);
   };
-  const auto load = most_contiguous(module, graph, turned);
+  const auto is_beside = [](const Value &value, Expr variable) {
+    return beside(value.index, variable);
+  };
+  const auto load = most_contiguous(module, graph, turned, is_beside);
   if (!load || *load == *store)
     return {};
   const Expr down = graph.element_variables[*load];
   std::vector<ValueId> loads; // merged variables may divide their indices
   for (ValueId id = 0; id < graph.values.size(); ++id)
-    if (turned(graph[id]) && unit_stride(graph[id], down))
+    if (turned(graph[id]) && is_beside(graph[id], down))
       loads.push_back(id);
   lengthen(graph, across, down, is_store_of_elements);
   lengthen(graph, down, across, turned);

@@ -134,4 +134,67 @@ std::optional<ValueRange> value_range(const KernelGraph &graph, ValueId id) {
   return ValueRange{bounds.low, bounds.high};
 }
 
+namespace {
+
+class IndexOfValue {
+public:
+  explicit IndexOfValue(const KernelGraph &graph) : graph_(graph) {}
+
+  std::optional<Expr> operator()(ValueId id) {
+    constexpr int kMost = 64; // of the text of an index
+    const Value &value = graph_[id];
+    if (++seen_ > kMost || (value.dtype != DType::i64 && value.dtype != DType::i32))
+      return std::nullopt;
+    const std::optional<Expr> index = computed(value);
+    if (!index)
+      return std::nullopt;
+    const symbolic::Interval bounds = symbolic::bounds(*index, graph_.ranges);
+    return bounds.low >= INT32_MIN && bounds.high <= INT32_MAX ? index : std::nullopt;
+  }
+
+private:
+  const KernelGraph &graph_;
+  int seen_ = 0;
+
+  std::optional<Expr> computed(const Value &value) {
+    if (value.op == Op::index_expr)
+      return value.args.empty() ? std::optional<Expr>(value.index) : std::nullopt;
+    if (value.op == Op::constant) {
+      const auto *number = std::get_if<int64_t>(&value.constant);
+      return number ? std::optional<Expr>(Expr(*number)) : std::nullopt;
+    }
+    const bool unary = value.op == Op::neg || value.op == Op::to_dtype;
+    const bool binary = value.op == Op::add || value.op == Op::sub || value.op == Op::mul ||
+                        value.op == Op::minimum || value.op == Op::maximum;
+    if (value.args.size() != (unary ? 1u : 2u) || !(unary || binary))
+      return std::nullopt;
+    const std::optional<Expr> a = (*this)(value.args[0]);
+    const std::optional<Expr> b = a && binary ? (*this)(value.args[1]) : std::nullopt;
+    if (!a || (binary && !b))
+      return std::nullopt;
+    switch (value.op) {
+    case Op::neg:
+      return Expr(0) - *a;
+    case Op::add:
+      return *a + *b;
+    case Op::sub:
+      return *a - *b;
+    case Op::mul:
+      return a->is_integer() || b->is_integer() ? std::optional<Expr>(*a * *b) : std::nullopt;
+    case Op::minimum:
+      return symbolic::minimum(*a, *b);
+    case Op::maximum:
+      return symbolic::maximum(*a, *b);
+    default:
+      return a;
+    }
+  }
+};
+
+} // namespace
+
+std::optional<Expr> value_index(const KernelGraph &graph, ValueId id) {
+  return IndexOfValue(graph)(id);
+}
+
 } // namespace tsc::codegen

@@ -17,4 +17,9 @@ struct ValueRange {
 /// bounds.
 std::optional<ValueRange> value_range(const KernelGraph &graph, ValueId id);
 
+/// An integer value that follows from positions by sums, differences, products with numbers, minima
+/// and maxima, none of which can leave 32 bits, as an expression of the kernel's variables; nothing
+/// for all others.
+std::optional<Expr> value_index(const KernelGraph &graph, ValueId id);
+
 } // namespace tsc::codegen
