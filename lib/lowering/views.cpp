@@ -188,35 +188,62 @@ TensorValue select(Context &context, const TensorValue &value, size_t dimension,
   return squeeze(context, one, {dimension});
 }
 
+namespace {
+
+/// A value that lies as `base`, in other sizes, as strides; nothing where that takes a copy.
+std::optional<Layout> reshaped_strides(const Context &context, const Layout &base,
+                                       const std::vector<Expr> &sizes) {
+  Layout layout;
+  layout.sizes = sizes;
+  if (base.is_contiguous()) {
+    layout.offset = base.offset;
+    layout.strides = tensor::contiguous_strides(sizes);
+    return layout;
+  }
+  const std::vector<Expr> variables = identity_index(sizes.size());
+  symbolic::Ranges ranges = *context.ranges;
+  for (size_t k = 0; k < sizes.size(); ++k)
+    ranges.set_size(variables[k], sizes[k]);
+  const std::vector<Expr> index = symbolic::reshape_index(base.sizes, sizes, variables);
+  const Expr linear = symbolic::simplify(base.linear_index(index), ranges);
+  if (!symbolic::is_affine(linear, variables))
+    return std::nullopt;
+  layout.strides = symbolic::stride_vars(linear, variables);
+  layout.offset = symbolic::offset_of(linear, variables);
+  return layout;
+}
+
+/// Decides how a stored value that is to be seen in other sizes lies: as what it reads does if
+/// these sizes are strides on that (an image with its channels innermost as a list of pixels), else
+/// contiguous. Of few elements always contiguous, as most who read them want it: a launch that
+/// copies them takes longer than reading them across.
+void decide_layout_for(Context &context, BufferId id, const std::vector<Expr> &sizes) {
+  const ir::Buffer before = context.module.buffer(id);
+  if (before.layout_kind != ir::LayoutKind::flexible)
+    return;
+  constexpr int64_t kFew = 1 << 16;
+  const auto elements = symbolic::numel(before.layout.sizes).as_integer();
+  if (context.policy.layouts_follow_reads && !(elements && *elements <= kFew)) {
+    decide_layout(context, id);
+    if (reshaped_strides(context, context.module.buffer(id).layout, sizes))
+      return;
+    context.module.buffers[id] = before;
+  }
+  decide_layout_as(context, id, tensor::contiguous_strides(before.layout.sizes));
+}
+
+} // namespace
+
 TensorValue reshape(Context &context, const TensorValue &value, std::vector<Expr> sizes) {
   if (sizes == value.sizes)
     return value;
   if (value.storage->realized() && !value.is_view())
-    decide_layout_as(context, value.storage->buffer, tensor::contiguous_strides(value.sizes));
-  const std::optional<Layout> base = layout_of(context, value);
-  if (base && base->is_contiguous()) {
-    Layout layout;
-    layout.offset = base->offset;
-    layout.strides = tensor::contiguous_strides(sizes);
-    layout.sizes = std::move(sizes);
-    return with_layout(value, std::move(layout));
-  }
-  const std::vector<Expr> variables = identity_index(sizes.size());
-  const std::vector<Expr> index = symbolic::reshape_index(value.sizes, sizes, variables);
-  if (!base)
-    return index_map(context, value, std::move(sizes), index);
-  // A strided value whose dimensions split and merge without a copy stays strided.
-  symbolic::Ranges ranges = *context.ranges;
-  for (size_t k = 0; k < sizes.size(); ++k)
-    ranges.set_size(variables[k], sizes[k]);
-  const Expr linear = symbolic::simplify(base->linear_index(index), ranges);
-  if (symbolic::is_affine(linear, variables)) {
-    Layout layout;
-    layout.strides = symbolic::stride_vars(linear, variables);
-    layout.offset = symbolic::offset_of(linear, variables);
-    layout.sizes = std::move(sizes);
-    return with_layout(value, std::move(layout));
-  }
+    decide_layout_for(context, value.storage->buffer, sizes);
+  if (const std::optional<Layout> base = layout_of(context, value))
+    if (std::optional<Layout> layout = reshaped_strides(context, *base, sizes))
+      return with_layout(value, std::move(*layout));
+  const std::vector<Expr> index =
+      symbolic::reshape_index(value.sizes, sizes, identity_index(sizes.size()));
   return index_map(context, value, std::move(sizes), index);
 }
 
