@@ -62,8 +62,37 @@ ir::BufferView rows_operand(Context &context, TensorValue value) {
   return view;
 }
 
+/// Strides of rows one after another, each of which starts at a multiple of `run` elements.
+std::vector<Expr> strides_of_rows(const std::vector<Expr> &sizes, int64_t run) {
+  std::vector<Expr> strides(sizes.size(), Expr(1));
+  for (size_t k = sizes.size() - 1; k-- > 0;)
+    strides[k] = k + 2 == sizes.size() ? symbolic::ceil_div(sizes[k + 1], Expr(run)) * Expr(run)
+                                       : strides[k + 1] * sizes[k + 1];
+  return strides;
+}
+
 ir::BufferView mask_operand(Context &context, TensorValue value, const std::vector<Expr> &scores) {
+  constexpr int64_t kRun = 8; // elements that threads read at once
   ir::BufferView view = realized_view(context, value);
+  // Every row of queries reads its row of the mask, every batch anew: one that is computed with its
+  // heads innermost is turned once.
+  if (view.layout.rank() > 1 && !view.layout.sizes.back().is_integer(1) &&
+      !view.layout.strides.back().is_integer(0) && !view.layout.strides.back().is_integer(1)) {
+    const auto found = std::find_if(
+        context.turned_masks.begin(), context.turned_masks.end(), [&](const auto &pair) {
+          return pair.first.buffer == view.buffer && pair.first.layout == view.layout;
+        });
+    if (found != context.turned_masks.end()) {
+      view = found->second;
+    } else {
+      TensorValue rows = copy(context, value);
+      decide_layout_as(context, rows.storage->buffer, strides_of_rows(rows.sizes, kRun));
+      const ir::BufferView turned = *strided_view(context, rows);
+      if (!context.in_place_operators)
+        context.turned_masks.emplace_back(view, turned);
+      view = turned;
+    }
+  }
   const size_t rank = std::max<size_t>(4, scores.size());
   view.layout = with_batch(view.layout, rank);
   std::vector<Expr> sizes = scores;

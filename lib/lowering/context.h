@@ -114,6 +114,9 @@ struct Context {
   /// looked at for them.
   std::vector<graph::NodeId> pending;
   graph::NodeId pending_end = 0;
+  /// Masks of attention whose keys were no neighbours, and what they were copied to: layers share
+  /// one. Not kept where operators change memory in between.
+  std::vector<std::pair<ir::BufferView, ir::BufferView>> turned_masks;
   std::map<BufferId, BufferId> set_inputs; // inputs whose storage was set -> their last version
   /// Tensors of rank 0 (i64) that say what the integers are that the data decides.
   std::unordered_map<Expr, TensorValue, symbolic::ExprHash> data_numbers;

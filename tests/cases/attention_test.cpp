@@ -166,6 +166,28 @@ TEST_CASE("keys that a model repeats for the heads of a group are taken as they 
   testing::check_made(graph, compilation, 0, testing::host_ways());
 }
 
+TEST_CASE("a mask with its heads innermost is turned once for all layers") {
+  testing::MadeGraph graph{
+      "biases by position",
+      {{"q", "float16", {2, 3, 70, 32}},
+       {"k", "float16", {2, 3, 70, 32}},
+       {"v", "float16", {2, 3, 70, 32}},
+       {"m", "float16", {70, 70, 3}}},
+      {{"p", "aten.permute.default", {"$m", {2, 0, 1}}},
+       {"b", "aten.unsqueeze.default", {"$p", 0}},
+       {"x", "aten.scaled_dot_product_attention.default", {"$q", "$k", "$v", "$b"}},
+       {"y", "aten.scaled_dot_product_attention.default", {"$x", "$k", "$v", "$b"}}},
+      {"y"},
+      {}};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  CHECK(compilation.program.kernels.size() == 2); // attention, and its mask
+  CHECK(compilation.program.steps.size() == 3);
+  for (const program::Kernel &kernel : compilation.program.kernels)
+    if (kernel.cuda.text.find("tc_attention") != std::string::npos)
+      CHECK(kernel.cuda.text.find("problem.mask.column_stride = 1;") != std::string::npos);
+  testing::check_made(graph, compilation, 0, testing::host_ways());
+}
+
 TEST_CASE("heads that are copied for products of three dimensions are read where they lie") {
   // [windows, rows, 3 x heads x depth], and a mask of the windows of an image.
   constexpr int64_t kImages = 2, kWindows = 4, kHeads = 3, kRows = 49, kDepth = 32;

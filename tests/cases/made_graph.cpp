@@ -21,7 +21,7 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
     graph["nodes"].push_back(
         {{"name", input.name},
          {"op", "placeholder"},
-         {"val", {{"dtype", input.dtype}, {"size", sizes}, {"device", "cpu"}}}});
+         {"val", {{"dtype", input.dtype}, {"size", sizes}, {"device", made.device}}}});
   }
   for (const json &call : made.calls)
     graph["nodes"].push_back({{"name", call[0]},

@@ -25,6 +25,7 @@ struct MadeGraph {
   std::vector<std::string> policy_options;             // over the default policy's
   bool inputs_are_alike = false;                       // in their first dimension
   nlohmann::json subgraphs = nlohmann::json::object(); // names -> {"nodes": [..]}, as in a file
+  std::string device = "cpu"; // that the graph was exported on: layouts may follow from it
 };
 
 /// `is_dynamic`: the first dimension of the first input (or of all, if they are alike) is a symbol

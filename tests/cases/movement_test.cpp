@@ -54,6 +54,28 @@ std::vector<Case> tiles() {
         clone("$a")},
        {"y"},
        kTiles},
+      {"flipped along what is across",
+       {{"x", "float32", {3, 70, 45}}},
+       {{"f", "aten.flip.default", {"$x", {2}}},
+        {"p", "aten.permute.default", {"$f", {0, 2, 1}}},
+        clone("$p")},
+       {"y"},
+       kTiles},
+      {"looked up by relative positions, from across",
+       {{"x", "float16", {3, 70, 66}}, {"c", "float16", {3, 70, 70}}},
+       {{"i", "aten.arange.default", {70}},
+        {"down", "aten.unsqueeze.default", {"$i", 1}},
+        {"right", "aten.unsqueeze.default", {"$i", 0}},
+        {"apart", "aten.sub.Tensor", {"$right", "$down"}},
+        {"moved", "aten.add.Tensor", {"$apart", 33}},
+        {"held", "aten.clamp.default", {"$moved", 0, 65}},
+        {"one", "aten.unsqueeze.default", {"$held", 0}},
+        {"all", "aten.expand.default", {"$one", {3, 70, 70}}},
+        {"g", "aten.gather.default", {"$x", -1, "$all"}},
+        {"t", "aten.transpose.int", {"$g", -1, -2}},
+        {"y", "aten.add.Tensor", {"$c", "$t"}}},
+       {"y"},
+       kTiles},
   };
 }
 
@@ -313,6 +335,28 @@ TEST_CASE("tiles of several dimensions on the host") { check_all(tiles(), testin
 TEST_CASE("tiles of several dimensions on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(tiles(), ways);
+}
+
+TEST_CASE("an image with its channels innermost is a list of pixels without a copy") {
+  testing::MadeGraph graph{
+      "depthwise between lists of pixels",
+      {{"x", "float16", {2, 1024, 64}}, {"w", "float16", {64, 1, 3, 3}}, {"b", "float16", {64}}},
+      {{"t", "aten.transpose.int", {"$x", 1, 2}},
+       {"image", "aten.view.default", {"$t", {2, 64, 32, 32}}},
+       {"c",
+        "aten.convolution.default",
+        {"$image", "$w", "$b", {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 64}},
+       {"pixels", "aten.view.default", {"$c", {2, 64, 1024}}},
+       {"back", "aten.transpose.int", {"$pixels", 1, 2}},
+       {"y", "aten.gelu.default", {"$back"}}},
+      {"y"},
+      {}};
+  for (const char *device : {"cpu", "cuda:0"}) {
+    graph.device = device;
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    CHECK(compilation.program.kernels.size() == 2); // weights turned, and all else
+    testing::check_made(graph, compilation, 0, testing::host_ways());
+  }
 }
 
 TEST_CASE("short loops that are innermost in some accesses on the host") {
