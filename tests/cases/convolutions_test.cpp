@@ -10,6 +10,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 using namespace tsc;
 using nlohmann::json;
@@ -282,6 +283,36 @@ TEST_CASE("windows come by bulk copies where channels are whole lines") {
 TEST_CASE("windows come by bulk copies where channels are whole lines on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     CHECK(check_taps(4, 40, ways) >= 25);
+}
+
+TEST_CASE("columns of groups of 16-bit channels are read and written in whole runs") {
+  for (const auto &[channels, outputs, groups] :
+       {std::tuple{int64_t{48}, int64_t{48}, int64_t{2}}, {64, 128, 4}, {96, 48, 6}}) {
+    Problem p;
+    p.dtype = "float16";
+    p.batch = 3;
+    p.channels = channels;
+    p.outputs = outputs;
+    p.groups = groups;
+    p.sizes = {11, 9};
+    p.kernel = {3, 2};
+    p.stride = {2, 1};
+    p.padding = {1, 0};
+    p.dilation = {1, 1};
+    p.more = {0, 0};
+    p.bias = p.after_relu = true;
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    size_t columns = 0;
+    for (const program::Kernel &kernel : compilation.program.kernels)
+      if (kernel.name.find("windows") != std::string::npos) {
+        ++columns;
+        INFO(kernel.name << ": " << kernel.plan);
+        CHECK(kernel.plan.find("16-byte accesses") != std::string::npos);
+      }
+    CHECK(columns == 1);
+    check_compiled(p, graph, compilation, testing::host_ways());
+  }
 }
 
 TEST_CASE("columns are never larger than their bound, and none where a product reads windows") {

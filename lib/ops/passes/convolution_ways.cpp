@@ -154,6 +154,43 @@ Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const A
   return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
 }
 
+/// Whether the columns of groups are rows of channels: then neighbours are read and written
+/// together, and each group's are whole runs.
+bool has_group_rows(const Convolution &c, const Facilities &facilities) {
+  const Expr channels = symbolic::floor_div(c.channels(), c.groups),
+             outputs = symbolic::floor_div(c.outputs(), c.groups);
+  return has_channels_inside(c) && !c.transposed && facilities.product_kernels &&
+         tensor::is_reduced_float(c.result.dtype) && channels.is_integer() &&
+         outputs.is_integer() && more_to_runs(channels, word_of(c)) == 0 &&
+         more_to_runs(outputs, word_of(c)) == 0;
+}
+
+/// The same of several groups, which are the product's batch: [G, N * positions, taps * C / G] @
+/// [G, taps * C / G, O / G].
+Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
+                               const Convolution &c, const Sizes &positions) {
+  const size_t rank = c.rank();
+  const Expr batch = c.batch(), count = symbolic::numel(positions), groups = c.groups;
+  const Expr channels = symbolic::floor_div(c.channels(), groups),
+             outputs = symbolic::floor_div(c.outputs(), groups), terms = channels * c.window.taps();
+  const Argument apart =
+      shaper.reshape(windows, then(then({batch, groups, channels}, positions), c.window.kernel));
+  std::vector<size_t> order = then(then({1, 0}, 3, rank), 3 + rank, rank), inner = {0, 1};
+  order.push_back(2);
+  inner = then(inner, 3, rank);
+  inner.push_back(2);
+  const Argument rows =
+      shaper.reshape(shaper.permute(apart, order), {groups, batch * count, terms});
+  const Argument weights = shaper.reshape(w, then({groups, outputs, channels}, c.window.kernel));
+  const Argument matrix = shaper.reshape(shaper.permute(weights, inner), {groups, outputs, terms});
+  const Argument product = shaper.batched_product(rows, shaper.permute(matrix, {0, 2, 1}));
+  Sizes split = then({groups, batch}, positions);
+  split.push_back(outputs);
+  return shaper.reshape(
+      shaper.permute(shaper.reshape(product, split), then({1, 0, 2 + rank}, 2, rank)),
+      then({batch, groups * outputs}, positions));
+}
+
 /// Parts [from, to) of one dimension.
 struct Part {
   int64_t from, to;
@@ -297,8 +334,11 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
   if (keeps_channels_inside(c))
     fill_channels(builder, input, weight, c);
   const Argument windows = windows_of(builder, input, positions, c.window, 0);
-  return keeps_channels_inside(c) ? product_of_rows(builder, windows, weight, c, positions)
-                                  : product_of_columns(shaper, windows, weight, c, positions);
+  if (keeps_channels_inside(c))
+    return product_of_rows(builder, windows, weight, c, positions);
+  return has_group_rows(c, builder.facilities())
+             ? product_of_group_rows(shaper, windows, weight, c, positions)
+             : product_of_columns(shaper, windows, weight, c, positions);
 }
 
 /// Transposed, one group, channels innermost: [N * positions, C] @ [C, taps * O], as [N, O,
