@@ -17,6 +17,10 @@ struct Request {
   PlanChoice chosen() const { return choice && !like ? *choice : PlanChoice{}; }
 };
 
+/// Exponentials of distances from a row's maximum need no digits that sums with the largest of them
+/// and results of 16 bits do not show; nor do quotients that are only stored so.
+void choose_quick(const ir::Module &module, KernelPlan &plan);
+
 /// Neighbouring columns that a block reduces: a warp's loads are 128 bytes of floats.
 inline constexpr int kColumnsPerBlock = 32;
 

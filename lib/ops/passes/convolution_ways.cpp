@@ -94,13 +94,26 @@ Argument product_of_views(const Shaper &shaper, const Argument &x, const Argumen
   return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
 }
 
+/// What the product of columns has: samples, positions, groups; of a group channels, outputs and
+/// terms.
+struct ColumnSizes {
+  Expr batch, count, groups, channels, outputs, terms;
+};
+ColumnSizes sizes_of(const Convolution &c, const Sizes &positions) {
+  const Expr channels = symbolic::floor_div(c.channels(), c.groups);
+  return {c.batch(),
+          symbolic::numel(positions),
+          c.groups,
+          channels,
+          symbolic::floor_div(c.outputs(), c.groups),
+          channels * c.window.taps()};
+}
+
 /// The columns of all groups times their weights. windows [N, C, positions.., kernel..].
 Argument product_of_columns(const Shaper &shaper, const Argument &windows, const Argument &w,
                             const Convolution &c, const Sizes &positions) {
   const size_t rank = c.rank();
-  const Expr batch = c.batch(), count = symbolic::numel(positions), groups = c.groups;
-  const Expr channels = symbolic::floor_div(c.channels(), groups),
-             outputs = symbolic::floor_div(c.outputs(), groups), terms = channels * c.window.taps();
+  const auto [batch, count, groups, channels, outputs, terms] = sizes_of(c, positions);
   if (groups.is_integer(1)) {
     const Argument rows =
         shaper.expand(shaper.reshape(w, {Expr(1), outputs, terms}), {batch, outputs, terms});
@@ -170,9 +183,7 @@ bool has_group_rows(const Convolution &c, const Facilities &facilities) {
 Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
                                const Convolution &c, const Sizes &positions) {
   const size_t rank = c.rank();
-  const Expr batch = c.batch(), count = symbolic::numel(positions), groups = c.groups;
-  const Expr channels = symbolic::floor_div(c.channels(), groups),
-             outputs = symbolic::floor_div(c.outputs(), groups), terms = channels * c.window.taps();
+  const auto [batch, count, groups, channels, outputs, terms] = sizes_of(c, positions);
   const Argument apart =
       shaper.reshape(windows, then(then({batch, groups, channels}, positions), c.window.kernel));
   std::vector<size_t> order = then(then({1, 0}, 3, rank), 3 + rank, rank), inner = {0, 1};
