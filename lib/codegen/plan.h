@@ -249,9 +249,9 @@ const BlockCopy *block_copy_of(const KernelPlan &plan, const Value &store);
 void classify_accesses(const ir::Module &module, KernelPlan &plan, int vector);
 /// The same for runs of `vector` rows along the last row variable.
 void classify_row_accesses(const ir::Module &module, KernelPlan &plan, int vector);
-/// Functions of f32 whose quick form will do (KernelPlan::quick): an error function or a hyperbolic
-/// tangent that is only added to 1, which does not show what a number near 0 has in its last
-/// places; a sigmoid that is only rounded to 16 bits.
+/// Functions computed in f32, narrower floats' too, whose quick form will do (KernelPlan::quick):
+/// an error function or a hyperbolic tangent that is only added to 1, which does not show what a
+/// number near 0 has in its last places; a sigmoid that is only rounded to 16 bits.
 std::vector<bool> quick_functions(const ir::Module &module, const KernelGraph &graph);
 /// Makes vectors of loads that step by one element but start between two aligned places, always as
 /// far from them, or (`anywhere`) sometimes here, sometimes there; fills shift. After

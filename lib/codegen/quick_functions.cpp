@@ -10,6 +10,11 @@ namespace {
 
 using ir::Op;
 
+/// Of float32, or of a narrower float, whose values are float32 until they are stored.
+bool is_computed_in_f32(const Value &value) {
+  return value.dtype == DType::f32 || tensor::is_reduced_float(value.dtype);
+}
+
 /// Values that are only rounded to 16 bits or fewer: stored so, or factors of what is.
 std::vector<bool> narrowed_values(const ir::Module &module, const KernelGraph &graph) {
   std::vector<bool> narrowed(graph.values.size(), true), used(graph.values.size(), false);
@@ -66,7 +71,7 @@ std::vector<bool> quick_functions(const ir::Module &module, const KernelGraph &g
   std::vector<bool> quick(graph.values.size(), false);
   for (ValueId id = 0; id < graph.values.size(); ++id) {
     const Value &value = graph[id];
-    if (value.dtype != DType::f32)
+    if (!is_computed_in_f32(value))
       continue;
     if (value.op == Op::erf || value.op == Op::tanh)
       quick[id] = is_beside_one(graph, id);
@@ -84,7 +89,7 @@ void choose_quick(const ir::Module &module, KernelPlan &plan) {
     const Value &value = graph[id];
     if (value.op == Op::truediv)
       plan.quick[id] = plan.divides_by_row[id] && narrowed[id];
-    if (value.op != Op::exp || value.dtype != DType::f32 || value.level != Level::element)
+    if (value.op != Op::exp || !is_computed_in_f32(value) || value.level != Level::element)
       continue;
     const Value &distance = graph[value.args[0]];
     const auto suffices = [&](const Value &user) {

@@ -115,10 +115,11 @@ NodeValue flip(Context &context, const ops::Call &call) {
     symbolic::Substitution at;
     for (size_t k = 0; k < index.size(); ++k)
       at.emplace(ir::variable(k), index[k]);
-    TensorValue back = value;
-    for (Expr &place : *back.index)
+    std::vector<Expr> places = *value.index;
+    for (Expr &place : places)
       place = symbolic::simplify(symbolic::substitute(place, at), *context.ranges);
-    if (*back.index == identity_index(index.size()) && value.storage->sizes == value.sizes) {
+    if (places == identity_index(index.size()) && value.storage->sizes == value.sizes) {
+      TensorValue back = value;
       back.index.reset();
       return back;
     }

@@ -9,6 +9,7 @@
 #include <set>
 
 using namespace tsc;
+using symbolic::Expr;
 using tensor::DType;
 
 namespace {
@@ -113,6 +114,23 @@ TEST_CASE("large inputs of a kernel that writes next to nothing leave the caches
               "tc_stream_vec") == 0);
   CHECK(count(compile(test::softmax(8192, 4096, DType::f32)).kernels.at(0).cuda.text,
               "tc_stream_vec") == 0);
+}
+
+TEST_CASE("a tangent that 1 is added to has its quick form, whatever the dtype") {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const bool adds_one : {true, false}) {
+      CAPTURE(dtype, adds_one);
+      test::SampleModule sample;
+      const test::LoopId x = sample.load(sample.input("x", dtype, {Expr(4096)}));
+      const test::LoopId tangent = sample.apply(ir::Op::tanh, {x});
+      sample.output(sample.pointwise(
+          adds_one ? sample.apply(ir::Op::add, {tangent, sample.constant(1.0, tangent)})
+                   : tangent));
+      const std::string text = compile(sample).kernels.at(0).cuda.text;
+      CHECK(count(text, "tc_tanh_plus_1(") == size_t{adds_one});
+      CHECK(count(text, "tc_tanh(") == size_t{!adds_one});
+    }
+  }
 }
 
 TEST_CASE("softmax is one kernel that reads its input once") {

@@ -114,6 +114,6 @@ TEST_CASE("rows that digits sort are one call; what nobody takes is left out") {
     CHECK(call.descending);
     CHECK(call.values == one.values);
     CHECK(call.positions == one.positions);
-    CHECK(module.operations[0].outputs.size() == (one.values ? 1 : 0) + (one.positions ? 1 : 0));
+    CHECK(module.operations[0].outputs.size() == size_t{one.values} + size_t{one.positions});
   }
 }
