@@ -295,6 +295,8 @@ void classify_along(const ir::Module &module, KernelPlan &plan, int vector, Expr
       access = Access::constant;
     if (!args_steady || (ir::is_random(value.op) && starts[value.args[2]]))
       access = Access::element;
+    if (!plan.tiled.empty() && plan.tiled[id]) // of shared memory, which has an element a place
+      access = Access::element;
     if (store && (access == Access::constant || !may_be_vector(module, value) ||
                   (plan.origin && value.mode != ir::StoreMode::plain)))
       access = Access::element;

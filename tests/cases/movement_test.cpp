@@ -76,6 +76,20 @@ std::vector<Case> tiles() {
         {"y", "aten.add.Tensor", {"$c", "$t"}}},
        {"y"},
        kTiles},
+      {"one of each head, turned, beside columns of all heads", // the same for a run of columns
+       {{"x", "float32", {2, 4, 256, 256}},
+        {"a", "float32", {2, 4, 256}},
+        {"g", "float32", {2, 13, 1024}}},
+       {{"xs", "aten.slice.Tensor", {"$x", 2, 0, 13}},
+        {"as", "aten.slice.Tensor", {"$a", 2, 0, 13}},
+        {"e", "aten.exp.default", {"$as"}},
+        {"u", "aten.unsqueeze.default", {"$e", -1}},
+        {"m", "aten.mul.Tensor", {"$xs", "$u"}},
+        {"t", "aten.permute.default", {"$m", {0, 2, 1, 3}}},
+        {"v", "aten.reshape.default", {"$t", {2, 13, 1024}}},
+        {"y", "aten.add.Tensor", {"$v", "$g"}}},
+       {"y"},
+       "through shared memory, runs of 4"},
   };
 }
 
