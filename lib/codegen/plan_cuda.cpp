@@ -356,14 +356,6 @@ bool plan_short_rows_of_neighbours(const Request &request, KernelPlan &plan) {
   return true;
 }
 
-bool plan_covered_sums(const Request &request, KernelPlan &plan) {
-  std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
-  if (!covered)
-    return false;
-  plan = *std::move(covered);
-  return true;
-}
-
 /// Whether `other` is estimated to be so much faster than `plan` that it is worth its text.
 bool is_faster(const Request &request, const KernelPlan &other, const KernelPlan &plan) {
   constexpr double kLeastGain = 0.85; // of the time before
@@ -439,22 +431,10 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
       plan = std::move(other);
 }
 
-KernelPlan make_plan(const Request &request) {
-  KernelPlan plan;
-  plan.checked = request.checked;
-  plan.graph = request.given ? *request.given
-                             : build_kernel_graph(request.module, request.group,
-                                                  {.two_pass_statistics = true});
-  const bool whole_rows = // that are kept in one order
-      std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
-                  [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
-  const bool stores_elements =
-      std::any_of(plan.graph.stores.begin(), plan.graph.stores.end(),
-                  [&](ValueId id) { return plan.graph[id].level == Level::element; });
-  if (!plan.graph.reduces) {
-    plan_pointwise(request, plan);
-  } else if (!whole_rows && plan_covered_sums(request, plan)) {
-  } else if (!whole_rows && stores_elements && plan_held_columns(request, plan)) {
+/// `stores_elements`: besides what it reduces; `whole_rows`: that are kept in one order.
+void plan_reduction(const Request &request, KernelPlan &plan, bool stores_elements,
+                    bool whole_rows) {
+  if (!whole_rows && stores_elements && plan_held_columns(request, plan)) {
   } else if (!whole_rows && plan_short_rows_of_neighbours(request, plan)) {
   } else if (!whole_rows && plan_held_columns(request, plan)) {
   } else if (!whole_rows &&
@@ -481,6 +461,30 @@ KernelPlan make_plan(const Request &request) {
     plan_rows_in_order(request, plan);
   } else {
     plan_rows_or_columns(request, plan, false);
+  }
+}
+
+KernelPlan make_plan(const Request &request) {
+  KernelPlan plan;
+  plan.checked = request.checked;
+  plan.graph = request.given ? *request.given
+                             : build_kernel_graph(request.module, request.group,
+                                                  {.two_pass_statistics = true});
+  const bool whole_rows = // that are kept in one order
+      std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
+                  [](const Value &value) { return value.op == Op::scan || value.op == Op::sort; });
+  const bool stores_elements =
+      std::any_of(plan.graph.stores.begin(), plan.graph.stores.end(),
+                  [&](ValueId id) { return plan.graph[id].level == Level::element; });
+  if (!plan.graph.reduces) {
+    plan_pointwise(request, plan);
+  } else {
+    std::optional<KernelPlan> covered =
+        whole_rows ? std::nullopt : plan_covered(request, plan.graph);
+    plan_reduction(request, plan, stores_elements, whole_rows);
+    // Sums over few elements are written out, unless threads that share a row are faster by far.
+    if (covered && !is_faster(request, plan, *covered))
+      plan = *std::move(covered);
   }
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);
