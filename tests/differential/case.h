@@ -31,6 +31,9 @@ struct CompiledCase {
   /// output_K, mutated_NAME as PyTorch gave them; ref_K, ref_mutated_NAME in float64. Empty: what
   /// the first device gives is taken.
   tensor::TensorMap expected;
+  /// Columns or rows of its results may have other factors of size 1: it computes eigenvectors or
+  /// singular vectors.
+  bool has_free_phases = false;
 };
 
 /// The cases of tests/cases/FAMILY.

@@ -1,4 +1,5 @@
 // What makes random programs, says them in other ways and makes findings small.
+#include "case.h"
 #include "check.h"
 #include "eager.h"
 #include "minimize.h"
@@ -8,9 +9,11 @@
 
 #include "graph/read.h"
 #include "ops/passes/passes.h"
+#include "tensor/complex_memory.h"
 #include "testing/catch.h"
 
 #include <cmath>
+#include <complex>
 #include <set>
 
 using namespace tsc;
@@ -137,6 +140,48 @@ TEST_CASE("the judge tells what differs from what rounding decides") {
   const auto difference = judge.compare(other);
   REQUIRE(difference);
   CHECK(difference->first == "output_0");
+}
+
+TEST_CASE("eigenvectors may have other phases, and nothing else") {
+  CaseSource source;
+  source.name = "vectors";
+  source.model = R"({"format": "tsc-graph", "version": 1, "nodes": [
+      {"name": "x", "op": "placeholder", "val": {"dtype": "complex64", "size": [2, 2]}},
+      {"name": "pair", "op": "call_function", "target": "aten._linalg_eigh.default",
+       "args": [{"node": "x"}, "L", true]},
+      {"name": "v", "op": "call_function", "target": "operator.getitem", "args": [{"node": "pair"}, 1]},
+      {"name": "output", "op": "output", "args": [[{"node": "v"}]]}],
+      "signature": {"inputs": [{"node": "x", "kind": "user"}],
+                    "outputs": [{"kind": "user", "value": {"node": "v"}}]}})";
+  // Columns (0.6, 0.8i) and (0.8, -0.6i), times a factor each.
+  const auto vectors = [](tensor::DType dtype, std::complex<double> first,
+                          std::complex<double> second) {
+    const std::complex<double> i(0, 1);
+    const std::complex<double> values[] = {0.6 * first, 0.8 * second, 0.8 * i * first,
+                                           -0.6 * i * second};
+    tensor::HostTensor parts(dtype, {2, 2, 2});
+    for (int64_t k = 0; k < 4; ++k) {
+      parts.set_double(2 * k, values[k].real());
+      parts.set_double(2 * k + 1, values[k].imag());
+    }
+    return tensor::as_complex(parts);
+  };
+  source.inputs["input_0"] = vectors(tensor::DType::f32, 1, 1);
+  source.expected["output_0"] = vectors(tensor::DType::f32, 1, 1);
+  source.expected["ref_0"] = vectors(tensor::DType::f64, 1, 1);
+  CompiledCase subject = compile_case(source, {});
+  const auto status = [&](std::complex<double> first, std::complex<double> second) {
+    Verdict verdict;
+    std::vector<tensor::HostTensor> outputs;
+    outputs.push_back(vectors(tensor::DType::f32, first, second));
+    judge(subject, outputs, verdict);
+    return verdict.status;
+  };
+  CHECK(status(1, 1) == Status::agree);
+  CHECK(status(std::polar(1.0, 0.7), std::polar(1.0, -2.5)) == Status::agree);
+  CHECK(status(1, -1) == Status::agree);
+  CHECK(status(std::polar(1.0, 0.7), 1.001) == Status::differ);
+  CHECK(status(0, 1) == Status::differ);
 }
 
 TEST_CASE("a finding is made as small as it still fails") {
