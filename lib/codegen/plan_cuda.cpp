@@ -391,6 +391,7 @@ void plan_elements(const Request &request, KernelPlan &plan) {
       plan_flat(request, other);
       return true;
     });
+  try_instead([&](KernelPlan &other) { return plan_taps(request, other); });
   try_instead([&](KernelPlan &other) { return plan_beside(request, other, Beside::loads); });
   if (std::holds_alternative<FlatWalk>(plan.walk) && plan.copies == 1 &&
       planned_time(request, plan) > kLate * memory_time(request, plan.graph))

@@ -201,7 +201,51 @@ std::vector<std::vector<ValueId>> loads_of_rows(const KernelGraph &graph, int64_
   return result;
 }
 
+/// Makes one access of the loads `members`, of each element of a run one after another, if it may
+/// be one.
+void join_loads(const ir::Module &module, KernelPlan &plan, const std::vector<ValueId> &members,
+                int run) {
+  const auto length = static_cast<int64_t>(members.size());
+  const int64_t bytes = run * length * bytes_of(module, plan.graph[members.front()]);
+  if (!is_aligned(module, plan.graph, members.front(), run, bytes) ||
+      interleaved_of(plan, members.front()))
+    return;
+  for (const ValueId member : members)
+    plan.access[member] = Access::vector;
+  plan.interleaved.push_back({members, bytes > access_of(bytes) && bytes >= kLeastAcross &&
+                                           are_neighbours(plan.graph, members.front(), length)});
+}
+
+/// The first one's load is that of all.
+void preload_joined(KernelPlan &plan) {
+  preload_all(plan);
+  for (const Interleaved &each : plan.interleaved)
+    for (const ValueId member : each.members)
+      if (member != each.members.front())
+        std::erase(plan.preloads, member);
+}
+
 } // namespace
+
+bool plan_taps(const Request &request, KernelPlan &plan) {
+  const ir::Module &module = request.module;
+  FlatWalk walk;
+  walk.vector = choose_vector(module, plan);
+  if (walk.vector == 1)
+    return false;
+  classify_accesses(module, plan, walk.vector);
+  for (int64_t length = 2; length <= kLongest; ++length)
+    for (const std::vector<ValueId> &members : loads_of_rows(plan.graph, length))
+      if (walk.vector * length * bytes_of(module, plan.graph[members.front()]) <= kMostBytes)
+        join_loads(module, plan, members, walk.vector);
+  if (plan.interleaved.empty())
+    return false;
+  preload_joined(plan);
+  plan.has_barriers = slots_across(module, plan) > 0;
+  finish_flat(request, plan, walk, 1);
+  plan.description = "pointwise, numbers of an element together, " + plan.description;
+  return true;
+}
 
 bool plan_interleaved(const Request &request, KernelPlan &plan) {
   const ir::Module &module = request.module;
@@ -221,29 +265,14 @@ bool plan_interleaved(const Request &request, KernelPlan &plan) {
   FlatWalk walk;
   walk.vector = run;
   classify_accesses(module, fresh, run);
-  const auto join = [&](const std::vector<ValueId> &members) {
-    const int64_t bytes = run * loops->length * bytes_of(module, fresh.graph[members.front()]);
-    if (!is_aligned(module, fresh.graph, members.front(), run, bytes) ||
-        interleaved_of(fresh, members.front()))
-      return;
-    for (const ValueId member : members)
-      fresh.access[member] = Access::vector;
-    fresh.interleaved.push_back(
-        {members, bytes > access_of(bytes) && bytes >= kLeastAcross &&
-                      are_neighbours(fresh.graph, members.front(), loops->length)});
-  };
   for (ValueId id = 0; id < graph.values.size(); ++id)
     if (is_interleaved(graph, graph[id], *loops))
-      join(unrolled->copies[id]);
+      join_loads(module, fresh, unrolled->copies[id], run);
   for (const std::vector<ValueId> &members : loads_of_rows(fresh.graph, loops->length))
-    join(members);
+    join_loads(module, fresh, members, run);
   if (fresh.interleaved.empty())
     return false;
-  preload_all(fresh);
-  for (const Interleaved &each : fresh.interleaved)
-    for (const ValueId member : each.members) // the first one's load is that of all
-      if (member != each.members.front())
-        std::erase(fresh.preloads, member);
+  preload_joined(fresh);
   plan = std::move(fresh);
   plan.walk = walk;
   plan.has_barriers = slots_across(module, plan) > 0; // warps wait for their lanes

@@ -91,6 +91,10 @@ bool plan_in_turn(const Request &request, KernelPlan &plan);
 /// Plans a pointwise kernel with a short loop that is innermost in some accesses only; false, and
 /// nothing done, if it has none, or if sizes are symbols that do not divide.
 bool plan_interleaved(const Request &request, KernelPlan &plan);
+/// A pointwise walk that reads several numbers of each element, one behind another in memory (taps
+/// of a depthwise filter), in whole vectors of a run's elements. False, and `plan` is of no use,
+/// where nothing is read so.
+bool plan_taps(const Request &request, KernelPlan &plan);
 /// Plans a pointwise kernel whose innermost size no run divides by its rows, or parts of the one
 /// row, in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
 /// longer accesses of most bytes, or if sizes are symbols.
