@@ -317,6 +317,20 @@ protected:
         line("const float " + inverse(id) + " = 1.0f / " + use(id) + ";");
   }
 
+  /// A value that follows from the element's place (is_of_place), written out.
+  std::string of_place(ValueId id) const {
+    const Value &value = graph_[id];
+    if (value.op == ir::Op::constant)
+      return literal(value.constant, value.dtype);
+    if (value.op == ir::Op::index_expr)
+      return computation(id);
+    if (aliased(id))
+      return of_place(value.args[0]);
+    std::vector<ArgumentText> arguments;
+    for (const ValueId arg : value.args)
+      arguments.push_back({of_place(arg), dtype_of(arg)});
+    return "(" + operation_text(value, arguments) + ")";
+  }
   /// Where a load happens: under its guard, and not at all in a dimension without elements, in
   /// which no run-time index is right. "": always.
   std::string load_condition(const Value &load) const {

@@ -421,6 +421,13 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     plan_elements(request, other);
     others.push_back(std::move(other));
   }
+  for (const TileEdges edges : {TileEdges::long_ones, TileEdges::any}) {
+    KernelPlan other;
+    other.graph = plan.graph;
+    if (!request.like && request.checked.sizes.empty() &&
+        plan_tile(request.module, request.group, other, nullptr, edges, true))
+      others.push_back(std::move(other));
+  }
   if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
     order_elements(request.module, plan.graph);
     plan_elements(request, plan);

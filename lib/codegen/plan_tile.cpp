@@ -57,16 +57,29 @@ bool beside(Expr index, Expr variable) {
   return fitting == 1;
 }
 
-/// The position among the element variables that most bytes of `counts` are contiguous along.
+/// The share of a graph's elements that an access tells apart; 1 where sizes are symbols. What does
+/// not depend on a loop is read again for each step of it, from a cache.
+double distinct_share(const KernelGraph &graph, const Value &value) {
+  double share = 1;
+  for (size_t i = 0; i < graph.element_variables.size(); ++i)
+    if (!symbolic::depends_on(value.index, graph.element_variables[i]))
+      share /= static_cast<double>(
+          std::max<int64_t>(1, graph.element_sizes[i].as_integer().value_or(1)));
+  return share;
+}
+
+/// The position among the element variables that most bytes of `counts` are contiguous along;
+/// `distinct`: bytes of memory, not of what a thread accesses.
 template <class Counts>
-std::optional<size_t> most_contiguous(const ir::Module &module, const KernelGraph &graph,
-                                      const Counts &counts,
-                                      bool (*contiguous)(const Value &, Expr) = unit_stride) {
-  std::vector<size_t> bytes(graph.element_variables.size(), 0);
+std::optional<size_t>
+most_contiguous(const ir::Module &module, const KernelGraph &graph, const Counts &counts,
+                bool (*contiguous)(const Value &, Expr) = unit_stride, bool distinct = false) {
+  std::vector<double> bytes(graph.element_variables.size(), 0);
   for (const Value &value : graph.values)
     for (size_t i = 0; i < bytes.size(); ++i)
       if (counts(value) && contiguous(value, graph.element_variables[i]))
-        bytes[i] += bytes_of(module, value);
+        bytes[i] += static_cast<double>(bytes_of(module, value)) *
+                    (distinct ? distinct_share(graph, value) : 1);
   const auto best = std::max_element(bytes.begin(), bytes.end());
   if (best == bytes.end() || *best == 0)
     return std::nullopt;
@@ -87,9 +100,9 @@ void move_to_end(KernelGraph &graph, size_t position) {
   rotate(graph.element_sizes);
 }
 
-bool may_be_tiled(const Value &value) {
+bool may_be_tiled(const KernelGraph &graph, const Value &value, bool guarded) {
   return value.op == Op::load && value.level == Level::element && value.args.empty() &&
-         value.guard == ir::kNone;
+         (value.guard == ir::kNone || (guarded && is_of_place(graph, value.guard)));
 }
 
 bool is_store_of_elements(const Value &value) {
@@ -187,21 +200,22 @@ void lengthen(KernelGraph &graph, Expr variable, Expr other, const Counts &count
 }
 
 /// Puts the variable that stores are contiguous along last and the one that the tiled loads are
-/// contiguous along before it; says which loads these are. Nothing if there are none.
+/// contiguous along before it; says which loads these are. Nothing if there are none. `guarded`:
+/// also those under conditions of their place.
 std::vector<ValueId> arrange_variables(const ir::Module &module, KernelGraph &graph,
-                                       TileEdges edges) {
+                                       TileEdges edges, bool guarded) {
   const auto store = most_contiguous(module, graph, is_store_of_elements);
   if (!store)
     return {};
   const Expr across = graph.element_variables[*store];
   const auto turned = [&](const Value &value) {
-    return may_be_tiled(value) && !beside(value.index, across) &&
+    return may_be_tiled(graph, value, guarded) && !beside(value.index, across) &&
            symbolic::depends_on(value.index, across);
   };
   const auto is_beside = [](const Value &value, Expr variable) {
     return beside(value.index, variable);
   };
-  const auto load = most_contiguous(module, graph, turned, is_beside);
+  const auto load = most_contiguous(module, graph, turned, is_beside, guarded);
   if (!load || *load == *store)
     return {};
   const Expr down = graph.element_variables[*load];
@@ -241,9 +255,17 @@ int choose_across(const ir::Module &module, const KernelPlan &plan, int most) {
   for (ValueId id = 0; id < graph.values.size(); ++id)
     if (plan.tiled[id])
       width = std::min(width, static_cast<int>(16 / bytes_of(module, graph[id])));
+  const auto same_along = [&](ValueId guard) { // a run has one condition
+    std::vector<ValueId> places;
+    is_of_place(graph, guard, &places);
+    return std::none_of(places.begin(), places.end(), [&](ValueId place) {
+      return symbolic::depends_on(graph[place].index, variable);
+    });
+  };
   const auto fits = [&](ValueId id) {
     return !plan.tiled[id] ||
-           access_of(graph[id].index, variable, width, width, plan.checked) == Access::vector;
+           (access_of(graph[id].index, variable, width, width, plan.checked) == Access::vector &&
+            (graph[id].guard == ir::kNone || same_along(graph[id].guard)));
   };
   const Expr size = graph.element_sizes[graph.element_sizes.size() - 2];
   const auto all_fit = [&] {
@@ -305,6 +327,20 @@ void fit_edges(const KernelGraph &graph, TileWalk &walk) {
 
 } // namespace
 
+bool is_of_place(const KernelGraph &graph, ValueId id, std::vector<ValueId> *places) {
+  const Value &value = graph[id];
+  if (value.op == Op::index_expr && places)
+    places->push_back(id);
+  if (value.op == Op::constant || value.op == Op::index_expr)
+    return true;
+  const bool computes = value.buffer == ir::kNone && value.guard == ir::kNone && !value.combine &&
+                        !value.args.empty() && value.op != Op::reduction && value.op != Op::scan &&
+                        value.op != Op::sort && value.op != Op::set_indirect &&
+                        !ir::is_random(value.op);
+  return computes && std::all_of(value.args.begin(), value.args.end(),
+                                 [&](ValueId arg) { return is_of_place(graph, arg, places); });
+}
+
 bool order_elements(const ir::Module &module, KernelGraph &graph, bool by_short_ones) {
   if (graph.element_variables.size() < 2)
     return false;
@@ -326,12 +362,13 @@ bool order_elements(const ir::Module &module, KernelGraph &graph, bool by_short_
 }
 
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const TileWalk *like, TileEdges edges) {
+               const TileWalk *like, TileEdges edges, bool guarded) {
   if (plan.graph.element_variables.size() < 2)
     return false;
   KernelGraph graph = plan.graph;
-  const std::vector<ValueId> loads = arrange_variables(module, graph, edges);
-  if (loads.empty())
+  const std::vector<ValueId> loads = arrange_variables(module, graph, edges, guarded);
+  const auto has_guard = [&](ValueId id) { return graph[id].guard != ir::kNone; };
+  if (loads.empty() || (guarded && std::none_of(loads.begin(), loads.end(), has_guard)))
     return false;
   plan.graph = std::move(graph);
   const size_t bytes = mark_tiled(module, plan, loads);

@@ -1,5 +1,6 @@
 #include "codegen/print_kernel.h"
 
+#include "codegen/plan_steps.h"
 #include "codegen/walk_text.h"
 #include "codegen/window_text.h"
 #include "support/diagnostic.h"
@@ -209,11 +210,19 @@ private:
            (steps > 1 ? "[" + std::to_string(steps) + "]" : "") + ";");
     }
     Position position = nowhere();
-    for (const auto &[id, name] : tiles_)
-      mark(position, {{id}});
+    for (const auto &[id, name] : tiles_) {
+      std::vector<ValueId> places = {id};
+      if (graph_[id].guard != ir::kNone)
+        is_of_place(graph_, graph_[id].guard, &places);
+      mark(position, places);
+    }
     const int braces = open_tile_elements(open_tile_runs(true, true), position);
     for (const auto &[id, name] : tiles_)
-      line(tile_run(name) + " = tc_load_vec<" + width + ">(" + address(graph_[id]) + ");");
+      line(tile_run(name) + " = " +
+           (graph_[id].guard == ir::kNone
+                ? "tc_load_vec<" + width + ">("
+                : "tc_load_vec_where<" + width + ">(" + of_place(graph_[id].guard) + ", ") +
+           address(graph_[id]) + ");");
     close_runs(braces);
   }
   void turn_tiles() {
