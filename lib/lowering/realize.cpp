@@ -59,6 +59,13 @@ bool is_empty(std::span<const Expr> sizes) {
   return std::any_of(sizes.begin(), sizes.end(), [](Expr size) { return size.is_integer(0); });
 }
 
+bool reads_inputs_alone(const Context &context, const Storage &storage) {
+  const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
+  return std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+    return op.op != Op::load || context.module.buffer(op.buffer).operation == ir::kNone;
+  });
+}
+
 } // namespace
 
 BufferId register_buffer(Context &context, std::vector<Expr> sizes, DType dtype,
@@ -137,11 +144,7 @@ void realize_for_broadcast(Context &context, Storage &storage, std::span<const E
   const LoopCost &cost = cost_of(context, storage);
   if (cost.reads == 0 || static_cast<int64_t>(cost.functions) * *result < kWorthIt)
     return;
-  const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
-  const bool of_inputs = std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
-    return op.op != Op::load || context.module.buffer(op.buffer).operation == ir::kNone;
-  });
-  if (of_inputs)
+  if (reads_inputs_alone(context, storage))
     realize(context, storage);
 }
 
@@ -204,6 +207,45 @@ bool keeps_gathered(const Context &context, const Storage &storage, const LoopCo
                     cost.gathered_bytes / kTimes;
 }
 
+/// Elements of what reads a node's value, also through views of it.
+int64_t elements_behind(const Context &context, graph::NodeId node) {
+  static constexpr std::array<std::string_view, 8> kViews = {
+      "aten.unsqueeze.default", "aten.expand.default", "aten.view.default", "aten.reshape.default",
+      "aten.permute.default",   "aten.slice.Tensor",   "aten.select.int",   "aten.squeeze.dims"};
+  int64_t elements = 0;
+  std::vector<graph::NodeId> open = {node};
+  std::vector<bool> seen(context.graph.nodes.size(), false);
+  while (!open.empty()) {
+    const graph::NodeId at = open.back();
+    open.pop_back();
+    for (const graph::NodeId user : context.users[at]) {
+      if (seen[user])
+        continue;
+      seen[user] = true;
+      const graph::Node &reader = context.graph.node(user);
+      if (std::find(kViews.begin(), kViews.end(), reader.target) != kViews.end())
+        open.push_back(user);
+      else if (const std::vector<Expr> *sizes = sizes_of(reader))
+        elements += symbolic::numel(*sizes).as_integer().value_or(0);
+    }
+  }
+  return elements;
+}
+
+/// Whether a value is a small table of functions of inputs that many elements look into (angles of
+/// rotary embeddings, for all heads, of all layers): computed once it costs a launch, and reading
+/// it a cache's bandwidth.
+bool is_table(Context &context, Storage &storage, const LoopCost &cost) {
+  constexpr int64_t kOften = 16;        // readers of an element
+  constexpr int64_t kWorthIt = 1 << 22; // functions that are not computed again: a launch's time
+  const auto own = symbolic::numel(storage.sizes).as_integer();
+  if (!context.policy.compute_channels_once || cost.functions == 0 || cost.reads == 0 || !own)
+    return false;
+  const int64_t readers = elements_behind(context, context.current);
+  return readers >= kOften * *own && static_cast<int64_t>(cost.functions) * readers >= kWorthIt &&
+         reads_inputs_alone(context, storage);
+}
+
 } // namespace
 
 void realize_by_policy(Context &context, TensorValue &value) {
@@ -237,7 +279,7 @@ void realize_by_policy(Context &context, TensorValue &value) {
                            cost.nontrivial_reads > 1 && !inlined;
   const bool kept = users.size() > 1 && keeps_gathered(context, storage, cost);
   if (reused || (users.size() > 1 && cost.draws > 0) || accumulated || kept ||
-      cost.operations > kLargestInlined)
+      cost.operations > kLargestInlined || is_table(context, storage, cost))
     realize_narrowest(context, value);
 }
 

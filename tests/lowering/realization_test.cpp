@@ -146,3 +146,26 @@ TEST_CASE("functions of inputs for each channel are computed once") {
   CHECK(summary(normalized(65536, true).lower(policy)) ==
         "op0 pointwise buf0 f32 [65536, 64] [64, 1] <- x, variance\n");
 }
+
+TEST_CASE("a table of functions that many heads look into is computed once") {
+  // x[i] * cos(angle), heads after heads; nobody reads more than 12 times as much as there is.
+  const auto rotated = [](int64_t operands, int64_t positions) {
+    GraphMaker maker;
+    const NodeRef angle = maker.input("angle", DType::f32, {positions, 64});
+    const NodeRef cosine = maker.call("aten.cos.default", {angle});
+    const NodeRef table = maker.call("aten.unsqueeze.default", {cosine, int64_t{0}});
+    for (int64_t i = 0; i < operands; ++i)
+      maker.output(maker.call(
+          "aten.mul.Tensor",
+          {maker.input("x" + std::to_string(i), DType::f32, {12, positions, 64}), table}));
+    return maker;
+  };
+  const std::string once = "op0 pointwise buf0 f32 [2048, 64] [64, 1] <- angle\n";
+  CHECK(summary(rotated(4, 2048).lower()).find(once) == 0);
+  CHECK(summary(rotated(1, 2048).lower()) ==
+        "op0 pointwise buf0 f32 [12, 2048, 64] [131072, 64, 1] <- x0, angle\n");
+  CHECK(summary(rotated(4, 128).lower()).find("[128, 64] [64, 1] <- angle\n") == std::string::npos);
+  target::Policy policy = target::default_policy();
+  policy.compute_channels_once = false;
+  CHECK(summary(rotated(4, 2048).lower(policy)).find(once) == std::string::npos);
+}
