@@ -106,7 +106,8 @@ TEST_CASE("factorizations multiply to what they factor") {
   const int64_t m = 5, n = 4;
   const std::vector<double> square = sample(3, n, n, true), tall = sample(3, m, n);
   for (const bool upper : {false, true}) {
-    const Run factor = run(shape_of(Routine::cholesky, n, n, 0, upper ? int64_t{kUpper} : 0), square);
+    const Run factor =
+        run(shape_of(Routine::cholesky, n, n, 0, upper ? int64_t{kUpper} : 0), square);
     CHECK(factor.info == std::vector<int>{0, 0, 0});
     for (int64_t b = 0; b < 3; ++b) {
       const At l = triangle(matrix(factor.out, n, n, b), upper, false);
@@ -117,8 +118,8 @@ TEST_CASE("factorizations multiply to what they factor") {
   const Run lu = run(shape_of(Routine::lu, n, n, 0), square);
   for (const bool flip : {false, true}) {
     const std::vector<double> right = sample(3, n, 2);
-    const Run x =
-        run(shape_of(Routine::lu_solve, n, n, 2, flip ? int64_t{kTransposed} : 0), lu.out, right, lu.pivots);
+    const Run x = run(shape_of(Routine::lu_solve, n, n, 2, flip ? int64_t{kTransposed} : 0), lu.out,
+                      right, lu.pivots);
     for (int64_t b = 0; b < 3; ++b) {
       const At a = matrix(square, n, n, b);
       CHECK(distance(matrix(right, n, 2, b), n, 2, n, flip ? transposed(a) : a,
@@ -140,7 +141,8 @@ TEST_CASE("factorizations multiply to what they factor") {
   }
   for (const bool full : {false, true}) {
     const int64_t columns = full ? m : n;
-    const Run svd = run(shape_of(Routine::svd, m, n, 0, kVectors | (full ? int64_t{kFull} : 0)), tall);
+    const Run svd =
+        run(shape_of(Routine::svd, m, n, 0, kVectors | (full ? int64_t{kFull} : 0)), tall);
     for (int64_t b = 0; b < 3; ++b) {
       const At u = matrix(svd.out, m, columns, b);
       const At scaled = [&](int64_t i, int64_t j) {
