@@ -232,9 +232,10 @@ int64_t elements_behind(const Context &context, graph::NodeId node) {
   return elements;
 }
 
-/// Whether a value is a small table of functions of inputs that many elements look into (angles of
-/// rotary embeddings, for all heads, of all layers): computed once it costs a launch, and reading
-/// it a cache's bandwidth.
+/// Whether a value is a small table of angles' functions (or of series) of inputs that many
+/// elements look into: rotary embeddings, for all heads, of all layers. Computed once it costs a
+/// launch, and reading it a cache's bandwidth. Cheaper functions are not worth that: weights of
+/// samples in a grid, say, are shared by the elements of a thread.
 bool is_table(Context &context, Storage &storage, const LoopCost &cost) {
   constexpr int64_t kOften = 16;        // readers of an element
   constexpr int64_t kWorthIt = 1 << 22; // functions that are not computed again: a launch's time
@@ -242,8 +243,12 @@ bool is_table(Context &context, Storage &storage, const LoopCost &cost) {
   if (!context.policy.compute_channels_once || cost.functions == 0 || cost.reads == 0 || !own)
     return false;
   const int64_t readers = elements_behind(context, context.current);
-  return readers >= kOften * *own && static_cast<int64_t>(cost.functions) * readers >= kWorthIt &&
-         reads_inputs_alone(context, storage);
+  if (readers < kOften * *own || static_cast<int64_t>(cost.functions) * readers < kWorthIt ||
+      !reads_inputs_alone(context, storage))
+    return false;
+  const ir::LoopBody body = ir::trace_value(context.module, storage.loop);
+  return std::any_of(body.ops.begin(), body.ops.end(),
+                     [](const ir::BodyOp &op) { return ir::op_cost(op.op) >= ir::OpCost::angle; });
 }
 
 } // namespace
