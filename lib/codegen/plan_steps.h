@@ -153,8 +153,8 @@ enum class TileEdges : uint8_t {
 /// joins); false if it turns none of these.
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
                const TileWalk *like, TileEdges edges = TileEdges::long_ones, bool guarded = false);
-/// Whether a value is computed of elements' places and constants alone; the places among what it is
-/// computed of, itself included, are added to `places`, if given.
+/// Whether a value is computed, in a few steps, of elements' places and constants alone; the places
+/// among what it is computed of, itself included, are added to `places`, if given.
 bool is_of_place(const KernelGraph &graph, ValueId id, std::vector<ValueId> *places = nullptr);
 
 } // namespace tsc::codegen

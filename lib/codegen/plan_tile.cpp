@@ -328,17 +328,24 @@ void fit_edges(const KernelGraph &graph, TileWalk &walk) {
 } // namespace
 
 bool is_of_place(const KernelGraph &graph, ValueId id, std::vector<ValueId> *places) {
-  const Value &value = graph[id];
-  if (value.op == Op::index_expr && places)
-    places->push_back(id);
-  if (value.op == Op::constant || value.op == Op::index_expr)
-    return true;
-  const bool computes = value.buffer == ir::kNone && value.guard == ir::kNone && !value.combine &&
-                        !value.args.empty() && value.op != Op::reduction && value.op != Op::scan &&
-                        value.op != Op::sort && value.op != Op::set_indirect &&
-                        !ir::is_random(value.op);
-  return computes && std::all_of(value.args.begin(), value.args.end(),
-                                 [&](ValueId arg) { return is_of_place(graph, arg, places); });
+  constexpr int kLongest = 16; // values: the text has each as often as it is used
+  int left = kLongest;
+  const auto computed = [&](const auto &self, ValueId at) -> bool {
+    const Value &value = graph[at];
+    if (--left < 0)
+      return false;
+    if (value.op == Op::index_expr && places)
+      places->push_back(at);
+    if (value.op == Op::constant || value.op == Op::index_expr)
+      return true;
+    const bool computes = value.buffer == ir::kNone && value.guard == ir::kNone && !value.combine &&
+                          !value.args.empty() && value.op != Op::reduction &&
+                          value.op != Op::scan && value.op != Op::sort &&
+                          value.op != Op::set_indirect && !ir::is_random(value.op);
+    return computes && std::all_of(value.args.begin(), value.args.end(),
+                                   [&](ValueId arg) { return self(self, arg); });
+  };
+  return computed(computed, id);
 }
 
 bool order_elements(const ir::Module &module, KernelGraph &graph, bool by_short_ones) {
