@@ -228,6 +228,11 @@ bool has_series(const KernelGraph &graph) {
   return any_computes(graph, [](ir::Op op) { return ir::op_cost(op) == ir::OpCost::series; });
 }
 
+void include_once(std::vector<std::string_view> &includes, std::string_view file) {
+  if (std::find(includes.begin(), includes.end(), file) == includes.end())
+    includes.push_back(file);
+}
+
 std::string header(const program::Kernel &kernel, const std::vector<const ir::Origin *> &origins,
                    const std::string &plan, std::span<const std::string_view> further_includes) {
   constexpr size_t kMostNodes = 24;
@@ -357,6 +362,13 @@ Expr number_of_check() {
   return symbol;
 }
 
+void include_functions(const KernelGraph &graph, std::vector<std::string_view> &includes) {
+  if (draws(graph))
+    include_once(includes, "tc_random.h");
+  if (has_series(graph))
+    include_once(includes, "tc_special.h");
+}
+
 PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &schedule,
                           const scheduler::Group &group, const target::Target &target,
                           const KernelGraph *given, const PlanChoice *choice) {
@@ -376,8 +388,7 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
       check_sorts(plan->graph);
     }
   planned.parameters = find_parameters(module, group, serial, cuda, computed);
-  if (draws(cuda.graph))
-    planned.includes.push_back("tc_random.h");
+  include_functions(cuda.graph, planned.includes);
   if (cuda.graph.sorts())
     planned.includes.push_back(cuda.graph.sorts_packed() ? "tc_sort_packed.h" : "tc_sort.h");
   if (cuda.graph.look_back)
@@ -390,8 +401,6 @@ PlannedKernel plan_kernel(const ir::Module &module, const scheduler::Schedule &s
     planned.includes.push_back("tc_combine_columns.h");
   if (slots_across(module, cuda) > 0)
     planned.includes.push_back("tc_across.h");
-  if (has_series(cuda.graph))
-    planned.includes.push_back("tc_special.h");
   for (const auto &pair : group.inplace)
     if (same_elements(module, serial.graph, pair.first, pair.second))
       planned.inplace.push_back(pair);

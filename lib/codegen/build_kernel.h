@@ -52,6 +52,9 @@ BuiltKernel build_kernel(const ir::Module &module, const scheduler::Schedule &sc
 const PlanChoice *choose(BuiltKernel &built, std::vector<PlanChoice> alternatives,
                          const target::Target &target, const Tuning &tuning);
 
+/// Adds the files of the prelude whose functions the values of `graph` call, each once.
+void include_functions(const KernelGraph &graph, std::vector<std::string_view> &includes);
+
 /// Names a kernel after its origins and a hash of its texts, in which it is called
 /// kKernelPlaceholder so far, and puts the header comment and the includes above them. The hash
 /// keeps names stable; it is no identity, which is `content`: two kernels may get one name here,

@@ -109,7 +109,9 @@ public:
       if (is_mapped(side))
         kernel.cuda.maps.push_back(map_of(side));
     kernel.serial = variant(1);
-    const std::string_view includes[] = {tile.groups ? "tc_product_groups.h" : "tc_product.h"};
+    std::vector<std::string_view> includes = {tile.groups ? "tc_product_groups.h" : "tc_product.h"};
+    include_functions(after_.graph, includes);
+    include_functions(before_.graph, includes);
     finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile", includes);
     built.pointers = parameters_.storages;
     return built;

@@ -49,6 +49,8 @@ template <class T> struct Routines;
     decltype(&cusolverDn##letter##gqr) orgqr;                                                      \
     decltype(&cusolverDn##letter##evd##_bufferSize) syevd_size;                                    \
     decltype(&cusolverDn##letter##evd) syevd;                                                      \
+    decltype(&cusolverDn##letter##sytrf_bufferSize) sytrf_size;                                    \
+    decltype(&cusolverDn##letter##sytrf) sytrf;                                                    \
     decltype(&cusolverDn##letter##gesvdj_bufferSize) gesvdj_size;                                  \
     decltype(&cusolverDn##letter##gesvdj) gesvdj;                                                  \
     decltype(&cublas##letter##trsm_v2) trsm;                                                       \
@@ -65,6 +67,8 @@ template <class T> struct Routines;
       solver.find(orgqr, "cusolverDn" #letter #gqr);                                               \
       solver.find(syevd_size, "cusolverDn" #letter #evd "_bufferSize");                            \
       solver.find(syevd, "cusolverDn" #letter #evd);                                               \
+      solver.find(sytrf_size, "cusolverDn" #letter "sytrf_bufferSize");                            \
+      solver.find(sytrf, "cusolverDn" #letter "sytrf");                                            \
       solver.find(gesvdj_size, "cusolverDn" #letter "gesvdj_bufferSize");                          \
       solver.find(gesvdj, "cusolverDn" #letter "gesvdj");                                          \
       blas.find(trsm, "cublas" #letter "trsm_v2");                                                 \
@@ -173,6 +177,9 @@ public:
       check(call_.syevd_size(solver, job_, uplo_, n_, none, n_, no_values, &size),
             "syevd_bufferSize");
       break;
+    case Routine::ldl:
+      check(call_.sytrf_size(solver, n_, none, n_, &size), "sytrf_bufferSize");
+      break;
     case Routine::svd:
       check(call_.gesvdj_size(solver, job_, economic(), m_, n_, none, m_, no_values, none, m_, none,
                               n_, &size, handles_.jacobi),
@@ -239,6 +246,11 @@ public:
       check(call_.syevd(solver, job_, uplo_, n_, out, n_, static_cast<Real *>(second), work,
                         work_size, info),
             "syevd");
+      break;
+    case Routine::ldl:
+      check(call_.sytrf(solver, uplo_, n_, out, n_, static_cast<int *>(second), work, work_size,
+                        info),
+            "sytrf");
       break;
     case Routine::svd:
       check(call_.gesvdj(solver, job_, economic(), m_, n_, copy, m_, static_cast<Real *>(second),
@@ -313,6 +325,71 @@ private:
   const int m_, n_, k_;
   const cublasFillMode_t uplo_;
   const cusolverEigMode_t job_;
+};
+
+/// A solution by what sytrf left, of symmetric matrices. Scratch memory: an info, the pivots as
+/// 64-bit integers, the routine's own.
+class SymmetricSolvePlan {
+public:
+  SymmetricSolvePlan(const SolverShape &shape, cusolverDnHandle_t solver)
+      : shape_(shape), solver_(solver), type_(type_of(shape)),
+        item_((shape.has(kComplex) ? 2 : 1) *
+              (shape.dtype == DType::f64 ? sizeof(double) : sizeof(float))) {
+    libraries().solver.find(size_, "cusolverDnXsytrs_bufferSize");
+    libraries().solver.find(run_, "cusolverDnXsytrs");
+    if (!is_trivial())
+      check(size_(solver_, uplo(), shape_.n, shape_.k, type_, nullptr, shape_.n, nullptr, type_,
+                  nullptr, shape_.n, &device_bytes_, &host_bytes_),
+            "Xsytrs_bufferSize");
+  }
+
+  size_t scratch_bytes() const { return kInfoBytes + pivot_bytes() + aligned(device_bytes_); }
+  void run(const void *a, const void *b, const int *pivots, void *out, char *scratch,
+           cudaStream_t stream) const {
+    if (is_trivial())
+      return;
+    check_cuda(cudaMemcpyAsync(out, b, static_cast<size_t>(shape_.n * shape_.k) * item_,
+                               cudaMemcpyDeviceToDevice, stream),
+               "cudaMemcpyAsync");
+    std::vector<int> narrow(static_cast<size_t>(shape_.n));
+    check_cuda(cudaMemcpyAsync(narrow.data(), pivots, narrow.size() * sizeof(int),
+                               cudaMemcpyDeviceToHost, stream),
+               "cudaMemcpyAsync");
+    check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    check_pivots(narrow.data(), static_cast<int>(shape_.n), true);
+    const std::vector<int64_t> wide(narrow.begin(), narrow.end());
+    auto *at = reinterpret_cast<int64_t *>(scratch + kInfoBytes);
+    check_cuda(cudaMemcpyAsync(at, wide.data(), wide.size() * sizeof(int64_t),
+                               cudaMemcpyHostToDevice, stream),
+               "cudaMemcpyAsync");
+    std::vector<char> host(std::max<size_t>(host_bytes_, 1));
+    check(run_(solver_, uplo(), shape_.n, shape_.k, type_, a, shape_.n, at, type_, out, shape_.n,
+               scratch + kInfoBytes + pivot_bytes(), device_bytes_, host.data(), host_bytes_,
+               reinterpret_cast<int *>(scratch)),
+          "Xsytrs");
+    check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); // host memory goes
+  }
+
+private:
+  static constexpr size_t kInfoBytes = 256;
+  const SolverShape shape_;
+  const cusolverDnHandle_t solver_;
+  const cudaDataType type_;
+  const size_t item_; // bytes
+  size_t device_bytes_ = 0, host_bytes_ = 0;
+  decltype(&cusolverDnXsytrs_bufferSize) size_;
+  decltype(&cusolverDnXsytrs) run_;
+
+  static cudaDataType type_of(const SolverShape &shape) {
+    const bool is_wide = shape.dtype == DType::f64;
+    return shape.has(kComplex) ? (is_wide ? CUDA_C_64F : CUDA_C_32F)
+                               : (is_wide ? CUDA_R_64F : CUDA_R_32F);
+  }
+  cublasFillMode_t uplo() const {
+    return shape_.has(kUpper) ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+  }
+  bool is_trivial() const { return shape_.n == 0 || shape_.k == 0; }
+  size_t pivot_bytes() const { return aligned(static_cast<size_t>(shape_.n) * sizeof(int64_t)); }
 };
 
 #if CUSOLVER_VERSION >= 11701
@@ -417,21 +494,28 @@ public:
 
   size_t prepare(const SolverShape &shape) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (shape.routine == Routine::ldl || shape.routine == Routine::ldl_solve)
-      throw Error(Status::device, "the LDL factorization is not there on a GPU");
+    if (shape.has(kHermitian) && shape.has(kComplex))
+      throw Error(Status::device, "cuSOLVER has no LDL factorization of Hermitian matrices; "
+                                  "factor on the host, or use eigh or solve");
     if (is_transform(shape.routine)) {
-      plans_.push_back({shape, 0, nullptr, CudaFourier::make(shape)});
+      plans_.push_back({shape, 0, nullptr, nullptr, CudaFourier::make(shape)});
       return plans_.size() - 1;
     }
     make_handles();
     if (shape.routine == Routine::eigen) {
-      plans_.push_back({shape, 0, std::make_unique<EigenPlan>(shape, handles_.solver), nullptr});
+      plans_.push_back(
+          {shape, 0, std::make_unique<EigenPlan>(shape, handles_.solver), nullptr, nullptr});
+      return plans_.size() - 1;
+    }
+    if (shape.routine == Routine::ldl_solve) {
+      plans_.push_back({shape, 0, nullptr,
+                        std::make_unique<SymmetricSolvePlan>(shape, handles_.solver), nullptr});
       return plans_.size() - 1;
     }
     const int work = of_elements(shape, [&](auto element) {
       return Plan<decltype(element)>(shape, handles_).work_elements();
     });
-    plans_.push_back({shape, work, nullptr, nullptr});
+    plans_.push_back({shape, work, nullptr, nullptr, nullptr});
     return plans_.size() - 1;
   }
   size_t scratch_bytes(size_t number) override {
@@ -441,6 +525,8 @@ public:
       return plan.fourier->scratch_bytes();
     if (plan.eigen)
       return plan.eigen->scratch_bytes();
+    if (plan.symmetric_solve)
+      return plan.symmetric_solve->scratch_bytes();
     return of_elements(plan.shape, [&](auto element) {
       return Plan<decltype(element)>(plan.shape, handles_).scratch_bytes(plan.work);
     });
@@ -464,8 +550,9 @@ private:
   struct Prepared {
     SolverShape shape;
     int work = 0;
-    std::unique_ptr<EigenPlan> eigen;     // of that routine alone
-    std::unique_ptr<CudaFourier> fourier; // of transforms
+    std::unique_ptr<EigenPlan> eigen;                    // of that routine alone
+    std::unique_ptr<SymmetricSolvePlan> symmetric_solve; // of ldl_solve
+    std::unique_ptr<CudaFourier> fourier;                // of transforms
   };
   void make_handles() {
     const Libraries &library = libraries();
@@ -483,7 +570,8 @@ private:
     const SolverShape &shape = prepared.shape;
     const Plan<T> plan(shape, handles_);
     const SolverExtents extents = solver_extents(shape);
-    const size_t second_item = shape.routine == Routine::lu ? sizeof(int) : sizeof(Real);
+    const bool has_pivots = shape.routine == Routine::lu || shape.routine == Routine::ldl;
+    const size_t second_item = has_pivots ? sizeof(int) : sizeof(Real);
     const auto read = [](const void *base, int64_t extent, size_t item, int64_t i) -> const void * {
       return base ? static_cast<const char *>(base) + static_cast<size_t>(i * extent) * item
                   : nullptr;
@@ -500,9 +588,13 @@ private:
         prepared.eigen->run(a, out, second, info, scratch, stream);
         continue;
       }
-      plan.run(static_cast<const T *>(a), read(memory.b, extents.b, sizeof(Real), i),
-               static_cast<const int *>(read(memory.c, extents.c, sizeof(int), i)),
-               static_cast<T *>(out), second,
+      const void *b = read(memory.b, extents.b, sizeof(Real), i);
+      const auto *c = static_cast<const int *>(read(memory.c, extents.c, sizeof(int), i));
+      if (prepared.symmetric_solve) {
+        prepared.symmetric_solve->run(a, b, c, out, scratch, stream);
+        continue;
+      }
+      plan.run(static_cast<const T *>(a), b, c, static_cast<T *>(out), second,
                static_cast<T *>(written(memory.third, extents.third, sizeof(Real), i)), info,
                scratch, prepared.work, stream);
     }

@@ -32,19 +32,6 @@ template <> const LapackRoutines<std::complex<double>> &lapack() {
   return found(&HostBlas::lapack_c128);
 }
 
-/// LAPACK exchanges the rows that pivots name without looking. Those of sytrf (lower) are negative,
-/// and two of a kind, where D has a block of two rows.
-void check_pivots(const int *pivots, int n, bool has_blocks) {
-  for (int row = 0; row < n; ++row) {
-    const bool is_block = has_blocks && pivots[row] < 0;
-    const int place = is_block ? -pivots[row] : pivots[row];
-    const int least = !has_blocks ? 1 : is_block ? row + 2 : row + 1;
-    if (place < least || place > n || (is_block && pivots[row + 1] != pivots[row]))
-      throw Error(Status::bad_argument, "pivots that no factorization gives");
-    row += is_block ? 1 : 0;
-  }
-}
-
 /// One matrix of the batch.
 template <class T> class Solver {
 public:

@@ -79,6 +79,17 @@ SolverExtents solver_extents(const SolverShape &shape) {
   return extents;
 }
 
+void check_pivots(const int *pivots, int n, bool has_blocks) {
+  for (int row = 0; row < n; ++row) {
+    const bool is_block = has_blocks && pivots[row] < 0;
+    const int place = is_block ? -pivots[row] : pivots[row];
+    const int least = !has_blocks ? 1 : is_block ? row + 2 : row + 1;
+    if (place < least || place > n || (is_block && pivots[row + 1] != pivots[row]))
+      throw Error(Status::bad_argument, "pivots that no factorization gives");
+    row += is_block ? 1 : 0;
+  }
+}
+
 size_t Device::prepare_solver(const SolverShape &) {
   throw Error(Status::device, "this device has no linear algebra and no Fourier transforms");
 }

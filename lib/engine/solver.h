@@ -85,4 +85,9 @@ struct SolverExtents {
 };
 SolverExtents solver_extents(const SolverShape &shape);
 
+/// Throws where lu_solve (ldl_solve: `has_blocks`) could not have been given `pivots` [n] by a
+/// factorization: libraries exchange the rows that they name without looking. Those of sytrf
+/// (lower) are negative, and two of a kind, where D has a block of two rows.
+void check_pivots(const int *pivots, int n, bool has_blocks);
+
 } // namespace tsc_engine

@@ -57,6 +57,44 @@ class OnCuda(Case):
         q = self.random(2, 4, 100, 64, dtype=torch.bfloat16)
         self.check(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), q)
 
+    def check_dropped(self, dtype, **masks):
+        """The mask is read off with the identity as values; gradients are those of the formula with this mask."""
+        p, size = 0.3, 64
+        step = self.compiled(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=p, **masks))
+        q, k, v, above = (self.random(2, 3, size, size, dtype=dtype) for _ in range(4))
+        given = [x.clone().requires_grad_() for x in (q, k, v)]
+        identity = torch.eye(size, device="cuda", dtype=dtype).expand_as(v).contiguous().requires_grad_()
+        torch.manual_seed(5)
+        weights = step(*given[:2], identity)
+        torch.manual_seed(5)
+        found = step(*given)
+        found_gradients = torch.autograd.grad(found, given, above)
+        stays = weights != 0
+        self.assertAlmostEqual(stays.float().mean().item() / (0.5 if masks else 1), 1 - p, delta=0.03)
+        exact = [x.double().requires_grad_() for x in (q, k, v)]
+        scores = exact[0] @ exact[1].mT / size**0.5
+        if masks:
+            scores = scores.masked_fill(torch.ones(size, size, device="cuda").tril() == 0, -torch.inf)
+        expected = (scores.softmax(-1) * stays / (1 - p)) @ exact[2]
+        gradients = torch.autograd.grad(expected, exact, above.double())
+        for a, b in zip((found, *found_gradients), (expected, *gradients)):
+            self.assertLess((a.double() - b).norm() / b.norm(), 1e-2 if dtype == torch.bfloat16 else 1e-4)
+
+    def test_dropped_attention(self):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        for kernel in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION):
+            for masks in ({}, {"is_causal": True}):
+                for random in ("tsc", "eager"):
+                    torch._dynamo.reset()
+                    tsc.reset_reports()
+                    tsc.config.random = random
+                    with sdpa_kernel(kernel):
+                        self.check_dropped(torch.bfloat16, **masks)
+                    if random == "tsc":
+                        self.all_compiled()
+        torch._dynamo.reset()
+        self.check_dropped(torch.float32)
+
     def losses(self, compiled, attention):
         torch.manual_seed(1)
         layers = [nn.TransformerEncoderLayer(64, 2, 128, 0.0, batch_first=True, norm_first=True)] if attention else []

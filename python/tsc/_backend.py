@@ -5,7 +5,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from . import _resampling
-from .compiler import compile_graph
+from .compiler import Draws, compile_graph
 
 
 def _guarded():
@@ -15,8 +15,8 @@ def _guarded():
     return getattr(metadata, "static_input_indices", None) or ()
 
 
-def _compile(module, example_inputs, kind):
-    function = compile_graph(module, kind, () if kind == "backward" else _guarded())
+def _compile(module, example_inputs, kind, draws):
+    function = compile_graph(module, kind, () if kind == "backward" else _guarded(), draws)
 
     def run(inputs):
         given = list(inputs)
@@ -29,7 +29,8 @@ def _compile(module, example_inputs, kind):
 
 
 def backend(module, example_inputs, **options):
-    compilers = {name: functools.partial(_compile, kind=kind) for name, kind in (
+    draws = Draws()
+    compilers = {name: functools.partial(_compile, kind=kind, draws=draws) for name, kind in (
         ("fw_compiler", "forward"), ("bw_compiler", "backward"), ("inference_compiler", "inference"))}
     with _resampling.kept():
         return aot_autograd(**compilers)(module, example_inputs)

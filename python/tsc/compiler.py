@@ -8,7 +8,7 @@ from torch.fx.passes.split_module import split_module
 from . import _library, _report
 from ._config import config
 from ._library import Handle, TscError
-from .graph import CannotConvert, Converter, evaluator, symbols_of, tensors_in, why_eager
+from .graph import CannotConvert, Converter, drops_weights, evaluator, symbols_of, tensors_in, why_eager
 from .program import Program, as_tensor
 
 #: Of what these clone eager mode keeps the gaps between rows, too, which nobody asked for.
@@ -217,10 +217,21 @@ def _calls(module):
     return [n for n in module.graph.nodes if n.op == "call_function"]
 
 
+class Draws:
+    """Whose random state the forms of attention with dropout save, in a forward graph and the backward graph of it."""
+    eager = False  # PyTorch's
+
+
 class Compiler:
-    def __init__(self, kind, guarded=()):
+    def __init__(self, kind, guarded=(), draws=None):
         self.report = _report.Report(kind)
         self._guarded = frozenset(guarded)
+        self._draws = draws or Draws()
+
+    def _why_eager(self, node):
+        if self._draws.eager and drops_weights(node):
+            return "attention whose weights are dropped by PyTorch in another call"
+        return why_eager(node, config.random)
 
     def _note(self, nodes, target, code, message):
         self.report.fallbacks.append(_report.Fallback([n if isinstance(n, str) else n.name for n in nodes], target,
@@ -248,14 +259,17 @@ class Compiler:
             """Sizes that Dynamo's symbols allow and the program does not."""
             if not any(f.message == str(error).strip().splitlines()[0] for f in self.report.fallbacks):
                 self._note(_calls(module), "", "", str(error))
-        return Compiled(module, converter, program, None if self.report.kind == "export" else note,
+        # Of a state that the forward program drew PyTorch would draw another mask.
+        is_bound = self.report.kind == "export" or \
+            self.report.kind == "backward" and any(drops_weights(n) for n in _calls(module))
+        return Compiled(module, converter, program, None if is_bound else note,
                         self._guarded if is_all else ())
 
     def _refused(self, module):
         """Nodes that PyTorch has to run, noted with their reasons; None: all of them."""
         eager = {}
         for node in _calls(module):
-            why = why_eager(node, config.random)
+            why = self._why_eager(node)
             if why:
                 eager[node] = ("", why)
         if not eager:
@@ -307,7 +321,7 @@ class Compiler:
         """A callable that takes and gives what `module` does; PyTorch runs what cannot be compiled."""
         if not _calls(module):
             return module
-        known = any(why_eager(n, config.random) for n in _calls(module))
+        known = any(self._why_eager(n) for n in _calls(module))
         failure = None
         if not known:
             try:
@@ -408,11 +422,10 @@ class _AsModule(torch.nn.Module):
         return self._function[0](*inputs)
 
 
-def compile_graph(module, kind, guarded=()):
-    """`module`: functional aten nodes with "val" in their meta. Never refuses; what falls back is reported. `guarded`:
-    positions of inputs whose sizes, strides and dtype the caller compares before each call."""
+def _compiled(module, kind, guarded, draws):
+    """(a callable, its report)"""
     start = time.monotonic()
-    compiler = Compiler(kind, guarded)
+    compiler = Compiler(kind, guarded, draws)
     compiler.report.nodes = len(_calls(module))
     try:
         function = compiler.module(module)
@@ -420,5 +433,24 @@ def compile_graph(module, kind, guarded=()):
         compiler._note(_calls(module), "", "", f"internal: {type(error).__name__}: {error}")
         function = module
     compiler.report.seconds = time.monotonic() - start
-    _report.add(compiler.report)
+    return function, compiler.report
+
+
+def compile_graph(module, kind, guarded=(), draws=None):
+    """`module`: functional aten nodes with "val" in their meta. Never refuses; what falls back is reported. `guarded`:
+    positions of inputs whose sizes, strides and dtype the caller compares before each call. `draws`: what a forward
+    graph leaves for its backward graph. Errors: RuntimeError where the forward graph dropped weights of attention by
+    tsc's numbers and tsc cannot run the backward graph: PyTorch would drop others."""
+    draws = draws or Draws()
+    function, report = _compiled(module, kind, guarded, draws)
+    dropping = {n.name for n in _calls(module) if drops_weights(n)}
+    fallen = dropping.intersection(name for one in report.fallbacks for name in one.nodes)
+    if fallen and not draws.eager:
+        if kind == "backward":
+            _report.add(report)
+            raise RuntimeError(f"tsc ran attention with dropout forward and cannot run it backward:\n{report}\n"
+                               'Train with dropout_p=0, or set tsc.config.random = "eager".')
+        draws.eager = True  # all of them, forward and backward
+        function, report = _compiled(module, kind, guarded, draws)
+    _report.add(report)
     return function

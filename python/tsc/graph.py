@@ -204,6 +204,20 @@ def why_eager(node, random):
     return None
 
 
+def drops_weights(node):
+    """A form of attention with dropout, forward or backward: the mask is a function of the random state that the forward
+    form saves, PyTorch's of PyTorch's and tsc's of tsc's."""
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    schema = node.target._schema
+    if not schema.name.startswith("aten::_scaled_dot_product_") or schema.name.endswith("_math"):
+        return False
+    names = [a.name for a in schema.arguments]
+    position = names.index("dropout_p") if "dropout_p" in names else len(node.args)
+    rate = node.args[position] if position < len(node.args) else node.kwargs.get("dropout_p", 0)
+    return rate != 0
+
+
 def _is_view(node):
     """A call that gives its first argument's memory, seen otherwise."""
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], torch.fx.Node):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models of HuggingFace, timm and torchvision through torch.compile: backend "tsc" beside TorchInductor.
 
-    scripts/bench/torch_compile_zoo.py [NAME ... | --more] [--device cuda] [--seconds 480] [--jobs 8] [--small]
+    scripts/bench/torch_compile_zoo.py [NAME ... | timm_NAME | tv_NAME | hf_CLASS | --more] [--device cuda] [--seconds 480] [--jobs 8] [--small]
                                        [--inductor reduce-overhead] [--out FILE.json]
 
 Weights are random and made from configurations: nothing is fetched. Every model has a process of its own. As many as --jobs
@@ -212,6 +212,31 @@ MORE = {
 ALL = MODELS | MORE
 
 
+def of_name(name):
+    """(what makes a model, its dtype) of a name above; or timm_NAME or tv_NAME of any such model, or hf_CLASS of any class of
+    transformers that takes tokens, by its configuration's defaults with at most six layers; None: there is none such."""
+    if name in ALL:
+        return ALL[name]
+    kind, _, model = name.partition("_")
+    if kind == "timm":
+        import timm
+        return (lambda: of_timm(model, fixed=True), "float16") if timm.is_model(model) else None
+    if kind == "tv":
+        import torchvision
+        return (lambda: of_torchvision(model, fixed=True), "float16") if model in torchvision.models.list_models() else None
+    if kind == "hf":
+        import transformers
+        built = getattr(transformers, model, None)
+        if not hasattr(getattr(built, "config_class", None), "model_type"):
+            return None
+        config = built.config_class()
+        layers = {n: min(6, getattr(config, n)) for n in ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers",
+                                                          "decoder_layers", "num_decoder_layers") if hasattr(config, n)}
+        make = translating if getattr(config, "is_encoder_decoder", False) else causal
+        return make(model, **layers), "bfloat16"
+    return None
+
+
 # ---- one model, in a process of its own
 
 def flat(outputs):
@@ -302,7 +327,7 @@ def device_times(call):
 
 def measure_inference(name, options):
     import torch
-    make, dtype = ALL[name]
+    make, dtype = of_name(name)
     module, inputs = make()(options.small)
     module = module.eval().to(options.device)
     inputs = {k: v.to(options.device) for k, v in inputs.items()}
@@ -480,9 +505,9 @@ def main():
     options.ways = options.ways.split(",")
     if options.one:
         return measure(options.one, options)
-    unknown = [name for name in options.names if name not in ALL]
+    unknown = [name for name in options.names if name != "training" and of_name(name) is None]
     if unknown:
-        parser.error(f"{unknown}: there are {', '.join(ALL)}")
+        parser.error(f"{unknown}: there are {', '.join(ALL)}, timm_NAME, tv_NAME, hf_CLASS")
     end, rows, ended = time.monotonic() + options.seconds, [], {}
     names = options.names or list(MORE if options.more else MODELS)
     gate, children = threading.Semaphore(options.jobs), {}

@@ -419,6 +419,11 @@ def grid_gradients(c):
     for padding in range(3):
         c.case(f"cube_{padding}", lambda g, x, grid, p=padding: aten.grid_sampler_3d_backward(g, x, grid, 0, p, False, [True, True]), r(1, 2, 2, 3, 2), r(1, 2, 3, 4, 3), r(1, 2, 3, 2, 3))
     c.case("grid_alone", lambda g, x, grid: aten.grid_sampler_2d_backward(g, x, grid, 0, 0, False, [False, True])[1], r(1, 2, 3, 4), r(1, 2, 5, 4), r(1, 3, 4, 2))
+    for padding, name in ((0, "zeros"), (1, "border"), (2, "reflection")):
+        for corners in (False, True):
+            c.case(f"cubic_{name}_{'corners' if corners else 'centres'}", lambda g, x, grid, p=padding, a=corners: aten.grid_sampler_2d_backward(g, x, grid, 2, p, a, [True, True]),
+                   r(2, 1, 3, 4), r(2, 1, 5, 4), 0.9 * r(2, 3, 4, 2).tanh())
+    c.case("cubic_alone", lambda g, x, grid: aten.grid_sampler_2d_backward(g, x, grid, 2, 0, False, [False, True])[1], r(1, 2, 3, 4), r(1, 2, 5, 1), r(1, 3, 4, 2))
 
 
 def attention_gradients(c):

@@ -541,10 +541,9 @@ const WrongCall kWrongCalls[] = {
     {"aten._scaled_dot_product_flash_attention_backward.default",
      R"(["$heads", "$heads", "$heads", "$heads", "$heads", "$cube", null, null, 4, 4, 0.1, false, "$number", "$number"])",
      4,
-     "O032: aten._scaled_dot_product_flash_attention_backward.default with dropout needs the mask "
-     "that its forward pass drew",
-     "train with dropout_p=0, or with the math form, which saves its mask "
-     "(torch.nn.attention.sdpa_kernel)"},
+     "O032: aten._scaled_dot_product_flash_attention_backward.default with dropout needs the random "
+     "state that its forward form saves",
+     "pass the forward form's rng_state, or its philox_seed and philox_offset"},
     {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
      R"(["$heads", "$heads", "$heads", "$heads", "$heads", "$heads", 0.0, false])", 3,
      "O129: aten._scaled_dot_product_flash_attention_for_cpu_backward.default: 'logsumexp' of "
@@ -553,9 +552,9 @@ const WrongCall kWrongCalls[] = {
      "keep the forward operator as it is when decomposing: its decomposition yields the weights "
      "instead"},
     {"aten.grid_sampler_2d_backward.default",
-     R"(["$picture", "$picture", "$grid", 2, 0, false, [true, true]])", 4,
-     "O099: aten.grid_sampler_2d_backward.default with bicubic interpolation is not supported",
-     "use mode 'bilinear' or 'nearest'"},
+     R"(["$picture", "$picture", "$grid", 3, 0, false, [true, true]])", 3,
+     "O098: aten.grid_sampler_2d_backward.default: interpolation mode 3 is none",
+     "pass 0 (bilinear), 1 (nearest) or 2 (bicubic)"},
     {"aten._thnn_fused_gru_cell.default", R"(["$x", "$x", "$x"])", 3,
      "O129: aten._thnn_fused_gru_cell.default: 'input_gates' of sizes [2, 3] does not fit 'hx' of "
      "sizes [2, 3]",

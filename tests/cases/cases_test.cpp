@@ -272,7 +272,7 @@ TSC_FAMILY(unpooling)
 TSC_FAMILY(products)
 TSC_FAMILY(distances)
 TSC_FAMILY(linear_algebra)
-TSC_FAMILY_OF_HOSTS(ldl) // a GPU refuses it: solvers_test.cpp
+TSC_FAMILY_OF_HOSTS(ldl) // a GPU refuses Hermitian ones (solvers_test.cpp), the others are below
 TSC_FAMILY(losses)
 TSC_FAMILY(resampling)
 TSC_FAMILY(rearrangements)
@@ -360,25 +360,33 @@ TEST_CASE("what adds at run-time indices is sorted on request on the GPU", "[gpu
     run_on_session(family, gpu(), "cuda", deterministic());
 }
 
-/// Programs with symbolic sizes and branches, which cannot be merged; without a GPU
-/// tests/differential runs them.
-TEST_CASE("programs on the GPU", "[gpu]") {
+/// Each case of `family` by itself on the GPU, but those whose name holds `left_out`.
+void run_apart_on_gpu(const std::string &family, const std::string &left_out) {
   std::string why;
   if (!runtime::cuda_available(&why)) {
     testing::skip("there is no GPU: " + why);
     return;
   }
-  const Compiled compiled = compile_family("programs");
+  const Compiled compiled = compile_family(family);
   for (size_t i = 0; i < compiled.cases.size(); ++i) {
     const Case &one = compiled.cases[i];
+    if (!left_out.empty() && one.name.find(left_out) != std::string::npos)
+      continue;
     const program::Program &program = compiled.compilations[i].program;
     const std::unique_ptr<runtime::Session> session =
         runtime::Session::create(program, one.weights, gpu().front());
     for (int round = 0; round < rounds_on(program, "cuda"); ++round) {
       session->set_seed(0);
-      check_outputs("programs", one, program, session->run(one.inputs), "cuda");
+      check_outputs(family, one, program, session->run(one.inputs), "cuda");
     }
   }
+}
+
+/// Programs with symbolic sizes and branches, which cannot be merged; without a GPU
+/// tests/differential runs them.
+TEST_CASE("programs on the GPU", "[gpu]") { run_apart_on_gpu("programs", ""); }
+TEST_CASE("factorizations of symmetric matrices on the GPU", "[gpu]") {
+  run_apart_on_gpu("ldl", "hermitian");
 }
 
 TEST_CASE("attention that is written out is one kernel") {

@@ -229,3 +229,36 @@ TEST_CASE(
   REQUIRE(shared.size() == 2);
   CHECK(shared[1].sizes == Sizes{264, 72});
 }
+
+namespace {
+
+/// A product whose results a draw and a series are applied to, and one whose factor they make.
+testing::MadeGraph drawn_products(const std::string &dtype) {
+  testing::MadeGraph graph;
+  graph.name = "draws and series beside a product of " + dtype;
+  graph.inputs = {{"x", dtype, {64, 64}}, {"w", dtype, {64, 72}}, {"b", dtype, {72}}};
+  graph.calls = {{"y", "aten.addmm.default", {"$b", "$x", "$w"}},
+                 {"dropped", "aten.dropout.default", {"$y", 0.25, true}},
+                 {"z", "aten.mm.default", {"$x", "$w"}},
+                 {"bessel", "aten.special_i0e.default", {"$z"}},
+                 {"some", "aten.dropout.default", {"$x", 0.5, true}},
+                 {"wave", "aten.special_i1e.default", {"$some"}},
+                 {"of_drawn", "aten.mm.default", {"$wave", "$w"}}};
+  graph.outputs = {"dropped", "bessel", "of_drawn"};
+  return graph;
+}
+void check_drawn(const std::vector<runtime::SessionOptions> &ways) {
+  for (const char *dtype : {"bfloat16", "float16"}) {
+    const testing::MadeGraph graph = drawn_products(dtype);
+    testing::check_made(graph, testing::compile_made(graph, false), 0, ways);
+  }
+}
+
+} // namespace
+
+TEST_CASE("what follows a product or makes its factors draws and calls series") {
+  check_drawn(testing::host_ways());
+}
+TEST_CASE("what follows a product draws and calls series on a GPU", "[gpu]") {
+  check_drawn(testing::gpu_ways());
+}

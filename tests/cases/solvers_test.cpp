@@ -81,7 +81,8 @@ TEST_CASE("what no library has for a GPU is refused there", "[gpu]") {
   testing::MadeGraph graph;
   graph.name = "ldl";
   graph.inputs = {{"x", "float32", {2, 2}}};
-  graph.calls = {{"y", "aten.linalg_ldl_factor.default", {"$x"}},
+  graph.calls = {{"z", "aten.complex.default", {"$x", "$x"}},
+                 {"y", "aten.linalg_ldl_factor.default", {"$z"}, {{"hermitian", true}}},
                  {"ld", "operator.getitem", {"$y", 0}}};
   graph.outputs = {"ld"};
   const driver::Compilation compilation = testing::compile_made(graph, false);

@@ -2,6 +2,8 @@
 // decompose_attention turns into matrix products and a softmax in f32.
 #include "ops/families/attention.h"
 
+#include "ops/families/attention_dropout.h"
+#include "ops/families/draws.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -192,8 +194,10 @@ struct Attention {
   Argument logsumexp;
 };
 
-/// `scale` is a number, or a tensor of rank 0.
-Attention attend(GraphBuilder &builder, const Call &call, const Argument &scale) {
+/// `scale` is a number, or a tensor of rank 0; `dropout_state` what a mask is drawn of, if
+/// anything.
+Attention attend(GraphBuilder &builder, const Call &call, const Argument &scale,
+                 const Argument &dropout_state = graph::None{}) {
   Shapes shapes = shapes_of(call);
   const TensorMeta query_meta = call.tensor("query");
   DType dtype = query_meta.dtype;
@@ -218,7 +222,11 @@ Attention attend(GraphBuilder &builder, const Call &call, const Argument &scale)
   scores = apply_mask(builder, call, scores, shapes);
   Probabilities softmax = probabilities(builder, scores, call.has("attn_mask"));
   Attention result;
-  Argument values = builder.call("aten.dropout.default", {softmax.values, call["dropout_p"], true});
+  const double p = call.number("dropout_p");
+  Argument values =
+      dropout_state.node() && p != 0
+          ? dropped_weights(builder, softmax.values, dropout_state, p)
+          : builder.call("aten.dropout.default", {softmax.values, call["dropout_p"], true});
   result.weights = convert(builder, values, dtype);
   result.logsumexp = softmax.logsumexp;
   Expr batch = symbolic::numel(shapes.key_batch);
@@ -232,7 +240,7 @@ Attention attend(GraphBuilder &builder, const Call &call, const Argument &scale)
 }
 
 Argument attention(GraphBuilder &builder, const Call &call) {
-  Attention result = attend(builder, call, call["scale"]);
+  Attention result = attend(builder, call, call["scale"], call["dropout_state"]);
   return Arguments{in_promised_order(builder, result.output, call.tensor("query")),
                    result.logsumexp};
 }
@@ -269,7 +277,8 @@ bool has_heads_in_groups(const Call &call) {
 }
 
 /// Any of PyTorch's forms as tsc.attention: (output, logsumexp).
-Argument to_attention(GraphBuilder &builder, const Call &call) {
+Argument to_attention(GraphBuilder &builder, const Call &call,
+                      const Argument &dropout_state = graph::None{}) {
   Argument mask = graph::None{};
   bool grouped = has_heads_in_groups(call); // asked for by name, or taken by a kernel
   for (const Parameter &parameter : call.schema().parameters) {
@@ -280,8 +289,10 @@ Argument to_attention(GraphBuilder &builder, const Call &call) {
   }
   Arguments args = {call["query"],           call["key"], call["value"], mask, call["is_causal"],
                     scale_of(builder, call), grouped};
-  if (call.number("dropout_p") != 0)
+  if (call.number("dropout_p") != 0) {
     args.push_back(call["dropout_p"]);
+    args.push_back(dropout_state);
+  }
   return builder.call(kAttention, std::move(args));
 }
 
@@ -308,15 +319,20 @@ Argument saved_sums(GraphBuilder &builder, const Call &call, const Argument &sum
 /// The forms that return more than output and logsumexp: what remains is for the backward pass or
 /// debugging.
 Argument to_attention_with_state(GraphBuilder &builder, const Call &call) {
-  Argument pair = to_attention(builder, call);
+  const double p = call.number("dropout_p");
+  check_probability(call, p);
+  const bool saves_state = call.schema().returns.size() > 2;
+  if (p != 0 && !saves_state)
+    refuse_dropout(call);
+  const Argument state =
+      p != 0 ? new_dropout_state(builder, call.tensor("query").device) : Argument(graph::None{});
+  Argument pair = to_attention(builder, call, state);
   Arguments results;
   results.push_back(builder.item(pair, 0));
   results.push_back(saved_sums(builder, call, builder.item(pair, 1)));
-  tensor::Device device = call.tensor("query").device;
   for (size_t i = 2; i < call.schema().returns.size(); ++i)
     if (call.schema().returns[i].type == "Tensor")
-      results.push_back(builder.call("aten.full.default", {Arguments{}, 0},
-                                     {{"dtype", DType::i64}, {"device", device}}));
+      results.push_back(saved_dropout_state(builder, call, i, state));
     else
       results.push_back(0);
   return results;
@@ -444,7 +460,8 @@ void add_attention(Table &table) {
   table
       .add("tsc::attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool "
            "is_causal, float scale, "
-           "bool enable_gqa, float dropout_p=0.0) -> (Tensor output, Tensor logsumexp)")
+           "bool enable_gqa, float dropout_p=0.0, Tensor? dropout_state=None) -> (Tensor output, "
+           "Tensor logsumexp)")
       .shape(attention_value)
       .decompose(attention)
       .lowers("attention");

@@ -2,6 +2,8 @@
 // and the logarithms of their sums, which the forward pass saved; in f32 or wider but for the
 // operands of products. Two kernels do it where they can (templates/attention), else products.
 #include "ops/families/attention.h"
+#include "ops/families/attention_dropout.h"
+#include "ops/families/draws.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
@@ -52,20 +54,15 @@ Shapes shapes_of(const Call &call) {
   return s;
 }
 
-/// What was dropped is known to the state of PyTorch's kernels alone.
-void refuse_dropout(const Call &call) {
-  if (call.number("dropout_p") != 0)
-    call.refuse("TSC-O032",
-                call.node().target + " with dropout needs the mask that its forward pass drew",
-                "train with dropout_p=0, or with the math form, which saves its mask "
-                "(torch.nn.attention.sdpa_kernel)");
-}
-
 class Backward {
 public:
   Backward(GraphBuilder &builder, const Call &call)
       : builder_(builder), call_(call), shapes_(shapes_of(call)),
-        dtype_(call.tensor("query").dtype) {}
+        dtype_(call.tensor("query").dtype), dropped_(call.number("dropout_p")) {
+    check_probability(call, dropped_);
+    if (dropped_ != 0)
+      dropout_state_ = given_dropout_state(builder, call);
+  }
 
   /// (of the query, of the key, of the value, of the mask), as `wanted` says.
   Arguments compute(const std::vector<bool> &wanted) const {
@@ -79,13 +76,13 @@ public:
     const Term weights = weights_of(query, key);
     Arguments results(wanted.size());
     if (wanted[2])
-      results[2] = like(product(turned(narrow(weights)), above), "value");
+      results[2] = like(product(turned(narrow(dropped(weights))), above), "value");
     if (!wanted[0] && !wanted[1] && (wanted.size() < 4 || !wanted[3]))
       return results;
     const Term out = of_heads(given(builder_, call_, "out"), all_rows, s.value_depth);
     const Term share =
         reshaped(sum(above.wide() * out.wide(), {2}, true), {s.batch, s.heads, s.rows, Expr(1)});
-    const Term passed = weights * (by_heads(wide_product(above, turned(value))) - share);
+    const Term passed = weights * (dropped(by_heads(wide_product(above, turned(value)))) - share);
     if (wanted.size() > 3 && wanted[3])
       results[3] = of_mask(passed);
     const Term scores = narrow(passed * scale());
@@ -150,7 +147,7 @@ public:
         !mask ||
         (mask->layout.rank() <= 4 && (mask->dtype == DType::boolean || mask->dtype == DType::f16 ||
                                       mask->dtype == DType::bf16 || mask->dtype == DType::f32));
-    return typed && masked_well && depth && *depth % 8 == 0 && *depth >= 8 &&
+    return dropped_ == 0 && typed && masked_well && depth && *depth % 8 == 0 && *depth >= 8 &&
            *depth <= builder_.facilities().attention_backward &&
            shapes_.value_depth == shapes_.depth && !(wanted.size() > 3 && wanted[3]) &&
            !few(shapes_.rows, kFewRows) && !few(shapes_.columns, 0) && !few(shapes_.batch, 0) &&
@@ -165,6 +162,8 @@ private:
   const Call &call_;
   Shapes shapes_;
   DType dtype_;
+  double dropped_; // the share of the weights that the forward pass dropped
+  Argument dropout_state_;
 
   /// Whether one kernel finds all of it, by wgmma and bulk copies: of queries and of something
   /// else, without a mask, of sizes that are not 0.
@@ -238,6 +237,12 @@ private:
   Term by_heads(const Term &x) const {
     return reshaped(x, {shapes_.batch, shapes_.heads, shapes_.rows, shapes_.columns});
   }
+  /// [B, H, L, S] where the forward pass dropped weights: 0, or multiplied as what stayed was.
+  Term dropped(const Term &x) const {
+    return dropped_ == 0
+               ? x
+               : Term(builder_, dropped_weights(builder_, x.value(), dropout_state_, dropped_));
+  }
   /// [B, H, L, S] as an operand of products.
   Term narrow(const Term &x) const {
     return of_heads({builder_, x.as(dtype_)}, shapes_.group * shapes_.rows, shapes_.columns);
@@ -305,7 +310,9 @@ private:
                               : equal(sums, -INFINITY);
       hidden = hidden ? either(*hidden, closed) : closed;
     }
-    const Term weights = exp(scores - sums);
+    Term weights = exp(scores - sums);
+    if (dropped_ != 0) // of a mask that cannot be drawn again nothing is known
+      weights = where({builder_, is_own_dropout_state(builder_, dropout_state_)}, weights, NAN);
     return hidden ? where(*hidden, 0.0, weights) : weights;
   }
 
@@ -321,7 +328,6 @@ private:
 };
 
 Argument of_attention(GraphBuilder &builder, const Call &call) {
-  refuse_dropout(call);
   std::vector<bool> wanted(call.schema().returns.size(), true);
   if (has_parameter(call, "grad_input_mask")) {
     const Arguments *mask = call["grad_input_mask"].list();

@@ -60,6 +60,13 @@ Argument draw_bernoulli(GraphBuilder &builder, const DrawnTensor &result, double
   Argument numbers = draw_uniform(builder, {result.sizes, DType::f32, result.device});
   return builder.call("aten.lt.Tensor", {numbers, probability});
 }
+Argument draw_bernoulli_of(GraphBuilder &builder, const Argument &state, const DrawnTensor &result,
+                           double probability) {
+  const Argument numbers =
+      builder.emit(kUniform, {state, 0, sizes_argument(result.sizes), 0.0, 1.0},
+                   {{"dtype", DType::f32}, {"device", result.device}});
+  return builder.call("aten.lt.Tensor", {numbers, probability});
+}
 
 void check_probability(const Call &call, double probability) {
   if (!(probability >= 0 && probability <= 1)) // nor NaN
@@ -68,8 +75,11 @@ void check_probability(const Call &call, double probability) {
               "pass a probability from 0 to 1");
 }
 
-bool is_draw(std::string_view target) {
-  return target == kUniform || target == kNormal || target == kExponential || target == kBits;
+bool is_seeded_draw(const Node &node) {
+  const std::string &target = node.target;
+  return node.kind == graph::NodeKind::call_function &&
+         (target == kUniform || target == kNormal || target == kExponential || target == kBits) &&
+         !node.args.at(0).node();
 }
 
 void add_draws(Table &table) {

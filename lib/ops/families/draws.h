@@ -24,11 +24,15 @@ Argument draw_exponential(GraphBuilder &builder, const DrawnTensor &result, doub
 Argument draw_bits(GraphBuilder &builder, const DrawnTensor &result);
 /// True with `probability`.
 Argument draw_bernoulli(GraphBuilder &builder, const DrawnTensor &result, double probability);
+/// The same as a function of `state`, int64 [2] that the graph holds, and of the element's
+/// position: whoever has the state draws the same again.
+Argument draw_bernoulli_of(GraphBuilder &builder, const Argument &state, const DrawnTensor &result,
+                           double probability);
 
 /// Throws TSC-O032 unless `probability` is in [0, 1].
 void check_probability(const Call &call, double probability);
 
-/// Whether `target` is one of them.
-bool is_draw(std::string_view target);
+/// Whether `node` is one of them that takes the program's state.
+bool is_seeded_draw(const Node &node);
 
 } // namespace tsc::ops

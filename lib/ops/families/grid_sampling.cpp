@@ -66,15 +66,11 @@ Argument linear(const Sampler &s, const std::vector<Argument> &positions) {
 
 /// The sixteen elements around a position, by rows first; each is padded by itself.
 Argument cubic(const Sampler &s, const Call &call) {
-  std::vector<std::vector<Argument>> positions, weights; // by axis, four each
-  for (size_t axis = 0; axis < s.dims; ++axis) {
-    const Argument position = unnormalized(s, coordinate_of(s, call, axis), axis);
-    const Argument base = s.call("aten.floor.default", {position});
-    weights.push_back(cubic_weights(*s.builder, s.call(kSub, {position, base})));
-    std::vector<Argument> &four = positions.emplace_back();
-    for (int64_t i = -1; i <= 2; ++i)
-      four.push_back(padded_position(s, i == 0 ? base : s.call(kAdd, {base, i}), axis));
-  }
+  const CubicTaps taps = cubic_taps_of(s, call);
+  const std::vector<std::vector<Argument>> &positions = taps.positions;
+  std::vector<std::vector<Argument>> weights; // by axis, four each
+  for (const Argument &fraction : taps.fractions)
+    weights.push_back(cubic_weights(*s.builder, fraction));
   const auto weighed = [&](const Argument &values, size_t axis, size_t i) {
     return s.call(kMul, {values, s.call("aten.unsqueeze.default", {weights[axis][i], 1})});
   };
@@ -94,7 +90,7 @@ Argument cubic(const Sampler &s, const Call &call) {
 
 /// Interpolation modes are 0 linear, 1 nearest, 2 cubic; the grid holds x first.
 Argument grid_sample(GraphBuilder &builder, const Call &call) {
-  const Sampler sampler = sampler_of(builder, call, true);
+  const Sampler sampler = sampler_of(builder, call);
   if (call.integer("interpolation_mode") == 2)
     return convert(builder, cubic(sampler, call), call.tensor("input").dtype);
   std::vector<Argument> positions;
@@ -237,7 +233,20 @@ std::vector<Corner> corners_of(const Sampler &s, const std::vector<Argument> &po
   return corners;
 }
 
-Sampler sampler_of(GraphBuilder &builder, const Call &call, bool takes_cubic) {
+CubicTaps cubic_taps_of(const Sampler &s, const Call &call) {
+  CubicTaps taps;
+  for (size_t axis = 0; axis < s.dims; ++axis) {
+    const Argument position = unnormalized(s, coordinate_of(s, call, axis), axis);
+    const Argument base = s.call("aten.floor.default", {position});
+    taps.fractions.push_back(s.call(kSub, {position, base}));
+    std::vector<Argument> &four = taps.positions.emplace_back();
+    for (int64_t i = -1; i <= 2; ++i)
+      four.push_back(padded_position(s, i == 0 ? base : s.call(kAdd, {base, i}), axis));
+  }
+  return taps;
+}
+
+Sampler sampler_of(GraphBuilder &builder, const Call &call) {
   const TensorMeta input = call.tensor("input"), grid = call.tensor("grid");
   size_t rank = input.layout.rank();
   if ((rank != 4 && rank != 5) || grid.layout.rank() != rank)
@@ -249,9 +258,10 @@ Sampler sampler_of(GraphBuilder &builder, const Call &call, bool takes_cubic) {
   if (mode == 2 && rank == 5)
     call.fail("TSC-O098", call.node().target + ": bicubic interpolation of a volume",
               "use mode 'bilinear' or 'nearest'");
-  if (mode != 0 && mode != 1 && !(mode == 2 && takes_cubic))
-    call.refuse("TSC-O099", call.node().target + " with bicubic interpolation is not supported",
-                "use mode 'bilinear' or 'nearest'");
+  if (mode < 0 || mode > 2)
+    call.fail("TSC-O098",
+              call.node().target + ": interpolation mode " + std::to_string(mode) + " is none",
+              "pass 0 (bilinear), 1 (nearest) or 2 (bicubic)");
   Sampler sampler{&builder, widen(builder, call["input"]), rank - 2,
                   static_cast<GridPadding>(padding), call.boolean("align_corners")};
   if (sampler.padding == GridPadding::reflection)

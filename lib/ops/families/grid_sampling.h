@@ -22,9 +22,9 @@ struct Sampler {
 };
 
 /// The sampler of a call whose schema names input, grid, interpolation_mode, padding_mode and
-/// align_corners. Throws TSC-O098 for sizes that do not fit, refuses bicubic (TSC-O099) unless
-/// `takes_cubic` and there are two spatial dimensions.
-Sampler sampler_of(GraphBuilder &builder, const Call &call, bool takes_cubic = false);
+/// align_corners. Throws TSC-O098 for sizes that do not fit, a mode that is none, and bicubic
+/// sampling of a volume.
+Sampler sampler_of(GraphBuilder &builder, const Call &call);
 /// The grid's coordinate along `axis`, wide: [batch, out..] in [-1, 1] within the input.
 Argument coordinate_of(const Sampler &sampler, const Call &call, size_t axis);
 /// [-1, 1] to elements: the corners are centres of elements, or their outer edges.
@@ -46,5 +46,13 @@ struct Corner {
   size_t high = 0;                          // bit i: the upper neighbour along axis i
 };
 std::vector<Corner> corners_of(const Sampler &sampler, const std::vector<Argument> &positions);
+
+/// The four elements along each axis that cubic interpolation takes: positions, each padded by
+/// itself, and how far behind the second one the sample lies, in [0, 1); all [batch, out..].
+struct CubicTaps {
+  std::vector<std::vector<Argument>> positions; // by axis, four each
+  std::vector<Argument> fractions;              // by axis
+};
+CubicTaps cubic_taps_of(const Sampler &sampler, const Call &call);
 
 } // namespace tsc::ops

@@ -1,6 +1,7 @@
 // Backward forms of grid_sample: what was sampled gets its share of each sample, the grid how much
 // a sample changes along each axis.
 #include "ops/families/grid_sampling.h"
+#include "ops/families/resampling.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
@@ -40,11 +41,26 @@ Term speed(const Sampler &s, const Term &position, size_t axis) {
 /// [batch, out..] over channels.
 Term over_channels(const Term &x) { return x.then("aten.unsqueeze.default", {1}); }
 
+/// How fast the weights of four taps grow with the fraction: the derivatives of cubic
+/// convolution with a = -0.75 (Keys, 1981).
+std::vector<Term> cubic_slopes(const Term &fraction) {
+  constexpr double a = -0.75;
+  const auto outer = [](const Term &distance) { // 1 to 2 elements away
+    return (distance * (3 * a) - 10 * a) * distance + 8 * a;
+  };
+  const auto inner = [](const Term &distance) { // 0 to 1
+    return (distance * (3 * (a + 2)) - 2 * (a + 3)) * distance;
+  };
+  return {outer(fraction + 1.0), inner(fraction), -inner(1.0 - fraction), -outer(2.0 - fraction)};
+}
+
 class Backward {
 public:
   Backward(GraphBuilder &builder, const Call &call)
       : call_(call), sampler_(sampler_of(builder, call)),
         above_(wide(builder, call, "grad_output")) {
+    if (call.integer("interpolation_mode") == 2)
+      return; // its taps are padded one by one
     for (size_t axis = 0; axis < sampler_.dims; ++axis) {
       const Term at(builder, unnormalized(sampler_, coordinate_of(sampler_, call, axis), axis));
       positions_.push_back(padded_position(sampler_, at, axis));
@@ -64,7 +80,6 @@ public:
   }
 
   Arguments linear(bool input) {
-    GraphBuilder &builder = *sampler_.builder;
     std::optional<Term> total;
     if (input)
       total = zeros();
@@ -73,20 +88,51 @@ public:
       const Pointed at = pointed_at(sampler_, corner.positions);
       if (total)
         total = added(*total, at, above_ * over_channels(weight(corner, sampler_.dims)));
-      const Term values(builder, builder.call("aten.index.Tensor", {sampler_.input, at.indices}));
-      const Term inside = over_channels(Term(builder, at.inside));
-      const Term felt = sum(where(inside, values, 0.0) * above_, {1}, false);
+      const Term felt = felt_at(at);
       for (size_t axis = 0; axis < sampler_.dims; ++axis) {
         const Term share = sampler_.dims == 1 ? felt : felt * weight(corner, axis);
         const Term own = (corner.high >> axis) & 1 ? share : -share;
         moved[axis] = moved[axis] ? *moved[axis] + own : own;
       }
     }
-    Arguments coordinates; // x, the last dimension, first
-    for (size_t axis = sampler_.dims; axis-- > 0;)
-      coordinates.push_back((*moved[axis] * speeds_[axis]).as(call_.tensor("grid").dtype));
-    return {total ? total->as(dtype()) : Argument(),
-            builder.call("aten.stack.default", {coordinates, -1})};
+    for (size_t axis = 0; axis < sampler_.dims; ++axis)
+      moved[axis] = *moved[axis] * speeds_[axis];
+    return {total ? total->as(dtype()) : Argument(), of_coordinates(moved)};
+  }
+
+  Arguments cubic(bool input) {
+    GraphBuilder &builder = *sampler_.builder;
+    const CubicTaps taps = cubic_taps_of(sampler_, call_);
+    std::vector<std::vector<Term>> weights(sampler_.dims), slopes;
+    for (size_t axis = 0; axis < sampler_.dims; ++axis) {
+      for (const Argument &weight : cubic_weights(builder, taps.fractions[axis]))
+        weights[axis].push_back({builder, weight});
+      slopes.push_back(cubic_slopes({builder, taps.fractions[axis]}));
+    }
+    std::optional<Term> total;
+    if (input)
+      total = zeros();
+    std::vector<std::optional<Term>> moved(sampler_.dims);
+    for (size_t row = 0; row < 4; ++row)
+      for (size_t column = 0; column < 4; ++column) {
+        const Pointed at =
+            pointed_at(sampler_, {taps.positions[0][row], taps.positions[1][column]});
+        if (total)
+          total = added(*total, at, above_ * over_channels(weights[0][row] * weights[1][column]));
+        const Term felt = felt_at(at);
+        const Term down = felt * (slopes[0][row] * weights[1][column]),
+                   right = felt * (weights[0][row] * slopes[1][column]);
+        moved[0] = moved[0] ? *moved[0] + down : down;
+        moved[1] = moved[1] ? *moved[1] + right : right;
+      }
+    for (size_t axis = 0; axis < sampler_.dims; ++axis) {
+      const Expr size = sampler_.size(axis);
+      const Argument span = size_argument(sampler_.align_corners ? size - Expr(1) : size);
+      moved[axis] =
+          *moved[axis] *
+          (filled(builder, {}, span, moved[axis]->meta().dtype, moved[axis]->meta().device) / 2.0);
+    }
+    return {total ? total->as(dtype()) : Argument(), of_coordinates(moved)};
   }
 
 private:
@@ -100,6 +146,20 @@ private:
   Term zeros() const {
     const TensorMeta input = sampler_.builder->meta(sampler_.input);
     return filled(*sampler_.builder, input.layout.sizes, 0.0, input.dtype, input.device);
+  }
+  /// What comes from above for an element, summed over channels; 0 outside.
+  Term felt_at(const Pointed &at) const {
+    GraphBuilder &builder = *sampler_.builder;
+    const Term values(builder, builder.call("aten.index.Tensor", {sampler_.input, at.indices}));
+    const Term inside = over_channels(Term(builder, at.inside));
+    return sum(where(inside, values, 0.0) * above_, {1}, false);
+  }
+  /// The grid's gradient of what comes to positions, by axis: x, the last dimension, first.
+  Argument of_coordinates(const std::vector<std::optional<Term>> &moved) const {
+    Arguments coordinates;
+    for (size_t axis = sampler_.dims; axis-- > 0;)
+      coordinates.push_back(moved[axis]->as(call_.tensor("grid").dtype));
+    return sampler_.builder->call("aten.stack.default", {coordinates, -1});
   }
   /// Nothing is added where the position is outside.
   Term added(const Term &total, const Pointed &at, const Term &values) const {
@@ -122,7 +182,10 @@ Argument of_grid_sample(GraphBuilder &builder, const Call &call) {
   const Arguments *mask = call["output_mask"].list();
   const bool input = mask && !mask->empty() && mask->front() == Argument(true);
   Backward backward(builder, call);
-  return call.integer("interpolation_mode") == 1 ? backward.nearest(input) : backward.linear(input);
+  const int64_t mode = call.integer("interpolation_mode");
+  return mode == 1   ? backward.nearest(input)
+         : mode == 2 ? backward.cubic(input)
+                     : backward.linear(input);
 }
 
 } // namespace

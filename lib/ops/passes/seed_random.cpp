@@ -40,10 +40,7 @@ Argument next_state(GraphBuilder &builder, NodeId state, tensor::Device device) 
 
 /// Whether the graph or one of its branches and loops draws.
 bool draws(const Graph &graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node &node) {
-                       return node.kind == NodeKind::call_function && is_draw(node.target);
-                     }) ||
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), is_seeded_draw) ||
          std::any_of(graph.subgraphs.begin(), graph.subgraphs.end(),
                      [](const auto &entry) { return draws(entry.second); });
 }
@@ -103,7 +100,7 @@ private:
       if (id == position)
         given.state = add_state(builder, device_);
       Node node = rewrite.take_mapped(id);
-      if (node.kind == NodeKind::call_function && is_draw(node.target)) {
+      if (is_seeded_draw(node)) {
         node.args[0] = graph::NodeRef{given.state};
         node.args[1] = streams_++;
       } else if (is_control_flow(node)) {
@@ -165,7 +162,7 @@ private:
 
 tensor::Device device_of_draws(const Graph &graph) {
   for (const Node &node : graph.nodes)
-    if (node.kind == NodeKind::call_function && is_draw(node.target))
+    if (is_seeded_draw(node))
       return node.value->tensor()->device;
   for (const auto &entry : graph.subgraphs)
     if (draws(entry.second))
