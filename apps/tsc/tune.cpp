@@ -132,6 +132,11 @@ void run(Flags flags) {
     object["planned_ns"] = summary.planned;
     object["expected_ns"] = summary.expected;
     object["changed"] = summary.changed;
+    for (size_t i = 0; i < lock.kernels.size(); ++i) {
+      nlohmann::json &tried = object["kernels"][i]["tried"] = nlohmann::json::array();
+      for (const auto &[choice, nanoseconds] : lock.kernels[i].tried)
+        tried.push_back({{"choice", to_text(choice)}, {"ns", nanoseconds}});
+    }
     std::printf("%s\n", object.dump(2).c_str());
     return;
   }

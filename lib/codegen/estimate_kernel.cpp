@@ -458,6 +458,8 @@ private:
       bytes_a_thread_ = before;
     }
     bytes_a_thread_ += most;
+    if (row)
+      instructions_ *= lanes_of_element(*row);
     if (row && !row->columns)
       instructions_ += rows_ * threads * of_row_thread(row->threads);
     if (!loops)
@@ -475,6 +477,15 @@ private:
       if (value.op == Op::reduction || value.op == Op::scan)
         count += kToNeighbour * std::log2(threads);
     return count;
+  }
+
+  /// Lanes of a warp for each that has a run: pointwise rows that share warps, or have one, leave
+  /// some idle.
+  double lanes_of_element(const RowWalk &row) const {
+    const double held = static_cast<double>(row.threads) * row.steps * row.vector;
+    return graph_.reduces || row.threads > kWarp || row.steps == 0
+               ? 1
+               : std::max(1.0, held / elements_);
   }
 
   /// Of a row's runs, those that are not known to lie whole in it.

@@ -202,7 +202,7 @@ protected:
       return "tc_get(" + vector_name(id) + ".at[" + place_in_access(id, j) + "])";
     if (const auto tile = tiles_.find(id); tile != tiles_.end())
       return "tc_get(shared." + tile->second + "[" +
-             tile_place(value, vector_ == 1 ? "across" : "across + j", "down") + "])";
+             tile_place(value, "across", vector_ == 1 ? "" : " + j", "down") + "])";
     const std::string name = "t" + std::to_string(numbers_[id]);
     if (plan_.kept[id]) // what is the same for a run is kept once a run
       return name + "[" + (plan_.uniform[id] ? run_position() : position(j)) + "]";
@@ -223,26 +223,41 @@ protected:
       return DType::i64;
     return aliased(id) ? dtype_of(value.args[0]) : value.dtype;
   }
+  /// Elements of a bank of shared memory.
+  int elements_of_bank(const Value &value) const {
+    const auto bytes = static_cast<int>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
+    return std::max(1, 4 / bytes);
+  }
   /// Elements from one line of a tile to the next: padded by a bank of shared memory, so that
   /// neighbours of a column lie in different banks.
   int tile_pitch(const Value &value) const {
-    const auto bytes = static_cast<int>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
-    const int a_bank = std::max(1, 4 / bytes);
+    const int a_bank = elements_of_bank(value);
     const int line = tile_->lies_across() ? tile_->edge : tile_->height;
     return (line + a_bank - 1) / a_bank / 2 * 2 * a_bank + a_bank; // an odd number of banks
   }
   int tile_elements(const Value &value) const {
-    return (tile_->lies_across() ? tile_->height : tile_->edge) * tile_pitch(value);
+    return tile_->lies_across()
+               ? tile_->height * tile_pitch(value)
+               : tile_->edge * tile_pitch(value) + runs_across() * elements_of_bank(value);
   }
-  /// Where an element of a tile lies in shared memory.
-  std::string tile_place(const Value &value, const std::string &across,
+  /// Runs of a line of the tile, each moved on by a bank: what neighbouring threads take at once
+  /// are the elements of one number in their runs, an odd number of banks apart, too.
+  int runs_across() const { return vector_ == 1 ? 0 : (tile_->edge + vector_ - 1) / vector_; }
+  /// Where element `across` + `more` (in the same run) of line `down` lies in shared memory.
+  std::string tile_place(const Value &value, const std::string &across, const std::string &more,
                          const std::string &down) const {
-    const auto factor = [](const std::string &text) {
-      return text.find(' ') == std::string::npos ? text : "(" + text + ")";
-    };
-    const bool turned = tile_->lies_across();
-    return factor(turned ? down : across) + " * " + std::to_string(tile_pitch(value)) + " + " +
-           (turned ? across : down);
+    const std::string pitch = std::to_string(tile_pitch(value));
+    if (tile_->lies_across())
+      return down.find(' ') == std::string::npos
+                 ? down + " * " + pitch + " + " + across + more
+                 : "(" + down + ") * " + pitch + " + " + across + more;
+    const int a_bank = elements_of_bank(value);
+    std::string text =
+        (more.empty() ? across : "(" + across + more + ")") + " * " + pitch + " + " + down;
+    if (vector_ > 1)
+      text += " + " + across + " / " + std::to_string(vector_) +
+              (a_bank > 1 ? " * " + std::to_string(a_bank) : "");
+    return text;
   }
   /// Of an index that counts elements in the order of the loops, what it has besides; nothing of
   /// others. Its terms need no place along each loop, which takes divisions.
@@ -394,6 +409,9 @@ protected:
       const std::string condition = load_condition(value);
       if (condition.empty())
         return load;
+      if (const DType memory = module_.buffer(value.buffer).dtype;
+          storage_type(memory) != value_type(memory))
+        return "tc_load_where(" + condition + ", " + address(value) + ")";
       return condition + " ? " + load + " : " + literal(tensor::Scalar(int64_t{0}), value.dtype);
     }
     case ir::Op::index_expr:

@@ -129,29 +129,32 @@ bool plan_block_copies(const ir::Module &module, const target::Target &target, K
   if (!copies || copies->list.empty() || copies->bytes > target.shared_bytes_per_block ||
       updates > 2e9)
     return false;
-  const int64_t most_blocks = // of a multiprocessor
-      std::min<int64_t>(target.max_threads_per_multiprocessor / plan.block,
-                        target.shared_bytes_per_multiprocessor / (copies->bytes + kSystem));
-  if (most_blocks < 1)
-    return false;
-  constexpr int64_t kThreads = 1024; // that keep a multiprocessor busy
-  int beside = 1;
-  while (most_blocks * beside * plan.block < kThreads && 2 * beside * plan.block <= kThreads)
-    beside *= 2;
   double direct = 0, least = 0;
   for (const scheduler::AtomicWork &work : copies->works)
     direct += scheduler::atomic_nanoseconds(work);
+  // Several of the walk's blocks beside each other share a copy: there is less to bring back.
+  constexpr int64_t kMostThreads = 1024; // of a block
   int64_t chosen = 0;
-  for (int64_t each = 1; each <= most_blocks; ++each) {
-    double time = 0;
-    for (const scheduler::AtomicWork &work : copies->works)
-      time += scheduler::block_copies_nanoseconds(
-          target, work, static_cast<double>(each * target.multiprocessors), beside * plan.block);
-    if (chosen == 0 || time < least) {
-      least = time;
-      chosen = each;
+  int beside = 1;
+  for (int together = 1; together == 1 || together * plan.block <= kMostThreads; together *= 2) {
+    const int64_t most = // blocks of a multiprocessor
+        std::min<int64_t>(target.max_threads_per_multiprocessor / (together * plan.block),
+                          target.shared_bytes_per_multiprocessor / (copies->bytes + kSystem));
+    for (int64_t each = 1; each <= most; ++each) {
+      double time = 0;
+      for (const scheduler::AtomicWork &work : copies->works)
+        time += scheduler::block_copies_nanoseconds(
+            target, work, static_cast<double>(each * target.multiprocessors),
+            together * plan.block);
+      if (chosen == 0 || time < least) {
+        least = time;
+        chosen = each;
+        beside = together;
+      }
     }
   }
+  if (chosen == 0)
+    return false;
   if (least >= direct)
     return false;
   plan.block_copies = copies->list;

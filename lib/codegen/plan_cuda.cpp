@@ -400,7 +400,8 @@ void plan_elements(const Request &request, KernelPlan &plan) {
              planned_time(request, other) < kSharesPlaces * planned_time(request, plan);
     });
   try_instead([&](KernelPlan &other) {
-    return plan_tile(request.module, request.group, other, nullptr, TileEdges::any);
+    return plan_tile(request.module, request.group, other, nullptr, request.chosen(),
+                     TileEdges::any);
   });
 }
 
@@ -425,10 +426,11 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
     KernelPlan other;
     other.graph = plan.graph;
     if (!request.like && request.checked.sizes.empty() &&
-        plan_tile(request.module, request.group, other, nullptr, edges, true))
+        plan_tile(request.module, request.group, other, nullptr, request.chosen(), edges, true))
       others.push_back(std::move(other));
   }
-  if (!plan_tile(request.module, request.group, plan, tile) && !plan_interleaved(request, plan)) {
+  if (!plan_tile(request.module, request.group, plan, tile, request.chosen()) &&
+      !plan_interleaved(request, plan)) {
     order_elements(request.module, plan.graph);
     plan_elements(request, plan);
   }

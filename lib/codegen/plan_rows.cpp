@@ -1,4 +1,5 @@
 // The GPU's plans of rows that neighbouring threads share: kept on the chip, or read again.
+#include "codegen/estimate_kernel.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
@@ -101,6 +102,21 @@ void choose_row_threads(RowWalk &walk, int64_t runs, int wanted, int most,
   }
 }
 
+/// Threads of a row that is walked over in a loop: a block of enough of them to hide memory, none
+/// of them idle for long.
+void choose_looped_threads(RowWalk &walk, int64_t runs) {
+  constexpr int kLeast = 128;
+  double best = 1e30;
+  for (int threads = kLeast; threads <= kLargestLoopedRow; threads *= 2) {
+    const int64_t steps = (runs + threads - 1) / threads;
+    const double idle = static_cast<double>(steps * threads - runs) / static_cast<double>(runs);
+    if (idle + (threads == kLeast ? 0.1 : 0) < best) {
+      best = idle + (threads == kLeast ? 0.1 : 0);
+      walk.threads = threads;
+    }
+  }
+}
+
 /// The same for a row that is kept: a thread of single elements wants more of them under way, which
 /// fewer threads have, as long as those of a row load 16 bytes at once.
 void choose_kept_rows(const ir::Module &module, const KernelPlan &plan, RowWalk &walk, int64_t runs,
@@ -166,6 +182,21 @@ bool fills_multiprocessor(const ir::Module &module, const KernelPlan &plan, cons
   constexpr double kMostRegisters = 32768;
   return registers_per_element(module, plan) * walk.vector * walk.steps * walk.threads >
          kMostRegisters;
+}
+/// Instructions of a thread for one element of a row.
+double instructions_of_element(const KernelGraph &graph) {
+  double count = 0;
+  for (const Value &value : graph.values)
+    if (value.level == Level::element || value.op == Op::reduction)
+      count += instructions_of(graph, value);
+  return count;
+}
+/// True if what a thread computes of a kept row is more text than is fetched as fast as it runs:
+/// elements in registers are computed one after the other, without a loop (measured: 88 elements of
+/// a focal loss are 6300 instructions and took 80 us, where 44 were possible).
+bool is_long_text(const KernelPlan &plan, const RowWalk &walk) {
+  constexpr double kMostInstructions = 1500;
+  return instructions_of_element(plan.graph) * walk.vector * walk.steps > kMostInstructions;
 }
 /// Rows whose length no run divides, or that start anywhere: runs go by the memory's lines where
 /// that makes them longer, and rows are long enough for the parts of runs at both ends not to
@@ -269,23 +300,42 @@ double bytes_accessed(const ir::Module &module, const KernelPlan &plan, Access a
 }
 
 /// Threads of a pointwise row, or of its parts, and runs of each: few idle ones first, then about
-/// two runs. A part takes one run more where it starts within one.
+/// two runs. A part takes one run more where it starts within one. Nobody tells its neighbours
+/// anything, so a short row may have any number of threads.
 RowWalk choose_parts(int64_t runs, int vector) {
-  constexpr int64_t kEnds = 8; // runs that the ends of a part cost as much as
+  constexpr int64_t kEnds = 8;      // runs that the ends of a part cost as much as
+  constexpr double kDivision = 1.6; // and that such blocks are alone in their launch
+  constexpr int kFewestExactly = 12;
   RowWalk walk;
   double best = 1e30;
-  for (int threads = 32; threads <= 256; threads *= 2)
-    for (int steps = 1; steps <= 4; ++steps) {
-      const int64_t slots = int64_t{threads} * steps, parts = (runs + slots - 2) / (slots - 1);
-      const double idle = static_cast<double>(parts * (slots + kEnds) - runs);
-      const double cost =
-          idle / static_cast<double>(runs) * 4 + std::fabs(std::log2(steps / 2.0)) * 0.5;
-      if (cost < best) {
-        best = cost;
-        walk.threads = threads;
-        walk.steps = steps;
-      }
+  const auto consider = [&](int threads, int steps, double more) {
+    const int64_t slots = int64_t{threads} * steps, parts = (runs + slots - 2) / (slots - 1);
+    const double idle = static_cast<double>(parts * (slots + kEnds) - runs);
+    const double cost =
+        idle / static_cast<double>(runs) * 4 + std::fabs(std::log2(steps / 2.0)) * 0.5 + more;
+    if (cost < best) {
+      best = cost;
+      walk.threads = threads;
+      walk.steps = steps;
     }
+  };
+  for (int threads = 32; threads <= 256; threads *= 2)
+    for (int steps = 1; steps <= 4; ++steps)
+      consider(threads, steps, 0);
+  for (int steps = 1; steps <= 2; ++steps)
+    if (const int64_t exactly = (runs + steps) / steps;
+        exactly >= kFewestExactly && exactly < kRowBlock)
+      consider(static_cast<int>(exactly), steps, kDivision);
+  // As many rows a block as leave the fewest lanes of its warps idle.
+  constexpr int kWarp = 32;
+  double busiest = 0;
+  for (int rows = 1; walk.threads % kWarp != 0 && rows * walk.threads <= kRowBlock; ++rows) {
+    const int threads = rows * walk.threads, lanes = (threads + kWarp - 1) / kWarp * kWarp;
+    if (const double busy = static_cast<double>(threads) / lanes; busy >= busiest) {
+      busiest = busy;
+      walk.rows = rows;
+    }
+  }
   walk.vector = vector;
   return walk;
 }
@@ -433,8 +483,10 @@ bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
   const int64_t length = sizes.back().value();
   const PlanChoice chosen = request.chosen();
   walk = choose_parts((length + walk.vector - 1) / walk.vector, walk.vector);
-  if (chosen.threads != 0)
+  if (chosen.threads != 0) {
     walk.threads = chosen.threads;
+    walk.rows = 1;
+  }
   rows.graph =
       as_rows(plan.graph, walk.vector, (int64_t{walk.threads} * walk.steps - 1) * walk.vector);
   const auto origin = choose_origin(module, rows.graph);
@@ -562,10 +614,15 @@ void plan_rows(const Request &request, KernelPlan &plan) {
   }
   support::require(walk.steps > 0 || !sorts, "codegen", "rows to sort have no bound");
   std::optional<KernelGraph> looped;
-  if (walk.steps == 0 || (!in_order && !like && fills_multiprocessor(module, plan, walk)))
+  const bool is_long = walk.steps > 0 && !in_order && !like && is_long_text(plan, walk);
+  if (walk.steps == 0 || is_long ||
+      (!in_order && !like && fills_multiprocessor(module, plan, walk)))
     looped = looped_graph(request);
-  if (walk.steps > 0 && looped && reads_once(*looped))
+  bool in_loops = false; // what registers would hold
+  if (walk.steps > 0 && looped && reads_once(*looped)) {
+    in_loops = is_long && !fills_multiprocessor(module, plan, walk);
     walk.steps = 0;
+  }
   // A warp a row, as far as that leaves each thread some runs; more where such blocks are few.
   constexpr int kPieceThreads = 32, kMostPieceThreads = 512;
   constexpr int64_t kFewestRuns = 8, kThreadsThatHideMemory = 1024; // a multiprocessor
@@ -605,12 +662,17 @@ void plan_rows(const Request &request, KernelPlan &plan) {
       if (const auto expected = likely(module, plan.graph.elements());
           !in_order && !elements && expected)
         walk.threads = threads_for(*expected / walk.vector);
+      if (in_loops && pieces == 0)
+        choose_looped_threads(walk, longest_row_in_runs(plan, walk.vector));
     }
     walk.rows = std::max(1, pieces);
     if (walk.threads == kLargestLoopedRow && request.chosen().threads != 0)
       walk.threads = request.chosen().threads;
     if (loads_first) {
       walk.ahead = runs_ahead(module, plan, walk.vector, walk.vector, walk.threads);
+      while (in_loops && walk.ahead > 1 &&
+             is_long_text(plan, {.vector = walk.vector, .steps = 2 * walk.ahead}))
+        walk.ahead /= 2;
       if (pieces > 0)
         choose_pieces(plan, walk);
       walk.ends_apart = plan.origin.has_value();

@@ -148,11 +148,12 @@ enum class TileEdges : uint8_t {
   any,       // a loop of a few elements is one, the other one is so much longer
 };
 /// Plans a pointwise kernel with transposed operands; false, and nothing done, if there are none.
-/// `like`: tiles as large as those.
+/// `like`: tiles as large as those; `choice`: elements a thread and of a run, where it says so.
 /// `guarded`: also through loads under conditions that follow from an element's place (padding,
 /// joins); false if it turns none of these.
 bool plan_tile(const ir::Module &module, const scheduler::Group &group, KernelPlan &plan,
-               const TileWalk *like, TileEdges edges = TileEdges::long_ones, bool guarded = false);
+               const TileWalk *like, const PlanChoice &choice,
+               TileEdges edges = TileEdges::long_ones, bool guarded = false);
 /// Whether a value is computed, in a few steps, of elements' places and constants alone; the places
 /// among what it is computed of, itself included, are added to `places`, if given.
 bool is_of_place(const KernelGraph &graph, ValueId id, std::vector<ValueId> *places = nullptr);

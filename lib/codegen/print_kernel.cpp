@@ -232,7 +232,7 @@ private:
     line("TC_UNROLL");
     open("for (int j = 0; j < " + std::to_string(tile_->across) + "; ++j)");
     for (const auto &[id, name] : tiles_)
-      line("shared." + name + "[" + tile_place(graph_[id], "across", "down + j") +
+      line("shared." + name + "[" + tile_place(graph_[id], "across", "", "down + j") +
            "] = " + tile_run(name) + ".at[j];");
     close_runs(braces + 1);
     line("TC_BARRIER();");

@@ -72,6 +72,14 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
     if (flat->vector > 1 && plan.choices.empty() && plan.interleaved.empty())
       for (const int steps : {1, 2})
         found.push_back({.vector = flat->vector / 2, .steps = steps});
+  } else if (const auto *through = std::get_if<TileWalk>(&plan.walk)) {
+    for (const int elements : {4, 8, 16})
+      if (elements * through->block < through->elements())
+        found.push_back({.tile = elements});
+    if (through->vector > 1) {
+      found.push_back({.vector = through->vector / 2});
+      found.push_back({.vector = through->vector / 2, .tile = 8});
+    }
   } else if (const auto *row = std::get_if<RowWalk>(&plan.walk)) {
     if (plan.graph.sorts() || row->threads == 1 || plan.graph.look_back)
       return found;

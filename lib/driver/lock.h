@@ -5,6 +5,7 @@
 #include "codegen/tuning.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tsc::driver {
@@ -17,6 +18,8 @@ struct LockedKernel {
   codegen::PlanChoice choice;      // the planner's, or what was faster
   double planned_nanoseconds = 0;  // of the planner's
   double expected_nanoseconds = 0; // of the choice
+  /// What tune() timed besides the planner's, in nanoseconds; no part of a lock's text.
+  std::vector<std::pair<codegen::PlanChoice, double>> tried;
 };
 
 struct Lock {

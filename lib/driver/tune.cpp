@@ -27,13 +27,16 @@ public:
         if (i < kernel.alternatives.size())
           tuning.chosen[kernel.row.key] = kernel.alternatives[i];
       const std::map<std::string, double> times = time(tuning);
-      for (Kernel &kernel : kernels_)
-        if (const auto found = times.find(kernel.row.key);
-            i < kernel.alternatives.size() && found != times.end() &&
-            found->second < kernel.row.expected_nanoseconds) {
+      for (Kernel &kernel : kernels_) {
+        const auto found = times.find(kernel.row.key);
+        if (i >= kernel.alternatives.size() || found == times.end())
+          continue;
+        kernel.row.tried.emplace_back(kernel.alternatives[i], found->second);
+        if (found->second < kernel.row.expected_nanoseconds) {
           kernel.row.expected_nanoseconds = found->second;
           kernel.row.choice = kernel.alternatives[i];
         }
+      }
     }
     confirm();
     Lock lock;

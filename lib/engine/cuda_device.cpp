@@ -223,7 +223,8 @@ public:
   std::unique_ptr<Recording> record_work(const std::function<void(Stream)> &queue,
                                          std::unique_ptr<Recording> earlier) override;
   bool is_captured(Stream stream) override;
-  std::vector<double> time(const std::function<void(Stream)> &run, int repeats) override;
+  std::vector<double> time(const std::function<void(Stream)> &run, int repeats,
+                           int warm_ups) override;
 
 private:
   void make_current() const { check_cuda(cudaSetDevice(device_index_), "cudaSetDevice"); }
@@ -457,10 +458,10 @@ bool CudaDeviceImplementation::is_captured(Stream stream) {
 }
 
 std::vector<double> CudaDeviceImplementation::time(const std::function<void(Stream)> &run,
-                                                   int repeats) {
+                                                   int repeats, int warm_ups) {
   make_current();
-  run(stream_); // allocates what is left to allocate
-  run(stream_); // records
+  for (int i = 0; i < warm_ups; ++i)
+    run(stream_);
   synchronize(stream_);
   struct Memory {
     void *data = nullptr;

@@ -26,10 +26,10 @@ struct CudaDeviceOptions {
 
 class CudaDevice : public Device {
 public:
-  /// Milliseconds of each of `repeats` calls of run(stream), measured by events after two calls
-  /// that are not (the second records what later ones replay). The L2 cache is overwritten before
-  /// each measurement.
-  virtual std::vector<double> time(const std::function<void(Stream)> &run, int repeats) = 0;
+  /// Milliseconds of each of `repeats` calls of run(stream), measured by events after `warm_ups`
+  /// calls that are not. The L2 cache is overwritten before each measurement.
+  virtual std::vector<double> time(const std::function<void(Stream)> &run, int repeats,
+                                   int warm_ups) = 0;
   /// A stream of this device's own, for callers that have none.
   virtual Stream stream() const = 0;
 };

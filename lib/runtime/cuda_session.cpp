@@ -186,9 +186,8 @@ ReadyDevice make_ready_cuda(const program::Program &program, const SessionOption
   ReadyDevice ready;
   ready.device = device;
   ready.stream = device->stream();
-  ready.time = [device](const std::function<void(tsc_engine::Stream)> &run, int repeats) {
-    return device->time(run, repeats);
-  };
+  ready.time = [device](const std::function<void(tsc_engine::Stream)> &run, int repeats,
+                        int warm_ups) { return device->time(run, repeats, warm_ups); };
   ready.plan = tsc_engine::Plan::cuda;
   ready.use_graphs = options.use_graphs;
   return ready;

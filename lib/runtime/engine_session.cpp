@@ -274,7 +274,7 @@ std::vector<double> EngineSession::bench(const std::vector<HostTensor> &given, i
           instance_->run(stream, input_pointers_.data(), output_pointers_.data(),
                          workspace_->reserve(0));
         },
-        repeats);
+        repeats, 2); // the first allocates what is left to allocate, the second records
     timing_.replayed_runs = instance_->replayed();
     return samples;
   } catch (const tsc_engine::Error &error) {
@@ -378,18 +378,26 @@ std::vector<RunSpan> EngineSession::profile(const std::vector<HostTensor> &given
 std::vector<double> EngineSession::time_steps(const std::vector<HostTensor> &given, int repeats) {
   const std::vector<HostTensor> inputs = parts_of(given);
   bind(inputs);
-  std::vector<double> medians(tables_.tables.steps.count, 0);
+  std::vector<std::vector<double>> samples(tables_.tables.steps.count);
+  std::vector<double> medians(samples.size(), 0);
   try {
     upload(inputs);
     instance_->set_poison(false);
-    instance_->time_steps(device_.stream, input_pointers_.data(), output_pointers_.data(),
-                          workspace_->reserve(0),
-                          [&](uint32_t step, const std::function<void(tsc_engine::Stream)> &run) {
-                            std::vector<double> samples = device_.time(run, repeats);
-                            std::sort(samples.begin(), samples.end());
-                            medians[step] = samples.empty() ? 0 : samples[samples.size() / 2];
-                          });
+    // Each step once a run: a step that changes what it reads (a sort's counts) would not find
+    // again what the steps before it left.
+    for (int i = -1; i < repeats; ++i) // the first run warms up
+      instance_->time_steps(device_.stream, input_pointers_.data(), output_pointers_.data(),
+                            workspace_->reserve(0),
+                            [&](uint32_t step, const std::function<void(tsc_engine::Stream)> &run) {
+                              const std::vector<double> once = device_.time(run, 1, 0);
+                              if (i >= 0)
+                                samples[step].insert(samples[step].end(), once.begin(), once.end());
+                            });
     device_.device->synchronize(device_.stream);
+    for (size_t step = 0; step < samples.size(); ++step) {
+      std::sort(samples[step].begin(), samples[step].end());
+      medians[step] = samples[step].empty() ? 0 : samples[step][samples[step].size() / 2];
+    }
   } catch (const tsc_engine::Error &error) {
     rethrow(error, Activity::running);
   }

@@ -17,9 +17,9 @@ struct ReadyDevice {
   std::shared_ptr<void> kernels; // outlives the device
   std::shared_ptr<tsc_engine::Device> device;
   tsc_engine::Stream stream = nullptr;
-  /// Milliseconds of each of `repeats` calls.
-  std::function<std::vector<double>(const std::function<void(tsc_engine::Stream)> &run,
-                                    int repeats)>
+  /// Milliseconds of each of `repeats` calls, after `warm_ups` that do not count.
+  std::function<std::vector<double>(const std::function<void(tsc_engine::Stream)> &run, int repeats,
+                                    int warm_ups)>
       time;
   tsc_engine::Plan plan = tsc_engine::Plan::cuda;
   bool use_graphs = false;

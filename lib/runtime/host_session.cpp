@@ -15,8 +15,10 @@ double since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-std::vector<double> time_on_host(const std::function<void(tsc_engine::Stream)> &run, int repeats) {
-  run(nullptr);
+std::vector<double> time_on_host(const std::function<void(tsc_engine::Stream)> &run, int repeats,
+                                 int warm_ups) {
+  for (int i = 0; i < warm_ups; ++i)
+    run(nullptr);
   std::vector<double> samples;
   for (int i = 0; i < repeats; ++i) {
     const auto start = std::chrono::steady_clock::now();

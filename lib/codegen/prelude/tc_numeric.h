@@ -186,6 +186,15 @@ template <class Narrow> TC_FN float tc_nextafter(float x, float y) {
 template <class T> using tc_value = typename tc_storage<T>::value;
 template <class T> TC_FN tc_value<T> tc_get(T x) { return tc_storage<T>::load(x); }
 template <class T> TC_FN tc_value<T> tc_load(const T *p) { return tc_storage<T>::load(*p); }
+/// What tc_load loads, where `where` holds; elsewhere zero, and nothing is read. What is converted
+/// needs no condition: a GPU holds seven of them, and a load whose conversion waited for it under
+/// one would keep the loads behind it waiting.
+template <class T> TC_FN tc_value<T> tc_load_where(bool where, const T *p) {
+  T stored{};
+  if (where)
+    stored = *p;
+  return tc_storage<T>::load(stored);
+}
 template <class T> TC_FN void tc_store(T *p, tc_value<T> x) { *p = tc_storage<T>::store(x); }
 
 /// Toward zero; NaN and what does not fit become the lowest integer, or on a GPU the nearest one,
