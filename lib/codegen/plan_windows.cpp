@@ -295,12 +295,15 @@ private:
           count ? static_cast<double>((*count + walk.span() - 1) / walk.span() * walk.span()) /
                       static_cast<double>(*count)
                 : 1.1;
-      // Threads that are too few to hide memory wait for it one access after the other (measured: a
-      // pool of 26,000 threads took 49 us, of 185,000, which each load more, 29).
+      // A tile that leaves threads too few to hide memory has them wait for one access after the
+      // other (measured: a pool of 26,000 threads took 49 us, of 185,000, which each load more,
+      // 29).
       constexpr double kBusy = 1024, kHurts = 0.4;
-      const auto threads_in_all = static_cast<double>(threads(walk.vector, tile));
-      const double idle =
-          std::max(1.0, std::pow(kBusy * target_.multiprocessors / threads_in_all, kHurts));
+      const double busy = kBusy * target_.multiprocessors,
+                   all = static_cast<double>(threads(walk.vector, tile));
+      const bool waits = // and does not compute, as convolutions do
+          tap + own == 0 && static_cast<double>(threads(walk.vector, 1)) >= busy;
+      const double idle = waits ? std::max(1.0, std::pow(busy / all, kHurts)) : 1;
       const double cost =
           (window * walk.places() + tap * walk.taps + (own + 1) * walk.taps * tile) / tile * done *
           idle;

@@ -4,6 +4,8 @@
 #include "made_graph.h"
 #include "testing/catch.h"
 
+#include <cmath>
+
 using namespace tsc;
 using nlohmann::json;
 

@@ -219,45 +219,49 @@ template <class Op, int Threads, class T> TC_FN T tc_row_reduce(T x, T *scratch)
   } else {
     constexpr int warps = Threads / 32;
     x = tc_lanes_reduce<Op, 32>(x);
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (threadIdx.x % 32 == 0)
-      scratch[warp] = x;
-    TC_BARRIER();
-    const int first = warp / warps * warps;
-    T y = scratch[first];
-    TC_UNROLL
-    for (int i = 1; i < warps; ++i)
-      y = Op::apply(y, scratch[first + i]);
-    return y;
-  }
-}
-
-template <class Op, int Threads, class T>
-TC_FN tc_exp_sum<T> tc_row_reduce(tc_exp_sum<T> x, tc_exp_sum<T> *scratch) {
-  if constexpr (Threads <= 32) {
-    return tc_lanes_reduce<Op, Threads>(x);
-  } else {
-    constexpr int warps = Threads / 32;
-    x = tc_lanes_reduce<Op, 32>(x);
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     if (lane == 0)
       scratch[warp] = x;
     TC_BARRIER();
-    return tc_lanes_reduce<Op, warps>(scratch[warp / warps * warps + lane % warps]);
+    const int first = warp / warps * warps;
+    if constexpr (__is_class(T)) { // dear to merge: as a tree
+      return tc_lanes_reduce<Op, warps>(scratch[first + lane % warps]);
+    } else {
+      T y = scratch[first];
+      TC_UNROLL
+      for (int i = 1; i < warps; ++i)
+        y = Op::apply(y, scratch[first + i]);
+      return y;
+    }
   }
 }
 
 /// Merges over the block's threads whose number has the same remainder by Columns; `scratch` has
-/// one slot a thread of the block, used by no other reduction of the kernel.
+/// one slot a thread of the block, used by no other reduction of the kernel. A few numbers every
+/// thread adds up for itself; of more, and of what is dear to merge (statistics, sums of
+/// exponentials, places), as many threads as are left of a column merge two each, again and again.
 template <class Op, int Columns, int Rows, class T> TC_FN T tc_column_reduce(T x, T *scratch) {
-  scratch[threadIdx.x] = x;
+  const int thread = static_cast<int>(threadIdx.x), column = thread % Columns;
+  scratch[thread] = x;
   TC_BARRIER();
-  const int column = static_cast<int>(threadIdx.x) % Columns;
-  T y = scratch[column];
-  TC_UNROLL
-  for (int i = 1; i < Rows; ++i)
-    y = Op::apply(y, scratch[column + i * Columns]);
-  return y;
+  if constexpr (Rows <= (__is_class(T) ? 2 : 8)) {
+    T y = scratch[column];
+    TC_UNROLL
+    for (int i = 1; i < Rows; ++i)
+      y = Op::apply(y, scratch[column + i * Columns]);
+    return y;
+  } else {
+    TC_UNROLL
+    for (int left = Rows; left > 1; left = (left + 1) / 2) {
+      const int half = (left + 1) / 2;
+      if (thread / Columns + half < left) {
+        x = Op::apply(x, scratch[thread + half * Columns]);
+        scratch[thread] = x;
+      }
+      TC_BARRIER();
+    }
+    return scratch[column];
+  }
 }
 
 /// The largest power of two up to both, and up to 32; 1 if one of them is below that.
