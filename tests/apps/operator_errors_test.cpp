@@ -541,7 +541,8 @@ const WrongCall kWrongCalls[] = {
     {"aten._scaled_dot_product_flash_attention_backward.default",
      R"(["$heads", "$heads", "$heads", "$heads", "$heads", "$cube", null, null, 4, 4, 0.1, false, "$number", "$number"])",
      4,
-     "O032: aten._scaled_dot_product_flash_attention_backward.default with dropout needs the random "
+     "O032: aten._scaled_dot_product_flash_attention_backward.default with dropout needs the "
+     "random "
      "state that its forward form saves",
      "pass the forward form's rng_state, or its philox_seed and philox_offset"},
     {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default",

@@ -1,6 +1,8 @@
 // Dropout and its kin. What is kept is multiplied by 1 / (1 - p) as a float number, as PyTorch's
 // GPU kernels do it (its CPU rounds that factor to the tensor's dtype first).
 #include "ops/families/draws.h"
+#include "ops/families/factories.h"
+#include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/precision.h"
 #include "ops/table/shape_rules.h"
@@ -26,11 +28,16 @@ std::vector<Expr> mask_sizes(const Call &call, bool features) {
   return sizes;
 }
 
-/// True where an element stays: with probability 1 - p.
+/// True where an element stays: with probability 1 - p. In the order of the input in memory, so
+/// that neighbours there share a block of random numbers.
 Argument kept(GraphBuilder &builder, const Call &call, bool features) {
-  return draw_bernoulli(builder,
-                        {mask_sizes(call, features), DType::boolean, call.tensor("input").device},
-                        1 - call.number("p"));
+  const TensorMeta input = call.tensor("input");
+  const auto draw = [&](const std::vector<Expr> &sizes) {
+    return draw_bernoulli(builder, {sizes, DType::boolean, input.device}, 1 - call.number("p"));
+  };
+  return features ? draw(mask_sizes(call, features))
+                  : made_in_order(builder, input.layout.sizes,
+                                  preserved_strides(input.layout, call.ranges()), draw);
 }
 
 /// input * mask * scale: what is dropped is the input times 0, so NaN stays NaN.

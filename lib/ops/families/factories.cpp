@@ -21,16 +21,21 @@ Argument made_like(GraphBuilder &builder, const Call &call,
     if (parameter.name == "memory_format")
       if (const auto *given = std::get_if<graph::MemoryFormat>(&call["memory_format"].value))
         format = *given;
-  std::vector<Expr> strides = strides_in_format(call, like, format);
-  if (strides == tensor::contiguous_strides(like.sizes))
-    return make(like.sizes);
+  return made_in_order(builder, like.sizes, strides_in_format(call, like, format), make);
+}
+
+Argument made_in_order(GraphBuilder &builder, const std::vector<Expr> &sizes,
+                       const std::vector<Expr> &strides,
+                       const std::function<Argument(const std::vector<Expr> &)> &make) {
+  if (strides == tensor::contiguous_strides(sizes))
+    return make(sizes);
   std::vector<size_t> order = tensor::stride_order(strides), inverse(order.size());
-  std::vector<Expr> sizes;
+  std::vector<Expr> ordered;
   for (size_t i = 0; i < order.size(); ++i) {
-    sizes.push_back(like.sizes[order[i]]);
+    ordered.push_back(sizes[order[i]]);
     inverse[order[i]] = i;
   }
-  return builder.call("aten.permute.default", {make(sizes), ints_argument(inverse)});
+  return builder.call("aten.permute.default", {make(ordered), ints_argument(inverse)});
 }
 
 } // namespace tsc::ops

@@ -13,5 +13,9 @@ std::string_view factory(std::string_view parameters, bool with_format = false);
 /// asks of its copy: made in memory order, then permuted.
 Argument made_like(GraphBuilder &builder, const Call &call,
                    const std::function<Argument(const std::vector<Expr> &sizes)> &make);
+/// What `make` yields for `sizes` in the order of `strides`, outermost first, permuted to `sizes`.
+Argument made_in_order(GraphBuilder &builder, const std::vector<Expr> &sizes,
+                       const std::vector<Expr> &strides,
+                       const std::function<Argument(const std::vector<Expr> &sizes)> &make);
 
 } // namespace tsc::ops
