@@ -4,6 +4,7 @@
 #include "codegen/combine_text.h"
 #include "codegen/expression.h"
 #include "codegen/print_kernel.h"
+#include "codegen/tile_place.h"
 #include "codegen/value_range.h"
 
 #include <algorithm>
@@ -202,7 +203,7 @@ protected:
       return "tc_get(" + vector_name(id) + ".at[" + place_in_access(id, j) + "])";
     if (const auto tile = tiles_.find(id); tile != tiles_.end())
       return "tc_get(shared." + tile->second + "[" +
-             tile_place(value, "across", vector_ == 1 ? "" : " + j", "down") + "])";
+             tile_place(value).text("across", vector_ == 1 ? "" : " + j", "down") + "])";
     const std::string name = "t" + std::to_string(numbers_[id]);
     if (plan_.kept[id]) // what is the same for a run is kept once a run
       return name + "[" + (plan_.uniform[id] ? run_position() : position(j)) + "]";
@@ -223,41 +224,8 @@ protected:
       return DType::i64;
     return aliased(id) ? dtype_of(value.args[0]) : value.dtype;
   }
-  /// Elements of a bank of shared memory.
-  int elements_of_bank(const Value &value) const {
-    const auto bytes = static_cast<int>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
-    return std::max(1, 4 / bytes);
-  }
-  /// Elements from one line of a tile to the next: padded by a bank of shared memory, so that
-  /// neighbours of a column lie in different banks.
-  int tile_pitch(const Value &value) const {
-    const int a_bank = elements_of_bank(value);
-    const int line = tile_->lies_across() ? tile_->edge : tile_->height;
-    return (line + a_bank - 1) / a_bank / 2 * 2 * a_bank + a_bank; // an odd number of banks
-  }
-  int tile_elements(const Value &value) const {
-    return tile_->lies_across()
-               ? tile_->height * tile_pitch(value)
-               : tile_->edge * tile_pitch(value) + runs_across() * elements_of_bank(value);
-  }
-  /// Runs of a line of the tile, each moved on by a bank: what neighbouring threads take at once
-  /// are the elements of one number in their runs, an odd number of banks apart, too.
-  int runs_across() const { return vector_ == 1 ? 0 : (tile_->edge + vector_ - 1) / vector_; }
-  /// Where element `across` + `more` (in the same run) of line `down` lies in shared memory.
-  std::string tile_place(const Value &value, const std::string &across, const std::string &more,
-                         const std::string &down) const {
-    const std::string pitch = std::to_string(tile_pitch(value));
-    if (tile_->lies_across())
-      return down.find(' ') == std::string::npos
-                 ? down + " * " + pitch + " + " + across + more
-                 : "(" + down + ") * " + pitch + " + " + across + more;
-    const int a_bank = elements_of_bank(value);
-    std::string text =
-        (more.empty() ? across : "(" + across + more + ")") + " * " + pitch + " + " + down;
-    if (vector_ > 1)
-      text += " + " + across + " / " + std::to_string(vector_) +
-              (a_bank > 1 ? " * " + std::to_string(a_bank) : "");
-    return text;
+  TilePlace tile_place(const Value &value) const {
+    return {*tile_, tensor::size_in_bytes(module_.buffer(value.buffer).dtype), vector_};
   }
   /// Of an index that counts elements in the order of the loops, what it has besides; nothing of
   /// others. Its terms need no place along each loop, which takes divisions.

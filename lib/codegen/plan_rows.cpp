@@ -14,7 +14,6 @@ namespace {
 
 using ir::Op;
 
-constexpr int kRowBlock = 256;      // threads of a block whose rows are parts of warps
 constexpr int kWarpsRowBlock = 128; // the least threads of a block whose rows are whole warps
 constexpr int kRunsInFlight = 4;    // runs a thread loads before the first use
 constexpr int kLargestLoopedRow = 512;
@@ -198,32 +197,6 @@ bool is_long_text(const KernelPlan &plan, const RowWalk &walk) {
   constexpr double kMostInstructions = 1500;
   return instructions_of_element(plan.graph) * walk.vector * walk.steps > kMostInstructions;
 }
-/// Rows whose length no run divides, or that start anywhere: runs go by the memory's lines where
-/// that makes them longer, and rows are long enough for the parts of runs at both ends not to
-/// count. Not where results lie otherwise: neighbouring threads would store a run apart, each time
-/// a part of a sector.
-void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) {
-  constexpr int64_t kFewestRuns = 16;
-  // 8 bytes an access are nearly as good as 16, where a thread has few registers for more of them.
-  const int shorter = plan.graph.look_back ? 2 : 4;
-  const std::optional<RowOrigin> origin = choose_origin(module, plan.graph);
-  if (!origin || origin->vector < walk.vector * shorter ||
-      longest_row(plan.graph).value() < kFewestRuns * origin->vector)
-    return;
-  const bool scans = // whose runs a thread goes through alone, the longer the better
-      std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
-                  [](const Value &value) { return value.op == Op::scan; });
-  KernelPlan aligned;
-  aligned.graph = plan.graph;
-  aligned.origin = origin->index;
-  classify_accesses(module, aligned, origin->vector);
-  for (ValueId id = 0; id < plan.graph.values.size() && !scans; ++id)
-    if (plan.graph[id].op == Op::store && plan.graph[id].mode == ir::StoreMode::plain &&
-        plan.graph[id].level == Level::element && aligned.access[id] != Access::vector)
-      return;
-  plan.origin = origin->index;
-  walk.vector = origin->vector;
-}
 
 /// Threads that stay at their places in a row's pieces need no division to find their elements,
 /// which takes longer than the elements themselves: as many pieces at a time as the threads hold,
@@ -280,93 +253,6 @@ void find_whole_steps(const KernelPlan &plan, RowWalk &walk) {
       std::min<int64_t>(walk.steps, std::max<int64_t>(0, shortest) / walk.vector / walk.threads));
 }
 
-/// Bytes of memory behind the accesses of elements of one kind.
-/// `elements`: in all rows, if that is known.
-double bytes_accessed(const ir::Module &module, const KernelPlan &plan, Access access,
-                      Expr elements) {
-  double bytes = 0;
-  for (ValueId id = 0; id < plan.graph.values.size(); ++id) {
-    const Value &value = plan.graph[id];
-    if (value.buffer == ir::kNone || value.level != Level::element || plan.access[id] != access)
-      continue;
-    constexpr int64_t kOfAnySize = int64_t{1} << 24;
-    const ir::Buffer &buffer = module.buffer(value.buffer);
-    const int64_t held = buffer.layout.storage_size().as_integer().value_or(kOfAnySize);
-    const int64_t asked = elements.as_integer().value_or(held);
-    bytes += static_cast<double>(std::min(held, asked)) * // some of it may be left out
-             static_cast<double>(tensor::size_in_bytes(buffer.dtype));
-  }
-  return bytes;
-}
-
-/// Threads of a pointwise row, or of its parts, and runs of each: few idle ones first, then about
-/// two runs. A part takes one run more where it starts within one. Nobody tells its neighbours
-/// anything, so a short row may have any number of threads.
-RowWalk choose_parts(int64_t runs, int vector) {
-  constexpr int64_t kEnds = 8;      // runs that the ends of a part cost as much as
-  constexpr double kDivision = 1.6; // and that such blocks are alone in their launch
-  constexpr int kFewestExactly = 12;
-  RowWalk walk;
-  double best = 1e30;
-  const auto consider = [&](int threads, int steps, double more) {
-    const int64_t slots = int64_t{threads} * steps, parts = (runs + slots - 2) / (slots - 1);
-    const double idle = static_cast<double>(parts * (slots + kEnds) - runs);
-    const double cost =
-        idle / static_cast<double>(runs) * 4 + std::fabs(std::log2(steps / 2.0)) * 0.5 + more;
-    if (cost < best) {
-      best = cost;
-      walk.threads = threads;
-      walk.steps = steps;
-    }
-  };
-  for (int threads = 32; threads <= 256; threads *= 2)
-    for (int steps = 1; steps <= 4; ++steps)
-      consider(threads, steps, 0);
-  for (int steps = 1; steps <= 2; ++steps)
-    if (const int64_t exactly = (runs + steps) / steps;
-        exactly >= kFewestExactly && exactly < kRowBlock)
-      consider(static_cast<int>(exactly), steps, kDivision);
-  // As many rows a block as leave the fewest lanes of its warps idle.
-  constexpr int kWarp = 32;
-  double busiest = 0;
-  for (int rows = 1; walk.threads % kWarp != 0 && rows * walk.threads <= kRowBlock; ++rows) {
-    const int threads = rows * walk.threads, lanes = (threads + kWarp - 1) / kWarp * kWarp;
-    if (const double busy = static_cast<double>(threads) / lanes; busy >= busiest) {
-      busiest = busy;
-      walk.rows = rows;
-    }
-  }
-  walk.vector = vector;
-  return walk;
-}
-
-/// A pointwise graph as rows: elements of its last loop; of long ones parts of at most `most`
-/// elements, all but the last of the same number of whole runs.
-KernelGraph as_rows(const KernelGraph &graph, int vector, int64_t most) {
-  KernelGraph rows = graph;
-  const Expr variable = rows.element_variables.back();
-  const int64_t size = rows.element_sizes.back().value();
-  rows.row_variables.assign(rows.element_variables.begin(), rows.element_variables.end() - 1);
-  rows.row_sizes.assign(rows.element_sizes.begin(), rows.element_sizes.end() - 1);
-  rows.element_variables = {variable};
-  rows.element_sizes = {Expr(size)};
-  const int64_t parts = (size + most - 1) / most;
-  if (parts > 1) {
-    const int64_t run = vector, length = ((size + parts - 1) / parts + run - 1) / run * run;
-    const Expr part = symbolic::symbol(symbolic::SymbolSort::row, 0);
-    rows.row_variables.push_back(part);
-    rows.row_sizes.emplace_back((size + length - 1) / length);
-    rows.element_sizes = {symbolic::minimum(length, Expr(size) - part * length)};
-    rows.ranges.set_size(part, rows.row_sizes.back());
-    rows.ranges.set_size(variable, length);
-    for (Value &value : rows.values)
-      value.index = symbolic::simplify(
-          symbolic::substitute(value.index, {{variable, part * length + variable}}), rows.ranges);
-  }
-  assign_phases(rows);
-  return rows;
-}
-
 /// Neighbouring rows whose pieces are neighbours in memory, each shorter than a few sectors (a sum
 /// over the first and the last of three loops): rows of a block that together read whole lines.
 /// Blocks of one row each would ask for most sectors twice, at different times. 0: there are none.
@@ -394,8 +280,31 @@ int rows_of_pieces(const ir::Module &module, const KernelGraph &graph,
   return *rows / together >= target.multiprocessors ? static_cast<int>(together) : 0;
 }
 
-/// What the ends of rows, and how many rows a block takes, ask of a walk whose threads and steps
-/// are chosen; the plan's grid.
+} // namespace
+
+void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk) {
+  constexpr int64_t kFewestRuns = 16;
+  // 8 bytes an access are nearly as good as 16, where a thread has few registers for more of them.
+  const int shorter = plan.graph.look_back ? 2 : 4;
+  const std::optional<RowOrigin> origin = choose_origin(module, plan.graph);
+  if (!origin || origin->vector < walk.vector * shorter ||
+      longest_row(plan.graph).value() < kFewestRuns * origin->vector)
+    return;
+  const bool scans = // whose runs a thread goes through alone, the longer the better
+      std::any_of(plan.graph.values.begin(), plan.graph.values.end(),
+                  [](const Value &value) { return value.op == Op::scan; });
+  KernelPlan aligned;
+  aligned.graph = plan.graph;
+  aligned.origin = origin->index;
+  classify_accesses(module, aligned, origin->vector);
+  for (ValueId id = 0; id < plan.graph.values.size() && !scans; ++id)
+    if (plan.graph[id].op == Op::store && plan.graph[id].mode == ir::StoreMode::plain &&
+        plan.graph[id].level == Level::element && aligned.access[id] != Access::vector)
+      return;
+  plan.origin = origin->index;
+  walk.vector = origin->vector;
+}
+
 void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk) {
   if (walk.rows == 1)
     walk.rows = std::max(1, (walk.threads <= 32 ? kRowBlock : kWarpsRowBlock) / walk.threads);
@@ -423,8 +332,6 @@ std::string threads_text(const RowWalk &walk) {
   return std::to_string(walk.threads) + " threads a row, " + std::to_string(walk.rows) +
          (walk.rows == 1 ? " row" : " rows") + " a block, ";
 }
-
-} // namespace
 
 int runs_ahead(const ir::Module &module, const KernelPlan &plan, int vector, int elements,
                int threads) {
@@ -463,53 +370,6 @@ void load_apart(KernelPlan &plan) {
         value.guard == ir::kNone && plan.access[id] == Access::element)
       plan.access[id] = Access::vector;
   }
-}
-
-bool plan_pointwise_rows(const Request &request, KernelPlan &plan) {
-  constexpr int64_t kFewestParts = 2; // a multiprocessor
-  constexpr double kMostSingly = 0.6; // bytes that go by single elements, of the others
-  const auto &[module, group, target, given, checked, like, choice] = request;
-  const std::vector<Expr> &sizes = plan.graph.element_sizes;
-  if (like || !checked.sizes.empty() || sizes.empty() || !sizes.back().is_integer() ||
-      plan.graph.elements().is_integer(0))
-    return false;
-  KernelPlan rows;
-  RowWalk walk;
-  walk.vector = choose_vector(module, plan);
-  rows.graph = as_rows(plan.graph, 1, sizes.back().value());
-  align_in_memory(module, rows, walk);
-  if (!rows.origin)
-    return false;
-  const int64_t length = sizes.back().value();
-  const PlanChoice chosen = request.chosen();
-  walk = choose_parts((length + walk.vector - 1) / walk.vector, walk.vector);
-  if (chosen.threads != 0) {
-    walk.threads = chosen.threads;
-    walk.rows = 1;
-  }
-  rows.graph =
-      as_rows(plan.graph, walk.vector, (int64_t{walk.threads} * walk.steps - 1) * walk.vector);
-  const auto origin = choose_origin(module, rows.graph);
-  if (!origin || origin->vector != walk.vector ||
-      rows.graph.rows().as_integer().value_or(INT64_MAX) < kFewestParts * target.multiprocessors)
-    return false;
-  rows.origin = origin->index;
-  classify_accesses(module, rows, walk.vector);
-  find_shifts(module, rows, walk.vector, true);
-  const Expr elements = plan.graph.elements();
-  if (bytes_accessed(module, rows, Access::vector, elements) * kMostSingly <
-      bytes_accessed(module, rows, Access::element, elements))
-    return false;
-  preload_all(rows);
-  fill_phases(module, rows, group, true);
-  plan = std::move(rows);
-  finish_rows(request, plan, walk);
-  plan.has_barriers = plan.row_stores_wait;
-  plan.description = "pointwise by rows, " + threads_text(walk) + std::to_string(walk.steps) +
-                     (walk.steps == 1 ? " run" : " runs") + " of " + std::to_string(walk.vector) +
-                     " elements a thread, " + access_text(module, plan, walk.vector) +
-                     ", rows start anywhere";
-  return true;
 }
 
 void plan_rows(const Request &request, KernelPlan &plan) {

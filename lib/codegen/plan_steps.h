@@ -95,6 +95,17 @@ bool plan_interleaved(const Request &request, KernelPlan &plan);
 /// of a depthwise filter), in whole vectors of a run's elements. False, and `plan` is of no use,
 /// where nothing is read so.
 bool plan_taps(const Request &request, KernelPlan &plan);
+constexpr int kRowBlock = 256; // threads of a block whose rows are parts of warps
+/// Rows whose length no run divides, or that start anywhere: runs go by the memory's lines where
+/// that makes them longer, and rows are long enough for the parts of runs at both ends not to
+/// count. Not where results lie otherwise: neighbouring threads would store a run apart, each time
+/// a part of a sector.
+void align_in_memory(const ir::Module &module, KernelPlan &plan, RowWalk &walk);
+/// What the ends of rows, and how many rows a block takes, ask of a walk whose threads and steps
+/// are chosen; the plan's grid.
+void finish_rows(const Request &request, KernelPlan &plan, RowWalk &walk);
+/// "32 threads a row, 8 rows a block, ", for descriptions.
+std::string threads_text(const RowWalk &walk);
 /// Plans a pointwise kernel whose innermost size no run divides by its rows, or parts of the one
 /// row, in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
 /// longer accesses of most bytes, or if sizes are symbols.

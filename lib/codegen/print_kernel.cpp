@@ -205,7 +205,8 @@ private:
     const int steps = tile_->steps_of(tile_->across);
     for (const auto &[id, name] : tiles_) {
       const std::string type = std::string(storage_type(module_.buffer(graph_[id].buffer).dtype));
-      shared_.push_back(type + " " + name + "[" + std::to_string(tile_elements(graph_[id])) + "]");
+      shared_.push_back(type + " " + name + "[" +
+                        std::to_string(tile_place(graph_[id]).elements()) + "]");
       line("tc_vec<" + type + ", " + width + "> " + name +
            (steps > 1 ? "[" + std::to_string(steps) + "]" : "") + ";");
     }
@@ -232,7 +233,7 @@ private:
     line("TC_UNROLL");
     open("for (int j = 0; j < " + std::to_string(tile_->across) + "; ++j)");
     for (const auto &[id, name] : tiles_)
-      line("shared." + name + "[" + tile_place(graph_[id], "across", "", "down + j") +
+      line("shared." + name + "[" + tile_place(graph_[id]).text("across", "", "down + j") +
            "] = " + tile_run(name) + ".at[j];");
     close_runs(braces + 1);
     line("TC_BARRIER();");
