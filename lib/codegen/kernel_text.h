@@ -370,8 +370,8 @@ protected:
   }
   /// Whether all conditions of loads that are under way at once find room in a GPU's predicates:
   /// those of a window's places, if they are not more (measured: a window of 7 places of 16
-  /// channels is slower by a third without conditions of its conversions, one of 9 faster by a
-  /// tenth).
+  /// channels is slower by two fifths where conversions have no conditions, windows of 8 and 10 are
+  /// faster by a tenth and a sixth).
   bool has_few_conditions() const {
     constexpr int kPredicates = 7;
     return window_ && window_->tile > 1 && window_->places() <= kPredicates;

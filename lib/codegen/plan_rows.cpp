@@ -109,8 +109,8 @@ void choose_looped_threads(RowWalk &walk, int64_t runs) {
   for (int threads = kLeast; threads <= kLargestLoopedRow; threads *= 2) {
     const int64_t steps = (runs + threads - 1) / threads;
     const double idle = static_cast<double>(steps * threads - runs) / static_cast<double>(runs);
-    if (idle + (threads == kLeast ? 0.1 : 0) < best) {
-      best = idle + (threads == kLeast ? 0.1 : 0);
+    if (const double cost = idle + (threads == kLeast ? 0.1 : 0); cost < best) {
+      best = cost;
       walk.threads = threads;
     }
   }

@@ -173,6 +173,12 @@ Probabilities probabilities(GraphBuilder &builder, const Argument &scores, bool 
 
 } // namespace
 
+bool has_parameter(const Call &call, std::string_view name) {
+  const std::vector<Parameter> &all = call.schema().parameters;
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Parameter &parameter) { return parameter.name == name; });
+}
+
 Argument in_promised_order(GraphBuilder &builder, const Argument &output, const TensorMeta &query) {
   std::vector<size_t> order = output_order(query, builder.meta(output).layout.rank());
   if (std::is_sorted(order.begin(), order.end()))

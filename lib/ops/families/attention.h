@@ -24,6 +24,8 @@ void choose_fused_attention(graph::Graph &graph, int64_t deepest, const Attentio
 
 /// (output [batch.., rows, depth], logsumexp [batch.., rows]) of a call of tsc.attention.
 Value attention_value(const Call &call);
+/// Whether the schema of `call` has a parameter of that name: not all forms of attention have all.
+bool has_parameter(const Call &call, std::string_view name);
 /// Gives the output of attention the strides that attention_value promises.
 Argument in_promised_order(GraphBuilder &builder, const Argument &output, const TensorMeta &query);
 

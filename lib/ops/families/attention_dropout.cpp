@@ -1,5 +1,7 @@
 #include "ops/families/attention_dropout.h"
 
+#include "ops/families/attention.h"
+
 #include "ops/families/draws.h"
 #include "ops/table/pointwise_rules.h"
 #include "ops/table/shape_rules.h"
@@ -16,10 +18,7 @@ Argument element(GraphBuilder &builder, const Argument &state, int64_t position)
 }
 
 bool has(const Call &call, std::string_view name) {
-  for (const Parameter &parameter : call.schema().parameters)
-    if (parameter.name == name)
-      return call.has(name);
-  return false;
+  return has_parameter(call, name) && call.has(name);
 }
 
 } // namespace

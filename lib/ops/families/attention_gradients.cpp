@@ -18,11 +18,6 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-bool has_parameter(const Call &call, std::string_view name) {
-  const std::vector<Parameter> &all = call.schema().parameters;
-  return std::any_of(all.begin(), all.end(),
-                     [&](const Parameter &parameter) { return parameter.name == name; });
-}
 std::optional<std::string_view> mask_of(const Call &call) {
   for (const std::string_view name : {"attn_mask", "attn_bias"})
     if (has_parameter(call, name) && call.has(name))
