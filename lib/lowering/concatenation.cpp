@@ -111,6 +111,13 @@ public:
     find_arguments(call, dimension);
     find_slices();
   }
+  /// Parts that lie as `slices` say in `result`, which they fill.
+  Concatenation(Context &context, std::vector<TensorValue> &tensors, Layout result,
+                std::vector<Layout> slices)
+      : context_(context), tensors_(tensors), dimension_(0), result_(std::move(result)),
+        slices_(std::move(slices)) {
+    arguments_.resize(tensors_.size());
+  }
 
   /// Whether the parts are to be stored apart; settles where.
   bool is_wanted() {
@@ -403,6 +410,31 @@ std::optional<TensorValue> concatenate_in_place(Context &context, const ops::Cal
   if (!concatenation.is_wanted())
     return std::nullopt;
   return concatenation.build();
+}
+
+std::optional<TensorValue> interleave_in_place(Context &context, std::vector<TensorValue> &parts,
+                                               std::span<const int64_t> strides) {
+  if (context.in_place_operators)
+    return std::nullopt;
+  const Layout whole = result_meta(context).layout;
+  const size_t first_spatial = whole.rank() - strides.size();
+  const auto places = static_cast<size_t>(
+      std::accumulate(strides.begin(), strides.end(), int64_t{1}, std::multiplies<>()));
+  std::vector<Layout> slices;
+  Expr sample = 0;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    Layout slice{parts[k].sizes, whole.strides, sample * whole.strides[0]};
+    auto rest = static_cast<int64_t>(k % places);
+    for (size_t i = strides.size(); i-- > 0; rest /= strides[i]) {
+      const Expr step = whole.strides[first_spatial + i];
+      slice.offset = slice.offset + Expr(rest % strides[i]) * step;
+      slice.strides[first_spatial + i] = step * Expr(strides[i]);
+    }
+    slices.push_back(std::move(slice));
+    if ((k + 1) % places == 0)
+      sample = sample + parts[k].sizes[0];
+  }
+  return Concatenation(context, parts, whole, std::move(slices)).build();
 }
 
 } // namespace tsc::lowering

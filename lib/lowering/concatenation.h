@@ -5,6 +5,7 @@
 #include "ops/table/operator.h"
 
 #include <optional>
+#include <span>
 
 namespace tsc::lowering {
 
@@ -15,5 +16,11 @@ namespace tsc::lowering {
 std::optional<TensorValue> concatenate_in_place(Context &context, const ops::Call &call,
                                                 std::vector<TensorValue> &tensors,
                                                 size_t dimension);
+
+/// `parts` as tsc.interleave takes them (ops/families/windows.h), all of the result's dtype, stored
+/// where they belong in the result, which lies as the node says. Nothing where memory is arranged
+/// by others (context.in_place_operators).
+std::optional<TensorValue> interleave_in_place(Context &context, std::vector<TensorValue> &parts,
+                                               std::span<const int64_t> strides);
 
 } // namespace tsc::lowering

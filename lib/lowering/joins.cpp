@@ -9,6 +9,7 @@
 #include "ops/families/slice_bounds.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 namespace tsc::lowering {
@@ -75,6 +76,45 @@ NodeValue cat(Context &context, const ops::Call &call) {
         elementwise_operand(context, Op::where, result.dtype, sizes, {masks[k], values[k], chosen});
   }
   return tensor_of(context, chosen.node);
+}
+
+/// Where parts are not stored in place, each element asks whether it is the part's that it reads.
+NodeValue interleave(Context &context, const ops::Call &call) {
+  const graph::TensorMeta &result = result_meta(context);
+  const std::vector<Expr> &sizes = result.layout.sizes;
+  const std::vector<int64_t> strides = call.integers("stride");
+  std::vector<TensorValue> parts = tensor_arguments(context, call, "parts");
+  if (const std::optional<TensorValue> whole = interleave_in_place(context, parts, strides))
+    return *whole;
+  const size_t first_spatial = sizes.size() - strides.size();
+  const auto places = static_cast<size_t>(
+      std::accumulate(strides.begin(), strides.end(), int64_t{1}, std::multiplies<>()));
+  std::optional<Operand> chosen;
+  Expr end = sizes[0];
+  for (size_t k = parts.size(); k-- > 0;) {
+    const Expr sample = end - parts[k].sizes[0];
+    std::vector<Expr> index = identity_index(sizes.size());
+    index[0] = index[0] - sample;
+    std::optional<Operand> mask = compare_index(context, Op::ge, ir::variable(0), sample, sizes);
+    mask = both(context, mask, compare_index(context, Op::lt, ir::variable(0), end, sizes), sizes);
+    auto rest = static_cast<int64_t>(k % places);
+    for (size_t i = strides.size(); i-- > 0; rest /= strides[i]) {
+      const Expr position = ir::variable(first_spatial + i), stride(strides[i]);
+      index[first_spatial + i] = symbolic::floor_div(position, stride);
+      const Operand is_here =
+          compare_index(context, Op::eq, symbolic::mod(position, stride), rest % strides[i], sizes);
+      mask = both(context, mask, is_here, sizes);
+    }
+    const Operand value =
+        masked_operand(context, result.dtype, sizes, *mask,
+                       reindexed(operand_of(context, parts[k]), index), int64_t{0});
+    chosen = chosen ? elementwise_operand(context, Op::where, result.dtype, sizes,
+                                          {*mask, value, *chosen})
+                    : value;
+    if (k % places == 0)
+      end = sample;
+  }
+  return tensor_of(context, chosen->node);
 }
 
 NodeValue constant_pad(Context &context, const ops::Call &call) {
@@ -251,6 +291,7 @@ NodeValue select_scatter(Context &context, const ops::Call &call) {
 
 void add_joins(Registry &registry) {
   registry["cat"] = cat;
+  registry["interleave"] = interleave;
   registry["constant_pad_nd"] = constant_pad;
   registry["flip"] = flip;
   registry["rotate"] = rotate;

@@ -2,6 +2,7 @@
 """Random workloads (random_workloads.py) beside PyTorch: eager, TorchInductor's default mode, and backend "tsc", in one run.
 
     scripts/bench/sweep.py FIRST LAST [--jobs 14] [--seconds 500] [--ways tsc,inductor,eager] [--out FILE.jsonl] [--shrink 1] [--device cuda]
+    scripts/bench/sweep.py FIRST LAST --files FOLDER ...    the models of a folder's files (file_workloads.py) instead, counted from 0
 
 Workers compile at the same time; then they measure in turn, alone on the GPU, the ways taking turns, with the second-level
 cache flushed and the host's part hidden behind the flush: median of --rounds between two events. `copy` is the time in which a copy within
@@ -58,18 +59,23 @@ class Case:
 
     def __init__(self, number, options):
         import torch
-        from random_workloads import workload
         self.row = {"number": number}
         self.calls = {}
         self.options = options
-        self.row["family"], self.row["text"], function, self.makers = workload(number, options.shrink)
+        if options.files:
+            from file_workloads import files, workload
+            made = workload(files(options.files)[number], options.device, (1 << 30) // options.shrink)
+        else:
+            from random_workloads import workload
+            made = workload(number, options.shrink)
+        self.row["family"], self.row["text"], function, self.makers = made
         inputs = [make(options.device) for make in self.makers]
         try:
             wanted = function(*inputs)
         except Exception as error:
             self.row["refused"] = f"eager: {type(error).__name__} {str(error)[:150]}"
             return
-        self.row["bytes"] = sum(t.numel() * t.element_size() for t in leaves(wanted) + inputs)
+        self.row["bytes"] = sum(t.numel() * t.element_size() for t in leaves(wanted) + leaves(inputs))
         for way in options.ways:
             start = time.time()
             try:
@@ -212,6 +218,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--ways", type=lambda text: text.split(","), default=["tsc", "inductor", "eager"])
     parser.add_argument("--shrink", type=int, default=1)
+    parser.add_argument("--files", default="", help="a folder of files that define Model, get_init_inputs and get_inputs")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="")
     parser.add_argument("--worker", type=int, default=-1)

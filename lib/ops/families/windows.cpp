@@ -51,6 +51,22 @@ Value overlaps_value(const Call &call) {
                           self.device);
 }
 
+Value interleave_value(const Call &call) {
+  const Sizes size = call.sizes("size");
+  const std::vector<TensorMeta> parts = call.tensors("parts");
+  const std::vector<int64_t> strides = call.integers("stride");
+  const auto places = static_cast<size_t>(
+      std::accumulate(strides.begin(), strides.end(), int64_t{1}, std::multiplies<>()));
+  if (parts.empty() || parts.size() % places != 0 || strides.size() != size.size() ||
+      parts[0].layout.rank() != size.size() + 2)
+    call.fail("TSC-O048", call.node().target + ": its parts are not one a place",
+              "pass as many parts as the product of the strides");
+  Sizes whole = with_last(parts[0].layout.sizes, size.size(), size, {});
+  for (size_t k = places; k < parts.size(); k += places)
+    whole[0] = whole[0] + parts[k].layout.sizes[0];
+  return tensor_value(parts[0].dtype, whole, channels_last_strides(whole), parts[0].device);
+}
+
 Value covering_windows_value(const Call &call) {
   check_lists(call, 2, {"kernel", "stride", "padding", "dilation"});
   const TensorMeta &self = call.tensor("self");
@@ -198,6 +214,12 @@ Argument overlaps_of(GraphBuilder &builder, const Argument &x, const Sizes &size
                        sizes_argument(window.dilation)});
 }
 
+Argument interleaved(GraphBuilder &builder, const std::vector<Argument> &parts, const Sizes &sizes,
+                     const Sizes &strides) {
+  return builder.call("tsc.interleave.default",
+                      {parts, sizes_argument(sizes), sizes_argument(strides)});
+}
+
 Argument covering_windows_of(GraphBuilder &builder, const Argument &x, const Sizes &sizes,
                              const Window &window) {
   const auto is_known = [](const Sizes &list) {
@@ -287,6 +309,9 @@ void add_windows(Table &table) {
         return contiguous_value(self.dtype, self.layout.sizes, self.device);
       })
       .lowers("stored");
+  table.add("tsc::interleave(Tensor[] parts, SymInt[] size, int[] stride) -> Tensor")
+      .shape(interleave_value)
+      .lowers("interleave");
   table.add("tsc::adaptive_windows(Tensor self, SymInt[] size, Scalar fill) -> Tensor")
       .shape(adaptive_windows_value)
       .lowers("adaptive_windows");

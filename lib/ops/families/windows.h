@@ -32,6 +32,13 @@ Argument overlaps_of(GraphBuilder &builder, const Argument &x, const std::vector
 Argument covering_windows_of(GraphBuilder &builder, const Argument &x,
                              const std::vector<Expr> &sizes, const Window &window);
 
+/// tsc.interleave: parts [N, C, q..], one for each place that an element may have between two
+/// strides, the last dimension's places first, as [N, C, sizes..]: element first + i * stride is
+/// element i of the part of `first`, of which it has as many as fit. So many parts more are further
+/// samples. Channels lie innermost. Preconditions: `strides` are numbers, sizes at least as large.
+Argument interleaved(GraphBuilder &builder, const std::vector<Argument> &parts,
+                     const std::vector<Expr> &sizes, const std::vector<Expr> &strides);
+
 /// How an element of one dimension finds the windows that hold it. Their taps are
 /// `taps_apart` apart.
 struct Covering {

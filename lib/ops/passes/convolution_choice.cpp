@@ -3,6 +3,7 @@
 #include "ops/table/memory_format.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tsc::ops {
 namespace {
@@ -73,6 +74,46 @@ bool reads_windows(const Convolution &c, const Facilities &facilities) {
   return facilities.product_kernels && !c.transposed && keeps_channels_inside(c) && has_kernel &&
          results.is_integer() &&
          (tensor::is_reduced_float(c.result.dtype) || more_to_runs(c.outputs(), kResults) == 0);
+}
+
+Phase phase_of(const Convolution &c, size_t dimension, int64_t first) {
+  const int64_t stride = c.window.stride[dimension].value(),
+                padding = c.window.padding[dimension].value(),
+                dilation = c.window.dilation[dimension].value(),
+                kernel = c.window.kernel[dimension].value(), shared = std::gcd(stride, dilation);
+  Phase phase;
+  phase.size = (c.positions[dimension].value() - first + stride - 1) / stride;
+  phase.step = stride / shared;
+  while (phase.tap < kernel && (first + padding - phase.tap * dilation) % stride != 0)
+    ++phase.tap;
+  if (phase.tap >= kernel)
+    return phase;
+  phase.taps = (kernel - phase.tap + phase.step - 1) / phase.step;
+  phase.dilation = dilation / shared;
+  phase.padding =
+      (phase.taps - 1) * phase.dilation - (first + padding - phase.tap * dilation) / stride;
+  return phase;
+}
+
+bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
+  constexpr int64_t kMostPhases = 32;
+  if (!c.transposed || !facilities.product_kernels || !c.groups.is_integer() ||
+      !c.outputs().is_integer() ||
+      !(tensor::is_reduced_float(c.result.dtype) || c.result.dtype == tensor::DType::f32) ||
+      !symbolic::numel(c.input.layout.sizes).is_integer())
+    return false;
+  int64_t phases = 1;
+  for (size_t i = 0; i < c.rank(); ++i) {
+    const Expr stride = c.window.stride[i];
+    if (!c.window.kernel[i].is_integer() || !stride.is_integer() ||
+        !c.window.padding[i].is_integer() || !c.window.dilation[i].is_integer() ||
+        !c.positions[i].is_integer() || c.positions[i].value() < stride.value())
+      return false;
+    phases *= std::min(stride.value(), kMostPhases + 1); // a few of more than there are
+  }
+  return phases <= kMostPhases && c.window.taps().value() > phases &&
+         !symbolic::numel(c.result.layout.sizes).is_integer(0) &&
+         !symbolic::numel(c.input.layout.sizes).is_integer(0);
 }
 
 bool copies_once(const Convolution &c) {

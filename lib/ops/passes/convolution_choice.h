@@ -18,6 +18,9 @@ enum class Way : uint8_t {
 
 Way choose_way(const Convolution &c, const Facilities &facilities);
 
+/// Elements that a product's kernel counts, which reads windows where they come from: there are no
+/// columns in memory then.
+constexpr int64_t kLargestUnwritten = (int64_t{1} << 31) - (int64_t{1} << 22);
 constexpr int64_t kResults = 8; // results of a product's kernel, that it finishes at once
 /// Elements of 16 bytes, as a product's kernel brings its operands.
 int64_t word_of(const Convolution &c);
@@ -34,6 +37,19 @@ bool has_channels_inside(const Convolution &c);
 /// Whether the target's product kernel can be expected to read the windows where they come from:
 /// it wants sizes that are known and, of float32, whole runs of results.
 bool reads_windows(const Convolution &c, const Facilities &facilities);
+/// What one dimension of a phase is: outputs first, first + stride, .. as an ordinary convolution
+/// of stride 1. Output o gets tap t of input i where o + padding = i * stride + t * dilation.
+struct Phase {
+  int64_t tap = 0, step = 1, taps = 0;         // of the kernel: first, distance, count (or none)
+  int64_t dilation = 1, padding = 0, size = 0; // of the ordinary convolution, and its outputs
+};
+/// Of the outputs `first`, `first` + stride, ..; sizes are numbers.
+Phase phase_of(const Convolution &c, size_t dimension, int64_t first);
+/// Whether a transposed convolution is computed as ordinary ones, one for each place that an output
+/// may have between two strides, whose products read windows where they come from: the product of
+/// the input with every tap is then never in memory. Where it would hold no more than the outputs
+/// do, nothing is gained.
+bool goes_by_phases(const Convolution &c, const Facilities &facilities);
 /// Whether windows do not overlap and their channels are no whole runs, as in the patches of an
 /// image: columns then hold the input once, in any order, and filled channels would hold more.
 bool copies_once(const Convolution &c);

@@ -1,6 +1,7 @@
 #include "ops/passes/convolution_layouts.h"
 
 #include "ops/families/convolution.h"
+#include "ops/passes/convolution_choice.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/operator.h"
 
@@ -19,7 +20,7 @@ using graph::NodeId;
 using graph::NodeKind;
 
 constexpr std::string_view kConvolution = "aten.convolution.default";
-constexpr size_t kDimensions = 4; // of values that are turned: two of them spatial
+constexpr size_t kFewest = 4; // dimensions of values that are turned together: two of them spatial
 /// Operations that take as long as moving one byte (docs/performance.md: 40 TFLOP/s, 4 TB/s).
 constexpr double kOperationsAByte = 10;
 
@@ -28,11 +29,10 @@ const TensorMeta *tensor_of(const Graph &graph, NodeId id) {
   return node.value ? node.value->tensor() : nullptr;
 }
 
-/// A value of f32 that has channels and two spatial dimensions, or (within a convolution's
-/// neighbours) more.
+/// A value of f32 that has channels and two spatial dimensions or more.
 bool is_spatial(const Graph &graph, NodeId id) {
   const TensorMeta *meta = tensor_of(graph, id);
-  return meta != nullptr && meta->dtype == tensor::DType::f32 && meta->layout.rank() >= kDimensions;
+  return meta != nullptr && meta->dtype == tensor::DType::f32 && meta->layout.rank() >= kFewest;
 }
 
 double bytes_of(const TensorMeta &meta) {
@@ -43,8 +43,9 @@ double bytes_of(const TensorMeta &meta) {
 /// either way.
 double turn_of(const TensorMeta &meta) {
   const std::vector<Expr> &sizes = meta.layout.sizes;
-  if (sizes.size() != kDimensions || is_channels_last(meta.layout) || sizes[1].is_integer(1) ||
-      (sizes[2].is_integer(1) && sizes[3].is_integer(1)))
+  const bool is_turned = sizes.size() >= 3 && sizes.size() <= 5 && !is_channels_last(meta.layout);
+  if (!is_turned || sizes[1].is_integer(1) ||
+      std::all_of(sizes.begin() + 2, sizes.end(), [](Expr size) { return size.is_integer(1); }))
     return 0;
   return 2 * bytes_of(meta);
 }
@@ -75,6 +76,7 @@ private:
   std::shared_ptr<const symbolic::Ranges> ranges_;
   std::map<NodeId, double> saved_, turns_; // bytes, by a node of the set
   std::vector<NodeId> convolutions_;
+  std::vector<NodeId> phases_; // transposed ones: they follow what is chosen for others
 
   NodeId set_of(NodeId id) {
     while (set_[id] != id)
@@ -91,7 +93,8 @@ private:
     if (node.kind != NodeKind::call_function)
       return;
     const bool convolves = node.target == kConvolution;
-    if (convolves && is_spatial(graph_, id))
+    const TensorMeta *result = convolves ? tensor_of(graph_, id) : nullptr;
+    if (result != nullptr && result->dtype == tensor::DType::f32)
       add_convolution(id, node);
     const bool spatial = is_spatial(graph_, id);
     for (const NodeId read : reads_of(node, convolves)) {
@@ -131,7 +134,12 @@ private:
     const Call call(graph_, node, row->schema, ranges_);
     const Convolution c = convolution_of(call);
     const Expr elements = symbolic::numel(c.input.layout.sizes);
-    if (c.rank() + 2 != kDimensions || c.transposed || !elements.is_integer() ||
+    if (c.transposed && c.rank() + 2 >= kFewest &&
+        goes_by_phases(c, Facilities{.product_kernels = true})) {
+      phases_.push_back(id); // its parts have channels innermost, and are joined either way
+      return;
+    }
+    if (c.transposed || !elements.is_integer() ||
         !symbolic::numel(c.result.layout.sizes).is_integer()) {
       if (node.args[0].node()) // stays as it is: what goes in and what comes out is turned
         turns_[node.args[0].node()->id] += turn_of(c.input);
@@ -139,8 +147,13 @@ private:
       return;
     }
     convolutions_.push_back(id);
-    if (const std::optional<ColumnsSaved> saved = columns_saved(c))
+    if (c.rank() + 2 < kFewest) // its neighbours are turned for themselves: what has three
+      turns_[id] += turn_of(c.input) + turn_of(c.result); // dimensions is mostly no image
+    if (const std::optional<ColumnsSaved> saved = columns_saved(c)) {
       saved_[id] += saved->bytes - saved->more_operations / kOperationsAByte;
+      if (call.has("bias")) // a pass over what the library's product of columns gives
+        saved_[id] += 2 * bytes_of(c.result);
+    }
   }
 
   ConvolutionLayouts decide() {
@@ -157,6 +170,8 @@ private:
       ++counts[set];
       result.inside[id] = saved[set] > turns[set];
     }
+    for (const NodeId id : phases_)
+      result.inside[id] = saved[set_of(id)] > turns[set_of(id)];
     for (const auto &[set, count] : counts) {
       char text[256];
       std::snprintf(text, sizeof text,

@@ -13,11 +13,11 @@ struct ConvolutionLayouts {
   std::vector<bool> inside;         // by NodeId: a convolution of f32 that does
   std::vector<std::string> choices; // a sentence for each set, with the bytes that decided
 };
-/// For two dimensions, sizes known when compiling, and a target whose product kernel reads windows
-/// where they come from. Convolutions whose values reach one another through tensors of as many
-/// dimensions are a set; it computes with channels innermost where the columns that nobody writes
-/// then are more bytes than the turns of its inputs and outputs. Before: decomposed but for
-/// convolutions.
+/// For sizes known when compiling, and a target whose product kernel reads windows where they come
+/// from. Convolutions of two and three dimensions whose values reach one another through tensors of
+/// as many dimensions or more are a set, one of one dimension is a set for itself; it computes with
+/// channels innermost where the columns that nobody writes then, and the passes that add a bias to
+/// their products, are more bytes than the turns of its inputs and outputs. Before: decomposed but for convolutions.
 ConvolutionLayouts choose_convolution_layouts(const graph::Graph &graph);
 
 } // namespace tsc::ops

@@ -17,9 +17,6 @@ using Sizes = std::vector<Expr>;
 /// Columns take this many bytes at most: a larger convolution is cut into parts, one after the
 /// other.
 constexpr int64_t kLargestColumns = int64_t{256} << 20;
-/// Elements that a product's kernel counts, which reads windows where they come from: there are no
-/// columns in memory then.
-constexpr int64_t kLargestUnwritten = (int64_t{1} << 31) - (int64_t{1} << 22);
 /// More parts than this are not worth compiling: the sum needs no memory.
 constexpr int64_t kMostParts = 32;
 
@@ -206,7 +203,9 @@ Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, co
 struct Part {
   int64_t from, to;
 };
-std::vector<Part> parts_of(int64_t size, int64_t each) {
+/// As few as there can be of at most `most`, about equally long.
+std::vector<Part> parts_of(int64_t size, int64_t most) {
+  const int64_t count = (size + most - 1) / most, each = (size + count - 1) / count;
   std::vector<Part> parts;
   for (int64_t from = 0; from < size; from += each)
     parts.push_back({from, std::min(size, from + each)});
@@ -303,27 +302,30 @@ Argument sum_of_products(GraphBuilder &builder, const Argument &x, const Argumen
   return shaper.permute(shaper.reshape(sums, apart), then({0, rank + 1}, 1, rank));
 }
 
+/// `more` zeros behind the dimension before the last `rank`.
+Argument filled_up(GraphBuilder &builder, const Argument &x, size_t rank, int64_t more) {
+  Arguments pads(2 * rank + 1, int64_t{0});
+  pads.push_back(more);
+  return builder.call("aten.constant_pad_nd.default", {x, pads, 0});
+}
+/// Channels that fill_channels adds.
+int64_t filled_channels(const Convolution &c, const Facilities &facilities) {
+  const bool pays = tensor::is_reduced_float(c.result.dtype) ||
+                    (reads_windows(c, facilities) && c.channels_inside);
+  return keeps_channels_inside(c) && pays && !copies_once(c)
+             ? more_to_runs(c.channels(), word_of(c))
+             : 0;
+}
 /// Channels filled up with zeros to whole runs, as the first layer's three colours need: its
 /// columns are then runs of memory, and its product is one that matrix units take. The input is
 /// stored like that once.
 void fill_channels(GraphBuilder &builder, Argument &input, Argument &weight, Convolution &c) {
-  const int64_t more = more_to_runs(c.channels(), word_of(c));
-  const bool pays = tensor::is_reduced_float(c.result.dtype) ||
-                    (reads_windows(c, builder.facilities()) && c.channels_inside);
-  if (more == 0 || copies_once(c) || !pays)
+  const int64_t more = filled_channels(c, builder.facilities());
+  if (more == 0)
     return;
-  Arguments pads;
-  for (size_t i = 0; i < c.rank(); ++i) {
-    pads.push_back(0);
-    pads.push_back(0);
-  }
-  pads.push_back(0);
-  pads.push_back(more);
-  const auto fill = [&](const Argument &x) {
-    return builder.call("aten.constant_pad_nd.default", {x, pads, 0});
-  };
-  input = builder.emit("tsc.channels_innermost.default", {fill(input)});
-  weight = fill(weight);
+  const Argument filled = filled_up(builder, input, c.rank(), more);
+  input = builder.emit("tsc.channels_innermost.default", {filled});
+  weight = filled_up(builder, weight, c.rank(), more);
   c.input = builder.meta(input);
   c.weight = builder.meta(weight);
 }
@@ -342,8 +344,7 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
     c.window.padding[0] = c.window.padding[0] - Expr(part.from) * c.window.stride[0];
   }
   Argument weight = w;
-  if (keeps_channels_inside(c))
-    fill_channels(builder, input, weight, c);
+  fill_channels(builder, input, weight, c);
   const Argument windows = windows_of(builder, input, positions, c.window, 0);
   if (keeps_channels_inside(c))
     return product_of_rows(builder, windows, weight, c, positions);
@@ -417,137 +418,6 @@ Argument part_of_transposed(GraphBuilder &builder, const Argument &x, const Argu
   return gathered(shaper.permute(columns, then(then({0, 1}, 2 + rank, rank), 2, rank)));
 }
 
-/// Whether a transposed convolution is computed as ordinary ones, one for each place that an output
-/// may have between two strides, whose products read windows where they come from: the product of
-/// the input with every tap is then never in memory. Where it would hold no more than the outputs
-/// do, nothing is gained.
-bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
-  constexpr int64_t kMostPhases = 16;
-  if (!c.transposed || !facilities.product_kernels || !c.groups.is_integer(1) ||
-      more_to_runs(c.outputs(), kResults) != 0 || !c.outputs().is_integer() ||
-      !(tensor::is_reduced_float(c.result.dtype) || c.result.dtype == tensor::DType::f32) ||
-      !symbolic::numel(c.input.layout.sizes).is_integer())
-    return false;
-  int64_t phases = 1, terms = c.channels().value(), rows = c.batch().value();
-  for (size_t i = 0; i < c.rank(); ++i) {
-    const Expr kernel = c.window.kernel[i], stride = c.window.stride[i];
-    if (!kernel.is_integer() || !stride.is_integer() || !c.window.padding[i].is_integer() ||
-        !c.window.dilation[i].is_integer(1) || kernel.value() < stride.value() ||
-        !c.positions[i].is_integer())
-      return false;
-    phases *= stride.value();
-    terms *= (kernel.value() + stride.value() - 1) / stride.value();
-    rows *= (c.positions[i].value() + stride.value() - 1) / stride.value();
-  }
-  return phases <= kMostPhases && rows <= kLargestUnwritten / std::max<int64_t>(1, terms) &&
-         c.window.taps().value() > phases &&
-         !symbolic::numel(c.result.layout.sizes).is_integer(0) &&
-         !symbolic::numel(c.input.layout.sizes).is_integer(0);
-}
-
-/// What one dimension of a phase is: outputs first, first + stride, .. as an ordinary convolution.
-/// Output o gets tap t of input i where o + padding = i * stride + t.
-struct Phase {
-  int64_t tap = 0, taps = 0;     // of the kernel: the first, how many a stride apart
-  int64_t padding = 0, size = 0; // of the ordinary convolution, and its outputs
-};
-Phase phase_of(const Convolution &c, size_t dimension, int64_t first) {
-  const int64_t stride = c.window.stride[dimension].value(),
-                padding = c.window.padding[dimension].value(),
-                kernel = c.window.kernel[dimension].value();
-  Phase phase;
-  phase.tap = (first + padding) % stride;
-  phase.taps = (kernel - phase.tap + stride - 1) / stride;
-  phase.padding = phase.taps - 1 - (first + padding) / stride;
-  phase.size = (c.positions[dimension].value() + stride - 1) / stride;
-  return phase;
-}
-
-/// Parts of `sizes` positions, those of the last dimension's places first, as one result. It lies
-/// as it is asked for: with its channels innermost, as parts have them, or outermost.
-Argument interleaved(GraphBuilder &builder, Arguments parts, const Sizes &sizes,
-                     const Convolution &c) {
-  const Shaper shaper(builder);
-  const size_t rank = c.rank();
-  const bool inside = is_channels_last(c.result.layout);
-  const size_t first_size = inside ? 1 : 2;
-  std::vector<size_t> inner = then({0}, 2, rank);
-  inner.push_back(1);
-  Sizes whole = inside ? then({c.batch()}, sizes) : then({c.batch(), c.outputs()}, sizes);
-  if (inside) {
-    whole.push_back(c.outputs());
-    for (Argument &part : parts)
-      part = shaper.permute(part, inner);
-  }
-  // Of each dimension, the last first: neighbours are joined as [.., size, stride, ..], outputs in
-  // order, perhaps a few too many.
-  for (size_t i = rank; i-- > 0;) {
-    const auto stride = static_cast<size_t>(c.window.stride[i].value());
-    const size_t at = first_size + i;
-    whole[at] = whole[at] * c.window.stride[i];
-    const auto between = static_cast<int64_t>(at + 1);
-    Arguments joined;
-    for (size_t first = 0; stride > 1 && first < parts.size(); first += stride) {
-      Arguments neighbours;
-      for (size_t k = 0; k < stride; ++k)
-        neighbours.push_back(builder.call("aten.unsqueeze.default", {parts[first + k], between}));
-      joined.push_back(
-          shaper.reshape(builder.call("aten.cat.default", {neighbours, between}), whole));
-    }
-    if (stride > 1)
-      parts = std::move(joined);
-  }
-  Argument result = parts.at(0);
-  for (size_t i = 0; i < rank; ++i)
-    if (!(whole[first_size + i] == c.positions[i]))
-      result = builder.call("aten.slice.Tensor", {result, static_cast<int64_t>(first_size + i), 0,
-                                                  c.positions[i].value()});
-  return inside ? shaper.permute(result, then({0, rank + 1}, 1, rank)) : result;
-}
-
-/// `bias` [outputs, 1..] or None: each part adds it, before they are interleaved.
-Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w,
-                   const Convolution &c, const Argument &bias) {
-  const Shaper shaper(builder);
-  const size_t rank = c.rank();
-  Argument input = x;
-  if (more_to_runs(c.channels(), word_of(c)) == 0)
-    input = builder.emit("tsc.channels_inside.default", {x});
-  const int64_t phases = symbolic::numel(c.window.stride).value();
-  Arguments parts;
-  Sizes sizes;
-  for (int64_t number = 0; number < phases; ++number) {
-    Convolution part = c;
-    part.transposed = false;
-    part.channels_inside = true;
-    part.input = builder.meta(input);
-    Argument weight = w;
-    Arguments turned;
-    int64_t rest = number;
-    sizes.assign(rank, Expr(0));
-    for (size_t i = rank; i-- > 0;) {
-      const int64_t stride = c.window.stride[i].value();
-      const Phase phase = phase_of(c, i, rest % stride);
-      rest /= stride;
-      weight = builder.call("aten.slice.Tensor", {weight, static_cast<int64_t>(i + 2), phase.tap,
-                                                  c.window.kernel[i].value(), stride});
-      turned.push_back(static_cast<int64_t>(i + 2));
-      part.window.kernel[i] = phase.taps;
-      part.window.stride[i] = 1;
-      part.window.padding[i] = phase.padding;
-      part.positions[i] = sizes[i] = phase.size;
-    }
-    weight =
-        shaper.permute(builder.call("aten.flip.default", {weight, turned}), then({1, 0}, 2, rank));
-    part.weight = builder.meta(weight);
-    Argument result = part_by_columns(builder, input, weight, part, 0, {0, 0});
-    if (!bias.is_none())
-      result = builder.call(kAdd, {result, bias});
-    parts.push_back(result);
-  }
-  return interleaved(builder, std::move(parts), sizes, c);
-}
-
 /// A transposed convolution of one tap at every position is a plain one of the turned weight.
 bool is_plain(const Convolution &c) {
   const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
@@ -590,7 +460,8 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
   const Sizes spatial(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end());
   const Expr elements =
       c.transposed ? c.batch() * c.outputs() * c.window.taps() * symbolic::numel(spatial)
-                   : c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
+                   : c.batch() * (c.channels() + Expr(filled_channels(c, builder.facilities()))) *
+                         c.window.taps() * symbolic::numel(c.positions);
   const bool empty = symbolic::numel(c.input.layout.sizes).is_integer(0);
   const Cut cut = empty ? Cut{0, {{0, 0}}} : cut_columns(c, elements, builder.facilities());
   if (cut.parts.empty())
@@ -606,6 +477,105 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
   if (parts.size() == 1)
     return parts[0];
   return builder.call("aten.cat.default", {parts, static_cast<int64_t>(cut.dimension)});
+}
+
+/// The channels of one group of a transposed convolution filled up with zeros to whole runs, those
+/// that go in and those that come out; channels of what goes in lie innermost.
+void fill_transposed(GraphBuilder &builder, Argument &input, Argument &w, Argument &bias,
+                     Convolution &c) {
+  const size_t rank = c.rank();
+  if (const int64_t more = more_to_runs(c.channels(), word_of(c)); more != 0) {
+    const Argument filled = filled_up(builder, input, rank, more);
+    input = builder.emit("tsc.channels_innermost.default", {filled});
+    w = filled_up(builder, w, rank + 1, more);
+  } else {
+    input = builder.emit("tsc.channels_inside.default", {input});
+  }
+  if (const int64_t more = more_to_runs(c.outputs(), kResults); more != 0) {
+    w = filled_up(builder, w, rank, more);
+    if (!bias.is_none())
+      bias = filled_up(builder, bias, rank, more);
+    c.result.layout.sizes[1] = c.outputs() + Expr(more);
+  }
+  c.input = builder.meta(input);
+  c.weight = builder.meta(w);
+}
+
+/// The outputs `number` of a transposed convolution that are strides apart (phase_of), the last
+/// dimension's counted first, as an ordinary one. `bias` [outputs, 1..] or None.
+Argument phase(GraphBuilder &builder, const Argument &x, const Argument &w, const Convolution &c,
+               const Argument &bias, int64_t number) {
+  Convolution part = c;
+  part.transposed = false;
+  part.channels_inside = true;
+  Argument weight = w;
+  bool is_reached = true; // by a tap; else what the bias adds to is 0
+  for (size_t i = c.rank(); i-- > 0;) {
+    const int64_t stride = c.window.stride[i].value();
+    const Phase phase = phase_of(c, i, number % stride);
+    number /= stride;
+    is_reached &= phase.taps > 0;
+    weight = builder.call("aten.slice.Tensor", {weight, static_cast<int64_t>(i + 2), phase.tap,
+                                                c.window.kernel[i].value(), phase.step});
+    part.window.kernel[i] = phase.taps;
+    part.window.stride[i] = 1;
+    part.window.dilation[i] = phase.dilation;
+    part.window.padding[i] = phase.padding;
+    part.positions[i] = phase.size;
+  }
+  const Sizes sizes = then({c.batch(), c.outputs()}, part.positions);
+  part.result.layout = tensor::contiguous_layout(sizes);
+  Argument result;
+  if (is_reached) {
+    weight = turned_weights(builder, weight, part);
+    if (c.groups.is_integer(1)) // rows of terms, also of one tap
+      weight = builder.emit("tsc.channels_innermost.default", {weight});
+    part.weight = builder.meta(weight);
+    const bool is_sum =
+        !c.groups.is_integer(1) && choose_way(part, builder.facilities()) == Way::sum;
+    result =
+        is_sum ? sum_of_products(builder, x, weight, part) : by_columns(builder, x, weight, part);
+    result = convert(builder, result, c.result.dtype);
+  } else {
+    result = builder.call("aten.full.default", {sizes_argument(sizes), 0.0},
+                          {{"dtype", c.result.dtype}});
+  }
+  return bias.is_none() ? result : builder.call(kAdd, {result, bias});
+}
+
+/// Transposed, as ordinary convolutions whose results are interleaved (goes_by_phases).
+Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w, Convolution c,
+                   Argument bias) {
+  Argument input = x, weight = w;
+  const Expr outputs = c.outputs();
+  if (c.groups.is_integer(1))
+    fill_transposed(builder, input, weight, bias, c);
+  int64_t places = 1, most = 0; // of the products' operands, elements a sample
+  for (size_t i = 0; i < c.rank(); ++i) {
+    int64_t taps = 0;
+    for (int64_t first = 0; first < c.window.stride[i].value(); ++first)
+      taps = std::max(taps, phase_of(c, i, first).taps);
+    most = std::max<int64_t>(most, 1) * taps * phase_of(c, i, 0).size;
+    places *= c.window.stride[i].value();
+  }
+  most *= std::max(c.channels().value(), c.outputs().value());
+  Arguments parts;
+  for (const Part &samples :
+       parts_of(c.batch().value(), std::max<int64_t>(1, kLargestUnwritten / most))) {
+    Convolution some = c;
+    const Argument given =
+        samples.to - samples.from == c.batch().value()
+            ? input
+            : builder.call("aten.slice.Tensor", {input, 0, samples.from, samples.to});
+    some.input = builder.meta(given);
+    for (int64_t number = 0; number < places; ++number)
+      parts.push_back(phase(builder, given, weight, some, bias, number));
+  }
+  Argument result =
+      parts.size() == 1 ? parts[0] : interleaved(builder, parts, c.positions, c.window.stride);
+  if (!(outputs == c.outputs()))
+    result = builder.call("aten.slice.Tensor", {result, 1, 0, outputs.value()});
+  return result;
 }
 
 } // namespace
