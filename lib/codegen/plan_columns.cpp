@@ -129,6 +129,8 @@ void plan_columns(const Request &request, KernelPlan &plan, int columns) {
   const bool is_known = plan.graph.rows().is_integer() && plan.graph.elements().is_integer();
   if (columns > 0)
     walk.columns = columns;
+  else if (request.chosen().columns != 0)
+    walk.columns = request.chosen().columns;
   else if (!is_known && is_mixed(sizeof(double))) // nobody estimates what they take
     walk.columns = kFewMixedColumns;
   else

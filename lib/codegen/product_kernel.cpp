@@ -78,7 +78,9 @@ public:
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
         (parts_.batches > 1 ? ", " + std::to_string(parts_.batches) + " products" : "") +
-        (parts_.run == 1 ? ", results finished one by one" : "") +
+        (parts_.along_rows ? ", results finished along the rows"
+         : parts_.run == 1 ? ", results finished one by one"
+                           : "") +
         (tile.splits > 1 ? ", " + std::to_string(tile.splits) + " blocks share the terms" : "") +
         (tile.pair ? ", pairs of blocks bring columns for each other" : "") +
         (parts_.by_tf32 ? ", factors rounded to TF32" : "") +
@@ -491,7 +493,8 @@ private:
     const std::string results = "(int row, int column, const float (&results)[" + run + "]";
     text += "struct " + name + "_finish {\n" + after.declarations +
             "  static constexpr int run = " + run +
-            ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false");
+            ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false") +
+            (parts_.along_rows ? ", along_rows = true" : ", along_rows = false");
     if (threads > 1 && tile.groups)
       text += std::string(", loads_ahead = ") + (loads.empty() ? "false" : "true");
     text += ";\n";

@@ -105,6 +105,11 @@ std::vector<PlanChoice> alternatives_of(const ir::Module &module, const KernelPl
     for (const int threads : {4, 8, 16, 32})
       if (column->threads > 1 && threads != column->threads)
         found.push_back({.threads = threads});
+    for (const int columns : {32, 64, 128}) // of a block, of as many threads or twice as many
+      for (const int threads : {column->block() / columns, 2 * column->block() / columns})
+        if (column->threads > 1 && columns != column->columns && threads > 1 &&
+            columns * threads <= kMostThreads)
+          found.push_back({.threads = threads, .columns = columns});
   } else if (const auto *window = std::get_if<WindowWalk>(&plan.walk)) {
     for (const int tile : {1, 2, 4, 8})
       if (window->threads == 1 && tile != window->tile)

@@ -17,7 +17,7 @@ struct PlanChoice {
   int block = 0;   // threads a block: pointwise
   int threads = 0; // that share a row or column: row and column reductions
   int rows = 0;    // a block: row reductions; results a block: products
-  int columns = 0; // results a block: products
+  int columns = 0; // a block: column reductions; results a block: products
   int tile = 0;    // rows a thread: windows; elements a thread: tiles through shared memory
   int turns = 0;   // groups of warps that take tiles in turns: products
   int pair = 0;    // blocks that bring operands for each other: products

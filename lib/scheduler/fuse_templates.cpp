@@ -109,6 +109,61 @@ bool has_whole_runs(const ir::LoopBody &body, int64_t run) {
   return innermost && *innermost % run == 0;
 }
 
+/// `bodies`, of the same loops, with these in the order in which they load `results`, the elements
+/// of memory one after the other; nothing unless that is another order of the same loops.
+std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::LoopBody> &bodies,
+                                      BufferId results) {
+  const ir::LoopBody &first = bodies.front();
+  const auto load = std::find_if(first.ops.begin(), first.ops.end(), [&](const ir::BodyOp &op) {
+    return op.op == ir::Op::load && op.buffer == results;
+  });
+  if (load == first.ops.end() || !state.module.buffer(results).layout.is_contiguous() ||
+      !symbolic::is_affine(first.indices[load->index], first.variables))
+    return {};
+  const std::vector<Expr> strides =
+      symbolic::stride_vars(first.indices[load->index], first.variables);
+  std::vector<size_t> order(strides.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (!std::all_of(strides.begin(), strides.end(), [](Expr e) { return e.is_integer(); }))
+    return {};
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[a].value() > strides[b].value(); });
+  std::vector<Expr> variables, sizes;
+  for (const size_t i : order) {
+    variables.push_back(first.variables[i]);
+    sizes.push_back(first.sizes[i]);
+  }
+  std::vector<ir::LoopBody> result;
+  for (const ir::LoopBody &body : bodies) {
+    if (body.is_reduction() || body.sizes != first.sizes || body.variables != first.variables)
+      return {};
+    result.push_back(ir::reindex(body, variables, sizes, sizes.size(), body.variables));
+  }
+  return result;
+}
+
+/// Whether all that `bodies` store lies along the loop before those over `columns`, as far as it
+/// goes: results of neighbouring rows beside each other.
+bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns) {
+  constexpr int64_t kFewest = 8; // neighbours
+  for (const ir::LoopBody &body : bodies) {
+    size_t split = body.variables.size();
+    int64_t inside = 1;
+    while (split > 0 && inside < columns)
+      inside *= constant(body.sizes[--split]).value_or(columns + 1);
+    if (split == 0 || inside != columns || constant(body.sizes[split - 1]).value_or(0) < kFewest)
+      return false;
+    for (const ir::BodyOp &op : body.ops) {
+      if (op.op != ir::Op::store)
+        continue;
+      const auto step = symbolic::coefficient_of(body.indices[op.index], body.variables[split - 1]);
+      if (!step || !step->is_integer(1))
+        return false;
+    }
+  }
+  return true;
+}
+
 /// True if what is stored is what was loaded, or zero where a mask hides it, and a run of it is a
 /// run of memory: it can be copied as it is.
 bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype) {
@@ -280,6 +335,7 @@ private:
     int64_t bytes = 0;       // of its kernel
     int64_t other_bytes = 0; // of those, without what it shares with the product
     int64_t instructions = 0;
+    std::vector<ir::LoopBody> turned; // its loops in the order of the product's results, if others
   };
 
   void try_product(size_t at) {
@@ -472,26 +528,33 @@ private:
         std::all_of(group.bodies.begin(), group.bodies.end(),
                     [&](const ir::LoopBody &body) { return has_whole_runs(body, parts.run); });
     const int run = in_runs ? parts.run : 1;
-    const std::string unfitting =
-        unfit(group, out, parts.batches * parts.rows * parts.columns, run);
-    if (!unfitting.empty())
-      return {Refusal::shapes, unfitting, group.members[0]};
+    const int64_t count = parts.batches * parts.rows * parts.columns;
+    std::vector<ir::LoopBody> turned;
+    if (const std::string why = unfit(group, group.bodies, out, count, run); !why.empty()) {
+      turned = in_order_of(state_, group.bodies, out);
+      if (turned.empty() || !unfit(group, turned, out, count, 1).empty() ||
+          !stores_along_rows(turned, parts.columns))
+        return {Refusal::shapes, why, group.members[0]};
+    }
     if (writes_between(at, found + 1, {{at}}))
       return {Refusal::intermediate_nodes,
               "what it reads is overwritten before its results are read", reader};
-    parts.run = run;
-    side = {found, bytes_of(group, out, false), bytes_of(group, out, true), 0};
-    for (const ir::LoopBody &body : group.bodies)
+    parts.along_rows = !turned.empty();
+    parts.run = parts.along_rows ? 1 : run;
+    side = {found, bytes_of(group, out, false), bytes_of(group, out, true), 0, std::move(turned)};
+    for (const ir::LoopBody &body : parts.along_rows ? side.turned : group.bodies)
       side.instructions +=
           instructions_of(body, parts.columns, tensor::is_reduced_float(out_of(parts.root).dtype));
     return {};
   }
 
-  /// Why loops cannot work on runs of `run` elements of `shared`, which has `count`.
-  std::string unfit(const Group &group, BufferId shared, int64_t count, int64_t run) const {
+  /// Why the group's loops, as `bodies`, cannot work on runs of `run` elements of `shared`, which
+  /// has `count`.
+  std::string unfit(const Group &group, const std::vector<ir::LoopBody> &bodies, BufferId shared,
+                    int64_t count, int64_t run) const {
     if (!group.reduction_numel.is_integer(1) || !group.numel.is_integer(count))
       return "its loops are not those over the product's results";
-    for (const ir::LoopBody &body : group.bodies) {
+    for (const ir::LoopBody &body : bodies) {
       const bool scans = std::any_of(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
         return op.op == ir::Op::scan || op.op == ir::Op::sort || op.op == ir::Op::reduction ||
                op.op == ir::Op::store_reduction;
@@ -547,7 +610,7 @@ private:
                   " steps before",
               producer};
     const auto count = constant(symbolic::numel(layout.sizes));
-    if (!count || !unfit(group, left, *count, word_of(buffer(left).dtype)).empty() ||
+    if (!count || !unfit(group, group.bodies, left, *count, word_of(buffer(left).dtype)).empty() ||
         !is_copy(state_, group.bodies[0], buffer(left).dtype))
       return {Refusal::shapes,
               "its left operand is computed, not only moved: a product's kernel takes copies, "
@@ -603,8 +666,13 @@ private:
     if (before)
       parts.prologue = take(before->group);
     take(at);
-    if (after)
+    if (after) {
       parts.epilogue = take(after->group);
+      if (!after->turned.empty()) {
+        parts.epilogue->bodies = after->turned;
+        parts.epilogue->iteration_sizes = after->turned[0].sizes;
+      }
+    }
     whole.parts = std::make_shared<const TemplateParts>(std::move(parts));
     const size_t place = after ? after->group : at;
     for (const NodeId member : whole.members)

@@ -177,6 +177,9 @@ struct TemplateParts {
   /// Neighbouring results of a row that are finished at once: 8 (tc_product_run), or 1 where rows
   /// of results, or of what reads them, do not divide into such runs.
   int run = 8;
+  /// Results are finished one by one, neighbouring threads having neighbouring rows: what reads
+  /// them stores along the rows (channels outermost).
+  bool along_rows = false;
   bool by_tf32 = false;   // a product of f32 whose factors are rounded
   double nanoseconds = 0; // that the kernel is estimated to take (cost.h)
   /// Computes the left operand, which nothing else reads, while it is read.

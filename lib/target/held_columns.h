@@ -7,7 +7,7 @@
 
 namespace tsc::target {
 
-constexpr int64_t kLongestHeldColumn = 32;   // elements; the loop over them is unrolled
+constexpr int64_t kLongestHeldColumn = 64;   // elements; the loop over them is unrolled
 constexpr int64_t kFewestHeldColumns = 2048; // that are worth a thread each
 constexpr int64_t kHeldColumnRegisters = 64; // of 32 bits, for a column's loads
 /// The same for what a thread keeps of them and of what it computed, from one walk to the next.

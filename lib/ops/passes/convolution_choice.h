@@ -18,6 +18,9 @@ enum class Way : uint8_t {
 
 Way choose_way(const Convolution &c, const Facilities &facilities);
 
+/// Columns take this many bytes at most: a larger convolution is cut into parts, one after the
+/// other.
+constexpr int64_t kLargestColumns = int64_t{256} << 20;
 /// Elements that a product's kernel counts, which reads windows where they come from: there are no
 /// columns in memory then.
 constexpr int64_t kLargestUnwritten = (int64_t{1} << 31) - (int64_t{1} << 22);

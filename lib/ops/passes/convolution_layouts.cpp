@@ -151,7 +151,8 @@ private:
       turns_[id] += turn_of(c.input) + turn_of(c.result); // dimensions is mostly no image
     if (const std::optional<ColumnsSaved> saved = columns_saved(c)) {
       saved_[id] += saved->bytes - saved->more_operations / kOperationsAByte;
-      if (call.has("bias")) // a pass over what the library's product of columns gives
+      // A pass over what the library's product of columns gives, or several of parts.
+      if (call.has("bias") || saved->bytes > 2 * static_cast<double>(kLargestColumns))
         saved_[id] += 2 * bytes_of(c.result);
     }
   }
@@ -176,7 +177,7 @@ private:
       char text[256];
       std::snprintf(text, sizeof text,
                     "%zu convolution%s of float32, from %s on: channels lie %s: columns would be "
-                    "%.1f MB written and read, turning inputs and outputs is %.1f MB",
+                    "%.1f MB that are moved, turning inputs and outputs is %.1f MB",
                     count, count == 1 ? "" : "s", graph_.node(first_of(set)).name.c_str(),
                     saved[set] > turns[set] ? "innermost" : "as they come", saved[set] * 1e-6,
                     turns[set] * 1e-6);

@@ -17,7 +17,8 @@ struct ConvolutionLayouts {
 /// from. Convolutions of two and three dimensions whose values reach one another through tensors of
 /// as many dimensions or more are a set, one of one dimension is a set for itself; it computes with
 /// channels innermost where the columns that nobody writes then, and the passes that add a bias to
-/// their products, are more bytes than the turns of its inputs and outputs. Before: decomposed but for convolutions.
+/// their products or join parts, are more bytes than the turns of its inputs and outputs. Before:
+/// decomposed but for convolutions.
 ConvolutionLayouts choose_convolution_layouts(const graph::Graph &graph);
 
 } // namespace tsc::ops

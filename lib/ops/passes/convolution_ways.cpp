@@ -14,9 +14,6 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-/// Columns take this many bytes at most: a larger convolution is cut into parts, one after the
-/// other.
-constexpr int64_t kLargestColumns = int64_t{256} << 20;
 /// More parts than this are not worth compiling: the sum needs no memory.
 constexpr int64_t kMostParts = 32;
 

@@ -243,13 +243,15 @@ template <int Left> TC_FN void tc_product_wait() {}
 template <class Tile> TC_FN int tc_product_result_at(int row, int column) {
   return row * Tile::pitch + column / 8 * 4 + column % 4 + column / 4 % 2 * Tile::upper;
 }
-/// Hands results one by one to `finish`, neighbouring threads neighbouring ones.
+/// Hands results one by one to `finish`, neighbouring threads neighbouring ones of a row, or of a
+/// column where what is stored lies along rows.
 template <class Tile, int Threads, bool Whole, class Finish>
 TC_FN void tc_product_singly(const float *staged, const Finish &finish, int first_row,
                              int first_column, int rows, int columns) {
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x); i < Tile::rows * Tile::columns; i += Threads) {
-    const int row = i / Tile::columns, column = i % Tile::columns;
+    const int row = Finish::along_rows ? i % Tile::rows : i / Tile::columns,
+              column = Finish::along_rows ? i / Tile::rows : i % Tile::columns;
     if (!Whole && (first_row + row >= rows || first_column + column >= columns))
       continue;
     const float result[1] = {staged[tc_product_result_at<Tile>(row, column)]};

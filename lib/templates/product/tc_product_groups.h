@@ -280,6 +280,26 @@ TC_FN void tc_product_give_singly(const float *staged, const Finish &finish, int
     finish(first_row + row, first_column + column, result);
   }
 }
+/// The same, neighbouring threads neighbouring rows: what is stored lies along them.
+template <bool Whole, class Finish>
+TC_FN void tc_product_give_along_rows(const float *staged, const Finish &finish, int first_row,
+                                      int first_column, int rows, int columns) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, row = lane % 16;
+#pragma unroll 2
+  for (int i = 0; i < 8; ++i) {
+    const int column = i * 8 + lane / 16 * 4;
+    const float4 four =
+        *reinterpret_cast<const float4 *>(staged + tc_product_staged_at(row, column));
+    const float values[4] = {four.x, four.y, four.z, four.w};
+    TC_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      if (!Whole && (first_row + row >= rows || first_column + column + j >= columns))
+        continue;
+      const float result[1] = {values[j]};
+      finish(first_row + row, first_column + column + j, result);
+    }
+  }
+}
 /// One of the parts that a warp's sums are finished in, 16 rows of 64 columns, to shared memory.
 template <int Pieces, int M, int N>
 TC_FN void tc_product_stage(const float (&sums)[M][N], int part, float *staged) {
@@ -312,7 +332,10 @@ TC_FN void tc_product_give(const float (&sums)[M][N], float *staged, const Finis
     const auto column_of = [&](int p) { return first_column + p % pieces * tc_product_piece; };
     tc_product_stage<pieces>(sums, part, staged);
     __syncwarp();
-    if constexpr (Finish::run == 1)
+    if constexpr (Finish::along_rows)
+      tc_product_give_along_rows<Whole>(staged, finish, row_of(part), column_of(part), rows,
+                                        columns);
+    else if constexpr (Finish::run == 1)
       tc_product_give_singly<Whole>(staged, finish, row_of(part), column_of(part), rows, columns);
     else
       tc_product_give_runs<Whole>(staged, finish, fetched, row_of(part), column_of(part), rows,
