@@ -30,6 +30,8 @@ constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
 /// Tuples of a row that leave a multiprocessor room for another: while one loads, one combines.
 constexpr int64_t kHeldTuplesBytes = 1 << 15;
+/// Of what is scanned, in 48 of the 64 registers that each of a block's 1024 threads has.
+constexpr int64_t kHeldScanBytes = 48 * 1024 * 4;
 /// Of parts that look back at those before them: elements a thread keeps, and threads. The larger a
 /// part, the less waiting counts, if nothing but sums is to be done: then two blocks' parts fill
 /// the registers of a multiprocessor. (Measured on an H200: sums of 67108864 floats 203 us in the
@@ -444,10 +446,13 @@ std::optional<std::vector<KernelGraph>> divide_rows(ir::Module &module, const Ke
     }
     const bool few = likely_rows && few_blocks(*likely_rows, target) && likely_elements &&
                      *likely_elements >= kSmallestRow;
-    const int64_t held = combines(graph) ? kHeldTuplesBytes / scanned_bytes(graph) : kLongestScan;
+    const bool looks_back = may_look_back(graph, target) && !prefers_columns(module, graph);
+    const int64_t held = combines(graph) ? kHeldTuplesBytes / scanned_bytes(graph)
+                         : looks_back    ? kHeldScanBytes / scanned_bytes(graph)
+                                         : kLongestScan;
     if (!few && longest <= held)
       return std::nullopt;
-    if (may_look_back(graph, target) && !prefers_columns(module, graph)) {
+    if (looks_back) {
       const LookBackPart part = choose_part(graph, likely_rows, likely_elements, target);
       const Expr parts = symbolic::ceil_div(graph.elements(), part.length);
       return std::vector{look_back_graph(module, graph, parts, part.length, part.threads)};

@@ -20,6 +20,9 @@ constexpr int kRun = tc_product_run;
 /// Instructions of a result that is finished alone: its own load from shared memory, address and
 /// store, an eighth of which it takes in a run.
 constexpr int64_t kAlone = 6;
+/// What a result takes that is finished along the rows, of what it takes in a run: functions of one
+/// element at a time wait for each other.
+constexpr double kAlongRows = 1.1;
 /// Elements of 16 bytes, of an operand.
 int64_t word_of(tensor::DType dtype) {
   return tc_product_word_of(static_cast<int>(tensor::size_in_bytes(dtype)));
@@ -346,7 +349,7 @@ private:
       refuse(node, node, Refusal::no_template, why);
       return;
     }
-    const std::optional<Side> after = find_after(at, parts);
+    std::optional<Side> after = find_after(at, parts);
     const std::optional<Side> before =
         out_of(node).layout.rank() == 2 ? find_before(at, after) : std::nullopt;
     if (!after && !before)
@@ -368,17 +371,35 @@ private:
                                                                  : ProductWork::Factors::single;
     double separate = library_nanoseconds(target, static_cast<double>(apart.bytes),
                                           operations_of(apart), out_of(node).dtype, call.tf32);
-    ProductWork joined = apart;
-    joined.bytes =
-        right + (before ? before->other_bytes : left) + (after ? after->other_bytes : out);
-    joined.instructions = (after ? after->instructions : 0) + (parts.run == 1 ? kAlone : 0);
-    for (const auto *side : {&before, &after})
-      if (*side)
-        separate += kernel_nanoseconds(target, static_cast<double>((*side)->bytes));
-    joined.gathers = before && !comes_in_boxes(node);
-    const std::vector<ProductWay> ways = template_ways(target, joined);
+    for (const auto &side : {before, after})
+      if (side)
+        separate += kernel_nanoseconds(target, static_cast<double>(side->bytes));
+    const auto with = [&](const std::optional<Side> &follower, int run) {
+      ProductWork joined = apart;
+      joined.bytes =
+          right + (before ? before->other_bytes : left) + (follower ? follower->other_bytes : out);
+      joined.instructions = (follower ? follower->instructions : 0) + (run == 1 ? kAlone : 0);
+      joined.gathers = before && !comes_in_boxes(node);
+      return joined;
+    };
+    ProductWork joined = with(after, parts.run);
+    std::vector<ProductWay> ways = template_ways(target, joined);
     if (ways.empty())
       return;
+    if (before && after && parts.along_rows) { // turned by a kernel of its own instead
+      const int run = parts.columns % kRun == 0 ? kRun : 1;
+      const ProductWork stored = with(std::nullopt, run);
+      const std::vector<ProductWay> alone = template_ways(target, stored);
+      const double turned = kernel_nanoseconds(target, static_cast<double>(after->bytes));
+      if (alone.front().nanoseconds + turned < ways.front().nanoseconds) {
+        separate -= turned;
+        joined = stored;
+        ways = alone;
+        after.reset();
+        parts.along_rows = false;
+        parts.run = run;
+      }
+    }
     parts.candidate = ways.front().tile;
     parts.nanoseconds = ways.front().nanoseconds;
     std::string text = "apart " + microseconds(separate);
@@ -545,6 +566,8 @@ private:
     for (const ir::LoopBody &body : parts.along_rows ? side.turned : group.bodies)
       side.instructions +=
           instructions_of(body, parts.columns, tensor::is_reduced_float(out_of(parts.root).dtype));
+    if (parts.along_rows)
+      side.instructions = static_cast<int64_t>(kAlongRows * static_cast<double>(side.instructions));
     return {};
   }
 

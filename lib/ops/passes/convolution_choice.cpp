@@ -95,6 +95,25 @@ Phase phase_of(const Convolution &c, size_t dimension, int64_t first) {
   return phase;
 }
 
+bool are_alike(const Convolution &c) {
+  if (!c.groups.is_integer(1))
+    return false;
+  bool several = false;
+  for (size_t i = 0; i < c.rank(); ++i) {
+    const int64_t stride = c.window.stride[i].value();
+    const Phase first = phase_of(c, i, 0);
+    several = several || stride > 1;
+    if (first.taps == 0 || c.positions[i].value() % stride != 0)
+      return false;
+    for (int64_t place = 1; place < stride; ++place) {
+      const Phase other = phase_of(c, i, place);
+      if (other.taps != first.taps || other.padding != first.padding)
+        return false;
+    }
+  }
+  return several;
+}
+
 bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
   constexpr int64_t kMostPhases = 32;
   if (!c.transposed || !facilities.product_kernels || !c.groups.is_integer() ||
@@ -111,9 +130,9 @@ bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
       return false;
     phases *= std::min(stride.value(), kMostPhases + 1); // a few of more than there are
   }
-  return phases <= kMostPhases && c.window.taps().value() > phases &&
-         !symbolic::numel(c.result.layout.sizes).is_integer(0) &&
-         !symbolic::numel(c.input.layout.sizes).is_integer(0);
+  return phases <= kMostPhases && !symbolic::numel(c.result.layout.sizes).is_integer(0) &&
+         !symbolic::numel(c.input.layout.sizes).is_integer(0) &&
+         (c.window.taps().value() > phases || are_alike(c));
 }
 
 bool copies_once(const Convolution &c) {

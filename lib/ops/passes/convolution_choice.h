@@ -48,10 +48,13 @@ struct Phase {
 };
 /// Of the outputs `first`, `first` + stride, ..; sizes are numbers.
 Phase phase_of(const Convolution &c, size_t dimension, int64_t first);
+/// Whether all phases of one group slide over the same windows, and are as many each: taps are as
+/// many a stride, and nothing is cut off.
+bool are_alike(const Convolution &c);
 /// Whether a transposed convolution is computed as ordinary ones, one for each place that an output
 /// may have between two strides, whose products read windows where they come from: the product of
 /// the input with every tap is then never in memory. Where it would hold no more than the outputs
-/// do, nothing is gained.
+/// do, nothing is gained, unless all phases are one product.
 bool goes_by_phases(const Convolution &c, const Facilities &facilities);
 /// Whether windows do not overlap and their channels are no whole runs, as in the patches of an
 /// image: columns then hold the input once, in any order, and filled channels would hold more.

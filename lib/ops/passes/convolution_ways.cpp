@@ -498,33 +498,46 @@ void fill_transposed(GraphBuilder &builder, Argument &input, Argument &w, Argume
   c.weight = builder.meta(w);
 }
 
+/// An ordinary convolution, and its weight.
+struct PhaseConvolution {
+  Convolution convolution;
+  Argument weight;
+  bool is_reached = true; // by a tap; else all results are 0
+};
 /// The outputs `number` of a transposed convolution that are strides apart (phase_of), the last
-/// dimension's counted first, as an ordinary one. `bias` [outputs, 1..] or None.
-Argument phase(GraphBuilder &builder, const Argument &x, const Argument &w, const Convolution &c,
-               const Argument &bias, int64_t number) {
-  Convolution part = c;
+/// dimension's counted first.
+PhaseConvolution phase_convolution(GraphBuilder &builder, const Argument &w, const Convolution &c,
+                                   int64_t number) {
+  PhaseConvolution result = {c, w};
+  Convolution &part = result.convolution;
   part.transposed = false;
   part.channels_inside = true;
-  Argument weight = w;
-  bool is_reached = true; // by a tap; else what the bias adds to is 0
   for (size_t i = c.rank(); i-- > 0;) {
     const int64_t stride = c.window.stride[i].value();
     const Phase phase = phase_of(c, i, number % stride);
     number /= stride;
-    is_reached &= phase.taps > 0;
-    weight = builder.call("aten.slice.Tensor", {weight, static_cast<int64_t>(i + 2), phase.tap,
-                                                c.window.kernel[i].value(), phase.step});
+    result.is_reached &= phase.taps > 0;
+    result.weight =
+        builder.call("aten.slice.Tensor", {result.weight, static_cast<int64_t>(i + 2), phase.tap,
+                                           c.window.kernel[i].value(), phase.step});
     part.window.kernel[i] = phase.taps;
     part.window.stride[i] = 1;
     part.window.dilation[i] = phase.dilation;
     part.window.padding[i] = phase.padding;
     part.positions[i] = phase.size;
   }
-  const Sizes sizes = then({c.batch(), c.outputs()}, part.positions);
-  part.result.layout = tensor::contiguous_layout(sizes);
+  part.result.layout = tensor::contiguous_layout(then({c.batch(), c.outputs()}, part.positions));
+  if (result.is_reached)
+    result.weight = turned_weights(builder, result.weight, part);
+  return result;
+}
+
+/// Results of one phase. `bias` [outputs, 1..] or None.
+Argument phase(GraphBuilder &builder, const Argument &x, const Argument &w, const Convolution &c,
+               const Argument &bias, int64_t number) {
+  auto [part, weight, is_reached] = phase_convolution(builder, w, c, number);
   Argument result;
   if (is_reached) {
-    weight = turned_weights(builder, weight, part);
     if (c.groups.is_integer(1)) // rows of terms, also of one tap
       weight = builder.emit("tsc.channels_innermost.default", {weight});
     part.weight = builder.meta(weight);
@@ -534,9 +547,45 @@ Argument phase(GraphBuilder &builder, const Argument &x, const Argument &w, cons
         is_sum ? sum_of_products(builder, x, weight, part) : by_columns(builder, x, weight, part);
     result = convert(builder, result, c.result.dtype);
   } else {
-    result = builder.call("aten.full.default", {sizes_argument(sizes), 0.0},
+    result = builder.call("aten.full.default", {sizes_argument(part.result.layout.sizes), 0.0},
                           {{"dtype", c.result.dtype}});
   }
+  return bias.is_none() ? result : builder.call(kAdd, {result, bias});
+}
+
+/// The same where all phases slide over the same windows (are_alike): one convolution, whose
+/// outputs are those of one place after the other, channels innermost.
+Argument phases_at_once(GraphBuilder &builder, const Argument &x, const Argument &w,
+                        const Convolution &c, const Argument &bias) {
+  const Shaper shaper(builder);
+  const size_t rank = c.rank();
+  const int64_t places = symbolic::numel(c.window.stride).value();
+  Arguments weights;
+  const Convolution first = phase_convolution(builder, w, c, 0).convolution;
+  for (int64_t number = 0; number < places; ++number)
+    weights.push_back(phase_convolution(builder, w, c, number).weight);
+  Convolution whole = first;
+  whole.result.layout.sizes[1] = c.outputs() * Expr(places);
+  whole.result.layout = tensor::contiguous_layout(whole.result.layout.sizes);
+  const Argument weight = builder.emit("tsc.channels_innermost.default",
+                                       {builder.call("aten.cat.default", {weights, 0})});
+  whole.weight = builder.meta(weight);
+  Argument result = convert(builder, by_columns(builder, x, weight, whole), c.result.dtype);
+  // [N, places * O, q..] as [N, q.., strides.., O], and each dimension's places behind its q.
+  std::vector<size_t> inner = then({0}, 2, rank), between = {0}, outer = {0, rank + 1};
+  inner.push_back(1);
+  Sizes apart = then({c.batch()}, first.positions), joined = {c.batch()};
+  apart = then(apart, c.window.stride);
+  apart.push_back(c.outputs());
+  for (size_t i = 0; i < rank; ++i) {
+    between.push_back(1 + i);
+    between.push_back(1 + rank + i);
+    joined.push_back(c.positions[i]);
+  }
+  between.push_back(1 + 2 * rank);
+  joined.push_back(c.outputs());
+  result = shaper.permute(shaper.reshape(shaper.permute(result, inner), apart), between);
+  result = shaper.permute(shaper.reshape(result, joined), then(outer, 1, rank));
   return bias.is_none() ? result : builder.call(kAdd, {result, bias});
 }
 
@@ -556,6 +605,12 @@ Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w, 
     places *= c.window.stride[i].value();
   }
   most *= std::max(c.channels().value(), c.outputs().value());
+  if (are_alike(c)) {
+    Argument result = phases_at_once(builder, input, weight, c, bias);
+    if (!(outputs == c.outputs()))
+      result = builder.call("aten.slice.Tensor", {result, 1, 0, outputs.value()});
+    return result;
+  }
   Arguments parts;
   for (const Part &samples :
        parts_of(c.batch().value(), std::max<int64_t>(1, kLargestUnwritten / most))) {
