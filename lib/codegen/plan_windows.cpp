@@ -26,6 +26,15 @@ constexpr int kLargestTile = 8, kMostTaps = 64;
 constexpr int64_t kFarthestApart = 8; // rows of a tile
 constexpr int kMostRegisters = 112;   // that a thread's results and window take
 constexpr double kLoadCost = 3;       // of an operation's: address, load, conversion
+/// What larger tiles of single rows of few elements cost beside smaller ones: registers leave fewer
+/// threads, which wait. (Measured: 3 x 3, 8 rows took 1.07 to 1.38 times as long as 4, which load
+/// more; of 3 x 7 less.)
+constexpr int kEasyTile = 4;
+constexpr int64_t kFewElements = 16;
+constexpr double kLargeTileCost = 1.25;
+/// The same of a line that a warp's load asks for (measured: means and depthwise convolutions of
+/// 3 x 3 and 5 x 5, steps of 1 to 3, tiles of 1 to 8).
+constexpr double kWaveCost = 2;
 
 /// Elements of buffers this many times smaller than the rows come from a cache.
 constexpr int64_t kCached = 16;
@@ -277,6 +286,7 @@ private:
     const double shared = words_of_window(walk);
     const Expr size = graph.row_sizes[walk.along];
     const auto count = size.as_integer();
+    const bool few = graph.elements().as_integer().value_or(kFewElements) <= kFewElements;
     for (walk.tile = 1; walk.tile <= kLargestTile; ++walk.tile) {
       const int tile = walk.tile;
       if (choice_ && choice_->tile != 0 && choice_->tile != tile)
@@ -305,13 +315,33 @@ private:
           tap + own == 0 && static_cast<double>(threads(walk.vector, 1)) >= busy;
       const double idle = waits ? std::max(1.0, std::pow(busy / all, kHurts)) : 1;
       const double cost =
-          (window * walk.places() + tap * walk.taps + (own + 1) * walk.taps * tile) / tile * done *
-          idle;
+          std::max((window * walk.places() + tap * walk.taps + (own + 1) * walk.taps * tile) / tile,
+                   last ? waves_of(walk) * kWaveCost : 0) *
+          done * idle * (tile > kEasyTile && few && walk.vector == 1 ? kLargeTileCost : 1);
       if (cost >= least * 0.99)
         continue;
       least = cost;
       best = walk;
     }
+  }
+  /// Lines of 128 bytes that a warp's loads of the window ask for, each a turn of the
+  /// multiprocessor's loads, for a row of each thread: of a tile along the rows that neighbouring
+  /// threads have, loads are as far apart as tiles.
+  double waves_of(const WindowWalk &walk) const {
+    double waves = 0;
+    for (const ValueId id : fed()) {
+      const Value &value = plan_.graph[id];
+      const auto step = value.op == Op::load && walk.reach[id] == Reach::window
+                            ? step_along(value.index, plan_.graph.row_variables[walk.along])
+                            : std::nullopt;
+      if (!step)
+        continue;
+      const auto bytes =
+          static_cast<int64_t>(tensor::size_in_bytes(module_.buffer(value.buffer).dtype));
+      const auto apart = static_cast<double>(walk.tile * std::abs(*step) * bytes * walk.vector);
+      waves += std::max(1.0, apart * 32 / 128) * walk.places() / walk.tile;
+    }
+    return waves;
   }
   double words(const Value &value) const {
     return std::max(1.0, static_cast<double>(tensor::size_in_bytes(value.dtype)) / 4);
