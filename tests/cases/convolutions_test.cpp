@@ -87,20 +87,21 @@ public:
     p.more = Sizes(p.rank, 0);
     return p;
   }
-  /// Mostly such as products' kernels take: of float32 in two dimensions, and transposed.
+  /// Mostly such as products' kernels take: of float32, and transposed.
   Problem product_problem() {
     Problem p;
     p.dtype = between(0, 3) != 0 ? "float32" : between(0, 1) == 0 ? "float16" : "bfloat16";
     p.transposed = between(0, 1) == 0;
-    p.rank = static_cast<size_t>(p.transposed || p.dtype != "float32" ? one_of({1, 2, 2, 3}) : 2);
+    p.rank = static_cast<size_t>(one_of({1, 2, 2, 3}));
     p.batch = between(1, 3);
-    p.channels = one_of({3, 4, 8, 12, 20, 40});
-    p.outputs = one_of({8, 16, 24, 136});
+    p.groups = p.transposed ? one_of({1, 1, 1, 2, 3}) : 1;
+    p.channels = p.groups * one_of({3, 4, 8, 12, 20, 40});
+    p.outputs = p.groups * (p.groups == 1 ? one_of({5, 8, 16, 24, 136}) : one_of({1, 5, 8}));
     p.tf32 = between(0, 2) != 0 ? "off" : between(0, 1) == 0 ? "conv" : "on";
     for (size_t i = 0; i < p.rank; ++i) {
       p.kernel.push_back(between(p.rank == 3 ? 1 : 2, p.rank == 3 ? 3 : 5));
       p.stride.push_back(between(1, p.rank == 3 ? 2 : 3));
-      p.dilation.push_back(between(0, 5) == 0 ? 2 : 1);
+      p.dilation.push_back(between(0, p.transposed ? 2 : 5) == 0 ? between(2, 3) : 1);
       p.padding.push_back(between(0, std::min<int64_t>(2, p.kernel[i] - 1)));
       p.sizes.push_back(p.dilation[i] * p.kernel[i] + between(0, p.rank == 3 ? 3 : 9));
       p.more.push_back(p.transposed ? between(0, p.stride[i] - 1) : 0);
@@ -168,7 +169,8 @@ Sizes unravel(int64_t at, const Sizes &sizes) {
 std::pair<double, double> sum_at(const Problem &p, const std::vector<double> &x,
                                  const std::vector<double> &w, const std::vector<double> &b,
                                  int64_t n, int64_t o, const Sizes &position) {
-  const int64_t each = p.channels / p.groups, first = o / (p.outputs / p.groups) * each;
+  const int64_t each = p.channels / p.groups, others = p.outputs / p.groups,
+                first = o / others * each;
   double sum = p.bias ? b[static_cast<size_t>(o)] : 0, magnitude = std::fabs(sum);
   for (int64_t tap = 0; tap < count_of(p.kernel); ++tap) {
     const Sizes k = unravel(tap, p.kernel);
@@ -187,7 +189,7 @@ std::pair<double, double> sum_at(const Problem &p, const std::vector<double> &x,
     for (int64_t c = 0; inside && c < each; ++c) {
       const double value =
           x[static_cast<size_t>((n * p.channels + first + c) * count_of(p.sizes) + place)];
-      const int64_t row = p.transposed ? c * p.outputs + o : o * each + c; // one group
+      const int64_t row = p.transposed ? (first + c) * others + o % others : o * each + c;
       const double term = (p.after_relu ? std::max(value, 0.0) : value) *
                           w[static_cast<size_t>(row * count_of(p.kernel) + tap)];
       sum += term;
@@ -313,6 +315,56 @@ TEST_CASE("columns of groups of 16-bit channels are read and written in whole ru
     CHECK(columns == 1);
     check_compiled(p, graph, compilation, testing::host_ways());
   }
+}
+
+TEST_CASE("results that are asked for with channels outermost are finished along the rows") {
+  Problem p;
+  p.dtype = "float16";
+  p.batch = 2;
+  p.channels = 64;
+  p.outputs = 72;
+  p.sizes = {33, 31};
+  p.kernel = {3, 3};
+  p.stride = p.padding = p.dilation = {1, 1};
+  p.more = {0, 0};
+  p.bias = true;
+  const testing::MadeGraph graph = graph_of(p);
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  const auto along = [](const program::Kernel &kernel) {
+    return kernel.plan.find("results finished along the rows") != std::string::npos;
+  };
+  const auto &kernels = compilation.program.kernels;
+  CHECK(std::count_if(kernels.begin(), kernels.end(), along) == 1);
+  check_compiled(p, graph, compilation, testing::host_ways());
+}
+
+TEST_CASE("phases of a transposed convolution are stored where they belong, or are one product") {
+  const auto products = [](int64_t kernel, int64_t groups) {
+    Problem p;
+    p.dtype = "bfloat16";
+    p.transposed = true;
+    p.batch = 2;
+    p.groups = groups;
+    p.channels = p.outputs = 32 * groups;
+    p.sizes = {17, 16};
+    p.kernel = {kernel, kernel};
+    p.stride = {2, 2};
+    p.padding = {kernel == 3 ? 1 : 0, kernel == 3 ? 1 : 0};
+    p.dilation = {1, 1};
+    p.more = p.padding;
+    p.bias = true;
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    int64_t count = 0;
+    for (const program::Kernel &made : compilation.program.kernels)
+      count += made.plan.find("product, ") == 0 ? 1 : 0;
+    check_compiled(p, graph, compilation, testing::host_ways());
+    return count;
+  };
+  CHECK(products(3, 1) == 4); // of one, two, two and four taps
+  CHECK(products(4, 1) == 1);
+  CHECK(products(2, 1) == 1);
+  products(3, 2); // batches of the library's
 }
 
 TEST_CASE("columns are never larger than their bound, and none where a product reads windows") {
