@@ -422,6 +422,28 @@ def attention_forms(c):
     heads("heads_bias_kv", weights=False, add_bias_kv=True, bias=False)
 
 
+def encoder_layers(c):
+    """A transformer's layer, and its attention, as the one operator that torch.nn calls without gradients."""
+    r = c.randn
+    def weights(e, dtype):
+        return r(3 * e, e, dtype=dtype, scale=0.3), r(3 * e, dtype=dtype), r(e, e, dtype=dtype, scale=0.3), r(e, dtype=dtype)
+    def masks(n, h, q, k):
+        later = torch.triu(torch.ones(q, k, dtype=torch.bool), 1)
+        padded = torch.arange(k)[None, :] >= torch.tensor([k, k - 2, 1])[:n, None]
+        both = (later[None, None] | padded[:, None, None]).expand(n, h, q, k).contiguous()
+        return {"none": (None, None), "later": (later, 0), "padded": (padded, 1), "both": (both, 2)}
+    mha, layer = aten._native_multi_head_attention, aten._transformer_encoder_layer_fwd
+    for name, (mask, kind) in masks(3, 2, 5, 5).items():
+        given = () if mask is None else (mask,)
+        c.case(f"attention_{name}", lambda x, *p, kind=kind: mha(x, x, x, 6, 2, *p[:4], *p[4:] or (None,), True, True, kind), r(3, 5, 6), *weights(6, torch.float32), *given)
+        for norm_first in (False, True):
+            c.case(f"layer_{name}_{'first' if norm_first else 'last'}", lambda x, *p, f=norm_first, kind=kind: layer(x, 6, 2, *p[:4], f, f, 1e-5, *p[4:12], *p[12:] or (None,), kind),
+                   r(3, 5, 6), *weights(6, torch.float32), r(6), r(6), r(6), r(6), r(11, 6), r(11), r(6, 11), r(6), *given)
+    c.case("attention_heads", lambda x, *p: mha(x, x, x, 12, 3, *p, None, True, False), r(2, 7, 12), *weights(12, torch.float32))
+    c.case("attention_values", lambda x, *p: mha(x, x, x, 12, 4, *p, None, False)[0], r(1, 3, 12), *weights(12, torch.float32))
+    c.case("layer_bf16", lambda x, *p: layer(x, 8, 2, *p[:4], True, False, 1e-5, *p[4:12]), *[t.bfloat16() for t in (r(2, 5, 8), *weights(8, torch.float32), r(8), r(8), r(8), r(8), r(16, 8), r(16), r(8, 16), r(8))])
+
+
 def elementwise_extras(c):
     r = c.randn
     special = lambda dtype=torch.float32: c.special(dtype)
@@ -540,5 +562,5 @@ def scatter_modes(c):
 
 
 def add(family):
-    for f in (attention_forms, fused_attention, elementwise_extras, lookups, scatter_modes, batch_normalization, recurrent, products, distances, losses, resampling, rearrangements):
+    for f in (attention_forms, encoder_layers, fused_attention, elementwise_extras, lookups, scatter_modes, batch_normalization, recurrent, products, distances, losses, resampling, rearrangements):
         family(f)

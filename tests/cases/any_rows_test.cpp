@@ -257,7 +257,7 @@ std::vector<Case> columns() {
        {"y"},
        kHeld},
       {"probabilities of more channels than a thread holds",
-       {{"x", "float32", {3, 33, 1001}}},
+       {{"x", "float32", {3, 65, 1001}}},
        one("aten._softmax.default", {"$x", 1, false}),
        {"y"},
        "1 walk over the column"},

@@ -19,8 +19,6 @@ constexpr double kLeastShare = 0.6;
 /// Graphs with kernels that stay below, and why.
 const std::map<std::string, std::string> &exceptions() {
   static const std::map<std::string, std::string> list = {
-      {"conv1d_audio", "rows of 7999: tiles of single elements, each with a place of its own"},
-      {"conv_transposed", "each output asks every tap whether it reaches it"},
       {"convnext_tiny", "49 taps of 16-bit floats: conversions beside the multiplications"},
       {"densenet121", "inputs of concatenations are concatenations of parts, all of them asked"},
       {"depthwise3", "masks, addresses and conversions of nine taps and a long epilogue"},

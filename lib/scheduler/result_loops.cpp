@@ -1,0 +1,187 @@
+#include "scheduler/result_loops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tsc::scheduler {
+
+namespace {
+
+std::optional<int64_t> constant_of(Expr e) { return e.as_integer(); }
+
+/// Position of an iteration among all, row-major.
+Expr flat_position(const ir::LoopBody &body) {
+  Expr position = 0, inner = 1;
+  for (size_t i = body.variables.size(); i-- > 0;) {
+    position = position + body.variables[i] * inner;
+    inner = inner * body.sizes[i];
+  }
+  return position;
+}
+
+/// Issue slots of a function of a float32, of Hopper's machine code of the prelude's functions;
+/// what special units compute counts fourfold. `is_half`: the result is rounded to 16 bits, for
+/// which some have a quicker form.
+int64_t instructions_of(ir::Op op, bool is_half) {
+  constexpr int64_t kFunction = 40;
+  if (ir::op_cost(op) == ir::OpCost::instruction)
+    return 1;
+  switch (op) {
+  case ir::Op::rsqrt:
+  case ir::Op::reciprocal:
+    return 7;
+  case ir::Op::truediv:
+    return 10;
+  case ir::Op::exp:
+  case ir::Op::exp2:
+    return is_half ? 5 : 12;
+  case ir::Op::erf:
+    return is_half ? 14 : 26;
+  case ir::Op::sigmoid:
+    return 20;
+  case ir::Op::tanh:
+    return 22;
+  case ir::Op::sqrt:
+    return 24;
+  case ir::Op::log:
+  case ir::Op::log2:
+    return 29;
+  default:
+    return kFunction;
+  }
+}
+
+} // namespace
+
+bool follows(const State &state, const ir::LoopBody &body, BufferId buffer) {
+  const tensor::Layout &layout = state.module.buffer(buffer).layout;
+  Expr position = flat_position(body);
+  if (!layout.is_contiguous()) {
+    const size_t last = layout.rank() - 1;
+    const Expr columns = layout.sizes[last];
+    position = symbolic::floor_div(position, columns) * layout.strides[last - 1] +
+               symbolic::mod(position, columns) * layout.strides[last];
+  }
+  const symbolic::Ranges ranges = body.ranges(state.module);
+  return std::all_of(body.ops.begin(), body.ops.end(), [&](const ir::BodyOp &op) {
+    return op.buffer != buffer || op.index == ir::kNone ||
+           (op.mode == ir::StoreMode::plain &&
+            symbolic::simplify(body.indices[op.index] - position, ranges).is_integer(0));
+  });
+}
+
+bool has_whole_runs(const ir::LoopBody &body, int64_t run) {
+  const auto innermost =
+      body.sizes.empty() ? std::optional<int64_t>() : constant_of(body.sizes.back());
+  return innermost && *innermost % run == 0;
+}
+
+std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::LoopBody> &bodies,
+                                      BufferId results) {
+  const ir::LoopBody &first = bodies.front();
+  const auto load = std::find_if(first.ops.begin(), first.ops.end(), [&](const ir::BodyOp &op) {
+    return op.op == ir::Op::load && op.buffer == results;
+  });
+  if (load == first.ops.end() || !state.module.buffer(results).layout.is_contiguous() ||
+      !symbolic::is_affine(first.indices[load->index], first.variables))
+    return {};
+  const std::vector<Expr> strides =
+      symbolic::stride_vars(first.indices[load->index], first.variables);
+  std::vector<size_t> order(strides.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (!std::all_of(strides.begin(), strides.end(), [](Expr e) { return e.is_integer(); }))
+    return {};
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[a].value() > strides[b].value(); });
+  std::vector<Expr> variables, sizes;
+  for (const size_t i : order) {
+    variables.push_back(first.variables[i]);
+    sizes.push_back(first.sizes[i]);
+  }
+  std::vector<ir::LoopBody> result;
+  for (const ir::LoopBody &body : bodies) {
+    if (body.is_reduction() || body.sizes != first.sizes || body.variables != first.variables)
+      return {};
+    result.push_back(ir::reindex(body, variables, sizes, sizes.size(), body.variables));
+  }
+  return result;
+}
+
+bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns) {
+  constexpr int64_t kFewest = 8; // neighbours
+  for (const ir::LoopBody &body : bodies) {
+    size_t split = body.variables.size();
+    int64_t inside = 1;
+    while (split > 0 && inside < columns)
+      inside *= constant_of(body.sizes[--split]).value_or(columns + 1);
+    if (split == 0 || inside != columns || constant_of(body.sizes[split - 1]).value_or(0) < kFewest)
+      return false;
+    for (const ir::BodyOp &op : body.ops) {
+      if (op.op != ir::Op::store)
+        continue;
+      const auto step = symbolic::coefficient_of(body.indices[op.index], body.variables[split - 1]);
+      if (!step || !step->is_integer(1))
+        return false;
+    }
+  }
+  return true;
+}
+
+bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype) {
+  const Expr innermost = body.variables.back();
+  size_t loads = 0;
+  for (const ir::BodyOp &op : body.ops) {
+    switch (op.op) {
+    case ir::Op::load: {
+      const auto step = symbolic::coefficient_of(body.indices[op.index], innermost);
+      if (state.module.buffer(op.buffer).dtype != dtype || !step || !step->is_integer(1))
+        return false;
+      ++loads;
+      break;
+    }
+    case ir::Op::index_expr: // of a mask: the same for the whole run
+      if (symbolic::depends_on(body.indices[op.index], innermost))
+        return false;
+      break;
+    case ir::Op::masked:
+      if (tensor::to_double(op.constant) != 0 || std::signbit(tensor::to_double(op.constant)))
+        return false;
+      break;
+    case ir::Op::store:
+    case ir::Op::constant:
+    case ir::Op::ge:
+    case ir::Op::gt:
+    case ir::Op::le:
+    case ir::Op::lt:
+    case ir::Op::logical_and:
+    case ir::Op::to_dtype: // there and back
+      break;
+    default:
+      return false;
+    }
+  }
+  return loads == 1;
+}
+
+int64_t instructions_of(const ir::LoopBody &body, int64_t columns, bool is_half) {
+  const bool merged = *constant_of(body.sizes.back()) > columns; // the innermost loop spans rows
+  const auto varies = [&](Expr index) {
+    return std::any_of(body.variables.begin(), body.variables.end() - (merged ? 0 : 1),
+                       [&](Expr variable) { return symbolic::depends_on(index, variable); });
+  };
+  std::vector<bool> by_row(body.ops.size(), false);
+  int64_t count = 0;
+  for (size_t i = 0; i < body.ops.size(); ++i) {
+    const ir::BodyOp &op = body.ops[i];
+    by_row[i] = op.block != ir::kNone || (op.index != ir::kNone && varies(body.indices[op.index]));
+    for (const uint32_t arg : op.args)
+      by_row[i] = by_row[i] || by_row[arg];
+    if (!by_row[i])
+      continue;
+    count += instructions_of(op.op, is_half);
+  }
+  return count;
+}
+
+} // namespace tsc::scheduler

@@ -1,0 +1,35 @@
+// Loops beside a matrix product, over its results or its left operand: whether a kernel of products
+// can run them where it has a row and a column.
+#pragma once
+
+#include "scheduler/state.h"
+
+#include <vector>
+
+namespace tsc::scheduler {
+
+/// True if every access of `body` to `buffer` is at the iteration's own position, in a matrix whose
+/// rows may be padded.
+bool follows(const State &state, const ir::LoopBody &body, BufferId buffer);
+
+/// True if iterations come in whole runs along the innermost loop.
+bool has_whole_runs(const ir::LoopBody &body, int64_t run);
+
+/// `bodies`, of the same loops, with these in the order in which they load `results`, the elements
+/// of memory one after the other; nothing unless that is another order of the same loops.
+std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::LoopBody> &bodies,
+                                      BufferId results);
+
+/// Whether all that `bodies` store lies along the loop before those over `columns`, as far as it
+/// goes: results of neighbouring rows beside each other.
+bool stores_along_rows(const std::vector<ir::LoopBody> &bodies, int64_t columns);
+
+/// True if what is stored is what was loaded, or zero where a mask hides it, and a run of it is a
+/// run of memory: it can be copied as it is.
+bool is_copy(const State &state, const ir::LoopBody &body, tensor::DType dtype);
+
+/// Instructions of a result, roughly. What depends on the column alone is found once a thread.
+/// `is_half`: the result is rounded to 16 bits, for which some functions have a quicker form.
+int64_t instructions_of(const ir::LoopBody &body, int64_t columns, bool is_half);
+
+} // namespace tsc::scheduler
