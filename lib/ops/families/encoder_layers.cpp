@@ -2,6 +2,7 @@
 // TransformerEncoderLayer call where nothing asks for gradients.
 #include "ops/table/builder.h"
 #include "ops/table/pointwise_rules.h"
+#include "ops/table/precision.h"
 #include "ops/table/table.h"
 
 #include <array>
@@ -73,9 +74,13 @@ std::pair<Argument, Argument> attend(GraphBuilder &builder, const Call &call, co
   const auto [q, k, v] = projected(builder, call, a);
   const Argument mask = seen(builder, a);
   Argument values, weights;
-  if (a.weights) {
+  if (a.weights) { // which takes what is added to the scores: 0 or -inf
+    const Argument added =
+        mask.is_none()
+            ? mask
+            : builder.call("aten.log.default", {convert(builder, mask, builder.meta(q).dtype)});
     const Argument both = builder.call("aten._scaled_dot_product_attention_math.default",
-                                       {q, k, v, mask, 0.0, false});
+                                       {q, k, v, added, 0.0, false});
     values = builder.item(both, 0);
     weights = builder.item(both, 1);
     if (a.average)
@@ -101,7 +106,10 @@ Argument native_multi_head_attention(GraphBuilder &builder, const Call &call) {
   a.weights = call.boolean("need_weights");
   a.average = call.boolean("average_attn_weights");
   const auto [result, weights] = attend(builder, call, a);
-  return Arguments{result, weights};
+  if (a.weights)
+    return Arguments{result, weights};
+  return Arguments{result, builder.call("aten.full.default", {Arguments{0}, 0.0},
+                                        {{"dtype", builder.meta(result).dtype}})};
 }
 
 Argument encoder_layer(GraphBuilder &builder, const Call &call) {
