@@ -252,10 +252,29 @@ bool adds_without_notes(const Call &call, int64_t padding) {
   return padding < 0 && (dtype == DType::f32 || tensor::is_reduced_float(dtype));
 }
 
+/// The results as PyTorch's CUDA kernels give them: bags and sizes always, of the indices' type;
+/// indices of the largest of maxima alone.
+Argument noted_on_gpu(GraphBuilder &builder, const Call &call, BagMode mode, const Argument &result,
+                      const Argument &bag, Argument sizes, Argument largest_at) {
+  const TensorMeta weight = call.tensor("weight");
+  const bool is_wide =
+      call.tensor("indices").dtype == DType::i64 || call.tensor("offsets").dtype == DType::i64;
+  const DType dtype = is_wide ? DType::i64 : DType::i32;
+  if (call.boolean("include_last_offset")) // whose bag is none
+    sizes = builder.call("aten.constant_pad_nd.default", {sizes, Arguments{0, 1}, 0});
+  if (mode != BagMode::max)
+    largest_at = builder.call("aten.full.default", {Arguments{0}, 0},
+                              {{"dtype", dtype}, {"device", weight.device}});
+  return Arguments{convert(builder, result, weight.dtype), convert(builder, bag, dtype),
+                   convert(builder, sizes, dtype), convert(builder, largest_at, dtype)};
+}
+
 /// The results as PyTorch's CPU kernels give them.
 Argument noted(GraphBuilder &builder, const Call &call, BagMode mode, Expr bags, int64_t padding,
                const Argument &result, Argument bag, Argument sizes, Argument largest_at) {
   const TensorMeta weight = call.tensor("weight");
+  if (weight.device.type == tensor::DeviceType::cuda)
+    return noted_on_gpu(builder, call, mode, result, bag, sizes, largest_at);
   if (mode == BagMode::sum) {
     const bool all_offsets = call.node().target == "aten._embedding_bag_forward_only.default";
     sizes = largest_at = builder.call(
@@ -270,8 +289,8 @@ Argument noted(GraphBuilder &builder, const Call &call, BagMode mode, Expr bags,
 }
 
 /// (bags [count, width], bag of every index, size of every bag, indices of the largest). The last
-/// three are what a backward pass reads, with the sizes and values of PyTorch's CPU kernels: sums
-/// note no sizes and mostly no bags.
+/// three are what a backward pass reads, with the sizes and values of PyTorch's kernels for the
+/// graph's device: on a CPU sums note no sizes and mostly no bags.
 Argument embedding_bag(GraphBuilder &builder, const Call &call) {
   const TensorMeta weight = call.tensor("weight"), indices = call.tensor("indices"),
                    offsets = call.tensor("offsets");
