@@ -30,8 +30,10 @@ constexpr int64_t kLargestScanPart = 1 << 15, kMostScanParts = 1 << 13;
 constexpr int64_t kScanPartsOfAnyLength = 1 << 12;
 /// Tuples of a row that leave a multiprocessor room for another: while one loads, one combines.
 constexpr int64_t kHeldTuplesBytes = 1 << 15;
-/// Of what is scanned, in 48 of the 64 registers that each of a block's 1024 threads has.
-constexpr int64_t kHeldScanBytes = 48 * 1024 * 4;
+/// Of what is scanned, in 64 registers of 512 threads. (H100: rows by 1024 threads with 36 floats
+/// each took 1.55 times as long as a copy, by 512 with 64 1.01; of 32768 floats scanned as doubles
+/// 1.48, in parts 1.18.)
+constexpr int64_t kHeldScanBytes = 64 * 512 * 4;
 /// Of parts that look back at those before them: elements a thread keeps, and threads. The larger a
 /// part, the less waiting counts, if nothing but sums is to be done: then two blocks' parts fill
 /// the registers of a multiprocessor. (Measured on an H200: sums of 67108864 floats 203 us in the
