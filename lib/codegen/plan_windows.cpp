@@ -32,8 +32,8 @@ constexpr double kLoadCost = 3;       // of an operation's: address, load, conve
 constexpr int kEasyTile = 4;
 constexpr int64_t kFewElements = 16;
 constexpr double kLargeTileCost = 1.25;
-/// The same of a line that a warp's load asks for (measured: means and depthwise convolutions of
-/// 3 x 3 and 5 x 5, steps of 1 to 3, tiles of 1 to 8).
+/// Of a line that a warp's load asks for, in the unit of kLoadCost (measured: means and depthwise
+/// convolutions of 3 x 3 and 5 x 5, steps of 1 to 3, tiles of 1 to 8).
 constexpr double kWaveCost = 2;
 
 /// Elements of buffers this many times smaller than the rows come from a cache.

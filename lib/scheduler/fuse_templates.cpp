@@ -209,7 +209,7 @@ private:
       const ProductWork stored = with(std::nullopt, run);
       const std::vector<ProductWay> alone = template_ways(target, stored);
       const double turned = kernel_nanoseconds(target, static_cast<double>(after->bytes));
-      if (alone.front().nanoseconds + turned < ways.front().nanoseconds) {
+      if (!alone.empty() && alone.front().nanoseconds + turned < ways.front().nanoseconds) {
         separate -= turned;
         joined = stored;
         ways = alone;
