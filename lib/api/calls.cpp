@@ -2,6 +2,7 @@
 
 #include "support/diagnostic.h"
 #include "support/interruption.h"
+#include "support/opened_libraries.h"
 
 #include <atomic>
 #include <chrono>
@@ -22,7 +23,8 @@ std::atomic<bool> is_torn{false}, is_ending{false};
 
 // Of the thread.
 thread_local int own_calls = 0;
-thread_local bool is_forking = false, waited_in_vain = false;
+thread_local int preparations = 0; // for the fork under way: as many as the handlers are registered
+thread_local bool waited_in_vain = false;
 
 /// Until no other thread's call is at work; false if it takes too long. Calls are counted first and
 /// look afterwards whether they may be: once they may not, none is missed.
@@ -36,35 +38,54 @@ template <class Meanwhile> bool wait_for_calls(const Meanwhile &meanwhile) {
 }
 
 void before_fork() {
+  if (preparations++ > 0)
+    return;
   ++forks;
-  is_forking = true;
   waited_in_vain = !wait_for_calls([] {});
 }
 
 void after_fork_in_parent() {
-  is_forking = false;
-  --forks;
+  if (--preparations == 0)
+    --forks;
 }
 
 void after_fork_in_child() {
-  is_forking = false;
+  preparations = 0;
   is_torn = is_torn || waited_in_vain;
   at_work = own_calls;
   forks = 0;
 }
 
-[[maybe_unused]] const int watches_forks =
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-
-/// When the process exits: after what was registered later, static objects of a program that links
-/// this library among it, and before libraries tear themselves down, as OpenBLAS does.
+/// When the process exits: after what was registered later, static objects that were made after the
+/// first call among it, and before libraries tear themselves down, as OpenBLAS does. Once more after
+/// that does nothing.
 void end_calls(int, void *) {
   is_ending = true;
   wait_for_calls(support::remove_registered); // compilers, also those just started: calls fail
   support::remove_registered();
 }
-// As destructors do not run (no_destructors.cpp) and those of libraries would be too late.
-[[maybe_unused]] const int watches_end = on_exit(end_calls, nullptr);
+
+void watch_forks() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+
+[[maybe_unused]] const bool watches_from_the_start = (watch_forks(), true);
+
+/// Handlers run last registered first: those of a library that was opened just now, which end
+/// OpenBLAS's threads and free its memory, must find calls done. (Destructors of this library do
+/// not run, no_destructors.cpp.)
+void watch_process() {
+  watch_forks();
+  on_exit(end_calls, nullptr);
+}
+
+/// With the first call: where a program links this library, the loader registers what ends all
+/// libraries after it has loaded this one. By an atomic, as a fork may leave anything else half made.
+void watch_from_now() {
+  static std::atomic<bool> is_watched{false};
+  if (is_watched || is_watched.exchange(true))
+    return;
+  watch_process();
+  support::watch_opened_libraries(watch_process);
+}
 
 /// Throws if no call can be made in this process any more.
 void check_process() {
@@ -86,12 +107,13 @@ void check_process() {
 
 Call::Call() {
   check_process(); // first: calls that fail again and again are no work that anybody waits for
-  while (++at_work, forks > 0 && !is_forking) {
+  while (++at_work, forks > 0 && preparations == 0) {
     --at_work;
     while (forks > 0)
       std::this_thread::sleep_for(kLook);
   }
   ++own_calls;
+  watch_from_now();
   if (is_torn || is_ending) { // meanwhile
     --own_calls;
     --at_work;

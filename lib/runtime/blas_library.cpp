@@ -2,6 +2,7 @@
 #include "engine/host_blas.h"
 #include "engine/host_threads.h"
 #include "runtime/module_places.h"
+#include "support/opened_libraries.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -106,6 +107,7 @@ const HostBlas *load() {
       why = error ? error : place;
       continue;
     }
+    tsc::support::library_was_opened();
     using Get = const HostBlas *(*)();
     if (const auto get = reinterpret_cast<Get>(dlsym(handle, "tsc_blas_module")))
       return get();

@@ -2,6 +2,7 @@
 
 #include "runtime/module_places.h"
 #include "runtime/session.h"
+#include "support/opened_libraries.h"
 #include "target/target.h"
 
 #include <dlfcn.h>
@@ -33,6 +34,7 @@ Loaded load() {
       loaded.why = std::string("the CUDA module cannot be loaded: ") + (why ? why : place);
       continue;
     }
+    support::library_was_opened();
     using Get = const CudaModule *(*)();
     Get get = reinterpret_cast<Get>(dlsym(handle, "tsc_cuda_module"));
     const CudaModule *module = get ? get() : nullptr;

@@ -3,6 +3,7 @@
 
     scripts/bench/sweep.py FIRST LAST [--jobs 14] [--seconds 500] [--ways tsc,inductor,eager] [--out FILE.jsonl] [--shrink 1] [--device cuda]
     scripts/bench/sweep.py FIRST LAST --files FOLDER ...    the models of a folder's files (file_workloads.py) instead, counted from 0
+    scripts/bench/sweep.py FIRST LAST --logs FOLDER ...     the operator calls of a folder's logs (logged_operators.py), counted from 0
 
 Workers compile at the same time; then they measure in turn, alone on the GPU, the ways taking turns, with the second-level
 cache flushed and the host's part hidden behind the flush: median of --rounds between two events. `copy` is the time in which a copy within
@@ -65,6 +66,15 @@ class Case:
         if options.files:
             from file_workloads import files, workload
             made = workload(files(options.files)[number], options.device, (1 << 30) // options.shrink)
+        elif options.logs:
+            from logged_operators import calls, workload
+            name, text = calls(options.logs)[number]
+            self.row.update(family=name, text=text)
+            try:
+                made = workload((name, text), (1 << 30) // options.shrink)
+            except ValueError as error:
+                self.row["refused"] = f"too large: {error}"
+                return
         else:
             from random_workloads import workload
             made = workload(number, options.shrink)
@@ -219,6 +229,7 @@ def main():
     parser.add_argument("--ways", type=lambda text: text.split(","), default=["tsc", "inductor", "eager"])
     parser.add_argument("--shrink", type=int, default=1)
     parser.add_argument("--files", default="", help="a folder of files that define Model, get_init_inputs and get_inputs")
+    parser.add_argument("--logs", default="", help="a folder of logs of operator calls")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", default="")
     parser.add_argument("--worker", type=int, default=-1)

@@ -336,6 +336,43 @@ TEST_CASE("A process forks while its threads compile and run") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("A process forks and ends while its threads multiply matrices with OpenBLAS's threads") {
+  const CacheFolder cache;
+  const std::string x = node("x");
+  const Graph product = {
+      graph(input("x", "[400, 400]") + call("a", "mm.default", x + ", " + x), "a"), {{400, 400}}, ""};
+  const HostProgram program = compile_host(product.text, cache.options());
+  REQUIRE(program);
+  const std::string expected = run_host(program.get(), product.sizes);
+  std::atomic<int> wrong{0};
+  std::vector<HostProgram> programs; // one a thread
+  for (int i = 0; i < 3; ++i)
+    programs.push_back(compile_host(product.text, cache.options()));
+  const auto run = [&](int thread) {
+    wrong += run_host(programs[static_cast<size_t>(thread)].get(), product.sizes) != expected;
+  };
+  {
+    const Background others(3, run);
+    for (int round = 0; round < 10; ++round) {
+      others.wait_for_rounds(1);
+      const int status = status_of_child(
+          [&] { std::_Exit(run_host(program.get(), product.sizes) != expected); });
+      INFO("round " << round);
+      CHECK(status == 0);
+    }
+  }
+  CHECK(wrong == 0);
+  for (int round = 0; round < 10; ++round) {
+    const int status = status_of_child([&] {
+      const Background *others = new Background(3, run);
+      others->wait_for_rounds(1 + round % 3);
+      std::exit(0);
+    });
+    INFO("round " << round);
+    CHECK(status == 0);
+  }
+}
+
 TEST_CASE("A process ends while its threads compile and run") {
   const CacheFolder cache;
   const std::vector<Graph> graphs = make_graphs();
