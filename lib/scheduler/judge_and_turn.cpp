@@ -51,6 +51,47 @@ bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
   return bytes > 0 && at_once <= kOfCache * target->l2_bytes;
 }
 
+/// The same of rows whose elements a block holds in registers from its first walk to the second:
+/// pieces of memory that lie apart, as a channel's are in a batch of images. They are read once
+/// then, but where rows are fewer than multiprocessors some of these store nothing of the results.
+bool reads_held_rows_back(const Fusion &fusion, GroupId earlier, GroupId later) {
+  constexpr int64_t kSectorBytes = 32, kMostRegisters = 32768; // of a block, as plan_rows' rows
+  constexpr double kLaunchSeconds = 2e-6;
+  const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
+  const target::Target *target = fusion.state.options.target;
+  const auto count = rows.numel.as_integer(), length = rows.reduction_numel.as_integer(),
+             all = elements.numel.as_integer();
+  if (!target || target->is_host || !rows.reduces || elements.reduces || !count || !length ||
+      !all || *all != *count * *length)
+    return false;
+  int64_t registers = 0;
+  double read = 0;
+  for (const NodeId member : fusion.graph.members(earlier))
+    for (const Dependency &access : fusion.node(member).reads) {
+      const auto *memory = std::get_if<MemoryDep>(&access);
+      if (!memory || is_indirect(*memory) || symbolic::numel(memory->sizes) != elements.numel)
+        continue;
+      const auto bytes = static_cast<int64_t>(
+          tensor::size_in_bytes(fusion.state.module.buffer(memory->buffer).dtype));
+      const auto piece = memory->sizes.back().as_integer();
+      const auto step = symbolic::coefficient_of(memory->index, memory->variables.back());
+      if (!piece || *piece * bytes < kSectorBytes || !step || !step->is_integer(1))
+        return false;
+      registers += *length * target::registers_of(static_cast<size_t>(bytes));
+      read += static_cast<double>(bytes * *all);
+    }
+  if (registers == 0 || registers > kMostRegisters)
+    return false;
+  double written = 0;
+  for (const NodeId member : fusion.graph.members(later))
+    for (const Dependency &access : fusion.node(member).writes)
+      if (const auto *memory = std::get_if<MemoryDep>(&access))
+        written += static_cast<double>(bytes_hint(fusion.state.module, *memory));
+  const double busy =
+      std::min(1.0, static_cast<double>(*count) / static_cast<double>(target->multiprocessors));
+  return written / busy <= read + written + kLaunchSeconds * target->bandwidth;
+}
+
 std::string whole_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f", value);
@@ -65,7 +106,8 @@ Verdict judge_and_turn(Fusion &fusion, GroupId earlier, GroupId later) {
   if (!differs_in_accesses(refused.refusal) || fusion.group(earlier).is_list() ||
       fusion.group(later).is_list() ||
       (!turns_all && (!fusion.state.policy().columns_turn_readers ||
-                      !reads_columns_back(fusion, earlier, later))))
+                      (!reads_columns_back(fusion, earlier, later) &&
+                       !reads_held_rows_back(fusion, earlier, later)))))
     return refused;
   Verdict best;
   double least = 0, apart = -1;

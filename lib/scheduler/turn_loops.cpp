@@ -5,6 +5,7 @@
 #include "symbolic/loops.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace tsc::scheduler {
@@ -222,7 +223,7 @@ public:
     for (const AccessPair &pair : pairs())
       if (auto turned = turn(pair))
         return turned;
-    return std::nullopt;
+    return cut();
   }
 
 private:
@@ -286,6 +287,35 @@ private:
     if (!order || std::is_sorted(order->begin(), order->end()))
       return std::nullopt;
     return turned_group(sizes, *order);
+  }
+
+  /// Loops that walk through a buffer in the order of the other group's already, cut where those
+  /// begin anew: what reads a row's results then says so.
+  std::optional<TurnedLoops> cut() const {
+    const LoopNest &own = fusion_.group(group_).nest, &target = fusion_.group(other_).nest;
+    std::vector<Expr> all = target.iteration;
+    all.insert(all.end(), target.reduction.begin(), target.reduction.end());
+    if (symbolic::numel(all) != fusion_.group(group_).numel || !walk_alike())
+      return std::nullopt;
+    const std::optional<std::vector<Expr>> sizes = common_refinement(own.iteration, all);
+    if (!sizes || *sizes == own.iteration)
+      return std::nullopt;
+    std::vector<size_t> order(sizes->size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    return turned_group(*sizes, order);
+  }
+  /// Whether both access all of a buffer, in one order.
+  bool walk_alike() const {
+    const Expr numel = fusion_.group(group_).numel;
+    bool found = false;
+    for_each_access(other_, [&](NodeId, const MemoryDep &other) {
+      if (symbolic::numel(other.sizes) == numel)
+        for_each_access(group_, [&](NodeId, const MemoryDep &own) {
+          found = found || (own.buffer == other.buffer && own.index == other.index &&
+                            own.sizes == other.sizes);
+        });
+    });
+    return found;
   }
 
   std::optional<std::vector<Digit>> digits_over(const MemoryDep &access,

@@ -172,6 +172,8 @@ def convolution_gradients(c):
     case("uneven", (2, 2, 9, 7), (5, 2, 3, 5), stride=(2, 3), padding=(0, 2), dilation=(2, 1))
     case("left_over", (1, 2, 8, 9), (5, 2, 3, 2), stride=3)
     case("grouped", (2, 4, 5, 4), (10, 2, 3, 3), padding=1, groups=2)
+    case("grouped_parts_f16", (2, 4, 32, 33), (12, 2, 3, 3), padding=1, groups=2, dtype=torch.float16, mask=(False, True, False))
+    case("grouped_parts", (3, 4, 33, 32), (12, 2, 1, 2), groups=2, mask=(False, True, False))
     case("depthwise_strided", (2, 2, 7, 6), (4, 1, 5, 5), padding=2, stride=2, groups=2)
     case("patches", (2, 3, 4, 8), (5, 3, 4, 4), stride=4)
     case("transposed_1d", (2, 3, 5), (3, 5, 4), stride=3, padding=2, transposed=True, extra=2)
@@ -242,6 +244,15 @@ def window_gradients(c):
         for kind in ("reflection", "replication"):
             op = getattr(aten, f"{kind}_pad{rank}d_backward")
             c.case(f"{kind}{rank}d", lambda g, x, op=op, pads=pads: op(g, x, pads), r(1, 2, *padded), r(1, 2, *sizes))
+    # Pads of a whole edge less one, of one element, of nothing on one side, and cut away.
+    for name, sizes, pads in (("edges", (5, 4), [3, 3, 4, 4]), ("one_side", (3, 6), [0, 2, 1, 0]), ("far", (1, 2), [1, 0, 7, 4])):
+        padded = [s + pads[2 * (1 - i)] + pads[2 * (1 - i) + 1] for i, s in enumerate(sizes)]
+        for kind in ("reflection", "replication"):
+            if kind == "replication" or name != "far":
+                op = getattr(aten, f"{kind}_pad2d_backward")
+                c.case(f"{kind}_{name}", lambda g, x, op=op, pads=pads: op(g, x, pads), r(2, 3, *padded), r(2, 3, *sizes))
+    c.case("replication_cut", lambda g, x: aten.replication_pad2d_backward(g, x, [-1, 2, 1, -2]), r(2, 3, 4, 6), r(2, 3, 5, 5))
+    c.case("reflection_f16", lambda g, x: aten.reflection_pad2d_backward(g, x, [3, 2, 1, 2]), c.randn(2, 3, 8, 21, dtype=torch.float16), c.randn(2, 3, 5, 16, dtype=torch.float16))
     c.case("scaled", lambda g: (aten.upsample_bilinear2d_backward(g, [7, 9], [1, 2, 5, 4], False, 1.5, 2.3), aten.upsample_nearest2d_backward(g, [7, 9], [1, 2, 5, 4], 1.5, 2.3)), r(1, 2, 7, 9))
     # Whole factors, broken ones, fewer elements than before, one element, factors that are not the ratio of the sizes.
     for sizes, to, scales in (((5, 4), (10, 8), ()), ((5, 4), (15, 16), ()), ((4, 6), (6, 9), ()), ((7, 9), (3, 4), ()), ((1, 3), (17, 1), ()),
@@ -293,6 +304,7 @@ def view_gradients(c):
     zeros = r(4, 7) * torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 0, 1, 1, 1, 1], [0, 1, 1, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1, 0]])
     c.case("masked_scatter", lambda g, m: aten.masked_scatter_backward(g, m, [12]), r(3, 4), c.bools(3, 4))
     c.case("index_put", lambda g, x, i: aten._unsafe_index_put(torch.zeros_like(x), [None, i], g, True), r(3, 4), r(3, 5), torch.tensor([1, 4, 1, 0]))
+    c.case("index_put_impl", lambda g, x, i: (aten._index_put_impl(x, [None, i], g, True, True), aten._index_put_impl(x, [i[:2]], g[:2, :1], False)), r(4, 4), r(4, 5), torch.tensor([1, 3, 1, 0]))
     c.case("cumprod_zeros", lambda g, x: aten.cumprod_backward(g, x, 1, x.cumprod(1)), r(4, 7), zeros)
 
 

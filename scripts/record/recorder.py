@@ -154,6 +154,7 @@ class Family:
         old = {name: x.clone() for name, x in load_file(os.path.join(folder, case_archive.TENSORS)).items()}
         recorded = {graph["name"] for graph in graphs}
         self.graphs = graphs + [graph for graph in self.graphs if graph["name"] not in recorded]
+        BAD[:] = [text for text in BAD if text.split(" output ")[0] not in {f"{self.name}/{name}" for name in recorded}]
         self.tensors = old | {name: x for name, x in self.tensors.items() if name.split("/")[0] not in recorded}
 
     def write(self):

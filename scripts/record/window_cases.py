@@ -43,6 +43,10 @@ def convolution(c):
     c.case("grouped_transposed_1d", lambda x, w: F.conv_transpose1d(x, w, padding=5, groups=2), r(2, 4, 13), r(4, 3, 3))
     c.case("grouped_3d_bf16", lambda x, w: F.conv3d(x, w, groups=2, padding=1), half(1, 8, 3, 4, 8), half(8, 4, 3, 3, 3))
     c.case("grouped_one", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=2), r(1, 10, 5, 7), r(14, 5, 3, 3), r(14))
+    for short, dtype in (("f16", torch.float16), ("bf16", torch.bfloat16)):  # a product an image
+        d = lambda *s: c.randn(*s, dtype=dtype)
+        c.case(f"one_tap_images_{short}", lambda x, w, b, v: F.conv2d(F.conv2d(x, w, b).relu(), v) + x, d(3, 16, 5, 8), d(24, 16, 1, 1), d(24), d(16, 24, 1, 1))
+    c.case("one_tap_images_rows", lambda x, w: F.conv2d(x, w).flatten(2).softmax(-1), c.randn(2, 8, 8, 9, dtype=torch.float16), c.randn(16, 8, 1, 1, dtype=torch.float16))
     c.case("grouped_one_tap", lambda x, w: F.conv2d(x, w, groups=2), r(2, 34, 3, 5), r(14, 17, 1, 1))
     c.case("depthwise_multiplier", lambda x, w, b: F.conv2d(x, w, b, padding=2, groups=3, stride=2), r(2, 3, 9, 8), r(6, 1, 5, 5), r(6))
     c.case("depthwise_seven", lambda x, w, b: F.conv2d(x, w, b, padding=3, groups=4), r(1, 4, 9, 10), r(4, 1, 7, 7), r(4))

@@ -203,14 +203,18 @@ void add_convolution(Table &table) {
   table.add(keep_text("convolution" + std::string(parameters) + ") -> Tensor"))
       .shape([](const Call &call) { return Value{convolution_of(call).result}; })
       .decompose([](GraphBuilder &builder, const Call &call) {
-        return compute_convolution(builder, call, false);
+        return compute_convolution(builder, call, Channels::by_dtype);
       });
-  // The same, where its values were chosen to lie with their channels innermost.
-  table.add(keep_text("tsc::convolution_inside" + std::string(parameters) + ") -> Tensor"))
-      .shape([](const Call &call) { return Value{convolution_of(call).result}; })
-      .decompose([](GraphBuilder &builder, const Call &call) {
-        return compute_convolution(builder, call, true);
-      });
+  // The same, where its values were chosen to lie with their channels innermost, or as they come.
+  for (const auto &[name, channels] :
+       {std::pair{"inside", Channels::inside}, std::pair{"outside", Channels::outside}})
+    table
+        .add(keep_text("tsc::convolution_" + std::string(name) + std::string(parameters) +
+                       ") -> Tensor"))
+        .shape([](const Call &call) { return Value{convolution_of(call).result}; })
+        .decompose([channels = channels](GraphBuilder &builder, const Call &call) {
+          return compute_convolution(builder, call, channels);
+        });
   for (std::string_view flags :
        {"", ".deprecated"}) // how the library may go about it: no business of ours
     table

@@ -16,7 +16,8 @@ struct Convolution {
   Expr groups;
   std::vector<Expr> positions;  // spatial sizes of the result
   TensorMeta result;            // as PyTorch lays it out
-  bool channels_inside = false; // chosen for the graph (convolution_layouts.h)
+  // Chosen for the graph (convolution_layouts.h): of f32 innermost, of 16-bit floats as they come.
+  bool channels_inside = false, channels_outside = false;
 
   size_t rank() const { return window.rank(); }
   Expr batch() const { return input.layout.sizes[0]; }
@@ -36,7 +37,9 @@ struct ColumnsSaved {
 std::optional<ColumnsSaved> columns_saved(const Convolution &c);
 
 /// aten.convolution in terms of windows, matrix products and sums: the way without a library.
-/// `channels_inside`: values of f32 lie with their channels innermost (convolution_layouts.h).
-Argument compute_convolution(GraphBuilder &builder, const Call &call, bool channels_inside);
+/// Where the channels of its values lie: as its dtype wants it, or as was chosen for the graph
+/// (convolution_layouts.h).
+enum class Channels : uint8_t { by_dtype, inside, outside };
+Argument compute_convolution(GraphBuilder &builder, const Call &call, Channels channels);
 
 } // namespace tsc::ops

@@ -144,15 +144,43 @@ private:
       const Term right = reshaped(permuted(windows, order), {terms, columns});
       return left.then("aten.mm.default", {right.value()});
     }
-    const Term apart = reshaped(rows, then({batch, groups_, row_count_}, positions_));
-    const Term left =
-        reshaped(permuted(apart, then({1, 2, 0}, 3, rank)), {groups_, row_count_, terms});
+    // Groups and parts of the batch are the product's batch: no library divides the terms of these.
+    const int64_t parts = parts_of_terms(batch, terms, columns);
+    const Expr one = symbolic::floor_div(batch, parts), all = groups_ * parts;
+    const Term apart = reshaped(rows, then({parts, one, groups_, row_count_}, positions_));
+    const Term left = reshaped(permuted(apart, then({2, 0, 3, 1}, 4, rank)),
+                               {all, row_count_, one * symbolic::numel(positions_)});
     const Term split = reshaped(
-        windows, then(then({batch, groups_, column_count_}, positions_), c_.window.kernel));
-    Order order = then({1, 0}, 3, 2 * rank);
-    order.push_back(2);
-    const Term right = reshaped(permuted(split, order), {groups_, terms, columns});
-    return left.then("aten.bmm.default", {right.value()});
+        windows, then(then({parts, one, groups_, column_count_}, positions_), c_.window.kernel));
+    Order order = then({2, 0, 1}, 4, 2 * rank);
+    order.push_back(3);
+    const Term right = reshaped(permuted(split, order),
+                                {all, one * symbolic::numel(positions_), columns});
+    if (parts == 1)
+      return left.then("aten.bmm.default", {right.value()});
+    const bool is_narrow = tensor::is_reduced_float(c_.weight.dtype);
+    const Term sums = is_narrow ? left.then("aten.bmm.dtype", {right.value(), DType::f32})
+                                : left.then("aten.bmm.default", {right.value()});
+    return {builder_, sum(reshaped(sums, {groups_, parts, row_count_, columns}), {1}, false)
+                          .as(c_.weight.dtype)};
+  }
+
+  /// Into how many parts the batch is cut whose products are added up: groups have a matrix each,
+  /// whose few tiles would leave most of a GPU idle for as long as the terms last.
+  int64_t parts_of_terms(Expr batch, Expr terms, Expr columns) const {
+    constexpr int64_t kTile = 128, kMostTiles = 264, kFewestTerms = 1024; // of a part
+    if (!builder_.facilities().product_kernels || !batch.is_integer() || !terms.is_integer() ||
+        !columns.is_integer() || !row_count_.is_integer() || !groups_.is_integer())
+      return 1;
+    const auto tiles = [](const Expr &count) { return (count.value() + kTile - 1) / kTile; };
+    const int64_t one = groups_.value() * tiles(row_count_) * tiles(columns);
+    int64_t parts = 1;
+    for (int64_t count = 2; count <= batch.value() && count * one <= kMostTiles &&
+                            terms.value() / count >= kFewestTerms;
+         ++count)
+      if (batch.value() % count == 0)
+        parts = count;
+    return parts;
   }
 
   /// [N, G, R / G, S / G, positions.., kernel..] summed over batch and positions.

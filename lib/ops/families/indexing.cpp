@@ -585,13 +585,18 @@ void add_scatters(Table &table) {
       })
       .decompose(index_put)
       .lowers("index_put");
+  const auto put = [](GraphBuilder &builder, const Call &call) {
+    return builder.call("aten.index_put.default",
+                        {call["self"], call["indices"], call["values"], call["accumulate"]});
+  };
   table
       .add("_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool "
            "accumulate=False) -> Tensor")
-      .decompose([](GraphBuilder &builder, const Call &call) {
-        return builder.call("aten.index_put.default",
-                            {call["self"], call["indices"], call["values"], call["accumulate"]});
-      });
+      .decompose(put);
+  table
+      .add_with_in_place("_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool "
+                         "accumulate=False, bool unsafe=False) -> Tensor")
+      .decompose(put);
   table.add_with_in_place("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
       .shape(scatter_value)
       .decompose(vectors_or_kept("self"))

@@ -131,6 +131,55 @@ void add_form(Table &table, const std::string &name, size_t dims, bool corners,
       .decompose(in_format_of("grad_output", decomposition));
 }
 
+Term sliced(const Term &x, size_t dim, Expr begin, Expr end) {
+  return x.then("aten.slice.Tensor", {static_cast<int64_t>(dim), begin, end});
+}
+
+/// `x` among `size` places along `dim`, from `begin` on, and zeros around.
+Term placed(const Term &x, size_t dim, Expr begin, Expr size) {
+  const Sizes sizes = x.meta().layout.sizes;
+  Sizes pads(2 * (sizes.size() - dim), Expr(0));
+  pads[pads.size() - 2] = begin;
+  pads[pads.size() - 1] = size - begin - sizes[dim];
+  return x.then("aten.constant_pad_nd.default", {sizes_argument(pads), 0});
+}
+
+/// Slices begin to end - 1 along `dim` as one.
+Term added_up(const Term &x, size_t dim, Expr begin, int64_t count) {
+  constexpr int64_t kMostTerms = 3; // more are a reduction
+  if (count > kMostTerms)
+    return sum(sliced(x, dim, begin, begin + count), {dim}, true);
+  Term total = sliced(x, dim, begin, begin + 1);
+  for (int64_t i = 1; i < count; ++i)
+    total = total + sliced(x, dim, begin + i, begin + i + 1);
+  return total;
+}
+
+/// What stands at `size` elements padded with what is inside: what the padding took of the first
+/// and the last of them is added to the middle. Every element is read where it is needed; nothing
+/// is added in memory. The pads are known and not negative.
+Term without_padding(const Term &x, size_t dim, Expr size, int64_t before, int64_t after,
+                     Edge edge) {
+  const Sizes flips{Expr(static_cast<int64_t>(dim))};
+  Term total = sliced(x, dim, before, size + before);
+  const auto add_mirrored = [&](Expr begin, int64_t count, Expr place) {
+    if (count > 0)
+      total = total + placed(sliced(x, dim, begin, begin + count)
+                                 .then("aten.flip.default", {sizes_argument(flips)}),
+                             dim, place, size);
+  };
+  if (edge == Edge::reflect) {
+    add_mirrored(0, before, 1);
+    add_mirrored(size + before, after, size - 1 - after);
+    return total;
+  }
+  if (before > 0)
+    total = total + placed(added_up(x, dim, 0, before), dim, 0, size);
+  if (after > 0)
+    total = total + placed(added_up(x, dim, size + before, after), dim, size - 1, size);
+  return total;
+}
+
 /// What lies beyond the edges belongs to the elements that stand there.
 Argument of_padding(GraphBuilder &builder, const Call &call, Edge edge) {
   const TensorMeta self = call.tensor("self");
@@ -154,6 +203,12 @@ Argument of_padding(GraphBuilder &builder, const Call &call, Edge edge) {
                 "give tensors of sizes that fit");
     if (before.is_integer(0) && after.is_integer(0))
       continue;
+    const auto first = before.as_integer(), last = after.as_integer();
+    if (first && last && *first >= 0 && *last >= 0 &&
+        symbolic::known_nonnegative(size - 1, call.ranges())) {
+      x = without_padding(x, dim, size, *first, *last, edge);
+      continue;
+    }
     x = added_along(zeros_along(x, dim, size), dim,
                     padded_positions(builder, size, before, after, edge, self.device), x);
   }

@@ -44,7 +44,8 @@ bool turning_pays(const Convolution &c) {
 
 bool wants_channels_inside(const Convolution &c) {
   return is_channels_last(c.result.layout) || c.channels_inside ||
-         (tensor::is_reduced_float(c.result.dtype) && (c.rank() > 1 || turning_pays(c)));
+         (tensor::is_reduced_float(c.result.dtype) && !c.channels_outside &&
+          (c.rank() > 1 || turning_pays(c)));
 }
 
 } // namespace

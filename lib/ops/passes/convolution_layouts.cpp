@@ -23,21 +23,19 @@ constexpr std::string_view kConvolution = "aten.convolution.default";
 constexpr size_t kFewest = 4; // dimensions of values that are turned together: two of them spatial
 /// Operations that take as long as moving one byte (docs/performance.md: 40 TFLOP/s, 4 TB/s).
 constexpr double kOperationsAByte = 10;
+constexpr double kTensorOperationsAByte = 200; // of 16-bit floats
+constexpr int64_t kTile = 128;                 // rows and columns that products are cut into
 
 const TensorMeta *tensor_of(const Graph &graph, NodeId id) {
   const Node &node = graph.node(id);
   return node.value ? node.value->tensor() : nullptr;
 }
 
-/// A value of f32 that has channels and two spatial dimensions or more.
-bool is_spatial(const Graph &graph, NodeId id) {
-  const TensorMeta *meta = tensor_of(graph, id);
-  return meta != nullptr && meta->dtype == tensor::DType::f32 && meta->layout.rank() >= kFewest;
-}
-
 double bytes_of(const TensorMeta &meta) {
   const Expr count = symbolic::numel(meta.layout.sizes);
-  return count.is_integer() ? 4.0 * static_cast<double>(count.value()) : 0;
+  return count.is_integer() ? static_cast<double>(tensor::size_in_bytes(meta.dtype)) *
+                                  static_cast<double>(count.value())
+                            : 0;
 }
 /// Of reading and writing a value that lies otherwise; one whose channels or positions are one lies
 /// either way.
@@ -50,10 +48,29 @@ double turn_of(const TensorMeta &meta) {
   return 2 * bytes_of(meta);
 }
 
+/// Operations of products with an image's outputs as rows and its positions as columns that tiles
+/// do for nothing; nothing where `c` is no such product, or its rows are no whole runs.
+std::optional<double> empty_operations(const Convolution &c) {
+  const Expr positions = symbolic::numel(c.positions);
+  if (c.transposed || !c.groups.is_integer(1) || is_channels_last(c.result.layout) ||
+      !c.outputs().is_integer() || !c.channels().is_integer() || !positions.is_integer() ||
+      !c.batch().is_integer() || more_to_runs(positions, word_of(c)) != 0 ||
+      more_to_runs(c.channels(), word_of(c)) != 0 ||
+      choose_way(c, Facilities{.product_kernels = true}) != Way::product)
+    return std::nullopt;
+  const auto filled = [](int64_t count) { return (count + kTile - 1) / kTile * kTile; };
+  const double done = static_cast<double>(filled(c.outputs().value())) *
+                      static_cast<double>(filled(positions.value())),
+               wanted = static_cast<double>(c.outputs().value()) *
+                        static_cast<double>(positions.value());
+  return 2 * static_cast<double>(c.batch().value() * c.channels().value()) * (done - wanted);
+}
+
+/// Of one kind of dtypes: float32, or 16-bit floats.
 class Layouts {
 public:
-  explicit Layouts(const Graph &graph)
-      : graph_(graph), set_(graph.nodes.size()),
+  Layouts(const Graph &graph, bool reduced)
+      : graph_(graph), reduced_(reduced), set_(graph.nodes.size()),
         ranges_(std::make_shared<const symbolic::Ranges>(graph.ranges())) {
     std::iota(set_.begin(), set_.end(), NodeId{0});
   }
@@ -62,21 +79,32 @@ public:
     for (NodeId id = 0; id < graph_.nodes.size(); ++id)
       visit(id);
     for (const graph::InputSpec &input : graph_.inputs)
-      if (input.target.empty() && is_spatial(graph_, input.node))
+      if (input.target.empty() && is_spatial(input.node))
         turns_[input.node] += turn_of(*tensor_of(graph_, input.node));
     for (const graph::OutputSpec &output : graph_.outputs)
-      if (const graph::NodeRef *node = output.value.node(); node && is_spatial(graph_, node->id))
+      if (const graph::NodeRef *node = output.value.node(); node && is_spatial(node->id))
         turns_[node->id] += turn_of(*tensor_of(graph_, node->id));
     return decide();
   }
 
 private:
   const Graph &graph_;
+  const bool reduced_;
   std::vector<NodeId> set_; // by NodeId: another of its set, the first's is itself
   std::shared_ptr<const symbolic::Ranges> ranges_;
+  static constexpr double kAlways = 1e30;  // bytes: channels lie innermost in any case
   std::map<NodeId, double> saved_, turns_; // bytes, by a node of the set
   std::vector<NodeId> convolutions_;
   std::vector<NodeId> phases_; // transposed ones: they follow what is chosen for others
+
+  bool is_ours(tensor::DType dtype) const {
+    return reduced_ ? tensor::is_reduced_float(dtype) : dtype == tensor::DType::f32;
+  }
+  /// A value that has channels and two spatial dimensions or more.
+  bool is_spatial(NodeId id) const {
+    const TensorMeta *meta = tensor_of(graph_, id);
+    return meta != nullptr && is_ours(meta->dtype) && meta->layout.rank() >= kFewest;
+  }
 
   NodeId set_of(NodeId id) {
     while (set_[id] != id)
@@ -94,11 +122,14 @@ private:
       return;
     const bool convolves = node.target == kConvolution;
     const TensorMeta *result = convolves ? tensor_of(graph_, id) : nullptr;
-    if (result != nullptr && result->dtype == tensor::DType::f32)
+    if (result != nullptr && is_ours(result->dtype))
       add_convolution(id, node);
-    const bool spatial = is_spatial(graph_, id);
+    const bool spatial = is_spatial(id);
+    if (reduced_ && spatial && // what walks through a value otherwise
+        (node.target == "aten.permute.default" || node.target == "aten.transpose.int"))
+      saved_[id] += kAlways;
     for (const NodeId read : reads_of(node, convolves)) {
-      if (!is_spatial(graph_, read))
+      if (!is_spatial(read))
         continue;
       if (spatial)
         join(id, read);
@@ -134,6 +165,12 @@ private:
     const Call call(graph_, node, row->schema, ranges_);
     const Convolution c = convolution_of(call);
     const Expr elements = symbolic::numel(c.input.layout.sizes);
+    if (reduced_) {
+      const std::optional<double> empty = empty_operations(c);
+      convolutions_.push_back(id);
+      saved_[id] += empty ? *empty / kTensorOperationsAByte : kAlways;
+      return;
+    }
     if (c.transposed && c.rank() + 2 >= kFewest &&
         goes_by_phases(c, Facilities{.product_kernels = true})) {
       phases_.push_back(id); // its parts have channels innermost, and are joined either way
@@ -165,7 +202,12 @@ private:
       turns[set_of(id)] += bytes;
     ConvolutionLayouts result;
     result.inside.assign(graph_.nodes.size(), false);
+    result.outside.assign(graph_.nodes.size(), false);
     std::map<NodeId, size_t> counts;
+    if (reduced_) {
+      decide_outside(saved, turns, result);
+      return result;
+    }
     for (const NodeId id : convolutions_) {
       const NodeId set = set_of(id);
       ++counts[set];
@@ -185,6 +227,27 @@ private:
     }
     return result;
   }
+  void decide_outside(std::map<NodeId, double> &saved, std::map<NodeId, double> &turns,
+                      ConvolutionLayouts &result) {
+    std::map<NodeId, size_t> counts;
+    for (const NodeId id : convolutions_) {
+      const NodeId set = set_of(id);
+      result.outside[id] = saved[set] < turns[set];
+      counts[set] += result.outside[id];
+    }
+    for (const auto &[set, count] : counts) {
+      if (count == 0)
+        continue;
+      char text[256];
+      std::snprintf(text, sizeof text,
+                    "%zu convolution%s of 16-bit floats, from %s on: a product an image, channels "
+                    "lie as they come: empty tiles are as %.1f MB that are moved, turning inputs "
+                    "and outputs is %.1f MB",
+                    count, count == 1 ? "" : "s", graph_.node(first_of(set)).name.c_str(),
+                    saved[set] * 1e-6, turns[set] * 1e-6);
+      result.choices.emplace_back(text);
+    }
+  }
   NodeId first_of(NodeId set) {
     return *std::find_if(convolutions_.begin(), convolutions_.end(),
                          [&](NodeId id) { return set_of(id) == set; });
@@ -194,7 +257,10 @@ private:
 } // namespace
 
 ConvolutionLayouts choose_convolution_layouts(const Graph &graph) {
-  return Layouts(graph).choose();
+  ConvolutionLayouts chosen = Layouts(graph, false).choose(), reduced = Layouts(graph, true).choose();
+  chosen.outside = std::move(reduced.outside);
+  std::move(reduced.choices.begin(), reduced.choices.end(), std::back_inserter(chosen.choices));
+  return chosen;
 }
 
 } // namespace tsc::ops

@@ -632,9 +632,10 @@ Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w, 
 
 } // namespace
 
-Argument compute_convolution(GraphBuilder &builder, const Call &call, bool channels_inside) {
+Argument compute_convolution(GraphBuilder &builder, const Call &call, Channels channels) {
   Convolution c = convolution_of(call);
-  c.channels_inside = channels_inside;
+  c.channels_inside = channels == Channels::inside;
+  c.channels_outside = channels == Channels::outside;
   const Argument x = call["input"];
   Argument w = call["weight"];
   if (is_plain(c)) {

@@ -96,10 +96,11 @@ graph::Graph decompose_keeping(graph::Graph graph, std::unordered_set<std::strin
   return rewrite.take();
 }
 
-graph::Graph decompose(graph::Graph graph, const PassOptions &) {
+graph::Graph decompose(graph::Graph graph, const PassOptions &options) {
   std::unordered_set<std::string_view> kept = {kAttention, kFlexAttention, kConvolution, kSumAt};
   kept.insert(attention_backward_forms().begin(), attention_backward_forms().end());
-  return decompose_keeping(std::move(graph), std::move(kept));
+  return decompose_keeping(std::move(graph), std::move(kept),
+                           Facilities{.product_kernels = options.product_kernels});
 }
 
 namespace {
@@ -138,6 +139,8 @@ graph::Graph decompose_convolution(graph::Graph graph, const PassOptions &option
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id)
       if (layouts.inside[id])
         graph.nodes[id].target = "tsc.convolution_inside.default";
+      else if (layouts.outside[id])
+        graph.nodes[id].target = "tsc.convolution_outside.default";
     if (options.choices)
       std::move(layouts.choices.begin(), layouts.choices.end(),
                 std::back_inserter(*options.choices));
