@@ -1,5 +1,6 @@
 // Batch and instance normalization, with the statistics of the input (training) or the recorded
-// ones. Results that only a backward pass reads are given as PyTorch's CPU kernels give them.
+// ones. Results that only a backward pass reads are given as PyTorch's kernels of the input's device
+// give them (torch/_decomp: native_batch_norm_helper).
 #include "ops/families/normalization.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
@@ -51,9 +52,13 @@ Argument with_recorded_statistics(GraphBuilder &builder, const Call &call) {
   return convert(builder, scaled, input.dtype);
 }
 
-/// The dtype of saved statistics: f32 as soon as a parameter is f32, else the input's.
-DType saved_dtype(const Call &call) {
-  DType dtype = call.tensor("input").dtype;
+bool is_on_gpu(const Call &call) {
+  return call.tensor("input").device.type == tensor::DeviceType::cuda;
+}
+
+/// f32 as soon as a parameter is f32, else the input's.
+DType parameters_dtype(const Call &call) {
+  const DType dtype = call.tensor("input").dtype;
   for (const Parameter &parameter : call.schema().parameters)
     if (parameter.name == "weight" || parameter.name == "bias" ||
         parameter.name == "running_mean" || parameter.name == "running_var")
@@ -63,9 +68,31 @@ DType saved_dtype(const Call &call) {
   return dtype;
 }
 
+/// The dtype of saved statistics: a GPU's kernels save what they compute with.
+DType saved_dtype(const Call &call) {
+  return is_on_gpu(call) && tensor::is_reduced_float(call.tensor("input").dtype)
+             ? DType::f32
+             : parameters_dtype(call);
+}
+
 Argument empty_statistics(GraphBuilder &builder, const Call &call, DType dtype) {
   return builder.call("aten.full.default", {Arguments{0}, 0.0},
                       {{"dtype", dtype}, {"device", call.tensor("input").device}});
+}
+
+/// What is saved outside training: nothing by a CPU's kernels, what they normalize with by a GPU's.
+std::pair<Argument, Argument> saved_outside_training(GraphBuilder &builder, const Call &call) {
+  const DType dtype = saved_dtype(call);
+  if (!is_on_gpu(call)) {
+    const Argument empty = empty_statistics(builder, call, dtype);
+    return {empty, empty};
+  }
+  const Argument shifted = builder.call(kAdd, {widen(builder, call["running_var"]), call["eps"]});
+  const Argument deviation = builder.call("aten.sqrt.default", {shifted});
+  // A value of its own: what is saved does not change with the running one.
+  const Argument mean = builder.call("aten.clone.default", {call["running_mean"]});
+  return {convert(builder, mean, dtype),
+          convert(builder, builder.call("aten.reciprocal.default", {deviation}), dtype)};
 }
 
 struct Training {
@@ -155,12 +182,13 @@ bool in_training(const Call &call) {
   return call.node().target.find("with_update") != std::string::npos;
 }
 
-/// (output, saved mean, saved rstd); the saved ones are empty outside training.
+/// (output, saved mean, saved rstd).
 Argument with_saved(GraphBuilder &builder, const Call &call) {
   DType dtype = saved_dtype(call);
   if (!in_training(call)) {
-    Argument empty = empty_statistics(builder, call, dtype);
-    return Arguments{with_recorded_statistics(builder, call), empty, empty};
+    const Argument output = with_recorded_statistics(builder, call);
+    const auto [mean, rstd] = saved_outside_training(builder, call);
+    return Arguments{output, mean, rstd};
   }
   Training result = train_batch(builder, call);
   return Arguments{result.output, convert(builder, result.mean, dtype),
@@ -177,9 +205,9 @@ Argument functional(GraphBuilder &builder, const Call &call) {
     results = {trained.output, convert(builder, trained.mean, dtype),
                convert(builder, trained.rstd, dtype), trained.running_mean, trained.running_var};
   } else {
-    Argument empty = empty_statistics(builder, call, dtype);
-    results = {with_recorded_statistics(builder, call), empty, empty, call["running_mean"],
-               call["running_var"]};
+    const Argument output = with_recorded_statistics(builder, call);
+    const auto [mean, rstd] = saved_outside_training(builder, call);
+    results = {output, mean, rstd, call["running_mean"], call["running_var"]};
   }
   if (call.schema().returns.size() == 6)
     results.insert(results.begin() + 3, empty_statistics(builder, call, DType::u8));
@@ -286,7 +314,8 @@ void add_native_forms(Table &table) {
       .decompose(with_saved);
 }
 
-/// cuDNN's: the native forms with a reserve for its backward pass, which holds nothing here.
+/// cuDNN's: the native forms with a reserve for its backward pass, which holds nothing here; outside
+/// training nothing is saved.
 void add_cudnn_forms(Table &table) {
   constexpr std::string_view kFlags =
       "bool training, float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, "
@@ -298,6 +327,8 @@ void add_cudnn_forms(Table &table) {
                                 call["running_var"], call["training"],
                                 call["exponential_average_factor"], call["epsilon"]});
       Arguments results = *computed.list();
+      if (!in_training(call))
+        results[1] = results[2] = empty_statistics(builder, call, parameters_dtype(call));
       results.insert(results.begin() + 3, empty_statistics(builder, call, DType::u8));
       return results;
     };

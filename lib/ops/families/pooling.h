@@ -29,9 +29,10 @@ struct Stage {
 /// What windows of `x` come to (sums, maxima) one dimension at a time, the last first, or all at
 /// once: whichever the cost model expects to be faster for elements of `bytes`, stored in between.
 /// Sizes that are symbols: at once. `kernel`: elements that one of the result asks for, in each
-/// dimension; the window's own if null.
+/// dimension; the window's own if null. `with_places`: where the largest stands is looked for, too.
 std::vector<Stage> stages_of(const TensorMeta &x, const std::vector<Expr> &positions,
                              const Window &window, size_t bytes,
-                             const std::vector<Expr> *kernel = nullptr);
+                             const std::vector<Expr> *kernel = nullptr,
+                             bool with_places = false);
 
 } // namespace tsc::ops
