@@ -136,7 +136,8 @@ private:
     const size_t rank = c_.rank();
     const Expr batch = batch_of(rows), terms = batch * symbolic::numel(positions_);
     const Expr columns = column_count_ * c_.window.taps();
-    const Term windows(builder_, windows_of(builder_, slid, positions_, c_.window, 0));
+    const Term windows(
+        builder_, windows_of(builder_, with_channels_beside(slid), positions_, c_.window, 0));
     if (groups_.is_integer(1)) {
       const Term left = reshaped(permuted(rows, then({1, 0}, 2, rank)), {row_count_, terms});
       Order order = then({0}, 2, 2 * rank);
@@ -163,6 +164,15 @@ private:
                                 : left.then("aten.bmm.default", {right.value()});
     return {builder_, sum(reshaped(sums, {groups_, parts, row_count_, columns}), {1}, false)
                           .as(c_.weight.dtype)};
+  }
+
+  /// Columns have channels beside each other: what every tap reads had better have them so, too.
+  Argument with_channels_beside(const Term &slid) const {
+    constexpr int64_t kRun = 8; // halves, 16 bytes
+    const bool pays = builder_.facilities().product_kernels &&
+                      tensor::is_reduced_float(c_.weight.dtype) && column_count_.is_integer() &&
+                      column_count_.value() % kRun == 0 && !c_.window.taps().is_integer(1);
+    return pays ? builder_.emit("tsc.channels_inside.default", {slid.value()}) : slid.value();
   }
 
   /// Into how many parts the batch is cut whose products are added up: groups have a matrix each,

@@ -464,8 +464,11 @@ Argument by_columns(GraphBuilder &builder, const Argument &x, const Argument &w,
   if (cut.parts.empty())
     return sum_of_products(builder, x, w, c);
   Argument input = x;
-  if (reads_windows(c, builder.facilities()) && !copies_once(c) && !c.window.taps().is_integer(1) &&
-      more_to_runs(c.channels(), word_of(c)) == 0) // what fills channels up puts them there, too
+  // What fills channels up puts them there, too. Columns of groups are copied by whole runs then.
+  if (!c.window.taps().is_integer(1) &&
+      (has_group_rows(c, builder.facilities()) ||
+       (reads_windows(c, builder.facilities()) && !copies_once(c) &&
+        more_to_runs(c.channels(), word_of(c)) == 0)))
     input = builder.emit("tsc.channels_inside.default", {x});
   Arguments parts;
   for (const Part &part : cut.parts)
