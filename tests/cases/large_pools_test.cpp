@@ -39,11 +39,11 @@ std::vector<testing::MadeGraph> graphs() {
   };
   return {
       max_pool("largest with NaN", "float16", {2, 7, 277, 279}, "$n", {{5, 5}, {1, 1}, {2, 2}}),
-      max_pool("dilated", "float32", {2, 5, 331, 332}, "$n",
+      max_pool("dilated", "float32", {2, 9, 331, 332}, "$n",
                {{5, 4}, {1, 2}, {2, 1}, {2, 1}, true}),
       max_pool("three dimensions", "float32", {2, 3, 57, 58, 59}, "$n",
                {{3, 3, 3}, {1, 1, 1}, {1, 0, 1}}),
-      avg_pool("average of three dimensions", {2, 3, 57, 58, 59},
+      avg_pool("average of three dimensions", {2, 8, 57, 58, 59},
                {{4, 3, 3}, {1, 1, 2}, {1, 1, 0}, true, true}),
       {"gradient of averages",
        {{"g", "float32", {2, 7, 277, 279}}, {"x", "float32", {2, 7, 277, 279}}},

@@ -17,36 +17,24 @@ template <class T> struct tc_sum_source {
   const long long *order;
   long long row, column, columns;
 
-  /// Adds the rows at positions [from, to) of `order`, their columns from `c` on: many loads under
-  /// way at once, since each waits for memory twice, for its place and for what stands there.
+  /// Adds the rows at positions [from, to) of `order`, their columns from `c` on.
   template <int V, class A>
   TC_MEMBER void add(A (&sum)[V], long long from, long long to, long long c) const {
-    for (; from + 16 <= to; from += 16)
-      add_some<16, V>(sum, from, c);
-    from = add_if_fits<8, V>(sum, from, to, c);
-    from = add_if_fits<4, V>(sum, from, to, c);
-    from = add_if_fits<2, V>(sum, from, to, c);
-    add_if_fits<1, V>(sum, from, to, c);
+    constexpr int ahead = 4; // loads under way
+    for (; from + ahead <= to; from += ahead) {
+      tc_vec<T, V> rows[ahead];
+      TC_UNROLL
+      for (int k = 0; k < ahead; ++k)
+        rows[k] = load<V>(order[from + k], c);
+      TC_UNROLL
+      for (int k = 0; k < ahead; ++k)
+        add_one<V>(sum, rows[k]);
+    }
+    for (; from < to; ++from)
+      add_one<V>(sum, load<V>(order[from], c));
   }
 
 private:
-  template <int N, int V, class A>
-  TC_MEMBER void add_some(A (&sum)[V], long long from, long long c) const {
-    tc_vec<T, V> rows[N];
-    TC_UNROLL
-    for (int k = 0; k < N; ++k)
-      rows[k] = load<V>(order[from + k], c);
-    TC_UNROLL
-    for (int k = 0; k < N; ++k)
-      add_one<V>(sum, rows[k]);
-  }
-  template <int N, int V, class A>
-  TC_MEMBER long long add_if_fits(A (&sum)[V], long long from, long long to, long long c) const {
-    if (from + N > to)
-      return from;
-    add_some<N, V>(sum, from, c);
-    return from + N;
-  }
   template <int V> TC_MEMBER tc_vec<T, V> load(long long at, long long c) const {
     return tc_load_vec<V>(elements + at * row + c * column);
   }
