@@ -57,8 +57,8 @@ void after_fork_in_child() {
 }
 
 /// When the process exits: after what was registered later, static objects that were made after the
-/// first call among it, and before libraries tear themselves down, as OpenBLAS does. Once more after
-/// that does nothing.
+/// first call among it, and before libraries tear themselves down, as OpenBLAS does. Once more
+/// after that does nothing.
 void end_calls(int, void *) {
   is_ending = true;
   wait_for_calls(support::remove_registered); // compilers, also those just started: calls fail
@@ -78,7 +78,8 @@ void watch_process() {
 }
 
 /// With the first call: where a program links this library, the loader registers what ends all
-/// libraries after it has loaded this one. By an atomic, as a fork may leave anything else half made.
+/// libraries after it has loaded this one. By an atomic, as a fork may leave anything else half
+/// made.
 void watch_from_now() {
   static std::atomic<bool> is_watched{false};
   if (is_watched || is_watched.exchange(true))

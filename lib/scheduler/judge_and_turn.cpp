@@ -71,7 +71,8 @@ bool reads_held_rows_back(const Fusion &fusion, GroupId earlier, GroupId later) 
   for (const NodeId member : fusion.graph.members(earlier))
     for (const Dependency &access : fusion.node(member).reads) {
       const auto *memory = std::get_if<MemoryDep>(&access);
-      if (!memory || is_indirect(*memory) || symbolic::numel(memory->sizes) != elements.numel)
+      if (!memory || is_indirect(*memory) || memory->sizes.empty() ||
+          symbolic::numel(memory->sizes) != elements.numel)
         continue;
       const auto bytes = static_cast<int64_t>(
           tensor::size_in_bytes(fusion.state.module.buffer(memory->buffer).dtype));

@@ -121,6 +121,22 @@ class OnCuda(Case):
                 self.assertAlmostEqual(a, b, delta=tolerance)
             self.all_compiled()
 
+    def test_deterministic_algorithms(self):
+        def add(places, values):
+            return torch.zeros(2, device="cuda").index_put((places,), values, accumulate=True)
+
+        places, values = torch.zeros(10000, dtype=torch.int64, device="cuda"), torch.randn(10000, device="cuda")
+        before = torch.are_deterministic_algorithms_enabled()
+        try:
+            torch.use_deterministic_algorithms(True)
+            compiled = torch.compile(add, backend=tsc.backend)
+            first = compiled(places, values)
+            for _ in range(10):
+                self.assertTrue(torch.equal(compiled(places, values), first))
+        finally:
+            torch.use_deterministic_algorithms(before)
+        self.assertAlmostEqual(first[0].item(), values.double().sum().item(), delta=1e-2)
+
     def test_index_out_of_range(self):
         table, places = self.random(4, 3), torch.tensor([1, 2, 9], device="cuda")
         with self.assertRaisesRegex(Exception, "9 of input"):

@@ -28,6 +28,8 @@ def _options(device):
     options = {"device": "host"}
     if device.type == "cuda":
         options = {"device": "cuda", "device_index": device.index or 0, "tf32": _tf32()}
+    if torch.are_deterministic_algorithms_enabled():
+        options["deterministic"] = True
     options.update(config.options)
     return options
 

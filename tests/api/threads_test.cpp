@@ -340,7 +340,9 @@ TEST_CASE("A process forks and ends while its threads multiply matrices with Ope
   const CacheFolder cache;
   const std::string x = node("x");
   const Graph product = {
-      graph(input("x", "[400, 400]") + call("a", "mm.default", x + ", " + x), "a"), {{400, 400}}, ""};
+      graph(input("x", "[400, 400]") + call("a", "mm.default", x + ", " + x), "a"),
+      {{400, 400}},
+      ""};
   const HostProgram program = compile_host(product.text, cache.options());
   REQUIRE(program);
   const std::string expected = run_host(program.get(), product.sizes);
@@ -355,8 +357,8 @@ TEST_CASE("A process forks and ends while its threads multiply matrices with Ope
     const Background others(3, run);
     for (int round = 0; round < 10; ++round) {
       others.wait_for_rounds(1);
-      const int status = status_of_child(
-          [&] { std::_Exit(run_host(program.get(), product.sizes) != expected); });
+      const int status =
+          status_of_child([&] { std::_Exit(run_host(program.get(), product.sizes) != expected); });
       INFO("round " << round);
       CHECK(status == 0);
     }

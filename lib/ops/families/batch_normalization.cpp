@@ -1,6 +1,6 @@
 // Batch and instance normalization, with the statistics of the input (training) or the recorded
-// ones. Results that only a backward pass reads are given as PyTorch's kernels of the input's device
-// give them (torch/_decomp: native_batch_norm_helper).
+// ones. Results that only a backward pass reads are given as PyTorch's kernels of the input's
+// device give them (torch/_decomp: native_batch_norm_helper).
 #include "ops/families/normalization.h"
 #include "ops/table/memory_format.h"
 #include "ops/table/pointwise_rules.h"
@@ -314,8 +314,8 @@ void add_native_forms(Table &table) {
       .decompose(with_saved);
 }
 
-/// cuDNN's: the native forms with a reserve for its backward pass, which holds nothing here; outside
-/// training nothing is saved.
+/// cuDNN's: the native forms with a reserve for its backward pass, which holds nothing here;
+/// outside training nothing is saved.
 void add_cudnn_forms(Table &table) {
   constexpr std::string_view kFlags =
       "bool training, float exponential_average_factor, float epsilon) -> (Tensor, Tensor, Tensor, "

@@ -14,8 +14,8 @@ struct Convolution {
   Window window;
   bool transposed = false;
   Expr groups;
-  std::vector<Expr> positions;  // spatial sizes of the result
-  TensorMeta result;            // as PyTorch lays it out
+  std::vector<Expr> positions; // spatial sizes of the result
+  TensorMeta result;           // as PyTorch lays it out
   // Chosen for the graph (convolution_layouts.h): of f32 innermost, of 16-bit floats as they come.
   bool channels_inside = false, channels_outside = false;
 

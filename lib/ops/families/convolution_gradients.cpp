@@ -136,8 +136,8 @@ private:
     const size_t rank = c_.rank();
     const Expr batch = batch_of(rows), terms = batch * symbolic::numel(positions_);
     const Expr columns = column_count_ * c_.window.taps();
-    const Term windows(
-        builder_, windows_of(builder_, with_channels_beside(slid), positions_, c_.window, 0));
+    const Term windows(builder_,
+                       windows_of(builder_, with_channels_beside(slid), positions_, c_.window, 0));
     if (groups_.is_integer(1)) {
       const Term left = reshaped(permuted(rows, then({1, 0}, 2, rank)), {row_count_, terms});
       Order order = then({0}, 2, 2 * rank);
@@ -155,15 +155,16 @@ private:
         windows, then(then({parts, one, groups_, column_count_}, positions_), c_.window.kernel));
     Order order = then({2, 0, 1}, 4, 2 * rank);
     order.push_back(3);
-    const Term right = reshaped(permuted(split, order),
-                                {all, one * symbolic::numel(positions_), columns});
+    const Term right =
+        reshaped(permuted(split, order), {all, one * symbolic::numel(positions_), columns});
     if (parts == 1)
       return left.then("aten.bmm.default", {right.value()});
     const bool is_narrow = tensor::is_reduced_float(c_.weight.dtype);
     const Term sums = is_narrow ? left.then("aten.bmm.dtype", {right.value(), DType::f32})
                                 : left.then("aten.bmm.default", {right.value()});
-    return {builder_, sum(reshaped(sums, {groups_, parts, row_count_, columns}), {1}, false)
-                          .as(c_.weight.dtype)};
+    return {
+        builder_,
+        sum(reshaped(sums, {groups_, parts, row_count_, columns}), {1}, false).as(c_.weight.dtype)};
   }
 
   /// Columns have channels beside each other: what every tap reads had better have them so, too.

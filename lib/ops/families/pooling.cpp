@@ -178,8 +178,8 @@ Arguments max_pool(GraphBuilder &builder, const Call &call, size_t rank, bool wi
   if (with_indices)
     places = places_of(builder, values, rank);
   bool tells_nan = false;
-  for (const Stage &stage : stages_of(self, positions, window,
-                                      tensor::size_in_bytes(self.dtype), nullptr, with_indices)) {
+  for (const Stage &stage : stages_of(self, positions, window, tensor::size_in_bytes(self.dtype),
+                                      nullptr, with_indices)) {
     const WindowsOf slide = [&](const Argument &x, const Argument &fill) {
       return windows_of(builder, x, stage.positions, stage.window, fill);
     };
@@ -382,8 +382,8 @@ std::vector<Stage> stages_of(const TensorMeta &x, const Sizes &positions, const 
   if (!before || !spatial || !after || *spatial == 0)
     return {{window, positions}};
   const auto results = static_cast<double>(*before / *spatial * *after);
-  if (results * saved_one_by_one(at, positions, kernel ? *kernel : window.kernel, bytes,
-                                 with_places) <=
+  if (results *
+          saved_one_by_one(at, positions, kernel ? *kernel : window.kernel, bytes, with_places) <=
       kKernel * static_cast<double>(rank - 1))
     return {{window, positions}};
   std::vector<Stage> stages;

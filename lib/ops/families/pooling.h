@@ -32,7 +32,6 @@ struct Stage {
 /// dimension; the window's own if null. `with_places`: where the largest stands is looked for, too.
 std::vector<Stage> stages_of(const TensorMeta &x, const std::vector<Expr> &positions,
                              const Window &window, size_t bytes,
-                             const std::vector<Expr> *kernel = nullptr,
-                             bool with_places = false);
+                             const std::vector<Expr> *kernel = nullptr, bool with_places = false);
 
 } // namespace tsc::ops

@@ -258,7 +258,8 @@ private:
 } // namespace
 
 ConvolutionLayouts choose_convolution_layouts(const Graph &graph) {
-  ConvolutionLayouts chosen = Layouts(graph, false).choose(), reduced = Layouts(graph, true).choose();
+  ConvolutionLayouts chosen = Layouts(graph, false).choose(),
+                     reduced = Layouts(graph, true).choose();
   chosen.outside = std::move(reduced.outside);
   std::move(reduced.choices.begin(), reduced.choices.end(), std::back_inserter(chosen.choices));
   return chosen;
