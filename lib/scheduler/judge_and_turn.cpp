@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 namespace tsc::scheduler {
 
@@ -12,6 +13,22 @@ namespace {
 bool differs_in_accesses(Refusal refusal) {
   return refusal == Refusal::memory_deps_differ || refusal == Refusal::no_shared_data ||
          refusal == Refusal::low_score;
+}
+
+/// A reduction, and what has one element for each that it reads.
+struct ReadBack {
+  const target::Target *target;
+  int64_t count, length, all; // rows, elements of each, and of all
+};
+std::optional<ReadBack> read_back(const Fusion &fusion, GroupId earlier, GroupId later) {
+  const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
+  const target::Target *target = fusion.state.options.target;
+  const auto count = rows.numel.as_integer(), length = rows.reduction_numel.as_integer(),
+             all = elements.numel.as_integer();
+  if (!target || target->is_host || !rows.reduces || elements.reduces || !count || !length ||
+      !all || *all != *count * *length)
+    return std::nullopt;
+  return ReadBack{target, *count, *length, *all};
 }
 
 /// True if `later` reads back, for all elements, what `earlier` has for each of its rows, beside
@@ -24,13 +41,11 @@ bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
   // on an H200: 136 us in one kernel of such blocks, where memory takes 43). Those that a thread
   // can hold have a kernel of their own.
   constexpr int64_t kShortest = 128;
-  const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
-  const target::Target *target = fusion.state.options.target;
-  const auto count = rows.numel.as_integer(), length = rows.reduction_numel.as_integer(),
-             all = elements.numel.as_integer();
-  if (!target || target->is_host || !rows.reduces || elements.reduces || !count || !length ||
-      !all || *all != *count * *length)
+  const std::optional<ReadBack> found = read_back(fusion, earlier, later);
+  if (!found)
     return false;
+  const auto &[target, count, length, all] = *found;
+  const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
   double bytes = 0;  // of an element that both read
   int64_t words = 0; // registers for the same
   for (const BufferId buffer : rows.buffers) {
@@ -38,16 +53,16 @@ bool reads_columns_back(const Fusion &fusion, GroupId earlier, GroupId later) {
       continue;
     const ir::Buffer &shared = fusion.state.module.buffer(buffer);
     const auto held = shared.layout.storage_size().as_integer();
-    if (!held || *held < *all)
+    if (!held || *held < all)
       continue;
     bytes += static_cast<double>(tensor::size_in_bytes(shared.dtype));
-    words += *length * target::registers_of(tensor::size_in_bytes(shared.dtype));
+    words += length * target::registers_of(tensor::size_in_bytes(shared.dtype));
   }
-  if (*length <= target::kLongestHeldColumn && words <= target::kHeldColumnRegisters)
-    return words > 0 && *count >= target::kFewestHeldColumns;
-  if (*length < kShortest)
+  if (length <= target::kLongestHeldColumn && words <= target::kHeldColumnRegisters)
+    return words > 0 && count >= target::kFewestHeldColumns;
+  if (length < kShortest)
     return false;
-  const double at_once = bytes * static_cast<double>(*length) * kColumns * target->multiprocessors;
+  const double at_once = bytes * static_cast<double>(length) * kColumns * target->multiprocessors;
   return bytes > 0 && at_once <= kOfCache * target->l2_bytes;
 }
 
@@ -59,20 +74,17 @@ bool reads_held_rows_back(const Fusion &fusion, GroupId earlier, GroupId later) 
   constexpr int64_t kSectorBytes = 32, kAccessBytes = 8;
   constexpr int64_t kMostRegisters = 32768; // of a block, as plan_rows' rows
   constexpr double kLaunchSeconds = 2e-6;
-  const WorkGroup &rows = fusion.group(earlier), &elements = fusion.group(later);
-  const target::Target *target = fusion.state.options.target;
-  const auto count = rows.numel.as_integer(), length = rows.reduction_numel.as_integer(),
-             all = elements.numel.as_integer();
-  if (!target || target->is_host || !rows.reduces || elements.reduces || !count || !length ||
-      !all || *all != *count * *length)
+  const std::optional<ReadBack> found = read_back(fusion, earlier, later);
+  if (!found)
     return false;
+  const auto &[target, count, length, all] = *found;
   int64_t registers = 0;
   double read = 0;
   for (const NodeId member : fusion.graph.members(earlier))
     for (const Dependency &access : fusion.node(member).reads) {
       const auto *memory = std::get_if<MemoryDep>(&access);
       if (!memory || is_indirect(*memory) || memory->sizes.empty() ||
-          symbolic::numel(memory->sizes) != elements.numel)
+          symbolic::numel(memory->sizes) != fusion.group(later).numel)
         continue;
       const auto bytes = static_cast<int64_t>(
           tensor::size_in_bytes(fusion.state.module.buffer(memory->buffer).dtype));
@@ -81,8 +93,8 @@ bool reads_held_rows_back(const Fusion &fusion, GroupId earlier, GroupId later) 
       if (!piece || *piece * bytes < kSectorBytes || *piece * bytes % kAccessBytes != 0 || !step ||
           !step->is_integer(1))
         return false;
-      registers += *length * target::registers_of(static_cast<size_t>(bytes));
-      read += static_cast<double>(bytes * *all);
+      registers += length * target::registers_of(static_cast<size_t>(bytes));
+      read += static_cast<double>(bytes * all);
     }
   if (registers == 0 || registers > kMostRegisters)
     return false;
@@ -92,7 +104,7 @@ bool reads_held_rows_back(const Fusion &fusion, GroupId earlier, GroupId later) 
       if (const auto *memory = std::get_if<MemoryDep>(&access))
         written += static_cast<double>(bytes_hint(fusion.state.module, *memory));
   const double busy =
-      std::min(1.0, static_cast<double>(*count) / static_cast<double>(target->multiprocessors));
+      std::min(1.0, static_cast<double>(count) / static_cast<double>(target->multiprocessors));
   return written / busy <= read + written + kLaunchSeconds * target->bandwidth;
 }
 
