@@ -172,8 +172,6 @@ def convolution_gradients(c):
     case("uneven", (2, 2, 9, 7), (5, 2, 3, 5), stride=(2, 3), padding=(0, 2), dilation=(2, 1))
     case("left_over", (1, 2, 8, 9), (5, 2, 3, 2), stride=3)
     case("grouped", (2, 4, 5, 4), (10, 2, 3, 3), padding=1, groups=2)
-    case("grouped_parts_f16", (2, 4, 32, 33), (12, 2, 3, 3), padding=1, groups=2, dtype=torch.float16, mask=(False, True, False))
-    case("grouped_parts", (3, 4, 33, 32), (12, 2, 1, 2), groups=2, mask=(False, True, False))
     case("depthwise_strided", (2, 2, 7, 6), (4, 1, 5, 5), padding=2, stride=2, groups=2)
     case("patches", (2, 3, 4, 8), (5, 3, 4, 4), stride=4)
     case("transposed_1d", (2, 3, 5), (3, 5, 4), stride=3, padding=2, transposed=True, extra=2)

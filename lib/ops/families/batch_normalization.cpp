@@ -29,6 +29,13 @@ void require_channels(const Call &call) {
               "pass [batch, channels, ..]");
 }
 
+/// 1 / sqrt(variance + eps) of the recorded variance, wide.
+Argument recorded_rstd(GraphBuilder &builder, const Call &call) {
+  const Argument shifted = builder.call(kAdd, {widen(builder, call["running_var"]), call["eps"]});
+  const Argument deviation = builder.call("aten.sqrt.default", {shifted});
+  return builder.call("aten.reciprocal.default", {deviation});
+}
+
 /// With the recorded statistics: (x - mean) / sqrt(variance + eps) * weight + bias.
 Argument with_recorded_statistics(GraphBuilder &builder, const Call &call) {
   require_channels(call);
@@ -39,11 +46,7 @@ Argument with_recorded_statistics(GraphBuilder &builder, const Call &call) {
   size_t rank = input.layout.rank();
   Argument x = widen(builder, call["input"]);
   Argument mean = over_channels(builder, call["running_mean"], rank);
-  Argument variance = widen(builder, call["running_var"]);
-  Argument shifted = builder.call(kAdd, {variance, call["eps"]});
-  Argument deviation = builder.call("aten.sqrt.default", {shifted});
-  Argument inverse = builder.call("aten.reciprocal.default", {deviation});
-  Argument rstd = over_channels(builder, inverse, rank);
+  Argument rstd = over_channels(builder, recorded_rstd(builder, call), rank);
   Argument centred = builder.call(kSub, {x, mean});
   Argument normalized = builder.call(kMul, {centred, rstd});
   Argument weight = over_channels(builder, call["weight"], rank);
@@ -87,12 +90,9 @@ std::pair<Argument, Argument> saved_outside_training(GraphBuilder &builder, cons
     const Argument empty = empty_statistics(builder, call, dtype);
     return {empty, empty};
   }
-  const Argument shifted = builder.call(kAdd, {widen(builder, call["running_var"]), call["eps"]});
-  const Argument deviation = builder.call("aten.sqrt.default", {shifted});
   // A value of its own: what is saved does not change with the running one.
   const Argument mean = builder.call("aten.clone.default", {call["running_mean"]});
-  return {convert(builder, mean, dtype),
-          convert(builder, builder.call("aten.reciprocal.default", {deviation}), dtype)};
+  return {convert(builder, mean, dtype), convert(builder, recorded_rstd(builder, call), dtype)};
 }
 
 struct Training {

@@ -92,12 +92,8 @@ Argument quantile(GraphBuilder &builder, const Call &call, bool ignore_nan) {
     ranks = q.values * as_float(counts - Argument(int64_t{1})).value();
     ranks = ranks.then("aten.clamp_min.default", {0.0});
   } else {
-    const Term at =
-        q.values *
-        as_float(filled(builder, {}, size_argument(last), DType::i64, self.device)).value();
-    const Term is_nan = nan.then("aten.slice.Tensor", {-1, -1});
-    ranks = where(is_nan,
-                  as_float(filled(builder, {}, size_argument(last), DType::i64, self.device)), at);
+    const Term end = as_float(filled(builder, {}, size_argument(last), DType::i64, self.device));
+    ranks = where(nan.then("aten.slice.Tensor", {-1, -1}), end, q.values * end.value());
   }
   ranks = expanded(ranks, rank_sizes);
   const std::string interpolation = call.string("interpolation").value_or("linear");
