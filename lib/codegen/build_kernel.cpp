@@ -149,9 +149,8 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
   return parameters;
 }
 
-/// Elements of `buffer` that an access touches: those of the loops that its index follows, the
-/// storage at most.
-Expr touched_bytes(const ir::Module &module, const KernelGraph &graph, const Value &value) {
+/// Elements that an access touches: those of the loops that its index follows, the storage at most.
+Expr touched_elements(const ir::Module &module, const KernelGraph &graph, const Value &value) {
   Expr count = 1;
   bool in_parts = false; // of rows: together all of it
   const auto multiply = [&](std::span<const Expr> variables, std::span<const Expr> sizes) {
@@ -171,20 +170,47 @@ Expr touched_bytes(const ir::Module &module, const KernelGraph &graph, const Val
   const bool indirect = value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
   if (in_parts || (!indirect && symbolic::known_less(storage, count, graph.ranges)))
     count = storage;
-  return count * Expr(static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype)));
+  return count;
 }
 
+/// What all accesses of a buffer touch, each of another index adding its own (windows written out,
+/// pieces of a concatenation), the storage at most. Of run-time indices, and where sizes are
+/// symbols, what the first access does.
+class Touched {
+public:
+  void add(const ir::Module &module, const KernelGraph &graph, const Value &value) {
+    const Expr count = touched_elements(module, graph, value);
+    const bool indirect = value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
+    if (indices_.empty())
+      first_ = count;
+    known_ = known_ && !indirect && count.is_integer();
+    if (indices_.insert(value.index).second && known_)
+      sum_ += count.value();
+    const Expr storage = module.buffer(value.buffer).layout.storage_size();
+    most_ = storage.is_integer() ? storage.value() : 0;
+  }
+  Expr elements() const {
+    return known_ && most_ > 0 ? Expr(std::max(std::min(sum_, most_), first_.value())) : first_;
+  }
+
+private:
+  std::set<Expr, symbolic::ExprLess> indices_;
+  Expr first_ = 0;
+  int64_t sum_ = 0, most_ = 0;
+  bool known_ = true;
+};
+
 void count_bytes(const ir::Module &module, const KernelGraph &graph, PlannedKernel &kernel) {
-  std::set<std::pair<BufferId, bool>> seen;
+  std::map<std::pair<BufferId, bool>, Touched> touched;
+  for (const Value &value : graph.values)
+    if (value.op == Op::load || is_store(value))
+      touched[{value.buffer, is_store(value)}].add(module, graph, value);
   kernel.bytes_read = 0;
   kernel.bytes_written = 0;
-  for (const Value &value : graph.values) {
-    if (value.op != Op::load && !is_store(value))
-      continue;
-    if (!seen.insert({value.buffer, is_store(value)}).second)
-      continue;
-    (is_store(value) ? kernel.bytes_written : kernel.bytes_read) +=
-        touched_bytes(module, graph, value);
+  for (const auto &[access, elements] : touched) {
+    const DType dtype = module.buffer(access.first).dtype;
+    (access.second ? kernel.bytes_written : kernel.bytes_read) +=
+        elements.elements() * Expr(static_cast<int64_t>(tensor::size_in_bytes(dtype)));
   }
 }
 

@@ -257,13 +257,14 @@ private:
         kernels.push_back(plan_kernel(module_, schedule_, schedule_.groups[end], target_));
       else
         add_group(end); // launches that wait for each other
-    for (const std::vector<size_t> &launch : divide_into_launches(kernels)) {
+    const int64_t together = schedule_.lists[schedule_.groups[first].list].read_together;
+    for (const std::vector<size_t> &launch : divide_into_launches(kernels, together > 0)) {
       std::vector<const PlannedKernel *> parts;
       parts.reserve(launch.size());
       for (const size_t i : launch)
         parts.push_back(&kernels[i]);
       add_kernel(parts.size() == 1 ? print_planned(module_, *parts[0])
-                                   : join_kernels(module_, parts));
+                                   : join_kernels(module_, parts, together));
     }
     return end;
   }

@@ -107,18 +107,32 @@ private:
 /// Parts whose text and grid are equal: they differ in their arguments alone.
 struct Form {
   PartText text;
-  Expr grid;
+  Expr grid; // of blocks of its own size
   std::vector<const PlannedKernel *> parts;
+  int beside = 1; // its blocks, of fewer threads, that a block of the launch works for
+  /// Of blocks of the launch, for one of its parts.
+  Expr launched() const { return beside == 1 ? grid : symbolic::ceil_div(grid, Expr(beside)); }
 };
+
+/// Whether threads of a block know nothing of each other but in their warp, so that a larger block
+/// may work for several of them.
+bool may_stand_beside(const KernelPlan &plan, int block) {
+  constexpr int kWarp = 32;
+  return !plan.has_barriers && plan.shared_bytes == 0 && plan.interleaved.empty() &&
+         !plan.otherwise && plan.resident == 0 && plan.grid.is_integer() &&
+         plan.block % kWarp == 0 && block % plan.block == 0;
+}
 
 /// Prints one variant (GPU or serial) of a launch.
 class LaunchText {
 public:
   LaunchText(const ir::Module &module, const std::vector<const PlannedKernel *> &parts,
              KernelPlan PlannedKernel::*plan, const std::string &prefix,
-             LaunchParameters &parameters)
+             LaunchParameters &parameters, bool in_turn)
       : name_(kKernelPlaceholder), prefix_(prefix), parameters_(parameters) {
     const std::string part_name = name_ + "_part";
+    for (const PlannedKernel *part : parts)
+      block_ = std::max(block_, (part->*plan).block);
     for (const PlannedKernel *part : parts) {
       const KernelPlan &own = part->*plan;
       PartText text = print_part(module, own, part->parameters, part_name);
@@ -128,28 +142,25 @@ public:
       if (same != forms_.end())
         same->parts.push_back(part);
       else
-        forms_.push_back({std::move(text), own.grid, {part}});
-      block_ = own.block;
+        forms_.push_back({std::move(text), own.grid, {part}, block_ / own.block});
       has_barriers_ = has_barriers_ || own.has_barriers;
       shared_bytes_ = std::max(shared_bytes_, own.shared_bytes);
     }
     find_ends();
+    in_turn_ = in_turn && total_.is_integer();
   }
 
   program::KernelVariant print() {
     std::string body = "  const int block = static_cast<int>(blockIdx.x);\n";
-    for (size_t i = 0; i < forms_.size(); ++i) {
-      const bool last = i + 1 == forms_.size();
-      body += i == 0 ? "  " : " else ";
-      body += (last ? std::string(i == 0 ? "{" : "{") : "if (block < " + ends_[i] + ") {");
-      body += comment(forms_[i]) + "\n" + form_call(i) + "  }";
-    }
-    body += "\n";
+    body += in_turn_ ? dealt_in_turn() : dealt_one_after_the_other();
     program::KernelVariant variant;
     std::string types, functions;
     for (size_t i = 0; i < forms_.size(); ++i) {
       std::string text = forms_[i].text.text;
       support::replace_all(text, name_ + "_part", part_name(i));
+      if (forms_[i].beside > 1)
+        support::replace_all(text, "threadIdx.x",
+                             "(threadIdx.x % " + std::to_string(block_ / forms_[i].beside) + ")");
       functions += text;
       if (forms_[i].text.uses_shared)
         types += "  " + part_name(i) + "_shared part" + std::to_string(i) + ";\n";
@@ -175,7 +186,41 @@ private:
   std::vector<std::string> grids_; // by form: blocks of each of its parts
   Expr total_ = 0;
   int block_ = 1, shared_bytes_ = 0;
-  bool has_barriers_ = false;
+  bool has_barriers_ = false, in_turn_ = false;
+
+  std::string dealt_one_after_the_other() const {
+    std::string body;
+    for (size_t i = 0; i < forms_.size(); ++i) {
+      const bool last = i + 1 == forms_.size();
+      body += i == 0 ? "  " : " else ";
+      body += last ? "{" : "if (block < " + ends_[i] + ") {";
+      body += comment(forms_[i]) + "\n" +
+              form_call(i, i == 0 ? "block" : "block - " + ends_[i - 1]) + "  }";
+    }
+    return body + "\n";
+  }
+  /// Each form has its blocks spread evenly among those of the forms behind it.
+  std::string dealt_in_turn() const {
+    std::string body, rest = "block";
+    int64_t total = total_.value();
+    for (size_t i = 0; i + 1 < forms_.size(); ++i) {
+      const int64_t own = blocks_of(forms_[i]).value();
+      const std::string number = std::to_string(i), before = "before" + number;
+      body += "  const int " + before + " = static_cast<int>(" + rest + " * " +
+              std::to_string(own) + "LL / " + std::to_string(total) + ");\n";
+      body += "  if ((" + rest + " + 1) * " + std::to_string(own) + "LL / " +
+              std::to_string(total) + " > " + before + ") {" + comment(forms_[i]) + "\n" +
+              form_call(i, before) + "    return;\n  }\n";
+      body += "  const int rest" + number + " = " + rest + " - " + before + ";\n";
+      rest = "rest" + number;
+      total -= own;
+    }
+    const size_t last = forms_.size() - 1;
+    return body + "  {" + comment(forms_[last]) + "\n" + form_call(last, rest) + "  }\n";
+  }
+  static Expr blocks_of(const Form &form) {
+    return form.launched() * Expr(static_cast<int64_t>(form.parts.size()));
+  }
 
   std::string part_name(size_t form) const { return name_ + "_part" + std::to_string(form); }
 
@@ -188,11 +233,11 @@ private:
   void find_ends() {
     for (size_t i = 0; i < forms_.size(); ++i) {
       const Form &form = forms_[i];
-      total_ = total_ + form.grid * Expr(static_cast<int64_t>(form.parts.size()));
+      total_ = total_ + blocks_of(form);
       const bool last = i + 1 == forms_.size();
       ends_.push_back(last ? "" : count_text(total_, "end" + std::to_string(i)));
       grids_.push_back(
-          form.parts.size() == 1 ? "" : count_text(form.grid, "blocks" + std::to_string(i)));
+          form.parts.size() == 1 ? "" : count_text(form.launched(), "blocks" + std::to_string(i)));
     }
   }
 
@@ -210,9 +255,17 @@ private:
     return parameters_.size_names[static_cast<size_t>(found - parameters_.sizes.begin())];
   }
 
-  std::string call(size_t form, const std::string &block,
+  std::string call(size_t form, std::string block,
                    const std::vector<std::string> &arguments) const {
-    std::string text = "    " + part_name(form) + "(" + block;
+    std::string text;
+    if (const int beside = forms_[form].beside; beside > 1) {
+      text = "    const int own = (" + block + ") * " + std::to_string(beside) +
+             " + static_cast<int>(threadIdx.x) / " + std::to_string(block_ / beside) + ";\n";
+      if (forms_[form].grid.value() % beside != 0)
+        text += "    if (own < " + symbolic::print(forms_[form].grid) + ")\n  ";
+      block = "own";
+    }
+    text += "    " + part_name(form) + "(" + block;
     for (const std::string &argument : arguments)
       text += ", " + argument;
     if (forms_[form].text.uses_shared)
@@ -220,10 +273,9 @@ private:
     return text + ");\n";
   }
 
-  /// The block's part, its arguments, and the call.
-  std::string form_call(size_t i) const {
+  /// The block's part, its arguments, and the call; `own`: the block's number among the form's.
+  std::string form_call(size_t i, const std::string &own) const {
     const Form &form = forms_[i];
-    const std::string own = i == 0 ? "block" : "block - " + ends_[i - 1];
     const size_t count = form.parts[0]->parameters.list.size();
     std::vector<std::string> arguments;
     if (form.parts.size() == 1) {
@@ -231,7 +283,7 @@ private:
         arguments.push_back(argument(*form.parts[0], k));
       return call(i, own, arguments);
     }
-    const std::string first = i == 0 ? own : "(" + own + ")";
+    const std::string first = own.find(' ') == std::string::npos ? own : "(" + own + ")";
     std::string text, cases;
     std::vector<size_t> differing;
     for (size_t k = 0; k < count; ++k) {
@@ -251,8 +303,15 @@ private:
               arguments.back() + ";\n";
     }
     const bool one_block = grids_[i] == "1";
+    const std::string count_of_parts = std::to_string(form.parts.size()),
+                      part_of_block = in_turn_    ? first + " % " + count_of_parts
+                                      : one_block ? own
+                                                  : first + " / " + grids_[i],
+                      block_of_part = in_turn_    ? first + " / " + count_of_parts
+                                      : one_block ? "0"
+                                                  : first + " % " + grids_[i];
     if (!differing.empty()) {
-      text += "    switch (" + (one_block ? own : first + " / " + grids_[i]) + ") {\n";
+      text += "    switch (" + part_of_block + ") {\n";
       for (size_t part = 0; part < form.parts.size(); ++part) {
         const bool last = part + 1 == form.parts.size();
         text += last ? "    default:" : "    case " + std::to_string(part) + ":";
@@ -262,7 +321,7 @@ private:
       }
       text += "    }\n";
     }
-    return text + call(i, one_block ? "0" : first + " % " + grids_[i], arguments);
+    return text + call(i, block_of_part, arguments);
   }
 };
 
@@ -319,15 +378,31 @@ private:
   bool any_dynamic = false;
 };
 
+/// Parts in turn read `bytes` once that they would else read again.
+void count_once(program::Kernel &kernel, int64_t bytes) {
+  kernel.plan += "; blocks in turn, " + std::to_string(bytes) + " bytes are read together";
+  const Expr read = kernel.bytes_read, moved = read + kernel.bytes_written;
+  if (!moved.is_integer() || moved.value() <= bytes || !read.is_integer() || read.value() <= bytes)
+    return;
+  kernel.estimate.memory *= 1 - static_cast<double>(bytes) / static_cast<double>(moved.value());
+  kernel.bytes_read = read - Expr(bytes);
+}
+
 } // namespace
 
-std::vector<std::vector<size_t>> divide_into_launches(const std::vector<PlannedKernel> &kernels) {
+std::vector<std::vector<size_t>> divide_into_launches(const std::vector<PlannedKernel> &kernels,
+                                                      bool beside) {
   std::vector<std::vector<size_t>> launches;
+  int largest = 1;
+  for (const PlannedKernel &kernel : kernels)
+    largest = std::max(largest, kernel.cuda.block);
   // By block size, and whether blocks ask for shared memory at launch, which all would get: a
   // launch with room left.
   std::map<std::pair<int, bool>, std::pair<size_t, Room>> open;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const std::pair<int, bool> kind = {kernels[i].cuda.block, kernels[i].cuda.shared_bytes != 0};
+    const bool may_stand = beside && may_stand_beside(kernels[i].cuda, largest);
+    const std::pair<int, bool> kind = {may_stand ? largest : kernels[i].cuda.block,
+                                       kernels[i].cuda.shared_bytes != 0};
     const auto found = open.find(kind);
     if (found != open.end()) {
       Room larger = found->second.second;
@@ -346,13 +421,13 @@ std::vector<std::vector<size_t>> divide_into_launches(const std::vector<PlannedK
   return launches;
 }
 
-BuiltKernel join_kernels(const ir::Module &module,
-                         const std::vector<const PlannedKernel *> &parts) {
+BuiltKernel join_kernels(const ir::Module &module, const std::vector<const PlannedKernel *> &parts,
+                         int64_t read_together) {
   LaunchParameters parameters(parts);
   // Both variants take the same parameters: those of the second are known when the first is
   // printed.
-  LaunchText cuda(module, parts, &PlannedKernel::cuda, "", parameters);
-  LaunchText serial(module, parts, &PlannedKernel::serial, "serial_", parameters);
+  LaunchText cuda(module, parts, &PlannedKernel::cuda, "", parameters, read_together > 0);
+  LaunchText serial(module, parts, &PlannedKernel::serial, "serial_", parameters, false);
   BuiltKernel built;
   program::Kernel &kernel = built.kernel;
   kernel.cuda = cuda.print();
@@ -374,6 +449,8 @@ BuiltKernel join_kernels(const ir::Module &module,
       if (std::find(includes.begin(), includes.end(), include) == includes.end())
         includes.push_back(include);
   }
+  if (read_together > 0)
+    count_once(kernel, read_together);
   finish_kernel(built, origins_of(parts), describe(parts, &PlannedKernel::serial), includes);
   built.pointers = parameters.storages;
   built.sizes = parameters.sizes;

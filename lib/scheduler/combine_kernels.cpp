@@ -39,6 +39,8 @@ private:
   std::map<size_t, std::vector<uint32_t>> by_level_;
   std::vector<bool> weights_only_; // by group
   bool combined_ = false;
+  /// Parts of a launch that read the same: each is one more text with registers of its own.
+  static constexpr size_t kMostReadTogether = 4;
 
   const target::Policy &policy() const { return state_.policy(); }
   const Node &node(NodeId id) const { return state_.schedule.nodes[id]; }
@@ -93,6 +95,7 @@ private:
 
   void combine(const std::vector<uint32_t> &groups) {
     std::map<std::tuple<int, int, bool>, std::vector<uint32_t>> kinds;
+    std::vector<uint32_t> large;
     uint32_t previous = ir::kNone;
     for (const uint32_t i : groups) {
       if (needs_local_memory(groups_[i])) {
@@ -103,6 +106,7 @@ private:
       }
       const int64_t bytes = moved_bytes(groups_[i]);
       if (bytes > policy().combo_max_bytes && !only_moves(groups_[i])) {
+        large.push_back(i);
         if (groups.size() > 1)
           refuse(i, i == groups[0] ? groups[1] : groups[0], Refusal::large_kernel,
                  std::to_string(bytes) + " bytes, at most " +
@@ -120,6 +124,7 @@ private:
     }
     for (const auto &[kind, alike] : kinds)
       cut(alike, std::get<bool>(kind));
+    read_together(large);
   }
   tensor::Device device_of(uint32_t group) const {
     return state_.operation(groups_[group].members[0]).device;
@@ -144,6 +149,73 @@ private:
     }
     launch(chunk);
   }
+
+  // ---- large kernels that read the same
+
+  /// What a group reads in the order of its outermost loop, from one end to the other: bytes by
+  /// storage. Blocks of kernels follow that loop, so that two groups are at the same place of it
+  /// when they have run the same share of their blocks.
+  std::map<BufferId, int64_t> walked_in_order(uint32_t group) const {
+    std::map<BufferId, int64_t> walked;
+    for (const ir::LoopBody &body : groups_[group].bodies) {
+      const std::span<const Expr> sizes = body.iteration_sizes();
+      const auto outermost =
+          std::find_if(sizes.begin(), sizes.end(), [](Expr size) { return size != Expr(1); });
+      if (outermost == sizes.end())
+        continue;
+      const Expr variable = body.variables[static_cast<size_t>(outermost - sizes.begin())];
+      for (const ir::BodyOp &op : body.ops) {
+        const NodeId producer = op.op == ir::Op::load ? state_.producer[op.buffer] : ir::kNone;
+        if (op.op != ir::Op::load || (producer != ir::kNone && group_of_[producer] == group))
+          continue;
+        const BufferId storage = state_.module.storage_of(op.buffer);
+        const ir::Buffer &buffer = state_.module.buffer(storage);
+        const int64_t elements = size_hint(state_.module, buffer.layout.storage_size());
+        const std::optional<Expr> step = symbolic::coefficient_of(body.indices[op.index], variable);
+        const int64_t reach = step ? size_hint(state_.module, *step * *outermost) : 0;
+        constexpr double kWhole = 0.9; // windows may leave a rest at the end
+        if (reach <= elements &&
+            static_cast<double>(reach) >= kWhole * static_cast<double>(elements))
+          walked[storage] = elements * static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
+      }
+    }
+    return walked;
+  }
+
+  /// Large kernels that walk through the same tensor, more than the second-level cache holds, from
+  /// one end to the other: one launch, whose blocks are dealt to them in turn.
+  void read_together(const std::vector<uint32_t> &large) {
+    const target::Target *target = state_.options.target;
+    if (!target || target->is_host || large.size() < 2)
+      return;
+    std::vector<std::map<BufferId, int64_t>> walked;
+    walked.reserve(large.size());
+    for (const uint32_t i : large)
+      walked.push_back(walked_in_order(i));
+    for (size_t i = 0; i < large.size(); ++i) {
+      if (groups_[large[i]].list != ir::kNone)
+        continue;
+      std::vector<uint32_t> together = {large[i]};
+      int64_t again = 0;
+      for (size_t j = i + 1; j < large.size(); ++j) {
+        if (groups_[large[j]].list != ir::kNone || together.size() == kMostReadTogether ||
+            weights_only_[large[i]] != weights_only_[large[j]] ||
+            !(device_of(large[i]) == device_of(large[j])) ||
+            order_of(large[j]) > order_of(large[i]) + policy().combo_max_distance)
+          continue;
+        int64_t common = 0;
+        for (const auto &[storage, bytes] : walked[i])
+          if (walked[j].count(storage) > 0)
+            common += bytes;
+        if (common <= target->l2_bytes)
+          continue;
+        together.push_back(large[j]);
+        again += common;
+      }
+      launch(together, again);
+    }
+  }
+
   size_t order_of(uint32_t group) const {
     size_t order = SIZE_MAX;
     for (const NodeId member : groups_[group].members)
@@ -151,12 +223,12 @@ private:
     return order;
   }
 
-  void launch(const std::vector<uint32_t> &chunk) {
+  void launch(const std::vector<uint32_t> &chunk, int64_t read_together = 0) {
     if (chunk.size() < 2)
       return;
     combined_ = true;
     const auto list = static_cast<uint32_t>(state_.schedule.lists.size());
-    state_.schedule.lists.push_back({GroupList::Kind::combo, ""});
+    state_.schedule.lists.push_back({GroupList::Kind::combo, "", read_together});
     for (const uint32_t i : chunk)
       groups_[i].list = list;
   }

@@ -148,6 +148,11 @@ struct GroupList {
   /// nothing fused.
   enum class Kind : uint8_t { foreach, combo } kind = Kind::combo;
   std::string made_by; // foreach: the list operators whose elements these are
+  /// combo of large kernels: bytes that more than one of them reads, all walking through them in
+  /// the order of their blocks. Blocks are dealt to the kernels in turn, so that what one has read
+  /// is still in the second-level cache when the other asks for it. 0: one kernel's blocks after
+  /// the other's.
+  int64_t read_together = 0;
 };
 
 /// A way for one kernel to compute a product: blocks of `rows` x `columns` results, `blocks` of

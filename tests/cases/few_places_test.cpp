@@ -2,6 +2,7 @@
 // model says so.
 #include "made_graph.h"
 
+#include "support/diagnostic.h"
 #include "testing/catch.h"
 
 using namespace tsc;
@@ -80,4 +81,64 @@ TEST_CASE("few places are changed in copies that blocks have") { check_all(testi
 TEST_CASE("few places are changed in copies that blocks have on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(ways);
+}
+
+namespace {
+
+/// Gradients of embeddings of a few words: as many sums of all rows, of each place one.
+void check_few_words(const std::vector<runtime::SessionOptions> &ways) {
+  struct Words {
+    std::string dtype;
+    std::vector<int64_t> indices;
+    int64_t width, words, padding;
+  };
+  for (const Words &each :
+       {Words{"float16", {3, 171}, 128, 2, -1}, Words{"float32", {401}, 97, 3, 1},
+        Words{"bfloat16", {5, 7, 11}, 256, 5, 0}, Words{"float64", {513}, 64, 1, -1}}) {
+    testing::MadeGraph graph;
+    std::vector<int64_t> rows = each.indices;
+    rows.push_back(each.width);
+    graph.name = each.dtype;
+    graph.inputs = {{"g", each.dtype, rows},
+                    {"i", "int64", each.indices, 0, static_cast<double>(each.words - 1)}};
+    graph.calls = {{"y",
+                    "aten.embedding_dense_backward.default",
+                    {"$g", "$i", each.words, each.padding, false}}};
+    graph.outputs = {"y"};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(each.dtype);
+    for (const program::Kernel &kernel : compilation.program.kernels) {
+      CHECK(kernel.plan.find("sort") == std::string::npos);
+      CHECK(kernel.cuda.text.find("tc_atomic") == std::string::npos);
+    }
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
+void check_no_such_word(const std::vector<runtime::SessionOptions> &ways) {
+  testing::MadeGraph graph;
+  graph.inputs = {{"g", "float32", {1024, 64}}, {"i", "int64", {1024}}};
+  graph.calls = {{"y", "aten.embedding_dense_backward.default", {"$g", "$i", 2, -1, false}}};
+  graph.outputs = {"y"};
+  const driver::Compilation compilation = testing::compile_made(graph, false);
+  const std::vector<tensor::HostTensor> inputs = {
+      tensor::random_tensor(tensor::DType::f32, {1024, 64}, {.seed = 1}),
+      tensor::random_tensor(tensor::DType::i64, {1024}, {.seed = 1, .low = 5, .high = 5})};
+  for (const runtime::SessionOptions &way : ways)
+    CHECK_THROWS_AS(runtime::Session::create(compilation.program, {}, way)->run(inputs),
+                    support::UserError);
+}
+
+} // namespace
+
+TEST_CASE("gradients of a few words are sums of all rows") {
+  check_few_words(testing::host_ways());
+  check_no_such_word(testing::host_ways());
+}
+
+TEST_CASE("gradients of a few words are sums of all rows on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty()) {
+    check_few_words(ways);
+    check_no_such_word(ways);
+  }
 }

@@ -35,6 +35,7 @@ driver::Compilation compile_made(const MadeGraph &made, bool is_dynamic) {
   graph["nodes"].push_back({{"name", "output"}, {"op", "output"}, {"args", {outputs}}});
   driver::CompileOptions options;
   options.policy_options = made.policy_options;
+  options.arch = made.arch;
   return driver::compile(graph::parse_graph(graph.dump(), "made.json"), options);
 }
 

@@ -26,6 +26,7 @@ struct MadeGraph {
   bool inputs_are_alike = false;                       // in their first dimension
   nlohmann::json subgraphs = nlohmann::json::object(); // names -> {"nodes": [..]}, as in a file
   std::string device = "cpu"; // that the graph was exported on: layouts may follow from it
+  std::string arch = "sm_90"; // target::find_target
 };
 
 /// `is_dynamic`: the first dimension of the first input (or of all, if they are alike) is a symbol

@@ -381,6 +381,30 @@ TEST_CASE("large kernels are launched alone, and what runs once apart from the r
   }
 }
 
+TEST_CASE("large kernels that walk through one tensor are one launch, their blocks in turn") {
+  const target::Policy &policy = target::default_policy();
+  const auto module_of = [](ModuleBuilder &b, int64_t rows) {
+    const BufferId x = b.input("x", {rows, 4096});
+    const ir::LoopId row = b.load(x),
+                     half = b.load(x, {Expr(rows), Expr(2048)},
+                                   {ir::variable(0), Expr(2) * ir::variable(1)}),
+                     column =
+                         b.load(x, {Expr(4096), Expr(rows)}, {ir::variable(1), ir::variable(0)});
+    b.output(b.reduce(row));
+    b.output(b.pointwise(b.unary(ir::Op::neg, half)));
+    b.output(b.reduce(column));
+  };
+  ModuleBuilder large; // 128 MiB
+  module_of(large, 8192);
+  const Schedule schedule = run(large.module, policy);
+  CHECK(launches(large.module, schedule) == Launches{"op0|op1", "op2"});
+  REQUIRE(schedule.lists.size() == 1);
+  CHECK(schedule.lists[0].read_together == 8192 * 4096 * 4);
+  ModuleBuilder cached; // 32 MiB, less than the second-level cache has
+  module_of(cached, 2048);
+  CHECK(run(cached.module, policy).lists.empty());
+}
+
 TEST_CASE("a launch holds so many kernels, from so near") {
   ModuleBuilder b;
   for (int i = 0; i < 5; ++i) {

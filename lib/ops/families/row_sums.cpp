@@ -201,6 +201,24 @@ Argument sum_at_in_order(GraphBuilder &builder, const Call &call) {
   return sums_of_rows(builder, of.source, keys, of.rows, call.tensor("source").dtype);
 }
 
+/// A sum of all rows for each place, of those that go there: the source is read once.
+Argument sum_at_few_places(GraphBuilder &builder, const Call &call) {
+  const TensorMeta source = call.tensor("source");
+  const SumAt of = sum_at_of(builder, call);
+  // In memory, checked once: not at every element of a row.
+  const Argument narrow =
+      where(Term(builder, of.padding), size_argument(of.rows), of.places).as(DType::i32);
+  const Term keys = Term(builder, builder.call("tsc.stored.default", {narrow}))
+                        .then("aten.unsqueeze.default", {-1});
+  const Term rows(builder, widen(builder, of.source));
+  Arguments sums;
+  for (int64_t at = 0; at < of.rows.value(); ++at) {
+    const Term chosen = where(equal(keys, at), rows, 0.0);
+    sums.push_back(sum(chosen, {0}, false).as(source.dtype));
+  }
+  return builder.call("aten.stack.default", {sums, 0});
+}
+
 /// By atomic additions, into zeros.
 Argument sum_at(GraphBuilder &builder, const Call &call) {
   const TensorMeta source = call.tensor("source");
@@ -365,6 +383,24 @@ bool fixed_order_pays(const Graph &graph, const Node &node) {
          (sorted + kSortedBytes * static_cast<double>(*count)) / kBytes + launches * kLaunch;
 }
 
+bool few_places_pay(const Graph &graph, const Node &node) {
+  if (node.target != kSumAt || in_fixed_order(node).empty() || node.args[0].node() == nullptr)
+    return false;
+  // Instructions: two a place and element, beside those of the load. Few places, too, for the
+  // kernel has a sum of each in registers.
+  constexpr int64_t kMostPlaces = 8, kFewestElements = 1 << 15;
+  constexpr double kInstructions = 28e6; // a microsecond, of a GPU's 132 multiprocessors
+  const TensorMeta &source = *graph.node(node.args[0].node()->id).value->tensor();
+  const auto places = node.value->tensor()->layout.sizes[0].as_integer(),
+             elements = symbolic::numel(source.layout.sizes).as_integer();
+  if (!places || !elements || *places < 1 || *places > kMostPlaces || *elements < kFewestElements)
+    return false;
+  const auto count = static_cast<double>(*elements),
+             bytes = count * static_cast<double>(tensor::size_in_bytes(source.dtype));
+  const double computing = count * (2 * static_cast<double>(*places) + 3) / kInstructions;
+  return computing < 2 * bytes / kBytes + 4 * kLaunch; // what ten launches of a sort take, at least
+}
+
 namespace {
 
 Value pieces_value(const Call &call) {
@@ -385,6 +421,10 @@ Value rows_value(const Call &call) {
 void add_row_sums(Table &table) {
   table.add("tsc::sum_at(Tensor source, Tensor indices, SymInt rows, SymInt padding_idx) -> Tensor")
       .decompose(sum_at);
+  table
+      .add("tsc::sum_at_few_places(Tensor source, Tensor indices, SymInt rows, SymInt padding_idx) "
+           "-> Tensor")
+      .decompose(sum_at_few_places);
   table
       .add("tsc::sum_at_in_order(Tensor source, Tensor indices, SymInt rows, SymInt padding_idx) "
            "-> Tensor")

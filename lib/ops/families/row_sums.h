@@ -23,4 +23,8 @@ std::string_view in_float32(const Graph &graph, const Node &node);
 /// Sizes that are symbols: false.
 bool fixed_order_pays(const Graph &graph, const Node &node);
 
+/// Whether a sum of rows (kSumAt) goes to so few places that a masked sum of all rows for each, in
+/// one kernel that reads them once, is faster than both: tsc.sum_at_few_places. Its order is fixed.
+bool few_places_pay(const Graph &graph, const Node &node);
+
 } // namespace tsc::ops

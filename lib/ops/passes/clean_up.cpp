@@ -115,7 +115,8 @@ bool is_movement(const Operator &row) {
 
 class CleanUp {
 public:
-  explicit CleanUp(Graph graph) : rewrite_(std::move(graph)) {
+  CleanUp(Graph graph, bool products_read_windows)
+      : rewrite_(std::move(graph)), products_read_windows_(products_read_windows) {
     for (const graph::OutputSpec &output : rewrite_.source().outputs)
       mutates_ = mutates_ || output.kind == graph::OutputKind::buffer_mutation ||
                  output.kind == graph::OutputKind::input_mutation ||
@@ -133,7 +134,7 @@ public:
 
 private:
   Rewrite rewrite_;
-  bool mutates_ = false;
+  bool mutates_ = false, products_read_windows_ = false;
   std::unordered_map<std::string, Argument> known_;
 
   void visit(graph::NodeId id) {
@@ -150,7 +151,10 @@ private:
       rewrite_.replace(id, NodeRef{builder.append(std::move(node))});
       return;
     }
-    auto inserted = known_.emplace(key_of(node), Argument());
+    std::string key = key_of(node);
+    if (products_read_windows_ && is_columns(node, row))
+      key += std::to_string(id); // a further reader would have them written, and kept until then
+    auto inserted = known_.emplace(std::move(key), Argument());
     if (inserted.second)
       inserted.first->second = NodeRef{builder.append(std::move(node))};
     rewrite_.replace(id, inserted.first->second);
@@ -190,18 +194,30 @@ private:
     return true;
   }
 
-  /// Whether the argument is an input of the graph, seen through views.
-  bool is_input(Argument argument) const {
+  /// What the argument is, seen through views; null if it is no node.
+  const Node *behind_views(Argument argument) const {
     const Graph &graph = rewrite_.builder().graph();
     while (argument.node()) {
       const Node &node = graph.node(argument.node()->id);
-      if (node.kind != NodeKind::call_function)
-        return true;
-      if (find_operator(node.target)->effect != Effect::view)
-        return false;
+      if (node.kind != NodeKind::call_function ||
+          find_operator(node.target)->effect != Effect::view)
+        return &node;
       argument = node.args[0];
     }
-    return false;
+    return nullptr;
+  }
+  /// Whether the argument is an input of the graph, seen through views.
+  bool is_input(const Argument &argument) const {
+    const Node *node = behind_views(argument);
+    return node && node->kind != NodeKind::call_function;
+  }
+  /// A convolution's windows laid out as a matrix, kernel times as large as the input: the one
+  /// product that reads them may do so where they come from, and nothing is written.
+  bool is_columns(const Node &node, const Operator &row) const {
+    if (row.lowering != "clone" || node.args.empty())
+      return false;
+    const Node *source = behind_views(node.args[0]);
+    return source && source->target == "tsc.windows.default";
   }
 
   /// view(view(x)) is view(x) where x can be viewed so.
@@ -227,7 +243,7 @@ graph::Graph clean_up(graph::Graph graph, const PassOptions &options) {
     return graph;
   for (auto &entry : graph.subgraphs)
     entry.second = clean_up(std::move(entry.second), options);
-  return remove_dead_nodes(CleanUp(std::move(graph)).run());
+  return remove_dead_nodes(CleanUp(std::move(graph), options.product_kernels).run());
 }
 
 } // namespace tsc::ops

@@ -39,7 +39,10 @@ graph::Graph order_sums(graph::Graph graph, const PassOptions &options) {
     const std::string_view target = in_fixed_order(node);
     if (target.empty())
       continue;
-    if (options.deterministic || (options.sorted_sums && fixed_order_pays(graph, node))) {
+    if (options.sorted_sums && few_places_pay(graph, node)) {
+      node.target = "tsc.sum_at_few_places.default";
+      changes = true;
+    } else if (options.deterministic || (options.sorted_sums && fixed_order_pays(graph, node))) {
       node.target = target;
       changes = true;
     } else if (const std::string_view wide = in_float32(graph, node); !wide.empty()) {
