@@ -132,6 +132,27 @@ public:
     return p;
   }
 
+  /// Few channels, as colours, whose lines are taken together.
+  Problem line_problem() {
+    Problem p;
+    p.dtype = between(0, 1) == 0 ? "float16" : "bfloat16";
+    p.rank = static_cast<size_t>(one_of({1, 2, 2, 2, 2, 3}));
+    p.batch = between(1, 3);
+    p.channels = one_of({1, 2, 3, 3, 3, 4});
+    p.outputs = one_of({8, 24, 40, 72});
+    for (size_t i = 0; i < p.rank; ++i) {
+      p.kernel.push_back(between(p.rank == 3 ? 2 : 3, p.rank == 3 ? 3 : 7));
+      p.stride.push_back(between(1, std::min<int64_t>(4, p.kernel[i])));
+      p.dilation.push_back(i + 1 < p.rank ? between(1, 2) : 1);
+      p.padding.push_back(between(0, 3));
+      p.sizes.push_back(p.dilation[i] * p.kernel[i] + between(0, p.rank == 3 ? 4 : 14));
+    }
+    p.after_relu = between(0, 1) == 0;
+    p.bias = between(0, 1) == 0;
+    p.more = Sizes(p.rank, 0);
+    return p;
+  }
+
 private:
   std::mt19937_64 random_;
 };
@@ -259,6 +280,22 @@ int check_taps(uint64_t seed, int count, const std::vector<runtime::SessionOptio
   return mapped;
 }
 
+/// Of `count` convolutions, how many take lines together.
+int check_lines(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
+  Draw draw(seed);
+  int packed = 0;
+  for (int i = 0; i < count; ++i) {
+    const Problem p = draw.line_problem();
+    const testing::MadeGraph graph = graph_of(p);
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    check_compiled(p, graph, compilation, ways);
+    const std::vector<graph::Node> &nodes = compilation.graph.nodes;
+    packed += std::any_of(nodes.begin(), nodes.end(),
+                          [](const graph::Node &n) { return n.target == "aten.unfold.default"; });
+  }
+  return packed;
+}
+
 void check_all(uint64_t seed, int count, const std::vector<runtime::SessionOptions> &ways) {
   Draw draw(seed);
   for (int i = 0; i < count; ++i)
@@ -285,6 +322,15 @@ TEST_CASE("windows come by bulk copies where channels are whole lines") {
 TEST_CASE("windows come by bulk copies where channels are whole lines on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     CHECK(check_taps(4, 40, ways) >= 25);
+}
+
+TEST_CASE("few channels are taken together along a line") {
+  CHECK(check_lines(5, 14, testing::host_ways()) >= 5);
+}
+
+TEST_CASE("few channels are taken together along a line on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    CHECK(check_lines(6, 60, ways) >= 25);
 }
 
 TEST_CASE("columns of groups of 16-bit channels are read and written in whole runs") {

@@ -146,6 +146,36 @@ bool copies_once(const Convolution &c) {
   return apart;
 }
 
+std::optional<PackedLine> packed_line(const Convolution &c, const Facilities &facilities) {
+  constexpr int64_t kStep = 64, kMostOutputs = 4; // terms that a product's kernel takes at a time
+  const size_t line = c.rank() - 1;
+  const int64_t word = word_of(c);
+  if (!reads_windows(c, facilities) || copies_once(c) || !c.groups.is_integer(1) ||
+      !tensor::is_reduced_float(c.result.dtype) || !c.channels().is_integer() ||
+      !c.window.taps().is_integer() || !c.window.dilation[line].is_integer(1) ||
+      !c.window.stride[line].is_integer() || !c.window.padding[line].is_integer() ||
+      !c.positions[line].is_integer() || !c.input.layout.sizes.back().is_integer())
+    return std::nullopt;
+  PackedLine packed;
+  for (packed.unit = 1; packed.unit < c.channels().value();)
+    packed.unit *= 2;
+  if (packed.unit >= word || c.channels().is_integer(0))
+    return std::nullopt;
+  const int64_t kernel = c.window.kernel[line].value(), stride = c.window.stride[line].value();
+  while (stride * packed.unit * packed.outputs % word != 0)
+    ++packed.outputs;
+  if (packed.outputs > kMostOutputs || packed.outputs > c.positions[line].value())
+    return std::nullopt;
+  const int64_t run = word / packed.unit, reached = kernel + stride * (packed.outputs - 1);
+  packed.taps = (reached + run - 1) / run * run;
+  const auto steps = [&](int64_t terms_of_line) {
+    return (c.window.taps().value() / kernel * terms_of_line + kStep - 1) / kStep;
+  };
+  if (steps(packed.taps * packed.unit) >= steps(kernel * word))
+    return std::nullopt;
+  return packed;
+}
+
 bool has_channels_inside(const Convolution &c) {
   return !c.groups.is_integer(1) && (wants_channels_inside(c) || is_channels_last(c.input.layout));
 }

@@ -5,6 +5,8 @@
 #include "ops/families/convolution.h"
 #include "ops/table/builder.h"
 
+#include <optional>
+
 namespace tsc::ops {
 
 enum class Way : uint8_t {
@@ -59,5 +61,17 @@ bool goes_by_phases(const Convolution &c, const Facilities &facilities);
 /// Whether windows do not overlap and their channels are no whole runs, as in the patches of an
 /// image: columns then hold the input once, in any order, and filled channels would hold more.
 bool copies_once(const Convolution &c);
+
+/// Few channels, as colours are: what the windows of neighbouring outputs hold of one line of the
+/// input lies together where channels are filled up to a part of 16 bytes, and is taken as the
+/// channels of a convolution over the other dimensions. Terms are then fewer than with every tap's
+/// channels filled up to 16 bytes.
+struct PackedLine {
+  int64_t unit = 0;    // channels, filled up
+  int64_t outputs = 1; // neighbouring ones along the line that one window serves
+  int64_t taps = 0;    // of that window, filled up to whole runs of 16 bytes
+};
+/// Nothing where that saves no steps of the product's terms, or windows start anywhere.
+std::optional<PackedLine> packed_line(const Convolution &c, const Facilities &facilities);
 
 } // namespace tsc::ops

@@ -327,6 +327,76 @@ void fill_channels(GraphBuilder &builder, Argument &input, Argument &weight, Con
   c.weight = builder.meta(weight);
 }
 
+/// The convolution with what windows hold of a line as its channels (packed_line); `positions`: of
+/// the result, or of the rows of it that are wanted.
+Argument packed_product(GraphBuilder &builder, const Argument &x, const Argument &w,
+                        const Convolution &c, const PackedLine &packed, const Sizes &positions) {
+  const Shaper shaper(builder);
+  const size_t rank = c.rank(), line = rank - 1;
+  const int64_t stride = c.window.stride[line].value(), kernel = c.window.kernel[line].value(),
+                before = c.window.padding[line].value(),
+                length = c.input.layout.sizes[2 + line].value(),
+                more = packed.unit - c.channels().value(), outputs = packed.outputs,
+                windows_of_line = (positions[line].value() + outputs - 1) / outputs,
+                step = stride * outputs, run = packed.taps * packed.unit,
+                reached = (windows_of_line - 1) * step + packed.taps;
+  // [N, sizes.., line * unit], zeros around the line; of that [N, run, sizes.., windows].
+  Arguments pads(2 * rank + 1, int64_t{0});
+  pads[0] = before;
+  pads[1] = reached - before - length;
+  pads.push_back(more);
+  const Argument filled =
+      builder.emit("tsc.channels_innermost.default",
+                   {builder.call("aten.constant_pad_nd.default", {x, pads, 0})});
+  std::vector<size_t> inner = then({0}, 2, rank);
+  inner.push_back(1);
+  Sizes lines(c.input.layout.sizes.begin() + 2, c.input.layout.sizes.end() - 1);
+  lines.insert(lines.begin(), c.batch());
+  lines.push_back(Expr(reached * packed.unit));
+  const Argument rows = shaper.reshape_in_place(shaper.permute(filled, inner), lines);
+  const Argument runs = builder.call("aten.unfold.default",
+                                     {rows, static_cast<int64_t>(rank), run, step * packed.unit});
+  const Argument input = shaper.permute(runs, then({0, rank + 1}, 1, rank));
+  // [outputs * O, run, kernel.., 1]: each output of a window has its taps a stride further on.
+  Arguments weights;
+  for (int64_t k = 0; k < outputs; ++k) {
+    Arguments around(2 * rank + 1, int64_t{0});
+    around[0] = k * stride;
+    around[1] = packed.taps - kernel - k * stride;
+    around.push_back(more);
+    weights.push_back(builder.call("aten.constant_pad_nd.default", {w, around, 0}));
+  }
+  const Argument all = outputs == 1 ? weights[0] : builder.call("aten.cat.default", {weights, 0});
+  Sizes taps = {c.outputs() * Expr(outputs), Expr(run)};
+  taps.insert(taps.end(), c.window.kernel.begin(), c.window.kernel.end() - 1);
+  taps.push_back(Expr(1));
+  const Argument weight =
+      shaper.reshape(shaper.permute(all, then({0, rank + 1, 1}, 2, line)), taps);
+
+  Convolution whole = c;
+  Sizes places = positions;
+  places[line] = windows_of_line;
+  whole.input = builder.meta(input);
+  whole.weight = builder.meta(weight);
+  whole.window.kernel[line] = whole.window.stride[line] = 1;
+  whole.window.padding[line] = 0;
+  whole.result.layout = tensor::contiguous_layout(then({c.batch(), taps[0]}, places));
+  const Argument windows = windows_of(builder, input, places, whole.window, 0);
+  const Argument product = product_of_rows(builder, windows, weight, whole, places);
+  if (outputs == 1)
+    return product;
+  // [N, outputs * O, .., windows] as [N, O, .., positions], where it lies.
+  Sizes apart = then({c.batch()}, places);
+  apart.back() = Expr(windows_of_line * outputs);
+  apart.push_back(c.outputs());
+  const Argument beside = shaper.permute(
+      shaper.reshape_in_place(shaper.permute(product, inner), apart), then({0, rank + 1}, 1, rank));
+  return windows_of_line * outputs == positions[line].value()
+             ? beside
+             : builder.call("aten.slice.Tensor",
+                            {beside, static_cast<int64_t>(2 + line), 0, positions[line].value()});
+}
+
 /// One part of the convolution by columns: samples, or rows of the result.
 Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argument &w, Convolution c,
                          size_t dimension, Part part) {
@@ -340,6 +410,8 @@ Argument part_by_columns(GraphBuilder &builder, const Argument &x, const Argumen
     positions[0] = part.to - part.from;
     c.window.padding[0] = c.window.padding[0] - Expr(part.from) * c.window.stride[0];
   }
+  if (const auto packed = packed_line(c, builder.facilities()))
+    return packed_product(builder, input, w, c, *packed, positions);
   Argument weight = w;
   fill_channels(builder, input, weight, c);
   const Argument windows = windows_of(builder, input, positions, c.window, 0);
