@@ -247,9 +247,10 @@ private:
     requests_ += times / kWarp * share;
     lines_ += of_lines * times / kWarp * share;
     sectors_ += of_sectors * times / kWarp * share;
-    if (value.op == Op::store && value.mode == ir::StoreMode::plain)
+    const bool stores = value.op == Op::store || value.op == Op::store_reduction;
+    if (stores && value.mode == ir::StoreMode::plain)
       stored_lines_ += of_lines * times / kWarp * share;
-    else if (value.op == Op::store)
+    else if (stores)
       changed_sectors_ += of_sectors * times / kWarp * share;
     if (is_read_apart(id)) {
       second_level_ += of_sectors * kSector * times / kWarp * share;

@@ -180,16 +180,18 @@ private:
 
 // ---- what may be done
 
-/// One way: values that are stored first, in an order of the loops (outermost first); or a loop
-/// whose elements become parts of rows; or rows in parts though a kernel of whole rows has blocks
-/// enough.
+/// One way: values that are stored first, in an order of the loops (outermost first); results that
+/// are stored in such an order, and then turned; or a loop whose elements become parts of rows; or
+/// rows in parts though a kernel of whole rows has blocks enough.
 struct Way {
-  std::vector<ValueId> values;
+  std::vector<ValueId> values, results;
   std::vector<size_t> order;
   size_t divided = kNone; // among the element loops
   bool in_parts = false;
 
-  bool is_none() const { return values.empty() && divided == kNone && !in_parts; }
+  bool is_none() const {
+    return values.empty() && results.empty() && divided == kNone && !in_parts;
+  }
 };
 
 class Ways {
@@ -224,13 +226,15 @@ public:
         };
         if (!values.empty() && values.size() <= kMostLaidOut &&
             std::none_of(ways.begin(), ways.end(), same))
-          ways.push_back({values, order, kNone, false});
+          ways.push_back({values, {}, order, kNone, false});
       }
+      if (Way turned = results_along(unit, order); !turned.results.empty())
+        ways.push_back(std::move(turned));
     }
     for (size_t i = 0; i < graph_.element_variables.size(); ++i)
       if (may_divide(units, i))
-        ways.push_back({{}, {}, i, false});
-    ways.push_back({{}, {}, kNone, true});
+        ways.push_back({{}, {}, {}, i, false});
+    ways.push_back({{}, {}, {}, kNone, true});
     return ways;
   }
 
@@ -272,6 +276,25 @@ private:
       std::stable_sort(order.begin(), order.end(),
                        [&](size_t a, size_t b) { return step(a) > step(b); });
     return order;
+  }
+
+  /// Where operands are contiguous along a loop of rows, the results that are so along another one.
+  Way results_along(size_t unit, const std::vector<size_t> &order) const {
+    Way way;
+    const size_t rows = graph_.row_variables.size();
+    if (unit >= rows)
+      return way;
+    for (const size_t loop : order)
+      if (loop < rows)
+        way.order.push_back(loop);
+    for (const ValueId id : graph_.stores) {
+      const Value &value = graph_[id];
+      if (value.level == Level::row && value.guard == ir::kNone && value.args.size() == 1 &&
+          bytes_of(module_, loops_, value) >= kFewestBytes &&
+          unit_loop(value.index, loops_.variables, loops_.sizes) != unit)
+        way.results.push_back(id);
+    }
+    return way;
   }
 
   std::vector<ValueId> loads_along_others(size_t unit) const {
@@ -433,6 +456,47 @@ KernelGraph lay_out_value(ir::Module &module, KernelGraph &graph, ValueId id,
   return filling;
 }
 
+/// Makes the store `id` of `graph` one to a new buffer, its rows in `order`; the kernel that stores
+/// from there what it stored.
+KernelGraph turn_result(ir::Module &module, KernelGraph &graph, ValueId id,
+                        std::span<const size_t> order) {
+  std::vector<Expr> variables, sizes;
+  for (const size_t loop : order) {
+    variables.push_back(graph.row_variables[loop]);
+    sizes.push_back(graph.row_sizes[loop]);
+  }
+  ir::Buffer buffer;
+  buffer.name = "laid" + std::to_string(module.buffers.size());
+  buffer.dtype = module.buffer(graph[id].buffer).dtype;
+  buffer.layout = tensor::contiguous_layout(sizes);
+  buffer.role = ir::Buffer::Role::computed;
+  module.buffers.push_back(buffer);
+
+  KernelGraph turning = graph;
+  turning.row_variables.clear();
+  turning.row_sizes.clear();
+  turning.element_variables = graph.row_variables;
+  turning.element_sizes = graph.row_sizes;
+  turning.reduces = false;
+  Value load, store;
+  load.op = Op::load;
+  load.dtype = buffer.dtype;
+  load.buffer = static_cast<BufferId>(module.buffers.size() - 1);
+  load.index = buffer.layout.linear_index(variables);
+  store.op = Op::store;
+  store.dtype = graph[id].dtype;
+  store.buffer = graph[id].buffer;
+  store.index = graph[id].index;
+  store.args = {0};
+  graph.values[id].buffer = load.buffer;
+  graph.values[id].index = load.index;
+  turning.values = {std::move(load), std::move(store)};
+  turning.stores = {1};
+  merge(turning, false);
+  assign_phases(turning);
+  return turning;
+}
+
 /// What is left once operands lie as they should.
 void tidy(const ir::Module &module, KernelGraph &graph) {
   remove_dead_values(graph);
@@ -467,6 +531,9 @@ std::vector<KernelGraph> follow(ir::Module &module, const KernelGraph &graph, co
   }
   for (const ValueId id : way.values)
     result.push_back(lay_out_value(module, rest, id, way.order));
+  std::vector<KernelGraph> turning;
+  for (const ValueId id : way.results)
+    turning.push_back(turn_result(module, rest, id, way.order));
   tidy(module, rest);
   std::optional<std::vector<KernelGraph>> parts;
   if (splits)
@@ -475,6 +542,7 @@ std::vector<KernelGraph> follow(ir::Module &module, const KernelGraph &graph, co
     std::move(parts->begin(), parts->end(), std::back_inserter(result));
   else
     result.push_back(std::move(rest));
+  std::move(turning.begin(), turning.end(), std::back_inserter(result));
   return result;
 }
 
@@ -498,6 +566,10 @@ std::string reason(const ir::Module &module, const KernelGraph &graph, const Way
   std::string text;
   if (way.in_parts) {
     text = "rows are reduced in parts, and their elements computed by another kernel";
+  } else if (!way.results.empty()) {
+    for (const ValueId id : way.results)
+      text += (text.empty() ? "" : " and ") + module.buffer(graph[id].buffer).name;
+    text += " stored as operands lie, and turned by another kernel";
   } else if (way.divided != kNone) {
     text = "rows are divided along a loop that some operands are contiguous along, others along "
            "another one";
@@ -526,7 +598,8 @@ bool may_lay_out(const ir::Module &module, const scheduler::Group &group,
       if (op.op == Op::set_indirect || op.op == Op::scan || op.op == Op::sort)
         return false;
       reduces = reduces || op.op == Op::store_reduction;
-      if ((op.op != Op::load && op.op != Op::store) || op.buffer == ir::kNone)
+      if ((op.op != Op::load && op.op != Op::store && op.op != Op::store_reduction) ||
+          op.buffer == ir::kNone)
         continue;
       double bytes = static_cast<double>(tensor::size_in_bytes(module.buffer(op.buffer).dtype));
       const Expr index = body.indices[op.index];

@@ -24,6 +24,8 @@ bool may_lay_out(const ir::Module &module, const scheduler::Group &group,
 ///
 /// - pointwise kernels, in tiles, that store operands, or what is computed from them, in the order
 ///   of the others, and then the group's kernels, which read those; or
+/// - the group's kernels with results in the order of the operands, and then pointwise kernels, in
+///   tiles, that store these where they are wanted; or
 /// - rows divided along the loop that some operands are contiguous along, a part an element, so
 ///   that both kinds are read by blocks of columns; or
 /// - rows reduced in parts, as split_rows does it where rows are few, and elements stored by a

@@ -7,6 +7,7 @@
 #include <variant>
 
 using namespace tsc;
+using nlohmann::json;
 
 namespace {
 
@@ -59,7 +60,51 @@ void check_all(const std::vector<runtime::SessionOptions> &ways) {
   }
 }
 
+/// Of a convolution of one tap whose values come with channels outermost: products of its images.
+void check_images(const std::vector<runtime::SessionOptions> &ways) {
+  for (const std::string dtype : {"float16", "bfloat16"}) {
+    const testing::MadeGraph graph = {dtype,
+                                      {{"g", dtype, {3, 24, 16, 17}},
+                                       {"x", dtype, {3, 16, 16, 17}},
+                                       {"w", dtype, {24, 16, 1, 1}}},
+                                      json::array({{"b",
+                                                    "aten.convolution_backward.default",
+                                                    {"$g",
+                                                     "$x",
+                                                     "$w",
+                                                     {24},
+                                                     {1, 1},
+                                                     {0, 0},
+                                                     {1, 1},
+                                                     false,
+                                                     {0, 0},
+                                                     1,
+                                                     {true, true, true}}},
+                                                   {"u", "operator.getitem", {"$b", 0}},
+                                                   {"v", "operator.getitem", {"$b", 1}},
+                                                   {"s", "operator.getitem", {"$b", 2}}}),
+                                      {"u", "v", "s"},
+                                      {}};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    int64_t images = 0;
+    for (const program::Step &step : compilation.program.steps)
+      if (const auto *product = std::get_if<program::Matmul>(&step.kind))
+        images += product->batch.value() == 3 ? 1 : 0;
+    CHECK(images == 2);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
 } // namespace
+
+TEST_CASE("gradients of one tap are products of images on the host") {
+  check_images(testing::host_ways());
+}
+
+TEST_CASE("gradients of one tap are products of images on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_images(ways);
+}
 
 TEST_CASE("gradients of grouped weights are sums over parts of the batch on the host") {
   check_all(testing::host_ways());

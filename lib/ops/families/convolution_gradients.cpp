@@ -42,9 +42,32 @@ Term cut_to(Term x, const Sizes &sizes) {
   return x;
 }
 
+/// One tap at every position, of one group.
+bool is_product(const Convolution &c) {
+  const auto all = [](const Sizes &sizes, int64_t value) {
+    return std::all_of(sizes.begin(), sizes.end(), [=](Expr e) { return e.is_integer(value); });
+  };
+  return !c.transposed && c.groups.is_integer(1) && all(c.window.kernel, 1) &&
+         all(c.window.stride, 1) && all(c.window.padding, 0);
+}
+
+/// Whether `x` comes with its channels outermost, and lies so: what the graph is given does, values
+/// of its own lie as their readers want them.
+bool comes_outermost(const Term &x) {
+  const graph::NodeRef *ref = x.value().node();
+  return ref != nullptr && x.builder().graph().node(ref->id).kind == graph::NodeKind::placeholder &&
+         x.meta().layout.is_contiguous();
+}
+
 /// The opposite convolution of `above`, as large as the input.
 Argument of_input(GraphBuilder &builder, const Call &call, const Convolution &c,
                   const Argument &above) {
+  if (is_product(c)) { // a plain one of the turned weight
+    const Term turned = permuted(given(builder, call, "weight"), then({1, 0}, 2, c.rank()));
+    return builder.call("aten.convolution.default",
+                        {above, turned.value(), graph::None{}, call["stride"], call["padding"],
+                         call["dilation"], false, call["output_padding"], call["groups"]});
+  }
   const Sizes from = spatial(c.input);
   Sizes extra(c.rank(), Expr(0)); // what a transposed window does not reach by itself
   if (!c.transposed)
@@ -136,6 +159,8 @@ private:
     const size_t rank = c_.rank();
     const Expr batch = batch_of(rows), terms = batch * symbolic::numel(positions_);
     const Expr columns = column_count_ * c_.window.taps();
+    if (has_images(batch))
+      return product_of_images(rows, slid);
     const Term windows(builder_,
                        windows_of(builder_, with_channels_beside(slid), positions_, c_.window, 0));
     if (groups_.is_integer(1)) {
@@ -174,6 +199,29 @@ private:
                       tensor::is_reduced_float(c_.weight.dtype) && column_count_.is_integer() &&
                       column_count_.value() % kRun == 0 && !c_.window.taps().is_integer(1);
     return pays ? builder_.emit("tsc.channels_inside.default", {slid.value()}) : slid.value();
+  }
+
+  /// Whether each image is a product of matrices as they lie, channels outermost, and what these
+  /// give in float32 is few bytes beside what they read.
+  bool has_images(const Expr &batch) const {
+    constexpr int64_t kFewestTerms = 256, kShare = 4;
+    const Expr positions = symbolic::numel(positions_);
+    if (!builder_.facilities().product_kernels || !is_product(c_) || !batch.is_integer() ||
+        !positions.is_integer() || !row_count_.is_integer() || !column_count_.is_integer() ||
+        !tensor::is_reduced_float(c_.weight.dtype) || positions.value() < kFewestTerms ||
+        positions.value() % 8 != 0 || !comes_outermost(rows_) || !comes_outermost(slid_))
+      return false;
+    const int64_t given = 2 * (row_count_.value() + column_count_.value()) * positions.value(),
+                  yielded = 4 * row_count_.value() * column_count_.value();
+    return yielded * kShare <= given;
+  }
+  /// [N, R, positions] @ [N, positions, S], summed over the images.
+  Term product_of_images(const Term &rows, const Term &slid) const {
+    const Expr batch = batch_of(rows), positions = symbolic::numel(positions_);
+    const Term left = reshaped(rows, {batch, row_count_, positions}),
+               right = permuted(reshaped(slid, {batch, column_count_, positions}), {0, 2, 1});
+    const Term sums = left.then("aten.bmm.dtype", {right.value(), DType::f32});
+    return {builder_, sum(sums, {0}, false).as(c_.weight.dtype)};
   }
 
   /// Into how many parts the batch is cut whose products are added up: groups have a matrix each,

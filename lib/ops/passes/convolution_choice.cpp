@@ -147,7 +147,8 @@ bool copies_once(const Convolution &c) {
 }
 
 std::optional<PackedLine> packed_line(const Convolution &c, const Facilities &facilities) {
-  constexpr int64_t kStep = 64, kMostOutputs = 4; // terms that a product's kernel takes at a time
+  constexpr int64_t kStep = 64, kColumns = 128; // terms and columns that a product takes at a time
+  constexpr int64_t kMostOutputs = 4, kLine = 128;
   const size_t line = c.rank() - 1;
   const int64_t word = word_of(c);
   if (!reads_windows(c, facilities) || copies_once(c) || !c.groups.is_integer(1) ||
@@ -156,24 +157,42 @@ std::optional<PackedLine> packed_line(const Convolution &c, const Facilities &fa
       !c.window.stride[line].is_integer() || !c.window.padding[line].is_integer() ||
       !c.positions[line].is_integer() || !c.input.layout.sizes.back().is_integer())
     return std::nullopt;
-  PackedLine packed;
-  for (packed.unit = 1; packed.unit < c.channels().value();)
-    packed.unit *= 2;
-  if (packed.unit >= word || c.channels().is_integer(0))
+  PackedLine best;
+  for (best.unit = 1; best.unit < c.channels().value();)
+    best.unit *= 2;
+  if (best.unit >= word || c.channels().is_integer(0))
     return std::nullopt;
-  const int64_t kernel = c.window.kernel[line].value(), stride = c.window.stride[line].value();
-  while (stride * packed.unit * packed.outputs % word != 0)
-    ++packed.outputs;
-  if (packed.outputs > kMostOutputs || packed.outputs > c.positions[line].value())
-    return std::nullopt;
-  const int64_t run = word / packed.unit, reached = kernel + stride * (packed.outputs - 1);
-  packed.taps = (reached + run - 1) / run * run;
+  const int64_t kernel = c.window.kernel[line].value(), stride = c.window.stride[line].value(),
+                others = c.window.taps().value() / kernel,
+                columns = c.outputs().is_integer() ? c.outputs().value() : kColumns;
   const auto steps = [&](int64_t terms_of_line) {
-    return (c.window.taps().value() / kernel * terms_of_line + kStep - 1) / kStep;
+    return (others * terms_of_line + kStep - 1) / kStep;
   };
-  if (steps(packed.taps * packed.unit) >= steps(kernel * word))
+  // What multiplies: as many columns take as long as fewer.
+  const auto work = [&](const PackedLine &packed) {
+    return static_cast<double>(steps(packed.taps * packed.unit) *
+                               std::max(kColumns, columns * packed.outputs)) /
+           static_cast<double>(packed.outputs);
+  };
+  const auto serves = [&](int64_t outputs) {
+    return stride * best.unit * outputs % word == 0 && outputs <= c.positions[line].value();
+  };
+  while (best.outputs <= kMostOutputs && !serves(best.outputs))
+    ++best.outputs;
+  if (best.outputs > kMostOutputs)
     return std::nullopt;
-  return packed;
+  const int64_t run = word / best.unit;
+  best.taps = (kernel + stride * (best.outputs - 1) + run - 1) / run * run;
+  if (steps(best.taps * best.unit) >= steps(kernel * word))
+    return std::nullopt;
+  // Whole lines of 128 bytes come by bulk copies.
+  PackedLine whole = best;
+  whole.taps = kLine / static_cast<int64_t>(tensor::size_in_bytes(c.result.dtype)) / whole.unit;
+  for (; whole.outputs <= kMostOutputs; ++whole.outputs)
+    if (serves(whole.outputs) && kernel + stride * (whole.outputs - 1) <= whole.taps &&
+        work(whole) <= work(best))
+      best = whole;
+  return best;
 }
 
 bool has_channels_inside(const Convolution &c) {

@@ -67,6 +67,15 @@ std::optional<double> empty_operations(const Convolution &c) {
   return 2 * static_cast<double>(c.batch().value() * c.channels().value()) * (done - wanted);
 }
 
+/// Whether `c`, in groups of a few outputs, is a sum at each output wherever its channels lie.
+bool is_sum_outside(Convolution c) {
+  if (c.groups.is_integer(1) || is_channels_last(c.result.layout) ||
+      symbolic::floor_div(c.outputs(), c.groups).is_integer(1)) // depthwise: lies as its input does
+    return false;
+  c.channels_outside = true;
+  return choose_way(c, Facilities{.product_kernels = true}) == Way::sum;
+}
+
 /// Of one kind of dtypes: float32, or 16-bit floats.
 class Layouts {
 public:
@@ -96,6 +105,7 @@ private:
   static constexpr double kAlways = 1e30;  // bytes: channels lie innermost in any case
   std::map<NodeId, double> saved_, turns_; // bytes, by a node of the set
   std::vector<NodeId> convolutions_;
+  std::set<NodeId> sums_; // of convolutions_: as fast either way, if no product is in their set
   std::vector<NodeId> phases_; // transposed ones: they follow what is chosen for others
 
   bool is_ours(tensor::DType dtype) const {
@@ -169,6 +179,10 @@ private:
     if (reduced_) {
       const std::optional<double> empty = empty_operations(c);
       convolutions_.push_back(id);
+      if (is_sum_outside(c)) {
+        sums_.insert(id);
+        return;
+      }
       saved_[id] += empty ? *empty / kTensorOperationsAByte : kAlways;
       return;
     }
@@ -231,6 +245,13 @@ private:
   void decide_outside(std::map<NodeId, double> &saved, std::map<NodeId, double> &turns,
                       ConvolutionLayouts &result) {
     std::map<NodeId, size_t> counts;
+    std::set<NodeId> with_products;
+    for (const NodeId id : convolutions_)
+      if (sums_.count(id) == 0)
+        with_products.insert(set_of(id));
+    for (const NodeId id : sums_)
+      if (with_products.count(set_of(id)) > 0)
+        saved[set_of(id)] += kAlways;
     for (const NodeId id : convolutions_) {
       const NodeId set = set_of(id);
       result.outside[id] = saved[set] < turns[set];
@@ -241,10 +262,11 @@ private:
         continue;
       char text[256];
       std::snprintf(text, sizeof text,
-                    "%zu convolution%s of 16-bit floats, from %s on: a product an image, channels "
-                    "lie as they come: empty tiles are as %.1f MB that are moved, turning inputs "
-                    "and outputs is %.1f MB",
+                    "%zu convolution%s of 16-bit floats, from %s on: %s, channels lie as they "
+                    "come: empty tiles are as %.1f MB that are moved, turning inputs and outputs "
+                    "is %.1f MB",
                     count, count == 1 ? "" : "s", graph_.node(first_of(set)).name.c_str(),
+                    with_products.count(set) > 0 ? "a product an image" : "sums in groups",
                     saved[set] * 1e-6, turns[set] * 1e-6);
       result.choices.emplace_back(text);
     }

@@ -21,8 +21,8 @@ struct ConvolutionLayouts {
 /// their products or join parts, are more bytes than the turns of its inputs and outputs. Those of
 /// 16-bit floats always do, but for sets that are nothing but products (one tap at every position)
 /// of values that come and are asked for with channels outermost: a product an image then, unless
-/// the tiles of its matrices are so empty that this takes longer than turning. Before: decomposed
-/// but for convolutions.
+/// the tiles of its matrices are so empty that this takes longer than turning; and for such sets of
+/// sums in groups of a few outputs. Before: decomposed but for convolutions.
 ConvolutionLayouts choose_convolution_layouts(const graph::Graph &graph);
 
 } // namespace tsc::ops

@@ -304,6 +304,15 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     release_query();
   }
 
+  /// Of finite ones a finite number: what drowns in a mask is told from what it hides.
+  TC_MEMBER float base_in_powers_of_two(float base) const {
+    constexpr float limit = 3.402823466e38f;
+    if constexpr (Mask::present)
+      return base == -TC_INF ? base : fmaxf(base * tc_log2_e, -limit);
+    else
+      return base;
+  }
+
   /// Sums over totals, to memory.
   TC_MEMBER void store(int batch, int head) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -316,7 +325,7 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       const int row = state.row + half * 8;
       if (float *sums = tc_attention_sums(p, batch, head))
         if (row < p.rows && lane % 4 == 0)
-          sums[row] = tc_log_of_sum(state.base[half], total);
+          sums[row] = tc_log_of_sum(base_in_powers_of_two(state.base[half]), total);
       T *to = tc_row(p.out, batch, head, row < p.rows ? row : 0);
       TC_UNROLL
       for (int part = 0; part < tiles::depth / 16; ++part) {
@@ -330,7 +339,7 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
 
   TC_MEMBER void run() {
     tc_attention_walk<Depth, tiles::groups, Causal> items(p);
-    const float scale = p.scale * 1.4426950408889634f; // weights are powers of two
+    const float scale = p.scale * tc_log2_e; // weights are powers of two
     unsigned query_parity = 0;
     if (group == tiles::groups - 1)
       end_turn(); // the first one's turn
@@ -361,7 +370,7 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
         release(places.query_free());
       }
       if constexpr (Mask::present)
-        walk_masked(own, steps, item, scale);
+        walk_masked(own, steps, item, p.scale);
       else
         walk(own, steps.count, scale);
       store(item.batch, item.head);

@@ -104,10 +104,14 @@ TC_FN void tc_group_hide(tc_group_state<Tiles> &state, int first_key, int column
 /// Weights may be this power of two before earlier sums shrink: most steps then shrink nothing.
 constexpr float tc_group_growth = 8.0f;
 
+constexpr float tc_log2_e = 1.4426950408889634f;
+
 /// Scores become weights against the base of their row, which follows the largest of them;
-/// `smaller`: what earlier sums shrink by. Scores are powers of two times `scale`. Four largest and
-/// four totals at a time: what waits for the one before it would take longest.
-template <bool Scaled, class Tiles>
+/// `smaller`: what earlier sums shrink by. Scores are powers of two times `scale`, or, Natural,
+/// powers of e as they are, and so are their bases: a mask is then added as it is, also where it is
+/// the lowest finite number, of which there is no multiple. Four largest and four totals at a time:
+/// what waits for the one before it would take longest.
+template <bool Natural, class Tiles>
 TC_FN void tc_group_weigh(tc_group_state<Tiles> &state, float (&smaller)[2], float scale) {
   TC_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -118,20 +122,20 @@ TC_FN void tc_group_weigh(tc_group_state<Tiles> &state, float (&smaller)[2], flo
     float largest = fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-    if constexpr (!Scaled)
+    if constexpr (!Natural)
       largest = __fmul_rn(largest, scale);
-    if (largest <= state.base[half] + tc_group_growth)
+    if (largest <= state.base[half] + (Natural ? tc_group_growth / tc_log2_e : tc_group_growth))
       largest = state.base[half];
     const float base = largest == -TC_INF ? 0.0f : largest;
-    smaller[half] = tc_fast_exp2(state.base[half] - base);
+    smaller[half] = tc_fast_exp2((state.base[half] - base) * (Natural ? tc_log2_e : 1.0f));
     state.base[half] = largest;
     float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     TC_UNROLL
     for (int i = half * 2; i < Tiles::keys / 2; i += 4)
       TC_UNROLL
     for (int j = i; j < i + 2; ++j) {
-      state.scores[j] =
-          tc_fast_exp2(Scaled ? state.scores[j] - base : fmaf(state.scores[j], scale, -base));
+      state.scores[j] = tc_fast_exp2(Natural ? (state.scores[j] - base) * tc_log2_e
+                                             : fmaf(state.scores[j], scale, -base));
       total[i / 4 % 2 * 2 + j % 2] += state.scores[j];
     }
     state.totals[half] =
@@ -155,7 +159,7 @@ TC_FN void tc_group_shrink(tc_group_state<Tiles> &state, const float (&smaller)[
 
 // ---- masks
 
-/// The mask of a thread's scores of a step, added in powers of two.
+/// The mask of a thread's scores of a step, added in powers of e.
 /// -inf hides; a number that is finite stays finite, so that it drowns a score and rows that are
 /// masked throughout have equal weights.
 /// Functions are computed where the scores are. Which scores count is found before, a bit each;
@@ -204,13 +208,12 @@ template <class Tiles, class Mask> struct tc_group_mask {
       result = result || seen[word] != 0;
     return result;
   }
-  /// Scores as they count, in powers of two.
+  /// Scores as they count, in powers of e.
   TC_MEMBER void add(float (&scores)[count], float) const {
     for_scores([&](int i, int at, int column) {
-      scores[i] =
-          (seen[i / 32] >> i % 32 & 1u) != 0
-              ? functions->changed(scores[i] * scale, batch, head, at, column) * 1.4426950408889634f
-              : -TC_INF;
+      scores[i] = (seen[i / 32] >> i % 32 & 1u) != 0
+                      ? functions->changed(scores[i] * scale, batch, head, at, column)
+                      : -TC_INF;
     });
   }
 };
@@ -249,8 +252,27 @@ struct tc_group_mask<Tiles, tc_mask<M, Pairs, Runs>> {
   }
   TC_FN bool hides(bool visible) { return !visible; }
   template <class E> TC_FN bool hides(E value) { return tc_get(value) == -TC_INF; }
+  /// 32 bits of a mask that hides all that they say of.
+  TC_FN unsigned hiding_word(bool) { return 0u; }
+  TC_FN unsigned hiding_word(float) { return 0xff800000u; }
+  TC_FN unsigned hiding_word(tc_f16) { return 0xfc00fc00u; }
+  TC_FN unsigned hiding_word(tc_bf16) { return 0xff80ff80u; }
   /// Whether some score may be seen, of those that there are.
   TC_MEMBER bool sees(int first_key, int columns) const {
+    if (first_key + Tiles::keys <= columns) {
+      unsigned differs = 0;
+      TC_UNROLL
+      for (int half = 0; half < 2; ++half)
+        TC_UNROLL
+      for (int run = 0; run < runs; ++run) {
+        unsigned words[sizeof(M) * 2];
+        memcpy(words, &added[half][run], sizeof words);
+        TC_UNROLL
+        for (int i = 0; i < static_cast<int>(sizeof(M)) * 2; ++i)
+          differs |= words[i] ^ hiding_word(M{});
+      }
+      return differs != 0;
+    }
     const int lane = static_cast<int>(threadIdx.x) % 32;
     bool result = false;
     TC_UNROLL
@@ -267,10 +289,7 @@ struct tc_group_mask<Tiles, tc_mask<M, Pairs, Runs>> {
     return visible ? score * scale : -TC_INF;
   }
   template <class E> TC_FN float masked(float score, float scale, E value) {
-    constexpr float limit = 3.402823466e38f;
-    const float added = tc_get(value), powers = added * 1.4426950408889634f;
-    const bool finite = added >= -limit && added <= limit;
-    return fmaf(score, scale, finite ? fminf(fmaxf(powers, -limit), limit) : powers);
+    return fmaf(score, scale, tc_get(value));
   }
   TC_MEMBER void add(float (&scores)[Tiles::keys / 2], float scale) const {
     TC_UNROLL
