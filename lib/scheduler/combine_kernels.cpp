@@ -152,34 +152,53 @@ private:
 
   // ---- large kernels that read the same
 
-  /// What a group reads in the order of its outermost loop, from one end to the other: bytes by
-  /// storage. Blocks of kernels follow that loop, so that two groups are at the same place of it
+  /// What a group reads whole, in the order of its outermost loop, from one end to the other: bytes
+  /// by storage. Blocks of kernels follow that loop, so that two groups are at the same place of it
   /// when they have run the same share of their blocks.
   std::map<BufferId, int64_t> walked_in_order(uint32_t group) const {
-    std::map<BufferId, int64_t> walked;
-    for (const ir::LoopBody &body : groups_[group].bodies) {
-      const std::span<const Expr> sizes = body.iteration_sizes();
-      const auto outermost =
-          std::find_if(sizes.begin(), sizes.end(), [](Expr size) { return size != Expr(1); });
-      if (outermost == sizes.end())
-        continue;
-      const Expr variable = body.variables[static_cast<size_t>(outermost - sizes.begin())];
+    constexpr double kWhole = 0.9; // windows may leave a rest at the end
+    std::map<BufferId, std::map<Expr, double, symbolic::ExprLess>> touched; // by index: elements
+    for (const ir::LoopBody &body : groups_[group].bodies)
       for (const ir::BodyOp &op : body.ops) {
         const NodeId producer = op.op == ir::Op::load ? state_.producer[op.buffer] : ir::kNone;
-        if (op.op != ir::Op::load || (producer != ir::kNone && group_of_[producer] == group))
-          continue;
-        const BufferId storage = state_.module.storage_of(op.buffer);
-        const ir::Buffer &buffer = state_.module.buffer(storage);
-        const int64_t elements = size_hint(state_.module, buffer.layout.storage_size());
-        const std::optional<Expr> step = symbolic::coefficient_of(body.indices[op.index], variable);
-        const int64_t reach = step ? size_hint(state_.module, *step * *outermost) : 0;
-        constexpr double kWhole = 0.9; // windows may leave a rest at the end
-        if (reach <= elements &&
-            static_cast<double>(reach) >= kWhole * static_cast<double>(elements))
-          walked[storage] = elements * static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
+        if (op.op == ir::Op::load && (producer == ir::kNone || group_of_[producer] != group))
+          note_walk(body, op, touched[state_.module.storage_of(op.buffer)]);
       }
+    std::map<BufferId, int64_t> walked;
+    for (const auto &[storage, by_index] : touched) {
+      const ir::Buffer &buffer = state_.module.buffer(storage);
+      const int64_t elements = size_hint(state_.module, buffer.layout.storage_size());
+      double read = 0; // slices of one tensor are no whole
+      for (const auto &[index, count] : by_index)
+        read += count;
+      if (read >= kWhole * static_cast<double>(elements))
+        walked[storage] = elements * static_cast<int64_t>(tensor::size_in_bytes(buffer.dtype));
     }
     return walked;
+  }
+  /// Elements that the load touches, if it goes from one end of its storage to the other along the
+  /// outermost loop.
+  void note_walk(const ir::LoopBody &body, const ir::BodyOp &load,
+                 std::map<Expr, double, symbolic::ExprLess> &touched) const {
+    constexpr double kWhole = 0.9;
+    const std::span<const Expr> sizes = body.iteration_sizes();
+    const auto outermost =
+        std::find_if(sizes.begin(), sizes.end(), [](Expr size) { return size != Expr(1); });
+    if (outermost == sizes.end())
+      return;
+    const Expr index = body.indices[load.index],
+               variable = body.variables[static_cast<size_t>(outermost - sizes.begin())];
+    const ir::Buffer &buffer = state_.module.buffer(state_.module.storage_of(load.buffer));
+    const int64_t elements = size_hint(state_.module, buffer.layout.storage_size());
+    const std::optional<Expr> step = symbolic::coefficient_of(index, variable);
+    const int64_t reach = step ? size_hint(state_.module, *step * *outermost) : 0;
+    if (reach > elements || static_cast<double>(reach) < kWhole * static_cast<double>(elements))
+      return;
+    double count = 1;
+    for (size_t i = 0; i < body.variables.size(); ++i)
+      if (symbolic::depends_on(index, body.variables[i]))
+        count *= static_cast<double>(size_hint(state_.module, body.sizes[i]));
+    touched[index] = std::min(count, static_cast<double>(elements));
   }
 
   /// Large kernels that walk through the same tensor, more than the second-level cache holds, from

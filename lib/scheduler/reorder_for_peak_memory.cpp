@@ -238,6 +238,37 @@ Order depth_first(const MemoryModel &model, const WaitingGroups &waiting) {
   return DepthFirst(model, waiting).run();
 }
 
+/// The same, but who waits for nothing (fills, casts of weights) runs right before the first that
+/// waits for it: it has no memory to give back, so nothing is alive for longer.
+Order with_late_sources(const Order &order, const WaitingGroups &waiting) {
+  std::vector<size_t> place(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    place[order[i]] = i;
+  std::vector<std::vector<uint32_t>> before(order.size()); // by place
+  for (const uint32_t group : order) {
+    size_t at = place[group];
+    if (waiting.count[group] == 0 && !waiting.after[group].empty()) {
+      at = order.size();
+      for (const uint32_t next : waiting.after[group])
+        at = std::min(at, place[next]);
+    }
+    if (at != place[group])
+      before[at].push_back(group);
+  }
+  Order result;
+  result.reserve(order.size());
+  std::vector<bool> moved(order.size(), false);
+  for (const std::vector<uint32_t> &groups : before)
+    for (const uint32_t group : groups)
+      moved[group] = true;
+  for (size_t i = 0; i < order.size(); ++i) {
+    result.insert(result.end(), before[i].begin(), before[i].end());
+    if (!moved[order[i]])
+      result.push_back(order[i]);
+  }
+  return result;
+}
+
 struct Heuristic {
   std::string_view name;
   Order (*function)(const MemoryModel &, const WaitingGroups &);
@@ -262,8 +293,13 @@ void reorder_for_peak_memory(State &state) {
   MemoryOrder &result = state.schedule.memory_order;
   result.bytes_before = result.bytes = peak_bytes(model, best);
   result.heuristic = "fusion's order";
+  if (Order late = with_late_sources(best, waiting); peak_bytes(model, late) < result.bytes) {
+    result.bytes = peak_bytes(model, late);
+    result.heuristic = "fusion's order, what waits for nothing late";
+    best = std::move(late);
+  }
   for (const Heuristic &heuristic : kHeuristics) {
-    Order order = heuristic.function(model, waiting);
+    Order order = with_late_sources(heuristic.function(model, waiting), waiting);
     support::require(order.size() == groups.size(), "scheduler", "groups wait for each other");
     const int64_t bytes = peak_bytes(model, order);
     if (bytes >= result.bytes)

@@ -1,6 +1,7 @@
 // Reductions of which some operands lie along the rows and others across them: blocks of columns
 // that have whole sectors of both, operands that are laid out first, rows that are divided along
-// the loop that some operands are contiguous along. And where none of that pays.
+// the loop that some operands are contiguous along; results that are turned afterwards. And where
+// none of that pays.
 #include "driver/reference.h"
 #include "graph/read.h"
 #include "made_graph.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr const char *kLaidOut = "laid out as the kernel behind reads";
 constexpr const char *kDivided = "rows are divided along a loop";
+constexpr const char *kTurned = "stored as operands lie, and turned by another kernel";
 
 struct Case {
   std::string name;
@@ -41,6 +43,12 @@ std::vector<Case> cases() {
                      {"t", "aten.transpose.int", {"$p", 1, 2}},
                      {"s", "aten.add.Tensor", {"$a", "$t"}},
                      {"y", "aten._softmax.default", {"$s", 2, false}}};
+  // Values come with channels innermost, what they are summed to is wanted with them outermost.
+  const json columns = {{"t", "aten.permute.default", {"$x", {0, 3, 1, 2}}},
+                        {"y", "aten.sum.dim_IntList", {"$t", {2}}}};
+  const auto image = [](const std::string &dtype, std::vector<int64_t> sizes) {
+    return std::vector<testing::MadeInput>{{"x", dtype, std::move(sizes)}};
+  };
   std::vector<testing::MadeInput> three = pair("bfloat16", {4, 1024, 1000});
   three.push_back(three[1]);
   three[2].name = "c";
@@ -56,6 +64,8 @@ std::vector<Case> cases() {
        "8 columns a block", "laid"},
       {"rows that are read back", pair("bfloat16", {2, 1024, 1024}), normalized, kLaidOut,
        kDivided},
+      {"sums of short middles", image("float16", {33, 11, 130, 256}), columns, kTurned, kLaidOut},
+      {"sums of few of them", image("float16", {1, 11, 130, 256}), columns, "", kTurned},
       {"what is computed from two operands", three, both, "what is computed from operands",
        kDivided},
       {"everything",

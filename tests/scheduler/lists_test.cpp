@@ -385,13 +385,16 @@ TEST_CASE("large kernels that walk through one tensor are one launch, their bloc
   const target::Policy &policy = target::default_policy();
   const auto module_of = [](ModuleBuilder &b, int64_t rows) {
     const BufferId x = b.input("x", {rows, 4096});
+    const auto every_second = [&](int64_t first) {
+      return b.load(x, {Expr(rows), Expr(2048)},
+                    {ir::variable(0), Expr(2) * ir::variable(1) + Expr(first)});
+    };
     const ir::LoopId row = b.load(x),
-                     half = b.load(x, {Expr(rows), Expr(2048)},
-                                   {ir::variable(0), Expr(2) * ir::variable(1)}),
+                     pair = b.binary(ir::Op::add, every_second(0), every_second(1)),
                      column =
                          b.load(x, {Expr(4096), Expr(rows)}, {ir::variable(1), ir::variable(0)});
     b.output(b.reduce(row));
-    b.output(b.pointwise(b.unary(ir::Op::neg, half)));
+    b.output(b.pointwise(pair));
     b.output(b.reduce(column));
   };
   ModuleBuilder large; // 128 MiB
@@ -400,6 +403,14 @@ TEST_CASE("large kernels that walk through one tensor are one launch, their bloc
   CHECK(launches(large.module, schedule) == Launches{"op0|op1", "op2"});
   REQUIRE(schedule.lists.size() == 1);
   CHECK(schedule.lists[0].read_together == 8192 * 4096 * 4);
+  ModuleBuilder sliced; // halves of each row: no element is read twice
+  const BufferId x = sliced.input("x", {8192, 4096});
+  sliced.output(
+      sliced.reduce(sliced.load(x, {Expr(8192), Expr(2048)}, {ir::variable(0), ir::variable(1)})));
+  sliced.output(sliced.pointwise(
+      sliced.unary(ir::Op::neg, sliced.load(x, {Expr(8192), Expr(1024)},
+                                            {ir::variable(0), Expr(2048) + ir::variable(1)}))));
+  CHECK(run(sliced.module, policy).lists.empty());
   ModuleBuilder cached; // 32 MiB, less than the second-level cache has
   module_of(cached, 2048);
   CHECK(run(cached.module, policy).lists.empty());

@@ -88,6 +88,38 @@ TC_FN void tc_bring_boxes(unsigned to, const tc_tensor_map *map, int first, int 
     tc_bulk_copy(to + block * bytes, map, block * tc_group_block, first, head, batch, full);
 }
 
+/// Arrivals of threads that copy, two copies later than their own: by then it is there, and a fence
+/// makes it seen by wgmma. (Those who multiply would else need one at every step, which waits for
+/// all that they have under way, masks among it.) What a stage waits for to be free again came
+/// earlier by more than that.
+class tc_late_arrivals {
+public:
+  /// The copies since the last call count for `full`.
+  TC_MEMBER void add(unsigned full) {
+    tc_async_end_group();
+    if (older_ != 0) {
+      tc_async_wait<2>();
+      tc_wgmma_see_shared();
+      tc_barrier_arrive(older_);
+    }
+    older_ = newer_;
+    newer_ = full;
+  }
+  /// Before a wait for those who need what was copied last.
+  TC_MEMBER void end() {
+    tc_async_wait<0>();
+    tc_wgmma_see_shared();
+    if (older_ != 0)
+      tc_barrier_arrive(older_);
+    if (newer_ != 0)
+      tc_barrier_arrive(newer_);
+    older_ = newer_ = 0;
+  }
+
+private:
+  unsigned older_ = 0, newer_ = 0;
+};
+
 template <class Tiles, int Depth, bool Causal, class T, class Mask>
 TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
                               const tc_group_places<Tiles> &places) {
@@ -95,6 +127,8 @@ TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
     return;
   tc_attention_walk<Depth, Tiles::groups, Causal> items(p);
   tc_ring<Tiles::stages> ring;
+  static_assert(Tiles::stages > 1, "arrivals are late");
+  tc_late_arrivals arrivals;
   unsigned query_parity = 1;
   for (tc_attention_item item; items.next(p, item);) {
     const int first = item.block * Tiles::rows, key_head = item.head / p.group;
@@ -107,7 +141,7 @@ TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
         tc_bring_boxes<Tiles, Tiles::keys>(to, map, column, key_head, item.batch, full);
       } else {
         tc_bring_rows<Depth, Tiles::keys, Tiles::ordered>(to, from, stride, column, p.columns);
-        tc_barrier_arrive_after_copies(full);
+        arrivals.add(full);
       }
     };
     tc_barrier_wait(places.query_free(), query_parity);
@@ -119,7 +153,7 @@ TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
       tc_bring_rows<Depth, Tiles::rows, false>(places.query(),
                                                tc_row(p.query, item.batch, item.head, 0),
                                                p.query.row_stride, first, p.rows);
-      tc_barrier_arrive_after_copies(places.query_full());
+      arrivals.add(places.query_full());
     }
     const tc_group_steps<Tiles, Mask> steps(p, item.batch, item.head, first, end);
     for (int step = 0; step < steps.count; ++step) {
@@ -132,6 +166,8 @@ TC_FN void tc_attention_bring(const tc_attention_problem<T, Mask> &p,
             places.values_full(ring.stage));
       ring.next();
     }
+    if constexpr (!Tiles::bulk)
+      arrivals.end();
   }
 }
 
@@ -160,18 +196,9 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
     if constexpr (!tiles::holds_query)
       release(places.query_free());
   }
-  /// What threads have copied, wgmma sees behind a fence.
-  TC_MEMBER void see_copies() const {
-    if constexpr (!tiles::bulk)
-      tc_wgmma_see_shared();
-  }
-  TC_MEMBER void await_keys() {
-    tc_barrier_wait(places.keys_full(keys.stage), keys.parity);
-    see_copies();
-  }
+  TC_MEMBER void await_keys() { tc_barrier_wait(places.keys_full(keys.stage), keys.parity); }
   TC_MEMBER void await_values() {
     tc_barrier_wait(places.values_full(values.stage), values.parity);
-    see_copies();
   }
   TC_MEMBER void release_keys() {
     release(places.keys_free(keys.stage));
@@ -364,7 +391,6 @@ template <class Tiles, int Depth, bool Causal, class T, class Mask> struct tc_at
       }
       tc_barrier_wait(places.query_full(), query_parity);
       query_parity ^= 1;
-      see_copies();
       if constexpr (tiles::holds_query) {
         tc_group_load(state, places.query() + group * (tc_group_rows * tc_group_line));
         release(places.query_free());
