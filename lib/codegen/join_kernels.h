@@ -6,8 +6,9 @@
 namespace tsc::codegen {
 
 /// Which kernels one launch may hold: blocks of equal size, parameters that fit, a grid that fits.
-/// Positions in `kernels`, each once, in order of the first. `beside`: a kernel whose threads do not
-/// wait for each other may have smaller blocks, several of which one of the launch then works for.
+/// Positions in `kernels`, each once, in order of the first. `beside`: a kernel whose threads do
+/// not wait for each other may have smaller blocks, several of which one of the launch then works
+/// for.
 std::vector<std::vector<size_t>> divide_into_launches(const std::vector<PlannedKernel> &kernels,
                                                       bool beside = false);
 
