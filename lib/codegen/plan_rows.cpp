@@ -182,6 +182,50 @@ bool fills_multiprocessor(const ir::Module &module, const KernelPlan &plan, cons
   return registers_per_element(module, plan) * walk.vector * walk.steps * walk.threads >
          kMostRegisters;
 }
+/// Loads of a kept row that its first walk does not need.
+std::vector<ValueId> late_loads(const KernelPlan &plan) {
+  const KernelGraph &graph = plan.graph;
+  std::vector<bool> needed(graph.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
+    const Value &value = graph[id];
+    if (!needed[id] && (value.op != Op::reduction || value.phase != 0))
+      continue;
+    for (const ValueId arg : value.args)
+      needed[arg] = true;
+    if (value.guard != ir::kNone)
+      needed[value.guard] = true;
+  }
+  std::vector<ValueId> late;
+  for (const ValueId id : plan.preloads)
+    if (!needed[id])
+      late.push_back(id);
+  return late;
+}
+/// Where a multiprocessor has registers for one block, between whose walks it waits, but for two
+/// that do not hold what the first walk leaves alone: that is loaded when it is needed, while the
+/// other block computes.
+void load_late(const ir::Module &module, KernelPlan &plan, const RowWalk &walk,
+               const scheduler::Group &group) {
+  constexpr double kAll = 65536, kToCompute = 24;
+  const auto blocks = [&](double registers) {
+    return std::floor(kAll / (walk.threads * (registers * walk.vector * walk.steps + kToCompute)));
+  };
+  const std::vector<ValueId> late = late_loads(plan);
+  const double all = registers_per_element(module, plan);
+  double of_late = 0;
+  for (const ValueId id : late)
+    of_late +=
+        static_cast<double>(tensor::size_in_bytes(module.buffer(plan.graph[id].buffer).dtype)) /
+        sizeof(float);
+  if (late.empty() || blocks(all) >= 2 || blocks(all - of_late) < 2)
+    return;
+  for (const ValueId id : late) {
+    plan.preloaded[id] = false;
+    std::erase(plan.preloads, id);
+  }
+  fill_phases(module, plan, group, true);
+  plan.resident = 2;
+}
 /// Instructions of a thread for one element of a row.
 double instructions_of_element(const KernelGraph &graph) {
   double count = 0;
@@ -539,6 +583,8 @@ void plan_rows(const Request &request, KernelPlan &plan) {
     }
   } else if (in_order) {
     walk.order = (sorts && !walk.packed) || walk.columns ? RunOrder::by_thread : RunOrder::by_warp;
+  } else if (!like && !graph.look_back && walk.rows <= 1) {
+    load_late(module, plan, walk, group);
   }
   stream_loads(module, plan, target);
   finish_rows(request, plan, walk);

@@ -493,7 +493,8 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   constexpr int64_t kThreadsOfMultiprocessor = 1024, kLeastThreads = 64; // of a multiprocessor
   constexpr int64_t kLeastElements = 4;                                  // of a thread
   constexpr int64_t kMostShared = 24576, kFewWords = 16;
-  const auto rows = plan.graph.rows().as_integer(), elements = plan.graph.elements().as_integer();
+  // Of parts of rows, the last may be shorter.
+  const auto rows = plan.graph.rows().as_integer(), elements = longest_row(plan.graph);
   const int narrowest = narrowest_load(module, plan.graph);
   if (!rows || !elements || narrowest >= kFewestBytes)
     return false;

@@ -64,3 +64,37 @@ TEST_CASE("what reads rows back that a block holds is in their kernel on the GPU
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(ways);
 }
+
+namespace {
+
+/// Gradients of softmaxes over rows of which one operand fills half of a multiprocessor's
+/// registers: the other one is loaded when it is needed, by two blocks of a multiprocessor.
+void check_late(const std::vector<runtime::SessionOptions> &ways) {
+  for (const char *call : {"aten._log_softmax_backward_data.default", // the second one late
+                           "aten._softmax_backward_data.default"}) {  // both are summed up
+    const bool late = std::string(call).find("log") != std::string::npos;
+    const testing::MadeGraph graph = {
+        call,
+        {{"g", "float16", {5, 32000}}, {"o", "float16", {5, 32000}, -9, 0}},
+        nlohmann::json::array({{"y", call, {"$g", "$o", 1, {{"dtype", "float16"}}}}}),
+        {"y"},
+        {}};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(call);
+    REQUIRE(compilation.program.kernels.size() == 1);
+    const std::string &text = compilation.program.kernels[0].cuda.text;
+    CHECK((text.find("__launch_bounds__(512, 2)") != std::string::npos) == late);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
+} // namespace
+
+TEST_CASE("what a row's first walk does not need is loaded late on the host") {
+  check_late(testing::host_ways());
+}
+
+TEST_CASE("what a row's first walk does not need is loaded late on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_late(ways);
+}

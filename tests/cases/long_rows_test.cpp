@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 using namespace tsc;
 using nlohmann::json;
@@ -346,4 +347,40 @@ TEST_CASE("long rows in parts on the host") { check_all(testing::host_ways()); }
 TEST_CASE("long rows in parts on the GPU", "[gpu]") {
   if (const auto ways = testing::gpu_ways(); !ways.empty())
     check_all(ways);
+}
+
+namespace {
+
+/// Sums of long 16-bit columns whose parts are not equally long: neighbouring columns are one
+/// access all the same.
+void check_odd_columns(const std::vector<runtime::SessionOptions> &ways) {
+  for (const auto &[dtype, rows, columns] : {std::tuple{"float16", int64_t{100003}, int64_t{64}},
+                                             {"bfloat16", 40009, 40},
+                                             {"float16", 70001, 8}}) {
+    testing::MadeGraph graph;
+    graph.name = dtype;
+    graph.inputs = {{"x", dtype, {rows, columns}}};
+    graph.calls = {{"s", "prims.convert_element_type.default", {"$x", {{"dtype", "float32"}}}},
+                   {"m", "aten.mul.Tensor", {"$s", "$s"}},
+                   {"y", "aten.sum.dim_IntList", {"$s", {0}}},
+                   {"z", "aten.sum.dim_IntList", {"$m", {0}}}};
+    graph.outputs = {"y", "z"};
+    const driver::Compilation compilation = testing::compile_made(graph, false);
+    INFO(rows << " x " << columns << ": " << compilation.program.kernels[0].plan);
+    const std::string &plan = compilation.program.kernels[0].plan;
+    CHECK(plan.find("column reduction") != std::string::npos);
+    CHECK(plan.find("16-byte accesses") != std::string::npos);
+    testing::check_made(graph, compilation, 0, ways);
+  }
+}
+
+} // namespace
+
+TEST_CASE("columns in parts that are not equally long are read in runs on the host") {
+  check_odd_columns(testing::host_ways());
+}
+
+TEST_CASE("columns in parts that are not equally long are read in runs on the GPU", "[gpu]") {
+  if (const auto ways = testing::gpu_ways(); !ways.empty())
+    check_odd_columns(ways);
 }
