@@ -79,15 +79,24 @@ TC_FN void tc_product_of_tile(int tile, const Left &all_left, const Right &all_r
       (column_tile + 1) * Tile::columns < columns ? (column_tile + 1) * Tile::columns : columns;
   for (int row8 = row_tile * Tile::rows; row8 < row_end; row8 += 8)
     for (int column = column_tile * Tile::columns; column < column_end; column += 8) {
+      // Sums of sums: one that goes on for all terms is off by as many roundings of itself.
+      constexpr int together = 64; // terms
       float sums[8][8] = {};
-      for (int term = 0; term < terms; term += word) {
-        float a[8][word], b[8][word]; // [row or column][term]
-        tc_operand_block<T>(left, row8, rows - 1, term, a);
-        tc_operand_block<T>(right, column, columns - 1, term, b);
+      for (int first = 0; first < terms; first += together) {
+        const int end = first + together < terms ? first + together : terms;
+        float parts[8][8] = {};
+        for (int term = first; term < end; term += word) {
+          float a[8][word], b[8][word]; // [row or column][term]
+          tc_operand_block<T>(left, row8, rows - 1, term, a);
+          tc_operand_block<T>(right, column, columns - 1, term, b);
+          for (int i = 0; i < 8; ++i)
+            for (int j = 0; j < 8; ++j)
+              for (int k = 0; k < word; ++k)
+                parts[i][j] += a[i][k] * b[j][k];
+        }
         for (int i = 0; i < 8; ++i)
           for (int j = 0; j < 8; ++j)
-            for (int k = 0; k < word; ++k)
-              sums[i][j] += a[i][k] * b[j][k];
+            sums[i][j] += parts[i][j];
       }
       for (int i = 0; i < 8 && row8 + i < row_end; ++i)
         if constexpr (Finish::run == 8) {
