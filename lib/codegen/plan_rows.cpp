@@ -182,8 +182,9 @@ bool fills_multiprocessor(const ir::Module &module, const KernelPlan &plan, cons
   return registers_per_element(module, plan) * walk.vector * walk.steps * walk.threads >
          kMostRegisters;
 }
-/// Loads of a kept row that its first walk does not need.
-std::vector<ValueId> late_loads(const KernelPlan &plan) {
+/// Loads of a kept row that its first walk does not need, from memory that the kernel does not
+/// change.
+std::vector<ValueId> late_loads(const ir::Module &module, const KernelPlan &plan) {
   const KernelGraph &graph = plan.graph;
   std::vector<bool> needed(graph.values.size(), false);
   for (ValueId id = static_cast<ValueId>(graph.values.size()); id-- > 0;) {
@@ -195,9 +196,14 @@ std::vector<ValueId> late_loads(const KernelPlan &plan) {
     if (value.guard != ir::kNone)
       needed[value.guard] = true;
   }
+  const auto is_changed = [&](ValueId load) {
+    return std::any_of(graph.stores.begin(), graph.stores.end(), [&](ValueId store) {
+      return module.storage_of(graph[store].buffer) == module.storage_of(graph[load].buffer);
+    });
+  };
   std::vector<ValueId> late;
   for (const ValueId id : plan.preloads)
-    if (!needed[id])
+    if (!needed[id] && !is_changed(id))
       late.push_back(id);
   return late;
 }
@@ -210,7 +216,7 @@ void load_late(const ir::Module &module, KernelPlan &plan, const RowWalk &walk,
   const auto blocks = [&](double registers) {
     return std::floor(kAll / (walk.threads * (registers * walk.vector * walk.steps + kToCompute)));
   };
-  const std::vector<ValueId> late = late_loads(plan);
+  const std::vector<ValueId> late = late_loads(module, plan);
   const double all = registers_per_element(module, plan);
   double of_late = 0;
   for (const ValueId id : late)
