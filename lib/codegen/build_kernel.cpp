@@ -149,6 +149,11 @@ Parameters find_parameters(const ir::Module &module, const scheduler::Group &gro
   return parameters;
 }
 
+/// Whether the place of an access is known at run time only.
+bool is_indirect(const Value &value) {
+  return value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
+}
+
 /// Elements that an access touches: those of the loops that its index follows, the storage at most.
 Expr touched_elements(const ir::Module &module, const KernelGraph &graph, const Value &value) {
   Expr count = 1;
@@ -167,8 +172,7 @@ Expr touched_elements(const ir::Module &module, const KernelGraph &graph, const 
   multiply(graph.element_variables, graph.element_sizes);
   const ir::Buffer &buffer = module.buffer(value.buffer);
   const Expr storage = buffer.layout.storage_size() - buffer.layout.offset;
-  const bool indirect = value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
-  if (in_parts || (!indirect && symbolic::known_less(storage, count, graph.ranges)))
+  if (in_parts || (!is_indirect(value) && symbolic::known_less(storage, count, graph.ranges)))
     count = storage;
   return count;
 }
@@ -180,10 +184,9 @@ class Touched {
 public:
   void add(const ir::Module &module, const KernelGraph &graph, const Value &value) {
     const Expr count = touched_elements(module, graph, value);
-    const bool indirect = value.op == Op::load ? !value.args.empty() : value.args.size() > 1;
     if (indices_.empty())
       first_ = count;
-    known_ = known_ && !indirect && count.is_integer();
+    known_ = known_ && !is_indirect(value) && count.is_integer();
     if (indices_.insert(value.index).second && known_)
       sum_ += count.value();
     const Expr storage = module.buffer(value.buffer).layout.storage_size();

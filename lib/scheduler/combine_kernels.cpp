@@ -41,6 +41,7 @@ private:
   bool combined_ = false;
   /// Parts of a launch that read the same: each is one more text with registers of its own.
   static constexpr size_t kMostReadTogether = 4;
+  static constexpr double kWhole = 0.9; // of a tensor: windows may leave a rest at the end
 
   const target::Policy &policy() const { return state_.policy(); }
   const Node &node(NodeId id) const { return state_.schedule.nodes[id]; }
@@ -156,7 +157,6 @@ private:
   /// by storage. Blocks of kernels follow that loop, so that two groups are at the same place of it
   /// when they have run the same share of their blocks.
   std::map<BufferId, int64_t> walked_in_order(uint32_t group) const {
-    constexpr double kWhole = 0.9; // windows may leave a rest at the end
     std::map<BufferId, std::map<Expr, double, symbolic::ExprLess>> touched; // by index: elements
     for (const ir::LoopBody &body : groups_[group].bodies)
       for (const ir::BodyOp &op : body.ops) {
@@ -180,7 +180,6 @@ private:
   /// outermost loop.
   void note_walk(const ir::LoopBody &body, const ir::BodyOp &load,
                  std::map<Expr, double, symbolic::ExprLess> &touched) const {
-    constexpr double kWhole = 0.9;
     const std::span<const Expr> sizes = body.iteration_sizes();
     const auto outermost =
         std::find_if(sizes.begin(), sizes.end(), [](Expr size) { return size != Expr(1); });

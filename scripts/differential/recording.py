@@ -318,6 +318,12 @@ def record(program):
     return Case(program, exported, inputs, {n: x.contiguous().clone() for n, x in expected.items()}, operators_of(exported))
 
 
+def moved(tensor, ulps, generator):
+    """Floats, each moved by up to so many units in the last place."""
+    step = torch.randint(-ulps, ulps + 1, tensor.shape, generator=generator).double() * comparison.RULES[tensor.dtype][2]
+    return (tensor.double() * (1 + step)).to(tensor.dtype)
+
+
 def perturbed(program, seed, ulps=2):
     """The same program, every float of its inputs moved by up to so many ulps."""
     other = program.copy()
@@ -325,8 +331,7 @@ def perturbed(program, seed, ulps=2):
     for x in other.inputs:
         tensor = x.make(program.other_symbols or program.symbols).contiguous()
         if tensor.is_floating_point():
-            step = torch.randint(-ulps, ulps + 1, tensor.shape, generator=generator).double() * comparison.RULES[tensor.dtype][2]
-            tensor = (tensor.double() * (1 + step)).to(tensor.dtype)
+            tensor = moved(tensor, ulps, generator)
         x.tensor, x.style = tensor, "values"
     return other
 

@@ -18,7 +18,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import comparison
-from recording import Rejected, Unsaid, reference_name
+from recording import Rejected, Unsaid, moved, reference_name
 from runner import Runner
 from tensor_files import save_file
 
@@ -224,19 +224,12 @@ def check_exported(exported, inputs, outputs, is_open):
 FAR = 64.0  # bounds: as far as results may go, 1024 units in the last place
 
 
-def moved(x, generator):
-    """Doubles, each moved by a unit in the last place or not at all; all else as it is."""
-    if x.dtype != torch.float64:
-        return x
-    return x * (1 + torch.randint(-1, 2, x.shape, generator=generator).double() * comparison.RULES[torch.float64][2])
-
-
 def moved_references(module, inputs, outputs):
     """What stands for a wider dtype than float64, by output: results when inputs move by a unit in the last place, which is what eager mode's own roundings may
     come to. Where they go far (ill-conditioned), nothing."""
     generator = torch.Generator().manual_seed(3)
     try:
-        results = [plain(x) for x in module(*[moved(x, generator) for x in inputs])]
+        results = [plain(x) for x in module(*[moved(x, 1, generator) if x.dtype == torch.float64 else x for x in inputs])]
     except Exception:
         return {}
     found = {}

@@ -5,7 +5,7 @@
 
 Imports every module of each PACKAGE (kornia, torchmetrics.functional, ...), runs the examples of the docstrings (doctest) of its functions and classes,
 and records the outermost calls of the package's functions and modules that they make: the tensors among a call's arguments are the program's inputs, all else is constant.
-Writes one FOLDER/NAME each (recording.py) and FOLDER/not_recorded.json: what could not be exported or run in PyTorch, and why. Nobody has chosen what is called.
+Writes one FOLDER/NAME each (recording.py) and FOLDER/not_recorded.jsonl: what could not be exported or run in PyTorch, and why. Nobody has chosen what is called.
 """
 import argparse
 import contextlib
@@ -51,7 +51,7 @@ class Recorder:
     """Replaces a package's functions by ones that note their outermost calls."""
 
     def __init__(self, package):
-        self.package, self.depth, self.calls, self.wrapped = package, 0, [], {}
+        self.package, self.depth, self.calls = package, 0, []
 
     def wrap(self, function, name):
         @functools.wraps(function)
@@ -118,7 +118,7 @@ def examples_of(value):
 def calls_of(package, value, objects):
     """The calls that the examples of `value` make, outermost ones, of functions and modules of the package."""
     recorder = Recorder(package)
-    restore = [recorder.hook()]
+    restore = recorder.hook()
     replaced = {}
     for function, places in objects:
         if isinstance(function, types.FunctionType):
@@ -135,8 +135,7 @@ def calls_of(package, value, objects):
         runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
             runner.run(test, out=lambda _: None, clear_globs=False)
-    for undo in restore:
-        undo()
+    restore()
     for function, places in objects:
         for module, name in places:
             setattr(module, name, function)
@@ -183,7 +182,7 @@ def main():
     os.makedirs(options.folder, exist_ok=True)
     torch.set_num_threads(1)
     end = time.time() + options.seconds
-    notes = os.path.join(options.folder, "not_recorded.json")
+    notes = os.path.join(options.folder, "not_recorded.jsonl")
     for package in options.packages:
         objects = documented(modules_of(package), package)
         tested = [value for value, _ in objects if examples_of(value)]
