@@ -292,5 +292,7 @@ int choose_row_vector(const ir::Module &module, const KernelPlan &plan);
 bool needs_wide_index(const KernelGraph &graph);
 /// Elements of the longest row that the ranges of sizes allow; nothing if there is no bound.
 std::optional<int64_t> longest_row(const KernelGraph &graph);
+/// The same, or how long it is likely to be; nothing where the graph does not say.
+std::optional<int64_t> likely_row(const ir::Module &module, const KernelGraph &graph);
 
 } // namespace tsc::codegen

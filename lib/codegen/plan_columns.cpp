@@ -63,7 +63,7 @@ void choose_column_threads(const Request &request, const KernelPlan &plan, Colum
   constexpr double kRegisters = 20, kMerge = 20; // of a thread; nanoseconds a thread of a column
   const auto &[module, group, target, given, checked, like, choice] = request;
   const KernelGraph &graph = plan.graph;
-  const auto rows = likely(module, graph.rows()), elements = likely(module, graph.elements());
+  const auto rows = likely(module, graph.rows()), elements = likely_row(module, graph);
   double bytes = 0, words = 0; // of an element; of what a thread adds up
   for (const Value &value : graph.values)
     if (value.op == Op::load && value.level == Level::element)

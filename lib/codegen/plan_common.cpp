@@ -468,6 +468,16 @@ std::optional<int64_t> longest_row(const KernelGraph &graph) {
   return high > 0 && high < kNoBound ? std::optional(high) : std::nullopt;
 }
 
+std::optional<int64_t> likely_row(const ir::Module &module, const KernelGraph &graph) {
+  if (const auto known = longest_row(graph))
+    return known;
+  symbolic::Substitution
+      first; // of rows that are parts of longer ones, the first is as long as any
+  for (const Expr variable : graph.row_variables)
+    first.emplace(variable, Expr(0));
+  return likely(module, symbolic::substitute(graph.elements(), first));
+}
+
 bool needs_wide_index(const KernelGraph &graph) {
   constexpr int64_t kLimit = (int64_t{1} << 31) - (int64_t{1} << 22); // room for runs past the end
   const auto too_large = [&](Expr e) {

@@ -474,6 +474,13 @@ void plan_reduction(const Request &request, KernelPlan &plan, bool stores_elemen
   }
 }
 
+/// What follows from the walk.
+void finish_plan(const Request &request, KernelPlan &plan) {
+  plan.wide_index = needs_wide_index(plan.graph);
+  choose_divisions(plan);
+  choose_quick(request.module, plan);
+}
+
 KernelPlan make_plan(const Request &request) {
   KernelPlan plan;
   plan.checked = request.checked;
@@ -496,9 +503,7 @@ KernelPlan make_plan(const Request &request) {
     if (covered && !is_faster(request, plan, *covered))
       plan = *std::move(covered);
   }
-  plan.wide_index = needs_wide_index(plan.graph);
-  choose_divisions(plan);
-  choose_quick(request.module, plan);
+  finish_plan(request, plan);
   return plan;
 }
 
@@ -578,6 +583,52 @@ std::optional<KernelPlan> plan_whole_parts(const Request &request) {
   return plan;
 }
 
+/// Columns of which a thread reads one at a time, because sizes are symbols: runs of columns where
+/// the launch finds that sizes allow them, in blocks of as many columns and threads.
+std::optional<KernelPlan> plan_columns_by_sizes(const Request &request, const KernelPlan &plain) {
+  if (!std::holds_alternative<ColumnWalk>(plain.walk) || plain.graph.row_variables.empty() ||
+      plain.graph.rows().is_integer())
+    return std::nullopt;
+  RunDirection direction{plain.graph.row_variables.back(), plain.graph.row_sizes.back(), {}};
+  for (ValueId id = 0; id < plain.graph.values.size(); ++id)
+    if (plain.graph[id].op == Op::load && plain.graph[id].level == Level::element)
+      direction.accesses.push_back(id);
+  const std::vector<RunDirection> directions = {direction};
+  KernelPlan wide;
+  wide.graph =
+      request.given ? *request.given : build_kernel_graph(request.module, request.group, {});
+  wide.checked =
+      sizes_to_check(plain.graph, directions, longest_run(request.module, plain.graph, directions));
+  if (wide.checked.sizes.empty() ||
+      !plan_wide_columns(request.module, request.group, wide, request.target, request.choice))
+    return std::nullopt;
+  const auto &walk = std::get<WindowWalk>(wide.walk);
+  PlanChoice choice = request.chosen();
+  choice.threads = walk.threads / walk.vector;
+  if (walk.threads % walk.vector != 0 || choice.threads == 0)
+    return std::nullopt;
+  Request single = request;
+  single.choice = &choice;
+  KernelPlan otherwise;
+  otherwise.graph = plain.graph;
+  plan_columns(single, otherwise, walk.columns() * walk.vector);
+  support::require(otherwise.block == wide.block, "codegen",
+                   "columns of other sizes have other blocks");
+  finish_plan(request, wide);
+  finish_plan(request, otherwise);
+  wide.grid = otherwise.grid;
+  std::get<WindowWalk>(wide.walk).guard = true;
+  std::string sizes;
+  for (const Expr size : wide.checked.sizes)
+    sizes += (sizes.empty() ? "" : ", ") + symbolic::print(size);
+  wide.description +=
+      " where " + sizes +
+      (wide.checked.sizes.size() == 1 ? " is a multiple of " : " are multiples of ") +
+      std::to_string(wide.checked.of) + ", else one element an access";
+  wide.otherwise = std::make_shared<KernelPlan>(std::move(otherwise));
+  return wide;
+}
+
 /// Where symbolic sizes keep accesses from being vectors, the kernel gets two paths over one grid:
 /// the launch checks the sizes and says which.
 KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
@@ -590,6 +641,8 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
   KernelPlan plain = make_plan(request);
   if (plan_block_copies(module, target, plain))
     return plain;
+  if (std::optional<KernelPlan> columns = plan_columns_by_sizes(request, plain))
+    return *std::move(columns);
   if (!plain.interleaved.empty() || plain.copies > 1)
     return plain;
   const std::vector<RunDirection> directions = directions_of(plain);

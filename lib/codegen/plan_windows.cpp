@@ -66,7 +66,7 @@ bool put_close_rows_last(const ir::Module &module, KernelGraph &graph) {
         continue;
       const ir::Buffer &buffer = module.buffer(value.buffer);
       bytes += static_cast<double>(tensor::size_in_bytes(buffer.dtype)) *
-               static_cast<double>(buffer.layout.storage_size().as_integer().value_or(1 << 20)) /
+               static_cast<double>(likely(module, buffer.layout.storage_size()).value_or(1 << 20)) /
                static_cast<double>(*step);
     }
     if (bytes > 0 && bytes >= most) {
@@ -93,7 +93,7 @@ public:
   /// What a row is, and how many there are: without this a thread a row makes no sense.
   bool has_short_rows() const {
     const auto elements = plan_.graph.elements().as_integer(),
-               rows = plan_.graph.rows().as_integer();
+               rows = likely(module_, plan_.graph.rows());
     return elements && *elements <= kLongestRowOfMany && (!rows || *rows >= kFewestRows) &&
            reads_rows_once();
   }
@@ -111,7 +111,7 @@ public:
 
   bool neighbours_are_close() const {
     const KernelGraph &graph = plan_.graph;
-    const int64_t rows = graph.rows().as_integer().value_or(int64_t{1} << 24);
+    const int64_t rows = likely(module_, graph.rows()).value_or(int64_t{1} << 24);
     return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
       if (value.op != Op::load)
         return true;
@@ -186,9 +186,9 @@ public:
     return best;
   }
 
-  /// Threads of the grid; of symbolic sizes, many.
+  /// Threads of the grid; of sizes that nothing is said of, many.
   int64_t threads(int vector, int tile) const {
-    const auto rows = plan_.graph.rows().as_integer();
+    const auto rows = likely(module_, plan_.graph.rows());
     return rows ? *rows / vector / tile : int64_t{1} << 40;
   }
 
@@ -494,7 +494,7 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   constexpr int64_t kLeastElements = 4;                                  // of a thread
   constexpr int64_t kMostShared = 24576, kFewWords = 16;
   // Of parts of rows, the last may be shorter.
-  const auto rows = plan.graph.rows().as_integer(), elements = longest_row(plan.graph);
+  const auto rows = likely(module, plan.graph.rows()), elements = likely_row(module, plan.graph);
   const int narrowest = narrowest_load(module, plan.graph);
   if (!rows || !elements || narrowest >= kFewestBytes)
     return false;
@@ -506,8 +506,15 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
     return false;
   WindowWalk walk;
   walk.vector = mixed ? planner.choose_mixed_vector() : planner.choose_vector(0, true);
+  // Sums of many kinds (the taps of a depthwise convolution's weights) leave room for few columns.
+  const int64_t words_of_column = accumulator_bytes(wanted.graph) / 4;
+  const int widest = walk.vector;
+  while (walk.vector > 1 && words_of_column * walk.vector > kMostRegisters)
+    walk.vector /= 2;
   if (walk.vector == 1)
     return false;
+  if (walk.vector != widest)
+    classify_row_accesses(module, wanted, walk.vector);
   // A warp's access is a line, or half of one where there would be too few blocks.
   const auto blocks = [&](int columns) { return (*rows / walk.vector + columns - 1) / columns; };
   // Of operands that lie either way it has whole sectors: so many columns, and more elements.
@@ -520,7 +527,7 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
            accumulator_bytes(wanted.graph);
   };
   walk.threads = kWantedBlock / columns;
-  const int64_t words = accumulator_bytes(wanted.graph) / 4 * walk.vector;
+  const int64_t words = words_of_column * walk.vector;
   if (blocks(columns) * kWantedBlock < kThreadsOfMultiprocessor * target.multiprocessors &&
       words <= kFewWords) // else they want more registers than so many threads have
     walk.threads = kLargestBlock / columns;
@@ -528,7 +535,10 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
     walk.threads = choice->threads;
   while (walk.threads * columns > kLeastBlock &&
          (*elements < kLeastElements * walk.threads || shared(walk.threads) > kMostShared))
-    walk.threads /= 2;
+    if (shared(walk.threads) > kMostShared && columns * walk.vector * narrowest > kSector)
+      columns /= 2; // a warp has whole sectors of several elements
+    else
+      walk.threads /= 2;
   if (blocks(columns) * walk.threads * columns < kLeastThreads * target.multiprocessors &&
       !(choice && choice->threads != 0))
     return false;
@@ -537,7 +547,7 @@ bool plan_wide_columns(const ir::Module &module, const scheduler::Group &group, 
   fill_phases(module, wanted, group, false);
   walk.ahead = runs_ahead(module, wanted, walk.vector, 1, walk.threads);
   walk.reach.assign(wanted.graph.values.size(), Reach::all);
-  const Expr runs = *rows / walk.vector;
+  const Expr runs = symbolic::floor_div(plan.graph.rows(), Expr(walk.vector));
   walk.guard = !symbolic::known_multiple_of(runs, columns, wanted.graph.ranges);
   wanted.grid = symbolic::ceil_div(runs, columns);
   wanted.block = walk.block;

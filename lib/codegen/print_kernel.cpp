@@ -460,6 +460,11 @@ struct KernelBody {
   std::string text;
 };
 
+/// One of two paths: structures of what it combines, its structure in shared memory, what it does.
+struct KernelPath {
+  std::string combines, shared, text;
+};
+
 /// Blocks of a multiprocessor that registers have to suffice for; 0: as ptxas likes it.
 int least_blocks(const KernelPlan &plan) {
   const auto reduces_angles = [](Op op) {
@@ -486,7 +491,7 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
   KernelBody body;
   if (!plan.otherwise) {
     if (std::holds_alternative<WindowWalk>(plan.walk)) {
-      const WindowsText windows = print_windows(module, plan, parameters, name, is_part);
+      const WindowsText windows = print_windows(module, plan, parameters, name, "", is_part);
       body.types = windows.types;
       body.shared = body.types.empty() ? "" : name + "_shared";
       body.text = windows.text;
@@ -502,16 +507,25 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
     body.text = narrowed_sizes(plan, parameters, body.text) + body.text;
     return body;
   }
-  Printer aligned(module, plan, parameters, name, "aligned", is_part);
-  Printer other(module, *plan.otherwise, parameters, name, "other", is_part);
-  const std::string bodies = "  if (" + first_path(plan) + ") {\n" + aligned.print(2) +
-                             "  } else {\n" + other.print(2) + "  }\n";
-  body.types = aligned.shared_struct() + other.shared_struct();
+  const auto print_path = [&](const KernelPlan &path_plan, const std::string &path) {
+    if (std::holds_alternative<WindowWalk>(path_plan.walk)) {
+      WindowsText windows = print_windows(module, path_plan, parameters, name, path, is_part);
+      return KernelPath{"", std::move(windows.types), std::move(windows.text)};
+    }
+    Printer printer(module, path_plan, parameters, name, path, is_part);
+    std::string text = printer.print(2);
+    return KernelPath{printer.combine_structs(), printer.shared_struct(), std::move(text)};
+  };
+  const KernelPath aligned = print_path(plan, "aligned"),
+                   other = print_path(*plan.otherwise, "other");
+  const std::string bodies =
+      "  if (" + first_path(plan) + ") {\n" + aligned.text + "  } else {\n" + other.text + "  }\n";
+  body.types = aligned.shared + other.shared;
   std::string declared;
   if (!body.types.empty()) {
     body.types += "union " + name + "_shared {\n";
-    for (const auto &[path, used] : {std::pair("aligned", !aligned.shared_struct().empty()),
-                                     std::pair("other", !other.shared_struct().empty())})
+    for (const auto &[path, used] :
+         {std::pair("aligned", !aligned.shared.empty()), std::pair("other", !other.shared.empty())})
       if (used)
         body.types += "  " + name + "_shared_" + path + " " + path + ";\n";
     body.types += "};\n\n";
@@ -519,7 +533,7 @@ KernelBody print_body(const ir::Module &module, const KernelPlan &plan,
     if (!is_part)
       declared = "  TC_SMEM(" + name + "_shared, memory);\n";
   }
-  body.types = aligned.combine_structs() + other.combine_structs() + body.types;
+  body.types = aligned.combines + other.combines + body.types;
   body.text = narrowed_sizes(plan, parameters, bodies) + declared + bodies;
   return body;
 }

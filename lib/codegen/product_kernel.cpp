@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace tsc::codegen {
 
@@ -53,7 +54,8 @@ public:
       : module_(module), schedule_(schedule), group_(group), target_(target), parts_(*group.parts),
         operation_(module.operations[schedule.nodes[parts_.root].operation]),
         call_(std::get<ir::Extern>(operation_.kind)), out_(operation_.outputs[0]),
-        element_bytes_(static_cast<int>(tensor::size_in_bytes(module.buffer(out_).dtype))),
+        factors_(call_.inputs[0].dtype),
+        element_bytes_(static_cast<int>(tensor::size_in_bytes(factors_))),
         word_(tc_product_word_of(element_bytes_)), tile_(parts_.candidate) {
     tile_.pair = tile_.pair && is_mapped(1); // bulk copies alone reach two blocks
   }
@@ -77,7 +79,7 @@ public:
                        : " results a block, ") +
         std::to_string(tile.stages) + " steps of " +
         std::to_string(tc_product_terms_of(element_bytes_)) + " terms in shared memory" +
-        (parts_.batches > 1 ? ", " + std::to_string(parts_.batches) + " products" : "") +
+        (is_batch() ? ", " + symbolic::print(parts_.batches) + " products" : "") +
         (parts_.along_rows ? ", results finished along the rows"
          : parts_.run == 1 ? ", results finished one by one"
                            : "") +
@@ -91,17 +93,20 @@ public:
     const auto variant = [&](int threads) {
       program::KernelVariant result;
       result.text = print(threads);
-      const auto blocks = [](int64_t size, int each) { return (size + each - 1) / each; };
-      const int64_t tiles =
-          parts_.batches * blocks(parts_.rows, tile.rows) * blocks(parts_.columns, tile.columns);
-      const int64_t most =
-          tile.splits > 1 ? tiles * tile.splits
-          : tile.pair ? 2 * std::min<int64_t>(parts_.batches * blocks(parts_.rows, 2 * tile.rows) *
-                                                  blocks(parts_.columns, tile.columns),
-                                              target_.multiprocessors / 2)
-          : tile.groups ? std::min<int64_t>(tiles, target_.multiprocessors)
-                        : tiles;
-      result.grid = {Expr(most), Expr(1), Expr(1)};
+      const auto tiles_of = [&](int rows) {
+        return parts_.batches * symbolic::ceil_div(parts_.rows, Expr(rows)) *
+               symbolic::ceil_div(Expr(parts_.columns), Expr(tile.columns));
+      };
+      const auto at_most = [](Expr blocks, int64_t most) {
+        return symbolic::minimum(blocks, Expr(most));
+      };
+      const Expr tiles = tiles_of(tile.rows);
+      result.grid = {tile.splits > 1 ? tiles * Expr(tile.splits)
+                     : tile.pair
+                         ? Expr(2) * at_most(tiles_of(2 * tile.rows), target_.multiprocessors / 2)
+                     : tile.groups ? at_most(tiles, target_.multiprocessors)
+                                   : tiles,
+                     Expr(1), Expr(1)};
       result.block = {threads, 1, 1};
       return result;
     };
@@ -116,6 +121,7 @@ public:
     include_functions(before_.graph, includes);
     finish_kernel(built, origins_of(module_, schedule_, group_), "product, tile by tile", includes);
     built.pointers = parameters_.storages;
+    built.sizes = parameters_.sizes;
     return built;
   }
 
@@ -128,6 +134,7 @@ private:
   const ir::Operation &operation_;
   const ir::Extern &call_;
   BufferId out_;
+  DType factors_;            // of operands; results may be wider
   int element_bytes_, word_; // of operands: elements of 16 bytes
   scheduler::ProductTile tile_;
   const Expr row_ = symbolic::symbol(SymbolSort::matrix_row),
@@ -149,8 +156,14 @@ private:
       return tc_product_all_threads;
     return by_threads() ? tc_product_float_threads : tc_product_threads;
   }
+  bool is_batch() const { return !parts_.batches.is_integer(1); }
   /// Of results: those of all products, one below the other.
-  int64_t all_rows() const { return parts_.batches * parts_.rows; }
+  Expr all_rows() const { return parts_.batches * parts_.rows; }
+  /// In the kernel's text, an int.
+  std::string integer(Expr e) const {
+    return e.is_integer() ? symbolic::print(e)
+                          : "static_cast<int>(" + symbolic::print_cpp(e, module_.ranges) + ")";
+  }
 
   // ---- plans
 
@@ -200,10 +213,10 @@ private:
         module_.windows_of(module_.operations[schedule_.nodes[producer].operation]);
     const ValueId load = copied_load(before_);
     if (!tile_.groups || hint == nullptr || load == ir::kNone ||
-        hint->batch * product_of(hint->positions) != parts_.rows ||
+        hint->batch * symbolic::numel(hint->positions) != parts_.rows ||
         hint->channels * product_of(hint->kernel) != parts_.terms)
       return;
-    windows_ = window_map(*hint, plain, load, module_.buffer(out_).dtype, row_, term_, tile_.rows);
+    windows_ = window_map(*hint, plain, load, factors_, row_, term_, tile_.rows);
     windows_from_ = module_.storage_of(plain[load].buffer);
   }
   static int64_t product_of(const std::vector<int64_t> &sizes) {
@@ -217,7 +230,7 @@ private:
   KernelGraph stored_results() const {
     KernelGraph graph;
     graph.ranges = module_.ranges;
-    const int64_t sizes[] = {all_rows(), parts_.columns};
+    const Expr sizes[] = {all_rows(), Expr(parts_.columns)};
     const tensor::Layout &layout = module_.buffer(out_).layout;
     Expr index = 0;
     for (size_t k = 0; k < 2; ++k) {
@@ -298,9 +311,9 @@ private:
   /// c where the results' row and column are.
   Expr index_of_added() const {
     const tensor::Layout &layout = call_.inputs[2].layout;
-    const bool batched = parts_.batches > 1;
-    const Expr rows = parts_.rows, place[] = {symbolic::floor_div(row_, rows),
-                                              batched ? symbolic::mod(row_, rows) : row_, column_};
+    const bool batched = is_batch();
+    const Expr place[] = {symbolic::floor_div(row_, parts_.rows),
+                          batched ? symbolic::mod(row_, parts_.rows) : row_, column_};
     Expr index = layout.offset;
     for (size_t k = 0; k < layout.rank(); ++k)
       if (!layout.sizes[k].is_integer(1))
@@ -309,7 +322,7 @@ private:
   }
 
   /// The same loops over rows and columns (or terms) of a matrix.
-  KernelGraph over_matrix(KernelGraph graph, Expr column, int64_t rows, int64_t columns) const {
+  KernelGraph over_matrix(KernelGraph graph, Expr column, Expr rows, int64_t columns) const {
     const size_t count = graph.element_variables.size();
     size_t split = count;
     Expr inside = 1;
@@ -331,8 +344,8 @@ private:
       inner = inner * size;
     }
     graph.element_variables = {row_, column};
-    graph.element_sizes = {Expr(rows), Expr(columns)};
-    graph.ranges.set_size(row_, Expr(rows));
+    graph.element_sizes = {rows, Expr(columns)};
+    graph.ranges.set_size(row_, rows);
     graph.ranges.set_size(column, Expr(columns));
     for (Value &value : graph.values)
       value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
@@ -427,6 +440,30 @@ private:
         push(storage, "in" + std::to_string(inputs++), true);
     for (const BufferId storage : written)
       push(storage, "out" + std::to_string(outputs++), false);
+    std::set<Expr, symbolic::ExprLess> symbols;
+    const auto add_symbols = [&](Expr e) {
+      for (const Expr symbol : symbolic::free_symbols(e))
+        if (const SymbolSort sort = symbol.sort(); sort == SymbolSort::size ||
+                                                   sort == SymbolSort::data ||
+                                                   sort == SymbolSort::computed_size)
+          symbols.insert(symbol);
+    };
+    for (const KernelGraph *graph : {&before_.graph, &after_.graph})
+      for (const Value &value : graph->values) {
+        add_symbols(value.index);
+        add_symbols(value.extent);
+      }
+    for (const RowPart &part : row_parts_)
+      add_symbols(part.value);
+    for (const Expr e : {parts_.rows, parts_.batches, batch_stride(0), batch_stride(1)})
+      add_symbols(e);
+    if (windows_)
+      std::for_each(windows_->positions.begin(), windows_->positions.end(), add_symbols);
+    for (const Expr symbol : symbols) {
+      parameters_.list.push_back(
+          {program::KernelParameter::Kind::size, symbol.spelling(), DType::i64, true});
+      parameters_.sizes.push_back(symbol);
+    }
   }
   /// The store of the left operand, which goes to shared memory.
   bool is_left(const Value &value) const {
@@ -442,7 +479,7 @@ private:
     };
     kernel.bytes_read = 0;
     kernel.bytes_written = 0;
-    for (size_t i = 0; i < parameters_.list.size(); ++i)
+    for (size_t i = 0; i < parameters_.storages.size(); ++i)
       (parameters_.list[i].is_const ? kernel.bytes_read : kernel.bytes_written) +=
           bytes(parameters_.storages[i]);
   }
@@ -451,11 +488,13 @@ private:
 
   /// How it is multiplied: the elements' type, or that of what they are rounded to.
   std::string factors() const { return parts_.by_tf32 ? "tc_tf32" : type(); }
-  std::string type() const { return std::string(storage_type(module_.buffer(out_).dtype)); }
-  std::string pointer_declaration(const program::KernelParameter &parameter) const {
+  std::string type() const { return std::string(storage_type(factors_)); }
+  std::string declaration(const program::KernelParameter &parameter) const {
+    if (parameter.kind == program::KernelParameter::Kind::size)
+      return "long long ";
     return (parameter.is_const ? "const " : "") + std::string(storage_type(parameter.dtype)) + " *";
   }
-  /// Members of a function object: the pointers that `body` mentions; and how it is made.
+  /// Members of a function object: the parameters that `body` mentions; and how it is made.
   struct Members {
     std::string declarations, values;
   };
@@ -464,7 +503,7 @@ private:
     for (const program::KernelParameter &parameter : parameters_.list) {
       if (!mentions(body, parameter.name))
         continue;
-      members.declarations += "  " + pointer_declaration(parameter) + parameter.name + ";\n";
+      members.declarations += "  " + declaration(parameter) + parameter.name + ";\n";
       members.values += (members.values.empty() ? "" : ", ") + parameter.name;
     }
     return members;
@@ -490,7 +529,9 @@ private:
     else
       left = operand("left", 0, threads > 1);
     const std::string run = std::to_string(parts_.run);
-    const std::string results = "(int row, int column, const float (&results)[" + run + "]";
+    const bool wide = after_.wide_index; // places in memory, which rows are multiplied to
+    const std::string results = std::string(wide ? "(long long" : "(int") +
+                                " row, int column, const float (&results)[" + run + "]";
     text += "struct " + name + "_finish {\n" + after.declarations +
             "  static constexpr int run = " + run +
             ";\n  static constexpr bool heavy = " + (is_heavy(after_.graph) ? "true" : "false") +
@@ -499,16 +540,18 @@ private:
       text += std::string(", loads_ahead = ") + (loads.empty() ? "false" : "true");
     text += ";\n";
     if (!loads.empty())
-      text += "  struct loaded {\n" + members +
-              "  };\n  TC_MEMBER loaded ahead(int row, int column) const {\n    return {" + loaded +
+      text += "  struct loaded {\n" + members + "  };\n  TC_MEMBER loaded ahead(" +
+              (wide ? "long long" : "int") + " row, int column) const {\n    return {" + loaded +
               "};\n  }\n  TC_MEMBER void operator()" + results +
               ") const {\n    (*this)(row, column, results, ahead(row, column));\n  }\n";
     text += "  TC_MEMBER void operator()" + results +
             (loads.empty() ? "" : ", const loaded &ahead") + ") const {\n" + finish + "  }\n};\n\n";
     std::string list;
     for (size_t i = 0; i < parameters_.list.size(); ++i)
-      list += (list.empty() ? "" : ", ") + pointer_declaration(parameters_.list[i]) +
-              (parameters_.restricted[i] ? "TC_RESTRICT " : "") + parameters_.list[i].name;
+      list +=
+          (list.empty() ? "" : ", ") + declaration(parameters_.list[i]) +
+          (i < parameters_.restricted.size() && parameters_.restricted[i] ? "TC_RESTRICT " : "") +
+          parameters_.list[i].name;
     if (threads > 1)
       for (const size_t side : {0, 1})
         if (is_mapped(side))
@@ -537,9 +580,9 @@ private:
              : tile.pair ? ", false"
                          : "") +
             (tile.pair ? ", true" : "") + ">, " + factors() + ">(left, right, finish, " +
-            std::to_string(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
-            std::to_string(parts_.terms) +
-            (parts_.batches > 1 ? ", " + std::to_string(parts_.batches) : "") + ");\n}\n";
+            integer(parts_.rows) + ", " + std::to_string(parts_.columns) + ", " +
+            std::to_string(parts_.terms) + (is_batch() ? ", " + integer(parts_.batches) : "") +
+            ");\n}\n";
     return text + "TC_EXPORT(" + name + ", 0)\n";
   }
 
@@ -555,10 +598,12 @@ private:
   }
   /// From one product's matrix to the next one's; 0: all have the same one.
   Expr batch_stride(size_t side) const {
-    return parts_.batches > 1 ? call_.inputs[side].layout.strides[0] : Expr(0);
+    return is_batch() ? call_.inputs[side].layout.strides[0] : Expr(0);
   }
+  Expr extent(size_t side) const { return side == 0 ? parts_.rows : Expr(parts_.columns); }
+  /// Elements that lie beside each other; known.
   int64_t line_size(size_t side) const {
-    return is_deep(side) ? parts_.terms : side == 0 ? parts_.rows : parts_.columns;
+    return is_deep(side) ? parts_.terms : extent(side).value();
   }
   /// Whether bulk copies bring the operand: it lies in memory as a matrix whose lines do not
   /// overlap.
@@ -580,7 +625,6 @@ private:
       return map;
     }
     const ir::BufferView &view = call_.inputs[side];
-    const int64_t extent = side == 0 ? parts_.rows : parts_.columns;
     const int tile = side == 0 ? tile_.rows : tile_.columns;
     const int line = tc_product_terms_of(element_bytes_);
     program::TensorMap map;
@@ -589,14 +633,14 @@ private:
     map.tf32 = parts_.by_tf32;
     map.strides = {Expr(1), line_stride(side)};
     if (is_deep(side)) {
-      map.sizes = {Expr(parts_.terms), Expr(extent)};
+      map.sizes = {Expr(parts_.terms), extent(side)};
       map.box = {line, side == 1 && tile_.pair ? tile / 2 : tile};
     } else {
-      map.sizes = {Expr(extent), Expr(parts_.terms)};
+      map.sizes = {extent(side), Expr(parts_.terms)};
       map.box = {line, line};
     }
     if (!batch_stride(side).is_integer(0)) {
-      map.sizes.push_back(Expr(parts_.batches));
+      map.sizes.push_back(parts_.batches);
       map.strides.push_back(batch_stride(side));
       map.box.push_back(1);
     }
@@ -611,11 +655,10 @@ private:
         std::string(is_deep(side) ? "tc_deep_operand<" : "tc_flat_operand<") + this->type() + ">";
     std::string values = "{" + parameters_.name_of(module_.storage_of(call_.inputs[side].buffer)) +
                          offset + ", " + symbolic::print(line_stride(side)) + ", " +
-                         std::to_string(side == 0 ? parts_.rows : parts_.columns) + ", " +
-                         std::to_string(parts_.terms) + "}";
+                         integer(extent(side)) + ", " + std::to_string(parts_.terms) + "}";
     if (!batch_stride(side).is_integer(0)) {
       type = "tc_batched_operand<" + type + ">";
-      values = "{" + values + ", " + symbolic::print(batch_stride(side)) + "}";
+      values = "{" + values + ", " + symbolic::print_cpp(batch_stride(side), module_.ranges) + "}";
     }
     if (for_cuda && is_mapped(side))
       return "  const tc_mapped_operand<" + type + "> " + name + " = {" + values + ", &" +
@@ -628,7 +671,6 @@ private:
     const bool copied = is_copied();
     const std::string run =
         print_product_run(module_, before_, parameters_, copied ? RunUse::copied : RunUse::operand);
-    const Members members = members_of(run);
     std::string place, found, taken;
     for (const RowPart &part : row_parts_) {
       place += "    int " + part.symbol.spelling() + ";\n";
@@ -637,11 +679,14 @@ private:
           "    const int " + part.symbol.spelling() + " = place." + part.symbol.spelling() + ";\n";
     }
     if (mentions(run, "row")) {
-      place += "    int row;\n";
+      place += before_.wide_index ? "    long long row;\n" : "    int row;\n";
       found += "row, ";
-      taken += "    const int row = place.row;\n";
+      taken += std::string("    const ") + (before_.wide_index ? "long long" : "int") +
+               " row = place.row;\n";
     }
     const std::string outside = "!place.inside || term >= " + std::to_string(parts_.terms);
+    const std::string rows = symbolic::print_cpp(parts_.rows, module_.ranges);
+    const Members members = members_of(run + found + rows);
     std::string text =
         "struct " + name + "_left {\n" + members.declarations +
         "  static constexpr bool deep = true, copied = " + (copied ? "true" : "false") +
@@ -649,7 +694,7 @@ private:
         ";\n  static constexpr int terms = " + std::to_string(parts_.terms) +
         ";\n  struct place {\n" + place +
         "    bool inside;\n  };\n  TC_MEMBER place at(int row) const {\n    return {" + found +
-        "row < " + std::to_string(parts_.rows) + "};\n  }\n";
+        "row < " + rows + "};\n  }\n";
     if (copied)
       text += "  TC_MEMBER const " + type() + " *run(const place &place, int term) const {\n" +
               "    if (" + outside + ")\n      return nullptr;\n" + taken + run + "  }\n};\n\n";
@@ -660,10 +705,10 @@ private:
               "  }\n};\n\n";
     made = "  const " + name + "_left left = {" + members.values + "};\n";
     if (for_cuda && windows_) {
-      const auto list = [](const std::vector<int64_t> &values) {
+      const auto list = [this](const auto &values) {
         std::string result;
-        for (const int64_t value : values)
-          result += (result.empty() ? "" : ", ") + std::to_string(value);
+        for (const auto &value : values)
+          result += (result.empty() ? "" : ", ") + integer(Expr(value));
         return ", {" + result + "}";
       };
       made = "  const tc_windows_operand<" + name + "_left, " +
@@ -684,20 +729,19 @@ BuiltKernel build_product(const ir::Module &module, const scheduler::Schedule &s
                           const scheduler::Group &group, const target::Target &target,
                           const Tuning *tuning) {
   BuiltKernel built = ProductBuilder(module, schedule, group, target).build();
-  if (!tuning)
+  const auto rows = group.parts->rows.as_integer(), batches = group.parts->batches.as_integer();
+  if (!tuning || !rows || !batches)
     return built;
   std::vector<scheduler::ProductTile> tiles;
   std::vector<PlanChoice> alternatives;
   scheduler::ProductWork work;
-  using Factors = scheduler::ProductWork::Factors;
   const ir::Operation &product = module.operations[schedule.nodes[group.parts->root].operation];
-  work.factors = module.buffer(product.outputs[0]).dtype != DType::f32 ? Factors::half
-                 : group.parts->by_tf32                                ? Factors::tf32
-                                                                       : Factors::single;
-  work.rows = group.parts->rows;
+  work.factors = scheduler::factors_of(std::get<ir::Extern>(product.kind).inputs[0].dtype,
+                                       group.parts->by_tf32);
+  work.rows = *rows;
   work.columns = group.parts->columns;
   work.terms = group.parts->terms;
-  work.batches = group.parts->batches;
+  work.batches = *batches;
   work.gathers =
       group.parts->by_tf32 ? !group.parts->candidate.groups : group.parts->prologue.has_value();
   constexpr size_t kAlternatives = 7; // the best

@@ -98,6 +98,9 @@ protected:
   /// Declares the variables of the tile and opens the guard of tiles that reach past the end.
   int open_tile_elements(int braces, const Position &position);
 
+  /// Whether the kernel has another path, of which this one's braces are the inner ones.
+  bool is_path() const { return !path_.empty(); }
+
 private:
   std::string path_;
   bool is_part_;

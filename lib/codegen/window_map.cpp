@@ -12,8 +12,8 @@ using ir::Op;
 /// What a copy reads at a row and a term: where in memory, or zeros.
 class Reader {
 public:
-  Reader(const KernelGraph &graph, ValueId load, Expr row, Expr term)
-      : graph_(graph), load_(load), row_(row), term_(term) {}
+  Reader(const KernelGraph &graph, ValueId load, Expr row, Expr term, symbolic::Bindings sizes)
+      : graph_(graph), load_(load), row_(row), term_(term), bindings_(std::move(sizes)) {}
 
   void at(int64_t row, int64_t term) {
     bindings_[row_] = row;
@@ -65,9 +65,33 @@ private:
   symbolic::Bindings bindings_;
 };
 
-std::vector<int64_t> reversed(std::vector<int64_t> values) {
+template <class T> std::vector<T> reversed(std::vector<T> values) {
   std::reverse(values.begin(), values.end());
   return values;
+}
+/// Numbers for all that windows and their reader are sized by: none where all is known; of an
+/// `example` others than of another.
+symbolic::Bindings some_sizes(const ir::Windows &hint, const KernelGraph &graph, int64_t example) {
+  constexpr int64_t kFirst = 17; // more than taps reach
+  symbolic::Bindings sizes;
+  const auto add = [&](Expr e) {
+    for (const Expr symbol : symbolic::free_symbols(e)) {
+      if (symbol.sort() != symbolic::SymbolSort::size &&
+          symbol.sort() != symbolic::SymbolSort::data &&
+          symbol.sort() != symbolic::SymbolSort::computed_size)
+        continue;
+      const symbolic::Interval range = graph.ranges.interval_of(symbol);
+      const auto next = static_cast<int64_t>(sizes.size());
+      sizes.emplace(symbol, std::clamp(kFirst + 6 * next + example * (next + 3), range.low,
+                                       std::max(range.low, range.high)));
+    }
+  };
+  add(hint.batch);
+  std::for_each(hint.sizes.begin(), hint.sizes.end(), add);
+  std::for_each(hint.positions.begin(), hint.positions.end(), add);
+  for (const Value &value : graph.values)
+    add(value.index);
+  return sizes;
 }
 int64_t product(const std::vector<int64_t> &values) {
   return std::accumulate(values.begin(), values.end(), int64_t{1}, std::multiplies<>());
@@ -171,6 +195,12 @@ struct Geometry {
   int64_t upper(size_t k) const {
     return (positions[k] - 1) * stride[k] - padding[k] - sizes[k] + 1;
   }
+  /// Behind which no position begins, whatever the size is.
+  int64_t widest_upper(size_t k) const { return padding[k] - (kernel[k] - 1) * dilation[k]; }
+  bool ends_there(size_t k) const {
+    const int64_t reach = sizes[k] - 1 + widest_upper(k) + padding[k];
+    return reach >= 0 && reach / stride[k] + 1 == positions[k];
+  }
 };
 
 } // namespace
@@ -178,26 +208,49 @@ struct Geometry {
 std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &graph, ValueId load,
                                     ir::DType dtype, Expr row, Expr term, int rows) {
   const auto size = static_cast<int64_t>(tensor::size_in_bytes(dtype)), line = 128 / size;
-  if (hint.channels % line != 0 || hint.channels == 0 || hint.batch == 0 ||
-      product(hint.positions) == 0 || product(hint.kernel) == 0 || product(hint.sizes) == 0)
+  if (hint.channels % line != 0 || hint.channels == 0 || product(hint.kernel) == 0)
     return std::nullopt;
-  Geometry geometry{16 / size,
-                    hint.channels,
-                    hint.batch,
-                    0,
-                    reversed(hint.sizes),
-                    reversed(hint.positions),
-                    reversed(hint.kernel),
-                    reversed(hint.stride),
-                    reversed(hint.padding),
-                    reversed(hint.dilation)};
-  Reader reader(graph, load, row, term);
-  if (!geometry.reaches() || !geometry.find_strides(reader) || !geometry.agrees(reader))
-    return std::nullopt;
+  std::vector<Geometry> examples;
+  const bool known = some_sizes(hint, graph, 0).empty();
+  for (int64_t example = 0; example < (known ? 1 : 2); ++example) {
+    const symbolic::Bindings sizes = some_sizes(hint, graph, example);
+    const auto numbers = [&](const std::vector<Expr> &list) {
+      std::vector<int64_t> result;
+      for (const Expr e : reversed(list))
+        result.push_back(symbolic::evaluate(e, sizes));
+      return result;
+    };
+    Geometry geometry{16 / size,
+                      hint.channels,
+                      symbolic::evaluate(hint.batch, sizes),
+                      0,
+                      numbers(hint.sizes),
+                      numbers(hint.positions),
+                      reversed(hint.kernel),
+                      reversed(hint.stride),
+                      reversed(hint.padding),
+                      reversed(hint.dilation)};
+    Reader reader(graph, load, row, term, sizes);
+    if (geometry.batch <= 0 || product(geometry.positions) <= 0 || product(geometry.sizes) <= 0 ||
+        !geometry.reaches() || !geometry.find_strides(reader) || !geometry.agrees(reader))
+      return std::nullopt;
+    examples.push_back(std::move(geometry));
+  }
+  const Geometry &geometry = examples.front();
+  const std::vector<Expr> sizes = reversed(hint.sizes);
+  std::vector<Expr> strides(geometry.strides.begin(), geometry.strides.end());
+  if (!known)
+    for (size_t k = 0; k < geometry.rank(); ++k) {
+      strides[k + 1] = strides[k] * sizes[k];
+      for (const Geometry &each : examples)
+        if (each.offset != geometry.offset || each.strides[0] != geometry.strides[0] ||
+            each.strides[k + 1] != each.strides[k] * each.sizes[k] || !each.ends_there(k))
+          return std::nullopt;
+    }
 
   WindowMap result{{},
                    geometry.channels,
-                   geometry.positions,
+                   reversed(hint.positions),
                    geometry.kernel,
                    geometry.stride,
                    geometry.padding,
@@ -208,14 +261,15 @@ std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &
   map.strides = {Expr(1)};
   map.box = {static_cast<int>(line), rows};
   for (size_t k = 0; k < geometry.rank(); ++k) {
-    map.sizes.push_back(Expr(geometry.sizes[k]));
-    map.strides.push_back(Expr(geometry.strides[k]));
+    map.sizes.push_back(sizes[k]);
+    map.strides.push_back(strides[k]);
     map.lower.push_back(static_cast<int>(-geometry.padding[k]));
-    map.upper.push_back(static_cast<int>(geometry.upper(k)));
+    const bool same = examples.back().upper(k) == geometry.upper(k);
+    map.upper.push_back(static_cast<int>(same ? geometry.upper(k) : geometry.widest_upper(k)));
     map.step.push_back(static_cast<int>(geometry.stride[k]));
   }
-  map.sizes.push_back(Expr(geometry.batch));
-  map.strides.push_back(Expr(geometry.strides.back()));
+  map.sizes.push_back(hint.batch);
+  map.strides.push_back(strides.back());
   return result;
 }
 

@@ -12,7 +12,8 @@ namespace tsc::codegen {
 struct WindowMap {
   program::TensorMap map; // but for the parameter
   int64_t channels = 0;
-  std::vector<int64_t> positions, kernel, stride, padding, dilation;
+  std::vector<Expr> positions;
+  std::vector<int64_t> kernel, stride, padding, dilation;
 };
 
 /// The map by which a copy brings `rows` positions of one tap. `graph` computes the operand over
@@ -21,7 +22,8 @@ struct WindowMap {
 /// steps above 8, taps or borders beyond their few bits (PTX ISA, im2col; CUDA driver API,
 /// cuTensorMapEncodeIm2col). `hint` says what the windows were meant to be; strides follow from the
 /// load's index, and both are held against `graph` at many rows and terms: where it does not do
-/// just that, there is nothing.
+/// just that, there is nothing. Sizes that are known at run time only: what is slid over lies with
+/// its channels innermost, without gaps, which is seen at two examples.
 std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &graph, ValueId load,
                                     ir::DType dtype, Expr row, Expr term, int rows);
 

@@ -17,11 +17,11 @@ namespace {
 class WindowText : WalkText {
 public:
   WindowText(const ir::Module &module, const KernelPlan &plan, const Parameters &parameters,
-             const std::string &name, bool is_part)
-      : WalkText(module, plan, parameters, name, "", is_part), walk_(*window_) {}
+             const std::string &name, const std::string &path, bool is_part)
+      : WalkText(module, plan, parameters, name, path, is_part), walk_(*window_) {}
 
   WindowsText print() {
-    depth_ = 1;
+    depth_ = is_path() ? 2 : 1;
     rows();
     declare_shared();
     const PhasePlan &phase = plan_.phases.front();
@@ -441,8 +441,9 @@ private:
 } // namespace
 
 WindowsText print_windows(const ir::Module &module, const KernelPlan &plan,
-                          const Parameters &parameters, const std::string &name, bool is_part) {
-  return WindowText(module, plan, parameters, name, is_part).print();
+                          const Parameters &parameters, const std::string &name,
+                          const std::string &path, bool is_part) {
+  return WindowText(module, plan, parameters, name, path, is_part).print();
 }
 
 } // namespace tsc::codegen

@@ -12,8 +12,10 @@ struct WindowsText {
   std::string types; // the structure NAME_shared, if threads share rows
   std::string text;  // what stands between the kernel's braces
 };
-/// `is_part`: see PartText. Precondition: the plan's walk is a WindowWalk.
+/// `is_part`: see PartText; `path`: as WalkText has it. Precondition: the plan's walk is a
+/// WindowWalk.
 WindowsText print_windows(const ir::Module &module, const KernelPlan &plan,
-                          const Parameters &parameters, const std::string &name, bool is_part);
+                          const Parameters &parameters, const std::string &name,
+                          const std::string &path, bool is_part);
 
 } // namespace tsc::codegen

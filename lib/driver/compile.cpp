@@ -103,8 +103,9 @@ void run_graph_passes(State &state) {
     pass_options.attention_backward = deepest_backward(*state.target);
   if (state.policy.product_row_alignment > 1 && !state.target->is_host)
     pass_options.pays_to_align = [&state](const ops::ProductCopies &work) {
-      return scheduler::pays_to_align(*state.target, work.operations, work.bytes, work.copied_bytes,
-                                      work.copies);
+      return scheduler::pays_to_align(*state.target,
+                                      {work.operations, work.bytes, work.tiles, work.tile_bytes,
+                                       work.copied_bytes, work.copies});
     };
   pass_options.attention_backward_groups = state.target->has_wgmma;
   pass_options.product_kernels =

@@ -361,12 +361,15 @@ struct Origin {
   std::string source_line; // the user's code
 };
 
-/// Sliding windows over [N, C, sizes..] as a convolution reads them, where all is known: position p
-/// and tap t of dimension k are at p * stride[k] + t * dilation[k] - padding[k], zeros outside.
+/// Sliding windows over [N, C, sizes..] as a convolution reads them: position p and tap t of
+/// dimension k are at p * stride[k] + t * dilation[k] - padding[k], zeros outside. What is slid
+/// over, and how many positions there are, may be known at run time only.
 struct Windows {
   uint32_t origin = 0; // the graph node
-  int64_t batch = 0, channels = 0;
-  std::vector<int64_t> sizes, positions, kernel, stride, padding, dilation; // outermost first
+  Expr batch = 0;
+  int64_t channels = 0;
+  std::vector<Expr> sizes, positions; // outermost first
+  std::vector<int64_t> kernel, stride, padding, dilation;
 };
 
 /// What must hold of sizes: checked when they are known.

@@ -115,12 +115,11 @@ void note_windows(Context &context, const ops::Call &call, const TensorValue &va
     return result;
   };
   const std::span<const Expr> result(sizes), source(value.sizes);
-  const std::vector<int64_t> outer = numbers(source.first(2));
   ir::Windows windows{static_cast<uint32_t>(context.current),
-                      outer[0],
-                      outer[1],
-                      numbers(source.subspan(2)),
-                      numbers(result.subspan(2, count)),
+                      source[0],
+                      numbers(source.subspan(1, 1))[0],
+                      {value.sizes.begin() + 2, value.sizes.end()},
+                      {sizes.begin() + 2, sizes.begin() + 2 + static_cast<int64_t>(count)},
                       numbers(result.subspan(2 + count, count)),
                       numbers(call.sizes("stride")),
                       numbers(call.sizes("padding")),

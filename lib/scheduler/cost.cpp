@@ -1,5 +1,6 @@
 #include "scheduler/cost.h"
 
+#include "support/diagnostic.h"
 #include "templates/product/tc_product_geometry.h"
 #include "templates/sort/tc_radix_geometry.h"
 
@@ -74,6 +75,17 @@ constexpr Measured kSingleTiles[] = {{{128, 128, 3, 0, 2}, 49e3},
 /// Of that rate, what one block reaches where several could share its multiprocessor: it waits for
 /// its copies and its registers. Not measured.
 constexpr double kOneOfSeveral = 0.65;
+/// Of 8-bit floats, whose sums of a step threads add up: measured at 4096 to 11008 terms.
+constexpr Measured kByteTiles[] = {
+    {{128, 256, 3, 1, 1, true}, 1385e3},
+    {{128, 192, 4, 1, 1, true}, 1270e3},
+    {{128, 128, 5, 1, 1, true}, 1360e3},
+    {{256, 128, 3, 1, 1, true}, 1340e3},
+    {{128, 64, 7, 1, 1, true}, 835e3},
+    {{128, 128, 5, 1, 1, true, 1, true}, 930e3},
+    {{128, 128, 5, 1, 1, true, 1, false, true}, 1335e3},
+    {{128, 256, 3, 1, 1, true, 1, false, true}, 1410e3},
+};
 /// As TF32: not measured yet. Taken to reach 60% of 400 TFLOP/s, narrow tiles less as above; by
 /// groups of warps half of what 16 bits do.
 constexpr Measured kTf32Tiles[] = {
@@ -93,6 +105,8 @@ std::span<const Measured> measured_tiles(const ProductWork &work) {
     if (work.gathers)
       return kGatheredTf32Tiles;
     return kTf32Tiles;
+  case ProductWork::Factors::byte:
+    return kByteTiles;
   default:
     return kTiles;
   }
@@ -106,13 +120,15 @@ double compute_nanoseconds(double operations, double peak, double share) {
   return peak > 0 ? operations / (peak * 1e-9 * share) : 0;
 }
 
-/// Operations a second at most; products have 16-bit floats of their own, and TF32, at half their
-/// rate on every target.
+/// Operations a second at most; products have 16-bit floats of their own, TF32 at half and 8-bit
+/// floats at twice their rate on every target.
 double peak_of(const target::Target &target, ir::DType dtype, bool is_product, bool tf32 = false) {
   if (dtype == ir::DType::f64)
     return target.flops_f64;
   if (is_product && dtype == ir::DType::f32 && tf32)
     return target.flops_16bit / 2;
+  if (is_product && tensor::is_float8(dtype) && target.has_matrix_float8)
+    return target.flops_16bit * 2;
   return is_product && tensor::is_reduced_float(dtype) ? target.flops_16bit : target.flops_f32;
 }
 
@@ -165,14 +181,17 @@ double template_nanoseconds(const target::Target &target, const Measured &way,
 Measured best_split(const target::Target &target, const Measured &way, const ProductWork &work) {
   constexpr int kSplits[] = {2, 4};
   constexpr int64_t kFewestSteps = 4; // of a block
-  const int64_t bytes = work.factors == ProductWork::Factors::half ? 2 : 4,
+  using Factors = ProductWork::Factors;
+  const int64_t bytes = work.factors == Factors::half   ? 2
+                        : work.factors == Factors::byte ? 1
+                                                        : 4,
                 steps = ceil_div(work.terms * bytes, tc_product_line);
   Measured best = way;
   for (const int splits : kSplits) {
     Measured split = way;
     split.tile.splits = splits;
     const ProductTile &tile = split.tile;
-    const bool fits = tile.groups && !tile.turns && !tile.pair &&
+    const bool fits = tile.groups && !tile.turns && !tile.pair && !work.any_number &&
                       tiles_of(work, tile) * splits <= target.multiprocessors &&
                       steps >= splits * kFewestSteps &&
                       tc_product_joined_bytes(tile.rows, tile.columns, splits) <=
@@ -216,6 +235,15 @@ double block_copies_nanoseconds(const target::Target &target, const AtomicWork &
          blocks * work.places / kBroughtBack + kTurns;
 }
 
+ProductWork::Factors factors_of(ir::DType dtype, bool tf32) {
+  using Factors = ProductWork::Factors;
+  if (tensor::size_in_bytes(dtype) == 1)
+    return Factors::byte;
+  if (dtype != ir::DType::f32)
+    return Factors::half;
+  return tf32 ? Factors::tf32 : Factors::single;
+}
+
 double operations_of(const ProductWork &work) {
   return 2.0 * static_cast<double>(work.batches * work.rows) * static_cast<double>(work.columns) *
          static_cast<double>(work.terms);
@@ -228,20 +256,22 @@ double library_nanoseconds(const target::Target &target, double bytes, double op
                                   memory_nanoseconds(target, bytes, kAchievedBandwidth));
 }
 
-bool pays_to_align(const target::Target &target, double operations, double bytes,
-                   double copied_bytes, int copies) {
+bool pays_to_align(const target::Target &target, const UnalignedProduct &product) {
   // Of what the library's kernels without vector accesses reach on an H200: 5000 x 4999 x 3001 of
   // bf16 104 TFLOP/s, 4097 x 4097 x 4097 126.
   constexpr double kUnalignedShare = 115.0 / 989;
-  const double apart =
-      std::max(compute_nanoseconds(operations, target.flops_16bit, kUnalignedShare),
-               memory_nanoseconds(target, bytes, kAchievedBandwidth));
-  const double aligned =
-      std::max(compute_nanoseconds(operations, target.flops_16bit, kLibraryShare),
-               memory_nanoseconds(target, bytes, kAchievedBandwidth));
-  return aligned + copies * kKernelStart +
-             memory_nanoseconds(target, copied_bytes, kAchievedBandwidth) <
-         apart;
+  // What one block brings, bytes a nanosecond: 32 products of 64 x 3136 x 49 took 46 us, which 32
+  // of 132 multiprocessors worked on; 16 or so with whole vectors.
+  constexpr double kUnalignedBlock = 18, kBlock = 45;
+  const auto time = [&](double share, double rate) {
+    const double at_once = std::min(product.tiles, static_cast<double>(target.multiprocessors)),
+                 brought = at_once > 0 ? product.tiles * product.tile_bytes / (at_once * rate) : 0;
+    return std::max({compute_nanoseconds(product.operations, target.flops_16bit, share),
+                     memory_nanoseconds(target, product.bytes, kAchievedBandwidth), brought});
+  };
+  return time(kLibraryShare, kBlock) + product.copies * kKernelStart +
+             memory_nanoseconds(target, product.copied_bytes, kAchievedBandwidth) <
+         time(kUnalignedShare, kUnalignedBlock);
 }
 
 double attention_nanoseconds(const target::Target &target, double bytes, double operations) {
@@ -401,6 +431,23 @@ double merge_sort_nanoseconds(const target::Target &target, const SortWork &work
          work.rows * work.length * searches * (work.bytes == 8 ? kWideSearch : kSearch) / busy;
 }
 
+ProductWork with_more_rows(ProductWork work) {
+  work.rows *= kMoreRows;
+  work.bytes *= kMoreRows;
+  return work;
+}
+
+double way_nanoseconds(const target::Target &target, const ProductWork &work,
+                       const ProductTile &tile) {
+  for (Measured measured : measured_tiles(work)) {
+    measured.tile.splits = tile.splits;
+    if (measured.tile == tile)
+      return template_nanoseconds(target, measured, work);
+  }
+  support::require(false, "scheduler", "a product's tile is none of the template's");
+  return 0;
+}
+
 std::vector<ProductWay> template_ways(const target::Target &target, const ProductWork &work) {
   std::vector<ProductWay> ways;
   if (!target.has_wgmma) // what was measured
@@ -422,6 +469,22 @@ std::vector<ProductWay> template_ways(const target::Target &target, const Produc
   std::stable_sort(ways.begin(), ways.end(), [](const ProductWay &a, const ProductWay &b) {
     return a.nanoseconds < b.nanoseconds;
   });
+  if (work.any_number && !ways.empty()) { // good for more rows, too: who exports has one or two
+    const ProductWork more = with_more_rows(work);
+    const auto then = [&](const ProductWay &way) {
+      return way_nanoseconds(target, more, way.tile);
+    };
+    double best_then = then(ways.front());
+    for (const ProductWay &way : ways)
+      best_then = std::min(best_then, then(way));
+    const double best = ways.front().nanoseconds;
+    const auto regret = [&](const ProductWay &way) {
+      return way.nanoseconds / best + then(way) / best_then;
+    };
+    std::stable_sort(ways.begin(), ways.end(), [&](const ProductWay &a, const ProductWay &b) {
+      return regret(a) < regret(b);
+    });
+  }
   return ways;
 }
 

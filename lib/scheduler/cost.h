@@ -37,10 +37,16 @@ double kernel_nanoseconds(const target::Target &target, double bytes, double ope
 /// `tf32`: factors of f32 may be rounded.
 double library_nanoseconds(const target::Target &target, double bytes, double operations,
                            ir::DType dtype, bool tf32 = false);
-/// Whether `copies` of `copied_bytes` (read and written) pay that let a product of 16-bit floats
-/// have rows that start at whole vectors.
-bool pays_to_align(const target::Target &target, double operations, double bytes,
-                   double copied_bytes, int copies);
+/// A product of 16-bit floats whose factors' lines start anywhere, and what it costs that they
+/// start at whole vectors.
+struct UnalignedProduct {
+  double operations = 0, bytes = 0; // of the product
+  double tiles = 0, tile_bytes = 0; // of 128 x 128 results; of both factors, that each reads
+  double copied_bytes = 0;          // read and written
+  int copies = 0;
+};
+/// Whether the copies pay.
+bool pays_to_align(const target::Target &target, const UnalignedProduct &product);
 /// A product whose rows a collective brings or takes, and that collective.
 struct SentProduct {
   int64_t rows = 0, terms = 0, columns = 0;
@@ -123,11 +129,19 @@ struct ProductWork {
   int64_t bytes = 0;        // that pass through memory
   int64_t instructions = 0; // for each result, after the sums are there
   bool gathers = false;     // threads bring the left operand, bulk copies cannot
-  /// What multiplies: matrix units 16-bit floats, threads floats, matrix units floats as TF32.
-  enum class Factors : uint8_t { half, single, tf32 } factors = Factors::half;
+  /// What multiplies: matrix units 16-bit floats, threads floats, matrix units floats as TF32,
+  /// matrix units 8-bit floats.
+  enum class Factors : uint8_t { half, single, tf32, byte } factors = Factors::half;
   int64_t batches = 1; // as many products of these sizes
+  /// Rows and products are what is likely: there may be more, or fewer.
+  bool any_number = false;
 };
+ProductWork::Factors factors_of(ir::DType dtype, bool tf32);
 double operations_of(const ProductWork &work);
+/// Where rows are known at run time only, so many times as many as are likely are thought of, too:
+/// who exports a model often does so with one example, or two.
+inline constexpr int64_t kMoreRows = 16;
+ProductWork with_more_rows(ProductWork work);
 /// One way to do it, and how many nanoseconds that takes.
 struct ProductWay {
   std::string name; // "128 x 256 results a block"
@@ -139,5 +153,8 @@ int64_t shared_bytes(const ProductTile &tile);
 /// Every tile of the template that a block of the target has room for, best first; none where the
 /// template's instructions are missing.
 std::vector<ProductWay> template_ways(const target::Target &target, const ProductWork &work);
+/// How long one of them takes, of `tile`.
+double way_nanoseconds(const target::Target &target, const ProductWork &work,
+                       const ProductTile &tile);
 
 } // namespace tsc::scheduler

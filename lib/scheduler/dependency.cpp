@@ -159,13 +159,20 @@ Accesses find_unmerged_accesses(const ir::Module &module, const ir::LoopBody &bo
 int64_t size_hint(const ir::Module &module, Expr size) {
   if (const auto value = size.as_integer())
     return *value;
-  symbolic::Bindings bindings;
+  constexpr int64_t kMost = int64_t{1} << 48; // more than any memory holds: a hint is no error
+  symbolic::Ranges likely;
   for (const Expr symbol : symbolic::free_symbols(size)) {
     const symbolic::Interval interval = module.ranges.interval_of(symbol);
-    bindings.emplace(symbol, std::clamp(kSizeHint, std::max<int64_t>(interval.low, 0),
-                                        std::max<int64_t>(interval.high, 0)));
+    const auto known =
+        std::find_if(module.symbols.begin(), module.symbols.end(),
+                     [&](const graph::SymbolRange &range) { return range.symbol == symbol; });
+    const int64_t hint =
+        known == module.symbols.end() ? kSizeHint : known->hint.value_or(kSizeHint);
+    const int64_t value =
+        std::clamp(hint, std::max<int64_t>(interval.low, 0), std::max<int64_t>(interval.high, 0));
+    likely.set(symbol, {value, value});
   }
-  return symbolic::evaluate(size, bindings);
+  return std::clamp<int64_t>(symbolic::bounds(size, likely).low, 0, kMost);
 }
 
 int64_t bytes_hint(const ir::Module &module, const Dependency &dependency) {

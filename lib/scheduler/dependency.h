@@ -36,7 +36,8 @@ Accesses find_accesses(const ir::Module &module, const ir::LoopBody &body);
 /// The same over the body's own loops, renamed d0, d1, ...: nothing is merged.
 Accesses find_unmerged_accesses(const ir::Module &module, const ir::LoopBody &body);
 
-/// Sizes are expressions; where a number must be had, symbols take this value, within their ranges.
+/// Sizes are expressions; where a number must be had, symbols take what the graph says they are
+/// likely to be (graph::SymbolRange::hint), else this value, within their ranges.
 inline constexpr int64_t kSizeHint = 1024;
 int64_t size_hint(const ir::Module &module, Expr size);
 

@@ -34,41 +34,46 @@ constexpr int64_t kLargestWritten = int64_t{256} << 20;
 /// What one kernel may take of the time of two, both being estimates, where the memory that it
 /// saves counts for nothing.
 constexpr double kWorthIt = 0.9;
+/// The same of 8-bit floats, where both were measured (8192 x 8192 x 8192: 0.84 ms and 0.92).
+constexpr double kWorthItOfBytes = 0.97;
 /// Results and operands are counted in 32 bits.
 constexpr int64_t kMostElements = (int64_t{1} << 31) - (int64_t{1} << 22);
 
 std::optional<int64_t> constant(Expr e) { return e.as_integer(); }
 
+/// Whether there are too many elements, as far as is known.
+bool is_too_large(Expr elements) {
+  return elements.is_integer() && elements.value() > kMostElements;
+}
+
 /// A matrix in memory, or one for each of a batch, whose runs of `run` along one dimension are
-/// whole 16-byte words.
+/// whole 16-byte words. How many runs, and matrices, there are need not be known.
 bool has_runs(const tensor::Layout &layout, int64_t run) {
   const size_t rank = layout.rank();
   if (rank != 2 && rank != 3)
     return false;
-  const auto rows = constant(layout.sizes[rank - 2]), columns = constant(layout.sizes[rank - 1]),
-             down = constant(layout.strides[rank - 2]), across = constant(layout.strides[rank - 1]),
-             offset = constant(layout.offset), batches = constant(rank == 3 ? layout.sizes[0] : 1),
-             apart = constant(rank == 3 ? layout.strides[0] : 0);
-  if (!rows || !columns || !down || !across || !offset || !batches || !apart ||
-      *offset % run != 0 || *rows * *columns > kMostElements ||
-      (*batches > 1 && (*apart < 0 || *apart % run != 0)))
+  const Expr rows = layout.sizes[rank - 2], columns = layout.sizes[rank - 1],
+             batches = rank == 3 ? layout.sizes[0] : Expr(1);
+  const auto down = constant(layout.strides[rank - 2]), across = constant(layout.strides[rank - 1]),
+             offset = constant(layout.offset), apart = constant(rank == 3 ? layout.strides[0] : 0);
+  const auto are_runs = [&](Expr count) { return count.is_integer() && count.value() % run == 0; };
+  if (!down || !across || !offset || !apart || *offset % run != 0 || is_too_large(rows * columns) ||
+      (!batches.is_integer(1) && (*apart < 0 || *apart % run != 0)))
     return false;
-  return (*across == 1 && *down % run == 0 && *columns % run == 0) ||
-         (*down == 1 && *across % run == 0 && *rows % run == 0);
+  return (*across == 1 && *down % run == 0 && are_runs(columns)) ||
+         (*down == 1 && *across % run == 0 && are_runs(rows));
 }
-/// A matrix of known sizes whose rows lie in memory as they are, padded maybe; those of a batch one
-/// below the other.
+/// A matrix whose rows, of known length, lie in memory as they are, padded maybe; those of a batch
+/// one below the other.
 bool has_rows(const tensor::Layout &layout) {
   const size_t rank = layout.rank();
   if ((rank != 2 && rank != 3) || !layout.offset.is_integer(0))
     return false;
-  const auto rows = constant(layout.sizes[rank - 2]), columns = constant(layout.sizes[rank - 1]),
-             down = constant(layout.strides[rank - 2]),
-             batches = constant(rank == 3 ? layout.sizes[0] : 1),
-             apart = constant(rank == 3 ? layout.strides[0] : 0);
-  return rows && columns && down && batches && apart && layout.strides[rank - 1].is_integer(1) &&
-         *down >= *columns && (*batches == 1 || *apart == *rows * *down) &&
-         *batches * *rows * *down <= kMostElements;
+  const Expr rows = layout.sizes[rank - 2], batches = rank == 3 ? layout.sizes[0] : Expr(1);
+  const auto columns = constant(layout.sizes[rank - 1]), down = constant(layout.strides[rank - 2]);
+  return columns && down && layout.strides[rank - 1].is_integer(1) && *down >= *columns &&
+         (batches.is_integer(1) || layout.strides[0] == rows * Expr(*down)) &&
+         !is_too_large(batches * rows * Expr(*down));
 }
 /// Whether its terms lie beside each other: those of a left operand in a row. `terms`: which of the
 /// last two dimensions they are.
@@ -173,25 +178,35 @@ private:
     if (!after && !before)
       return;
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
-    const int64_t size = static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
+    const auto size = static_cast<int64_t>(tensor::size_in_bytes(factor_of(node))),
+               out_size = static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
+    const auto likely = [&](Expr count,
+                            int64_t most) { // of symbols; what they take is to be numbers
+      return count.is_integer() ? count.value() : std::min(most, size_hint(state_.module, count));
+    };
+    const int64_t rows = likely(parts.rows, int64_t{1} << 24),
+                  batches = likely(parts.batches, int64_t{1} << 12);
     const auto matrices = [&](size_t side) { // a batch may share one
       const tensor::Layout &layout = call.inputs[side].layout;
-      return layout.rank() == 3 && layout.strides[0].is_integer(0) ? 1 : parts.batches;
+      return layout.rank() == 3 && layout.strides[0].is_integer(0) ? 1 : batches;
     };
-    const int64_t left = matrices(0) * parts.rows * parts.terms * size,
+    const int64_t left = matrices(0) * rows * parts.terms * size,
                   right = matrices(1) * parts.terms * parts.columns * size,
-                  out = parts.batches * parts.rows * parts.columns * size;
+                  out = batches * rows * parts.columns * out_size;
     const target::Target &target = *state_.options.target;
-    ProductWork apart{parts.rows, parts.columns, parts.terms, left + right + out, 0};
-    apart.batches = parts.batches;
-    apart.factors = tensor::is_reduced_float(out_of(node).dtype) ? ProductWork::Factors::half
-                    : parts.by_tf32                              ? ProductWork::Factors::tf32
-                                                                 : ProductWork::Factors::single;
-    double separate = library_nanoseconds(target, static_cast<double>(apart.bytes),
-                                          operations_of(apart), out_of(node).dtype, call.tf32);
-    for (const auto &side : {before, after})
-      if (side)
-        separate += kernel_nanoseconds(target, static_cast<double>(side->bytes));
+    ProductWork apart{rows, parts.columns, parts.terms, left + right + out, 0};
+    apart.batches = batches;
+    apart.any_number = !parts.rows.is_integer() || !parts.batches.is_integer();
+    apart.factors = factors_of(factor_of(node), parts.by_tf32);
+    const auto separate_for = [&](const ProductWork &work, int64_t times) {
+      double nanoseconds = library_nanoseconds(target, static_cast<double>(work.bytes),
+                                               operations_of(work), factor_of(node), call.tf32);
+      for (const auto &side : {before, after})
+        if (side)
+          nanoseconds += kernel_nanoseconds(target, static_cast<double>(side->bytes * times));
+      return nanoseconds;
+    };
+    double separate = separate_for(apart, 1);
     const auto with = [&](const std::optional<Side> &follower, int run) {
       ProductWork joined = apart;
       joined.bytes =
@@ -226,10 +241,16 @@ private:
     const NodeId first = before ? groups_[before->group].members[0] : node,
                  second = after ? groups_[after->group].members[0] : node;
     const double together = ways.front().nanoseconds;
-    const bool is_near = together >= kWorthIt * separate && together < separate && after;
-    const bool slower = together >= kWorthIt * separate &&
+    double share = together / separate;
+    if (apart.any_number)
+      share = (share + way_nanoseconds(target, with_more_rows(joined), parts.candidate) /
+                           separate_for(with_more_rows(apart), kMoreRows)) /
+              2;
+    const double worth_it = size == 1 ? kWorthItOfBytes : kWorthIt;
+    const bool is_near = share >= worth_it && share < 1 && after;
+    const bool slower = share >= worth_it &&
                         !(is_near && saves_memory(at, groups_[after->group])) &&
-                        (!before || parts.rows * parts.terms * size <= kLargestWritten);
+                        (!before || rows * parts.terms * size <= kLargestWritten);
     record(first, second, slower ? Refusal::slower : Refusal::none, apart.bytes - joined.bytes,
            call.kernel + " of " + state_.operation(node).name + ": " + text);
     if (slower)
@@ -246,38 +267,48 @@ private:
 
   const ir::Buffer &out_of(NodeId node) const { return buffer(state_.operation(node).outputs[0]); }
 
-  static bool is_taken(tensor::DType dtype) {
-    return tensor::is_reduced_float(dtype) || dtype == tensor::DType::f32;
+  /// Of what is multiplied.
+  tensor::DType factor_of(NodeId node) const {
+    return std::get<ir::Extern>(state_.operation(node).kind).inputs[0].dtype;
+  }
+
+  static bool is_taken(tensor::DType factor, tensor::DType result) {
+    return ((tensor::is_reduced_float(factor) || factor == tensor::DType::f32) &&
+            factor == result) ||
+           (factor == tensor::DType::f8e4m3fn && result == tensor::DType::f32);
   }
   /// Fills in the sizes; else why the template does not take this product.
   std::string describe(TemplateParts &parts) const {
     const ir::Operation &operation = state_.operation(parts.root);
     const auto &call = std::get<ir::Extern>(operation.kind);
     const ir::Buffer &out = buffer(operation.outputs[0]);
-    if (!is_taken(out.dtype) || call.inputs[0].dtype != out.dtype ||
-        call.inputs[1].dtype != out.dtype)
-      return "it is not of floats of 16 or 32 bits";
+    const tensor::DType factor = call.inputs[0].dtype;
+    if (!is_taken(factor, out.dtype) || call.inputs[1].dtype != factor)
+      return "it is not of floats of 16 or 32 bits, or of float8_e4m3fn";
     const size_t rank = out.layout.rank();
     if ((rank != 2 && rank != 3) || call.inputs[0].layout.rank() != rank ||
         call.inputs[1].layout.rank() != rank)
       return "it is no product of matrices, or of a batch of them";
     const tensor::Layout &a = call.inputs[0].layout, &b = call.inputs[1].layout;
-    const int64_t word = word_of(out.dtype);
+    const int64_t word = word_of(factor);
     if (!has_runs(a, word) || !has_runs(b, word) || !has_rows(out.layout))
-      return "its matrices are not of known sizes in runs of 16 bytes";
-    parts.rows = *constant(out.layout.sizes[rank - 2]);
+      return "its matrices are not of known columns and terms in runs of 16 bytes";
+    const auto terms = constant(a.sizes[rank - 1]);
+    parts.rows = out.layout.sizes[rank - 2];
     parts.columns = *constant(out.layout.sizes[rank - 1]);
-    parts.terms = *constant(a.sizes[rank - 1]);
-    parts.batches = rank == 3 ? *constant(out.layout.sizes[0]) : 1;
-    if (parts.batches == 0 || parts.rows == 0 || parts.columns == 0 || parts.terms == 0 ||
-        parts.terms % word != 0)
+    parts.terms = terms.value_or(0);
+    parts.batches = rank == 3 ? out.layout.sizes[0] : Expr(1);
+    if (parts.batches.is_integer(0) || parts.rows.is_integer(0) || parts.columns == 0 ||
+        parts.terms == 0 || parts.terms % word != 0)
       return "it has no whole runs";
     parts.run = parts.columns % kRun == 0 && out.layout.is_contiguous() ? kRun : 1;
     parts.by_tf32 = call.tf32;
     if (call.tf32 && (!is_deep(a, 1) || !is_deep(b, 0)))
       return "its factors are rounded to TF32 and do not lie along the terms";
-    if (out.dtype == tensor::DType::f32 && !is_deep(a, 1))
+    if (factor == tensor::DType::f32 && !is_deep(a, 1))
       return "its left operand, of 32-bit floats, does not lie along the terms";
+    if (factor == tensor::DType::f8e4m3fn && (!is_deep(a, 1) || !is_deep(b, 0)))
+      return "its factors are 8-bit floats and do not lie along the terms";
     return "";
   }
 
@@ -367,7 +398,7 @@ private:
         std::all_of(group.bodies.begin(), group.bodies.end(),
                     [&](const ir::LoopBody &body) { return has_whole_runs(body, parts.run); });
     const int run = in_runs ? parts.run : 1;
-    const int64_t count = parts.batches * parts.rows * parts.columns;
+    const Expr count = parts.batches * parts.rows * Expr(parts.columns);
     std::vector<ir::LoopBody> turned;
     if (const std::string why = unfit(group, group.bodies, out, count, run); !why.empty()) {
       turned = in_order_of(state_, group.bodies, out);
@@ -392,8 +423,9 @@ private:
   /// Why the group's loops, as `bodies`, cannot work on runs of `run` elements of `shared`, which
   /// has `count`.
   std::string unfit(const Group &group, const std::vector<ir::LoopBody> &bodies, BufferId shared,
-                    int64_t count, int64_t run) const {
-    if (!group.reduction_numel.is_integer(1) || !group.numel.is_integer(count))
+                    Expr count, int64_t run) const {
+    if (!group.reduction_numel.is_integer(1) ||
+        !symbolic::simplify(group.numel - count, state_.module.ranges).is_integer(0))
       return "its loops are not those over the product's results";
     for (const ir::LoopBody &body : bodies) {
       const bool scans = std::any_of(body.ops.begin(), body.ops.end(), [](const ir::BodyOp &op) {
@@ -429,6 +461,9 @@ private:
     const NodeId producer = state_.producer[left];
     if (producer == ir::kNone)
       return {Refusal::no_shared_data, ""};
+    if (tensor::size_in_bytes(call.inputs[0].dtype) == 1)
+      return {Refusal::no_template, "its left operand, of 8-bit floats, is read where it is stored",
+              producer};
     const size_t found = group_of_[producer];
     const Group &group = groups_[found];
     const tensor::Layout &layout = call.inputs[0].layout;
@@ -450,8 +485,8 @@ private:
               "its left operand is computed more than " + std::to_string(kFarthest) +
                   " steps before",
               producer};
-    const auto count = constant(symbolic::numel(layout.sizes));
-    if (!count || !unfit(group, group.bodies, left, *count, word_of(buffer(left).dtype)).empty() ||
+    const Expr count = symbolic::numel(layout.sizes);
+    if (!unfit(group, group.bodies, left, count, word_of(buffer(left).dtype)).empty() ||
         !is_copy(state_, group.bodies[0], buffer(left).dtype))
       return {Refusal::shapes,
               "its left operand is computed, not only moved: a product's kernel takes copies, "
@@ -472,7 +507,7 @@ private:
     if (producer == ir::kNone)
       return false;
     const ir::Windows *windows = state_.module.windows_of(state_.operation(producer));
-    const int size = static_cast<int>(tensor::size_in_bytes(out_of(node).dtype));
+    const int size = static_cast<int>(tensor::size_in_bytes(factor_of(node)));
     return windows != nullptr && windows->channels % tc_product_terms_of(size) == 0;
   }
 
@@ -496,7 +531,7 @@ private:
             const std::optional<Side> &after) {
     Group whole;
     whole.node_class = NodeClass::templated;
-    whole.numel = Expr(parts.batches * parts.rows * parts.columns);
+    whole.numel = parts.batches * parts.rows * Expr(parts.columns);
     whole.reduction_numel = 1;
     const auto take = [&](size_t from) {
       Group group = std::move(groups_[from]);

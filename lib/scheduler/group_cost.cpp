@@ -183,7 +183,7 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
   Cost estimate;
   if (group.node_class == NodeClass::nop)
     return estimate;
-  const bool is_product = group.parts && group.parts->rows > 0;
+  const bool is_product = group.parts && group.parts->columns > 0;
   if (group.node_class == NodeClass::external || (group.parts && !is_product)) {
     for (const NodeId member : group.members) {
       const OperationId operation = schedule.nodes[member].operation;
@@ -210,7 +210,7 @@ Cost cost_of(const ir::Module &module, const Schedule &schedule, const Group &gr
   if (is_product) {
     const TemplateParts &parts = *group.parts;
     estimate.operations +=
-        operations_of({parts.batches * parts.rows, parts.columns, parts.terms, 0, 0});
+        operations_of({size_hint(module, parts.batches * parts.rows), parts.columns, parts.terms});
     estimate.nanoseconds = parts.nanoseconds;
   } else {
     estimate.nanoseconds = kernel_nanoseconds(target, estimate.bytes, estimate.operations, widest);

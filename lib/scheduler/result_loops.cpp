@@ -72,9 +72,7 @@ bool follows(const State &state, const ir::LoopBody &body, BufferId buffer) {
 }
 
 bool has_whole_runs(const ir::LoopBody &body, int64_t run) {
-  const auto innermost =
-      body.sizes.empty() ? std::optional<int64_t>() : constant_of(body.sizes.back());
-  return innermost && *innermost % run == 0;
+  return !body.sizes.empty() && symbolic::known_multiple_of(body.sizes.back(), run);
 }
 
 std::vector<ir::LoopBody> in_order_of(const State &state, const std::vector<ir::LoopBody> &bodies,

@@ -177,8 +177,9 @@ struct ProductTile {
 /// or `batches` products of floats, [rows, terms] @ [terms, columns], to which all else belongs.
 struct TemplateParts {
   NodeId root = ir::kNone;
-  int64_t rows = 0, columns = 0, terms = 0, batches = 1;
-  ProductTile candidate; // of those that the target allows, the one taken
+  Expr rows = 0, batches = 1;     // of a product; may be known at run time only
+  int64_t columns = 0, terms = 0; // 0: no product
+  ProductTile candidate;          // of those that the target allows, the one taken
   /// Neighbouring results of a row that are finished at once: 8 (tc_product_run), or 1 where rows
   /// of results, or of what reads them, do not divide into such runs.
   int run = 8;

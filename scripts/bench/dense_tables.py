@@ -1,6 +1,6 @@
 """Tables of products, attention and convolutions beside PyTorch on one GPU: python3 dense_tables.py TSC WORK [PART ...]
 
-Parts: products, ends (products with what follows them, Inductor beside), attention, decode, conv, fp32 (all unless some are named). TSC_LIBRARY names libtsc_api.so. Each
+Parts: products, ends (products with what follows them, Inductor beside), float8, attention, backward (of attention), decode, conv, fp32 (all unless some are named). TSC_LIBRARY names libtsc_api.so. Each
 workload is exported, compiled by `tsc compile` and loaded into this process; contenders take turns, the L2 is flushed before
 each. Peers are eager mode (cuBLASLt, cuDNN with its search) and, for attention, each backend of PyTorch. The result is held
 against float64 where that is cheap, else against eager in float32. Rows go to WORK/dense.jsonl; the worst are printed last.
@@ -142,6 +142,17 @@ def ends():
     with_end("gelu_1x1_96x56x384", 32, 96, 384, 56, 1, nn.GELU())
 
 
+def float8():
+    """torch._scaled_mm: one scale for each operand, or one for each row and column."""
+    for m, n, k, rows in ((1024, 4096, 4096, False), (4096, 4096, 4096, False), (8192, 8192, 8192, False), (8192, 3072, 768, False),
+                          (16, 11008, 4096, False), (333, 12288, 4096, True), (4096, 11008, 4096, True), (4096, 4096, 11008, True)):
+        def make(m=m, n=n, k=k, rows=rows):
+            x, w = r(m, k).to(torch.float8_e4m3fn), r(n, k).to(torch.float8_e4m3fn)
+            scales = [torch.rand(s, device="cuda") + 0.5 for s in (((m, 1), (1, n)) if rows else ((), ()))]
+            return Fn(lambda a, b, p, q: torch._scaled_mm(a, b.t(), p, q, out_dtype=BF16)), (x, w, *scales), {}
+        workload("float8", f"f8_{m}x{n}x{k}{'_rows' if rows else ''}", make, 2.0 * m * n * k)
+
+
 def attention_of(heads, length, depth, causal, batch, kv_heads=None, keys=None, dtype=BF16):
     kv_heads, keys = kv_heads or heads, keys or length
     inputs = (r(batch, heads, length, depth, dtype=dtype), r(batch, kv_heads, keys, depth, dtype=dtype),
@@ -173,6 +184,37 @@ def attention():
         workload("attention", f"attn_d{depth}_l{length}_kv{kv}",
                  lambda h=heads, n=length, d=depth, c=causal, g=kv: attention_of(h, n, d, c, 4, g),
                  16.0 * heads * length * length * depth * (0.5 if causal else 1))
+
+
+def backward():
+    """What comes to queries, keys and values, by PyTorch's operator of flash attention; cuDNN's beside it."""
+    aten = torch.ops.aten
+
+    def make(batch, heads, length, depth, causal):
+        q, k, v = (r(batch, heads, length, depth) for _ in range(3))
+        with torch.no_grad():
+            saved = aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal)
+            flash = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)
+        above, seed = r(batch, heads, length, depth), torch.zeros((), dtype=torch.int64, device="cuda")
+
+        def f(g, q, k, v, o, s):
+            return aten._scaled_dot_product_flash_attention_backward(g, q, k, v, o, s, None, None, length, length, 0.0, causal, seed, seed)
+
+        def cudnn(g, q, k, v, o, s):
+            return aten._scaled_dot_product_cudnn_attention_backward(g, q, k, v, saved[0], saved[1], seed, seed, None, None, None, length, length, 0.0, causal)
+        return Fn(f), (above, q, k, v, flash[0], flash[1]), {"cudnn": cudnn}
+
+    for depth in (64, 128):
+        for length in (1024, 2048, 4096, 8192):
+            for causal in (False, True):
+                batch = max(1, 8192 // length)
+                workload("backward", f"back_d{depth}_l{length}_{'causal' if causal else 'full'}",
+                         lambda b=batch, d=depth, n=length, c=causal: make(b, 2048 // d, n, d, c),
+                         10.0 * batch * 2048 * length * length * (0.5 if causal else 1))
+    for batch, heads, length, depth, causal in ((4, 16, 577, 72, False), (64, 12, 197, 64, False), (2, 16, 3001, 96, True), (8, 12, 512, 64, True)):
+        workload("backward", f"back_d{depth}_l{length}_{'causal' if causal else 'full'}_b{batch}",
+                 lambda b=batch, h=heads, n=length, d=depth, c=causal: make(b, h, n, d, c),
+                 10.0 * batch * heads * length * length * depth * (0.5 if causal else 1))
 
 
 def decode():
@@ -341,7 +383,7 @@ def run_group(tsc, work, names, flush, out, seconds):
 
 def main():
     tsc, work = sys.argv[1:3]
-    parts = sys.argv[3:] or ["products", "ends", "attention", "decode", "conv", "fp32"]
+    parts = sys.argv[3:] or ["products", "ends", "float8", "attention", "backward", "decode", "conv", "fp32"]
     for part in parts:
         globals()[part]()
     os.makedirs(work, exist_ok=True)

@@ -7,7 +7,7 @@ Needs torch and safetensors; tsc and its tests need neither. Writes, per family,
 (case_archive.py; scripts/cases unpacks it)
     graphs.json          [{"name", "model"}]: torch.export's model.json, undecomposed
     tensors.safetensors  NAME/weight/QUALIFIED_NAME, NAME/RUN/input_I and NAME/RUN/output_I (eager, CPU), inputs that were written
-                         first; NAME/RUN/reference_I (the same in float64, of the CNN and of resampling); integers of the caller and integers that are
+                         first; NAME/RUN/reference_I (the same in float64, of the CNN, of resampling and of 16-bit products); integers of the caller and integers that are
                          returned are tensors without dimensions
 """
 import copy
@@ -58,6 +58,42 @@ class WholeRanges(torch.nn.Module):
         n = x.shape[0]
         return (torch.arange(n, -n, -1.0), torch.arange(0, n, 2.0, dtype=torch.float16), torch.arange(1.0, n + 1),
                 torch.arange(0.0, n, dtype=torch.int64) + x.long(), torch.arange(-2.0, n, 3.0, dtype=torch.float64))
+
+
+class HalfProducts(torch.nn.Module):
+    """Products of 16-bit floats with what follows them, whose rows or number are symbols."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(64, 96), torch.nn.Linear(96, 64, bias=False)
+
+    def forward(self, x, y):
+        wide = F.gelu(self.up(x))
+        return x + self.down(wide), torch.sigmoid(torch.bmm(x.transpose(0, 1), y)) * 2, torch.relu(wide.transpose(0, 1) @ self.down.weight.t())
+
+
+class HalfConvolutions(torch.nn.Module):
+    """Convolutions of 16-bit floats over images whose number and sizes are symbols."""
+
+    def __init__(self):
+        super().__init__()
+        conv = torch.nn.Conv2d
+        self.first, self.next, self.strided = conv(3, 64, 3, padding=1), conv(64, 64, 3, padding=1, bias=False), conv(64, 8, 3, stride=2, padding=1)
+        self.single, self.wide, self.grouped = conv(64, 8, 1), conv(64, 8, (1, 5), padding=(0, 4), dilation=(1, 2)), conv(64, 16, 3, padding=1, groups=4)
+        self.up = torch.nn.ConvTranspose2d(8, 8, 4, stride=2, padding=1)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x))
+        z = F.silu(self.next(y)) + y
+        small = self.strided(z)
+        return small, self.single(z), F.hardswish(self.wide(z)), self.grouped(z), self.up(small)
+
+
+class HalfColumns(torch.nn.Module):
+    """Columns of 16-bit floats: several are one access where the launch finds that sizes allow it."""
+
+    def forward(self, x):
+        return x.sum(0), x.float().var(0), x.amax(0), x.argmin(0)
 
 
 class Block(torch.nn.Module):
@@ -327,6 +363,14 @@ def operators():
     yield "differences", Differences(), (r(63), r(5)), ({0: auto}, {0: auto}), runs(lambda n, m: (r(n), r(m)), (63, 5), (47, 2), (100, 3))
     signals = lambda b, n: (r(b, n), r(n))
     yield "spectra", Spectra(), signals(2, 30), ({0: auto, 1: Dim("n", min=2, max=4000)}, {0: Dim("n", min=2, max=4000)}), runs(signals, (2, 30), (3, 67), (5, 128))
+    rows = lambda b, t: (r(b, t, 64).half(), r(t, 64, 24).half())
+    yield "half_products", HalfProducts().half(), rows(3, 7), ({0: auto, 1: auto}, {0: auto}), runs(rows, (3, 7), (2, 2), (13, 11))
+    images = lambda b, h, w: (r(b, 3, h, w).half(),)
+    yield "half_images", HalfConvolutions().half(), images(3, 6, 9), ({0: auto},), runs(lambda b: images(b, 6, 9), (3,), (2,), (7,))
+    yield "half_convolutions", HalfConvolutions().half(), images(3, 6, 9), ({0: auto, 2: auto, 3: auto},), runs(
+        images, (3, 6, 9), (2, 2, 2), (2, 11, 5))
+    columns = lambda n, m: (r(n, m).bfloat16(),)
+    yield "half_columns", HalfColumns(), columns(5000, 256), ({0: auto, 1: auto},), runs(columns, (300, 24), (41, 67), (3, 5))
     yield "whole_ranges", WholeRanges(), (r(9),), ({0: auto},), runs(lambda n: (r(n),), (9,), (6,), (31,))
 
 
@@ -382,7 +426,7 @@ def record(name, module, example, shapes, inputs, tensors):
             tensors[f"{name}/{run}/input_{position}"] = torch.as_tensor(value).contiguous().clone()
         for position, value in enumerate(outputs):
             tensors[f"{name}/{run}/output_{position}"] = torch.as_tensor(value).contiguous().clone()
-        if name in ("cnn", "resampled", "spectra"):  # sums of convolutions cancel, positions are rounded: eager's own error counts
+        if name in ("cnn", "resampled", "spectra") or name in ("half_products", "half_images", "half_convolutions"):  # sums of convolutions cancel, positions are rounded: eager's own error counts
             with torch.no_grad():
                 exact = copy.deepcopy(module).double()(*(argument.double() for argument in arguments))
             for position, value in enumerate(exact):

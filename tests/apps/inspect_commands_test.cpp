@@ -407,7 +407,7 @@ TEST_CASE("explain says why what reads a product is not in its kernel") {
 
   group = explain(graph("62", z)).at("groups").at(0);
   CHECK(group.at("decisions").at(0).at("detail") ==
-        "op0: its matrices are not of known sizes in runs of 16 bytes");
+        "op0: its matrices are not of known columns and terms in runs of 16 bytes");
   const nlohmann::json pairs = explain(graph("64", both), {"y", "z"}).at("pairs");
   REQUIRE(pairs.size() == 1);
   CHECK(pairs.at(0).at("outcome") == "apart");

@@ -9,6 +9,8 @@
 #include "testing/catch.h"
 #include "testing/skip.h"
 
+#include <algorithm>
+
 using namespace tsc;
 using tensor::HostTensor;
 using testing::check_graphs;
@@ -56,7 +58,7 @@ const DynamicGraph &named(const std::vector<DynamicGraph> &graphs, const std::st
 /// Whole graphs, and single operators.
 void check_both(const std::function<Runner(const DynamicGraph &)> &runner) {
   check_graphs("dynamic", 8, runner);
-  check_graphs("dynamic_operators", 10, runner);
+  check_graphs("dynamic_operators", 14, runner);
 }
 
 } // namespace
@@ -85,6 +87,28 @@ TEST_CASE("dynamic graphs on the GPU", "[gpu]") {
   runtime::SessionOptions options;
   options.device = runtime::DeviceKind::cuda;
   check_both([&](const DynamicGraph &graph) { return in_session(graph, options); });
+}
+
+TEST_CASE("symbols keep their kernels: products with their neighbours, several columns an access") {
+  for (const DynamicGraph &graph : testing::read_dynamic_graphs("dynamic_operators")) {
+    if (graph.name.rfind("half_", 0) != 0)
+      continue;
+    INFO(graph.name);
+    const std::vector<program::Kernel> &kernels = graph.compilation.program.kernels;
+    const auto count = [&](const std::string &text) {
+      return std::count_if(kernels.begin(), kernels.end(), [&](const program::Kernel &kernel) {
+        return kernel.cuda.text.find(text) != std::string::npos;
+      });
+    };
+    if (graph.name == "half_columns") {
+      CHECK(count("tc_columns_reduce<") >= 1); // and one by one where sizes do not allow it
+      CHECK(count("tc_column_reduce<") >= 1);
+      continue;
+    }
+    CHECK(count("tc_product_by_groups<") >= 3);
+    if (graph.name != "half_products") // of 64 channels, in steps of one
+      CHECK(count("tc_windows_operand<") >= 2);
+  }
 }
 
 TEST_CASE("sizes outside their range are refused with input, dimension and range") {

@@ -180,6 +180,16 @@ TEST_CASE("every tile of the product template compiles for sm_80 and sm_90a") {
     }
     CHECK(check_tiles(name, compile(nodes), Factors::half, wide) == 9);
   }
+  // As torch._scaled_mm has them: the second factor's columns lie beside each other in memory.
+  const json scaled = {input("x", "float8_e4m3fn", {4096, 256}),
+                       input("w", "float8_e4m3fn", {256, 256}),
+                       input("s", "float32", {4096, 1}),
+                       input("t", "float32", {1, 256}),
+                       call("turned", "aten.permute.default", {reference("w"), {1, 0}}),
+                       call("y", "aten._scaled_mm.default",
+                            {reference("x"), reference("turned"), reference("s"), reference("t")},
+                            {{"out_dtype", {{"dtype", "bfloat16"}}}})};
+  CHECK(check_tiles("8-bit floats", compile(scaled), Factors::byte, wide) == 8);
 }
 
 TEST_CASE("every tile of the attention template compiles for sm_80 and sm_90a without spills") {

@@ -129,8 +129,10 @@ TEST_CASE("products stay with the library where no template takes them") {
     CHECK(groups_of(b.module, schedule) == "op0 op1");
     CHECK(decision_with(schedule, Refusal::no_template).detail == std::string("op0: ") + why);
   };
-  separate(activation(4096, 60, 64), "its matrices are not of known sizes in runs of 16 bytes");
-  separate(activation(4096, 64, 60), "its matrices are not of known sizes in runs of 16 bytes");
+  separate(activation(4096, 60, 64),
+           "its matrices are not of known columns and terms in runs of 16 bytes");
+  separate(activation(4096, 64, 60),
+           "its matrices are not of known columns and terms in runs of 16 bytes");
   const ModuleBuilder wide = activation(4096, 64, 64, tensor::DType::f64);
   CHECK(groups_of(wide.module, run(wide.module)) == "op0 op1");
 }
@@ -310,4 +312,58 @@ TEST_CASE("products of floats join what follows where memory is most of their ti
       true;
   flat.output(flat.pointwise(flat.unary(ir::Op::relu, flat.load(product))));
   CHECK(groups_of(flat.module, run(flat.module)) == "op0 op1");
+}
+
+TEST_CASE(
+    "products whose rows are a symbol join what follows, by tiles for few rows and for many") {
+  const Expr rows = symbolic::symbol(symbolic::SymbolSort::size, 0);
+  const auto tile_for = [&](int64_t likely) {
+    ModuleBuilder b(kHalf);
+    b.module.ranges.set(rows, {1, 1 << 20});
+    graph::SymbolRange range;
+    range.symbol = rows;
+    range.low = 1;
+    range.high = 1 << 20;
+    range.hint = likely;
+    b.module.symbols.push_back(range);
+    const BufferId x = b.input("x", {rows, 256}), w = b.input("w", {256, 2048});
+    b.output(b.pointwise(b.unary(ir::Op::relu, b.load(b.matmul(x, w, {rows, 2048})))));
+    const scheduler::Schedule schedule = run(b.module);
+    CHECK(groups_of(b.module, schedule) == "op0_op1");
+    REQUIRE(schedule.groups.back().parts);
+    CHECK(schedule.groups.back().parts->rows == rows);
+    return schedule.groups.back().parts->candidate;
+  };
+  CHECK(tile_for(784).splits == 1);
+  scheduler::ProductWork work{784, 512, 4096, 12'000'000, 10};
+  const target::Target &target = target::find_target("sm_90");
+  CHECK(scheduler::template_ways(target, work)[0].tile.splits > 1);
+  work.any_number = true; // there may be more rows than blocks for all
+  for (const scheduler::ProductWay &way : scheduler::template_ways(target, work))
+    CHECK(way.tile.splits == 1);
+  // What is likely decides with what is 16 times as much.
+  const scheduler::ProductTile of_many = tile_for(1 << 15);
+  CHECK(of_many.rows * of_many.columns >= tile_for(16).rows * tile_for(16).columns);
+  // Of lines that are as long as a symbol says, no runs are known.
+  ModuleBuilder turned(kHalf);
+  turned.module.ranges.set(rows, {1, 1 << 20});
+  const BufferId x = turned.input("x", {64, rows}), w = turned.input("w", {rows, 64});
+  turned.output(
+      turned.pointwise(turned.unary(ir::Op::relu, turned.load(turned.matmul(x, w, {64, 64})))));
+  CHECK(groups_of(turned.module, run(turned.module)) == "op0 op1");
+}
+
+TEST_CASE("products of 8-bit floats join what scales them where both factors lie along the terms") {
+  for (const bool deep : {true, false}) {
+    ModuleBuilder b(tensor::DType::f8e4m3fn);
+    const BufferId x = b.input("x", {4096, 4096}), w = b.input("w", {4096, 4096});
+    const BufferId product = b.matmul(x, w, {4096, 4096});
+    b.module.buffers[product].dtype = tensor::DType::f32;
+    auto &call = std::get<ir::Extern>(b.module.operations[b.module.buffer(product).operation].kind);
+    if (deep)
+      call.inputs[1].layout.strides = {1, 4096};
+    b.output(b.pointwise(b.unary(ir::Op::relu, b.load(product))));
+    const scheduler::Schedule schedule = run(b.module);
+    CHECK(groups_of(b.module, schedule) == (deep ? "op0_op1" : "op0 op1"));
+  }
 }

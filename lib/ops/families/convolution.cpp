@@ -5,6 +5,8 @@
 #include "ops/table/shape_rules.h"
 #include "ops/table/table.h"
 
+#include <algorithm>
+
 namespace tsc::ops {
 namespace {
 
@@ -192,6 +194,25 @@ Convolution convolution_of(const Call &call) {
   check_shapes(call, result);
   result.result = result_of(result);
   return result;
+}
+
+Convolution of_likely_batch(Convolution c, const graph::Graph &graph) {
+  constexpr int64_t kLikely = 8, kMost = int64_t{1} << 20;
+  const Expr batch = c.batch();
+  if (batch.is_integer())
+    return c;
+  symbolic::Ranges likely;
+  for (const Expr symbol : symbolic::free_symbols(batch))
+    likely.set(symbol, {kLikely, kLikely});
+  for (const graph::SymbolRange &range : graph.symbols)
+    if (const int64_t value =
+            std::clamp(range.hint.value_or(kLikely), std::max<int64_t>(range.low, 0),
+                       std::max<int64_t>(range.high, 0));
+        symbolic::depends_on(batch, range.symbol))
+      likely.set(range.symbol, {value, value});
+  c.input.layout.sizes[0] = c.result.layout.sizes[0] =
+      Expr(std::clamp<int64_t>(symbolic::bounds(batch, likely).low, 1, kMost));
+  return c;
 }
 
 void add_convolution(Table &table) {

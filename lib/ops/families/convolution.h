@@ -27,6 +27,9 @@ struct Convolution {
 
 /// Checks the arguments against each other. Throws TSC-O048.
 Convolution convolution_of(const Call &call);
+/// The same of as many samples as the graph says are likely (graph::SymbolRange::hint), where their
+/// number is known at run time only: what choices are made by.
+Convolution of_likely_batch(Convolution c, const graph::Graph &graph);
 
 /// What a convolution saves if its product reads windows, channels innermost, instead of columns.
 struct ColumnsSaved {

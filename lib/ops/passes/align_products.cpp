@@ -138,6 +138,11 @@ private:
                  columns = static_cast<double>(right.columns);
     work.operations = 2 * rows * columns * static_cast<double>(left.columns);
     work.bytes = left.bytes() + right.bytes() + 2 * rows * columns;
+    constexpr int64_t kTile = 128;
+    const auto tiles = [](int64_t size) { return (size + kTile - 1) / kTile; };
+    work.tiles = static_cast<double>(left.batch * tiles(left.rows) * tiles(right.columns));
+    work.tile_bytes = 2 * static_cast<double>(left.columns * (std::min(left.rows, kTile) +
+                                                              std::min(right.columns, kTile)));
     const auto copy = [&](double bytes) {
       work.copied_bytes += 2 * bytes;
       ++work.copies;

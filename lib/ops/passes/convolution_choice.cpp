@@ -32,9 +32,10 @@ bool at_most(Expr value, int64_t bound) { return value.is_integer() && value.val
 /// result where it has no whole words, for which the library is slow (7,999 positions of conv1d:
 /// 2.0 ms, estimated as 0.6).
 bool turning_pays(const Convolution &c) {
-  const Expr in = symbolic::numel(c.input.layout.sizes),
-             out = symbolic::numel(c.result.layout.sizes),
-             columns = c.batch() * c.channels() * c.window.taps() * symbolic::numel(c.positions);
+  // Of a sample: how many there are does not matter.
+  const Expr in = c.channels() * c.input.layout.sizes.back(),
+             out = c.outputs() * symbolic::numel(c.positions),
+             columns = c.channels() * c.window.taps() * symbolic::numel(c.positions);
   if (c.transposed || !c.groups.is_integer(1) || !in.is_integer() || !out.is_integer() ||
       !columns.is_integer())
     return false;
@@ -67,13 +68,12 @@ bool keeps_channels_inside(const Convolution &c) {
 }
 
 bool reads_windows(const Convolution &c, const Facilities &facilities) {
-  const Expr results = c.batch() * symbolic::numel(c.positions) * c.outputs();
   const bool has_kernel = // those of f32 fill channels up only where that was chosen
       tensor::is_reduced_float(c.result.dtype) ||
       (c.result.dtype == tensor::DType::f32 &&
        (c.channels_inside || more_to_runs(c.channels(), word_of(c)) == 0));
   return facilities.product_kernels && !c.transposed && keeps_channels_inside(c) && has_kernel &&
-         results.is_integer() &&
+         c.outputs().is_integer() && c.channels().is_integer() &&
          (tensor::is_reduced_float(c.result.dtype) || more_to_runs(c.outputs(), kResults) == 0);
 }
 
@@ -120,7 +120,7 @@ bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
   if (!c.transposed || !facilities.product_kernels || !c.groups.is_integer() ||
       !c.outputs().is_integer() ||
       !(tensor::is_reduced_float(c.result.dtype) || c.result.dtype == tensor::DType::f32) ||
-      !symbolic::numel(c.input.layout.sizes).is_integer())
+      !c.channels().is_integer())
     return false;
   int64_t phases = 1;
   for (size_t i = 0; i < c.rank(); ++i) {
@@ -131,8 +131,11 @@ bool goes_by_phases(const Convolution &c, const Facilities &facilities) {
       return false;
     phases *= std::min(stride.value(), kMostPhases + 1); // a few of more than there are
   }
-  return phases <= kMostPhases && !symbolic::numel(c.result.layout.sizes).is_integer(0) &&
-         !symbolic::numel(c.input.layout.sizes).is_integer(0) &&
+  const auto none = [](const TensorMeta &meta) {
+    return std::any_of(meta.layout.sizes.begin(), meta.layout.sizes.end(),
+                       [](Expr size) { return size.is_integer(0); });
+  };
+  return phases <= kMostPhases && !none(c.result) && !none(c.input) &&
          (c.window.taps().value() > phases || are_alike(c));
 }
 

@@ -32,21 +32,24 @@ const TensorMeta *tensor_of(const Graph &graph, NodeId id) {
   return node.value ? node.value->tensor() : nullptr;
 }
 
-double bytes_of(const TensorMeta &meta) {
-  const Expr count = symbolic::numel(meta.layout.sizes);
+/// Of a value, its samples as many as are likely; 0 where other sizes are not known.
+double bytes_of(const Graph &graph, const TensorMeta &meta) {
+  Convolution c; // whose batch is
+  c.input = c.result = meta;
+  const Expr count = symbolic::numel(of_likely_batch(c, graph).input.layout.sizes);
   return count.is_integer() ? static_cast<double>(tensor::size_in_bytes(meta.dtype)) *
                                   static_cast<double>(count.value())
                             : 0;
 }
 /// Of reading and writing a value that lies otherwise; one whose channels or positions are one lies
 /// either way.
-double turn_of(const TensorMeta &meta) {
+double turn_of(const Graph &graph, const TensorMeta &meta) {
   const std::vector<Expr> &sizes = meta.layout.sizes;
   const bool is_turned = sizes.size() >= 3 && sizes.size() <= 5 && !is_channels_last(meta.layout);
   if (!is_turned || sizes[1].is_integer(1) ||
       std::all_of(sizes.begin() + 2, sizes.end(), [](Expr size) { return size.is_integer(1); }))
     return 0;
-  return 2 * bytes_of(meta);
+  return 2 * bytes_of(graph, meta);
 }
 
 /// Operations of products with an image's outputs as rows and its positions as columns that tiles
@@ -90,10 +93,10 @@ public:
       visit(id);
     for (const graph::InputSpec &input : graph_.inputs)
       if (input.target.empty() && is_spatial(input.node))
-        turns_[input.node] += turn_of(*tensor_of(graph_, input.node));
+        turns_[input.node] += turn_of(graph_, *tensor_of(graph_, input.node));
     for (const graph::OutputSpec &output : graph_.outputs)
       if (const graph::NodeRef *node = output.value.node(); node && is_spatial(node->id))
-        turns_[node->id] += turn_of(*tensor_of(graph_, node->id));
+        turns_[node->id] += turn_of(graph_, *tensor_of(graph_, node->id));
     return decide();
   }
 
@@ -145,7 +148,7 @@ private:
       if (spatial)
         join(id, read);
       else if (is_reshape(node)) // rows of values in the order of memory
-        turns_[read] += turn_of(*tensor_of(graph_, read));
+        turns_[read] += turn_of(graph_, *tensor_of(graph_, read));
     }
   }
   static bool is_reshape(const Node &node) {
@@ -174,7 +177,7 @@ private:
   void add_convolution(NodeId id, const Node &node) {
     const Operator *row = find_operator(node.target);
     const Call call(graph_, node, row->schema, ranges_);
-    const Convolution c = convolution_of(call);
+    const Convolution c = of_likely_batch(convolution_of(call), graph_);
     const Expr elements = symbolic::numel(c.input.layout.sizes);
     if (reduced_) {
       const std::optional<double> empty = empty_operations(c);
@@ -194,18 +197,19 @@ private:
     if (c.transposed || !elements.is_integer() ||
         !symbolic::numel(c.result.layout.sizes).is_integer()) {
       if (node.args[0].node()) // stays as it is: what goes in and what comes out is turned
-        turns_[node.args[0].node()->id] += turn_of(c.input);
-      turns_[id] += turn_of(c.result);
+        turns_[node.args[0].node()->id] += turn_of(graph_, c.input);
+      turns_[id] += turn_of(graph_, c.result);
       return;
     }
     convolutions_.push_back(id);
     if (c.rank() + 2 < kFewest) // its neighbours are turned for themselves: what has three
-      turns_[id] += turn_of(c.input) + turn_of(c.result); // dimensions is mostly no image
+      turns_[id] +=
+          turn_of(graph_, c.input) + turn_of(graph_, c.result); // dimensions is mostly no image
     if (const std::optional<ColumnsSaved> saved = columns_saved(c)) {
       saved_[id] += saved->bytes - saved->more_operations / kOperationsAByte;
       // A pass over what the library's product of columns gives, or several of parts.
       if (call.has("bias") || saved->bytes > 2 * static_cast<double>(kLargestColumns))
-        saved_[id] += 2 * bytes_of(c.result);
+        saved_[id] += 2 * bytes_of(graph_, c.result);
     }
   }
 

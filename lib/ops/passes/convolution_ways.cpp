@@ -509,11 +509,13 @@ Argument by_phases(GraphBuilder &builder, const Argument &x, const Argument &w, 
     return result;
   }
   Arguments parts;
+  const std::vector<Part> all = {{0, 0}};
+  const auto batch = c.batch().as_integer();
   for (const Part &samples :
-       parts_of(c.batch().value(), std::max<int64_t>(1, kLargestUnwritten / most))) {
+       batch ? parts_of(*batch, std::max<int64_t>(1, kLargestUnwritten / most)) : all) {
     Convolution some = c;
     const Argument given =
-        samples.to - samples.from == c.batch().value()
+        !batch || samples.to - samples.from == *batch
             ? input
             : builder.call("aten.slice.Tensor", {input, 0, samples.from, samples.to});
     some.input = builder.meta(given);
@@ -554,7 +556,7 @@ Argument compute_convolution(GraphBuilder &builder, const Call &call, Channels c
     sizes[0] = c.outputs();
     return Shaper(builder).reshape(convert(builder, call["bias"], dtype), sizes);
   };
-  const Way way = choose_way(c, builder.facilities());
+  const Way way = choose_way(of_likely_batch(c, call.graph()), builder.facilities());
   Argument result;
   switch (way) {
   case Way::product:

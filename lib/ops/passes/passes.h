@@ -15,6 +15,7 @@ namespace tsc::ops {
 /// A product of 16-bit floats whose rows start anywhere, and copies that would mend it.
 struct ProductCopies {
   double operations = 0, bytes = 0; // of the product
+  double tiles = 0, tile_bytes = 0; // of 128 x 128 results; of both factors, that each reads
   double copied_bytes = 0;          // read and written
   int copies = 0;
 };

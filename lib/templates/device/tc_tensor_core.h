@@ -93,6 +93,20 @@ template <bool Transposed> TC_FN void tc_load_matrices(unsigned (&r)[4], unsigne
   }
 TC_MMA_OF(tc_f16, "f16")
 TC_MMA_OF(tc_bf16, "bf16")
+/// c[16, 8] += a[16, 32] @ b[32, 8] of 8-bit floats, which f16 holds exactly: 16-bit words of two
+/// neighbours lie as elements of 16 bits do. Two products, of the even and of the odd words' terms.
+TC_FN void tc_multiply(tc_f8e4m3fn, float *c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  const auto widened = [](unsigned pair) {
+    return tc_pack(tc_f16{}, tc_f8e4m3fn::widen(pair & 255u), tc_f8e4m3fn::widen(pair >> 8 & 255u));
+  };
+  const unsigned b[2] = {b0, b1};
+  TC_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const unsigned left[4] = {widened(a[i * 2]), widened(a[i * 2 + 1]), widened(a[i * 2] >> 16),
+                              widened(a[i * 2 + 1] >> 16)};
+    tc_multiply(tc_f16{}, c, left, widened(b[i]), widened(b[i] >> 16));
+  }
+}
 /// c[16, 8] += a[16, 8] @ b[8, 8] of TF32, c as above. Lane l has a at rows l / 4, l / 4 + 8 of
 /// column l % 4, then of column l % 4 + 4; b at rows l % 4, l % 4 + 4 of column l / 4.
 TC_FN void tc_multiply_tf32(float *c, const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -234,22 +248,27 @@ TC_WGMMA_TF32(64, 32, TC_N32, TC_C32(c), 32, 33, 34, 35, 36, 37)
 TC_WGMMA_TF32(128, 64, TC_N64, TC_C64(c), 64, 65, 66, 67, 68, 69)
 TC_WGMMA_TF32(192, 96, TC_N96, TC_C96(c), 96, 97, 98, 99, 100, 101)
 TC_WGMMA_TF32(256, 128, TC_N128, TC_C128(c), 128, 129, 130, 131, 132, 133)
-#define TC_WGMMA_TF32_SHARED(columns, count, names, registers, a, b, keep)                         \
+#define TC_WGMMA_DEEP(type, kind, columns, count, names, registers, a, b, keep)                    \
   template <int left_turned, int right_turned>                                                     \
-  TC_FN void tc_multiply_group(tc_tf32, float(&c)[count], unsigned long long left_at,              \
+  TC_FN void tc_multiply_group(type, float(&c)[count], unsigned long long left_at,                 \
                                unsigned long long right_at, int added) {                           \
-    static_assert(left_turned == 0 && right_turned == 0, "TF32 lies along the terms");             \
+    static_assert(left_turned == 0 && right_turned == 0, "operands lie along the terms");          \
     asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep ", 0;\n"                         \
-                 "wgmma.mma_async.sync.aligned.m64n" #columns "k8.f32.tf32.tf32 {" names "}, %" #a \
-                 ", %" #b ", keep, 1, 1;\n}\n"                                                     \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns kind " {" names "}, %" #a ", %" #b   \
+                 ", keep, 1, 1;\n}\n"                                                              \
                  : registers                                                                       \
                  : "l"(left_at), "l"(right_at), "r"(added));                                       \
   }
 /// The same, both in shared memory, already rounded.
-TC_WGMMA_TF32_SHARED(64, 32, TC_N32, TC_C32(c), 32, 33, 34)
-TC_WGMMA_TF32_SHARED(128, 64, TC_N64, TC_C64(c), 64, 65, 66)
-TC_WGMMA_TF32_SHARED(192, 96, TC_N96, TC_C96(c), 96, 97, 98)
-TC_WGMMA_TF32_SHARED(256, 128, TC_N128, TC_C128(c), 128, 129, 130)
+TC_WGMMA_DEEP(tc_tf32, "k8.f32.tf32.tf32", 64, 32, TC_N32, TC_C32(c), 32, 33, 34)
+TC_WGMMA_DEEP(tc_tf32, "k8.f32.tf32.tf32", 128, 64, TC_N64, TC_C64(c), 64, 65, 66)
+TC_WGMMA_DEEP(tc_tf32, "k8.f32.tf32.tf32", 192, 96, TC_N96, TC_C96(c), 96, 97, 98)
+TC_WGMMA_DEEP(tc_tf32, "k8.f32.tf32.tf32", 256, 128, TC_N128, TC_C128(c), 128, 129, 130)
+/// c[64, columns] (+)= a[64, 32] @ b[32, columns] of 8-bit floats. The units add up fewer bits than
+/// f32 has.
+TC_WGMMA_DEEP(tc_f8e4m3fn, "k32.f32.e4m3.e4m3", 64, 32, TC_N32, TC_C32(c), 32, 33, 34)
+TC_WGMMA_DEEP(tc_f8e4m3fn, "k32.f32.e4m3.e4m3", 96, 48, TC_N48, TC_C48(c), 48, 49, 50)
+TC_WGMMA_DEEP(tc_f8e4m3fn, "k32.f32.e4m3.e4m3", 128, 64, TC_N64, TC_C64(c), 64, 65, 66)
 
 #endif
 #endif

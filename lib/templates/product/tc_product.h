@@ -189,7 +189,7 @@ TC_FN void tc_product_step(float (&sums)[Tile::row_tiles][N], unsigned left, uns
   if (first)
     tc_clear_sums(sums);
   TC_UNROLL
-  for (int k = 0; k < tc_product_kind<T>::terms; k += 16) {
+  for (int k = 0; k < tc_product_line / 2; k += 16) { // 16 bits: one element, or two
     unsigned a[Tile::row_tiles][4];
     TC_UNROLL
     for (int m = 0; m < Tile::row_tiles; ++m) {

@@ -1,11 +1,12 @@
-// A matrix product of 16-bit floats, or of TF32, where wgmma is (sm_90a): a group of four warps
-// brings operands into a ring of stages, by bulk copies (one thread does) where they lie in memory
-// as matrices; two groups multiply 64 rows each (or twice 64) with all columns. A block stays and
-// computes one tile after another: the next one's operands come while results are finished. Where
-// tiles are few and terms many, the blocks of a cluster share the terms of one tile each, and put
-// their sums together by way of each other's shared memory. Where finishing takes long beside
-// multiplying, the two groups take tiles in turns: one multiplies while the other finishes. Blocks
-// may come in pairs, whose rows lie below each other: each brings half of the columns for both.
+// A matrix product of 16-bit or 8-bit floats, or of TF32, where wgmma is (sm_90a): a group of four
+// warps brings operands into a ring of stages, by bulk copies (one thread does) where they lie in
+// memory as matrices; two groups multiply 64 rows each (or twice 64) with all columns. A block
+// stays and computes one tile after another: the next one's operands come while results are
+// finished. Where tiles are few and terms many, the blocks of a cluster share the terms of one tile
+// each, and put their sums together by way of each other's shared memory. Where finishing takes
+// long beside multiplying, the two groups take tiles in turns: one multiplies while the other
+// finishes. Blocks may come in pairs, whose rows lie below each other: each brings half of the
+// columns for both.
 //
 // Operands, and the function that results go to, are those of tc_product.h.
 #pragma once
@@ -399,6 +400,87 @@ template <class Tile> TC_FN void tc_product_free(unsigned barrier) {
   }
 }
 
+/// One step: this group's rows times all columns. Returns before it is done.
+template <class T, bool DeepLeft, bool DeepRight, int M, int N>
+TC_FN void tc_product_start_step(float (&sums)[M][N], unsigned long long left,
+                                 unsigned long long right, bool first) {
+  tc_wgmma_start();
+  TC_UNROLL
+  for (int k = 0; k < tc_product_line / 32; ++k)
+    TC_UNROLL
+  for (int m = 0; m < M; ++m)
+    tc_multiply_group<DeepLeft ? 0 : 1, DeepRight ? 0 : 1>(
+        T{}, sums[m], tc_wgmma_further(left, m * tc_product_block + k * (DeepLeft ? 32u : 2048u)),
+        tc_wgmma_further(right, k * (DeepRight ? 32u : 2048u)), first && k == 0 ? 0 : 1);
+  tc_wgmma_end_group();
+}
+/// Factors whose sums matrix units keep in fewer bits than f32 has: the sums of each step apart, at
+/// most 128 columns at once, which threads then add. `next` waits for a stage and says where it
+/// starts.
+template <class Tile, class T, int M, int N, class Next>
+TC_FN void tc_product_add_steps(const tc_product_places<Tile> &places, float (&sums)[M][N], int own,
+                                int steps, const Next &next) {
+  constexpr int halves = N > 64 ? 2 : 1, count = N / halves;
+  constexpr bool twice = M == 1 && halves == 1; // registers for two steps' sums
+  const auto start = [&](float(&parts)[count], int stage, int m, int half) {
+    const unsigned at = places.stage(stage);
+    const unsigned long long left =
+        tc_wgmma_descriptor(at + (own + m) * tc_product_block, tc_product_block);
+    const unsigned long long right = tc_wgmma_descriptor(
+        at + Tile::left_bytes + half * count * 2 * tc_product_line, tc_product_block);
+    tc_wgmma_start();
+    TC_UNROLL
+    for (int k = 0; k < tc_product_line / 32; ++k)
+      tc_multiply_group<0, 0>(T{}, parts, tc_wgmma_further(left, k * 32u),
+                              tc_wgmma_further(right, k * 32u), k);
+    tc_wgmma_end_group();
+  };
+  const auto add = [&](float(&parts)[count], int m, int half) {
+    TC_UNROLL
+    for (int i = 0; i < count; ++i)
+      sums[m][half * count + i] += parts[i];
+  };
+  if constexpr (twice) {
+    float even[count], odd[count];
+    const auto finish = [&](float(&parts)[count], int stage) {
+      tc_wgmma_hold(parts);
+      tc_product_free<Tile>(places.free(stage));
+      add(parts, 0, 0);
+    };
+    int step = 0;
+    for (; step + 1 < steps; step += 2) { // nothing may be under way from one turn to the next
+      const int first = next();
+      start(even, first, 0, 0);
+      const int second = next();
+      start(odd, second, 0, 0);
+      tc_wgmma_wait<1>();
+      finish(even, first);
+      tc_wgmma_wait<0>();
+      finish(odd, second);
+    }
+    if (step < steps) {
+      const int last = next();
+      start(even, last, 0, 0);
+      tc_wgmma_wait<0>();
+      finish(even, last);
+    }
+  } else {
+    float parts[count];
+    for (int step = 0; step < steps; ++step) {
+      const int stage = next();
+      TC_UNROLL
+      for (int i = 0; i < M * halves; ++i) { // while the other group multiplies
+        start(parts, stage, i / halves, i % halves);
+        tc_wgmma_wait<0>();
+        tc_wgmma_hold(parts);
+        if (i == M * halves - 1)
+          tc_product_free<Tile>(places.free(stage));
+        add(parts, i / halves, i % halves);
+      }
+    }
+  }
+}
+
 template <class Tile, class T, class Left, class Right, class Finish>
 TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Finish &finish,
                                int rows, int columns, int steps, int batches) {
@@ -423,33 +505,33 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     const int above = batch * rows, end = above + rows; // of all results
     if constexpr (turns) // stages are filled in the order of tiles, and parity knows two rounds
       tc_group_sync(tc_product_turn + group, tc_product_multiplying);
+    constexpr bool apart = tc_product_kind<T>::apart;
     float sums[row_tiles][Tile::columns / 2];
-    unsigned before = 0; // barrier of the stage that is still being multiplied
-    for (int step = share.begin; step < share.end; ++step) {
-      tc_barrier_wait(places.full(ring.stage), ring.parity);
+    const auto next_stage = [&] {
+      const int stage = ring.stage;
+      tc_barrier_wait(places.full(stage), ring.parity);
       if (tc_product_arrivals<T, Left, Right>::threads)
         tc_wgmma_see_shared();
-      const unsigned at = places.stage(ring.stage);
-      const unsigned long long left = tc_wgmma_descriptor(at + own * tc_product_block,
-                                                          tc_product_block),
-                               right = tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block);
-      tc_wgmma_start();
-      TC_UNROLL
-      for (int k = 0; k < tc_product_line / 32; ++k)
-        TC_UNROLL
-      for (int m = 0; m < row_tiles; ++m)
-        tc_multiply_group<Left::deep ? 0 : 1, Right::deep ? 0 : 1>(
-            T{}, sums[m],
-            tc_wgmma_further(left, m * tc_product_block + k * (Left::deep ? 32u : 2048u)),
-            tc_wgmma_further(right, k * (Right::deep ? 32u : 2048u)),
-            step == share.begin && k == 0 ? 0 : 1);
-      tc_wgmma_end_group();
-      if (step > share.begin) {
-        tc_wgmma_wait<1>();
-        tc_product_free<Tile>(before);
-      }
-      before = places.free(ring.stage);
       ring.next();
+      return stage;
+    };
+    unsigned before = 0; // barrier of the stage that is still being multiplied
+    if constexpr (apart) {
+      tc_clear_sums(sums);
+      tc_product_add_steps<Tile, T>(places, sums, own, share.end - share.begin, next_stage);
+    } else {
+      for (int step = share.begin; step < share.end; ++step) {
+        const int stage = next_stage();
+        const unsigned at = places.stage(stage);
+        tc_product_start_step<T, Left::deep, Right::deep>(
+            sums, tc_wgmma_descriptor(at + own * tc_product_block, tc_product_block),
+            tc_wgmma_descriptor(at + Tile::left_bytes, tc_product_block), step == share.begin);
+        if (step > share.begin) {
+          tc_wgmma_wait<1>();
+          tc_product_free<Tile>(before);
+        }
+        before = places.free(stage);
+      }
     }
     if constexpr (turns) {
       ring.skip(steps);
@@ -460,7 +542,7 @@ TC_FN void tc_product_multiply(const tc_product_places<Tile> &places, const Fini
     tc_product_fetched<Finish> fetched;
     fetched.template fetch<false>(finish, group_row, first_column, end, columns);
     tc_wgmma_wait<0>();
-    if (share.end > share.begin)
+    if (!apart && share.end > share.begin)
       tc_product_free<Tile>(before);
     if (share.end == share.begin)
       tc_clear_sums(sums);

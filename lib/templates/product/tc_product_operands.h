@@ -14,23 +14,30 @@
 #include "tc_product_geometry.h"
 
 /// How a product of T is computed: what memory holds, elements of a word, terms of a step, threads
-/// of a block.
+/// of a block. `apart`: matrix units add up fewer bits than f32 has, a step's sums are added to the
+/// others by threads.
 template <class T> struct tc_product_kind {
   using element = T;
-  static constexpr bool by_threads = false, rounds = false;
+  static constexpr bool by_threads = false, rounds = false, apart = false;
   static constexpr int word = tc_product_word_of(2), terms = tc_product_terms_of(2),
                        threads = tc_product_threads;
 };
 template <> struct tc_product_kind<float> {
   using element = float;
-  static constexpr bool by_threads = true, rounds = false;
+  static constexpr bool by_threads = true, rounds = false, apart = false;
   static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4),
                        threads = tc_product_float_threads;
 };
 template <> struct tc_product_kind<tc_tf32> {
   using element = float;
-  static constexpr bool by_threads = false, rounds = true;
+  static constexpr bool by_threads = false, rounds = true, apart = false;
   static constexpr int word = tc_product_word_of(4), terms = tc_product_terms_of(4),
+                       threads = tc_product_threads;
+};
+template <> struct tc_product_kind<tc_f8e4m3fn> {
+  using element = tc_f8e4m3fn;
+  static constexpr bool by_threads = false, rounds = false, apart = true;
+  static constexpr int word = tc_product_word_of(1), terms = tc_product_terms_of(1),
                        threads = tc_product_threads;
 };
 
