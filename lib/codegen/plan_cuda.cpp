@@ -1,5 +1,6 @@
 // The GPU's plans. What decides is memory: 16-byte accesses, enough of them in flight before the
 // first use, every element read once.
+#include "codegen/matrix_loops.h"
 #include "codegen/order_elements.h"
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
@@ -187,14 +188,15 @@ void plan_flat(const Request &request, KernelPlan &plan) {
     find_choices(module, plan);
   // One 16-byte access a thread streams best (4.26 TB/s against 4.06 with four), two where they
   // wait for an index (a gather of rows: 247 us against 267); narrower ones need company, as many
-  // as make 16 bytes of most, if that leaves every multiprocessor four blocks.
-  constexpr int kNarrow = 4; // bytes
+  // as make 16 bytes of most, if that leaves every multiprocessor four blocks (a number a plane of
+  // 196 in runs of 8 bytes: 17.8 us of 33.7 MB, two runs 12.7).
+  constexpr int kNarrow = 4, kHalf = 8; // bytes
   const int widest =
       walk.vector == 1 ? widest_element(module, plan) : widest_access(module, plan, walk.vector);
   const bool narrow = walk.vector == 1 || widest <= kNarrow;
-  const int wanted = narrow  ? kRunsInFlight * (widest > 0 && widest < kNarrow ? 2 : 1)
-                     : waits ? 2
-                             : 1;
+  const int wanted = narrow ? kRunsInFlight * (widest > 0 && widest < kNarrow ? 2 : 1)
+                     : waits || widest <= kHalf ? 2
+                                                : 1;
   const int parts = std::max(1, whole / walk.vector); // as many bytes on their way in short runs
   finish_flat(request, plan, walk, std::min(2 * kRunsInFlight, wanted * parts));
   plan.description = "pointwise, " + plan.description;
@@ -405,11 +407,30 @@ void plan_elements(const Request &request, KernelPlan &plan) {
   });
 }
 
+/// Whether elements that are neighbours in the last loop are neighbours in memory, or one, wherever
+/// they are read.
+bool reads_neighbours(const KernelGraph &graph) {
+  return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
+    if (value.op != Op::load || value.level != Level::element)
+      return true;
+    const auto step = symbolic::coefficient_of(value.index, graph.element_variables.back());
+    return !symbolic::depends_on(value.index, graph.element_variables.back()) ||
+           (step && step->is_integer(1));
+  });
+}
+
 void plan_pointwise(const Request &request, KernelPlan &plan) {
+  // What is stored one element of 16 bits after the other takes longer than is estimated, and what
+  // is stored in runs, their elements read one by one, less: 3136 planes padded from 56 x 56 to
+  // 63 x 63 39 us and 22 (30.8 and 35.2 estimated).
+  constexpr int kNarrowElement = 2;
+  constexpr double kNoSlower = 1.4;
   const auto *tile = request.like ? std::get_if<TileWalk>(request.like) : nullptr;
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
   // Other orders: loops that loads divide apart (blocks of pixels among channels), short ones last.
   std::vector<KernelPlan> others;
+  const std::optional<KernelGraph> one_loop =
+      request.like || !request.checked.sizes.empty() ? std::nullopt : as_one_loop(plan.graph);
   for (const bool divides : {false, true}) {
     KernelPlan other;
     other.graph = plan.graph;
@@ -436,6 +457,15 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
   }
   if (covered)
     others.push_back(*std::move(covered));
+  if (one_loop && std::holds_alternative<FlatWalk>(plan.walk) && vector_of(plan.walk) == 1 &&
+      widest_element(request.module, plan) <= kNarrowElement && reads_neighbours(plan.graph)) {
+    KernelPlan other;
+    other.graph = *one_loop;
+    plan_flat(request, other);
+    if (vector_of(other.walk) > 1 &&
+        planned_time(request, other) < kNoSlower * planned_time(request, plan))
+      plan = std::move(other);
+  }
   for (KernelPlan &other : others)
     if (is_faster(request, other, plan))
       plan = std::move(other);
@@ -474,7 +504,8 @@ void plan_reduction(const Request &request, KernelPlan &plan, bool stores_elemen
   }
 }
 
-/// What follows from the walk.
+} // namespace
+
 void finish_plan(const Request &request, KernelPlan &plan) {
   plan.wide_index = needs_wide_index(plan.graph);
   choose_divisions(plan);
@@ -505,180 +536,6 @@ KernelPlan make_plan(const Request &request) {
   }
   finish_plan(request, plan);
   return plan;
-}
-
-/// The directions that a plan's runs go along, with the loads and stores of elements that go with
-/// them.
-std::vector<RunDirection> directions_of(const KernelPlan &plan) {
-  const KernelGraph &graph = plan.graph;
-  std::vector<RunDirection> result;
-  if (graph.element_variables.empty() || std::holds_alternative<ColumnWalk>(plan.walk) ||
-      std::holds_alternative<WindowWalk>(plan.walk))
-    return result;
-  const size_t last = graph.element_variables.size() - 1;
-  const bool tile = std::holds_alternative<TileWalk>(plan.walk);
-  for (size_t i = last; i + (tile ? 2 : 1) > last; --i) {
-    result.push_back({graph.element_variables[i], graph.element_sizes[i], {}});
-    for (ValueId id = 0; id < graph.values.size(); ++id) {
-      const Value &value = graph[id];
-      const bool accesses = value.op == Op::load || value.op == Op::store;
-      if (accesses && value.level == Level::element && plan.tiled[id] == (i != last))
-        result.back().accesses.push_back(id);
-    }
-    if (i == 0)
-      break;
-  }
-  return result;
-}
-
-/// The same with vector accesses alone.
-std::vector<RunDirection> vectors_of(const KernelPlan &plan) {
-  std::vector<RunDirection> result;
-  for (RunDirection direction : directions_of(plan)) {
-    std::erase_if(direction.accesses,
-                  [&](ValueId id) { return !plan.tiled[id] && plan.access[id] != Access::vector; });
-    if (!direction.accesses.empty())
-      result.push_back(std::move(direction));
-  }
-  return result;
-}
-
-/// Elements that one access of `plan` may hold.
-int widest_run(const KernelPlan &plan) {
-  const auto *tile = std::get_if<TileWalk>(&plan.walk);
-  return std::max(vector_of(plan.walk), tile ? tile->across : 1);
-}
-/// Elements of the narrowest type that an access of 16 bytes holds.
-int64_t longest_run(const ir::Module &module, const KernelGraph &graph,
-                    const std::vector<RunDirection> &directions) {
-  size_t narrowest = 16;
-  for (const RunDirection &direction : directions)
-    for (const ValueId id : direction.accesses)
-      narrowest = std::min(narrowest, tensor::size_in_bytes(module.buffer(graph[id].buffer).dtype));
-  return static_cast<int64_t>(16 / narrowest);
-}
-
-} // namespace
-
-/// Parts that look back: the last of a row may be shorter than the others. These get a path without
-/// guards, if that makes vectors of their accesses.
-std::optional<KernelPlan> plan_whole_parts(const Request &request) {
-  const KernelGraph &given = *request.given;
-  if (given.element_sizes[0].is_integer())
-    return std::nullopt;
-  KernelGraph whole = given;
-  whole.element_sizes[0] = given.look_back->length;
-  Request of_whole = request;
-  of_whole.given = &whole;
-  KernelPlan plan = make_plan(of_whole);
-  for (ValueId id = 0; id < plan.graph.values.size(); ++id)
-    if (plan.graph[id].level == Level::element && plan.graph[id].buffer != ir::kNone &&
-        plan.access[id] == Access::element)
-      return std::nullopt;
-  Request of_last = request;
-  of_last.like = &plan.walk;
-  KernelPlan last = make_plan(of_last);
-  support::require(last.block == plan.block, "codegen", "a row's last part has another block");
-  plan.otherwise = std::make_shared<KernelPlan>(std::move(last));
-  return plan;
-}
-
-/// Columns of which a thread reads one at a time, because sizes are symbols: runs of columns where
-/// the launch finds that sizes allow them, in blocks of as many columns and threads.
-std::optional<KernelPlan> plan_columns_by_sizes(const Request &request, const KernelPlan &plain) {
-  if (!std::holds_alternative<ColumnWalk>(plain.walk) || plain.graph.row_variables.empty() ||
-      plain.graph.rows().is_integer())
-    return std::nullopt;
-  RunDirection direction{plain.graph.row_variables.back(), plain.graph.row_sizes.back(), {}};
-  for (ValueId id = 0; id < plain.graph.values.size(); ++id)
-    if (plain.graph[id].op == Op::load && plain.graph[id].level == Level::element)
-      direction.accesses.push_back(id);
-  const std::vector<RunDirection> directions = {direction};
-  KernelPlan wide;
-  wide.graph =
-      request.given ? *request.given : build_kernel_graph(request.module, request.group, {});
-  wide.checked =
-      sizes_to_check(plain.graph, directions, longest_run(request.module, plain.graph, directions));
-  if (wide.checked.sizes.empty() ||
-      !plan_wide_columns(request.module, request.group, wide, request.target, request.choice))
-    return std::nullopt;
-  const auto &walk = std::get<WindowWalk>(wide.walk);
-  PlanChoice choice = request.chosen();
-  choice.threads = walk.threads / walk.vector;
-  if (walk.threads % walk.vector != 0 || choice.threads == 0)
-    return std::nullopt;
-  Request single = request;
-  single.choice = &choice;
-  KernelPlan otherwise;
-  otherwise.graph = plain.graph;
-  plan_columns(single, otherwise, walk.columns() * walk.vector);
-  support::require(otherwise.block == wide.block, "codegen",
-                   "columns of other sizes have other blocks");
-  finish_plan(request, wide);
-  finish_plan(request, otherwise);
-  wide.grid = otherwise.grid;
-  std::get<WindowWalk>(wide.walk).guard = true;
-  std::string sizes;
-  for (const Expr size : wide.checked.sizes)
-    sizes += (sizes.empty() ? "" : ", ") + symbolic::print(size);
-  wide.description +=
-      " where " + sizes +
-      (wide.checked.sizes.size() == 1 ? " is a multiple of " : " are multiples of ") +
-      std::to_string(wide.checked.of) + ", else one element an access";
-  wide.otherwise = std::make_shared<KernelPlan>(std::move(otherwise));
-  return wide;
-}
-
-/// Where symbolic sizes keep accesses from being vectors, the kernel gets two paths over one grid:
-/// the launch checks the sizes and says which.
-KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
-                     const target::Target &target, const KernelGraph *given,
-                     const PlanChoice *choice) {
-  Request request{module, group, target, given, {}, nullptr, choice};
-  if (given && given->look_back && !combines(*given))
-    if (auto plan = plan_whole_parts(request))
-      return *std::move(plan);
-  KernelPlan plain = make_plan(request);
-  if (plan_block_copies(module, target, plain))
-    return plain;
-  if (std::optional<KernelPlan> columns = plan_columns_by_sizes(request, plain))
-    return *std::move(columns);
-  if (!plain.interleaved.empty() || plain.copies > 1)
-    return plain;
-  const std::vector<RunDirection> directions = directions_of(plain);
-  const int narrow = widest_run(plain);
-  for (int64_t of = longest_run(module, plain.graph, directions); of > narrow; of /= 2) {
-    request.checked = sizes_to_check(plain.graph, directions, of);
-    if (!request.checked.sizes.empty())
-      break;
-  }
-  if (request.checked.sizes.empty())
-    return plain;
-  KernelPlan aligned = make_plan(request);
-  if (aligned.walk.index() != plain.walk.index() || widest_run(aligned) <= narrow)
-    return plain;
-  // Only what became a vector asks for anything, and for no more than its runs are long.
-  request.checked = sizes_to_check(aligned.graph, vectors_of(aligned), widest_run(aligned));
-  aligned = make_plan(request);
-  if (request.checked.sizes.empty() || widest_run(aligned) <= narrow)
-    return plain;
-  request.checked = {};
-  request.like = &aligned.walk;
-  KernelPlan otherwise = make_plan(request);
-  support::require(otherwise.walk.index() == aligned.walk.index() &&
-                       otherwise.block == aligned.block,
-                   "codegen", "a plan for other sizes has other blocks");
-  std::string sizes;
-  for (const Expr size : aligned.checked.sizes)
-    sizes += (sizes.empty() ? "" : ", ") + symbolic::print(size);
-  aligned.description +=
-      " where " + sizes +
-      (aligned.checked.sizes.size() == 1 ? " is a multiple of " : " are multiples of ") +
-      std::to_string(aligned.checked.of) + ", else " +
-      access_text(module, otherwise, vector_of(otherwise.walk));
-  aligned.has_barriers = aligned.has_barriers || otherwise.has_barriers;
-  aligned.otherwise = std::make_shared<KernelPlan>(std::move(otherwise));
-  return aligned;
 }
 
 } // namespace tsc::codegen

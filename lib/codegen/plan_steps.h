@@ -110,6 +110,10 @@ std::string threads_text(const RowWalk &walk);
 /// row, in the memory's runs (KernelPlan::origin); false, and nothing done, if that makes no
 /// longer accesses of most bytes, or if sizes are symbols.
 bool plan_pointwise_rows(const Request &request, KernelPlan &plan);
+/// A kernel's plan with one path, of the kind that its loops and accesses ask for.
+KernelPlan make_plan(const Request &request);
+/// What follows from a plan's walk, before it is printed: counts in 64 bits, divisions, functions.
+void finish_plan(const Request &request, KernelPlan &plan);
 /// One walk over a row gives all that is asked for.
 bool reads_once(const KernelGraph &graph);
 /// Plans a reduction, scan or sort of rows that neighbouring threads share.

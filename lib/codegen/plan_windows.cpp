@@ -111,7 +111,7 @@ public:
 
   bool neighbours_are_close() const {
     const KernelGraph &graph = plan_.graph;
-    const int64_t rows = likely(module_, graph.rows()).value_or(int64_t{1} << 24);
+    const int64_t rows = many_rows().value_or(int64_t{1} << 24);
     return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value &value) {
       if (value.op != Op::load)
         return true;
@@ -188,8 +188,16 @@ public:
 
   /// Threads of the grid; of sizes that nothing is said of, many.
   int64_t threads(int vector, int tile) const {
-    const auto rows = likely(module_, plan_.graph.rows());
+    const auto rows = many_rows();
     return rows ? *rows / vector / tile : int64_t{1} << 40;
+  }
+  /// Rows; where they are a symbol, more than the graph says are likely: tiles are to serve those
+  /// as well.
+  std::optional<int64_t> many_rows() const {
+    constexpr int64_t kMore = 16;
+    const Expr rows = plan_.graph.rows();
+    const auto count = likely(module_, rows);
+    return count && !rows.is_integer() ? std::optional(*count * kMore) : count;
   }
 
 private:

@@ -1,6 +1,7 @@
 #include "codegen/product_kernel.h"
 
 #include "codegen/expression.h"
+#include "codegen/matrix_loops.h"
 #include "codegen/window_map.h"
 #include "scheduler/cost.h"
 #include "support/diagnostic.h"
@@ -146,6 +147,7 @@ private:
   BufferId windows_from_ = ir::kNone;
   /// Of the left operand 128 bytes of terms lie together, or are zeros.
   bool whole_lines_ = false;
+  RowParts row_parts_{row_, term_};
   Parameters parameters_;
   std::vector<std::pair<BufferId, BufferId>> inplace_; // as in BuiltKernel
 
@@ -188,7 +190,8 @@ private:
   }
   void plan_after() {
     KernelGraph graph = parts_.epilogue ? graph_of(*parts_.epilogue, out_) : stored_results();
-    after_.graph = with_results(over_matrix(std::move(graph), column_, all_rows(), parts_.columns));
+    after_.graph =
+        with_results(over_matrix(std::move(graph), row_, column_, all_rows(), parts_.columns));
     plan_runs(after_, parts_.run);
     for (ValueId id = 0; id < after_.graph.values.size(); ++id)
       if (is_result(after_.graph[id])) {
@@ -198,11 +201,11 @@ private:
       }
   }
   void plan_before() {
-    before_.graph = over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), term_,
+    before_.graph = over_matrix(graph_of(*parts_.prologue, call_.inputs[0].buffer), row_, term_,
                                 parts_.rows, parts_.terms);
     const KernelGraph plain = before_.graph; // without row parts
     for (Value &value : before_.graph.values)
-      value.index = without_row_parts(value.index, before_.graph.ranges);
+      value.index = row_parts_.without(value.index, before_.graph.ranges);
     plan_runs(before_, word_);
     const int line = tc_product_terms_of(element_bytes_);
     KernelPlan lines = before_;
@@ -321,80 +324,6 @@ private:
     return index;
   }
 
-  /// The same loops over rows and columns (or terms) of a matrix.
-  KernelGraph over_matrix(KernelGraph graph, Expr column, Expr rows, int64_t columns) const {
-    const size_t count = graph.element_variables.size();
-    size_t split = count;
-    Expr inside = 1;
-    while (split > 0 && !inside.is_integer(columns))
-      inside = inside * graph.element_sizes[--split];
-    const bool apart = inside.is_integer(columns);
-    symbolic::Substitution place;
-    const Expr flat = row_ * Expr(columns) + column;
-    Expr inner = 1;
-    for (size_t i = count; i-- > 0;) {
-      if (apart && i + 1 == split)
-        inner = 1;
-      const Expr from = !apart ? flat : i < split ? row_ : column;
-      const bool outermost = i == 0 || (apart && i == split);
-      const Expr size = graph.element_sizes[i];
-      place.emplace(graph.element_variables[i], outermost
-                                                    ? symbolic::floor_div(from, inner)
-                                                    : symbolic::modular_index(from, inner, size));
-      inner = inner * size;
-    }
-    graph.element_variables = {row_, column};
-    graph.element_sizes = {rows, Expr(columns)};
-    graph.ranges.set_size(row_, rows);
-    graph.ranges.set_size(column, Expr(columns));
-    for (Value &value : graph.values)
-      value.index = symbolic::simplify(symbolic::substitute(value.index, place), graph.ranges);
-    assign_phases(graph);
-    return graph;
-  }
-
-  /// What indices take from the row alone by dividing it: found once a row. Symbols, and their
-  /// values over the row.
-  struct RowPart {
-    Expr symbol, value;
-  };
-  std::vector<RowPart> row_parts_;
-  Expr without_row_parts(Expr e, symbolic::Ranges &ranges) {
-    if (!symbolic::depends_on(e, row_))
-      return e;
-    const bool divides = e.kind() == symbolic::Kind::floor_div ||
-                         e.kind() == symbolic::Kind::modular_index ||
-                         e.kind() == symbolic::Kind::mod;
-    if (!divides || symbolic::depends_on(e, term_))
-      return rebuilt(e, ranges);
-    for (const RowPart &part : row_parts_)
-      if (part.value == e)
-        return part.symbol;
-    row_parts_.push_back({symbolic::symbol(SymbolSort::row, row_parts_.size()), e});
-    ranges.set(row_parts_.back().symbol, symbolic::bounds(e, ranges));
-    return row_parts_.back().symbol;
-  }
-  /// `e` with row parts taken out of its operands.
-  Expr rebuilt(Expr e, symbolic::Ranges &ranges) {
-    std::vector<Expr> operands;
-    for (const Expr operand : e.operands())
-      operands.push_back(without_row_parts(operand, ranges));
-    switch (e.kind()) {
-    case symbolic::Kind::add:
-      return symbolic::sum(operands);
-    case symbolic::Kind::mul:
-      return symbolic::product(operands);
-    case symbolic::Kind::floor_div:
-      return symbolic::floor_div(operands[0], operands[1]);
-    case symbolic::Kind::modular_index:
-      return symbolic::modular_index(operands[0], operands[1], operands[2]);
-    case symbolic::Kind::mod:
-      return symbolic::mod(operands[0], operands[1]);
-    default:
-      return e;
-    }
-  }
-
   // ---- parameters
 
   /// Runs of results may be stored over the runs that they are computed from.
@@ -453,7 +382,7 @@ private:
         add_symbols(value.index);
         add_symbols(value.extent);
       }
-    for (const RowPart &part : row_parts_)
+    for (const RowParts::Part &part : row_parts_.list())
       add_symbols(part.value);
     for (const Expr e : {parts_.rows, parts_.batches, batch_stride(0), batch_stride(1)})
       add_symbols(e);
@@ -672,7 +601,7 @@ private:
     const std::string run =
         print_product_run(module_, before_, parameters_, copied ? RunUse::copied : RunUse::operand);
     std::string place, found, taken;
-    for (const RowPart &part : row_parts_) {
+    for (const RowParts::Part &part : row_parts_.list()) {
       place += "    int " + part.symbol.spelling() + ";\n";
       found += symbolic::print_cpp(part.value, before_.graph.ranges) + ", ";
       taken +=

@@ -261,8 +261,8 @@ bool pays_to_align(const target::Target &target, const UnalignedProduct &product
   // bf16 104 TFLOP/s, 4097 x 4097 x 4097 126.
   constexpr double kUnalignedShare = 115.0 / 989;
   // What one block brings, bytes a nanosecond: 32 products of 64 x 3136 x 49 took 46 us, which 32
-  // of 132 multiprocessors worked on; 16 or so with whole vectors.
-  constexpr double kUnalignedBlock = 18, kBlock = 45;
+  // of 132 multiprocessors worked on; 13 or so with whole vectors.
+  constexpr double kUnalignedBlock = 18, kBlock = 60;
   const auto time = [&](double share, double rate) {
     const double at_once = std::min(product.tiles, static_cast<double>(target.multiprocessors)),
                  brought = at_once > 0 ? product.tiles * product.tile_bytes / (at_once * rate) : 0;

@@ -4,6 +4,7 @@
 #include "testing/catch.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace tsc;
 using scheduler::Cost;
@@ -149,4 +150,21 @@ TEST_CASE(
   // Every pass reads twice and writes once; positions go along.
   CHECK(scheduler::radix_sort_cost(hopper, {1, 4194304, 4}).bytes == 80.0 * 4194304);
   CHECK(scheduler::radix_sort_cost(hopper, {1, 4194304, 4, true, false}).bytes == 48.0 * 4194304);
+}
+
+TEST_CASE("unaligned products are filled up where what one block brings takes longer than copies") {
+  const target::Target &target = target::find_target("sm_90");
+  // [batch, rows, terms] by [batch, terms, columns], right factors filled up.
+  const auto pays = [&](double batch, double rows, double terms, double columns, double copied,
+                        int copies) {
+    const double tiles = batch * std::ceil(rows / 128) * std::ceil(columns / 128);
+    return scheduler::pays_to_align(
+        target, {2 * batch * rows * columns * terms,
+                 2 * batch * (rows * terms + terms * columns + rows * columns), tiles,
+                 2 * terms * (std::min(rows, 128.0) + std::min(columns, 128.0)), copied, copies});
+  };
+  CHECK(pays(32, 64, 3136, 49, 2 * 32 * 3136 * (49 + 56), 1)); // 46 us, 24 with the copy
+  CHECK(pays(1, 24576, 196, 192, 2 * 24576 * (196 + 200) + 2 * 192 * (196 + 200), 2)); // 29, 20
+  CHECK(!pays(1, 128, 196, 128, 2 * 2 * 128 * (196 + 200), 2)); // launches are all that it takes
+  CHECK(pays(1, 5000, 3001, 4999, 2 * 5000 * (3001 + 3008) + 2 * 4999 * (3001 + 3008), 2));
 }

@@ -32,14 +32,16 @@ bool at_most(Expr value, int64_t bound) { return value.is_integer() && value.val
 /// result where it has no whole words, for which the library is slow (7,999 positions of conv1d:
 /// 2.0 ms, estimated as 0.6).
 bool turning_pays(const Convolution &c) {
-  // Of a sample: how many there are does not matter.
-  const Expr in = c.channels() * c.input.layout.sizes.back(),
-             out = c.outputs() * symbolic::numel(c.positions),
-             columns = c.channels() * c.window.taps() * symbolic::numel(c.positions);
+  // Of a sample: how many there are does not matter. Of a position where their number is a symbol,
+  // which is odd more often than not.
+  const bool known = c.positions[0].is_integer() && c.input.layout.sizes.back().is_integer();
+  const Expr positions = known ? c.positions[0] : Expr(1);
+  const Expr in = c.channels() * (known ? c.input.layout.sizes.back() : c.window.stride[0]),
+             out = c.outputs() * positions, columns = c.channels() * c.window.taps() * positions;
   if (c.transposed || !c.groups.is_integer(1) || !in.is_integer() || !out.is_integer() ||
       !columns.is_integer())
     return false;
-  const bool odd = more_to_runs(symbolic::numel(c.positions), word_of(c)) != 0;
+  const bool odd = !known || more_to_runs(positions, word_of(c)) != 0;
   return columns.value() > in.value() + (odd ? out.value() / 2 : out.value());
 }
 
