@@ -248,6 +248,9 @@ protected:
     if (const std::optional<Expr> rest = beside_flat(index))
       return std::string(in_elements_ && vector_ > 1 ? "e + j" : "e") +
              (rest->is_integer(0) ? "" : " + " + symbolic::print_cpp(*rest, ranges_));
+    if (in_elements_ && vector_ > 1 && plan_.joined)
+      if (const auto place = plan_.joined->places.find(index); place != plan_.joined->places.end())
+        return symbolic::print_cpp(place->second, ranges_);
     if (in_elements_ && vector_ > 1) {
       const Expr variable = window_ ? graph_.row_variables.back() : graph_.element_variables.back();
       index = symbolic::substitute(

@@ -37,12 +37,20 @@ KernelGraph over_matrix(KernelGraph graph, Expr row, Expr column, Expr rows, int
   return graph;
 }
 
-std::optional<KernelGraph> as_one_loop(const KernelGraph &graph) {
+std::optional<OneLoop> as_one_loop(const KernelGraph &graph) {
   if (graph.element_variables.size() < 2 || !graph.elements().is_integer() ||
       graph.elements().is_integer(0))
     return std::nullopt;
-  KernelGraph one = graph;
-  const Expr variable = graph.element_variables.back();
+  OneLoop result{graph, {graph.element_variables, graph.element_sizes, {}}};
+  KernelGraph &one = result.graph;
+  const auto is_taken = [&](Expr symbol) {
+    return std::find(graph.element_variables.begin(), graph.element_variables.end(), symbol) !=
+           graph.element_variables.end();
+  };
+  size_t number = graph.element_variables.size();
+  while (is_taken(symbolic::symbol(symbolic::SymbolSort::dimension, number)))
+    ++number;
+  const Expr variable = symbolic::symbol(symbolic::SymbolSort::dimension, number);
   symbolic::Substitution places;
   Expr inner = 1;
   for (size_t i = graph.element_variables.size(); i-- > 0;) {
@@ -54,8 +62,11 @@ std::optional<KernelGraph> as_one_loop(const KernelGraph &graph) {
   one.element_variables = {variable};
   one.element_sizes = {graph.elements()};
   one.ranges.set_size(variable, graph.elements());
-  for (Value &value : one.values)
-    value.index = symbolic::simplify(symbolic::substitute(value.index, places), one.ranges);
+  for (Value &value : one.values) {
+    const Expr given = value.index;
+    value.index = symbolic::simplify(symbolic::substitute(given, places), one.ranges);
+    result.loops.places.emplace(value.index, given);
+  }
   const bool in_order = std::all_of(one.stores.begin(), one.stores.end(), [&](ValueId id) {
     return one[id].op == Op::store && one[id].mode == ir::StoreMode::plain &&
            !symbolic::depends_on(one[id].index - variable, variable);
@@ -66,7 +77,7 @@ std::optional<KernelGraph> as_one_loop(const KernelGraph &graph) {
   if (!in_order || looks_up)
     return std::nullopt;
   assign_phases(one);
-  return one;
+  return result;
 }
 
 Expr RowParts::without(Expr e, symbolic::Ranges &ranges) {

@@ -1,7 +1,7 @@
 // A kernel's loops over other variables: the rows and columns of a matrix, or one for all.
 #pragma once
 
-#include "codegen/kernel_graph.h"
+#include "codegen/plan.h"
 
 #include <optional>
 #include <vector>
@@ -15,7 +15,11 @@ KernelGraph over_matrix(KernelGraph graph, Expr row, Expr column, Expr rows, int
 /// The loops as one: runs of what is stored go on from one row to the next, where rows are no whole
 /// runs. Nothing where sizes are symbols, what is stored has gaps or lies in another order, places
 /// are looked up, or there is one loop.
-std::optional<KernelGraph> as_one_loop(const KernelGraph &graph);
+struct OneLoop {
+  KernelGraph graph; // over a variable that the given one does not have
+  JoinedLoops loops;
+};
+std::optional<OneLoop> as_one_loop(const KernelGraph &graph);
 
 /// What indices take from a matrix's row alone by dividing it: found once a row. Symbols of sort
 /// `row` stand for it.

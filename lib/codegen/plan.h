@@ -6,6 +6,7 @@
 #include "codegen/tuning.h"
 #include "target/target.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -161,6 +162,14 @@ struct BlockCopy {
   std::optional<int64_t> marks;
 };
 
+/// Loops that became one, whose runs go on from one row of them to the next: their variables are
+/// found for a run's first element and counted on from there.
+struct JoinedLoops {
+  std::vector<Expr> variables, sizes; // outermost first
+  /// By an index over the one loop: the same over these.
+  std::map<Expr, Expr, symbolic::ExprLess> places;
+};
+
 struct KernelPlan {
   KernelGraph graph;
   Walk walk;
@@ -189,6 +198,7 @@ struct KernelPlan {
   std::vector<bool> by_run;             // reductions that take the elements of a run together
   std::vector<bool> summed_wider;       // sums of floats that their own precision would not do for
   std::vector<Choice> choices;          // FlatWalk
+  std::optional<JoinedLoops> joined;    // FlatWalk, if its one loop was several
   std::vector<Interleaved> interleaved; // FlatWalk; loads are preloaded
   /// FlatWalk: elements along one loop that a run stands for; their values stand beside each other
   /// in the graph, what they share once.

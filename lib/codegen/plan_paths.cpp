@@ -88,6 +88,16 @@ std::optional<KernelPlan> plan_whole_parts(const Request &request) {
   return plan;
 }
 
+/// " where s0, s1 are multiples of 8".
+std::string where_multiples(const Divisibility &checked) {
+  std::string sizes;
+  for (const Expr size : checked.sizes)
+    sizes += (sizes.empty() ? "" : ", ") + symbolic::print(size);
+  return " where " + sizes +
+         (checked.sizes.size() == 1 ? " is a multiple of " : " are multiples of ") +
+         std::to_string(checked.of);
+}
+
 /// Columns of which a thread reads one at a time, because sizes are symbols: runs of columns where
 /// the launch finds that sizes allow them, in blocks of as many columns and threads.
 std::optional<KernelPlan> plan_columns_by_sizes(const Request &request, const KernelPlan &plain) {
@@ -123,13 +133,7 @@ std::optional<KernelPlan> plan_columns_by_sizes(const Request &request, const Ke
   finish_plan(request, otherwise);
   wide.grid = otherwise.grid;
   std::get<WindowWalk>(wide.walk).guard = true;
-  std::string sizes;
-  for (const Expr size : wide.checked.sizes)
-    sizes += (sizes.empty() ? "" : ", ") + symbolic::print(size);
-  wide.description +=
-      " where " + sizes +
-      (wide.checked.sizes.size() == 1 ? " is a multiple of " : " are multiples of ") +
-      std::to_string(wide.checked.of) + ", else one element an access";
+  wide.description += where_multiples(wide.checked) + ", else one element an access";
   wide.otherwise = std::make_shared<KernelPlan>(std::move(otherwise));
   return wide;
 }
@@ -175,14 +179,8 @@ KernelPlan plan_cuda(const ir::Module &module, const scheduler::Group &group,
   support::require(otherwise.walk.index() == aligned.walk.index() &&
                        otherwise.block == aligned.block,
                    "codegen", "a plan for other sizes has other blocks");
-  std::string sizes;
-  for (const Expr size : aligned.checked.sizes)
-    sizes += (sizes.empty() ? "" : ", ") + symbolic::print(size);
-  aligned.description +=
-      " where " + sizes +
-      (aligned.checked.sizes.size() == 1 ? " is a multiple of " : " are multiples of ") +
-      std::to_string(aligned.checked.of) + ", else " +
-      access_text(module, otherwise, vector_of(otherwise.walk));
+  aligned.description += where_multiples(aligned.checked) + ", else " +
+                         access_text(module, otherwise, vector_of(otherwise.walk));
   aligned.has_barriers = aligned.has_barriers || otherwise.has_barriers;
   aligned.otherwise = std::make_shared<KernelPlan>(std::move(otherwise));
   return aligned;

@@ -325,6 +325,54 @@ private:
     return std::any_of(phase.elements.begin(), phase.elements.end(), touches) ||
            std::any_of(phase.stores.begin(), phase.stores.end(), touches);
   }
+  /// Of loops that became one, the outermost whose variable is asked for.
+  size_t first_joined() const {
+    const auto &[variables, sizes, places] = *plan_.joined;
+    size_t first = variables.size() - 1;
+    for (const Value &value : graph_.values)
+      if (const auto place = places.find(value.index); place != places.end())
+        for (size_t i = 0; i < first; ++i)
+          if (value.op != Op::store && symbolic::depends_on(place->second, variables[i]))
+            first = i;
+    return first;
+  }
+  /// Where a run's first element is in them.
+  void find_joined() {
+    if (!plan_.joined)
+      return;
+    const auto &[variables, sizes, places] = *plan_.joined;
+    const std::string flat = graph_.element_variables[0].spelling();
+    Expr inner = 1;
+    for (size_t i = variables.size(); i-- > first_joined();) {
+      line("const " + index_ + " " + variables[i].spelling() +
+           "_first = " + (inner.is_integer(1) ? flat : flat + " / " + factor(inner)) +
+           (i > 0 ? " % " + factor(sizes[i]) : "") + ";");
+      inner = inner * sizes[i];
+    }
+  }
+  /// Where its element j is: in the next row, maybe. No run is longer than a row.
+  void count_joined() {
+    if (!plan_.joined)
+      return;
+    const auto &[variables, sizes, places] = *plan_.joined;
+    const size_t first = first_joined(), last = variables.size() - 1;
+    for (size_t i = first; i <= last; ++i) {
+      const std::string name = variables[i].spelling();
+      line(index_ + " " + name + " = " + name + "_first" + (i == last ? " + j;" : ";"));
+    }
+    size_t opened = 0;
+    for (size_t i = last; i > 0; --i) {
+      const std::string name = variables[i].spelling(), size = factor(sizes[i]);
+      open(i == last ? "if (" + name + " >= " + size + ")" : "if (" + name + " == " + size + ")");
+      ++opened;
+      line(i == last ? name + " -= " + size + ";" : name + " = 0;");
+      if (i == first)
+        break;
+      line("++" + variables[i - 1].spelling() + ";");
+    }
+    while (opened-- > 0)
+      close();
+  }
   void print_elements(const PhasePlan &phase) {
     for (const ValueId id : phase.stores)
       if (is_vector_store(id) && is_first(id))
@@ -334,10 +382,12 @@ private:
         line(vector_name(each.members.front()) + " = tc_take_across(" +
              vector_name(each.members.front()) + ", " + across() + ");");
     gather_runs(phase);
+    find_joined();
     if (vector_ > 1) {
       line("TC_UNROLL");
       open("for (int j = 0; j < " + std::to_string(vector_) + "; ++j)");
     }
+    count_joined();
     const bool has_ends = plan_.origin && whole_ != kAlways;
     if (has_ends)
       line("const bool inside = " + (whole_.empty() ? "" : "(" + lies_inside() + ") || ") +
