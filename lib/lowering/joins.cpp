@@ -4,6 +4,7 @@
 #include "lowering/concatenation.h"
 #include "lowering/data_numbers.h"
 #include "lowering/in_place.h"
+#include "lowering/realize.h"
 #include "lowering/registry.h"
 #include "lowering/views.h"
 #include "ops/families/slice_bounds.h"
@@ -32,6 +33,31 @@ Operand both(Context &context, const std::optional<Operand> &first, const Operan
 }
 
 /// First inputs win: where(mask 0, input 0, where(mask 1, input 1, ... input n - 1)).
+/// What a place along `dimension` counts in elements of rows that no access of 16 bytes divides,
+/// where all tensors lie in memory without gaps from there on: planes of 21 x 21, say. Asked for
+/// that, masks hold for whole stretches of memory, and loops over it become one. 1 elsewhere.
+Expr elements_behind(Context &context, const std::vector<TensorValue> &tensors, size_t dimension) {
+  constexpr int64_t kVector = 16; // bytes
+  if (context.policy.concatenation != target::Concatenation::fewest_launches)
+    return 1;
+  Expr behind = 1;
+  for (size_t k = dimension + 1; k < tensors[0].sizes.size(); ++k)
+    behind = behind * tensors[0].sizes[k];
+  const auto bytes = static_cast<int64_t>(tensor::size_in_bytes(tensors[0].dtype));
+  if (!behind.is_integer() || behind.value() * bytes % kVector == 0)
+    return 1;
+  for (const TensorValue &tensor : tensors) {
+    const auto view = tensor.storage->realized() ? strided_view(context, tensor) : std::nullopt;
+    if (!view)
+      return 1;
+    Expr stride = 1;
+    for (size_t k = tensor.sizes.size(); k-- > dimension; stride = stride * tensor.sizes[k])
+      if (!tensor.sizes[k].is_integer(1) && view->layout.strides[k] != stride)
+        return 1;
+  }
+  return behind;
+}
+
 NodeValue cat(Context &context, const ops::Call &call) {
   const graph::TensorMeta &result = result_meta(context);
   const std::vector<Expr> &sizes = result.layout.sizes;
@@ -54,15 +80,20 @@ NodeValue cat(Context &context, const ops::Call &call) {
   }
   if (std::optional<TensorValue> whole = concatenate_in_place(context, call, tensors, dimension))
     return *whole;
+  const Expr behind = elements_behind(context, tensors, dimension);
+  Expr place = ir::variable(dimension);
+  if (!behind.is_integer(1))
+    for (size_t k = dimension + 1; k < sizes.size(); ++k)
+      place = place * sizes[k] + ir::variable(k);
   std::vector<Operand> masks, values;
   Expr start = 0;
   for (size_t k = 0; k < tensors.size(); ++k) {
     const Expr end = start + tensors[k].sizes[dimension], position = ir::variable(dimension);
     std::optional<Operand> mask;
     if (k > 0)
-      mask = compare_index(context, Op::ge, position, start, sizes);
+      mask = compare_index(context, Op::ge, place, start * behind, sizes);
     if (k + 1 < tensors.size())
-      mask = both(context, mask, compare_index(context, Op::lt, position, end, sizes), sizes);
+      mask = both(context, mask, compare_index(context, Op::lt, place, end * behind, sizes), sizes);
     std::vector<Expr> index = identity_index(sizes.size());
     index[dimension] = position - start;
     const Operand value = reindexed(operand_of(context, tensors[k]), index);
