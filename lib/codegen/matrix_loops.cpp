@@ -41,7 +41,9 @@ std::optional<OneLoop> as_one_loop(const KernelGraph &graph) {
   if (graph.element_variables.size() < 2 || !graph.elements().is_integer() ||
       graph.elements().is_integer(0))
     return std::nullopt;
-  OneLoop result{graph, {graph.element_variables, graph.element_sizes, {}}};
+  OneLoop result{
+      graph,
+      {graph.element_variables, graph.element_sizes, {}, graph.element_variables.size() - 1}};
   KernelGraph &one = result.graph;
   const auto is_taken = [&](Expr symbol) {
     return std::find(graph.element_variables.begin(), graph.element_variables.end(), symbol) !=
@@ -65,7 +67,11 @@ std::optional<OneLoop> as_one_loop(const KernelGraph &graph) {
   for (Value &value : one.values) {
     const Expr given = value.index;
     value.index = symbolic::simplify(symbolic::substitute(given, places), one.ranges);
-    result.loops.places.emplace(value.index, given);
+    const Expr place = result.loops.places.emplace(value.index, given).first->second;
+    size_t &first = result.loops.first;
+    for (size_t i = 0; i < first; ++i)
+      if (value.op != Op::store && symbolic::depends_on(place, graph.element_variables[i]))
+        first = i;
   }
   const bool in_order = std::all_of(one.stores.begin(), one.stores.end(), [&](ValueId id) {
     return one[id].op == Op::store && one[id].mode == ir::StoreMode::plain &&

@@ -168,6 +168,7 @@ struct JoinedLoops {
   std::vector<Expr> variables, sizes; // outermost first
   /// By an index over the one loop: the same over these.
   std::map<Expr, Expr, symbolic::ExprLess> places;
+  size_t first = 0; // the outermost variable that is counted: loads' places depend on none outside
 };
 
 struct KernelPlan {

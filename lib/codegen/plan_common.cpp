@@ -471,8 +471,8 @@ std::optional<int64_t> longest_row(const KernelGraph &graph) {
 std::optional<int64_t> likely_row(const ir::Module &module, const KernelGraph &graph) {
   if (const auto known = longest_row(graph))
     return known;
-  symbolic::Substitution
-      first; // of rows that are parts of longer ones, the first is as long as any
+  // Of rows that are parts of longer ones, the first is as long as any.
+  symbolic::Substitution first;
   for (const Expr variable : graph.row_variables)
     first.emplace(variable, Expr(0));
   return likely(module, symbolic::substitute(graph.elements(), first));

@@ -5,13 +5,10 @@
 #include "codegen/plan.h"
 #include "codegen/plan_steps.h"
 
-#include "codegen/alignment.h"
-#include "support/diagnostic.h"
 #include "target/held_columns.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace tsc::codegen {
 
@@ -429,8 +426,9 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
   std::optional<KernelPlan> covered = plan_covered(request, plan.graph);
   // Other orders: loops that loads divide apart (blocks of pixels among channels), short ones last.
   std::vector<KernelPlan> others;
-  const std::optional<OneLoop> one_loop =
-      request.like || !request.checked.sizes.empty() ? std::nullopt : as_one_loop(plan.graph);
+  const bool may_join = !request.like && request.checked.sizes.empty() &&
+                        widest_element(request.module, plan) <= kNarrowElement;
+  const std::optional<OneLoop> one_loop = may_join ? as_one_loop(plan.graph) : std::nullopt;
   for (const bool divides : {false, true}) {
     KernelPlan other;
     other.graph = plan.graph;
@@ -458,7 +456,7 @@ void plan_pointwise(const Request &request, KernelPlan &plan) {
   if (covered)
     others.push_back(*std::move(covered));
   if (one_loop && std::holds_alternative<FlatWalk>(plan.walk) && vector_of(plan.walk) == 1 &&
-      widest_element(request.module, plan) <= kNarrowElement && reads_neighbours(plan.graph)) {
+      reads_neighbours(plan.graph)) {
     KernelPlan other;
     other.graph = one_loop->graph;
     PlanChoice choice = request.chosen();

@@ -325,25 +325,14 @@ private:
     return std::any_of(phase.elements.begin(), phase.elements.end(), touches) ||
            std::any_of(phase.stores.begin(), phase.stores.end(), touches);
   }
-  /// Of loops that became one, the outermost whose variable is asked for.
-  size_t first_joined() const {
-    const auto &[variables, sizes, places] = *plan_.joined;
-    size_t first = variables.size() - 1;
-    for (const Value &value : graph_.values)
-      if (const auto place = places.find(value.index); place != places.end())
-        for (size_t i = 0; i < first; ++i)
-          if (value.op != Op::store && symbolic::depends_on(place->second, variables[i]))
-            first = i;
-    return first;
-  }
-  /// Where a run's first element is in them.
+  /// Where a run's first element is in the loops that became one.
   void find_joined() {
     if (!plan_.joined)
       return;
-    const auto &[variables, sizes, places] = *plan_.joined;
+    const auto &[variables, sizes, places, first] = *plan_.joined;
     const std::string flat = graph_.element_variables[0].spelling();
     Expr inner = 1;
-    for (size_t i = variables.size(); i-- > first_joined();) {
+    for (size_t i = variables.size(); i-- > first;) {
       line("const " + index_ + " " + variables[i].spelling() +
            "_first = " + (inner.is_integer(1) ? flat : flat + " / " + factor(inner)) +
            (i > 0 ? " % " + factor(sizes[i]) : "") + ";");
@@ -354,8 +343,8 @@ private:
   void count_joined() {
     if (!plan_.joined)
       return;
-    const auto &[variables, sizes, places] = *plan_.joined;
-    const size_t first = first_joined(), last = variables.size() - 1;
+    const auto &[variables, sizes, places, first] = *plan_.joined;
+    const size_t last = variables.size() - 1;
     for (size_t i = first; i <= last; ++i) {
       const std::string name = variables[i].spelling();
       line(index_ + " " + name + " = " + name + "_first" + (i == last ? " + j;" : ";"));

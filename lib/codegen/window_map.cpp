@@ -70,9 +70,9 @@ template <class T> std::vector<T> reversed(std::vector<T> values) {
   return values;
 }
 /// Numbers for all that windows and their reader are sized by: none where all is known; of an
-/// `example` others than of another.
+/// `example` others than of another, apart by no multiple of a stride.
 symbolic::Bindings some_sizes(const ir::Windows &hint, const KernelGraph &graph, int64_t example) {
-  constexpr int64_t kFirst = 17; // more than taps reach
+  constexpr int64_t kFirst = 17, kApart = 11; // more than taps reach; than the longest stride
   symbolic::Bindings sizes;
   const auto add = [&](Expr e) {
     for (const Expr symbol : symbolic::free_symbols(e)) {
@@ -82,7 +82,7 @@ symbolic::Bindings some_sizes(const ir::Windows &hint, const KernelGraph &graph,
         continue;
       const symbolic::Interval range = graph.ranges.interval_of(symbol);
       const auto next = static_cast<int64_t>(sizes.size());
-      sizes.emplace(symbol, std::clamp(kFirst + 6 * next + example * (next + 3), range.low,
+      sizes.emplace(symbol, std::clamp(kFirst + 6 * next + kApart * example, range.low,
                                        std::max(range.low, range.high)));
     }
   };
@@ -127,6 +127,7 @@ struct Geometry {
   int64_t word; // elements of 16 bytes
   int64_t channels, batch, offset = 0;
   std::vector<int64_t> sizes, positions, kernel, stride, padding, dilation; // innermost first
+  bool of_any_size = false;
   std::vector<int64_t> strides = {}; // of memory, elements; the batch's last
 
   size_t rank() const { return sizes.size(); }
@@ -153,7 +154,7 @@ struct Geometry {
       row *= positions[k];
       tap *= kernel[k];
     }
-    strides.push_back(batch > 1 ? address(row, 0) - start : word);
+    strides.push_back(batch > 1 ? address(row, 0) - start : strides.back() * sizes.back());
     return std::all_of(strides.begin(), strides.end(),
                        [&](int64_t s) { return s > 0 && s % word == 0; }) &&
            offset % word == 0;
@@ -191,14 +192,14 @@ struct Geometry {
     }
     return true;
   }
-  /// Of the last position, beyond the last element.
+  /// Of the last position, beyond the last element; of any size, where windows end that reach as
+  /// far as the padding does: the next position would begin behind it.
   int64_t upper(size_t k) const {
-    return (positions[k] - 1) * stride[k] - padding[k] - sizes[k] + 1;
+    return of_any_size ? padding[k] - (kernel[k] - 1) * dilation[k]
+                       : (positions[k] - 1) * stride[k] - padding[k] - sizes[k] + 1;
   }
-  /// Behind which no position begins, whatever the size is.
-  int64_t widest_upper(size_t k) const { return padding[k] - (kernel[k] - 1) * dilation[k]; }
   bool ends_there(size_t k) const {
-    const int64_t reach = sizes[k] - 1 + widest_upper(k) + padding[k];
+    const int64_t reach = sizes[k] - 1 + upper(k) + padding[k];
     return reach >= 0 && reach / stride[k] + 1 == positions[k];
   }
 };
@@ -229,7 +230,8 @@ std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &
                       reversed(hint.kernel),
                       reversed(hint.stride),
                       reversed(hint.padding),
-                      reversed(hint.dilation)};
+                      reversed(hint.dilation),
+                      !known};
     Reader reader(graph, load, row, term, sizes);
     if (geometry.batch <= 0 || product(geometry.positions) <= 0 || product(geometry.sizes) <= 0 ||
         !geometry.reaches() || !geometry.find_strides(reader) || !geometry.agrees(reader))
@@ -264,8 +266,7 @@ std::optional<WindowMap> window_map(const ir::Windows &hint, const KernelGraph &
     map.sizes.push_back(sizes[k]);
     map.strides.push_back(strides[k]);
     map.lower.push_back(static_cast<int>(-geometry.padding[k]));
-    const bool same = examples.back().upper(k) == geometry.upper(k);
-    map.upper.push_back(static_cast<int>(same ? geometry.upper(k) : geometry.widest_upper(k)));
+    map.upper.push_back(static_cast<int>(geometry.upper(k)));
     map.step.push_back(static_cast<int>(geometry.stride[k]));
   }
   map.sizes.push_back(hint.batch);

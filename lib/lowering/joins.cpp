@@ -32,7 +32,6 @@ Operand both(Context &context, const std::optional<Operand> &first, const Operan
                : second;
 }
 
-/// First inputs win: where(mask 0, input 0, where(mask 1, input 1, ... input n - 1)).
 /// What a place along `dimension` counts in elements of rows that no access of 16 bytes divides,
 /// where all tensors lie in memory without gaps from there on: planes of 21 x 21, say. Asked for
 /// that, masks hold for whole stretches of memory, and loops over it become one. 1 elsewhere.
@@ -58,6 +57,7 @@ Expr elements_behind(Context &context, const std::vector<TensorValue> &tensors, 
   return behind;
 }
 
+/// First inputs win: where(mask 0, input 0, where(mask 1, input 1, ... input n - 1)).
 NodeValue cat(Context &context, const ops::Call &call) {
   const graph::TensorMeta &result = result_meta(context);
   const std::vector<Expr> &sizes = result.layout.sizes;

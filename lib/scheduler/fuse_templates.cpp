@@ -180,8 +180,8 @@ private:
     const auto &call = std::get<ir::Extern>(state_.operation(node).kind);
     const auto size = static_cast<int64_t>(tensor::size_in_bytes(factor_of(node))),
                out_size = static_cast<int64_t>(tensor::size_in_bytes(out_of(node).dtype));
-    const auto likely = [&](Expr count,
-                            int64_t most) { // of symbols; what they take is to be numbers
+    // Of symbols at most `most`: what they take is to be numbers.
+    const auto likely = [&](Expr count, int64_t most) {
       return count.is_integer() ? count.value() : std::min(most, size_hint(state_.module, count));
     };
     const int64_t rows = likely(parts.rows, int64_t{1} << 24),

@@ -465,3 +465,38 @@ TEST_CASE("products are rounded to TF32 where it was asked for, in the program t
     CHECK(found == rounded);
   }
 }
+
+TEST_CASE("copies of windows over any size end with the last position") {
+  for (const int64_t stride : {1, 2, 3, 5})
+    for (const int64_t taps : {3, 5}) {
+      testing::MadeGraph graph;
+      graph.name = "steps of " + std::to_string(stride) + ", taps " + std::to_string(taps);
+      INFO(graph.name);
+      graph.inputs = {{"x", "float16", {224, 1, 224, 64}}, {"w", "float16", {128, 64, taps, taps}}};
+      graph.calls = {{"p", "aten.permute.default", {"$x", {1, 3, 0, 2}}},
+                     {"c",
+                      "aten.convolution.default",
+                      {"$p",
+                       "$w",
+                       nullptr,
+                       {stride, stride},
+                       {taps / 2, taps / 2},
+                       {1, 1},
+                       false,
+                       {0, 0},
+                       1}}};
+      graph.outputs = {"c"};
+      int found = 0;
+      for (const program::Kernel &kernel : testing::compile_made(graph, true).program.kernels)
+        for (const program::TensorMap &map : kernel.cuda.maps) {
+          if (map.lower.empty())
+            continue;
+          ++found;
+          for (int64_t size = 9; size < 40; ++size) {
+            const int64_t end = size - 1 + map.upper[1]; // heights are the symbol
+            CHECK((end - map.lower[1]) / map.step[1] + 1 == (size - 1) / stride + 1);
+          }
+        }
+      CHECK(found == 1);
+    }
+}

@@ -196,11 +196,10 @@ Convolution convolution_of(const Call &call) {
   return result;
 }
 
-Convolution of_likely_batch(Convolution c, const graph::Graph &graph) {
+Expr likely_batch(Expr batch, const graph::Graph &graph) {
   constexpr int64_t kLikely = 8, kMost = int64_t{1} << 20;
-  const Expr batch = c.batch();
   if (batch.is_integer())
-    return c;
+    return batch;
   symbolic::Ranges likely;
   for (const Expr symbol : symbolic::free_symbols(batch))
     likely.set(symbol, {kLikely, kLikely});
@@ -210,8 +209,11 @@ Convolution of_likely_batch(Convolution c, const graph::Graph &graph) {
                        std::max<int64_t>(range.high, 0));
         symbolic::depends_on(batch, range.symbol))
       likely.set(range.symbol, {value, value});
-  c.input.layout.sizes[0] = c.result.layout.sizes[0] =
-      Expr(std::clamp<int64_t>(symbolic::bounds(batch, likely).low, 1, kMost));
+  return Expr(std::clamp<int64_t>(symbolic::bounds(batch, likely).low, 1, kMost));
+}
+
+Convolution of_likely_batch(Convolution c, const graph::Graph &graph) {
+  c.input.layout.sizes[0] = c.result.layout.sizes[0] = likely_batch(c.batch(), graph);
   return c;
 }
 

@@ -27,8 +27,10 @@ struct Convolution {
 
 /// Checks the arguments against each other. Throws TSC-O048.
 Convolution convolution_of(const Call &call);
-/// The same of as many samples as the graph says are likely (graph::SymbolRange::hint), where their
-/// number is known at run time only: what choices are made by.
+/// As many samples as the graph says are likely (graph::SymbolRange::hint), where their number is
+/// known at run time only: what choices are made by.
+Expr likely_batch(Expr batch, const graph::Graph &graph);
+/// The same of so many samples.
 Convolution of_likely_batch(Convolution c, const graph::Graph &graph);
 
 /// What a convolution saves if its product reads windows, channels innermost, instead of columns.

@@ -34,9 +34,10 @@ const TensorMeta *tensor_of(const Graph &graph, NodeId id) {
 
 /// Of a value, its samples as many as are likely; 0 where other sizes are not known.
 double bytes_of(const Graph &graph, const TensorMeta &meta) {
-  Convolution c; // whose batch is
-  c.input = c.result = meta;
-  const Expr count = symbolic::numel(of_likely_batch(c, graph).input.layout.sizes);
+  std::vector<Expr> sizes = meta.layout.sizes;
+  if (!sizes.empty())
+    sizes[0] = likely_batch(sizes[0], graph);
+  const Expr count = symbolic::numel(sizes);
   return count.is_integer() ? static_cast<double>(tensor::size_in_bytes(meta.dtype)) *
                                   static_cast<double>(count.value())
                             : 0;
@@ -202,9 +203,9 @@ private:
       return;
     }
     convolutions_.push_back(id);
-    if (c.rank() + 2 < kFewest) // its neighbours are turned for themselves: what has three
-      turns_[id] +=
-          turn_of(graph_, c.input) + turn_of(graph_, c.result); // dimensions is mostly no image
+    // Its neighbours are turned for themselves: what has three dimensions is mostly no image.
+    if (c.rank() + 2 < kFewest)
+      turns_[id] += turn_of(graph_, c.input) + turn_of(graph_, c.result);
     if (const std::optional<ColumnsSaved> saved = columns_saved(c)) {
       saved_[id] += saved->bytes - saved->more_operations / kOperationsAByte;
       // A pass over what the library's product of columns gives, or several of parts.

@@ -25,8 +25,6 @@ ColumnSizes sizes_of(const Convolution &c, const Sizes &positions) {
 
 } // namespace
 
-/// x [N, C, sizes..] times w [O, C], as [N, O, sizes..]; `channels_last`: the channels stay
-/// innermost.
 Argument product_of_views(const Shaper &shaper, const Argument &x, const Argument &w,
                           const Convolution &c, bool channels_last) {
   const Sizes &sizes = c.input.layout.sizes;
@@ -50,7 +48,6 @@ Argument product_of_views(const Shaper &shaper, const Argument &x, const Argumen
   return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
 }
 
-/// The columns of all groups times their weights. windows [N, C, positions.., kernel..].
 Argument product_of_columns(const Shaper &shaper, const Argument &windows, const Argument &w,
                             const Convolution &c, const Sizes &positions) {
   const size_t rank = c.rank();
@@ -77,9 +74,6 @@ Argument product_of_columns(const Shaper &shaper, const Argument &windows, const
                         then({batch, groups * outputs}, positions));
 }
 
-/// The same with channels innermost, one group: [N * positions, taps * C] @ [taps * C, O]. Where
-/// columns are a copy in any case, the terms are in the order of the weights, filled up to whole
-/// runs.
 Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const Argument &w,
                          const Convolution &c, const Sizes &positions) {
   const Shaper shaper(builder);
@@ -108,8 +102,6 @@ Argument product_of_rows(GraphBuilder &builder, const Argument &windows, const A
   return shaper.permute(shaper.reshape(product, apart), then({0, rank + 1}, 1, rank));
 }
 
-/// Whether the columns of groups are rows of channels: then neighbours are read and written
-/// together, and each group's are whole runs.
 bool has_group_rows(const Convolution &c, const Facilities &facilities) {
   const Expr channels = symbolic::floor_div(c.channels(), c.groups),
              outputs = symbolic::floor_div(c.outputs(), c.groups);
@@ -119,8 +111,6 @@ bool has_group_rows(const Convolution &c, const Facilities &facilities) {
          more_to_runs(outputs, word_of(c)) == 0;
 }
 
-/// The same of several groups, which are the product's batch: [G, N * positions, taps * C / G] @
-/// [G, taps * C / G, O / G].
 Argument product_of_group_rows(const Shaper &shaper, const Argument &windows, const Argument &w,
                                const Convolution &c, const Sizes &positions) {
   const size_t rank = c.rank();

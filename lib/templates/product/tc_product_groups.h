@@ -415,8 +415,8 @@ TC_FN void tc_product_start_step(float (&sums)[M][N], unsigned long long left,
   tc_wgmma_end_group();
 }
 /// Factors whose sums matrix units keep in fewer bits than f32 has: the sums of each step apart, at
-/// most 128 columns at once, which threads then add. `next` waits for a stage and says where it
-/// starts.
+/// most 128 columns at once, which threads then add. `next` waits for the next step's stage and
+/// gives its number.
 template <class Tile, class T, int M, int N, class Next>
 TC_FN void tc_product_add_steps(const tc_product_places<Tile> &places, float (&sums)[M][N], int own,
                                 int steps, const Next &next) {
